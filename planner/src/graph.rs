@@ -1,0 +1,195 @@
+//! The imported network, at ONNX level: nodes in topological order, static shapes, constants folded.
+//!
+//! Every value is a float tensor in the model's own layout; integer chains have been folded away by
+//! the importer. Attributes are normalised: one spelling whatever the opset (`auto_pad` resolved into
+//! pads, axes non-negative, defaults filled in).
+
+use bytes::Bytes;
+use std::sync::Arc;
+
+/// Index of a value in [`Graph::values`].
+pub type ValueId = usize;
+
+/// A network.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    pub name: String,
+    pub values: Vec<Value>,
+    /// In topological order; every node's output is read by someone or is a graph output.
+    pub nodes: Vec<Node>,
+    pub inputs: Vec<ValueId>,
+    pub outputs: Vec<ValueId>,
+}
+
+/// A tensor of floats that flows, or a constant.
+#[derive(Clone, Debug)]
+pub struct Value {
+    /// The model's name for it.
+    pub name: String,
+    pub shape: Vec<usize>,
+    /// Present if it is a constant (an initializer, or folded).
+    pub constant: Option<Constant>,
+}
+
+impl Value {
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+/// Constant floats.
+#[derive(Clone, Debug)]
+pub enum Constant {
+    /// Little-endian f32, not necessarily aligned: a slice of the model's memory map.
+    Raw(Bytes),
+    /// Computed by the importer, or converted from another type.
+    Owned(Arc<Vec<f32>>),
+}
+
+impl Constant {
+    pub fn len(&self) -> usize {
+        match self {
+            Constant::Raw(bytes) => bytes.len() / 4,
+            Constant::Owned(data) => data.len(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Element `index`.
+    pub fn get(&self, index: usize) -> f32 {
+        match self {
+            Constant::Raw(bytes) => {
+                let at = index * 4;
+                f32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+            }
+            Constant::Owned(data) => data[index],
+        }
+    }
+
+    /// All elements, copied.
+    pub fn to_vec(&self) -> Vec<f32> {
+        match self {
+            Constant::Raw(bytes) => bytemuck::pod_collect_to_vec(bytes),
+            Constant::Owned(data) => data.to_vec(),
+        }
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// The model's name, or `Conv_17`-like where it has none.
+    pub name: String,
+    pub op: Op,
+    /// Absent optional inputs are `None`.
+    pub inputs: Vec<Option<ValueId>>,
+    pub outputs: Vec<ValueId>,
+}
+
+/// Windows of convolution and pooling, two-dimensional (1-D ones are widened to height 1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub kernel: [usize; 2],
+    pub stride: [usize; 2],
+    pub dilation: [usize; 2],
+    /// top, left
+    pub pad_begin: [usize; 2],
+    /// bottom, right
+    pub pad_end: [usize; 2],
+}
+
+/// What a node computes, with normalised attributes. Inputs as in ONNX unless stated.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// x, weight [oc, ic/groups, kh, kw] (constant), bias (optional, constant)
+    Conv {
+        window: Window,
+        groups: usize,
+    },
+    /// x, scale, bias, mean, variance (all constant but x)
+    BatchNorm {
+        epsilon: f32,
+    },
+    /// min and max resolved (infinite where absent); Relu is Clip { 0, inf }
+    Clip {
+        min: f32,
+        max: f32,
+    },
+    LeakyRelu {
+        alpha: f32,
+    },
+    Sigmoid,
+    HardSigmoid {
+        alpha: f32,
+        beta: f32,
+    },
+    HardSwish,
+    Tanh,
+    /// x, slope
+    PRelu,
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Concat {
+        axis: usize,
+    },
+    /// One input, several outputs of the given sizes.
+    Split {
+        axis: usize,
+        sizes: Vec<usize>,
+    },
+    /// Slice of a float tensor that could not be folded: start and step per axis (step ≥ 1); the extent
+    /// is the output's shape.
+    Slice {
+        starts: Vec<usize>,
+        steps: Vec<usize>,
+    },
+    MaxPool {
+        window: Window,
+        ceil: bool,
+    },
+    AveragePool {
+        window: Window,
+        ceil: bool,
+        count_include_pad: bool,
+    },
+    GlobalAveragePool,
+    ReduceMean {
+        axes: Vec<usize>,
+        keep: bool,
+    },
+    /// a, b, c (optional)
+    Gemm {
+        alpha: f32,
+        beta: f32,
+        trans_a: bool,
+        trans_b: bool,
+    },
+    MatMul,
+    /// Flatten, Reshape, Squeeze, Unsqueeze: the output's shape says it all.
+    Reshape,
+    Transpose {
+        perm: Vec<usize>,
+    },
+    /// axis..: normalised over this one axis (opset < 13: over all from axis on, if `flat`)
+    Softmax {
+        axis: usize,
+        flat: bool,
+    },
+    Lrn {
+        size: usize,
+        alpha: f32,
+        beta: f32,
+        bias: f32,
+    },
+    /// Constant padding per axis.
+    Pad {
+        begin: Vec<usize>,
+        end: Vec<usize>,
+        value: f32,
+    },
+}

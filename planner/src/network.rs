@@ -1,0 +1,70 @@
+//! The network after the passes: what the planner plans and the pack stores.
+//!
+//! The records are the pack's own ([`eyelet::pack`]), so nothing is translated when it is written:
+//! buffers (activations with a place in the arena), tensors (views of them), layers in execution
+//! order. Beside them stand the recipes by which weights are packed, lazily, when the pack is written.
+
+use crate::graph::Constant;
+use eyelet::kernels::Isa;
+use eyelet::pack::{Buffer, Layer, Tensor};
+
+/// A network, ready to be planned.
+#[derive(Clone, Debug)]
+pub struct Network {
+    pub name: String,
+    /// Whose packing layout `panels` and `panel_bytes` of the layers follow.
+    pub isa: Isa,
+    pub buffers: Vec<Buffer>,
+    pub tensors: Vec<Tensor>,
+    /// In execution order. `weights` and `name` are filled in when the pack is written.
+    pub layers: Vec<Layer>,
+    /// Parallel to `layers`.
+    pub names: Vec<String>,
+    /// Parallel to `layers`.
+    pub weights: Vec<Weights>,
+    pub inputs: Vec<Port>,
+    pub outputs: Vec<Port>,
+}
+
+/// An input or output, in the model's own layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    pub name: String,
+    pub tensor: u32,
+    pub shape: Vec<usize>,
+}
+
+/// How a layer's packed weights are made.
+#[derive(Clone, Debug)]
+pub enum Weights {
+    /// The layer has none.
+    None,
+    /// Conv: panels of `nr` output channels, `[bias nr][k][nr]`, k in the order (tap row, tap column,
+    /// channel in the group). Groups are padded to whole panels, one after the other.
+    Dense(Dense),
+    /// Depthwise: panels of `nr` channels, `[bias nr][tap][nr]`.
+    Depthwise(Dense),
+    /// One panel of floats as they are (a constant operand).
+    Plain(Constant),
+}
+
+/// A matrix of weights, not yet packed: `w(o, k) = data[o · row + index(k) · col] · scale[o]`.
+#[derive(Clone, Debug)]
+pub struct Dense {
+    pub data: Constant,
+    /// Output channels, over all groups.
+    pub out_channels: usize,
+    pub groups: usize,
+    /// Length of the reduction of one output: taps times channels in the group.
+    pub k: usize,
+    /// Elements from one output channel to the next.
+    pub row: usize,
+    /// For each packed `k` the element offset within an output channel; `None` is the identity.
+    pub order: Option<Vec<u32>>,
+    /// Elements from one k to the next (after `order`).
+    pub col: usize,
+    /// Per output channel (batch norm, or Gemm's alpha); `None` is 1.
+    pub scale: Option<Vec<f32>>,
+    /// Per output channel; `None` is 0.
+    pub bias: Option<Vec<f32>>,
+}

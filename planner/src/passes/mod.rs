@@ -1,0 +1,1 @@
+//! From the graph to the network: fusion, layout, concatenation by strided write.

@@ -1,0 +1,226 @@
+//! Strided matrices over arena memory: the only way in which operators see it.
+//!
+//! A tensor in the arena is a matrix of rows (pixels) of adjacent floats (channels) at a uniform
+//! pitch. Concatenation makes several tensors share one buffer, interleaved row by row, so a tensor
+//! is a *rectangle* of memory and not a slice. [`MatMut`] owns such a rectangle exclusively, and can
+//! be cut along rows and columns into rectangles that are again exclusive: that is how threads divide
+//! an output without unsafe code in the operators.
+#![allow(unsafe_code)]
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+/// A shared rectangle of floats.
+#[derive(Clone, Copy, Debug)]
+pub struct MatRef<'a> {
+    data: *const f32,
+    rows: usize,
+    cols: usize,
+    pitch: usize,
+    lifetime: PhantomData<&'a [f32]>,
+}
+
+/// An exclusive rectangle of floats.
+#[derive(Debug)]
+pub struct MatMut<'a> {
+    data: *mut f32,
+    rows: usize,
+    cols: usize,
+    pitch: usize,
+    lifetime: PhantomData<&'a mut [f32]>,
+}
+
+// SAFETY: a MatRef is a set of shared slices, a MatMut a set of exclusive ones, and slices of floats
+// may be sent and (shared ones) used from several threads.
+unsafe impl Send for MatRef<'_> {}
+unsafe impl Sync for MatRef<'_> {}
+unsafe impl Send for MatMut<'_> {}
+unsafe impl Sync for MatMut<'_> {}
+
+/// Floats from the first element to one past the last; `None` when it overflows.
+fn extent(rows: usize, cols: usize, pitch: usize) -> Option<usize> {
+    match rows {
+        0 => Some(0),
+        rows => (rows - 1).checked_mul(pitch)?.checked_add(cols),
+    }
+}
+
+impl<'a> MatRef<'a> {
+    /// A matrix over a slice. `None` when the slice is too short or `pitch < cols`.
+    pub fn new(data: &'a [f32], rows: usize, cols: usize, pitch: usize) -> Option<Self> {
+        if pitch < cols || extent(rows, cols, pitch)? > data.len() {
+            return None;
+        }
+        Some(Self { data: data.as_ptr(), rows, cols, pitch, lifetime: PhantomData })
+    }
+
+    /// A matrix over raw memory.
+    ///
+    /// # Safety
+    /// For `'a`, every row `data + r·pitch .. + cols` must be readable, aligned, initialised and not
+    /// written; and `pitch ≥ cols`.
+    pub unsafe fn from_raw(data: *const f32, rows: usize, cols: usize, pitch: usize) -> Self {
+        debug_assert!(pitch >= cols);
+        Self { data, rows, cols, pitch, lifetime: PhantomData }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Floats in a row.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Floats from one row to the next.
+    pub fn pitch(&self) -> usize {
+        self.pitch
+    }
+
+    /// One row.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    pub fn row(&self, row: usize) -> &'a [f32] {
+        assert!(row < self.rows);
+        // SAFETY: the row is inside the matrix, which is readable for 'a.
+        unsafe { core::slice::from_raw_parts(self.data.add(row * self.pitch), self.cols) }
+    }
+
+    /// The rows `rows`, columns `cols`.
+    ///
+    /// # Panics
+    /// When they are not inside the matrix.
+    pub fn part(&self, rows: Range<usize>, cols: Range<usize>) -> MatRef<'a> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows);
+        assert!(cols.start <= cols.end && cols.end <= self.cols);
+        // SAFETY: a rectangle inside this one.
+        unsafe {
+            MatRef::from_raw(
+                self.data.wrapping_add(rows.start * self.pitch + cols.start),
+                rows.len(),
+                cols.len(),
+                self.pitch,
+            )
+        }
+    }
+
+    /// All elements as one slice, if the rows are adjacent.
+    pub fn contiguous(&self) -> Option<&'a [f32]> {
+        if self.pitch != self.cols && self.rows > 1 {
+            return None;
+        }
+        // SAFETY: the rows are adjacent, so their union is one readable run.
+        Some(unsafe { core::slice::from_raw_parts(self.data, self.rows * self.cols) })
+    }
+
+    /// The first element's address, for kernels.
+    pub fn as_ptr(&self) -> *const f32 {
+        self.data
+    }
+}
+
+impl<'a> MatMut<'a> {
+    /// A matrix over a slice. `None` when the slice is too short or `pitch < cols`.
+    pub fn new(data: &'a mut [f32], rows: usize, cols: usize, pitch: usize) -> Option<Self> {
+        if pitch < cols || extent(rows, cols, pitch)? > data.len() {
+            return None;
+        }
+        Some(Self { data: data.as_mut_ptr(), rows, cols, pitch, lifetime: PhantomData })
+    }
+
+    /// A matrix over raw memory.
+    ///
+    /// # Safety
+    /// For `'a`, every row `data + r·pitch .. + cols` must be readable, writable, aligned, initialised
+    /// and touched through nothing else; and `pitch ≥ cols`. (The gaps between rows may be anyone's.)
+    pub unsafe fn from_raw(data: *mut f32, rows: usize, cols: usize, pitch: usize) -> Self {
+        debug_assert!(pitch >= cols);
+        Self { data, rows, cols, pitch, lifetime: PhantomData }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Floats in a row.
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
+    /// Floats from one row to the next.
+    pub fn pitch(&self) -> usize {
+        self.pitch
+    }
+
+    /// One row.
+    ///
+    /// # Panics
+    /// When there is no such row.
+    pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
+        assert!(row < self.rows);
+        // SAFETY: the row is inside the matrix, which this value owns exclusively.
+        unsafe { core::slice::from_raw_parts_mut(self.data.add(row * self.pitch), self.cols) }
+    }
+
+    /// A shared view of the whole.
+    pub fn as_ref(&self) -> MatRef<'_> {
+        // SAFETY: shared for as long as `self` is borrowed.
+        unsafe { MatRef::from_raw(self.data, self.rows, self.cols, self.pitch) }
+    }
+
+    /// The same matrix for a shorter time.
+    pub fn reborrow(&mut self) -> MatMut<'_> {
+        // SAFETY: exclusive for as long as `self` is borrowed.
+        unsafe { MatMut::from_raw(self.data, self.rows, self.cols, self.pitch) }
+    }
+
+    /// The rows `rows`, columns `cols`, exclusively, while `self` is borrowed.
+    ///
+    /// # Panics
+    /// When they are not inside the matrix.
+    pub fn part_mut(&mut self, rows: Range<usize>, cols: Range<usize>) -> MatMut<'_> {
+        // SAFETY: `self` is borrowed exclusively for as long as the part lives.
+        unsafe { self.part_unchecked(rows, cols) }
+    }
+
+    /// All elements as one slice, if the rows are adjacent.
+    pub fn contiguous_mut(&mut self) -> Option<&mut [f32]> {
+        if self.pitch != self.cols && self.rows > 1 {
+            return None;
+        }
+        // SAFETY: the rows are adjacent, so their union is one run, owned exclusively.
+        Some(unsafe { core::slice::from_raw_parts_mut(self.data, self.rows * self.cols) })
+    }
+
+    /// The first element's address, for kernels.
+    pub fn as_mut_ptr(&mut self) -> *mut f32 {
+        self.data
+    }
+
+    /// A rectangle of the matrix without borrowing it exclusively: for dividing it among threads.
+    ///
+    /// # Safety
+    /// Rectangles that live at the same time must not share an element. (That the rectangle is inside
+    /// the matrix is checked.)
+    pub(crate) unsafe fn part_unchecked(
+        &self,
+        rows: Range<usize>,
+        cols: Range<usize>,
+    ) -> MatMut<'_> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows);
+        assert!(cols.start <= cols.end && cols.end <= self.cols);
+        // SAFETY: inside the matrix; exclusive by the caller's promise.
+        unsafe {
+            MatMut::from_raw(
+                self.data.wrapping_add(rows.start * self.pitch + cols.start),
+                rows.len(),
+                cols.len(),
+                self.pitch,
+            )
+        }
+    }
+}

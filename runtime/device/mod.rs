@@ -1,0 +1,155 @@
+//! Where kernels run.
+//!
+//! A [`Device`] runs one task in several parts at once and returns when all are done. [`Inline`] runs
+//! them one after the other on the caller's core: all that bare metal needs. On Linux, `workers` has
+//! threads that spin between layers and sleep between inferences.
+#![allow(unsafe_code)]
+
+use crate::arena::MatMut;
+use core::ops::Range;
+
+/// Runs a task in parts.
+pub trait Device: Sync {
+    /// The largest number of parts that run at the same time; at least 1.
+    fn threads(&self) -> usize;
+
+    /// Calls `task(0)`, …, `task(parts - 1)`, each exactly once, at the same time as far as there are
+    /// threads, and returns when all have returned.
+    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync));
+}
+
+/// The caller's own core.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Inline;
+
+impl Device for Inline {
+    fn threads(&self) -> usize {
+        1
+    }
+
+    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
+        (0..parts).for_each(task);
+    }
+}
+
+/// How an output is divided among threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Split {
+    /// Along rows (pixels), in multiples of this many.
+    Rows(usize),
+    /// Along columns (channels), in multiples of this many.
+    Cols(usize),
+}
+
+/// One thread's share of an output.
+#[derive(Debug)]
+pub struct Share<'a> {
+    /// Index of the share: 0 up to the number of threads.
+    pub index: usize,
+    /// Its rows in the whole output.
+    pub rows: Range<usize>,
+    /// Its columns in the whole output.
+    pub cols: Range<usize>,
+    /// That rectangle.
+    pub out: MatMut<'a>,
+    /// Scratch of its own, aligned to 64 bytes if the whole scratch is.
+    pub scratch: &'a mut [u8],
+}
+
+/// Part `index` of `0..len` cut into `parts` ranges of whole multiples of `align`, as even as possible.
+pub fn cut(len: usize, parts: usize, align: usize, index: usize) -> Range<usize> {
+    let units = len.div_ceil(align);
+    let at = |i: usize| (units * i / parts * align).min(len);
+    at(index)..at(index + 1)
+}
+
+/// Divides `out` and `scratch` among the device's threads and runs `task` on every share that is not
+/// empty. Each share gets `scratch_each` bytes (a multiple of 64).
+///
+/// # Panics
+/// When `scratch` holds less than one share. With less than one share for each thread, fewer threads
+/// are used.
+pub fn divide(
+    device: &dyn Device,
+    out: MatMut<'_>,
+    split: Split,
+    scratch: &mut [u8],
+    scratch_each: usize,
+    task: impl Fn(Share<'_>) + Sync,
+) {
+    let (len, align) = match split {
+        Split::Rows(align) => (out.rows(), align.max(1)),
+        Split::Cols(align) => (out.cols(), align.max(1)),
+    };
+    let mut parts = device.threads().min(len.div_ceil(align));
+    if let Some(shares) = scratch.len().checked_div(scratch_each) {
+        assert!(shares > 0, "scratch of {} bytes, {scratch_each} needed", scratch.len());
+        parts = parts.min(shares);
+    }
+    struct Base(*mut u8);
+    // SAFETY: only disjoint parts of it are touched, below.
+    unsafe impl Sync for Base {}
+    let base = Base(scratch.as_mut_ptr());
+    let base = &base;
+    let out = &out;
+    device.run(parts, &|index| {
+        let range = cut(len, parts, align, index);
+        if range.is_empty() {
+            return;
+        }
+        let (rows, cols) = match split {
+            Split::Rows(_) => (range, 0..out.cols()),
+            Split::Cols(_) => (0..out.rows(), range),
+        };
+        // SAFETY: `cut` gives disjoint ranges for different indices, the device passes each index
+        // once, so neither the rectangles nor the pieces of scratch (inside it, since
+        // `parts · scratch_each ≤ len`) overlap.
+        let (out, scratch) = unsafe {
+            (
+                out.part_unchecked(rows.clone(), cols.clone()),
+                core::slice::from_raw_parts_mut(base.0.add(index * scratch_each), scratch_each),
+            )
+        };
+        task(Share { index, rows, cols, out, scratch });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cut_covers_and_aligns() {
+        for len in 0..40 {
+            for parts in 1..6 {
+                for align in 1..9 {
+                    let mut next = 0;
+                    for index in 0..parts {
+                        let range = cut(len, parts, align, index);
+                        assert_eq!(range.start, next);
+                        assert!(range.start % align == 0 || range.start == len);
+                        next = range.end;
+                    }
+                    assert_eq!(next, len);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn divide_reaches_every_element_once() {
+        let mut data = [0.0f32; 7 * 10];
+        let mut scratch = [0u8; 192];
+        for split in [Split::Rows(2), Split::Cols(3)] {
+            let out = MatMut::new(&mut data, 7, 9, 10).unwrap();
+            divide(&Inline, out, split, &mut scratch, 64, |mut share| {
+                for row in 0..share.out.rows() {
+                    share.out.row_mut(row).iter_mut().for_each(|x| *x += 1.0);
+                }
+            });
+        }
+        for (i, x) in data.iter().enumerate() {
+            assert_eq!(*x, if i % 10 == 9 { 0.0 } else { 2.0 });
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! The records of a pack: little-endian, `#[repr(C)]`, plain data, without padding.
+//!
+//! Everything here is an *allegation* until `open` has validated it: an index may point nowhere, an
+//! offset may lie outside the arena. Code that runs after `open` relies on what `open` proved.
+
+use bytemuck::{Pod, Zeroable};
+
+/// The first eight bytes of a pack.
+pub const MAGIC: [u8; 8] = *b"EYELET\r\n";
+
+/// The version of the format that this library reads and writes.
+pub const VERSION: u32 = 1;
+
+/// An index that points at nothing (an absent input, weights that do not exist).
+pub const NONE: u32 = u32::MAX;
+
+/// The largest number of plans in a pack: their entries fill the header page.
+pub const MAX_PLANS: usize = 60;
+
+/// The header, at byte 0 of the file; the rest of the first page holds the [`PlanEntry`] table.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct Header {
+    /// [`MAGIC`].
+    pub magic: [u8; 8],
+    /// [`VERSION`].
+    pub version: u32,
+    /// CRC-32C of the header page with this field zero.
+    pub crc: u32,
+    /// Instruction set whose packing layout the weights have: an [`Isa`](crate::kernels::Isa) code.
+    pub isa: u32,
+    /// Output channels in a panel (NR of the packing layout).
+    pub panel: u32,
+    /// Bytes of the whole file.
+    pub file_bytes: u64,
+    /// Where the skeleton starts, in bytes from the start of the file (a multiple of the page).
+    pub skeleton_offset: u64,
+    /// Bytes of the skeleton (not rounded).
+    pub skeleton_bytes: u64,
+    /// Where the weights start (a multiple of the page).
+    pub weights_offset: u64,
+    /// Bytes of the weights, a multiple of the page.
+    pub weights_bytes: u64,
+    /// CRC-32C of the skeleton's bytes.
+    pub skeleton_crc: u32,
+    /// Number of plans.
+    pub plans: u32,
+}
+
+/// One plan of a pack, in the table of the header page.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct PlanEntry {
+    /// The budget that the plan was made for: bytes of arena.
+    pub budget: u64,
+    /// The bytes of arena that it uses, tables included; at most `budget`.
+    pub arena_bytes: u64,
+    /// Where its section starts, in bytes from the start of the file (a multiple of the page).
+    pub offset: u64,
+    /// Bytes of its section (not rounded).
+    pub bytes: u64,
+    /// CRC-32C of its section.
+    pub crc: u32,
+    /// The largest number of compute threads that its scratch was planned for.
+    pub threads: u32,
+    /// Which strategy made it: index into [`STRATEGIES`].
+    pub strategy: u32,
+    /// Reserved, zero.
+    pub reserved: u32,
+    /// Predicted steady-state latency, nanoseconds; 0 where nothing was predicted.
+    pub predicted_ns: u64,
+    /// Reserved, zero.
+    pub reserved2: u64,
+}
+
+/// Names of the strategies, by code.
+pub const STRATEGIES: [&str; 1] = ["flexnn"];
+
+/// The skeleton's own header, followed by its arrays in the order of its counts.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct SkeletonHeader {
+    /// Number of [`Buffer`] records.
+    pub buffers: u32,
+    /// Number of [`Tensor`] records.
+    pub tensors: u32,
+    /// Number of [`Layer`] records.
+    pub layers: u32,
+    /// Number of [`Port`] records that are inputs; they come first.
+    pub inputs: u32,
+    /// Number of [`Port`] records that are outputs.
+    pub outputs: u32,
+    /// Bytes of the string table (UTF-8), a multiple of 8.
+    pub names: u32,
+    /// The network's name, in the string table.
+    pub name: Name,
+}
+
+/// A string in the skeleton's string table.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Name {
+    /// First byte.
+    pub start: u32,
+    /// Bytes.
+    pub len: u32,
+}
+
+/// A run of arena bytes that holds activations; its address is the plan's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Buffer {
+    /// Bytes, a multiple of 64.
+    pub bytes: u64,
+}
+
+/// A tensor: `dims[0]·dims[1]·dims[2]` rows ("pixels") of `dims[3]` adjacent floats ("channels"), at a
+/// uniform pitch, somewhere in a buffer. Images are NHWC; other tensors are row-major with leading
+/// dimensions folded into the first three. Several tensors may view one buffer (concatenation).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Tensor {
+    /// Index of the buffer.
+    pub buffer: u32,
+    /// First element, in floats from the start of the buffer.
+    pub offset: u32,
+    /// Extent: images, height, width, channels.
+    pub dims: [u32; 4],
+    /// Floats from one row to the next; at least `dims[3]`.
+    pub pitch: u32,
+    /// Reserved, zero.
+    pub reserved: u32,
+}
+
+impl Tensor {
+    /// Rows: images times height times width.
+    pub fn rows(&self) -> u64 {
+        self.dims[0] as u64 * self.dims[1] as u64 * self.dims[2] as u64
+    }
+
+    /// Floats in a row.
+    pub fn cols(&self) -> u32 {
+        self.dims[3]
+    }
+}
+
+/// An input or output of the network, in the model's own layout (row-major, NCHW as exported).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Port {
+    /// The model's name for it.
+    pub name: Name,
+    /// The tensor that holds it: contiguous (`pitch == dims[3]`).
+    pub tensor: u32,
+    /// Number of dimensions in the model's own shape.
+    pub rank: u32,
+    /// The model's own shape; unused entries are 1.
+    pub shape: [u32; 8],
+}
+
+/// What a layer computes. Codes are part of the format.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpKind {
+    /// Convolution, also grouped; fully connected is a 1x1 convolution. [`ConvParams`].
+    Conv = 1,
+    /// Depthwise convolution, also per-channel scale and shift (1x1). [`ConvParams`].
+    Depthwise = 2,
+    /// Maximum or average pooling. [`PoolParams`].
+    Pool = 3,
+    /// An elementwise function: the layer's activation. No parameters.
+    Unary = 4,
+    /// Elementwise arithmetic of two tensors with broadcasting. [`BinaryParams`].
+    Binary = 5,
+    /// Softmax over the channels of each row. No parameters.
+    Softmax = 6,
+    /// Local response normalisation across channels. [`LrnParams`].
+    Lrn = 7,
+    /// Strided copy of up to six dimensions: layout change, transpose, concatenation, padding.
+    /// [`CopyParams`].
+    Copy = 8,
+    /// Product of two activations. [`MatMulParams`].
+    MatMul = 9,
+    /// Reduction to the mean. [`ReduceParams`].
+    Reduce = 10,
+}
+
+impl OpKind {
+    /// The operator of a code, if there is one.
+    pub fn from_code(code: u32) -> Option<Self> {
+        use OpKind::*;
+        [Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce]
+            .into_iter()
+            .find(|kind| *kind as u32 == code)
+    }
+}
+
+/// A layer after fusion: one operator, its activation, its tensors, its weights.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct Layer {
+    /// [`OpKind`] code.
+    pub kind: u32,
+    /// Input tensors; absent ones are [`NONE`]. Conv, Depthwise: data, residual. Binary: a, b.
+    pub inputs: [u32; 2],
+    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, and for the
+    /// residual of Conv and Depthwise.
+    pub output: u32,
+    /// Applied to the result, after the residual.
+    pub activation: Activation,
+    /// Panels of packed weights; 0 where the layer has none.
+    pub panels: u32,
+    /// Bytes of one panel, a multiple of 64.
+    pub panel_bytes: u32,
+    /// Reserved, zero.
+    pub reserved: u32,
+    /// Where the weights start, in bytes from the start of the weights section (a multiple of 64).
+    pub weights: u64,
+    /// The node's name.
+    pub name: Name,
+    /// The operator's own parameters: one of the `…Params` records, zero-filled.
+    pub params: [u32; 24],
+}
+
+/// An elementwise function with up to two parameters.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+pub struct Activation {
+    /// [`ActivationKind`] code.
+    pub kind: u32,
+    /// First parameter.
+    pub alpha: f32,
+    /// Second parameter.
+    pub beta: f32,
+}
+
+/// The elementwise functions. Codes are part of the format.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ActivationKind {
+    /// x
+    None = 0,
+    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf.
+    Clamp = 1,
+    /// x if x ≥ 0, alpha·x otherwise.
+    LeakyRelu = 2,
+    /// 1 / (1 + exp(-x))
+    Sigmoid = 3,
+    /// min(max(alpha·x + beta, 0), 1)
+    HardSigmoid = 4,
+    /// x · min(max(x/6 + 1/2, 0), 1)
+    HardSwish = 5,
+    /// tanh x
+    Tanh = 6,
+    /// x · sigmoid(x) (SiLU)
+    Silu = 7,
+}
+
+impl Activation {
+    /// No activation.
+    pub const NONE: Self = Self { kind: 0, alpha: 0.0, beta: 0.0 };
+    /// max(x, 0).
+    pub const RELU: Self =
+        Self { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: f32::INFINITY };
+
+    /// The function, if the code is one.
+    pub fn function(&self) -> Option<ActivationKind> {
+        use ActivationKind::*;
+        [None, Clamp, LeakyRelu, Sigmoid, HardSigmoid, HardSwish, Tanh, Silu]
+            .into_iter()
+            .find(|kind| *kind as u32 == self.kind)
+    }
+}
+
+/// Geometry of a convolution. Padding at the bottom and right follows from the output's extent.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct ConvParams {
+    /// Taps: height, width.
+    pub kernel: [u32; 2],
+    /// Stride: height, width.
+    pub stride: [u32; 2],
+    /// Dilation: height, width.
+    pub dilation: [u32; 2],
+    /// Padding above and to the left.
+    pub pad: [u32; 2],
+    /// Groups. Each group's output channels fill whole panels; the last panel of a group is padded.
+    pub groups: u32,
+}
+
+/// Maximum (0) or average (1) pooling.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct PoolParams {
+    /// 0 maximum, 1 average.
+    pub average: u32,
+    /// Window: height, width.
+    pub kernel: [u32; 2],
+    /// Stride: height, width.
+    pub stride: [u32; 2],
+    /// Dilation: height, width.
+    pub dilation: [u32; 2],
+    /// Padding above and to the left.
+    pub pad: [u32; 2],
+    /// Padding below and to the right, as the model states it (without what `ceil_mode` adds): with
+    /// `count_include_pad` an average counts these positions, but never those beyond them.
+    pub pad_end: [u32; 2],
+    /// 1: padded positions count in an average.
+    pub count_include_pad: u32,
+}
+
+/// Elementwise arithmetic: `a op b`, each broadcast where its extent is 1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct BinaryParams {
+    /// [`BinaryOp`] code.
+    pub op: u32,
+    /// 0: both operands are tensors. 1: `b` is the layer's weights (one panel, row-major floats of
+    /// extent `constant`). 2: `a` is.
+    pub constant_operand: u32,
+    /// Extent of the constant operand.
+    pub constant: [u32; 4],
+}
+
+/// Elementwise arithmetic. Codes are part of the format.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BinaryOp {
+    /// a + b
+    Add = 0,
+    /// a - b
+    Sub = 1,
+    /// a · b
+    Mul = 2,
+    /// a / b
+    Div = 3,
+    /// a if a ≥ 0, a·b otherwise (PReLU, b the slope)
+    PRelu = 4,
+}
+
+impl BinaryOp {
+    /// The operation of a code, if there is one.
+    pub fn from_code(code: u32) -> Option<Self> {
+        use BinaryOp::*;
+        [Add, Sub, Mul, Div, PRelu].into_iter().find(|op| *op as u32 == code)
+    }
+}
+
+/// Local response normalisation: `x / (bias + alpha/size · Σ x²)^beta` over `size` adjacent channels.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+pub struct LrnParams {
+    /// Channels in the window.
+    pub size: u32,
+    /// As in ONNX.
+    pub alpha: f32,
+    /// As in ONNX.
+    pub beta: f32,
+    /// As in ONNX.
+    pub bias: f32,
+}
+
+/// A strided copy: for every index in `dims`, `output[dst_start + Σ i·dst] = input[src_start + Σ i·src]`,
+/// in floats from the first element of the tensors' *buffers*. Strides may be zero, never negative.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+pub struct CopyParams {
+    /// Extent, outermost first; unused dimensions are 1.
+    pub dims: [u32; 6],
+    /// Strides in the input's buffer.
+    pub src: [u32; 6],
+    /// Strides in the output's buffer.
+    pub dst: [u32; 6],
+    /// First element in the input's buffer.
+    pub src_start: u32,
+    /// First element in the output's buffer.
+    pub dst_start: u32,
+    /// 1: the whole output tensor is filled with `fill` first (padding).
+    pub filled: u32,
+    /// The value.
+    pub fill: f32,
+}
+
+/// `output[i] = a[i] · b[i]` for each `i` in `batch`: `m×k` times `k×n`. Operands are given by strides
+/// in floats from the tensors' first elements. The output is contiguous: `batch·m` rows of `n`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct MatMulParams {
+    /// Number of products.
+    pub batch: u32,
+    /// Rows of a.
+    pub m: u32,
+    /// Columns of a, rows of b.
+    pub k: u32,
+    /// Columns of b.
+    pub n: u32,
+    /// From one matrix to the next: a, b. Zero where one serves all.
+    pub batch_stride: [u32; 2],
+    /// From one row to the next: a, b.
+    pub row_stride: [u32; 2],
+    /// From one column to the next: a (must be 1), b.
+    pub col_stride: [u32; 2],
+}
+
+/// Mean over the middle of `outer × reduce × inner` contiguous floats.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct ReduceParams {
+    /// Independent blocks.
+    pub outer: u32,
+    /// Values that are averaged.
+    pub reduce: u32,
+    /// Adjacent floats that belong to different averages.
+    pub inner: u32,
+}
+
+/// The header of a plan's section, followed by `buffers` addresses (`u64`, bytes from the start of the
+/// arena, in the order of the skeleton's buffers), the loads, and the steps.
+///
+/// Step 0 of an inference is the host's turn: it reads the outputs of the last inference and writes
+/// the inputs of the next. It has no record; the first record is step 1.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct PlanHeader {
+    /// Number of addresses; the skeleton's `buffers`.
+    pub buffers: u32,
+    /// Loads that are done once, when the pack is opened; they come first.
+    pub resident_loads: u32,
+    /// Loads of every inference.
+    pub loads: u32,
+    /// Steps of every inference, without the host's.
+    pub steps: u32,
+}
+
+/// One contiguous read from the weights section into the arena.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Load {
+    /// First byte, from the start of the weights section; a multiple of the page.
+    pub offset: u64,
+    /// Where it goes: bytes from the start of the arena; a multiple of the page.
+    pub address: u64,
+    /// Bytes, a multiple of the page.
+    pub bytes: u32,
+    /// CRC-32C of these bytes.
+    pub crc: u32,
+    /// The load may start when this many steps of its inference are done, the host's included.
+    /// Negative: already in the inference before (`-3`: when all but three of its steps are done).
+    pub release: i32,
+    /// Reserved, zero.
+    pub reserved: u32,
+}
+
+/// One kernel call sequence over one slice of a layer: `count` panels from panel `first`, for the
+/// output rows `row` to `row + rows`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Step {
+    /// Index of the layer.
+    pub layer: u32,
+    /// The step may start when this many loads of its inference are done.
+    pub ready: u32,
+    /// First panel.
+    pub first: u32,
+    /// Panels; 0 for a layer without weights.
+    pub count: u32,
+    /// First output row.
+    pub row: u32,
+    /// Output rows.
+    pub rows: u32,
+    /// Where panel `first` lies: bytes from the start of the arena.
+    pub weights: u64,
+    /// Where its scratch lies: bytes from the start of the arena; a multiple of 64.
+    pub scratch: u64,
+    /// Bytes of scratch.
+    pub scratch_bytes: u64,
+}
+
+/// Reads a parameter record from a layer's words.
+pub fn params<P: Pod>(layer: &Layer) -> P {
+    bytemuck::pod_read_unaligned(&bytemuck::bytes_of(&layer.params)[..size_of::<P>()])
+}
+
+/// A layer's words from a parameter record.
+pub fn params_words<P: Pod>(params: &P) -> [u32; 24] {
+    let mut words = [0; 24];
+    bytemuck::bytes_of_mut(&mut words)[..size_of::<P>()]
+        .copy_from_slice(bytemuck::bytes_of(params));
+    words
+}
+
+const _: () = {
+    assert!(size_of::<Header>() + MAX_PLANS * size_of::<PlanEntry>() <= 4096);
+    assert!(size_of::<CopyParams>() <= 96);
+    assert!(size_of::<Layer>() % 8 == 0 && size_of::<Port>() % 8 == 0);
+    assert!(size_of::<Tensor>() % 8 == 0 && size_of::<PlanHeader>() % 8 == 0);
+};
