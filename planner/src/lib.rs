@@ -6,6 +6,8 @@
 
 pub mod graph;
 pub mod import;
+pub mod layout;
 pub mod network;
 pub mod passes;
+pub mod plan;
 pub mod zoo;

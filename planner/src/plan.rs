@@ -1,0 +1,62 @@
+//! The plan: what is loaded when, to which address, and what is computed in between.
+//!
+//! One type joins the halves of eyelet. Every strategy produces it, the simulator predicts it, the
+//! checker proves it, the writer stores it, the runtime executes it. Its records are the pack's own.
+//!
+//! Time is counted in steps. Step 0 of an inference is the host's turn (it reads the last outputs and
+//! writes the next inputs); the plan's `steps[i]` is step `i + 1`. A plan is cyclic: inference follows
+//! inference with the same loads and steps, and loads run ahead into the next one as far as their
+//! `release` allows.
+
+use crate::network::Network;
+use eyelet::pack::{Load, Step};
+
+/// A plan for one budget. Addresses are bytes from the start of the arena.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Name of the strategy that made it; one of [`eyelet::pack::STRATEGIES`].
+    pub strategy: String,
+    /// What it was made for: bytes of arena.
+    pub budget: u64,
+    /// Bytes at the start of the arena that hold the header, the skeleton and this plan's tables;
+    /// nothing else is placed there.
+    pub tables: u64,
+    /// The end of what it uses: a multiple of the page, at most `budget`.
+    pub arena_bytes: u64,
+    /// Threads that the scratch of the steps is for.
+    pub threads: u32,
+    /// Address of each buffer of the network.
+    pub addresses: Vec<u64>,
+    /// Loads that are done once.
+    pub resident: Vec<Load>,
+    /// Loads of every inference, in the order in which they are done. `crc` is filled in on writing.
+    pub loads: Vec<Load>,
+    /// Steps of every inference, in order, without the host's.
+    pub steps: Vec<Step>,
+}
+
+impl Plan {
+    /// Number of steps of an inference, the host's included: the period of the steps' counter.
+    pub fn period(&self) -> i64 {
+        self.steps.len() as i64 + 1
+    }
+
+    /// Bytes read from storage in each inference.
+    pub fn bytes_per_inference(&self) -> u64 {
+        self.loads.iter().map(|load| u64::from(load.bytes)).sum()
+    }
+
+    /// Bytes of weights that stay in the arena.
+    pub fn resident_bytes(&self) -> u64 {
+        self.resident.iter().map(|load| u64::from(load.bytes)).sum()
+    }
+}
+
+/// Bytes of the weights that a step reads, from the start of the weights section: `[start, end)`.
+/// Empty for a layer without weights.
+pub fn step_weights(network: &Network, step: &Step) -> std::ops::Range<u64> {
+    let layer = &network.layers[step.layer as usize];
+    let panel = u64::from(layer.panel_bytes);
+    let start = layer.weights + u64::from(step.first) * panel;
+    start..start + u64::from(step.count) * panel
+}
