@@ -7,7 +7,12 @@
 pub mod graph;
 pub mod import;
 pub mod layout;
+pub mod memory;
 pub mod network;
 pub mod passes;
 pub mod plan;
+pub mod size;
+pub mod slice;
+pub mod strategy;
+pub mod write;
 pub mod zoo;

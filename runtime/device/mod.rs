@@ -5,6 +5,8 @@
 //! threads that spin between layers and sleep between inferences.
 #![allow(unsafe_code)]
 
+pub mod handoff;
+
 use crate::arena::MatMut;
 use core::ops::Range;
 
@@ -16,6 +18,11 @@ pub trait Device: Sync {
     /// Calls `task(0)`, …, `task(parts - 1)`, each exactly once, at the same time as far as there are
     /// threads, and returns when all have returned.
     fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync));
+
+    /// A monotone clock, nanoseconds; always 0 where there is none.
+    fn now_ns(&self) -> u64 {
+        0
+    }
 }
 
 /// The caller's own core.
