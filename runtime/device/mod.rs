@@ -5,6 +5,12 @@
 //! threads that spin between layers and sleep between inferences.
 #![allow(unsafe_code)]
 
+pub mod futex;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod threads;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod workers;
+
 use crate::arena::MatMut;
 use core::ops::Range;
 
