@@ -124,12 +124,7 @@ fn same(a: &Tensor, b: &Tensor) -> bool {
 }
 
 /// Visits the runs of floats of the buffer that an input reads, until `visit` returns false.
-fn reads(
-    layer: &Layer,
-    input: usize,
-    tensor: &Tensor,
-    visit: &mut dyn FnMut(Range<u64>) -> bool,
-) {
+fn reads(layer: &Layer, input: usize, tensor: &Tensor, visit: &mut dyn FnMut(Range<u64>) -> bool) {
     match OpKind::from_code(layer.kind) {
         Some(OpKind::Copy) => {
             let copy: CopyParams = params(layer);

@@ -216,9 +216,8 @@ pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
         for (index, first) in pieces.iter().enumerate() {
             for second in &pieces[index + 1..] {
                 if meet(&first.panels, &second.panels) && meet(&first.rows, &second.rows) {
-                    let common = |a: &Range<u64>, b: &Range<u64>| {
-                        a.start.max(b.start)..a.end.min(b.end)
-                    };
+                    let common =
+                        |a: &Range<u64>, b: &Range<u64>| a.start.max(b.start)..a.end.min(b.end);
                     found.add(Violation::SliceTwice {
                         layer,
                         first: first.step,

@@ -101,7 +101,9 @@ pub enum Violation {
         of_panels: u64,
         of_rows: u64,
     },
-    #[error("steps {first} and {second} both make panels {panels:?}, rows {rows:?} of layer {layer}")]
+    #[error(
+        "steps {first} and {second} both make panels {panels:?}, rows {rows:?} of layer {layer}"
+    )]
     SliceTwice { layer: usize, first: usize, second: usize, panels: Range<u64>, rows: Range<u64> },
     #[error("the steps of layer {layer} make {made} of its {total} pieces (panel and row)")]
     SliceMissing { layer: usize, made: u128, total: u128 },
@@ -114,15 +116,11 @@ pub enum Violation {
          but this is no operation in place"
     )]
     Aliased { layer: usize, input: usize, buffer: usize, float: u64 },
-    #[error(
-        "step {step} has {found} bytes of scratch, but needs {needed} with {threads} threads"
-    )]
+    #[error("step {step} has {found} bytes of scratch, but needs {needed} with {threads} threads")]
     Scratch { step: usize, found: u64, needed: u64, threads: u32 },
     #[error("no load holds the weights of step {step}: bytes {weights:?} of the weights section")]
     NotLoaded { step: usize, weights: Range<u64> },
-    #[error(
-        "step {step} expects its weights at {found}, but {holder} puts them at {expected}"
-    )]
+    #[error("step {step} expects its weights at {found}, but {holder} puts them at {expected}")]
     WeightsAddress { step: usize, holder: Holder, found: u64, expected: u64 },
     #[error("step {step} waits for {ready} loads only, but its weights come with load {load}")]
     ReadyTooSmall { step: usize, ready: u32, load: usize },
