@@ -6,6 +6,11 @@
 #![allow(unsafe_code)]
 
 pub mod handoff;
+pub mod futex;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod threads;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod workers;
 
 use crate::arena::MatMut;
 use core::ops::Range;
