@@ -9,6 +9,9 @@
 //!   the same function, so plan and runtime cannot disagree.
 //! - `run(call)`: computes one step. Infallible after `validate`.
 
+pub mod conv;
+pub mod unary;
+
 use crate::arena::{MatMut, MatRef};
 use crate::device::Device;
 use crate::kernels::{Isa, Kernels};

@@ -1,0 +1,14 @@
+//! Elementwise functions.
+
+use crate::pack::{Activation, ActivationKind};
+
+/// Applies an activation to every element.
+pub fn apply(activation: &Activation, data: &mut [f32]) {
+    if activation.function() == Some(ActivationKind::LeakyRelu) {
+        for x in data {
+            if *x < 0.0 {
+                *x *= activation.alpha;
+            }
+        }
+    }
+}
