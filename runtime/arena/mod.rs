@@ -10,7 +10,7 @@ mod map;
 mod mat;
 mod memory;
 
-pub use alloc::{Activations, Memory, Weights};
+pub use alloc::{Activations, PlannedMemory, Weights};
 pub(crate) use alloc::{LoadList, Operands};
 pub use fixed::Arena;
 #[cfg(all(feature = "linux", target_os = "linux"))]

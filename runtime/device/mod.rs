@@ -24,9 +24,9 @@ pub trait Device: Sync {
     /// threads, and returns when all have returned.
     fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync));
 
-    /// A monotone clock, nanoseconds; always 0 where there is none.
+    /// A monotone clock, nanoseconds; always 0 where there is none. A board may bring its own.
     fn now_ns(&self) -> u64 {
-        0
+        futex::now_ns()
     }
 }
 

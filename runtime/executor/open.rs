@@ -3,7 +3,7 @@
 use super::loader::{LoadError, Loader, perform};
 use super::model::{Inline, Model};
 use super::shared::Shared;
-use crate::arena::{LoadList, Memory};
+use crate::arena::{LoadList, PlannedMemory};
 use crate::kernels::{Isa, Kernels};
 use crate::pack::crc32c::crc32c;
 use crate::pack::{
@@ -156,7 +156,7 @@ impl From<Flaw> for OpenError {
 #[derive(Debug)]
 pub struct Instance<'a> {
     pub(super) shared: Shared<'a>,
-    pub(super) memory: Memory<'a>,
+    pub(super) memory: PlannedMemory<'a>,
     entry: PlanEntry,
 }
 
@@ -213,7 +213,7 @@ impl<'a> Instance<'a> {
             verify(section, &arena[start..start + bytes as usize], crc)?;
         }
 
-        let (tables_bytes, mut memory) = Memory::split(arena, tables as usize);
+        let (tables_bytes, mut memory) = PlannedMemory::split(arena, tables as usize);
         let part = |start: u64, bytes: u64| &tables_bytes[start as usize..(start + bytes) as usize];
         let skeleton = Skeleton::view(part(skeleton_start, header.skeleton_bytes))?;
         let plan = PlanView::view(part(plan_start, entry.bytes))?;
