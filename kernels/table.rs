@@ -51,6 +51,10 @@ pub struct Kernels {
 }
 
 impl Kernels {
+    /// Plain Rust, for the tests of operators that need no tuned kernels.
+    #[cfg(test)]
+    pub(crate) const PORTABLE: &Self = &Self { isa: Isa::Portable };
+
     /// The instruction set.
     pub fn isa(&self) -> Isa {
         self.isa
