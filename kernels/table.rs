@@ -107,6 +107,9 @@ impl Kernels {
     pub fn best() -> &'static Self {
         [Isa::Avx512, Isa::Avx2, Isa::Neon].into_iter().find_map(Self::for_isa).unwrap_or(&PORTABLE)
     }
+    /// Plain Rust, for the tests of operators that need no tuned kernels.
+    #[cfg(test)]
+    pub(crate) const PORTABLE: &'static Self = &PORTABLE;
 
     /// The instruction set.
     pub fn isa(&self) -> Isa {

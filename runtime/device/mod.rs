@@ -5,8 +5,8 @@
 //! threads that spin between layers and sleep between inferences.
 #![allow(unsafe_code)]
 
-pub mod handoff;
 pub mod futex;
+pub mod handoff;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod threads;
 #[cfg(all(feature = "linux", target_os = "linux"))]
