@@ -4,6 +4,7 @@
 //! model.onnx ─ import ─▶ graph ─ passes ─▶ network ─ strategy(budget, profile) ─▶ plan ─ write ─▶ pack
 //! ```
 
+pub mod check;
 pub mod graph;
 pub mod import;
 pub mod layout;

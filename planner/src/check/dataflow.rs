@@ -1,0 +1,216 @@
+//! Layers read only what has been written, and only operations in place share floats with their output.
+//!
+//! Steps follow the order of layers (checked elsewhere), so the network's order is the plan's. Which
+//! floats of which buffer have been written is kept exactly: tensors may be interleaved, overlap, or
+//! view a buffer in another shape.
+
+use super::bits::Bits;
+use super::{Found, Violation};
+use crate::network::Network;
+use eyelet::pack::{CopyParams, Layer, MatMulParams, NONE, OpKind, Tensor, params};
+use std::ops::Range;
+
+pub fn check(network: &Network, found: &mut Found) {
+    let floats = |buffer: usize| network.buffers[buffer].bytes / 4;
+    let mut written: Vec<Bits> =
+        (0..network.buffers.len()).map(|buffer| Bits::new(floats(buffer))).collect();
+    for port in &network.inputs {
+        let tensor = &network.tensors[port.tensor as usize];
+        rectangle(tensor, |run| {
+            written[tensor.buffer as usize].set(run);
+            true
+        });
+    }
+    for (number, layer) in network.layers.iter().enumerate() {
+        let output = &network.tensors[layer.output as usize];
+        let buffer = output.buffer as usize;
+        let mut made = None;
+        for (index, input) in layer.inputs.into_iter().enumerate() {
+            if input == NONE {
+                continue;
+            }
+            let tensor = &network.tensors[input as usize];
+            let from = tensor.buffer as usize;
+            let mut missing = None;
+            let fits = inside(number, from, floats(from), found, |visit| {
+                reads(layer, index, tensor, visit);
+            });
+            if !fits {
+                continue;
+            }
+            reads(layer, index, tensor, &mut |run| {
+                missing = written[from].first_missing(run);
+                missing.is_none()
+            });
+            if let Some(float) = missing {
+                found.add(Violation::Unwritten { layer: number, buffer: from, float });
+            }
+            if from != buffer || (in_place(layer, index) && same(tensor, output)) {
+                continue;
+            }
+            let mut shared = None;
+            let made = made.get_or_insert_with(|| {
+                let mut bits = Bits::new(floats(buffer));
+                writes(layer, output, &mut |run| {
+                    bits.set(run.start.min(floats(buffer))..run.end.min(floats(buffer)));
+                    true
+                });
+                bits
+            });
+            reads(layer, index, tensor, &mut |run| {
+                shared = made.first_present(run);
+                shared.is_none()
+            });
+            if let Some(float) = shared {
+                found.add(Violation::Aliased { layer: number, input: index, buffer, float });
+            }
+        }
+        let fits = inside(number, buffer, floats(buffer), found, |visit| {
+            writes(layer, output, visit);
+        });
+        if fits {
+            writes(layer, output, &mut |run| {
+                written[buffer].set(run);
+                true
+            });
+        }
+    }
+    for (number, port) in network.outputs.iter().enumerate() {
+        let tensor = &network.tensors[port.tensor as usize];
+        let buffer = tensor.buffer as usize;
+        let mut missing = None;
+        rectangle(tensor, |run| {
+            missing = written[buffer].first_missing(run);
+            missing.is_none()
+        });
+        if let Some(float) = missing {
+            found.add(Violation::OutputUnwritten { output: number, buffer, float });
+        }
+    }
+}
+
+/// Whether all runs lie inside a buffer.
+fn inside(
+    layer: usize,
+    buffer: usize,
+    floats: u64,
+    found: &mut Found,
+    runs: impl FnOnce(&mut dyn FnMut(Range<u64>) -> bool),
+) -> bool {
+    let mut outside = None;
+    runs(&mut |run| {
+        outside = (run.end > floats).then_some(run.end);
+        outside.is_none()
+    });
+    if let Some(end) = outside {
+        found.add(Violation::Operand { layer, buffer, end, floats });
+    }
+    outside.is_none()
+}
+
+/// Whether this input may be the output itself.
+fn in_place(layer: &Layer, input: usize) -> bool {
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Unary) => input == 0,
+        Some(OpKind::Binary) => true,
+        Some(OpKind::Conv | OpKind::Depthwise) => input == 1,
+        _ => false,
+    }
+}
+
+/// Whether two records name the same floats in the same order.
+fn same(a: &Tensor, b: &Tensor) -> bool {
+    (a.buffer, a.offset, a.dims, a.pitch) == (b.buffer, b.offset, b.dims, b.pitch)
+}
+
+/// Visits the runs of floats of the buffer that an input reads, until `visit` returns false.
+fn reads(layer: &Layer, input: usize, tensor: &Tensor, visit: &mut dyn FnMut(Range<u64>) -> bool) {
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Copy) => {
+            let copy: CopyParams = params(layer);
+            strided(copy.src_start, copy.dims, copy.src, visit);
+        }
+        Some(OpKind::MatMul) => {
+            let p: MatMulParams = params(layer);
+            let (rows, cols) = if input == 0 { (p.m, p.k) } else { (p.k, p.n) };
+            let (row, col) = (p.row_stride[input], p.col_stride[input]);
+            // The shorter stride goes innermost: a transposed operand has runs too.
+            let (dims, strides) = if col <= row {
+                ([1, 1, 1, p.batch, rows, cols], [0, 0, 0, p.batch_stride[input], row, col])
+            } else {
+                ([1, 1, 1, p.batch, cols, rows], [0, 0, 0, p.batch_stride[input], col, row])
+            };
+            strided(tensor.offset, dims, strides, visit);
+        }
+        _ => rectangle(tensor, visit),
+    }
+}
+
+/// Visits the runs of floats of the buffer that a layer writes.
+fn writes(layer: &Layer, output: &Tensor, visit: &mut dyn FnMut(Range<u64>) -> bool) {
+    if OpKind::from_code(layer.kind) != Some(OpKind::Copy) {
+        return rectangle(output, visit);
+    }
+    let copy: CopyParams = params(layer);
+    if copy.filled != 0 {
+        rectangle(output, &mut *visit);
+    }
+    strided(copy.dst_start, copy.dims, copy.dst, visit);
+}
+
+/// Visits a tensor's rows, or all of it at once where they are adjacent.
+fn rectangle(tensor: &Tensor, mut visit: impl FnMut(Range<u64>) -> bool) {
+    let (rows, cols) = (tensor.rows(), u64::from(tensor.cols()));
+    let (start, pitch) = (u64::from(tensor.offset), u64::from(tensor.pitch));
+    if pitch == cols {
+        visit(start..start + rows * cols);
+        return;
+    }
+    for row in 0..rows {
+        if !visit(start + row * pitch..start + row * pitch + cols) {
+            return;
+        }
+    }
+}
+
+/// Visits what six strided dimensions touch, outermost first. Adjacent dimensions that are one run are
+/// visited as one.
+fn strided(
+    start: u32,
+    dims: [u32; 6],
+    strides: [u32; 6],
+    visit: &mut dyn FnMut(Range<u64>) -> bool,
+) {
+    if dims.contains(&0) {
+        return;
+    }
+    let mut run = 1u64;
+    let mut outer = Vec::with_capacity(6);
+    for (dim, stride) in dims.into_iter().zip(strides).rev() {
+        let (dim, stride) = (u64::from(dim), u64::from(stride));
+        if dim == 1 || stride == 0 {
+            continue;
+        }
+        if outer.is_empty() && stride == run {
+            run *= dim;
+        } else {
+            outer.push((dim, stride));
+        }
+    }
+    walk(u64::from(start), run, &outer, visit);
+}
+
+/// Visits the runs of the dimensions in `outer`, the last of which is outermost.
+fn walk(
+    start: u64,
+    run: u64,
+    outer: &[(u64, u64)],
+    visit: &mut dyn FnMut(Range<u64>) -> bool,
+) -> bool {
+    match outer.split_last() {
+        None => visit(start..start + run),
+        Some((&(dim, stride), inner)) => {
+            (0..dim).all(|index| walk(start + index * stride, run, inner, visit))
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! No two things in the same bytes at the same time.
+//!
+//! Buffers, scratch, loads in flight and weights in use each hold a range of the arena during a range
+//! of half steps; buffers conflict with everything, scratch with loads and weights. Loads among
+//! themselves are done one after the other and are judged by what they destroy ([`super::weights`]).
+//! Residents conflict with everything at any time.
+
+use super::structure::image;
+use super::weights::Source;
+use super::{Found, Holder, Occupant, Proof, Schedule, Violation, meet, span};
+use crate::network::Network;
+use crate::plan::Plan;
+use eyelet::pack::NONE;
+use std::ops::Range;
+
+/// A range of bytes held during a range of half steps.
+struct Held {
+    holder: Holder,
+    bytes: Range<u64>,
+    /// Half steps; never empty.
+    time: Range<i64>,
+}
+
+impl Held {
+    fn occupant(&self) -> Box<Occupant> {
+        // Half step 2t + 1 is step t; a load runs from gap to gap.
+        let steps = self.time.start.div_euclid(2)..self.time.end.div_euclid(2);
+        Box::new(Occupant { holder: self.holder, bytes: self.bytes.clone(), steps: Some(steps) })
+    }
+
+    /// Whether both are held at some moment, any number of periods apart.
+    fn meets(&self, other: &Held, period: i64) -> bool {
+        let apart = (other.time.start - self.time.start).rem_euclid(period);
+        apart < self.time.end - self.time.start
+            || apart + (other.time.end - other.time.start) > period
+    }
+}
+
+pub fn check(
+    network: &Network,
+    plan: &Plan,
+    schedule: &Schedule,
+    sources: &[Source],
+    found: &mut Found,
+) -> Proof {
+    let buffers: Vec<Held> = buffers(network, plan);
+    let scratch: Vec<Held> = scratch(plan);
+    let flights: Vec<Held> = flights(plan, schedule);
+    let weights: Vec<Held> = weights(network, plan, schedule, sources);
+
+    let period = 2 * plan.period();
+    let mut pair = |a: &Held, b: &Held| {
+        if meet(&a.bytes, &b.bytes) && a.meets(b, period) {
+            found.add(Violation::Overlap { a: a.occupant(), b: b.occupant() });
+        }
+    };
+    for (index, buffer) in buffers.iter().enumerate() {
+        let others = buffers[index + 1..].iter().chain(&scratch).chain(&flights).chain(&weights);
+        others.for_each(|other| pair(buffer, other));
+    }
+    for scratch in &scratch {
+        flights.iter().chain(&weights).for_each(|other| pair(scratch, other));
+    }
+    residents(plan, &[&buffers, &scratch, &flights], found);
+    summarise(plan, &buffers, &scratch, &flights, &weights)
+}
+
+/// The buffers, while they are live: from the first step that touches one to the last. The host fills
+/// inputs in step 0, and takes outputs in step 0 of the inference that follows. A buffer that is both
+/// is live all the time; the host takes from it before it fills it.
+fn buffers(network: &Network, plan: &Plan) -> Vec<Held> {
+    let mut live: Vec<Option<Range<i64>>> = vec![None; network.buffers.len()];
+    let mut touch = |tensor: u32, step: i64| {
+        let live = &mut live[network.tensors[tensor as usize].buffer as usize];
+        *live = match live.take() {
+            None => Some(step..step + 1),
+            Some(live) => Some(live.start.min(step)..live.end.max(step + 1)),
+        };
+    };
+    network.inputs.iter().for_each(|port| touch(port.tensor, 0));
+    for (index, step) in plan.steps.iter().enumerate() {
+        let layer = &network.layers[step.layer as usize];
+        let inputs = layer.inputs.into_iter().filter(|input| *input != NONE);
+        inputs.chain([layer.output]).for_each(|tensor| touch(tensor, index as i64 + 1));
+    }
+    network.outputs.iter().for_each(|port| touch(port.tensor, plan.period()));
+    let held = live.into_iter().enumerate().filter_map(|(buffer, live)| {
+        let (live, bytes) = (live?, network.buffers[buffer].bytes);
+        Some(Held {
+            holder: Holder::Buffer(buffer),
+            bytes: span(plan.addresses[buffer], bytes),
+            time: 2 * live.start + 1..2 * live.end,
+        })
+    });
+    held.collect()
+}
+
+fn scratch(plan: &Plan) -> Vec<Held> {
+    let held = plan.steps.iter().zip(1i64..).map(|(step, number)| Held {
+        holder: Holder::Scratch { step: number as usize },
+        bytes: span(step.scratch, step.scratch_bytes),
+        time: 2 * number + 1..2 * number + 2,
+    });
+    held.filter(|held| !held.bytes.is_empty()).collect()
+}
+
+/// From the gap in which a load may start to the gap in which it is done at the latest.
+fn flights(plan: &Plan, schedule: &Schedule) -> Vec<Held> {
+    let held = plan.loads.iter().enumerate().map(|(load, record)| Held {
+        holder: Holder::Load(load),
+        bytes: image(record),
+        time: 2 * schedule.earliest[load]..2 * schedule.deadline[load] + 1,
+    });
+    held.collect()
+}
+
+/// The weights that a step reads from a load, from the moment at which it is certainly done.
+fn weights(network: &Network, plan: &Plan, schedule: &Schedule, sources: &[Source]) -> Vec<Held> {
+    let held = plan.steps.iter().zip(sources).enumerate().filter_map(|(index, (step, source))| {
+        let &Source::Load(load) = source else { return None };
+        let panel = u64::from(network.layers[step.layer as usize].panel_bytes);
+        let number = index as i64 + 1;
+        Some(Held {
+            holder: Holder::Weights { step: number as usize, load },
+            bytes: span(step.weights, u64::from(step.count) * panel),
+            time: 2 * schedule.deadline[load] + 1..2 * number + 2,
+        })
+    });
+    held.collect()
+}
+
+fn residents(plan: &Plan, others: &[&Vec<Held>], found: &mut Found) {
+    for (resident, record) in plan.resident.iter().enumerate() {
+        let bytes = image(record);
+        let mut add = |by: Box<Occupant>| {
+            let bytes = bytes.clone();
+            found.add(Violation::ResidentOverwritten { resident, bytes, by });
+        };
+        for (other, record) in plan.resident.iter().enumerate().skip(resident + 1) {
+            if meet(&bytes, &image(record)) {
+                let holder = Holder::Resident(other);
+                add(Box::new(Occupant { holder, bytes: image(record), steps: None }));
+            }
+        }
+        let others = others.iter().copied().flatten();
+        others.filter(|held| meet(&bytes, &held.bytes)).for_each(|held| add(held.occupant()));
+    }
+}
+
+fn summarise(
+    plan: &Plan,
+    buffers: &[Held],
+    scratch: &[Held],
+    flights: &[Held],
+    weights: &[Held],
+) -> Proof {
+    let steps = plan.period();
+    let resident_bytes = plan.resident_bytes();
+    let activations = load_of_steps(buffers, steps);
+    let scratch = load_of_steps(scratch, steps);
+    // A load is there until the last step that reads from it is done.
+    let mut there: Vec<Held> = flights
+        .iter()
+        .map(|held| Held {
+            holder: held.holder,
+            bytes: held.bytes.clone(),
+            time: held.time.clone(),
+        })
+        .collect();
+    for held in weights {
+        let Holder::Weights { load, .. } = held.holder else { continue };
+        there[load].time.end = there[load].time.end.max(held.time.end);
+    }
+    let loads = load_of_steps(&there, steps);
+    let total = |step: usize| activations[step] + scratch[step] + loads[step] + resident_bytes;
+    let peak_step = (0..steps as usize).max_by_key(|&step| total(step)).unwrap_or(0);
+    Proof {
+        arena_bytes: plan.arena_bytes,
+        resident_bytes,
+        read_bytes: plan.bytes_per_inference(),
+        peak_activation_bytes: activations.iter().copied().max().unwrap_or(0),
+        peak_scratch_bytes: scratch.iter().copied().max().unwrap_or(0),
+        peak_live_bytes: total(peak_step),
+        peak_step,
+    }
+}
+
+/// Bytes held during each step of an inference.
+fn load_of_steps(held: &[Held], period: i64) -> Vec<u64> {
+    let mut change = vec![0i64; period as usize + 1];
+    for held in held {
+        let bytes = (held.bytes.end - held.bytes.start) as i64;
+        // Half step 2t + 1 is step t.
+        let start = held.time.start.div_euclid(2);
+        let end = held.time.end.div_euclid(2).min(start + period);
+        let first = start.rem_euclid(period);
+        let last = first + (end - start);
+        change[first as usize] += bytes;
+        change[last.min(period) as usize] -= bytes;
+        if last > period {
+            change[0] += bytes;
+            change[(last - period) as usize] -= bytes;
+        }
+    }
+    let mut now = 0i64;
+    let sums = change[..period as usize].iter().map(|change| {
+        now += change;
+        now as u64
+    });
+    sums.collect()
+}

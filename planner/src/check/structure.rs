@@ -1,0 +1,282 @@
+//! What can be seen without thinking about time: indices, bounds, alignment, slices, thresholds.
+
+use super::{Found, ScratchBytes, Violation, meet, span};
+use crate::network::Network;
+use crate::plan::Plan;
+use eyelet::pack::{Load, NONE, PAGE};
+use std::ops::Range;
+
+/// Alignment of buffers, scratch and panels.
+const LINE: u64 = 64;
+
+/// Counts, and indices of the network and the plan.
+pub fn references(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Found) {
+    let buffers = network.buffers.len();
+    let mut index = |of: String, what, index: u32, count: usize| {
+        let fits = (index as usize) < count;
+        if !fits {
+            found.add(Violation::Index { of, what, index: index.into(), count: count as u64 });
+        }
+        fits
+    };
+    for (number, tensor) in network.tensors.iter().enumerate() {
+        index(format!("tensor {number}"), "buffer", tensor.buffer, buffers);
+    }
+    for (number, layer) in network.layers.iter().enumerate() {
+        let of = || format!("layer {number}");
+        for input in layer.inputs.into_iter().filter(|input| *input != NONE) {
+            index(of(), "tensor", input, network.tensors.len());
+        }
+        index(of(), "tensor", layer.output, network.tensors.len());
+    }
+    for (kind, ports) in [("input", &network.inputs), ("output", &network.outputs)] {
+        for (number, port) in ports.iter().enumerate() {
+            index(format!("{kind} {number}"), "tensor", port.tensor, network.tensors.len());
+        }
+    }
+    for (number, step) in plan.steps.iter().enumerate() {
+        index(format!("step {}", number + 1), "layer", step.layer, network.layers.len());
+    }
+
+    for (number, tensor) in network.tensors.iter().enumerate() {
+        let Some(buffer) = network.buffers.get(tensor.buffer as usize) else { continue };
+        let rows = tensor.dims[..3].iter().map(|&dim| u128::from(dim)).product::<u128>();
+        // The product of three u32 times a fourth stays below 2^128.
+        let floats = match rows {
+            0 => 0,
+            rows => (rows - 1) * u128::from(tensor.pitch) + u128::from(tensor.cols()),
+        };
+        let end = (u128::from(tensor.offset) + floats) * 4;
+        if end > buffer.bytes.into() {
+            let buffer_index = tensor.buffer as usize;
+            found.add(Violation::Tensor {
+                tensor: number,
+                buffer: buffer_index,
+                end,
+                bytes: buffer.bytes,
+            });
+        }
+        if tensor.pitch < tensor.cols() {
+            let (cols, pitch) = (tensor.cols(), tensor.pitch);
+            found.add(Violation::Pitch { tensor: number, cols, pitch });
+        }
+    }
+    for (number, layer) in network.layers.iter().enumerate() {
+        let bytes = span(layer.weights, u64::from(layer.panels) * u64::from(layer.panel_bytes));
+        if !bytes.is_empty() && bytes.end > weights_bytes {
+            let what = format!("the weights of layer {number}");
+            found.add(Violation::OutOfBounds { what, bytes, within: 0..weights_bytes });
+        }
+    }
+
+    let addresses = plan.addresses.len();
+    let mut count = |what, found_count: u64, expected: u64| {
+        if found_count != expected {
+            found.add(Violation::Count { what, found: found_count, expected });
+        }
+    };
+    count("addresses of buffers", addresses as u64, buffers as u64);
+    if plan.steps.is_empty() {
+        found.add(Violation::Empty { what: "the list of steps".into() });
+    }
+    if plan.threads == 0 {
+        found.add(Violation::Empty { what: "the set of threads".into() });
+    }
+    // Thresholds and steps are counted in 32 bits.
+    let most = i32::MAX as u64 / 4;
+    for (what, len) in [("steps", plan.steps.len()), ("loads", plan.loads.len())] {
+        if len as u64 > most {
+            found.add(Violation::Count { what, found: len as u64, expected: most });
+        }
+    }
+}
+
+/// Every range inside the arena or the weights section, and aligned.
+pub fn bounds(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Found) {
+    if plan.arena_bytes > plan.budget {
+        let (arena_bytes, budget) = (plan.arena_bytes, plan.budget);
+        found.add(Violation::Budget { arena_bytes, budget });
+    }
+    let mut aligned = |what: &dyn Fn() -> String, value: u64, multiple: u64| {
+        if value % multiple != 0 {
+            found.add(Violation::Misaligned { what: what(), value, multiple });
+        }
+    };
+    aligned(&|| "the end of the arena".into(), plan.arena_bytes, PAGE);
+    for (number, (buffer, address)) in network.buffers.iter().zip(&plan.addresses).enumerate() {
+        aligned(&|| format!("the address of buffer {number}"), *address, LINE);
+        aligned(&|| format!("the size of buffer {number}"), buffer.bytes, LINE);
+    }
+    for (number, step) in plan.steps.iter().enumerate() {
+        aligned(&|| format!("the scratch of step {}", number + 1), step.scratch, LINE);
+        if step.count > 0 {
+            aligned(&|| format!("the weights of step {}", number + 1), step.weights, LINE);
+        }
+    }
+    for (name, load) in named_loads(plan) {
+        aligned(&|| format!("the offset of {}", name()), load.offset, PAGE);
+        aligned(&|| format!("the address of {}", name()), load.address, PAGE);
+        aligned(&|| format!("the size of {}", name()), load.bytes.into(), PAGE);
+    }
+
+    let arena = plan.tables..plan.arena_bytes;
+    let mut inside = |what: &dyn Fn() -> String, bytes: Range<u64>, within: &Range<u64>| {
+        // Of an empty range only the address has to exist.
+        let fits = bytes.end <= within.end && (bytes.is_empty() || bytes.start >= within.start);
+        if !fits {
+            found.add(Violation::OutOfBounds { what: what(), bytes, within: within.clone() });
+        }
+    };
+    inside(&|| "the area of tables".into(), 0..plan.tables, &(0..plan.arena_bytes));
+    for (number, (buffer, address)) in network.buffers.iter().zip(&plan.addresses).enumerate() {
+        inside(&|| format!("buffer {number}"), span(*address, buffer.bytes), &arena);
+    }
+    for (number, step) in plan.steps.iter().enumerate() {
+        let name = || format!("the scratch of step {}", number + 1);
+        inside(&name, span(step.scratch, step.scratch_bytes), &arena);
+        let panel = u64::from(network.layers[step.layer as usize].panel_bytes);
+        let name = || format!("the weights of step {}", number + 1);
+        inside(&name, span(step.weights, u64::from(step.count) * panel), &arena);
+    }
+    for (name, load) in named_loads(plan) {
+        inside(&name, image(load), &arena);
+        let name = || format!("the source of {}", name());
+        inside(&name, span(load.offset, load.bytes.into()), &(0..weights_bytes));
+    }
+    for (name, load) in named_loads(plan) {
+        if load.bytes == 0 {
+            found.add(Violation::Empty { what: name() });
+        }
+    }
+}
+
+fn named_loads(plan: &Plan) -> impl Iterator<Item = (impl Fn() -> String, &Load)> {
+    let resident = plan.resident.iter().enumerate().map(|(number, load)| (true, number, load));
+    let loads = plan.loads.iter().enumerate().map(|(number, load)| (false, number, load));
+    resident.chain(loads).map(|(resident, number, load)| {
+        let kind = if resident { "resident load" } else { "load" };
+        (move || format!("{kind} {number}"), load)
+    })
+}
+
+/// Where a load puts its bytes.
+pub fn image(load: &Load) -> Range<u64> {
+    span(load.address, load.bytes.into())
+}
+
+/// Every layer's panels and rows are made exactly once, layer by layer.
+pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
+    struct Piece {
+        step: usize,
+        panels: Range<u64>,
+        rows: Range<u64>,
+    }
+    let mut pieces: Vec<Vec<Piece>> = network.layers.iter().map(|_| Vec::new()).collect();
+    let mut previous = 0;
+    for (number, step) in plan.steps.iter().enumerate() {
+        let number = number + 1;
+        let layer = step.layer as usize;
+        if layer < previous {
+            found.add(Violation::LayerOrder { step: number, layer, previous });
+        }
+        previous = previous.max(layer);
+        let record = &network.layers[layer];
+        let of_rows = network.tensors[record.output as usize].rows();
+        let of_panels = u64::from(record.panels);
+        let panels = span(step.first.into(), step.count.into());
+        let rows = span(step.row.into(), step.rows.into());
+        let panels_fit = panels.end <= of_panels && (of_panels == 0 || !panels.is_empty());
+        if !panels_fit || rows.end > of_rows || rows.is_empty() {
+            found.add(Violation::SliceOutside {
+                step: number,
+                layer,
+                panels,
+                rows,
+                of_panels,
+                of_rows,
+            });
+            continue;
+        }
+        // A layer without weights is one panel here.
+        let panels = if of_panels == 0 { 0..1 } else { panels };
+        pieces[layer].push(Piece { step: number, panels, rows });
+    }
+    for (layer, pieces) in pieces.iter().enumerate() {
+        let record = &network.layers[layer];
+        let rows = network.tensors[record.output as usize].rows();
+        let total = u128::from(rows) * u128::from(record.panels.max(1));
+        let area = |piece: &Piece| -> u128 {
+            let panels = piece.panels.end - piece.panels.start;
+            u128::from(panels) * u128::from(piece.rows.end - piece.rows.start)
+        };
+        let made = pieces.iter().map(area).sum::<u128>();
+        if made < total {
+            found.add(Violation::SliceMissing { layer, made, total });
+        }
+        for (index, first) in pieces.iter().enumerate() {
+            for second in &pieces[index + 1..] {
+                if meet(&first.panels, &second.panels) && meet(&first.rows, &second.rows) {
+                    let common =
+                        |a: &Range<u64>, b: &Range<u64>| a.start.max(b.start)..a.end.min(b.end);
+                    found.add(Violation::SliceTwice {
+                        layer,
+                        first: first.step,
+                        second: second.step,
+                        panels: common(&first.panels, &second.panels),
+                        rows: common(&first.rows, &second.rows),
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// Every step has the scratch that its kernel needs.
+pub fn scratch(network: &Network, plan: &Plan, needed: ScratchBytes<'_>, found: &mut Found) {
+    for (number, step) in plan.steps.iter().enumerate() {
+        let needed = needed(network, step, plan.threads);
+        if step.scratch_bytes < needed {
+            found.add(Violation::Scratch {
+                step: number + 1,
+                found: step.scratch_bytes,
+                needed,
+                threads: plan.threads,
+            });
+        }
+    }
+}
+
+/// Thresholds in range, and none that waits for what waits for it.
+///
+/// If every load that a step waits for may start when the steps before are done, then by induction
+/// over the order of loads and steps nothing stops: loads of the inference before have `release ≤ S`,
+/// so they may start before this inference's first step.
+pub fn thresholds(plan: &Plan, found: &mut Found) {
+    let period = plan.period();
+    for (load, record) in plan.loads.iter().enumerate() {
+        let release = i64::from(record.release);
+        if release <= -period || release > period {
+            let (above, at_most) = (-period, period);
+            found.add(Violation::ReleaseRange { load, release, above, at_most });
+        }
+    }
+    // The load of the largest release among the first so many.
+    let mut latest: Vec<usize> = Vec::with_capacity(plan.loads.len());
+    for (load, record) in plan.loads.iter().enumerate() {
+        let before = latest.last().copied().unwrap_or(load);
+        latest.push(if record.release > plan.loads[before].release { load } else { before });
+    }
+    for (number, step) in plan.steps.iter().enumerate() {
+        let (number, ready) = (number + 1, step.ready as usize);
+        if ready > plan.loads.len() {
+            let loads = plan.loads.len();
+            found.add(Violation::ReadyRange { step: number, ready: step.ready, loads });
+        } else if ready > 0 {
+            let load = latest[ready - 1];
+            let release = i64::from(plan.loads[load].release);
+            if release > number as i64 {
+                found.add(Violation::Deadlock { step: number, load, release });
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Plans that are right are proved; each way of being wrong is found; and what is proved does not fail
+//! when it is executed in a random order that its thresholds allow.
+
+mod broken;
+mod example;
+mod executor;
+
+use super::*;
+use example::{Reuse, disjoint, scratch_bytes};
+use proptest::prelude::*;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+fn prove(network: &Network, plan: &Plan, bytes: u64) -> Result<Proof, Vec<Violation>> {
+    check_with(network, plan, bytes, &scratch_bytes)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn plans_without_reuse_are_proved(seed: u64) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (network, plan, bytes) = disjoint(&mut rng);
+        let proof = prove(&network, &plan, bytes);
+        prop_assert!(proof.is_ok(), "{:#?}", proof);
+        let proof = proof.unwrap();
+        prop_assert!(proof.peak_live_bytes <= plan.arena_bytes);
+        for mode in 0..4 {
+            executor::run(&network, &plan, &mut rng, mode).unwrap();
+        }
+    }
+
+    #[test]
+    fn plans_with_reuse_are_proved(seed: u64) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (network, plan, bytes) = Reuse::default().plan(&mut rng);
+        let proof = prove(&network, &plan, bytes);
+        prop_assert!(proof.is_ok(), "{:#?}\n{:#?}", proof, plan.loads);
+        for mode in 0..8 {
+            executor::run(&network, &plan, &mut rng, mode % 4).unwrap();
+        }
+    }
+
+    /// Whatever is done to a plan: if it is still proved, then it still works.
+    #[test]
+    fn what_is_proved_works(seed: u64) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (network, plan, bytes) = Reuse::default().plan(&mut rng);
+        for _ in 0..24 {
+            let mut changed = plan.clone();
+            for _ in 0..rng.random_range(1..4) {
+                change(&mut changed, &mut rng);
+            }
+            if prove(&network, &changed, bytes).is_ok() {
+                for mode in 0..4 {
+                    let run = executor::run(&network, &changed, &mut rng, mode);
+                    prop_assert!(run.is_ok(), "{run:?}\n{changed:#?}");
+                }
+            }
+        }
+    }
+}
+
+/// Changes something at random, most often a little.
+fn change(plan: &mut Plan, rng: &mut ChaCha8Rng) {
+    let steps = plan.steps.len();
+    let step = &mut plan.steps[rng.random_range(0..steps)];
+    let sign = if rng.random() { 1 } else { -1 };
+    match rng.random_range(0..7) {
+        0 => step.ready = step.ready.saturating_add_signed(sign),
+        1 => step.scratch = rng.random_range(0..plan.arena_bytes / 64) * 64,
+        2 => {
+            let buffer = rng.random_range(0..plan.addresses.len());
+            plan.addresses[buffer] = rng.random_range(0..plan.arena_bytes / 64) * 64;
+        }
+        _ if plan.loads.is_empty() => {}
+        3 | 4 => {
+            let load = rng.random_range(0..plan.loads.len());
+            plan.loads[load].release += sign * rng.random_range(1..4);
+        }
+        5 => {
+            // A load and those of its steps that read from it move together.
+            let load = rng.random_range(0..plan.loads.len());
+            let to = rng.random_range(0..plan.arena_bytes / 4096) * 4096;
+            let was = image_of(plan, load);
+            for step in &mut plan.steps {
+                if was.contains(&step.weights) {
+                    step.weights = step.weights - was.start + to;
+                }
+            }
+            plan.loads[load].address = to;
+        }
+        _ => {
+            let load = rng.random_range(0..plan.loads.len());
+            let other = rng.random_range(0..plan.loads.len());
+            plan.loads.swap(load, other);
+        }
+    }
+}
+
+fn image_of(plan: &Plan, load: usize) -> std::ops::Range<u64> {
+    structure::image(&plan.loads[load])
+}
+
+/// How often random changes survive, so that the test above means something.
+#[test]
+fn some_changed_plans_are_proved_and_most_are_not() {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    let (mut proved, mut refused) = (0, 0);
+    for _ in 0..60 {
+        let (network, plan, bytes) = Reuse::default().plan(&mut rng);
+        for _ in 0..20 {
+            let mut changed = plan.clone();
+            change(&mut changed, &mut rng);
+            match prove(&network, &changed, bytes) {
+                Ok(_) => proved += 1,
+                Err(_) => refused += 1,
+            }
+        }
+    }
+    assert!(proved > 100 && refused > 400, "{proved} proved, {refused} refused");
+}
+
+#[test]
+fn a_thousand_steps_take_less_than_a_second() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let (network, plan, bytes) = Reuse { layers: 700, ..Reuse::default() }.plan(&mut rng);
+    assert!(plan.steps.len() >= 1000, "{} steps", plan.steps.len());
+    let start = std::time::Instant::now();
+    let proof = prove(&network, &plan, bytes);
+    let took = start.elapsed();
+    assert!(proof.is_ok(), "{proof:#?}");
+    assert!(took.as_secs_f64() < 1.0, "{took:?}");
+}
