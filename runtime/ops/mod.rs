@@ -211,7 +211,9 @@ fn check(holds: bool, what: &'static str, found: u64, limit: u64) -> Result<(), 
 
 /// For operators with one input, no weights, and an output elsewhere.
 fn check_one_input(layer: &Layer) -> Result<(), LayerError> {
-    check(layer.inputs[0] != layer.output, "output tensor", layer.output.into(), NONE.into())?;
+    let (input, output) = (layer.inputs[0], layer.output);
+    let what = "output tensor, which must not be the input,";
+    check(input != output, what, output.into(), input.into())?;
     check_one_input_or_in_place(layer)
 }
 
