@@ -225,13 +225,9 @@ fn check_one_input_or_in_place(layer: &Layer) -> Result<(), LayerError> {
     check(layer.panels == 0, "number of weight panels", layer.panels.into(), 0)
 }
 
-/// For operators whose output has the first input's extents, from dimension `from` to `to`.
-fn check_same_extents(
-    input: &Tensor,
-    output: &Tensor,
-    dims: core::ops::Range<usize>,
-) -> Result<(), LayerError> {
-    for (input, output) in input.dims[dims.clone()].iter().zip(&output.dims[dims]) {
+/// For operators whose output has the input's extents.
+fn check_same_extents(input: &Tensor, output: &Tensor) -> Result<(), LayerError> {
+    for (input, output) in input.dims.iter().zip(&output.dims) {
         check(input == output, "extent of the output", (*output).into(), (*input).into())?;
     }
     Ok(())
@@ -245,7 +241,7 @@ fn split(rows: usize, cols: usize, device: &dyn Device) -> Split {
 }
 
 /// The device, or the caller's core alone where there is too little to do to wake others for it.
-fn device_for<'a>(device: &'a dyn Device, floats: usize) -> &'a dyn Device {
+fn device_for(device: &dyn Device, floats: usize) -> &dyn Device {
     if floats < 4096 { &Inline } else { device }
 }
 
