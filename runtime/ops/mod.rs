@@ -152,7 +152,8 @@ pub fn validate_slice(layer: &Layer, output: &Tensor, slice: &Slice) -> Result<(
     check(slice.rows > 0, "number of the step's rows", 0, 1)?;
     check(end <= output.rows(), "end of the step's rows", end, output.rows())?;
     if !sliceable(kind) {
-        check(slice.rows as u64 == output.rows(), "number of the step's rows", end, output.rows())?;
+        let rows = slice.rows as u64;
+        check(rows == output.rows(), "number of the step's rows", rows, output.rows())?;
     }
     let end = slice.first as u64 + slice.count as u64;
     check(end <= layer.panels as u64, "end of the step's panels", end, layer.panels as u64)?;
