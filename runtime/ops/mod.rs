@@ -153,7 +153,8 @@ pub fn validate_slice(layer: &Layer, output: &Tensor, slice: &Slice) -> Result<(
     check(slice.rows > 0, "number of the step's rows", 0, 1)?;
     check(end <= output.rows(), "end of the step's rows", end, output.rows())?;
     if !sliceable(kind) {
-        check(slice.rows as u64 == output.rows(), "number of the step's rows", end, output.rows())?;
+        let rows = slice.rows as u64;
+        check(rows == output.rows(), "number of the step's rows", rows, output.rows())?;
     }
     let end = slice.first as u64 + slice.count as u64;
     check(end <= layer.panels as u64, "end of the step's panels", end, layer.panels as u64)?;
@@ -212,7 +213,9 @@ fn check(holds: bool, what: &'static str, found: u64, limit: u64) -> Result<(), 
 
 /// For operators with one input, no weights, and an output elsewhere.
 fn check_one_input(layer: &Layer) -> Result<(), LayerError> {
-    check(layer.inputs[0] != layer.output, "output tensor", layer.output.into(), NONE.into())?;
+    let (input, output) = (layer.inputs[0], layer.output);
+    let what = "output tensor, which must not be the input,";
+    check(input != output, what, output.into(), input.into())?;
     check_one_input_or_in_place(layer)
 }
 
@@ -224,13 +227,9 @@ fn check_one_input_or_in_place(layer: &Layer) -> Result<(), LayerError> {
     check(layer.panels == 0, "number of weight panels", layer.panels.into(), 0)
 }
 
-/// For operators whose output has the first input's extents, from dimension `from` to `to`.
-fn check_same_extents(
-    input: &Tensor,
-    output: &Tensor,
-    dims: core::ops::Range<usize>,
-) -> Result<(), LayerError> {
-    for (input, output) in input.dims[dims.clone()].iter().zip(&output.dims[dims]) {
+/// For operators whose output has the input's extents.
+fn check_same_extents(input: &Tensor, output: &Tensor) -> Result<(), LayerError> {
+    for (input, output) in input.dims.iter().zip(&output.dims) {
         check(input == output, "extent of the output", (*output).into(), (*input).into())?;
     }
     Ok(())
@@ -244,7 +243,7 @@ fn split(rows: usize, cols: usize, device: &dyn Device) -> Split {
 }
 
 /// The device, or the caller's core alone where there is too little to do to wake others for it.
-fn device_for<'a>(device: &'a dyn Device, floats: usize) -> &'a dyn Device {
+fn device_for(device: &dyn Device, floats: usize) -> &dyn Device {
     if floats < 4096 { &Inline } else { device }
 }
 
