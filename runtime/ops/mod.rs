@@ -10,6 +10,7 @@
 //! - `run(call)`: computes one step. Infallible after `validate`.
 
 pub mod conv;
+pub mod depthwise;
 pub mod unary;
 
 use crate::arena::{MatMut, MatRef};
