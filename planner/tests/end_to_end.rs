@@ -5,10 +5,12 @@ mod common;
 use common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
-use eyelet::storage::{BufferedFile, DirectFile, Slice, StorageError};
+use eyelet::storage::faulty::Fault;
+use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const MIB: u64 = 1 << 20;
 
@@ -80,7 +82,7 @@ fn run_beside(
         let mut storage = match DirectFile::open(&name) {
             Ok(storage) => storage,
             // A file system without direct I/O under the target directory: the other modes remain.
-            Err(StorageError::NoDirectIo { .. }) => {
+            Err(StorageError::NoDirectIo) => {
                 return run_beside(path, budget, inputs, workers, false);
             }
             Err(error) => panic!("{error}"),
@@ -177,15 +179,14 @@ fn after_a_damaged_load_healed_storage_works_again() {
     // Damage the last weights.
     let last = damaged.len() - 4096;
     damaged[last] ^= 0x40;
-    let mut storage = Switched { packs: [&pack, &damaged], broken: false };
+    let switch = AtomicBool::new(false);
+    let mut storage = Switched { packs: [&pack, &damaged], broken: &switch };
     let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
     assert!(!instance.plan().loads.is_empty(), "the smallest budget streams");
-    let switch = std::sync::atomic::AtomicBool::new(false);
-    let mut storage = Shared { packs: [&pack, &damaged], broken: &switch };
     let mut model = instance.inline(&mut storage);
     for round in 0..4 {
         let broken = round % 2 == 1;
-        switch.store(broken, std::sync::atomic::Ordering::Relaxed);
+        switch.store(broken, Ordering::Relaxed);
         model.input_mut(0).unwrap().copy_from_slice(&inputs[0]);
         match model.infer(&Inline) {
             Ok(()) => {
@@ -208,35 +209,16 @@ fn subject_smallest() -> u64 {
 /// One of two packs, by a switch.
 struct Switched<'a> {
     packs: [&'a [u8]; 2],
-    broken: bool,
+    broken: &'a AtomicBool,
 }
 
-struct Shared<'a> {
-    packs: [&'a [u8]; 2],
-    broken: &'a std::sync::atomic::AtomicBool,
-}
-
-impl eyelet::storage::Storage for Switched<'_> {
+impl Storage for Switched<'_> {
     fn len(&self) -> Result<u64, StorageError> {
         Slice::new(self.packs[0]).len()
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
-        Slice::new(self.packs[usize::from(self.broken)]).read(offset, into)
-    }
-
-    fn alignment(&self) -> u64 {
-        1
-    }
-}
-
-impl eyelet::storage::Storage for Shared<'_> {
-    fn len(&self) -> Result<u64, StorageError> {
-        Slice::new(self.packs[0]).len()
-    }
-
-    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
-        let broken = self.broken.load(std::sync::atomic::Ordering::Relaxed);
+        let broken = self.broken.load(Ordering::Relaxed);
         Slice::new(self.packs[usize::from(broken)]).read(offset, into)
     }
 
@@ -247,7 +229,6 @@ impl eyelet::storage::Storage for Shared<'_> {
 
 #[test]
 fn a_loader_thread_recovers_from_storage_errors() {
-    use eyelet::storage::Faulty;
     let budget = subject_smallest();
     let (subject, pack) = digits_pack(&[budget]);
     let inputs = subject.inputs(5);
@@ -261,7 +242,8 @@ fn a_loader_thread_recovers_from_storage_errors() {
     // Every load of the first two inferences fails once, each time on its own.
     for failing in reads.0..reads.0 + 2 * reads.1 {
         let mut arena = Aligned::new(budget);
-        let mut storage = faulty_at(&pack, failing as u32);
+        let script = [(failing as u64, Fault::Errno(5))];
+        let mut storage = Faulty::new(Slice::new(&pack), &script);
         let mut instance =
             Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
         let (errors, good) = instance
@@ -285,9 +267,5 @@ fn a_loader_thread_recovers_from_storage_errors() {
             })
             .unwrap();
         assert_eq!((errors, good), (1, 4), "read {failing}");
-    }
-
-    fn faulty_at(pack: &[u8], read: u32) -> Faulty<Slice<'_>> {
-        todo!("{} {read}", pack.len())
     }
 }

@@ -14,6 +14,7 @@
 pub mod binary;
 pub mod conv;
 pub mod copy;
+pub mod depthwise;
 pub mod lrn;
 pub mod math;
 pub mod pool;
@@ -136,7 +137,7 @@ pub fn validate(
         OpKind::Copy => copy::validate(layer, inputs, output, buffers, isa),
         OpKind::Reduce => reduce::validate(layer, inputs, output, isa),
         OpKind::Conv => conv::validate(layer, inputs, output, isa),
-        OpKind::Depthwise => Err(LayerError::Kind(layer.kind)),
+        OpKind::Depthwise => depthwise::validate(layer, inputs, output, isa),
         OpKind::MatMul => Err(LayerError::Kind(layer.kind)),
     }
 }
@@ -184,7 +185,9 @@ pub fn scratch_bytes(
         OpKind::Copy => copy::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Reduce => reduce::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Depthwise => 0,
+        OpKind::Depthwise => {
+            depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa)
+        }
         OpKind::MatMul => 0,
     }
 }
@@ -201,7 +204,7 @@ pub fn run(call: Call<'_>) {
         OpKind::Copy => copy::run(call),
         OpKind::Reduce => reduce::run(call),
         OpKind::Conv => conv::run(call),
-        OpKind::Depthwise => {}
+        OpKind::Depthwise => depthwise::run(call),
         OpKind::MatMul => {}
     }
 }
