@@ -185,9 +185,7 @@ pub fn scratch_bytes(
         OpKind::Copy => copy::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Reduce => reduce::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Depthwise => {
-            depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa)
-        }
+        OpKind::Depthwise => depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::MatMul => 0,
     }
 }
