@@ -12,6 +12,7 @@ pub mod memory;
 pub mod network;
 pub mod passes;
 pub mod plan;
+pub mod reference;
 pub mod size;
 pub mod slice;
 pub mod strategy;

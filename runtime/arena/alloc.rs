@@ -15,15 +15,15 @@ use core::marker::PhantomData;
 
 /// The arena of an opened pack, behind its tables.
 #[derive(Debug)]
-pub struct Memory<'a> {
+pub struct PlannedMemory<'a> {
     base: *mut u8,
     lifetime: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: `Memory` and the allocators made of it stand for exclusive access to the arena (divided in
+// SAFETY: `PlannedMemory` and the allocators made of it stand for exclusive access to the arena (divided in
 // time by the executor's counters); moving that to another thread is what `&mut [u8]` allows.
-unsafe impl Send for Memory<'_> {}
-unsafe impl Sync for Memory<'_> {}
+unsafe impl Send for PlannedMemory<'_> {}
+unsafe impl Sync for PlannedMemory<'_> {}
 
 /// The loader's allocator: the targets of loads.
 #[derive(Debug)]
@@ -40,7 +40,7 @@ pub struct Activations<'a> {
     lifetime: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: as for `Memory`.
+// SAFETY: as for `PlannedMemory`.
 unsafe impl Send for Weights<'_> {}
 unsafe impl Send for Activations<'_> {}
 
@@ -52,19 +52,19 @@ pub(crate) struct Operands<'a> {
     pub scratch: &'a mut [u8],
 }
 
-impl<'a> Memory<'a> {
+impl<'a> PlannedMemory<'a> {
     /// Splits the tables off the front of an arena: they are read by both sides, the rest is divided
     /// by the plan. Addresses in plans count from the start of the whole arena.
     ///
     /// # Panics
     /// When the tables do not fit.
-    pub(crate) fn split(arena: &'a mut [u8], tables: usize) -> (&'a [u8], Memory<'a>) {
+    pub(crate) fn split(arena: &'a mut [u8], tables: usize) -> (&'a [u8], PlannedMemory<'a>) {
         assert!(tables <= arena.len());
         let base = arena.as_mut_ptr();
-        // SAFETY: the tables are the first bytes of the arena; `Memory` only ever touches ranges that
+        // SAFETY: the tables are the first bytes of the arena; `PlannedMemory` only ever touches ranges that
         // `Proven` has found to lie behind them, so the shared slice is not written while it lives.
         let tables = unsafe { core::slice::from_raw_parts(base, tables) };
-        (tables, Memory { base, lifetime: PhantomData })
+        (tables, PlannedMemory { base, lifetime: PhantomData })
     }
 
     /// The two sides' allocators. They borrow the memory, so there is one pair at a time.

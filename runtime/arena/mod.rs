@@ -10,8 +10,8 @@ mod map;
 mod mat;
 mod memory;
 
-pub use alloc::{Activations, Memory, Weights};
-pub(crate) use alloc::{LoadList, Operands};
+pub(crate) use alloc::LoadList;
+pub use alloc::{Activations, PlannedMemory, Weights};
 pub use fixed::Arena;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use map::{MappedArena, Pages};

@@ -5,8 +5,10 @@
 //! threads that spin between layers and sleep between inferences.
 #![allow(unsafe_code)]
 
-pub mod handoff;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod claims;
 pub mod futex;
+pub mod handoff;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod threads;
 #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -24,9 +26,9 @@ pub trait Device: Sync {
     /// threads, and returns when all have returned.
     fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync));
 
-    /// A monotone clock, nanoseconds; always 0 where there is none.
+    /// A monotone clock, nanoseconds; always 0 where there is none. A board may bring its own.
     fn now_ns(&self) -> u64 {
-        0
+        futex::now_ns()
     }
 }
 
@@ -139,7 +141,7 @@ mod tests {
                     for index in 0..parts {
                         let range = cut(len, parts, align, index);
                         assert_eq!(range.start, next);
-                        assert!(range.start % align == 0 || range.start == len);
+                        assert!(range.start.is_multiple_of(align) || range.start == len);
                         next = range.end;
                     }
                     assert_eq!(next, len);

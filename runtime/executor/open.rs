@@ -3,7 +3,7 @@
 use super::loader::{LoadError, Loader, perform};
 use super::model::{Inline, Model};
 use super::shared::Shared;
-use crate::arena::{LoadList, Memory};
+use crate::arena::{LoadList, PlannedMemory};
 use crate::kernels::{Isa, Kernels};
 use crate::pack::crc32c::crc32c;
 use crate::pack::{
@@ -156,7 +156,7 @@ impl From<Flaw> for OpenError {
 #[derive(Debug)]
 pub struct Instance<'a> {
     pub(super) shared: Shared<'a>,
-    pub(super) memory: Memory<'a>,
+    pub(super) memory: PlannedMemory<'a>,
     entry: PlanEntry,
 }
 
@@ -171,7 +171,7 @@ impl<'a> Instance<'a> {
         options: Options,
     ) -> Result<Self, OpenError> {
         let address = arena.as_ptr() as usize;
-        if address % PAGE as usize != 0 {
+        if !address.is_multiple_of(PAGE as usize) {
             return Err(OpenError::Arena { address });
         }
         let size = storage.len()?;
@@ -213,7 +213,7 @@ impl<'a> Instance<'a> {
             verify(section, &arena[start..start + bytes as usize], crc)?;
         }
 
-        let (tables_bytes, mut memory) = Memory::split(arena, tables as usize);
+        let (tables_bytes, mut memory) = PlannedMemory::split(arena, tables as usize);
         let part = |start: u64, bytes: u64| &tables_bytes[start as usize..(start + bytes) as usize];
         let skeleton = Skeleton::view(part(skeleton_start, header.skeleton_bytes))?;
         let plan = PlanView::view(part(plan_start, entry.bytes))?;
@@ -325,7 +325,7 @@ pub fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
 fn section(what: &'static str, offset: u64, bytes: u64, size: u64) -> Result<(), Flaw> {
     let end = bytes.checked_next_multiple_of(PAGE).and_then(|bytes| bytes.checked_add(offset));
     match end {
-        Some(end) if end <= size && offset % PAGE == 0 => Ok(()),
+        Some(end) if end <= size && offset.is_multiple_of(PAGE) => Ok(()),
         end => Err(flaw(what, end.unwrap_or(u64::MAX), size)),
     }
 }

@@ -204,16 +204,8 @@ impl<'a> Proven<'a> {
             }
             let first = inputs[0].buffer as usize;
             let floats = [buffers[first].bytes / 4, buffers[output.buffer as usize].bytes / 4];
-            ops::validate(layer, &inputs, &output, floats, self.isa).map_err(|error| {
-                let (what, found, limit) = match error {
-                    LayerError::Kind(code) => ("layer: unknown operator", u64::from(code), 0),
-                    LayerError::Activation(code) => {
-                        ("layer: unknown activation", u64::from(code), 0)
-                    }
-                    LayerError::Field(what, found, limit) => (what, found, limit),
-                };
-                Flaw { what, index: i as u32, found, limit }
-            })?;
+            ops::validate(layer, &inputs, &output, floats, self.isa)
+                .map_err(|error| layer_flaw(error, i))?;
         }
         Ok(())
     }
@@ -294,20 +286,10 @@ impl<'a> Proven<'a> {
             check(ok, "step: no such layer", i, step.layer.into(), layers.len() as u64)?;
             let layer = &layers[step.layer as usize];
             let output = &self.skeleton.tensors[layer.output as usize];
-            let end = u64::from(step.first) + u64::from(step.count);
-            let ok = end <= layer.panels.into() && (step.count > 0) == (layer.panels > 0);
-            check(ok, "step: panels beyond the layer's", i, end, layer.panels.into())?;
-            let end = u64::from(step.row) + u64::from(step.rows);
-            let ok = end <= output.rows() && step.rows > 0;
-            check(ok, "step: rows beyond the output's", i, end, output.rows())?;
-            let whole = step.row == 0 && u64::from(step.rows) == output.rows();
-            let ok = whole || OpKind::from_code(layer.kind).is_some_and(ops::sliceable);
-            let what = "step: this operator makes all rows at once";
-            check(ok, what, i, step.rows.into(), output.rows())?;
-            let ok = OpKind::from_code(layer.kind)
-                .is_some_and(|kind| matches!(kind, OpKind::Conv | OpKind::Depthwise))
-                || step.count == layer.panels;
-            let what = "step: this operator takes all panels at once";
+            let slice = Slice::from(step);
+            ops::validate_slice(layer, output, &slice).map_err(|error| layer_flaw(error, i))?;
+            let ok = (step.count > 0) == (layer.panels > 0);
+            let what = "step: number of panels";
             check(ok, what, i, step.count.into(), layer.panels.into())?;
             check(
                 step.ready >= ready,
@@ -317,7 +299,6 @@ impl<'a> Proven<'a> {
                 ready.into(),
             )?;
             ready = step.ready;
-            let slice = Slice::from(step);
             let inputs = self.skeleton.layer_inputs(layer);
             let needed = ops::scratch_bytes(layer, &inputs, output, &slice, threads, self.isa);
             let ok = step.scratch % 64 == 0 && step.scratch_bytes >= needed;
@@ -514,6 +495,15 @@ fn interleaved(a: &Tensor, b: &Tensor) -> bool {
         && !wraps(a_right)
         && !wraps(b_right)
         && (a_right <= b_column || b_right <= a_column)
+}
+
+fn layer_flaw(error: LayerError, index: usize) -> Flaw {
+    let (what, found, limit) = match error {
+        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Reduce as u64),
+        LayerError::Activation(code) => ("layer: unknown activation", code.into(), 7),
+        LayerError::Field(what, found, limit) => (what, found, limit),
+    };
+    Flaw { what, index: index as u32, found, limit }
 }
 
 /// The layer a step belongs to.
