@@ -7,5 +7,7 @@
 pub mod graph;
 pub mod import;
 pub mod network;
+pub mod npy;
 pub mod passes;
+pub mod replace;
 pub mod zoo;
