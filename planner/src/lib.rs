@@ -4,6 +4,7 @@
 //! model.onnx ─ import ─▶ graph ─ passes ─▶ network ─ strategy(budget, profile) ─▶ plan ─ write ─▶ pack
 //! ```
 
+pub mod board;
 pub mod check;
 pub mod graph;
 pub mod import;
@@ -11,4 +12,6 @@ pub mod layout;
 pub mod network;
 pub mod passes;
 pub mod plan;
+pub mod profile;
+pub mod simulate;
 pub mod zoo;

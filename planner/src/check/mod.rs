@@ -26,6 +26,8 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use tests::example;
 pub use violation::{Holder, Occupant, Violation};
 
 use crate::network::Network;

@@ -64,7 +64,7 @@ impl Builder {
         let (ic, oc) = (cols(input), cols(output));
         let mut conv = layer(OpKind::Conv, [input, residual], output);
         conv.panels = oc.div_ceil(8);
-        conv.panel_bytes = (8 * 4 * (ic + 1)).next_multiple_of(64);
+        conv.panel_bytes = 8 * 4 * (ic + 1);
         self.push(conv);
     }
 }

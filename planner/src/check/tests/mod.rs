@@ -2,7 +2,7 @@
 //! when it is executed in a random order that its thresholds allow.
 
 mod broken;
-mod example;
+pub mod example;
 mod executor;
 
 use super::*;
