@@ -1,5 +1,18 @@
 //! Which function serves which operator on this target, tile sizes, and packing layouts.
+//!
+//! The kernels read activations through lists of pointers and take raw addresses. Everything around
+//! them is safe code: [`Indirection`] builds the lists inside scratch memory, from matrices and a
+//! [`Window`], and the methods of [`Kernels`] check every bound that a kernel relies on before they
+//! call it. The checks cost a few comparisons a tile.
 #![allow(unsafe_code)]
+
+#[cfg(eyelet_x86)]
+mod cpuid;
+mod igemm;
+mod indirection;
+
+pub use igemm::Addend;
+pub use indirection::{Indirection, Strip, Window};
 
 /// An instruction set that packs are made for. The codes are part of the pack format.
 #[repr(u32)]
@@ -33,6 +46,17 @@ impl Isa {
         }
     }
 
+    /// Output pixels in a tile: MR of the GEMM tile. Known for every instruction set on every host,
+    /// since scratch is planned with it.
+    pub const fn rows(self) -> usize {
+        match self {
+            Isa::Portable => 4,
+            Isa::Neon => 8,
+            Isa::Avx2 => 6,
+            Isa::Avx512 => 14,
+        }
+    }
+
     /// Its name, as in board files and `--json`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -48,11 +72,81 @@ impl Isa {
 #[derive(Debug)]
 pub struct Kernels {
     isa: Isa,
+    igemm: igemm::Function,
 }
 
+static PORTABLE: Kernels = Kernels { isa: Isa::Portable, igemm: igemm::PORTABLE };
+
+#[cfg(eyelet_x86)]
+static AVX2: Kernels = Kernels { isa: Isa::Avx2, igemm: igemm::AVX2 };
+
+#[cfg(eyelet_x86)]
+static AVX512: Kernels = Kernels { isa: Isa::Avx512, igemm: igemm::AVX512 };
+
+#[cfg(eyelet_neon)]
+static NEON: Kernels = Kernels { isa: Isa::Neon, igemm: igemm::NEON };
+
 impl Kernels {
+    /// The kernels for packs of an instruction set; `None` when this processor lacks it or they were
+    /// not built.
+    pub fn for_isa(isa: Isa) -> Option<&'static Self> {
+        match isa {
+            Isa::Portable => Some(&PORTABLE),
+            #[cfg(eyelet_x86)]
+            Isa::Avx2 => cpuid::features().avx2.then_some(&AVX2),
+            #[cfg(eyelet_x86)]
+            Isa::Avx512 => cpuid::features().avx512.then_some(&AVX512),
+            #[cfg(eyelet_neon)]
+            Isa::Neon => Some(&NEON),
+            #[allow(unreachable_patterns)]
+            _ => None,
+        }
+    }
+
+    /// The fastest kernels that this processor can run.
+    pub fn best() -> &'static Self {
+        [Isa::Avx512, Isa::Avx2, Isa::Neon].into_iter().find_map(Self::for_isa).unwrap_or(&PORTABLE)
+    }
+    /// Plain Rust, for the tests of operators that need no tuned kernels.
+    #[cfg(test)]
+    pub(crate) const PORTABLE: &'static Self = &PORTABLE;
+
     /// The instruction set.
     pub fn isa(&self) -> Isa {
         self.isa
+    }
+
+    /// Rows (output pixels) of a GEMM tile, at most.
+    pub fn mr(&self) -> usize {
+        self.isa.rows()
+    }
+
+    /// Columns (output channels) of a GEMM tile: the panel.
+    pub fn nr(&self) -> usize {
+        self.isa.panel()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn best_is_available_and_portable_always_is() {
+        assert!(Kernels::for_isa(Isa::Portable).is_some());
+        assert!(Kernels::for_isa(Kernels::best().isa()).is_some());
+        for isa in Isa::ALL {
+            assert!(Kernels::for_isa(isa).is_none_or(|kernels| kernels.isa() == isa));
+            assert_eq!(Isa::from_code(isa as u32), Some(isa));
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[test]
+    fn detection_agrees_with_std() {
+        let avx2 = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma");
+        assert_eq!(Kernels::for_isa(Isa::Avx2).is_some(), avx2);
+        let avx512 = avx2 && std::is_x86_feature_detected!("avx512f");
+        assert_eq!(Kernels::for_isa(Isa::Avx512).is_some(), avx512);
     }
 }

@@ -1,5 +1,19 @@
 //! The arena: the one static piece of memory that everything lives in.
+//!
+//! [`ArenaMemory`] is exclusive use of it, whether it is a `static` ([`Arena`]), mapped at run time
+//! (`MappedArena`), or the caller's own.
 
+mod alloc;
+mod fixed;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod map;
 mod mat;
+mod memory;
 
+pub(crate) use alloc::LoadList;
+pub use alloc::{Activations, PlannedMemory, Weights};
+pub use fixed::Arena;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use map::{MappedArena, Pages};
 pub use mat::{MatMut, MatRef};
+pub use memory::{ArenaError, ArenaMemory};

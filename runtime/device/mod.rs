@@ -5,6 +5,13 @@
 //! threads that spin between layers and sleep between inferences.
 #![allow(unsafe_code)]
 
+pub mod futex;
+pub mod handoff;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod threads;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod workers;
+
 use crate::arena::MatMut;
 use core::ops::Range;
 
@@ -16,6 +23,11 @@ pub trait Device: Sync {
     /// Calls `task(0)`, …, `task(parts - 1)`, each exactly once, at the same time as far as there are
     /// threads, and returns when all have returned.
     fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync));
+
+    /// A monotone clock, nanoseconds; always 0 where there is none. A board may bring its own.
+    fn now_ns(&self) -> u64 {
+        futex::now_ns()
+    }
 }
 
 /// The caller's own core.

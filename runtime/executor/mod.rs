@@ -1,1 +1,29 @@
 //! Runs a plan: a loader and a compute side, joined by one counter each.
+//!
+//! [`Instance::open`] reads header, skeleton and one plan from storage into the front of the arena,
+//! proves them, and loads the residents. Then an inference is `steps` of computing, and the loader runs
+//! beside it as far ahead as the plan permits, into the next inference too.
+//!
+//! Two counters synchronise them (FlexNN's dependency-based synchronisation, exact in addresses):
+//! `loads_done`, which the loader counts up and steps wait for, and `steps_done`, which the compute
+//! side counts up and loads wait for. Both only grow (modulo 2³²), over all inferences; the thresholds
+//! in the pack count from the start of an inference. The host's turn between two inferences, in which
+//! it reads outputs and writes inputs, is step 0 and counts like any other.
+//!
+//! The loader runs wherever it is convenient, with the same code: on a thread of its own
+//! ([`Instance::with_loader`]), or inline, between the steps ([`Instance::inline`]), which needs neither
+//! threads nor an operating system.
+//!
+//! An error of the loader ends the inference that needed the load. The next inference starts over with
+//! both counters at zero, so that storage which has healed is used again; residents stay.
+
+mod loader;
+mod model;
+mod open;
+mod shared;
+
+pub use loader::{LoadError, Loader};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use model::{Concurrent, ThreadedError};
+pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
+pub use open::{Instance, OpenError, Options};

@@ -3,16 +3,31 @@
 //!
 //! An operator has three functions, which the dispatch in this file joins by [`OpKind`]:
 //!
-//! - `validate(layer, tensors, isa)`: everything that `run` relies on. Called once, by `open`, on
+//! - `validate(layer, inputs, output, isa)`: everything that `run` relies on. Called once, by `open`, on
 //!   untrusted records; it must reject whatever could make `run` panic or index out of bounds.
-//! - `scratch_bytes(layer, tensors, step, threads, isa)`: intermediates for one step. The planner calls
-//!   the same function, so plan and runtime cannot disagree.
-//! - `run(call)`: computes one step. Infallible after `validate`.
+//! - `scratch_bytes(layer, inputs, output, slice, threads, isa)`: intermediates for one step. The planner
+//!   calls the same function, so plan and runtime cannot disagree.
+//! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
+//!
+//! [`math`] has the elementary functions, [`work`] the estimates that the planner weighs layers by.
+
+pub mod binary;
+pub mod conv;
+pub mod copy;
+pub mod lrn;
+pub mod math;
+pub mod pool;
+pub mod reduce;
+pub mod softmax;
+pub mod unary;
+mod work;
+
+pub use work::{Work, work};
 
 use crate::arena::{MatMut, MatRef};
-use crate::device::Device;
+use crate::device::{Device, Inline, Split};
 use crate::kernels::{Isa, Kernels};
-use crate::pack::{Layer, OpKind, Tensor};
+use crate::pack::{Layer, NONE, OpKind, Tensor};
 
 /// An operand of a step.
 #[derive(Clone, Copy, Debug)]
@@ -89,3 +104,149 @@ impl core::fmt::Display for LayerError {
         }
     }
 }
+
+/// Refuses a layer whose `run` could panic or index out of bounds, or that means nothing.
+///
+/// `buffers` are the floats of the first input's and the output's buffers. The caller has proven that
+/// every tensor lies inside its buffer with `pitch ≥ dims[3]`, and that no input overlaps the output
+/// unless it is the very same tensor.
+pub fn validate(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    buffers: [u64; 2],
+    isa: Isa,
+) -> Result<(), LayerError> {
+    let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
+    if layer.activation.function().is_none() {
+        return Err(LayerError::Activation(layer.activation.kind));
+    }
+    for (index, input) in inputs.iter().enumerate() {
+        if layer.inputs[index] != NONE {
+            check(!input.dims.contains(&0), "smallest extent of an input", 0, 1)?;
+        }
+    }
+    check(!output.dims.contains(&0), "smallest extent of the output", 0, 1)?;
+    match kind {
+        OpKind::Pool => pool::validate(layer, inputs, output, isa),
+        OpKind::Unary => unary::validate(layer, inputs, output, isa),
+        OpKind::Binary => binary::validate(layer, inputs, output, isa),
+        OpKind::Softmax => softmax::validate(layer, inputs, output, isa),
+        OpKind::Lrn => lrn::validate(layer, inputs, output, isa),
+        OpKind::Copy => copy::validate(layer, inputs, output, buffers, isa),
+        OpKind::Reduce => reduce::validate(layer, inputs, output, isa),
+        OpKind::Conv => conv::validate(layer, inputs, output, isa),
+        OpKind::Depthwise => Err(LayerError::Kind(layer.kind)),
+        OpKind::MatMul => Err(LayerError::Kind(layer.kind)),
+    }
+}
+
+/// Whether steps of this operator can make a part of the output's rows.
+pub fn sliceable(kind: OpKind) -> bool {
+    !matches!(kind, OpKind::Copy | OpKind::Reduce)
+}
+
+/// Refuses a slice that is not inside its (valid) layer, or that cuts what cannot be cut.
+pub fn validate_slice(layer: &Layer, output: &Tensor, slice: &Slice) -> Result<(), LayerError> {
+    let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
+    let end = slice.row as u64 + slice.rows as u64;
+    check(slice.rows > 0, "number of the step's rows", 0, 1)?;
+    check(end <= output.rows(), "end of the step's rows", end, output.rows())?;
+    if !sliceable(kind) {
+        check(slice.rows as u64 == output.rows(), "number of the step's rows", end, output.rows())?;
+    }
+    let end = slice.first as u64 + slice.count as u64;
+    check(end <= layer.panels as u64, "end of the step's panels", end, layer.panels as u64)?;
+    if !matches!(kind, OpKind::Conv | OpKind::Depthwise) {
+        let (count, panels) = (slice.count as u64, layer.panels as u64);
+        check(count == panels, "number of the step's panels", count, panels)?;
+    }
+    Ok(())
+}
+
+/// Bytes of intermediates that one step needs when it runs on `threads` threads.
+pub fn scratch_bytes(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+) -> u64 {
+    let Some(kind) = OpKind::from_code(layer.kind) else { return 0 };
+    match kind {
+        OpKind::Pool => pool::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Unary => unary::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Binary => binary::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Softmax => softmax::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Lrn => lrn::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Copy => copy::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Reduce => reduce::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Depthwise => 0,
+        OpKind::MatMul => 0,
+    }
+}
+
+/// Computes one step of a layer that [`validate`] has accepted, over a slice that [`validate_slice`] has.
+pub fn run(call: Call<'_>) {
+    let Some(kind) = OpKind::from_code(call.layer.kind) else { return };
+    match kind {
+        OpKind::Pool => pool::run(call),
+        OpKind::Unary => unary::run(call),
+        OpKind::Binary => binary::run(call),
+        OpKind::Softmax => softmax::run(call),
+        OpKind::Lrn => lrn::run(call),
+        OpKind::Copy => copy::run(call),
+        OpKind::Reduce => reduce::run(call),
+        OpKind::Conv => conv::run(call),
+        OpKind::Depthwise => {}
+        OpKind::MatMul => {}
+    }
+}
+
+/// An error unless `holds`.
+fn check(holds: bool, what: &'static str, found: u64, limit: u64) -> Result<(), LayerError> {
+    if holds { Ok(()) } else { Err(LayerError::Field(what, found, limit)) }
+}
+
+/// For operators with one input, no weights, and an output elsewhere.
+fn check_one_input(layer: &Layer) -> Result<(), LayerError> {
+    check(layer.inputs[0] != layer.output, "output tensor", layer.output.into(), NONE.into())?;
+    check_one_input_or_in_place(layer)
+}
+
+/// For operators with one input and no weights.
+fn check_one_input_or_in_place(layer: &Layer) -> Result<(), LayerError> {
+    let [first, second] = layer.inputs;
+    check(first != NONE, "number of inputs", 0, 1)?;
+    check(second == NONE, "number of inputs", 2, 1)?;
+    check(layer.panels == 0, "number of weight panels", layer.panels.into(), 0)
+}
+
+/// For operators whose output has the first input's extents, from dimension `from` to `to`.
+fn check_same_extents(
+    input: &Tensor,
+    output: &Tensor,
+    dims: core::ops::Range<usize>,
+) -> Result<(), LayerError> {
+    for (input, output) in input.dims[dims.clone()].iter().zip(&output.dims[dims]) {
+        check(input == output, "extent of the output", (*output).into(), (*input).into())?;
+    }
+    Ok(())
+}
+
+/// How the elementwise operators divide an output: along rows where there are enough of them, along
+/// channels (whole cache lines of them) where there are not.
+fn split(rows: usize, cols: usize, device: &dyn Device) -> Split {
+    let threads = device.threads();
+    if rows >= 2 * threads || cols < 16 * threads { Split::Rows(1) } else { Split::Cols(16) }
+}
+
+/// The device, or the caller's core alone where there is too little to do to wake others for it.
+fn device_for<'a>(device: &'a dyn Device, floats: usize) -> &'a dyn Device {
+    if floats < 4096 { &Inline } else { device }
+}
+
+#[cfg(test)]
+pub(crate) mod testing;

@@ -6,8 +6,13 @@
 
 pub mod crc32c;
 pub mod records;
+mod validate;
+mod view;
 
 pub use records::*;
+pub(crate) use validate::layer_of;
+pub use validate::{Bounds, Flaw, Proven};
+pub use view::{PlanView, Skeleton};
 
 /// Alignment of sections and of loads: both ends of every read from storage, in the file and in the
 /// arena, are multiples of this many bytes.

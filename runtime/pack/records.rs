@@ -210,7 +210,7 @@ pub struct Layer {
     pub activation: Activation,
     /// Panels of packed weights; 0 where the layer has none.
     pub panels: u32,
-    /// Bytes of one panel, a multiple of 64.
+    /// Bytes of one panel, a multiple of 32.
     pub panel_bytes: u32,
     /// Reserved, zero.
     pub reserved: u32,

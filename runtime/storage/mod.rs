@@ -1,1 +1,221 @@
 //! Where weights come from.
+//!
+//! A [`Storage`] reads ranges of the pack into the arena. A load is one such read, so nothing lies
+//! between the two: no copy, no buffer, and with [`direct`] no page cache. Whatever goes wrong is one
+//! small [`StorageError`] that names the offset and the numbers that disagree.
+//!
+//! | back end | for |
+//! |---|---|
+//! | [`memory`] | packs in memory-mapped flash; tests; any target |
+//! | [`direct`] | Linux, the normal case: straight from the device into the arena |
+//! | [`buffered`] | Linux, file systems without direct I/O; the page cache holds a copy |
+//! | [`mapped`] | Linux, packs that are meant to stay in memory |
+//! | [`faulty`] | tests: any of these, failing on cue |
+//!
+//! A back end for another device implements [`Storage`] and, if its transfers may be short or
+//! interrupted, leaves that to [`read_exact`].
+
+pub mod crc32c;
+pub mod faulty;
+pub mod memory;
+
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod buffered;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod direct;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub(crate) mod fd;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod mapped;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub mod residency;
+#[cfg(all(test, feature = "linux", target_os = "linux"))]
+mod scratch_file;
+
+pub use faulty::Faulty;
+pub use memory::Slice;
+
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use {
+    buffered::BufferedFile,
+    direct::DirectFile,
+    mapped::{MappedFile, Populate},
+};
+
+/// Something that holds a pack.
+pub trait Storage {
+    /// Its length in bytes.
+    fn len(&self) -> Result<u64, StorageError>;
+
+    /// Whether it holds nothing.
+    fn is_empty(&self) -> Result<bool, StorageError> {
+        self.len().map(|bytes| bytes == 0)
+    }
+
+    /// Reads exactly `into.len()` bytes from byte `offset` on. `offset`, the length and the address of
+    /// `into` are multiples of [`alignment`](Self::alignment). After an error the contents of `into`
+    /// are unspecified.
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError>;
+
+    /// What offsets, lengths and addresses must be multiples of: a power of two, at most
+    /// [`PAGE`](crate::pack::PAGE).
+    fn alignment(&self) -> u64;
+}
+
+/// Why a read, or opening a file, failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StorageError {
+    /// The file could not be opened, mapped or measured.
+    Open {
+        /// The system's error number.
+        errno: i32,
+    },
+    /// The file system has no direct I/O, so that a read would leave a copy in the page cache.
+    NoDirectIo,
+    /// Direct I/O needs coarser alignment than packs have.
+    Coarse {
+        /// What the device needs, in bytes.
+        alignment: u64,
+        /// What packs have: [`PAGE`](crate::pack::PAGE).
+        limit: u64,
+    },
+    /// The device or the system reports an error.
+    Io {
+        /// The system's error number.
+        errno: i32,
+        /// Where: bytes from the start of the file.
+        offset: u64,
+    },
+    /// The file ends before the end of the read.
+    Short {
+        /// Where the read starts: bytes from the start of the file.
+        offset: u64,
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes there were.
+        got: u64,
+    },
+    /// The caller's offset, length or address is not a multiple of the alignment.
+    Misaligned {
+        /// Where the read starts: bytes from the start of the file.
+        offset: u64,
+        /// Bytes asked for.
+        bytes: u64,
+        /// Where they should go.
+        address: u64,
+        /// What all three must be multiples of.
+        alignment: u64,
+    },
+}
+
+impl core::fmt::Display for StorageError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Open { errno } => write!(f, "cannot open the storage: system error {errno}"),
+            Self::NoDirectIo => f.write_str("storage without direct I/O: use --io buffered"),
+            Self::Coarse { alignment, limit } => write!(
+                f,
+                "direct I/O on this storage needs alignment to {alignment} bytes, packs are aligned \
+                 to {limit}: use --io buffered"
+            ),
+            Self::Io { errno, offset } => {
+                write!(f, "reading the storage at byte {offset}: system error {errno}")
+            }
+            Self::Short { offset, wanted, got } => write!(
+                f,
+                "the storage ends early: {got} of {wanted} bytes at byte {offset}; the file is \
+                 truncated, copy it again"
+            ),
+            Self::Misaligned { offset, bytes, address, alignment } => write!(
+                f,
+                "a read of {bytes} bytes at byte {offset} to address {address:#x} is not aligned to \
+                 {alignment} bytes"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for StorageError {}
+
+/// `EINTR`, on every system that has it.
+const INTERRUPTED: i32 = 4;
+
+/// Reads exactly `into.len()` bytes by repeated attempts: `attempt` reads into the front of a buffer
+/// from an offset on and returns the bytes it read or the system's error number. Interrupted attempts
+/// are repeated, short ones continued; nothing read is the end of the file, and so is a count that is
+/// not a multiple of `alignment` (a device transfers whole blocks, except the last of a file).
+pub fn read_exact(
+    offset: u64,
+    into: &mut [u8],
+    alignment: u64,
+    mut attempt: impl FnMut(u64, &mut [u8]) -> Result<usize, i32>,
+) -> Result<(), StorageError> {
+    let wanted = into.len() as u64;
+    if offset.checked_add(wanted).is_none() {
+        return Err(StorageError::Short { offset, wanted, got: 0 });
+    }
+    let mut got = 0;
+    while got < into.len() {
+        let at = offset + got as u64;
+        match attempt(at, &mut into[got..]) {
+            Err(INTERRUPTED) => continue,
+            Err(errno) => return Err(StorageError::Io { errno, offset: at }),
+            Ok(0) => return Err(StorageError::Short { offset, wanted, got: got as u64 }),
+            Ok(bytes) => got = (got + bytes).min(into.len()),
+        }
+        if got < into.len() && !(got as u64).is_multiple_of(alignment) {
+            return Err(StorageError::Short { offset, wanted, got: got as u64 });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a read whose offset, length or address is not a multiple of `alignment`.
+pub fn check_aligned(offset: u64, into: &[u8], alignment: u64) -> Result<(), StorageError> {
+    let (bytes, address) = (into.len() as u64, into.as_ptr().addr() as u64);
+    if (offset | bytes | address) & (alignment - 1) != 0 {
+        return Err(StorageError::Misaligned { offset, bytes, address, alignment });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::string::ToString;
+
+    #[test]
+    fn reads_past_the_largest_offset_are_refused() {
+        let mut into = [0; 16];
+        let short = StorageError::Short { offset: u64::MAX - 3, wanted: 16, got: 0 };
+        let attempt = |_, _: &mut [u8]| -> Result<usize, i32> { unreachable!() };
+        assert_eq!(read_exact(u64::MAX - 3, &mut into, 1, attempt), Err(short));
+    }
+
+    #[test]
+    fn alignment_concerns_offset_length_and_address() {
+        #[repr(align(512))]
+        struct Block([u8; 1536]);
+        let block = Block([0; 1536]);
+        assert_eq!(check_aligned(1024, &block.0[512..], 512), Ok(()));
+        let address = block.0.as_ptr().addr() as u64;
+        for (offset, start, end) in [(1000, 0, 512), (0, 0, 511), (0, 4, 516)] {
+            let error = StorageError::Misaligned {
+                offset,
+                bytes: (end - start) as u64,
+                address: address + start as u64,
+                alignment: 512,
+            };
+            assert_eq!(check_aligned(offset, &block.0[start..end], 512), Err(error));
+        }
+    }
+
+    #[test]
+    fn messages_have_the_numbers() {
+        let short = StorageError::Short { offset: 8192, wanted: 4096, got: 100 };
+        assert!(short.to_string().contains("100 of 4096 bytes at byte 8192"));
+        let io = StorageError::Io { errno: 5, offset: 77 };
+        assert_eq!(io.to_string(), "reading the storage at byte 77: system error 5");
+        assert!(StorageError::NoDirectIo.to_string().contains("--io buffered"));
+    }
+}

@@ -1,0 +1,28 @@
+//! f32 implicit GEMM in plain Rust, for any target: the definition of what the other kernels compute.
+
+use super::fma;
+
+/// Rows of a tile.
+pub const MR: usize = 4;
+
+/// Adds one run of the reduction to the accumulators: `acc[i] += run[i][k] · panel[k]`, fused, for
+/// each k in order. `panel` has `NR` floats for each float of the runs, which are equally long.
+#[inline]
+pub fn accumulate<const NR: usize>(acc: &mut [[f32; NR]], runs: &[&[f32]], panel: &[f32]) {
+    for (acc, run) in acc.iter_mut().zip(runs) {
+        let mut sums = *acc;
+        for (&x, w) in run.iter().zip(panel.as_chunks::<NR>().0) {
+            for (sum, &w) in sums.iter_mut().zip(w) {
+                *sum = fma(x, w, *sum);
+            }
+        }
+        *acc = sums;
+    }
+}
+
+/// `x` inside `min` to `max`; NaN and negative zero stay what they are.
+#[inline(always)]
+pub fn clamp(x: f32, min: f32, max: f32) -> f32 {
+    let x = if min > x { min } else { x };
+    if max < x { max } else { x }
+}

@@ -1,0 +1,111 @@
+/* f32 implicit GEMM, 6 pixels by 16 channels, AVX2 and FMA.
+ *
+ * Registers: 12 accumulators (6 rows of two vectors), two vectors of the panel, two for the
+ * broadcasts. The panel is prefetched into L2 one page ahead. */
+#include "../igemm.h"
+#include <immintrin.h>
+
+enum { MR = 6, NR = 16, AHEAD = 4096 };
+
+/* A mask of the first `n` of eight lanes. */
+EYELET_INLINE __m256i lanes(size_t n)
+{
+    const __m256i index = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), index);
+}
+
+EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
+{
+    __m256 acc[MR][2];
+    const float *w = t->panel;
+    const __m256 bias0 = _mm256_loadu_ps(w);
+    const __m256 bias1 = _mm256_loadu_ps(w + 8);
+#pragma GCC unroll 6
+    for (size_t i = 0; i < mr; i++) {
+        acc[i][0] = bias0;
+        acc[i][1] = bias1;
+    }
+    w += NR;
+
+    const float *const *a = t->a;
+    const size_t len = t->seg_len;
+    for (size_t s = t->segments; s != 0; s--) {
+        const float *row[MR];
+#pragma GCC unroll 6
+        for (size_t i = 0; i < mr; i++)
+            row[i] = a[i] + t->offset;
+        a += mr;
+
+        size_t k = 0;
+        for (; k + 4 <= len; k += 4) {
+#pragma GCC unroll 4
+            for (size_t u = 0; u < 4; u++) {
+                _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T1);
+                const __m256 b0 = _mm256_loadu_ps(w);
+                const __m256 b1 = _mm256_loadu_ps(w + 8);
+                w += NR;
+#pragma GCC unroll 6
+                for (size_t i = 0; i < mr; i++) {
+                    const __m256 x = _mm256_broadcast_ss(row[i] + k + u);
+                    acc[i][0] = _mm256_fmadd_ps(x, b0, acc[i][0]);
+                    acc[i][1] = _mm256_fmadd_ps(x, b1, acc[i][1]);
+                }
+            }
+        }
+        for (; k < len; k++) {
+            _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T1);
+            const __m256 b0 = _mm256_loadu_ps(w);
+            const __m256 b1 = _mm256_loadu_ps(w + 8);
+            w += NR;
+#pragma GCC unroll 6
+            for (size_t i = 0; i < mr; i++) {
+                const __m256 x = _mm256_broadcast_ss(row[i] + k);
+                acc[i][0] = _mm256_fmadd_ps(x, b0, acc[i][0]);
+                acc[i][1] = _mm256_fmadd_ps(x, b1, acc[i][1]);
+            }
+        }
+    }
+
+    const size_t nr = t->nr;
+    const __m256i m0 = lanes(nr);
+    const __m256i m1 = lanes(nr > 8 ? nr - 8 : 0);
+    const __m256 min = _mm256_set1_ps(t->min);
+    const __m256 max = _mm256_set1_ps(t->max);
+    const float *r = t->residual;
+    float *c = t->c;
+#pragma GCC unroll 6
+    for (size_t i = 0; i < mr; i++) {
+        __m256 v0 = acc[i][0];
+        __m256 v1 = acc[i][1];
+        if (nr >= NR) {
+            if (r) {
+                v0 = _mm256_add_ps(v0, _mm256_loadu_ps(r));
+                v1 = _mm256_add_ps(v1, _mm256_loadu_ps(r + 8));
+                r += t->residual_pitch;
+            }
+            _mm256_storeu_ps(c, _mm256_min_ps(max, _mm256_max_ps(min, v0)));
+            _mm256_storeu_ps(c + 8, _mm256_min_ps(max, _mm256_max_ps(min, v1)));
+        } else {
+            if (r) {
+                v0 = _mm256_add_ps(v0, _mm256_maskload_ps(r, m0));
+                v1 = _mm256_add_ps(v1, _mm256_maskload_ps(r + 8, m1));
+                r += t->residual_pitch;
+            }
+            _mm256_maskstore_ps(c, m0, _mm256_min_ps(max, _mm256_max_ps(min, v0)));
+            _mm256_maskstore_ps(c + 8, m1, _mm256_min_ps(max, _mm256_max_ps(min, v1)));
+        }
+        c += t->c_pitch;
+    }
+}
+
+void eyelet_f32_igemm_6x16__avx2(const struct eyelet_igemm *t)
+{
+    switch (t->mr) {
+        EYELET_ROWS_CASE(1)
+        EYELET_ROWS_CASE(2)
+        EYELET_ROWS_CASE(3)
+        EYELET_ROWS_CASE(4)
+        EYELET_ROWS_CASE(5)
+        EYELET_ROWS_CASE(6)
+    }
+}

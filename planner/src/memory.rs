@@ -1,0 +1,276 @@
+//! Static allocation: offsets for activations, and the free memory over time that loads compete for.
+
+use crate::network::Network;
+use crate::plan::Plan;
+use eyelet::pack::NONE;
+use std::ops::Range;
+
+/// When a buffer holds something, in steps: from its first writer to its last reader, both included.
+/// Time 0 is the host's turn; `period` is the host's turn of the next inference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lifetime {
+    pub start: usize,
+    pub end: usize,
+}
+
+/// Lifetimes of all buffers, when layer `l` occupies the steps `steps_of(l)`.
+pub fn lifetimes(
+    network: &Network,
+    period: usize,
+    steps_of: impl Fn(usize) -> Range<usize>,
+) -> Vec<Lifetime> {
+    let mut lives = vec![Lifetime { start: usize::MAX, end: 0 }; network.buffers.len()];
+    let mut touch = |tensor: u32, time: Range<usize>| {
+        let life = &mut lives[network.tensors[tensor as usize].buffer as usize];
+        life.start = life.start.min(time.start);
+        life.end = life.end.max(time.end - 1);
+    };
+    for (index, layer) in network.layers.iter().enumerate() {
+        touch(layer.output, steps_of(index));
+        layer.inputs.iter().filter(|id| **id != NONE).for_each(|id| touch(*id, steps_of(index)));
+    }
+    network.inputs.iter().for_each(|port| touch(port.tensor, 0..1));
+    network.outputs.iter().for_each(|port| touch(port.tensor, period..period + 1));
+    lives
+}
+
+impl Lifetime {
+    /// Whether two lifetimes share a moment, `period` and 0 being the same one.
+    fn meets(self, other: Self, period: usize) -> bool {
+        let host = |life: Self| life.start == 0 || life.end >= period;
+        (self.start <= other.end && other.start <= self.end) || (host(self) && host(other))
+    }
+}
+
+/// Offsets (from 0) for buffers: largest first, each at the lowest place where it meets no other that
+/// lives at the same time. On the networks studied this reaches the peak of live bytes.
+pub fn place_buffers(network: &Network, lives: &[Lifetime], period: usize) -> Vec<u64> {
+    let size = |buffer: usize| network.buffers[buffer].bytes;
+    let mut order: Vec<usize> = (0..lives.len()).collect();
+    order.sort_by_key(|&buffer| (std::cmp::Reverse(size(buffer)), buffer));
+    let mut offsets = vec![0u64; lives.len()];
+    let mut placed: Vec<usize> = Vec::new();
+    for buffer in order {
+        if lives[buffer].start == usize::MAX {
+            continue;
+        }
+        let mut rivals: Vec<Range<u64>> = placed
+            .iter()
+            .filter(|&&other| lives[buffer].meets(lives[other], period))
+            .map(|&other| offsets[other]..offsets[other] + size(other))
+            .collect();
+        rivals.sort_by_key(|range| range.start);
+        let mut at = 0;
+        for rival in rivals {
+            if at + size(buffer) <= rival.start {
+                break;
+            }
+            at = at.max(rival.end);
+        }
+        offsets[buffer] = at;
+        placed.push(buffer);
+    }
+    offsets
+}
+
+/// For every address the last moment at which what was placed there so far is used: FlexNN's
+/// ⟨time, address⟩ plane, seen from above. Segments are adjacent and cover `range`.
+#[derive(Clone, Debug)]
+pub struct Skyline {
+    /// Starts, and the last use of the addresses from there to the next start. -1: not used yet.
+    segments: Vec<(u64, i64)>,
+    end: u64,
+}
+
+/// A place in a [`Skyline`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub address: u64,
+    /// The latest use of any byte there; -1 if none.
+    pub last_use: i64,
+}
+
+impl Skyline {
+    /// Memory that nothing has used.
+    pub fn new(range: Range<u64>) -> Self {
+        Self { segments: vec![(range.start, -1)], end: range.end.max(range.start) }
+    }
+
+    /// Index of the segment that starts at `address`, which is made if need be.
+    fn split(&mut self, address: u64) -> usize {
+        match self.segments.binary_search_by_key(&address, |segment| segment.0) {
+            Ok(index) => index,
+            Err(index) => {
+                if address < self.end && index > 0 {
+                    self.segments.insert(index, (address, self.segments[index - 1].1));
+                }
+                index
+            }
+        }
+    }
+
+    /// Marks bytes as used until `last_use`.
+    pub fn raise(&mut self, range: Range<u64>, last_use: i64) {
+        if range.is_empty() {
+            return;
+        }
+        let first = self.split(range.start);
+        let after = self.split(range.end);
+        for segment in &mut self.segments[first..after] {
+            segment.1 = segment.1.max(last_use);
+        }
+        // Join equal neighbours, so that the list stays short.
+        let low = first.saturating_sub(1);
+        let high = (after + 1).min(self.segments.len());
+        let mut kept = low + 1;
+        for index in low + 1..high {
+            if self.segments[index].1 != self.segments[kept - 1].1 {
+                self.segments[kept] = self.segments[index];
+                kept += 1;
+            }
+        }
+        self.segments.drain(kept.min(high)..high);
+    }
+
+    /// The place for `bytes` whose last use is best by `choice`, and before `time`.
+    pub fn find(&self, bytes: u64, align: u64, time: i64, choice: Choice) -> Option<Place> {
+        let mut best: Option<Place> = None;
+        let better = |place: Place, best: Option<Place>| match (best, choice) {
+            (None, _) => true,
+            (Some(best), Choice::Earliest) => place.last_use < best.last_use,
+            (Some(best), Choice::Latest) => place.last_use > best.last_use,
+            (Some(_), Choice::Lowest) => false,
+        };
+        let mut consider = |address: u64, from: usize| {
+            let Some(end) = address.checked_add(bytes).filter(|&end| end <= self.end) else {
+                return;
+            };
+            let mut last_use = -1;
+            for &(start, used) in &self.segments[from..] {
+                if start >= end {
+                    break;
+                }
+                last_use = last_use.max(used);
+                if last_use >= time {
+                    return;
+                }
+            }
+            let place = Place { address, last_use };
+            if better(place, best) {
+                best = Some(place);
+            }
+        };
+        for (index, &(start, used)) in self.segments.iter().enumerate() {
+            let end = self.segments.get(index + 1).map_or(self.end, |next| next.0);
+            if used >= time {
+                continue;
+            }
+            let address = start.next_multiple_of(align);
+            if address < end {
+                consider(address, index);
+            }
+            // Aligned to the end of this segment: where what follows is used later.
+            if let Some(address) = end.checked_sub(bytes).map(|address| address / align * align) {
+                let from = self.segments.partition_point(|segment| segment.0 <= address);
+                if from > 0 {
+                    consider(address, from - 1);
+                }
+            }
+        }
+        best
+    }
+}
+
+/// Which of the possible places to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The one that has been free the longest: a load there can start first.
+    Earliest,
+    /// The one that was used last: scratch there delays no load.
+    Latest,
+    /// The lowest address: wastes least.
+    Lowest,
+}
+
+/// Fills in the thresholds of a plan from its addresses, exactly: a load is released when the last
+/// step that uses any of its bytes for something else is done, this inference's or the one's before.
+pub fn set_thresholds(network: &Network, plan: &mut Plan, lives: &[Lifetime], uses: &[Lifetime]) {
+    let period = plan.period();
+    // Everything that is ever placed: range, first and last step.
+    let mut objects: Vec<(Range<u64>, i64, i64)> = Vec::new();
+    for (buffer, life) in lives.iter().enumerate() {
+        if life.start != usize::MAX {
+            let start = plan.addresses[buffer];
+            let range = start..start + network.buffers[buffer].bytes;
+            objects.push((range, life.start as i64, life.end as i64));
+        }
+    }
+    for (index, step) in plan.steps.iter().enumerate() {
+        if step.scratch_bytes > 0 {
+            let range = step.scratch..step.scratch + step.scratch_bytes;
+            objects.push((range, index as i64 + 1, index as i64 + 1));
+        }
+    }
+    for (load, life) in plan.loads.iter().zip(uses) {
+        let range = load.address..load.address + u64::from(load.bytes);
+        objects.push((range, life.start as i64, life.end as i64));
+    }
+    for (load, life) in plan.loads.iter_mut().zip(uses) {
+        let (start, end) = (load.address, load.address + u64::from(load.bytes));
+        let first = life.start as i64;
+        let release = objects
+            .iter()
+            .filter(|(range, _, _)| range.start < end && start < range.end)
+            .map(|&(_, _, last)| if last < first { last + 1 } else { last + 1 - period })
+            .max();
+        load.release = release.unwrap_or(1 - period) as i32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn skyline_prefers_what_has_been_free_longest() {
+        let mut sky = Skyline::new(0..100);
+        sky.raise(0..40, 5);
+        sky.raise(40..70, 3);
+        sky.raise(70..100, 9);
+        let find = |bytes, time, choice| sky.find(bytes, 1, time, choice).map(|p| p.address);
+        assert_eq!(find(20, 9, Choice::Earliest), Some(40));
+        assert_eq!(find(40, 9, Choice::Earliest), Some(0));
+        assert_eq!(find(71, 9, Choice::Earliest), None);
+        assert_eq!(find(20, 10, Choice::Latest), Some(70));
+        assert_eq!(find(35, 9, Choice::Lowest), Some(0));
+    }
+
+    proptest! {
+        #[test]
+        fn skyline_agrees_with_bytes(
+            raises in prop::collection::vec((0u64..64, 1u64..20, 0i64..30), 0..30),
+            bytes in 1u64..30, time in 0i64..30,
+        ) {
+            let mut sky = Skyline::new(0..64);
+            let mut plain = [-1i64; 64];
+            for (start, len, used) in raises {
+                let end = (start + len).min(64);
+                sky.raise(start..end, used);
+                for byte in &mut plain[start as usize..end as usize] {
+                    *byte = (*byte).max(used);
+                }
+            }
+            let best = (0..=(64 - bytes) as usize)
+                .map(|at| *plain[at..at + bytes as usize].iter().max().unwrap())
+                .filter(|used| *used < time).min();
+            let found = sky.find(bytes, 1, time, Choice::Earliest);
+            prop_assert_eq!(found.map(|place| place.last_use), best);
+            if let Some(place) = found {
+                let at = place.address as usize;
+                let used = *plain[at..at + bytes as usize].iter().max().unwrap();
+                prop_assert_eq!(used, place.last_use);
+            }
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Sizes as people write them: binary units.
+
+/// Parses `24MiB`, `512KiB`, `1.5GiB`, `4096` (bytes); `B` may be left out (`24Mi`), case does not matter.
+pub fn parse(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 0,
+        "k" | "ki" | "kib" => 10,
+        "m" | "mi" | "mib" => 20,
+        "g" | "gi" | "gib" => 30,
+        _ => {
+            return Err(format!(
+                "`{text}` is not a size: write bytes or a number with KiB, MiB or GiB, as in 24MiB"
+            ));
+        }
+    };
+    let bad = || format!("`{text}` is not a size: write a number such as 24MiB");
+    let value: f64 = number.parse().map_err(|_| bad())?;
+    let bytes = value * (1u64 << shift) as f64;
+    if !(bytes.is_finite() && bytes >= 1.0 && bytes < (1u64 << 50) as f64) {
+        return Err(bad());
+    }
+    Ok(bytes as u64)
+}
+
+/// Two or three significant digits: `24 MiB`, `1.5 GiB`.
+pub fn human(bytes: u64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = bytes as f64;
+    let mut unit = 0;
+    while value >= 1023.95 && unit + 1 < units.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 || value.fract() < 0.005 {
+        format!("{value:.0} {}", units[unit])
+    } else if value >= 100.0 {
+        format!("{value:.0} {}", units[unit])
+    } else {
+        format!("{value:.1} {}", units[unit])
+    }
+}
+
+/// Readable and exact: `24 MiB (25165824 bytes)`.
+pub fn exact(bytes: u64) -> String {
+    if bytes < 1024 {
+        format!("{bytes} bytes")
+    } else {
+        format!("{} ({bytes} bytes)", human(bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_binary() {
+        assert_eq!(parse("24MiB"), Ok(24 << 20));
+        assert_eq!(parse("1.5GiB"), Ok(3 << 29));
+        assert_eq!(parse("4096"), Ok(4096));
+        assert_eq!(parse("6m"), Ok(6 << 20));
+        for bad in ["", "MiB", "12MB5", "-3MiB", "1e9", "0", "9999999GiB", "12 parsecs", "1.2.3K"] {
+            assert!(parse(bad).unwrap_err().contains("is not a size"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn sizes_read_well() {
+        assert_eq!(human(24 << 20), "24 MiB");
+        assert_eq!(human(3 << 29), "1.5 GiB");
+        assert_eq!(human(1000), "1000 B");
+        assert_eq!(human(123_456_789), "118 MiB");
+    }
+}

@@ -1,0 +1,81 @@
+//! Cutting layers into slices, and slices into loads.
+//!
+//! A slice is a run of output-channel panels of one layer (FlexNN's weight slicing, in multiples of a
+//! panel instead of multiples of 8): one step computes it. A load is one contiguous read. Large layers
+//! have many slices with a load each; small layers that follow one another share a load.
+
+use crate::network::Network;
+use crate::plan::step_weights;
+use eyelet::pack::{OpKind, PAGE, Step};
+
+/// A load before it has an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Read {
+    /// First byte in the weights section, a multiple of the page.
+    pub offset: u64,
+    /// Bytes, a multiple of the page.
+    pub bytes: u64,
+    /// Indices of the first and the last step that use it (0 is the first after the host's).
+    pub first: usize,
+    pub last: usize,
+}
+
+/// A network cut for one limit: steps without addresses, and what they read.
+#[derive(Clone, Debug)]
+pub struct Slices {
+    pub steps: Vec<Step>,
+    pub reads: Vec<Read>,
+    /// For each step its read.
+    pub read_of: Vec<Option<usize>>,
+}
+
+/// Cuts every layer into slices of at most `limit` bytes (but at least one panel), as even as possible,
+/// and joins neighbours into loads of at most `limit` bytes.
+pub fn slice(network: &Network, limit: u64) -> Slices {
+    let mut steps = Vec::new();
+    for (index, layer) in network.layers.iter().enumerate() {
+        let output = &network.tensors[layer.output as usize];
+        let step = Step {
+            layer: index as u32,
+            rows: output.rows() as u32,
+            count: layer.panels,
+            ..Step::default()
+        };
+        let kind = OpKind::from_code(layer.kind);
+        if !matches!(kind, Some(OpKind::Conv | OpKind::Depthwise)) {
+            steps.push(step);
+            continue;
+        }
+        let most = (limit / u64::from(layer.panel_bytes)).clamp(1, layer.panels.into()) as u32;
+        let slices = layer.panels.div_ceil(most);
+        let at = |i: u32| (u64::from(layer.panels) * u64::from(i) / u64::from(slices)) as u32;
+        for i in 0..slices {
+            steps.push(Step { first: at(i), count: at(i + 1) - at(i), ..step });
+        }
+    }
+    let (reads, read_of) = join(network, &steps, limit);
+    Slices { steps, reads, read_of }
+}
+
+/// Joins the weights of consecutive steps into reads.
+fn join(network: &Network, steps: &[Step], limit: u64) -> (Vec<Read>, Vec<Option<usize>>) {
+    let mut reads: Vec<Read> = Vec::new();
+    let mut read_of = vec![None; steps.len()];
+    for (index, step) in steps.iter().enumerate() {
+        let weights = step_weights(network, step);
+        if weights.is_empty() {
+            continue;
+        }
+        let start = weights.start / PAGE * PAGE;
+        let end = weights.end.next_multiple_of(PAGE);
+        match reads.last_mut() {
+            Some(read) if end - read.offset <= limit => {
+                read.bytes = read.bytes.max(end - read.offset);
+                read.last = index;
+            }
+            _ => reads.push(Read { offset: start, bytes: end - start, first: index, last: index }),
+        }
+        read_of[index] = Some(reads.len() - 1);
+    }
+    (reads, read_of)
+}

@@ -1,0 +1,243 @@
+//! Waiting: for a moment by spinning, longer by sleeping in the kernel.
+//!
+//! [`Counter`] is what joins threads here: loader and compute in the executor, caller and workers in a
+//! pool. One side counts up, the other waits until the count is reached. A count that is not far off is
+//! waited for by spinning, since waking a thread costs tens of microseconds, more than many a layer. A
+//! longer wait sleeps on a futex. Counting costs a system call only if somebody sleeps.
+//!
+//! Without Linux there is no sleeping: the wait spins until the count is reached.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// A count that others can wait for. It wraps: counts up to 2³¹ ahead of it are
+/// still to come, others are reached.
+///
+/// # Why no wake-up is lost
+///
+/// Whoever counts stores the count, fences, and reads `sleepers`. Whoever waits announces itself in
+/// `sleepers`, fences, reads `epoch`, reads the count once more, and only then sleeps, on `epoch`. The
+/// two fences are in one order. If the counter's is first, the waiter sees the new count and does not
+/// sleep. Otherwise the counter sees the sleeper and advances `epoch`: if the waiter read `epoch` after
+/// that, it also sees the count; if before, the kernel finds `epoch` changed and does not let it sleep,
+/// or it sleeps already and is woken.
+#[derive(Debug, Default)]
+pub struct Counter {
+    count: AtomicU32,
+    sleepers: AtomicU32,
+    epoch: AtomicU32,
+}
+
+impl Counter {
+    /// A counter at zero.
+    pub const fn new() -> Self {
+        Self { count: AtomicU32::new(0), sleepers: AtomicU32::new(0), epoch: AtomicU32::new(0) }
+    }
+
+    /// The count. What the counting side wrote before it counted this far is visible after.
+    pub fn get(&self) -> u32 {
+        self.count.load(Ordering::Acquire)
+    }
+
+    /// Whether `target` is reached.
+    pub fn reached(&self, target: u32) -> bool {
+        self.get().wrapping_sub(target) as i32 >= 0
+    }
+
+    /// Sets the count and wakes whoever waits. For a counter with one counting side.
+    pub fn set(&self, count: u32) {
+        self.count.store(count, Ordering::Release);
+        self.wake();
+    }
+
+    /// Adds to the count and wakes whoever waits. For a counter with several counting sides.
+    pub fn add(&self, more: u32) {
+        self.count.fetch_add(more, Ordering::AcqRel);
+        self.wake();
+    }
+
+    /// Wakes whoever waits, to look at their `stop` again.
+    pub fn wake(&self) {
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
+            self.epoch.fetch_add(1, Ordering::Release);
+            system::wake_all(&self.epoch);
+        }
+    }
+
+    /// Waits until `target` is reached or `stop` says so, and returns whether it is reached. Spins for
+    /// about `spin_ns` nanoseconds, then sleeps. Whoever makes `stop` true must [`wake`](Self::wake)
+    /// after.
+    pub fn wait_until(&self, target: u32, spin_ns: u64, stop: impl Fn() -> bool) -> bool {
+        if self.reached(target) {
+            return true;
+        }
+        let start = system::now_ns();
+        loop {
+            for _ in 0..SPINS_PER_LOOK {
+                if self.reached(target) {
+                    return true;
+                }
+                core::hint::spin_loop();
+            }
+            if stop() {
+                return self.reached(target);
+            }
+            if system::now_ns().wrapping_sub(start) >= spin_ns {
+                self.sleep(target, &stop);
+            }
+        }
+    }
+
+    /// Sleeps until woken, unless `target` is reached or `stop` says so.
+    fn sleep(&self, target: u32, stop: impl Fn() -> bool) {
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if !self.reached(target) && !stop() {
+            system::wait(&self.epoch, epoch);
+        }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A clock that never goes back, in nanoseconds; always 0 where there is none.
+pub(crate) fn now_ns() -> u64 {
+    system::now_ns()
+}
+
+/// Looks at the count between two looks at the clock and at `stop`: about a microsecond.
+const SPINS_PER_LOOK: u32 = 32;
+
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod system {
+    use core::ptr::null;
+    use core::sync::atomic::AtomicU32;
+
+    /// Sleeps while `word` holds `expected`; may return early.
+    pub(super) fn wait(word: &AtomicU32, expected: u32) {
+        let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the word is valid for the call; no timeout. The result does not matter: the caller
+        // looks again in any case.
+        unsafe {
+            libc::syscall(libc::SYS_futex, word.as_ptr(), op, expected, null::<libc::timespec>())
+        };
+    }
+
+    /// Wakes all who sleep on `word`.
+    pub(super) fn wake_all(word: &AtomicU32) {
+        let op = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
+        // SAFETY: the kernel only uses the address.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, i32::MAX) };
+    }
+
+    /// A clock that never goes back, in nanoseconds.
+    pub(super) fn now_ns() -> u64 {
+        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call fills the record. This clock exists on every Linux.
+        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    }
+}
+
+#[cfg(not(all(feature = "linux", target_os = "linux")))]
+mod system {
+    use core::sync::atomic::AtomicU32;
+
+    pub(super) fn wait(_: &AtomicU32, _: u32) {
+        core::hint::spin_loop();
+    }
+
+    pub(super) fn wake_all(_: &AtomicU32) {}
+
+    pub(super) fn now_ns() -> u64 {
+        0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicBool;
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn wraps() {
+        let counter = Counter::new();
+        counter.set(u32::MAX);
+        assert!(counter.reached(u32::MAX) && counter.reached(u32::MAX - 7));
+        assert!(!counter.reached(0) && !counter.reached(7));
+        counter.add(1);
+        assert!(counter.reached(0) && counter.reached(u32::MAX) && !counter.reached(1));
+    }
+
+    /// Two threads take turns. A lost wake-up would hang.
+    fn ping_pong(rounds: u32, spin_ns: u64) {
+        let (ping, pong) = (Counter::new(), Counter::new());
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for i in 1..=rounds {
+                    assert!(ping.wait_until(i, spin_ns, || false));
+                    pong.set(i);
+                }
+            });
+            for i in 1..=rounds {
+                ping.set(i);
+                assert!(pong.wait_until(i, spin_ns, || false));
+            }
+        });
+        assert_eq!(ping.sleepers.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn no_wake_up_is_lost_when_sleeping_at_once() {
+        ping_pong(20_000, 0);
+    }
+
+    #[test]
+    fn no_wake_up_is_lost_when_spinning_first() {
+        ping_pong(5_000, 3_000);
+    }
+
+    #[test]
+    fn counts_of_several_threads_add_up() {
+        let counter = Counter::new();
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..1000).for_each(|_| counter.add(3)));
+            }
+            assert!(counter.wait_until(12_000, 1000, || false));
+        });
+        assert_eq!(counter.get(), 12_000);
+    }
+
+    #[test]
+    fn stopping_wakes_a_sleeper() {
+        for _ in 0..200 {
+            let (counter, stop) = (Counter::new(), AtomicBool::new(false));
+            thread::scope(|scope| {
+                let waiter =
+                    scope.spawn(|| counter.wait_until(1, 0, || stop.load(Ordering::Relaxed)));
+                stop.store(true, Ordering::Relaxed);
+                counter.wake();
+                assert!(!waiter.join().unwrap());
+            });
+        }
+    }
+
+    #[test]
+    fn several_sleepers_are_woken() {
+        let counter = Counter::new();
+        thread::scope(|scope| {
+            for target in [1, 2, 2, 3] {
+                let counter = &counter;
+                scope.spawn(move || assert!(counter.wait_until(target, 0, || false)));
+            }
+            for count in 1..=3 {
+                thread::sleep(Duration::from_millis(5));
+                counter.set(count);
+            }
+        });
+    }
+}

@@ -1,0 +1,311 @@
+//! The compute side: the host's turn, the steps, and how steps wait for their loads.
+
+use super::loader::{LoadError, Loader, Polled};
+use super::shared::Shared;
+use crate::arena::Activations;
+use crate::device::Device;
+use crate::ops::{self, Call};
+use crate::pack::{Port, layer_of};
+use crate::storage::Storage;
+
+/// Why an inference ended early. The model stays usable: the next inference starts over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InferError {
+    /// A load that the inference needs failed.
+    Load(LoadError),
+    /// The device has more threads than the pack was opened for.
+    Threads {
+        /// The device's.
+        device: usize,
+        /// [`Options::threads`](super::Options::threads).
+        opened: u32,
+    },
+}
+
+impl core::fmt::Display for InferError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Load(error) => error.fmt(f),
+            Self::Threads { device, opened } => {
+                write!(f, "the device has {device} threads, the pack was opened for {opened}")
+            }
+        }
+    }
+}
+
+impl core::error::Error for InferError {}
+
+/// Where an inference stands after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// More steps follow.
+    Running,
+    /// That was the last step: outputs may be read, inputs written.
+    Finished,
+}
+
+/// Times of one inference by the device's clock, nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// In kernels.
+    pub compute_ns: u64,
+    /// Waiting for loads (inline: loading).
+    pub stall_ns: u64,
+}
+
+/// How the compute side gets its loads.
+pub trait Feed {
+    /// Returns when `loads_done` has reached `target`, or with the error that prevents it.
+    #[doc(hidden)]
+    fn wait(&mut self, target: u32) -> Result<(), LoadError>;
+
+    /// The inference has failed and both counters are at zero again.
+    #[doc(hidden)]
+    fn restarted(&mut self);
+}
+
+/// Loads between steps, on the caller's core.
+#[derive(Debug)]
+pub struct Inline<'m, 'a, S> {
+    loader: Loader<'m, 'a>,
+    storage: &'m mut S,
+    done: u32,
+}
+
+impl<'m, 'a, S: Storage> Inline<'m, 'a, S> {
+    pub(super) fn new(loader: Loader<'m, 'a>, storage: &'m mut S) -> Self {
+        Self { loader, storage, done: 0 }
+    }
+}
+
+impl<S: Storage> Feed for Inline<'_, '_, S> {
+    fn wait(&mut self, target: u32) -> Result<(), LoadError> {
+        while (self.done.wrapping_sub(target) as i32) < 0 {
+            match self.loader.poll(self.storage)? {
+                Polled::Loaded => self.done = self.done.wrapping_add(1),
+                // `open` proved that a step never waits for a load that is not released.
+                Polled::Blocked(_) | Polled::Idle => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn restarted(&mut self) {
+        self.done = 0;
+        self.loader.restart();
+    }
+}
+
+/// The compute side of an instance: inferences, one after the other.
+#[derive(Debug)]
+pub struct Model<'m, 'a, F> {
+    shared: &'m Shared<'a>,
+    activations: Activations<'m>,
+    feed: F,
+    /// Steps of this inference that are done, the host's included; 0 during the host's turn.
+    position: usize,
+    /// Values of the counters at the start of this inference.
+    base_steps: u32,
+    base_loads: u32,
+    failed: bool,
+    stats: Stats,
+}
+
+impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
+    pub(super) fn new(shared: &'m Shared<'a>, activations: Activations<'m>, feed: F) -> Self {
+        Self {
+            shared,
+            activations,
+            feed,
+            position: 0,
+            base_steps: 0,
+            base_loads: 0,
+            failed: false,
+            stats: Stats::default(),
+        }
+    }
+
+    /// The inputs, in the model's order.
+    pub fn inputs(&self) -> &'a [Port] {
+        self.shared.proven.skeleton().inputs
+    }
+
+    /// The outputs, in the model's order.
+    pub fn outputs(&self) -> &'a [Port] {
+        self.shared.proven.skeleton().outputs
+    }
+
+    /// Input `index`, to be written before [`infer`](Self::infer): row-major in the model's own shape.
+    /// `None` when there is no such input, or an inference is under way. Inputs do not keep their
+    /// values over an inference.
+    pub fn input_mut(&mut self, index: usize) -> Option<&mut [f32]> {
+        let port = self.inputs().get(index)?;
+        self.port(port)
+    }
+
+    /// Output `index` of the last inference: row-major in the model's own shape. `None` when there is no
+    /// such output, or an inference is under way.
+    pub fn output(&mut self, index: usize) -> Option<&[f32]> {
+        let port = self.outputs().get(index)?;
+        self.port(port).map(|floats| &*floats)
+    }
+
+    fn port(&mut self, port: &Port) -> Option<&mut [f32]> {
+        (self.position == 0).then(|| self.activations.port(&self.shared.proven, port.tensor))
+    }
+
+    /// Times of the inference under way, or of the last one.
+    pub fn stats(&self) -> Stats {
+        self.stats
+    }
+
+    /// One inference, or the rest of the one under way.
+    pub fn infer(&mut self, device: &dyn Device) -> Result<(), InferError> {
+        while self.step(device)? == Progress::Running {}
+        Ok(())
+    }
+
+    /// One step of an inference: starts one if none is under way. Between two calls the caller may do
+    /// whatever it has to (kick a watchdog, run another task).
+    pub fn step(&mut self, device: &dyn Device) -> Result<Progress, InferError> {
+        let shared = self.shared;
+        let plan = shared.proven.plan();
+        if self.position == 0 {
+            self.begin(device)?;
+        }
+        let Some(step) = plan.steps.get(self.position - 1) else {
+            // A network without layers: its outputs are its inputs.
+            self.finish();
+            return Ok(Progress::Finished);
+        };
+        let start = device.now_ns();
+        if let Err(error) = self.feed.wait(self.base_loads.wrapping_add(step.ready)) {
+            self.failed = true;
+            self.position = 0;
+            return Err(InferError::Load(error));
+        }
+        let loaded = device.now_ns();
+        let skeleton = shared.proven.skeleton();
+        let layer = layer_of(skeleton, step);
+        let operands = self.activations.operands(&shared.proven, self.position - 1);
+        ops::run(Call {
+            layer,
+            inputs: skeleton.layer_inputs(layer),
+            output: skeleton.tensors[layer.output as usize],
+            operands: operands.inputs,
+            out: operands.out,
+            weights: operands.weights,
+            first: step.first as usize,
+            count: step.count as usize,
+            rows: step.row as usize..step.row as usize + step.rows as usize,
+            scratch: operands.scratch,
+            device,
+            kernels: shared.kernels,
+        });
+        self.stats.stall_ns += loaded - start;
+        self.stats.compute_ns += device.now_ns() - loaded;
+        self.position += 1;
+        shared.steps_done.set(self.base_steps.wrapping_add(self.position as u32));
+        if self.position > plan.steps.len() {
+            self.finish();
+            return Ok(Progress::Finished);
+        }
+        Ok(Progress::Running)
+    }
+
+    /// Ends the host's turn.
+    fn begin(&mut self, device: &dyn Device) -> Result<(), InferError> {
+        let (device, opened) = (device.threads(), self.shared.threads);
+        if device > opened as usize {
+            return Err(InferError::Threads { device, opened });
+        }
+        if self.failed {
+            self.shared.restart();
+            self.feed.restarted();
+            (self.base_steps, self.base_loads, self.failed) = (0, 0, false);
+        }
+        self.stats = Stats::default();
+        self.position = 1;
+        self.shared.steps_done.set(self.base_steps.wrapping_add(1));
+        Ok(())
+    }
+
+    /// Begins the host's turn of the next inference.
+    fn finish(&mut self) {
+        let plan = self.shared.proven.plan();
+        self.position = 0;
+        self.base_steps = self.base_steps.wrapping_add(plan.period());
+        self.base_loads = self.base_loads.wrapping_add(plan.loads.len() as u32);
+    }
+}
+
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use concurrent::{Concurrent, ThreadedError};
+
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod concurrent {
+    //! Loads on a thread of their own.
+
+    use super::*;
+    use crate::device::threads::{self, ThreadError};
+    use crate::executor::Instance;
+    use core::sync::atomic::Ordering;
+
+    /// How long the compute side spins for a load before it sleeps.
+    const SPIN_NS: u64 = 20_000;
+
+    /// Waits for a loader that runs beside it.
+    #[derive(Debug)]
+    pub struct Concurrent<'m, 'a> {
+        shared: &'m Shared<'a>,
+    }
+
+    impl Feed for Concurrent<'_, '_> {
+        fn wait(&mut self, target: u32) -> Result<(), LoadError> {
+            let failed = || self.shared.failure.get().is_some();
+            if self.shared.loads_done.wait_until(target, SPIN_NS, failed) {
+                return Ok(());
+            }
+            self.shared.failure.get().map_or(Ok(()), Err)
+        }
+
+        fn restarted(&mut self) {}
+    }
+
+    /// The loader's thread could not be started.
+    pub type ThreadedError = ThreadError;
+
+    impl<'a> Instance<'a> {
+        /// Runs `body` with a model whose loader works beside it, on a thread of its own that ends
+        /// when `body` does.
+        pub fn with_loader<'m, S: Storage + Send, T>(
+            &'m mut self,
+            storage: &'m mut S,
+            body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
+        ) -> Result<T, ThreadedError> {
+            self.shared.restart();
+            self.shared.stop.store(false, Ordering::Release);
+            let (weights, activations) = self.memory.sides();
+            let shared = &self.shared;
+            let mut loader = Loader::new(shared, weights);
+            let mut model = Model::new(shared, activations, Concurrent { shared });
+            threads::join(
+                move || loader.run(storage),
+                move || {
+                    // Also when `body` panics, the loader must be told, or the join waits for ever.
+                    struct Stop<'m, 'a>(&'m Shared<'a>);
+                    impl Drop for Stop<'_, '_> {
+                        fn drop(&mut self) {
+                            self.0.stop.store(true, Ordering::Release);
+                            self.0.steps_done.wake();
+                            self.0.epoch.wake();
+                        }
+                    }
+                    let _stop = Stop(shared);
+                    body(&mut model)
+                },
+            )
+            .map(|((), result)| result)
+        }
+    }
+}

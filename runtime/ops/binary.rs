@@ -1,0 +1,353 @@
+//! Elementwise arithmetic of two operands, each broadcast where its extent is 1, then the activation.
+//!
+//! Work goes line by line: a line of the output, and from each operand a line of adjacent floats or one
+//! float for all of it. Without broadcasting and gaps everything is one line.
+
+use super::{
+    Call, LayerError, Operand, Slice, check, check_same_extents, device_for, split, unary,
+};
+use crate::arena::MatRef;
+use crate::device::{Share, divide};
+use crate::kernels::Isa;
+use crate::pack::{Activation, BinaryOp, BinaryParams, Layer, NONE, Tensor, params};
+use core::ops::Range;
+
+/// Floats that the arithmetic and then the activation pass over: well inside the first cache.
+const CHUNK: usize = 2048;
+
+/// Refuses layers that [`run`] cannot compute.
+///
+/// A constant operand takes its place: with `constant_operand` 1 the second input is absent, with 2 the
+/// first.
+pub fn validate(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    _isa: Isa,
+) -> Result<(), LayerError> {
+    let params: BinaryParams = params(layer);
+    check(BinaryOp::from_code(params.op).is_some(), "arithmetic operation", params.op.into(), 4)?;
+    let which = params.constant_operand;
+    check(which <= 2, "constant operand", which.into(), 2)?;
+    check(layer.panels == (which > 0) as u32, "number of weight panels", layer.panels.into(), 1)?;
+    for (index, input) in inputs.iter().enumerate() {
+        let constant = constant_index(&params) == Some(index);
+        let present = layer.inputs[index] != NONE;
+        check(present != constant, "presence of an input", present.into(), (!constant).into())?;
+        if layer.inputs[index] == layer.output {
+            check_same_extents(input, output, 0..4)?;
+        }
+        let dims = if constant { &params.constant } else { &input.dims };
+        for (extent, limit) in dims.iter().zip(&output.dims) {
+            let fits = *extent == 1 || extent == limit;
+            check(fits, "extent of an operand", (*extent).into(), (*limit).into())?;
+        }
+    }
+    if which > 0 {
+        let bytes = params.constant.iter().fold(4u64, |n, dim| n.saturating_mul((*dim).into()));
+        let limit = layer.panel_bytes.into();
+        check(bytes <= limit, "bytes of the constant operand", bytes, limit)?;
+    }
+    Ok(())
+}
+
+/// None.
+pub fn scratch_bytes(
+    _layer: &Layer,
+    _inputs: &[Tensor; 2],
+    _output: &Tensor,
+    _slice: &Slice,
+    _threads: u32,
+    _isa: Isa,
+) -> u64 {
+    0
+}
+
+/// Which operand is constant.
+fn constant_index(params: &BinaryParams) -> Option<usize> {
+    match params.constant_operand {
+        1 => Some(1),
+        2 => Some(0),
+        _ => None,
+    }
+}
+
+/// An operand as seen from the output.
+#[derive(Clone, Copy)]
+enum Side<'a> {
+    /// The output itself.
+    Output,
+    /// A matrix, and how many of its rows one goes on with each image, line and pixel of the output: 0 where
+    /// it is broadcast.
+    Mat { mat: MatRef<'a>, strides: [usize; 3] },
+}
+
+/// What an operand has for one line of the output.
+#[derive(Clone, Copy)]
+enum Line<'a> {
+    Output,
+    Floats(&'a [f32]),
+    Float(f32),
+}
+
+impl<'a> Side<'a> {
+    fn new(mat: MatRef<'a>, dims: [u32; 4]) -> Self {
+        let [_, lines, pixels, _] = dims.map(|extent| extent as usize);
+        let strides = [lines * pixels, pixels, 1];
+        let stride = |dim: usize| if dims[dim] == 1 { 0 } else { strides[dim] };
+        Side::Mat { mat, strides: [stride(0), stride(1), stride(2)] }
+    }
+
+    /// The operand beside pixel `at` of the output, for the output's columns `cols` of `width`.
+    fn line(&self, at: [usize; 3], cols: &Range<usize>, width: usize) -> Line<'a> {
+        let Side::Mat { mat, strides } = self else { return Line::Output };
+        let row = mat.row(at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2]);
+        if row.len() == width { Line::Floats(&row[cols.clone()]) } else { Line::Float(row[0]) }
+    }
+
+    /// The operand beside the rows `rows` of the output as one line, where it is one.
+    fn all(&self, rows: &Range<usize>, out: [usize; 2]) -> Option<Line<'a>> {
+        let Side::Mat { mat, .. } = self else { return Some(Line::Output) };
+        if [mat.rows(), mat.cols()] != out {
+            return None;
+        }
+        mat.part(rows.clone(), 0..mat.cols()).contiguous().map(Line::Floats)
+    }
+}
+
+impl<'a> Line<'a> {
+    fn part(&self, range: Range<usize>) -> Line<'a> {
+        match self {
+            Line::Floats(floats) => Line::Floats(&floats[range]),
+            other => *other,
+        }
+    }
+}
+
+/// Computes the rows of one step.
+pub fn run(mut call: Call<'_>) {
+    let params: BinaryParams = params(call.layer);
+    let Some(op) = BinaryOp::from_code(params.op) else { return };
+    let side = |index: usize| {
+        if constant_index(&params) == Some(index) {
+            let [images, lines, pixels, cols] = params.constant.map(|extent| extent as usize);
+            let constant = MatRef::new(call.weights, images * lines * pixels, cols, cols)?;
+            return Some(Side::new(constant, params.constant));
+        }
+        match call.operands[index] {
+            Operand::Mat(mat) => Some(Side::new(mat, call.inputs[index].dims)),
+            Operand::Output => Some(Side::Output),
+            Operand::Absent => None,
+        }
+    };
+    let (Some(a), Some(b)) = (side(0), side(1)) else { return };
+    let [_, lines, pixels, _] = call.output.dims.map(|extent| extent as usize);
+    let (rows, cols, first) = (call.out.rows(), call.out.cols(), call.rows.start);
+    let out = call.out.part_mut(call.rows, 0..cols);
+    let device = device_for(call.device, out.rows() * cols);
+    let split = split(out.rows(), cols, device);
+    let activation = &call.layer.activation;
+    divide(device, out, split, &mut [], 0, |share| {
+        let Share { rows: range, cols: part, mut out, .. } = share;
+        let range = first + range.start..first + range.end;
+        if part.len() == cols
+            && let (Some(a), Some(b)) = (a.all(&range, [rows, cols]), b.all(&range, [rows, cols]))
+            && let Some(out) = out.contiguous_mut()
+        {
+            return compute(op, activation, out, a, b);
+        }
+        for row in 0..out.rows() {
+            let pixel = range.start + row;
+            let at = [pixel / pixels / lines, pixel / pixels % lines, pixel % pixels];
+            let (a, b) = (a.line(at, &part, cols), b.line(at, &part, cols));
+            compute(op, activation, out.row_mut(row), a, b);
+        }
+    });
+}
+
+/// One line of the output.
+fn compute(op: BinaryOp, activation: &Activation, out: &mut [f32], a: Line<'_>, b: Line<'_>) {
+    let mut start = 0;
+    for out in out.chunks_mut(CHUNK) {
+        let range = start..start + out.len();
+        start = range.end;
+        let (a, b) = (a.part(range.clone()), b.part(range));
+        match op {
+            BinaryOp::Add => combine(out, a, b, |a, b| a + b),
+            BinaryOp::Sub => combine(out, a, b, |a, b| a - b),
+            BinaryOp::Mul => combine(out, a, b, |a, b| a * b),
+            BinaryOp::Div => combine(out, a, b, |a, b| a / b),
+            BinaryOp::PRelu => combine(out, a, b, |a, b| if a >= 0.0 { a } else { a * b }),
+        }
+        unary::apply(activation, out);
+    }
+}
+
+#[inline(always)]
+fn combine(out: &mut [f32], a: Line<'_>, b: Line<'_>, f: impl Fn(f32, f32) -> f32) {
+    use Line::{Float, Floats, Output};
+    match (a, b) {
+        (Floats(a), Floats(b)) => {
+            for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
+                *out = f(*a, *b);
+            }
+        }
+        (Floats(a), Float(b)) => out.iter_mut().zip(a).for_each(|(out, a)| *out = f(*a, b)),
+        (Float(a), Floats(b)) => out.iter_mut().zip(b).for_each(|(out, b)| *out = f(a, *b)),
+        (Float(a), Float(b)) => out.fill(f(a, b)),
+        (Output, Floats(b)) => out.iter_mut().zip(b).for_each(|(out, b)| *out = f(*out, *b)),
+        (Floats(a), Output) => out.iter_mut().zip(a).for_each(|(out, a)| *out = f(*a, *out)),
+        (Output, Float(b)) => out.iter_mut().for_each(|out| *out = f(*out, b)),
+        (Float(a), Output) => out.iter_mut().for_each(|out| *out = f(a, *out)),
+        (Output, Output) => out.iter_mut().for_each(|out| *out = f(*out, *out)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, Random, index, layer};
+    use super::*;
+    use crate::pack::OpKind;
+    use std::prelude::rust_2024::*;
+
+    const OPS: [BinaryOp; 5] =
+        [BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Div, BinaryOp::PRelu];
+
+    /// Extents of a, of b, of the output.
+    const SHAPES: [[[u32; 4]; 3]; 12] = [
+        [[2, 3, 5, 7], [2, 3, 5, 7], [2, 3, 5, 7]],
+        [[1, 30, 31, 9], [1, 30, 31, 9], [1, 30, 31, 9]],
+        [[1, 1, 1, 9001], [1, 1, 1, 9001], [1, 1, 1, 9001]],
+        [[1, 13, 11, 64], [1, 1, 1, 64], [1, 13, 11, 64]],
+        [[1, 1, 1, 64], [1, 13, 11, 64], [1, 13, 11, 64]],
+        [[2, 4, 5, 33], [2, 4, 5, 1], [2, 4, 5, 33]],
+        [[2, 4, 5, 33], [2, 1, 1, 33], [2, 4, 5, 33]],
+        [[2, 1, 5, 3], [1, 4, 1, 3], [2, 4, 5, 3]],
+        [[2, 4, 5, 3], [1, 1, 1, 1], [2, 4, 5, 3]],
+        [[1, 1, 1, 1], [1, 3, 70, 40], [1, 3, 70, 40]],
+        [[1, 1, 5, 1], [1, 4, 1, 1], [2, 4, 5, 6]],
+        [[1, 7, 1, 5], [1, 7, 9, 1], [1, 7, 9, 5]],
+    ];
+
+    fn reference(op: BinaryOp, a: f64, b: f64) -> f64 {
+        match op {
+            BinaryOp::Add => a + b,
+            BinaryOp::Sub => a - b,
+            BinaryOp::Mul => a * b,
+            BinaryOp::Div => a / b,
+            BinaryOp::PRelu => a * if a >= 0.0 { 1.0 } else { b },
+        }
+    }
+
+    /// The element of an operand that stands beside element `at` of the output.
+    fn beside(dims: [u32; 4], output: [u32; 4], at: usize) -> usize {
+        let at = index(output, at);
+        (0..4).fold(0, |offset, dim| {
+            offset * dims[dim] as usize + if dims[dim] == 1 { 0 } else { at[dim] }
+        })
+    }
+
+    fn layer_of(op: BinaryOp, constant_operand: u32, constant: [u32; 4]) -> Layer {
+        let params = BinaryParams { op: op as u32, constant_operand, constant };
+        layer(OpKind::Binary, Activation { kind: 2, alpha: 0.1, beta: 0.0 }, &params)
+    }
+
+    fn check_result(case: &Case, op: BinaryOp, found: &[f32], operand: [&dyn Fn(usize) -> f64; 2]) {
+        case.assert_close(found, 4e-7, |at| {
+            let truth = reference(op, operand[0](at), operand[1](at));
+            truth * if truth >= 0.0 { 1.0 } else { 0.1f32 as f64 }
+        });
+    }
+
+    #[test]
+    fn broadcasting_matches_double_precision_and_in_place() {
+        let mut random = Random::new(1);
+        for [a, b, output] in SHAPES {
+            for op in OPS {
+                for gaps in [false, true] {
+                    let make = if gaps { Case::new } else { Case::contiguous };
+                    let case = make(layer_of(op, 0, [0; 4]), &mut random, &[a, b], output);
+                    let found = case.run_everywhere();
+                    check_result(
+                        &case,
+                        op,
+                        &found,
+                        [&|at| case.input(0, beside(a, output, at)), &|at| {
+                            case.input(1, beside(b, output, at))
+                        }],
+                    );
+                    for input in [0, 1] {
+                        if case.inputs[input].dims == output {
+                            assert_eq!(found, case.in_place(input).run_everywhere());
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn both_operands_in_place() {
+        let mut random = Random::new(2);
+        let dims = [1, 3, 4, 5];
+        let mut case = Case::new(layer_of(BinaryOp::Mul, 0, [0; 4]), &mut random, &[dims], dims);
+        case.layer.inputs[1] = case.layer.inputs[0];
+        case.inputs[1] = case.inputs[0];
+        case.data[1] = case.data[0].clone();
+        let found = case.run_everywhere();
+        check_result(
+            &case,
+            BinaryOp::Mul,
+            &found,
+            [&|at| case.input(0, at), &|at| case.input(0, at)],
+        );
+        assert_eq!(found, case.in_place(0).run_everywhere());
+    }
+
+    #[test]
+    fn constants_match_double_precision_and_in_place() {
+        let mut random = Random::new(3);
+        for [dims, constant, output] in SHAPES {
+            if dims != output {
+                continue;
+            }
+            for op in OPS {
+                for which in [1, 2] {
+                    let layer = layer_of(op, which, constant);
+                    let mut case = Case::new(layer, &mut random, &[dims], output);
+                    if which == 2 {
+                        case.layer.inputs = [NONE, 0];
+                        case.inputs.swap(0, 1);
+                        case.data.swap(0, 1);
+                    }
+                    let floats = constant.iter().product::<u32>().next_multiple_of(16);
+                    case.weights = (0..floats).map(|_| random.float() * 2.0).collect();
+                    (case.layer.panels, case.layer.panel_bytes) = (1, floats * 4);
+                    let found = case.run_everywhere();
+                    let input = which as usize - 1;
+                    let tensor = |at| case.input(input, at);
+                    let constant = |at| case.weights[beside(constant, output, at)] as f64;
+                    let operands: [&dyn Fn(usize) -> f64; 2] =
+                        if which == 1 { [&tensor, &constant] } else { [&constant, &tensor] };
+                    check_result(&case, op, &found, operands);
+                    assert_eq!(found, case.in_place(input).run_everywhere());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_what_does_not_fit() {
+        let mut random = Random::new(4);
+        let layer = layer_of(BinaryOp::Add, 0, [0; 4]);
+        let case = Case::new(layer, &mut random, &[[1, 2, 3, 4], [1, 2, 2, 4]], [1, 2, 3, 4]);
+        assert_eq!(case.validate(), Err(LayerError::Field("extent of an operand", 2, 3)));
+        let layer = layer_of(BinaryOp::Add, 1, [1, 2, 3, 4]);
+        let mut case = Case::new(layer, &mut random, &[[1, 2, 3, 4]], [1, 2, 3, 4]);
+        (case.layer.panels, case.layer.panel_bytes) = (1, 64);
+        assert_eq!(
+            case.validate(),
+            Err(LayerError::Field("bytes of the constant operand", 96, 64))
+        );
+    }
+}

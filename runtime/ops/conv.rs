@@ -1,0 +1,341 @@
+//! Convolution, also grouped, as implicit GEMM. Fully connected layers are 1x1 convolutions.
+//!
+//! Nothing is unrolled into a matrix: kernels read the activations where they lie, through pointer
+//! lists ([`Indirection`]) that are made for a block of output pixels at a time. The loops, from the
+//! outside: threads, blocks of pixels (whose inputs stay in the second-level cache), panels of weights,
+//! strips of pixels (tiles). The reduction is never cut: each output is one chain of fused
+//! multiply-adds from the bias on, whatever the slice, block, strip or thread it falls into.
+
+use super::{Call, LayerError, Operand, Slice, unary};
+use crate::arena::MatMut;
+use crate::device::{self, Share, Split};
+use crate::kernels::Isa;
+use crate::kernels::table::{Addend, Indirection, Window};
+use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, Tensor, params};
+use core::ops::Range;
+
+/// Input bytes that a block of pixels may read: what stays in a second-level cache beside a panel.
+const BLOCK_BYTES: usize = 256 * 1024;
+
+/// Bytes of pointers that a block of pixels may take.
+const BLOCK_POINTERS: usize = 32 * 1024;
+
+/// A block has at least this many tiles: each panel is fetched once a block.
+const BLOCK_TILES: usize = 4;
+
+/// Up to this many output rows, threads divide channels: each then reads all of the pixels, but only
+/// its part of the weights.
+const FEW_ROWS: usize = 196;
+
+/// Checks a convolution's record against its tensors. Returns the geometry.
+pub(super) fn geometry(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+) -> Result<Window, LayerError> {
+    let p: ConvParams = params(layer);
+    let at_least = |what, found: u32| match found {
+        0 => Err(LayerError::Field(what, 0, 1)),
+        _ => Ok(()),
+    };
+    let equal = |what, found: u64, wanted: u64| match found == wanted {
+        false => Err(LayerError::Field(what, found, wanted)),
+        true => Ok(()),
+    };
+    let at_most = |what, found: Option<u64>, limit: u64| match found {
+        Some(found) if found <= limit => Ok(()),
+        found => Err(LayerError::Field(what, found.unwrap_or(u64::MAX), limit)),
+    };
+    let input = &inputs[0];
+    if layer.inputs[0] == NONE || layer.inputs[0] == layer.output {
+        let found = layer.inputs[0] as u64;
+        return Err(LayerError::Field("input tensor of a convolution", found, NONE as u64));
+    }
+    for dim in 0..4 {
+        at_least("input extent", input.dims[dim])?;
+        at_least("output extent", output.dims[dim])?;
+    }
+    equal("output images", output.dims[0] as u64, input.dims[0] as u64)?;
+    let rows =
+        |dims: &[u32; 4]| (dims[0] as u64).checked_mul(dims[1] as u64)?.checked_mul(dims[2] as u64);
+    at_most("input rows", rows(&input.dims), u32::MAX as u64)?;
+    at_most("output rows", rows(&output.dims), u32::MAX as u64)?;
+    for axis in 0..2 {
+        at_least("kernel extent", p.kernel[axis])?;
+        at_least("stride", p.stride[axis])?;
+        at_least("dilation", p.dilation[axis])?;
+        let reach = || {
+            let first = (output.dims[1 + axis] as u64 - 1).checked_mul(p.stride[axis] as u64)?;
+            let taps = (p.kernel[axis] as u64 - 1).checked_mul(p.dilation[axis] as u64)?;
+            first.checked_add(taps)
+        };
+        at_most("extent of the padded input", reach(), u32::MAX as u64)?;
+    }
+    at_least("groups", p.groups)?;
+    equal("input channels beyond whole groups", (input.dims[3] % p.groups) as u64, 0)?;
+    equal("output channels beyond whole groups", (output.dims[3] % p.groups) as u64, 0)?;
+    if layer.inputs[1] != NONE {
+        for dim in 0..4 {
+            equal("residual extent", inputs[1].dims[dim] as u64, output.dims[dim] as u64)?;
+        }
+    }
+    if layer.activation.function().is_none() {
+        return Err(LayerError::Activation(layer.activation.kind));
+    }
+    let window = window(&p, input, output);
+    at_most("taps", (p.kernel[0] as u64).checked_mul(p.kernel[1] as u64), u32::MAX as u64)?;
+    Ok(window)
+}
+
+/// The geometry as the kernels want it.
+fn window(p: &ConvParams, input: &Tensor, output: &Tensor) -> Window {
+    let pair = |pair: [u32; 2]| pair.map(|x| x as usize);
+    Window {
+        images: input.dims[0] as usize,
+        input: pair([input.dims[1], input.dims[2]]),
+        output: pair([output.dims[1], output.dims[2]]),
+        kernel: pair(p.kernel),
+        stride: pair(p.stride),
+        dilation: pair(p.dilation),
+        pad: pair(p.pad),
+        cols: input.dims[3] as usize,
+        channels: (input.dims[3] / p.groups) as usize,
+        pitch: input.pitch as usize,
+    }
+}
+
+/// Checks that a layer's weights are `panels` panels of `nr · (1 + k)` floats.
+pub(super) fn check_weights(
+    layer: &Layer,
+    panels: u64,
+    k: Option<u64>,
+    isa: Isa,
+) -> Result<(), LayerError> {
+    let floats = k.and_then(|k| k.checked_add(1)).and_then(|n| n.checked_mul(isa.panel() as u64));
+    let bytes = floats.and_then(|n| n.checked_mul(4)).unwrap_or(u64::MAX);
+    if layer.panel_bytes as u64 != bytes {
+        return Err(LayerError::Field("bytes of a panel", layer.panel_bytes as u64, bytes));
+    }
+    if layer.panels as u64 != panels {
+        return Err(LayerError::Field("panels", layer.panels as u64, panels));
+    }
+    Ok(())
+}
+
+/// Whether a convolution's record can be run: everything that [`run`] relies on.
+pub fn validate(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    isa: Isa,
+) -> Result<(), LayerError> {
+    let window = geometry(layer, inputs, output)?;
+    let p: ConvParams = params(layer);
+    let taps = p.kernel[0] as u64 * p.kernel[1] as u64;
+    let in_group = (output.dims[3] / p.groups) as u64;
+    let panels = p.groups as u64 * in_group.div_ceil(isa.panel() as u64);
+    check_weights(layer, panels, taps.checked_mul(window.channels as u64), isa)
+}
+
+/// Bytes of intermediates for one step.
+pub fn scratch_bytes(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+) -> u64 {
+    let work = Work::new(layer, inputs, output, slice, threads as usize, isa);
+    work.scratch_each.saturating_mul(work.shares as u64)
+}
+
+/// How one step is divided.
+struct Work {
+    window: Window,
+    channels: Channels,
+    /// Output rows of a block, at most; a multiple of the tile's.
+    block: usize,
+    split: Split,
+    /// Threads that get a share.
+    shares: usize,
+    scratch_each: u64,
+}
+
+impl Work {
+    fn new(
+        layer: &Layer,
+        inputs: &[Tensor; 2],
+        output: &Tensor,
+        slice: &Slice,
+        threads: usize,
+        isa: Isa,
+    ) -> Self {
+        let p: ConvParams = params(layer);
+        let window = window(&p, &inputs[0], output);
+        let channels = Channels {
+            in_group: (output.dims[3] / p.groups) as usize,
+            panels: ((output.dims[3] / p.groups) as usize).div_ceil(isa.panel()),
+            nr: isa.panel(),
+            groups: p.groups as usize,
+        };
+        let (rows, mr) = (slice.rows as usize, isa.rows());
+        // What a block's pixels add to its reads: with a stride below the kernel, windows overlap.
+        let steps = (0..2).map(|axis| window.stride[axis].min(window.kernel[axis]));
+        let pixel = steps.fold(window.cols.saturating_mul(4), usize::saturating_mul);
+        let fit = (BLOCK_BYTES / pixel).min(BLOCK_POINTERS / 8 / window.segments());
+        let block = (fit / mr).max(BLOCK_TILES).min(rows.div_ceil(mr)) * mr;
+
+        let threads = threads.max(1);
+        let by_rows = rows.div_ceil(mr);
+        let by_cols = channels.align().map_or(1, |align| {
+            let cols = channels.cols(slice.first as usize, slice.count as usize);
+            cols.len().div_ceil(align)
+        });
+        // The share of threads' time that is used: all have as much to wait for as the busiest does.
+        let used =
+            |units: usize| units as u64 * 1000 / (units.div_ceil(threads).max(1) * threads) as u64;
+        let columns = match rows <= FEW_ROWS {
+            true => used(by_cols) >= 800 || used(by_cols) >= used(by_rows),
+            false => used(by_cols) > used(by_rows) + 200,
+        };
+        let (split, units) = match channels.align() {
+            Some(align) if columns => (Split::Cols(align), by_cols),
+            _ => (Split::Rows(mr), by_rows),
+        };
+        Self {
+            window,
+            channels,
+            block,
+            split,
+            shares: threads.min(units).max(1),
+            scratch_each: window.scratch_bytes(block),
+        }
+    }
+}
+
+/// How output channels fall into panels.
+#[derive(Clone, Copy)]
+struct Channels {
+    /// Output channels of a group.
+    in_group: usize,
+    /// Panels of a group; the last one may be filled in part.
+    panels: usize,
+    /// Output channels of a panel.
+    nr: usize,
+    groups: usize,
+}
+
+impl Channels {
+    /// The output columns of panel `index`.
+    fn panel(&self, index: usize) -> Range<usize> {
+        let start = index / self.panels * self.in_group + index % self.panels * self.nr;
+        let end = (start + self.nr).min((index / self.panels + 1) * self.in_group);
+        start..end
+    }
+
+    /// The output columns of `count` panels from `first` on.
+    fn cols(&self, first: usize, count: usize) -> Range<usize> {
+        self.panel(first).start..self.panel(first + count.max(1) - 1).end
+    }
+
+    /// Output channels whose multiples, counted from the first channel of any panel, all are borders
+    /// of panels. `None` where the short last panels of groups stand in the way.
+    fn align(&self) -> Option<usize> {
+        match self.panels {
+            1 => Some(self.in_group),
+            _ if self.groups == 1 || self.in_group.is_multiple_of(self.nr) => Some(self.nr),
+            _ => None,
+        }
+    }
+}
+
+/// The part of an activation that kernels do: a clamp.
+pub(super) fn clamp(activation: &Activation) -> [f32; 2] {
+    match activation.function() {
+        Some(ActivationKind::Clamp) => [activation.alpha, activation.beta],
+        _ => [f32::NEG_INFINITY, f32::INFINITY],
+    }
+}
+
+/// The part of an activation that is applied to finished rows: everything but a clamp.
+pub(super) fn finish(activation: &Activation, mut out: MatMut<'_>) {
+    if !matches!(activation.function(), Some(ActivationKind::None | ActivationKind::Clamp)) {
+        for row in 0..out.rows() {
+            unary::apply(activation, out.row_mut(row));
+        }
+    }
+}
+
+/// The rectangle of the residual that belongs to a rectangle of the output.
+pub(super) fn addend<'a>(
+    residual: &Operand<'a>,
+    rows: Range<usize>,
+    cols: Range<usize>,
+) -> Addend<'a> {
+    match residual {
+        Operand::Absent => Addend::None,
+        Operand::Output => Addend::Output,
+        Operand::Mat(mat) => Addend::Mat(mat.part(rows, cols)),
+    }
+}
+
+/// Computes one step.
+pub fn run(call: Call<'_>) {
+    let Call { layer, inputs, output, operands, mut out, weights, kernels, device, .. } = call;
+    let Operand::Mat(input) = operands[0] else {
+        unreachable!("`validate` refuses a convolution without an input of its own");
+    };
+    if call.rows.is_empty() || call.count == 0 {
+        return;
+    }
+    let slice = Slice {
+        first: call.first as u32,
+        count: call.count as u32,
+        row: call.rows.start as u32,
+        rows: call.rows.len() as u32,
+    };
+    let work = Work::new(layer, &inputs, &output, &slice, device.threads(), kernels.isa());
+    let (window, channels) = (work.window, work.channels);
+    let k = window.segments() * window.seg_len();
+    let panel_floats = (1 + k) * channels.nr;
+    let clamp = clamp(&layer.activation);
+    let columns = channels.cols(call.first, call.count);
+    assert!(weights.len() >= call.count * panel_floats, "weights of {} floats", weights.len());
+
+    let task = |share: Share<'_>| {
+        let Share { rows, cols, mut out, scratch, .. } = share;
+        let (first_row, first_col) = (call.rows.start + rows.start, columns.start + cols.start);
+        let blocks = rows.len().div_ceil(work.block);
+        for block in (0..blocks).map(|index| device::cut(rows.len(), blocks, kernels.mr(), index)) {
+            let pixels = first_row + block.start..first_row + block.end;
+            let lists =
+                Indirection::convolution(&window, input, pixels, kernels.mr(), &mut *scratch);
+            for (index, panel) in weights.chunks_exact(panel_floats).enumerate().take(call.count) {
+                let index = call.first + index;
+                let cols = channels.panel(index);
+                if cols.start < first_col || cols.end > first_col + out.cols() {
+                    continue;
+                }
+                let offset = index / channels.panels * window.channels;
+                for strip in lists.strips() {
+                    let rows = block.start + strip.start..block.start + strip.start + strip.rows;
+                    let here = cols.start - first_col..cols.end - first_col;
+                    let residual = addend(
+                        &operands[1],
+                        first_row + rows.start..first_row + rows.end,
+                        cols.clone(),
+                    );
+                    let mut tile = out.part_mut(rows, here);
+                    kernels.igemm(&strip, offset, panel, residual, clamp, tile.reborrow());
+                    finish(&layer.activation, tile);
+                }
+            }
+        }
+    };
+    let part = out.part_mut(call.rows.clone(), columns.clone());
+    device::divide(device, part, work.split, call.scratch, work.scratch_each as usize, task);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,397 @@
+//! Convolutions over odd shapes, on every kernel that this machine can run, against the references.
+
+use super::*;
+use crate::arena::MatRef;
+use crate::kernels::Kernels;
+use crate::kernels::testing::{Threads, assert_close, available, floats, pack, scratch};
+use crate::pack::params_words;
+use bytemuck::Zeroable;
+use std::vec::Vec;
+use std::{format, vec};
+
+#[derive(Clone, Copy, Debug)]
+enum Residual {
+    None,
+    InPlace,
+    Apart,
+}
+
+/// A convolution with its data.
+#[derive(Debug)]
+struct Case {
+    params: ConvParams,
+    input: Tensor,
+    output: Tensor,
+    residual: Residual,
+    activation: Activation,
+}
+
+fn tensor(dims: [u32; 4], gap: u32) -> Tensor {
+    Tensor { dims, pitch: dims[3] + gap, ..Tensor::default() }
+}
+
+/// `images, height, width, channels`, then output channels, and the geometry; the output has the extent
+/// that padding below and to the right by as much as above and to the left gives.
+fn case(dims: [u32; 4], channels: u32, kernel: [u32; 2]) -> Case {
+    Case {
+        params: ConvParams { kernel, stride: [1, 1], dilation: [1, 1], pad: [0, 0], groups: 1 },
+        input: tensor(dims, 0),
+        output: tensor([dims[0], 0, 0, channels], 0),
+        residual: Residual::None,
+        activation: Activation::NONE,
+    }
+    .sized()
+}
+
+impl Case {
+    fn sized(mut self) -> Self {
+        for axis in 0..2 {
+            let p = &self.params;
+            let reach = (p.kernel[axis] - 1) * p.dilation[axis] + 1;
+            let padded = self.input.dims[1 + axis] + 2 * p.pad[axis];
+            self.output.dims[1 + axis] = padded.saturating_sub(reach) / p.stride[axis] + 1;
+        }
+        self
+    }
+    fn stride(mut self, stride: [u32; 2]) -> Self {
+        self.params.stride = stride;
+        self.sized()
+    }
+    fn dilation(mut self, dilation: [u32; 2]) -> Self {
+        self.params.dilation = dilation;
+        self.sized()
+    }
+    fn pad(mut self, pad: [u32; 2]) -> Self {
+        self.params.pad = pad;
+        self.sized()
+    }
+    fn groups(mut self, groups: u32) -> Self {
+        self.params.groups = groups;
+        self
+    }
+    /// Floats between rows of the input and of the output.
+    fn gaps(mut self, input: u32, output: u32) -> Self {
+        self.input.pitch = self.input.dims[3] + input;
+        self.output.pitch = self.output.dims[3] + output;
+        self
+    }
+    /// An output that ends earlier or later than its padding says.
+    fn output(mut self, height: u32, width: u32) -> Self {
+        (self.output.dims[1], self.output.dims[2]) = (height, width);
+        self
+    }
+    fn residual(mut self, residual: Residual) -> Self {
+        self.residual = residual;
+        self
+    }
+    fn activation(mut self, activation: Activation) -> Self {
+        self.activation = activation;
+        self
+    }
+
+    fn k(&self) -> usize {
+        let p = &self.params;
+        (p.kernel[0] * p.kernel[1] * (self.input.dims[3] / p.groups)) as usize
+    }
+
+    fn layer(&self, isa: Isa) -> Layer {
+        let in_group = (self.output.dims[3] / self.params.groups) as usize;
+        Layer {
+            kind: crate::pack::OpKind::Conv as u32,
+            inputs: [0, if matches!(self.residual, Residual::None) { NONE } else { 1 }],
+            output: 2,
+            activation: self.activation,
+            panels: self.params.groups * in_group.div_ceil(isa.panel()) as u32,
+            panel_bytes: ((1 + self.k()) * isa.panel() * 4) as u32,
+            params: params_words(&self.params),
+            ..Layer::zeroed()
+        }
+    }
+
+    /// Input, weights `[channel][k]`, bias, residual (of the output's buffer), all as in memory.
+    fn data(&self) -> [Vec<f32>; 4] {
+        let buffer = |t: &Tensor| t.rows() as usize * t.pitch as usize;
+        let channels = self.output.dims[3] as usize;
+        [
+            floats(buffer(&self.input), 1),
+            floats(channels * self.k(), 2),
+            floats(channels, 3),
+            floats(buffer(&self.output), 4),
+        ]
+    }
+
+    /// The result in double precision and as a chain of fused multiply-adds, without the output's gaps.
+    fn reference(&self) -> (Vec<f64>, Vec<f32>) {
+        let [input, weights, bias, residual] = self.data();
+        let p = &self.params;
+        let (k, cg) = (self.k(), (self.input.dims[3] / p.groups) as usize);
+        let [images, oh, ow, oc] = self.output.dims.map(|x| x as usize);
+        let [_, h, w, _] = self.input.dims.map(|x| x as i64);
+        let (mut exact, mut chain) = (Vec::new(), Vec::new());
+        for row in 0..images * oh * ow {
+            let (n, oy, ox) = (row / (oh * ow), row / ow % oh, row % ow);
+            for channel in 0..oc {
+                let group = channel / (oc / p.groups as usize);
+                let (mut e, mut f) = (bias[channel] as f64, bias[channel]);
+                for i in 0..k {
+                    let (ky, kx, c) =
+                        (i / cg / p.kernel[1] as usize, i / cg % p.kernel[1] as usize, i % cg);
+                    let y = oy as i64 * p.stride[0] as i64 + ky as i64 * p.dilation[0] as i64
+                        - p.pad[0] as i64;
+                    let x = ox as i64 * p.stride[1] as i64 + kx as i64 * p.dilation[1] as i64
+                        - p.pad[1] as i64;
+                    let value = if (0..h).contains(&y) && (0..w).contains(&x) {
+                        let row = (n as i64 * h + y) * w + x;
+                        input[row as usize * self.input.pitch as usize + group * cg + c]
+                    } else {
+                        0.0
+                    };
+                    let weight = weights[channel * k + i];
+                    e += value as f64 * weight as f64;
+                    f = value.mul_add(weight, f);
+                }
+                if !matches!(self.residual, Residual::None) {
+                    let r = residual[row * self.output.pitch as usize + channel];
+                    e += r as f64;
+                    f += r;
+                }
+                let [min, max] = clamp(&self.activation);
+                e = e.max(min as f64).min(max as f64);
+                f = f.max(min).min(max);
+                finish(
+                    &self.activation,
+                    MatMut::new(std::slice::from_mut(&mut f), 1, 1, 1).unwrap(),
+                );
+                if self.activation.function() == Some(ActivationKind::LeakyRelu) && e < 0.0 {
+                    e *= self.activation.alpha as f64;
+                }
+                exact.push(e);
+                chain.push(f);
+            }
+        }
+        (exact, chain)
+    }
+
+    /// The result of [`run`] in the given slices, without the output's gaps, which must not change.
+    fn run(&self, kernels: &'static Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
+        let [input, weights, bias, residual] = self.data();
+        let layer = self.layer(kernels.isa());
+        let inputs =
+            [self.input, if layer.inputs[1] == NONE { Tensor::default() } else { self.output }];
+        assert_eq!(validate(&layer, &inputs, &self.output, kernels.isa()), Ok(()), "{self:?}");
+        let packed = pack(&weights, &bias, self.params.groups as usize, kernels.nr());
+        let panel = layer.panel_bytes as usize / 4;
+        assert_eq!(packed.len(), panel * layer.panels as usize);
+
+        let [_, _, _, cols] = self.output.dims.map(|x| x as usize);
+        let (rows, pitch) = (self.output.rows() as usize, self.output.pitch as usize);
+        let mut out = match self.residual {
+            Residual::InPlace => residual.clone(),
+            _ => vec![-7.0; residual.len()],
+        };
+        let before = out.clone();
+        for slice in slices {
+            let bytes =
+                scratch_bytes(&layer, &inputs, &self.output, slice, threads as u32, kernels.isa());
+            let mut scratch = scratch(bytes);
+            let first = slice.first as usize;
+            run(Call {
+                layer: &layer,
+                inputs,
+                output: self.output,
+                operands: [
+                    Operand::Mat(self.mat(&input, &self.input)),
+                    match self.residual {
+                        Residual::None => Operand::Absent,
+                        Residual::InPlace => Operand::Output,
+                        Residual::Apart => Operand::Mat(self.mat(&residual, &self.output)),
+                    },
+                ],
+                out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
+                weights: &packed[first * panel..(first + slice.count as usize) * panel],
+                first,
+                count: slice.count as usize,
+                rows: slice.row as usize..(slice.row + slice.rows) as usize,
+                scratch: bytemuck::cast_slice_mut(&mut scratch),
+                device: &Threads(threads),
+                kernels,
+            });
+        }
+        let mut dense = Vec::new();
+        for row in 0..rows {
+            dense.extend_from_slice(&out[row * pitch..][..cols]);
+            assert_eq!(
+                out[row * pitch + cols..][..pitch - cols],
+                before[row * pitch + cols..][..pitch - cols]
+            );
+        }
+        dense
+    }
+
+    fn mat<'a>(&self, data: &'a [f32], t: &Tensor) -> MatRef<'a> {
+        MatRef::new(data, t.rows() as usize, t.dims[3] as usize, t.pitch as usize).unwrap()
+    }
+
+    /// Runs whole, in slices of panels and of rows, on one and several threads, on all kernels.
+    fn check(&self) {
+        let (exact, chain) = self.reference();
+        let rows = self.output.rows() as u32;
+        for kernels in available() {
+            let panels = self.layer(kernels.isa()).panels;
+            let whole = vec![Slice { first: 0, count: panels, row: 0, rows }];
+            let by_panel: Vec<_> =
+                (0..panels).map(|first| Slice { first, count: 1, row: 0, rows }).collect();
+            let cut = rows / 3;
+            let cross: Vec<_> = [(0, cut), (cut, rows - cut)]
+                .into_iter()
+                .flat_map(|(row, rows)| {
+                    let half = panels / 2;
+                    [(0, half), (half, panels - half)].map(|(first, count)| Slice {
+                        first,
+                        count,
+                        row,
+                        rows,
+                    })
+                })
+                .collect();
+            for (threads, slices) in
+                [(1, &whole), (2, &whole), (3, &whole), (1, &by_panel), (2, &cross), (5, &by_panel)]
+            {
+                let got = self.run(kernels, threads, slices);
+                let isa = kernels.isa().name();
+                let slices = slices.len();
+                let what = format!("{isa}, {threads} threads, {slices} slices, {self:?}");
+                assert_close(&got, &chain, &exact, &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn pointwise() {
+    for (rows, k, n) in [(1, 1, 1), (1, 37, 70), (3, 5, 8), (49, 64, 33), (15, 3, 31), (200, 9, 65)]
+    {
+        case([1, 1, rows, k], n, [1, 1]).check();
+    }
+    case([1, 14, 15, 20], 40, [1, 1]).gaps(5, 3).check();
+    case([2, 9, 7, 20], 40, [1, 1]).stride([2, 2]).gaps(0, 3).check();
+}
+
+#[test]
+fn three_by_three() {
+    case([1, 13, 11, 40], 37, [3, 3]).pad([1, 1]).check();
+    case([2, 7, 7, 33], 64, [3, 3]).pad([1, 1]).gaps(1, 2).check();
+    case([1, 9, 14, 16], 24, [3, 3]).stride([2, 2]).pad([1, 1]).check();
+    case([1, 9, 14, 16], 24, [3, 3]).check();
+    case([1, 12, 10, 36], 17, [3, 3]).dilation([2, 3]).pad([2, 3]).check();
+}
+
+/// Few channels: rows of taps are one run, pixels at the border are gathered.
+#[test]
+fn merged_rows_of_taps() {
+    case([1, 20, 23, 3], 33, [7, 7]).stride([2, 2]).pad([3, 3]).check();
+    case([2, 9, 8, 3], 8, [3, 3]).pad([1, 1]).check();
+    case([1, 9, 8, 5], 8, [3, 5]).pad([2, 4]).check();
+    case([1, 9, 8, 2], 40, [3, 3]).stride([1, 3]).pad([0, 2]).check();
+    case([1, 9, 8, 2], 9, [5, 3]).dilation([3, 1]).pad([3, 1]).check();
+    case([1, 4, 30, 1], 9, [1, 11]).pad([0, 5]).check();
+    // The window is wider than the image.
+    case([1, 2, 3, 4], 9, [5, 7]).pad([4, 5]).check();
+    case([1, 40, 90, 3], 8, [3, 3]).stride([2, 2]).pad([1, 1]).check();
+}
+
+/// The output's extent does not follow from the input's: everything beside the image is zero.
+#[test]
+fn output_beyond_the_padding() {
+    case([1, 5, 6, 3], 9, [3, 3]).pad([1, 1]).output(9, 11).check();
+    case([1, 5, 6, 40], 9, [3, 3]).pad([1, 1]).output(9, 11).check();
+    case([1, 5, 6, 40], 9, [1, 1]).output(7, 8).check();
+    case([1, 5, 6, 3], 9, [3, 3]).pad([40, 40]).output(12, 12).check();
+    case([1, 5, 6, 3], 9, [2, 2]).pad([1, 0]).stride([7, 9]).output(2, 3).check();
+}
+
+#[test]
+fn grouped() {
+    case([1, 6, 7, 12], 6, [3, 3]).groups(3).pad([1, 1]).check();
+    case([1, 6, 7, 8], 16, [3, 3]).groups(8).pad([1, 1]).check();
+    case([1, 6, 7, 64], 64, [3, 3]).groups(2).pad([1, 1]).gaps(3, 4).check();
+    // Groups whose last panel is filled in part.
+    case([1, 5, 5, 6], 120, [1, 1]).groups(3).check();
+    case([1, 20, 15, 4], 74, [3, 3]).groups(2).pad([1, 1]).check();
+}
+
+#[test]
+fn residual_and_activation() {
+    let leaky = Activation { kind: ActivationKind::LeakyRelu as u32, alpha: 0.1, beta: 0.0 };
+    let six = Activation { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: 0.5 };
+    for residual in [Residual::None, Residual::InPlace, Residual::Apart] {
+        for activation in [Activation::NONE, Activation::RELU, six, leaky] {
+            case([1, 6, 7, 9], 37, [1, 1]).residual(residual).activation(activation).check();
+            case([1, 6, 7, 9], 64, [3, 3])
+                .pad([1, 1])
+                .gaps(2, 5)
+                .residual(residual)
+                .activation(activation)
+                .check();
+        }
+    }
+}
+
+/// More rows than a block has, and runs that are long.
+#[test]
+fn blocks() {
+    case([1, 40, 41, 64], 9, [3, 3]).pad([1, 1]).check();
+    case([1, 1, 300, 1000], 5, [1, 1]).check();
+}
+
+/// Records that must be refused, or accepted and run without a panic.
+#[test]
+fn hostile_records() {
+    let isa = Isa::Portable;
+    let good = case([1, 6, 7, 12], 6, [3, 3]).groups(3).pad([1, 1]);
+    let base = (good.layer(isa), good.params, good.input, good.output);
+    type Record = (Layer, ConvParams, Tensor, Tensor);
+    let valid = |(mut layer, params, input, output): Record| {
+        layer.params = params_words(&params);
+        validate(&layer, &[input, Tensor::default()], &output, isa)
+    };
+    assert_eq!(valid(base), Ok(()));
+    let refused: [fn(&mut Record); 22] = [
+        |r| r.0.inputs[0] = NONE,
+        |r| r.0.inputs[0] = r.0.output,
+        |r| r.0.inputs[1] = 1,
+        |r| r.0.panels += 1,
+        |r| r.0.panels = 0,
+        |r| r.0.panel_bytes += 64,
+        |r| r.0.panel_bytes = 0,
+        |r| r.0.activation.kind = 99,
+        |r| r.1.kernel[0] = 0,
+        |r| r.1.kernel = [u32::MAX; 2],
+        |r| r.1.stride[1] = 0,
+        |r| r.1.stride[1] = u32::MAX,
+        |r| r.1.dilation[0] = 0,
+        |r| r.1.dilation[0] = u32::MAX,
+        |r| r.1.groups = 0,
+        |r| r.1.groups = 5,
+        |r| r.1.groups = u32::MAX,
+        |r| r.2.dims[1] = 0,
+        |r| r.2.dims = [1, u32::MAX, u32::MAX, 12],
+        |r| r.3.dims[3] = 0,
+        |r| r.3.dims[0] = 2,
+        |r| r.3.dims = [1, u32::MAX, u32::MAX, 6],
+    ];
+    for (index, change) in refused.iter().enumerate() {
+        let mut record = base;
+        change(&mut record);
+        assert!(valid(record).is_err(), "record {index}");
+    }
+    // Accepted: the window lies far beside the image.
+    good_with_pad([u32::MAX, 3]).check();
+    good_with_pad([3, u32::MAX]).check();
+}
+
+fn good_with_pad(pad: [u32; 2]) -> Case {
+    let mut case = case([1, 6, 7, 3], 6, [3, 3]);
+    case.params.pad = pad;
+    case.output(3, 4)
+}

@@ -1,0 +1,414 @@
+//! Maximum and average pooling, global pooling included.
+//!
+//! Vectors run over channels; each channel takes its taps one after the other, row by row. Taps outside of
+//! the image are never visited: a window is clipped by arithmetic, so that its cost is that of the
+//! pixels it covers. The maximum passes over NaN, and is minus infinity where a window covers nothing.
+//! The average is the sum divided by the number of positions that count; 0 where none does.
+//!
+//! Small windows keep a block of channels in registers over all taps; large ones stream whole pixels, four
+//! at a time, into sums in the first cache. Both form the same chains.
+
+use super::{Call, LayerError, Operand, Slice, check, check_one_input, device_for, split, unary};
+use crate::arena::MatRef;
+use crate::device::divide;
+use crate::kernels::Isa;
+use crate::pack::{Layer, PoolParams, Tensor, params};
+use core::ops::Range;
+
+/// Windows of more taps than this are streamed.
+const LARGE: usize = 32;
+/// Channels that are streamed at a time.
+const STRIP: usize = 1024;
+
+/// Refuses layers that [`run`] cannot compute.
+pub fn validate(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    _isa: Isa,
+) -> Result<(), LayerError> {
+    let [input, _] = inputs;
+    check_one_input(layer)?;
+    for dim in [0, 3] {
+        let (found, limit) = (output.dims[dim], input.dims[dim]);
+        check(found == limit, "extent of the output", found.into(), limit.into())?;
+    }
+    let params: PoolParams = params(layer);
+    check(params.average <= 1, "kind of pooling", params.average.into(), 1)?;
+    let count = params.count_include_pad;
+    check(count <= 1, "count_include_pad", count.into(), 1)?;
+    for axis in 0..2 {
+        let size = output.dims[1 + axis] as u64;
+        let (kernel, stride) = (params.kernel[axis] as u64, params.stride[axis] as u64);
+        let dilation = params.dilation[axis] as u64;
+        check(kernel > 0, "window", kernel, 1)?;
+        check(stride > 0, "stride", stride, 1)?;
+        check(dilation > 0, "dilation", dilation, 1)?;
+        // Positions are computed as i32 values in i64: these bounds leave room for every sum of two.
+        let limit = i32::MAX as u64;
+        let covered = ((size - 1) * stride).saturating_add((kernel - 1) * dilation);
+        check(covered <= limit, "extent of all windows", covered, limit)?;
+        let extent = input.dims[1 + axis] as u64;
+        check(extent <= limit, "extent of the input", extent, limit)?;
+        for pad in [params.pad[axis], params.pad_end[axis]] {
+            check(pad as u64 <= limit, "padding", pad.into(), limit)?;
+        }
+    }
+    Ok(())
+}
+
+/// None.
+pub fn scratch_bytes(
+    _layer: &Layer,
+    _inputs: &[Tensor; 2],
+    _output: &Tensor,
+    _slice: &Slice,
+    _threads: u32,
+    _isa: Isa,
+) -> u64 {
+    0
+}
+
+/// Windows along the height or the width.
+#[derive(Clone, Copy)]
+struct Axis {
+    extent: i64,
+    kernel: i64,
+    stride: i64,
+    dilation: i64,
+    pad: i64,
+    pad_end: i64,
+}
+
+/// The part of one window along one axis that lies inside the image.
+#[derive(Clone, Copy)]
+struct Taps {
+    /// First position.
+    start: usize,
+    /// Positions.
+    count: usize,
+    /// From one to the next.
+    step: usize,
+    /// Positions that count in an average with `count_include_pad`.
+    padded: usize,
+}
+
+impl Axis {
+    fn new(params: &PoolParams, input: &Tensor, axis: usize) -> Self {
+        Self {
+            extent: input.dims[1 + axis].into(),
+            kernel: params.kernel[axis].into(),
+            stride: params.stride[axis].into(),
+            dilation: params.dilation[axis].into(),
+            pad: params.pad[axis].into(),
+            pad_end: params.pad_end[axis].into(),
+        }
+    }
+
+    fn taps(&self, output: usize) -> Taps {
+        let start = output as i64 * self.stride - self.pad;
+        // Taps before position `end`.
+        let before = |end: i64| match end - start {
+            distance if distance <= 0 => 0,
+            distance => ((distance - 1) / self.dilation + 1).min(self.kernel),
+        };
+        let (first, last) = (before(0), before(self.extent));
+        Taps {
+            start: (start + first * self.dilation).max(0) as usize,
+            count: (last - first) as usize,
+            step: self.dilation as usize,
+            padded: before(self.extent + self.pad_end) as usize,
+        }
+    }
+}
+
+/// One output pixel's window: the rows of the input that it covers.
+#[derive(Clone, Copy)]
+struct Window<'a> {
+    input: MatRef<'a>,
+    /// The image's first row.
+    base: usize,
+    /// Pixels in a line of the image.
+    width: usize,
+    y: Taps,
+    x: Taps,
+}
+
+impl<'a> Window<'a> {
+    fn taps(&self) -> usize {
+        self.y.count * self.x.count
+    }
+
+    /// The pixels, in the order in which they are summed.
+    fn pixels(self) -> impl Iterator<Item = &'a [f32]> {
+        (0..self.y.count).flat_map(move |i| {
+            let line = self.base + (self.y.start + i * self.y.step) * self.width + self.x.start;
+            (0..self.x.count).map(move |j| self.input.row(line + j * self.x.step))
+        })
+    }
+
+    /// Folds the pixels into `out`, channel by channel.
+    #[inline(always)]
+    fn fold(self, out: &mut [f32], initial: f32, f: impl Fn(f32, f32) -> f32 + Copy) {
+        if self.taps() > LARGE {
+            return self.stream(out, initial, f);
+        }
+        let mut at = 0;
+        let (blocks, rest) = out.as_chunks_mut::<32>();
+        for block in blocks {
+            *block = self.fold_block(at, initial, f);
+            at += 32;
+        }
+        let (blocks, rest) = rest.as_chunks_mut::<4>();
+        for block in blocks {
+            *block = self.fold_block(at, initial, f);
+            at += 4;
+        }
+        for out in rest {
+            [*out] = self.fold_block(at, initial, f);
+            at += 1;
+        }
+    }
+
+    #[inline(always)]
+    fn fold_block<const N: usize>(
+        self,
+        at: usize,
+        initial: f32,
+        f: impl Fn(f32, f32) -> f32,
+    ) -> [f32; N] {
+        let mut block = [initial; N];
+        for i in 0..self.y.count {
+            let line = self.base + (self.y.start + i * self.y.step) * self.width + self.x.start;
+            for j in 0..self.x.count {
+                let pixel = self.input.row(line + j * self.x.step);
+                if let Some(pixel) = pixel.get(at..).and_then(|pixel| pixel.first_chunk::<N>()) {
+                    for (value, x) in block.iter_mut().zip(pixel) {
+                        *value = f(*value, *x);
+                    }
+                }
+            }
+        }
+        block
+    }
+
+    #[inline(always)]
+    fn stream(self, out: &mut [f32], initial: f32, f: impl Fn(f32, f32) -> f32) {
+        out.fill(initial);
+        for (strip, out) in out.chunks_mut(STRIP).enumerate() {
+            let cols: Range<usize> = strip * STRIP..strip * STRIP + out.len();
+            let mut four: [&[f32]; 4] = [&[]; 4];
+            let mut waiting = 0;
+            for pixel in self.pixels() {
+                four[waiting] = &pixel[cols.clone()];
+                waiting += 1;
+                if waiting == 4 {
+                    let [a, b, c, d] = four;
+                    for ((((out, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+                        *out = f(f(f(f(*out, *a), *b), *c), *d);
+                    }
+                    waiting = 0;
+                }
+            }
+            for pixel in &four[..waiting] {
+                for (out, x) in out.iter_mut().zip(*pixel) {
+                    *out = f(*out, *x);
+                }
+            }
+        }
+    }
+}
+
+/// Computes the rows of one step.
+pub fn run(mut call: Call<'_>) {
+    let Operand::Mat(input) = call.operands[0] else { return };
+    let params: PoolParams = params(call.layer);
+    let [image, _] = &call.inputs;
+    let axes = [0, 1].map(|axis| Axis::new(&params, image, axis));
+    let [_, lines, width, _] = image.dims.map(|extent| extent as usize);
+    let [_, out_lines, out_width, _] = call.output.dims.map(|extent| extent as usize);
+    let (cols, first) = (call.out.cols(), call.rows.start);
+    let out = call.out.part_mut(call.rows, 0..cols);
+    let taps = (params.kernel[0].min(image.dims[1]) as usize)
+        .saturating_mul(params.kernel[1].min(image.dims[2]) as usize);
+    let device = device_for(call.device, (out.rows() * cols).saturating_mul(taps));
+    let split = split(out.rows(), cols, device);
+    divide(device, out, split, &mut [], 0, |mut share| {
+        let input = input.part(0..input.rows(), share.cols);
+        for row in 0..share.out.rows() {
+            let pixel = first + share.rows.start + row;
+            let line = pixel / out_width;
+            let window = Window {
+                input,
+                base: line / out_lines * lines * width,
+                width,
+                y: axes[0].taps(line % out_lines),
+                x: axes[1].taps(pixel % out_width),
+            };
+            let out = share.out.row_mut(row);
+            if params.average == 1 {
+                window.fold(out, 0.0, |sum, x| sum + x);
+                let count = match params.count_include_pad {
+                    0 => window.taps(),
+                    _ => window.y.padded.saturating_mul(window.x.padded),
+                };
+                let count = count.max(1) as f32;
+                for out in &mut *out {
+                    *out /= count;
+                }
+            } else {
+                window.fold(out, f32::NEG_INFINITY, |max, x| if x > max { x } else { max });
+            }
+            unary::apply(&call.layer.activation, out);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, Random, index, layer};
+    use super::*;
+    use crate::pack::{Activation, OpKind};
+
+    /// By the definition, over every position of the window.
+    fn reference(case: &Case, params: &PoolParams, at: usize) -> f64 {
+        let [n, y, x, c] = index(case.output.dims, at);
+        let [_, height, width, channels] = case.inputs[0].dims.map(|extent| extent as i64);
+        let (mut max, mut sum, mut inside, mut padded) = (f64::NEG_INFINITY, 0.0, 0, 0);
+        for i in 0..params.kernel[0] {
+            for j in 0..params.kernel[1] {
+                let position = |axis: usize, output: usize, tap: u32| {
+                    output as i64 * params.stride[axis] as i64 - params.pad[axis] as i64
+                        + tap as i64 * params.dilation[axis] as i64
+                };
+                let (y, x) = (position(0, y, i), position(1, x, j));
+                if y < height + params.pad_end[0] as i64 && x < width + params.pad_end[1] as i64 {
+                    padded += 1;
+                }
+                if y < 0 || x < 0 || y >= height || x >= width {
+                    continue;
+                }
+                inside += 1;
+                let at = ((n as i64 * height + y) * width + x) * channels + c as i64;
+                let value = case.input(0, at as usize);
+                max = max.max(value);
+                sum += value;
+            }
+        }
+        match (params.average, params.count_include_pad) {
+            (0, _) => max,
+            (_, 0) => sum / f64::max(inside as f64, 1.0),
+            _ => sum / f64::max(padded as f64, 1.0),
+        }
+    }
+
+    #[test]
+    fn matches_double_precision() {
+        let mut random = Random::new(1);
+        for channels in [1, 3, 32, 41, 100] {
+            for image in [[1, 1], [5, 7], [9, 6]] {
+                for _ in 0..30 {
+                    let mut pair = |limit| [(); 2].map(|()| random.below(limit) as u32);
+                    let params = PoolParams {
+                        average: pair(2)[0],
+                        kernel: pair(4).map(|x| x + 1),
+                        stride: pair(3).map(|x| x + 1),
+                        dilation: pair(2).map(|x| x + 1),
+                        pad: pair(3),
+                        pad_end: pair(3),
+                        count_include_pad: pair(2)[0],
+                    };
+                    let [height, width] = [0, 1].map(|axis| {
+                        // As with ceil_mode: windows may go beyond the padding.
+                        let padded = image[axis] + params.pad[axis] + params.pad_end[axis];
+                        padded.div_ceil(params.stride[axis])
+                    });
+                    let layer = layer(OpKind::Pool, Activation::NONE, &params);
+                    let input = [2, image[0], image[1], channels];
+                    let output = [2, height, width, channels];
+                    let case = Case::new(layer, &mut random, &[input], output);
+                    let found = case.run_everywhere();
+                    case.assert_close(&found, 2e-6, |at| reference(&case, &params, at));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn global_pooling() {
+        let mut random = Random::new(2);
+        for (image, channels) in [([7, 7], 2048), ([13, 11], 1001), ([1, 1], 5), ([40, 3], 65)] {
+            for average in [0, 1] {
+                let params = PoolParams {
+                    average,
+                    kernel: image,
+                    stride: [1, 1],
+                    dilation: [1, 1],
+                    ..Default::default()
+                };
+                let layer = layer(OpKind::Pool, Activation::RELU, &params);
+                let input = [2, image[0], image[1], channels];
+                let case = Case::new(layer, &mut random, &[input], [2, 1, 1, channels]);
+                let found = case.run_everywhere();
+                case.assert_close(&found, 4e-6, |at| reference(&case, &params, at).max(0.0));
+            }
+        }
+    }
+
+    #[test]
+    fn large_and_small_windows_form_the_same_chains() {
+        let mut random = Random::new(3);
+        let params = PoolParams { kernel: [6, 7], ..Default::default() };
+        let layer = layer(OpKind::Pool, Activation::NONE, &params);
+        let case = Case::new(layer, &mut random, &[[1, 6, 7, 45]], [1, 1, 1, 45]);
+        let tensor = &case.inputs[0];
+        let data = &case.data[0][tensor.offset as usize..];
+        let input = MatRef::new(data, 42, 45, tensor.pitch as usize).unwrap();
+        let all = |count| Taps { start: 0, count, step: 1, padded: count };
+        let window = Window { input, base: 0, width: 7, y: all(6), x: all(7) };
+        let mut streamed = [0.0; 45];
+        window.stream(&mut streamed, 0.0, |sum, x| sum + x);
+        for (at, x) in streamed.iter().enumerate() {
+            assert_eq!([*x], window.fold_block(at, 0.0, |sum, x| sum + x));
+        }
+    }
+
+    #[test]
+    fn windows_that_cover_nothing() {
+        let mut random = Random::new(4);
+        for (average, count_include_pad, truth) in
+            [(0, 0, f32::NEG_INFINITY), (1, 0, 0.0), (1, 1, 0.0)]
+        {
+            let params = PoolParams {
+                average,
+                kernel: [2, 2],
+                stride: [1, 1],
+                dilation: [1, 1],
+                pad: [5, 5],
+                pad_end: [0, 0],
+                count_include_pad,
+            };
+            let layer = layer(OpKind::Pool, Activation::NONE, &params);
+            let case = Case::new(layer, &mut random, &[[1, 2, 2, 3]], [1, 2, 2, 3]);
+            assert_eq!(case.run_everywhere(), [truth; 12]);
+        }
+    }
+
+    #[test]
+    fn refuses_positions_that_overflow() {
+        let mut random = Random::new(5);
+        for (stride, kernel, dilation) in
+            [(u32::MAX, 1, 1), (1, u32::MAX, u32::MAX), (1 << 31, 2, 1), (1, 0, 1), (0, 1, 1)]
+        {
+            let params = PoolParams {
+                kernel: [kernel; 2],
+                stride: [stride; 2],
+                dilation: [dilation; 2],
+                ..Default::default()
+            };
+            let layer = layer(OpKind::Pool, Activation::NONE, &params);
+            let case = Case::new(layer, &mut random, &[[1, 5, 5, 1]], [1, 3, 3, 1]);
+            assert!(matches!(case.validate(), Err(LayerError::Field(..))));
+        }
+    }
+}

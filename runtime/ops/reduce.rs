@@ -1,0 +1,168 @@
+//! The mean over the middle of `outer × reduce × inner` contiguous floats.
+//!
+//! Where `inner` is 1 the values of an average lie side by side and are summed in the order of
+//! [`math::sum`]; otherwise each average is one chain, in ascending order, and vectors run over `inner`. The
+//! mean is the sum divided by the count.
+
+use super::{Call, LayerError, Operand, Slice, check, check_one_input, device_for, math, split};
+use super::{unary, work::elements};
+use crate::arena::MatMut;
+use crate::device::divide;
+use crate::kernels::Isa;
+use crate::pack::{Layer, ReduceParams, Tensor, params};
+
+/// Averages that are summed at a time, while the sums stay in the first cache.
+const STRIP: usize = 1024;
+
+/// Refuses layers that [`run`] cannot compute.
+pub fn validate(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    _isa: Isa,
+) -> Result<(), LayerError> {
+    let [input, _] = inputs;
+    check_one_input(layer)?;
+    let ReduceParams { outer, reduce, inner } = params(layer);
+    let (found, limit) = (elements(output), (outer as u64) * (inner as u64));
+    check(found == limit, "number of elements of the output", found, limit)?;
+    let (found, limit) = (elements(input), limit.saturating_mul(reduce.into()));
+    check(found == limit, "number of elements of the input", found, limit)?;
+    check_contiguous(input)?;
+    // An output with gaps will do where its rows are those of the averages.
+    if output.cols() == inner { Ok(()) } else { check_contiguous(output) }
+}
+
+fn check_contiguous(tensor: &Tensor) -> Result<(), LayerError> {
+    let (pitch, cols) = (tensor.pitch.into(), tensor.cols().into());
+    check(tensor.rows() == 1 || pitch == cols, "pitch of a contiguous tensor", pitch, cols)
+}
+
+/// None.
+pub fn scratch_bytes(
+    _layer: &Layer,
+    _inputs: &[Tensor; 2],
+    _output: &Tensor,
+    _slice: &Slice,
+    _threads: u32,
+    _isa: Isa,
+) -> u64 {
+    0
+}
+
+/// Computes the whole output.
+pub fn run(mut call: Call<'_>) {
+    let Operand::Mat(input) = call.operands[0] else { return };
+    let Some(input) = input.contiguous() else { return };
+    let params: ReduceParams = params(call.layer);
+    let [outer, reduce, inner] = [params.outer, params.reduce, params.inner].map(|x| x as usize);
+    let out = if call.out.cols() == inner {
+        call.out
+    } else {
+        let Some(out) = call.out.contiguous_mut() else { return };
+        let Some(out) = MatMut::new(out, outer, inner, inner) else { return };
+        out
+    };
+    let device = device_for(call.device, input.len());
+    let split = split(outer, inner, device);
+    let count = reduce as f32;
+    divide(device, out, split, &mut [], 0, |mut share| {
+        for row in 0..share.out.rows() {
+            let at = (share.rows.start + row) * reduce * inner;
+            let block = &input[at..at + reduce * inner];
+            let out = share.out.row_mut(row);
+            if let ([out], 1) = (&mut *out, inner) {
+                *out = math::sum(block);
+            } else {
+                let strips = out.chunks_mut(STRIP).zip((share.cols.start..).step_by(STRIP));
+                for (out, start) in strips {
+                    add_lines(block, inner, start, out);
+                }
+            }
+            for out in &mut *out {
+                *out /= count;
+            }
+            unary::apply(&call.layer.activation, out);
+        }
+    });
+}
+
+/// Sums the lines of `block`, each `inner` long, from column `start` on; four lines at a time.
+fn add_lines(block: &[f32], inner: usize, start: usize, out: &mut [f32]) {
+    out.fill(0.0);
+    let cols = start..start + out.len();
+    let mut fours = block.chunks_exact(4 * inner);
+    for four in &mut fours {
+        let line = |i: usize| &four[i * inner..][cols.clone()];
+        let (a, b, c, d) = (line(0), line(1), line(2), line(3));
+        for ((((out, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            *out = (((*out + a) + b) + c) + d;
+        }
+    }
+    for line in fours.remainder().chunks_exact(inner) {
+        for (out, x) in out.iter_mut().zip(&line[cols.clone()]) {
+            *out += x;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, Random, layer};
+    use super::*;
+    use crate::pack::{Activation, OpKind};
+
+    fn case(random: &mut Random, sizes: [u32; 3], dims: [u32; 4], output: [u32; 4]) -> Case {
+        let [outer, reduce, inner] = sizes;
+        let params = ReduceParams { outer, reduce, inner };
+        let layer = layer(OpKind::Reduce, Activation::NONE, &params);
+        Case::contiguous(layer, random, &[dims], output)
+    }
+
+    #[test]
+    fn matches_double_precision() {
+        let mut random = Random::new(1);
+        for sizes in [
+            [1, 1, 1],
+            [1, 49, 2047],
+            [3, 50, 7],
+            [40, 9, 1],
+            [7, 1000, 1],
+            [2, 3, 5],
+            [5, 2, 64],
+            [1, 4097, 1],
+        ] {
+            let [outer, reduce, inner] = sizes;
+            for output in [[1, 1, outer, inner], [1, 1, 1, outer * inner]] {
+                let mut case = case(&mut random, sizes, [outer, reduce, 1, inner], output);
+                if output[3] == inner {
+                    // Its rows may have gaps.
+                    case.output.pitch += 2;
+                    case.out.resize(case.out.len() + 2 * outer as usize, 0.0);
+                }
+                let found = case.run_everywhere();
+                let [_, reduce, inner] = sizes.map(|x| x as usize);
+                case.assert_close(&found, 4e-6, |at| {
+                    let (block, col) = (at / inner, at % inner);
+                    (0..reduce)
+                        .map(|i| case.input(0, (block * reduce + i) * inner + col))
+                        .sum::<f64>()
+                        / reduce as f64
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_other_sizes_and_gaps() {
+        let mut random = Random::new(2);
+        let short = case(&mut random, [2, 4, 5], [1, 2, 3, 5], [1, 1, 2, 5]);
+        assert_eq!(
+            short.validate(),
+            Err(LayerError::Field("number of elements of the input", 30, 40))
+        );
+        let mut gaps = case(&mut random, [2, 3, 5], [1, 2, 3, 5], [1, 1, 2, 5]);
+        gaps.inputs[0].pitch = 6;
+        assert_eq!(gaps.validate(), Err(LayerError::Field("pitch of a contiguous tensor", 6, 5)));
+    }
+}

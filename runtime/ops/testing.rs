@@ -1,0 +1,360 @@
+//! What the operators' tests share: tensors with gaps around them, and layers that are run on several
+//! numbers of threads and in several slices, which must make no difference.
+
+use super::{Call, LayerError, Operand, Slice, scratch_bytes, sliceable, validate, validate_slice};
+use crate::arena::{MatMut, MatRef};
+use crate::device::Device;
+use crate::kernels::{Isa, Kernels};
+use crate::pack::{Activation, Layer, NONE, Name, OpKind, Tensor, params_words};
+use std::prelude::rust_2024::*;
+use std::vec;
+
+/// Xorshift.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, limit: usize) -> usize {
+        (self.next() >> 11) as usize % limit
+    }
+
+    /// In [-1, 1).
+    pub fn float(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+}
+
+/// A thread for every part.
+pub struct Threads(pub usize);
+
+impl Device for Threads {
+    fn threads(&self) -> usize {
+        self.0
+    }
+
+    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|scope| {
+            for part in 0..parts {
+                scope.spawn(move || task(part));
+            }
+        });
+    }
+}
+
+/// A layer without tensors and weights.
+pub fn layer<P: bytemuck::Pod>(kind: OpKind, activation: Activation, params: &P) -> Layer {
+    Layer {
+        kind: kind as u32,
+        inputs: [NONE; 2],
+        output: 2,
+        activation,
+        panels: 0,
+        panel_bytes: 0,
+        reserved: 0,
+        weights: 0,
+        name: Name::default(),
+        params: params_words(params),
+    }
+}
+
+/// |found - truth| over the larger of |truth| and `floor`; infinite where only one is NaN.
+pub fn relative_error(found: f32, truth: f64, floor: f64) -> f64 {
+    let found = found as f64;
+    if found == truth || (found.is_nan() && truth.is_nan()) {
+        return 0.0;
+    }
+    let error = (found - truth).abs() / truth.abs().max(floor);
+    if error.is_nan() { f64::INFINITY } else { error }
+}
+
+/// What stands outside of the tensors.
+const GAP: f32 = -12345.5;
+
+/// A layer with its tensors, each in a buffer of its own, with gaps.
+#[derive(Clone)]
+pub struct Case {
+    pub layer: Layer,
+    pub inputs: [Tensor; 2],
+    pub output: Tensor,
+    pub data: [Vec<f32>; 2],
+    pub out: Vec<f32>,
+    pub weights: Vec<f32>,
+}
+
+/// A tensor somewhere in a buffer that is a little larger.
+fn place(random: &mut Random, buffer: u32, dims: [u32; 4], gaps: bool) -> (Tensor, usize) {
+    let gap = |random: &mut Random| if gaps { random.below(4) } else { 0 };
+    let (offset, pitch) = (gap(random), dims[3] as usize + gap(random));
+    let rows = dims[..3].iter().product::<u32>() as usize;
+    let len = offset + rows * pitch + gap(random);
+    (Tensor { buffer, offset: offset as u32, dims, pitch: pitch as u32, reserved: 0 }, len)
+}
+
+impl Case {
+    /// Inputs of the given extents with random values in [-8, 8), placed with gaps.
+    pub fn new(layer: Layer, random: &mut Random, inputs: &[[u32; 4]], output: [u32; 4]) -> Self {
+        Self::place(layer, random, inputs, output, true)
+    }
+
+    /// The same without gaps.
+    pub fn contiguous(
+        layer: Layer,
+        random: &mut Random,
+        inputs: &[[u32; 4]],
+        output: [u32; 4],
+    ) -> Self {
+        Self::place(layer, random, inputs, output, false)
+    }
+
+    fn place(
+        mut layer: Layer,
+        random: &mut Random,
+        inputs: &[[u32; 4]],
+        output: [u32; 4],
+        gaps: bool,
+    ) -> Self {
+        let mut tensors = [Tensor::default(); 2];
+        let mut data = [vec![], vec![]];
+        for (index, dims) in inputs.iter().enumerate() {
+            let (tensor, len) = place(random, index as u32, *dims, gaps);
+            tensors[index] = tensor;
+            data[index] = vec![GAP; len];
+            layer.inputs[index] = index as u32;
+            for at in elements(&tensor) {
+                data[index][at] = random.float() * 8.0;
+            }
+        }
+        let (output, len) = place(random, 2, output, gaps);
+        Self { layer, inputs: tensors, output, data, out: vec![GAP; len], weights: vec![] }
+    }
+
+    /// The same layer, with the output in the place of an input.
+    pub fn in_place(&self, input: usize) -> Self {
+        let mut case = self.clone();
+        case.layer.output = case.layer.inputs[input];
+        case.output = case.inputs[input];
+        case.out = case.data[input].clone();
+        case
+    }
+
+    /// Element `at` (row-major, without gaps) of an input.
+    pub fn input(&self, input: usize, at: usize) -> f64 {
+        let tensor = &self.inputs[input];
+        let cols = tensor.dims[3] as usize;
+        let at = tensor.offset as usize + at / cols * tensor.pitch as usize + at % cols;
+        self.data[input][at] as f64
+    }
+
+    pub fn validate(&self) -> Result<(), LayerError> {
+        let buffers = [self.data[0].len() as u64, self.out.len() as u64];
+        validate(&self.layer, &self.inputs, &self.output, buffers, Isa::Portable)
+    }
+
+    fn operand(&self, input: usize) -> Operand<'_> {
+        let tensor = &self.inputs[input];
+        let data = &self.data[input][..];
+        if self.layer.inputs[input] == NONE {
+            return Operand::Absent;
+        }
+        if self.layer.inputs[input] == self.layer.output {
+            return Operand::Output;
+        }
+        if self.layer.kind == OpKind::Copy as u32 {
+            return Operand::Mat(MatRef::new(data, 1, data.len(), data.len()).unwrap());
+        }
+        let (rows, pitch) = (tensor.rows() as usize, tensor.pitch as usize);
+        let data = &data[tensor.offset as usize..];
+        Operand::Mat(MatRef::new(data, rows, tensor.dims[3] as usize, pitch).unwrap())
+    }
+
+    /// Runs the valid layer in slices of `rows` rows and returns the output's buffer.
+    pub fn run(&self, threads: usize, rows: u32) -> Vec<f32> {
+        let mut buffer = self.out.clone();
+        let all = self.output.rows() as u32;
+        for row in (0..all).step_by(rows as usize) {
+            let slice =
+                Slice { first: 0, count: self.layer.panels, row, rows: rows.min(all - row) };
+            validate_slice(&self.layer, &self.output, &slice).unwrap();
+            let bytes = scratch_bytes(
+                &self.layer,
+                &self.inputs,
+                &self.output,
+                &slice,
+                threads as u32,
+                Isa::Portable,
+            );
+            let output = &self.output;
+            let out = if self.layer.kind == OpKind::Copy as u32 {
+                let len = buffer.len();
+                MatMut::new(&mut buffer, 1, len, len).unwrap()
+            } else {
+                MatMut::new(
+                    &mut buffer[output.offset as usize..],
+                    output.rows() as usize,
+                    output.dims[3] as usize,
+                    output.pitch as usize,
+                )
+                .unwrap()
+            };
+            super::run(Call {
+                layer: &self.layer,
+                inputs: self.inputs,
+                output: self.output,
+                operands: [self.operand(0), self.operand(1)],
+                out,
+                weights: &self.weights,
+                first: 0,
+                count: self.layer.panels as usize,
+                rows: row as usize..(row + slice.rows) as usize,
+                scratch: &mut vec![0; bytes as usize],
+                device: &Threads(threads),
+                kernels: Kernels::PORTABLE,
+            });
+        }
+        buffer
+    }
+
+    /// Runs the layer on one to five threads, whole and in slices: the results must have the same bits, and
+    /// what is not the output must not change. Returns the output, row-major, without gaps.
+    pub fn run_everywhere(&self) -> Vec<f32> {
+        assert_eq!(self.validate(), Ok(()));
+        let rows = self.output.rows() as u32;
+        let buffer = self.run(1, rows);
+        let mut ways = vec![(2, rows), (3, rows), (5, rows)];
+        if sliceable(OpKind::from_code(self.layer.kind).unwrap()) && rows < 200 {
+            ways.extend([(1, 1), (2, rows.div_ceil(3)), (3, rows.div_ceil(2))]);
+        }
+        for (threads, slice) in ways {
+            let again = self.run(threads, slice);
+            for (at, (x, y)) in buffer.iter().zip(&again).enumerate() {
+                assert_eq!(x.to_bits(), y.to_bits(), "{at}: {threads} threads, {slice} rows");
+            }
+        }
+        let elements: Vec<usize> = elements(&self.output).collect();
+        let mut gaps = self.out.clone();
+        for at in &elements {
+            gaps[*at] = buffer[*at];
+        }
+        assert_eq!(bits(&gaps), bits(&buffer), "written outside of the output");
+        elements.iter().map(|at| buffer[*at]).collect()
+    }
+
+    /// Compares an output with a reference by element, relative to the larger of the truth and 1.
+    pub fn assert_close(&self, found: &[f32], tolerance: f64, truth: impl Fn(usize) -> f64) {
+        for (at, x) in found.iter().enumerate() {
+            let error = relative_error(*x, truth(at), 1.0);
+            assert!(error <= tolerance, "element {at} is {x}, not {}", truth(at));
+        }
+    }
+}
+
+/// Where the elements of a tensor lie in its buffer.
+fn elements(tensor: &Tensor) -> impl Iterator<Item = usize> {
+    let tensor = *tensor;
+    (0..tensor.rows() as usize).flat_map(move |row| {
+        let start = tensor.offset as usize + row * tensor.pitch as usize;
+        start..start + tensor.dims[3] as usize
+    })
+}
+
+fn bits(x: &[f32]) -> Vec<u32> {
+    x.iter().map(|x| x.to_bits()).collect()
+}
+
+/// Row-major index into four dimensions.
+pub fn index(dims: [u32; 4], at: usize) -> [usize; 4] {
+    let [_, h, w, c] = dims.map(|extent| extent as usize);
+    [at / (h * w * c), at / (w * c) % h, at / c % w, at % c]
+}
+
+/// Layers made of chance, near to valid ones and far from them, that are either refused or run without a
+/// panic.
+#[test]
+fn hostile_records_are_refused_or_harmless() {
+    let mut random = Random::new(99);
+    let mut accepted = [0; 11];
+    for _ in 0..150_000 {
+        let kind = OpKind::from_code(3 + random.below(8) as u32).unwrap();
+        let mut params = [0u32; 24];
+        for word in &mut params {
+            *word = match random.below(24) {
+                0 => u32::MAX - random.below(2) as u32,
+                1 => 1 << random.below(32),
+                2 => random.next() as u32,
+                3..8 => 0,
+                8..16 => 1,
+                _ => random.below(7) as u32,
+            };
+        }
+        let mut extents =
+            || [(); 4].map(|()| if random.below(3) == 0 { 1 } else { random.below(6) as u32 });
+        let (a, mut b, mut output) = (extents(), extents(), extents());
+        if random.below(2) == 0 {
+            output = a;
+        } else if random.below(2) == 0 {
+            b = output;
+        } else if kind == OpKind::Pool {
+            (output[0], output[3]) = (a[0], a[3]);
+        }
+        if kind == OpKind::Reduce && random.below(2) == 0 {
+            (params[0], params[1], params[2]) = (a[0], a[1] * a[2], a[3]);
+            output = [1, 1, a[0], a[3]];
+        }
+        let mut constant = 0;
+        if kind == OpKind::Binary && random.below(4) > 0 {
+            constant = random.below(3) as u32;
+            (params[0], params[1]) = (random.below(6) as u32, constant);
+            // The constant's extents.
+            (0..4).for_each(|dim| {
+                params[2 + dim] = if random.below(2) == 0 { 1 } else { output[dim] };
+            });
+        }
+        if kind == OpKind::Copy && random.below(4) > 0 {
+            // Small extents; the strides stay as they are.
+            params[..6].iter_mut().for_each(|extent| *extent = 1 + random.below(9) as u32 / 6);
+        }
+        let activation = Activation {
+            kind: if kind == OpKind::Copy { 0 } else { random.below(9) as u32 },
+            alpha: f32::from_bits(random.next() as u32),
+            beta: random.float(),
+        };
+        let mut layer = layer(kind, activation, &params);
+        let mut weights = vec![];
+        let two = match kind {
+            OpKind::Binary if random.below(8) > 0 => constant == 0,
+            _ => random.below(3) == 0,
+        };
+        if constant > 0 || random.below(8) == 0 {
+            (layer.panels, layer.panel_bytes) = (1, 256);
+            weights = vec![1.0; 64];
+        }
+        let inputs: &[[u32; 4]] = if two { &[a, b] } else { &[a] };
+        let mut case = Case::new(layer, &mut random, inputs, output);
+        case.weights = weights;
+        if constant == 2 {
+            case.layer.inputs.swap(0, 1);
+            case.inputs.swap(0, 1);
+            case.data.swap(0, 1);
+        }
+        if random.below(8) == 0 {
+            case = case.in_place(0);
+        }
+        if case.validate().is_ok() {
+            accepted[kind as usize] += 1;
+            case.run(1 + random.below(3), (case.output.rows() as u32).max(1));
+        }
+    }
+    for kind in [3, 4, 5, 6, 7, 8, 10] {
+        assert!(accepted[kind] >= 100, "accepted by operator: {accepted:?}");
+    }
+}

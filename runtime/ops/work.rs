@@ -1,0 +1,110 @@
+//! How much a layer has to do, from its records alone: what the planner's cost model starts from.
+
+use crate::pack::{
+    ActivationKind, ConvParams, Layer, LrnParams, MatMulParams, NONE, OpKind, PoolParams, Tensor,
+    params,
+};
+
+/// What one layer does, whole.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Multiply-accumulates; for operators that have none, arithmetic of about that cost.
+    pub macs: u64,
+    /// Bytes of activations read and written, each once. (Weights are `panels · panel_bytes`.)
+    pub bytes: u64,
+}
+
+/// Elements of a tensor; the largest number where that overflows.
+pub(super) fn elements(tensor: &Tensor) -> u64 {
+    product(tensor.dims)
+}
+
+fn product<const N: usize>(factors: [u32; N]) -> u64 {
+    factors.iter().fold(1, |product, factor| product.saturating_mul((*factor).into()))
+}
+
+/// The work of a layer; none for an unknown operator.
+pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
+    let Some(kind) = OpKind::from_code(layer.kind) else { return Work::default() };
+    let made = elements(output);
+    let read = (0..2).filter(|index| layer.inputs[*index] != NONE).map(|i| elements(&inputs[i]));
+    let touched = read.fold(made, u64::saturating_add);
+    let macs = match kind {
+        OpKind::Conv => {
+            let conv: ConvParams = params(layer);
+            let channels = (inputs[0].cols() / conv.groups.max(1)) as u64;
+            made.saturating_mul(product(conv.kernel)).saturating_mul(channels)
+        }
+        OpKind::Depthwise => {
+            let conv: ConvParams = params(layer);
+            made.saturating_mul(product(conv.kernel))
+        }
+        OpKind::Pool => {
+            let pool: PoolParams = params(layer);
+            made.saturating_mul(product(pool.kernel))
+        }
+        OpKind::MatMul => {
+            let matmul: MatMulParams = params(layer);
+            product([matmul.batch, matmul.m, matmul.n, matmul.k])
+        }
+        // An exponential is about twelve operations.
+        OpKind::Softmax => made.saturating_mul(16),
+        OpKind::Lrn => {
+            let lrn: LrnParams = params(layer);
+            let window = lrn.size.min(output.cols()) as u64;
+            made.saturating_mul(window.saturating_add(40))
+        }
+        OpKind::Reduce => elements(&inputs[0]),
+        OpKind::Binary => made,
+        OpKind::Unary | OpKind::Copy => 0,
+    };
+    let activation = match layer.activation.function() {
+        None | Some(ActivationKind::None) => 0,
+        Some(ActivationKind::Clamp | ActivationKind::LeakyRelu) => 1,
+        Some(ActivationKind::HardSigmoid | ActivationKind::HardSwish) => 3,
+        Some(ActivationKind::Sigmoid | ActivationKind::Tanh | ActivationKind::Silu) => 18,
+    };
+    Work {
+        macs: macs.saturating_add(made.saturating_mul(activation)),
+        bytes: touched.saturating_mul(4),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::layer;
+    use super::*;
+    use crate::pack::Activation;
+
+    fn tensor(dims: [u32; 4]) -> Tensor {
+        Tensor { dims, ..Default::default() }
+    }
+
+    #[test]
+    fn convolutions_and_products() {
+        let conv = ConvParams { kernel: [3, 3], groups: 2, ..Default::default() };
+        let mut conv = layer(OpKind::Conv, Activation::RELU, &conv);
+        conv.inputs[0] = 0;
+        let inputs = [tensor([1, 9, 9, 8]), Tensor::default()];
+        let output = tensor([1, 7, 7, 16]);
+        let made = 7 * 7 * 16;
+        assert_eq!(
+            work(&conv, &inputs, &output),
+            Work { macs: made * 9 * 4 + made, bytes: 4 * (made + 9 * 9 * 8) }
+        );
+        let product = MatMulParams { batch: 12, m: 197, k: 64, n: 197, ..Default::default() };
+        let product = layer(OpKind::MatMul, Activation::NONE, &product);
+        assert_eq!(work(&product, &inputs, &output).macs, 12 * 197 * 64 * 197);
+    }
+
+    #[test]
+    fn nothing_overflows() {
+        let huge = tensor([u32::MAX; 4]);
+        for code in 1..=10 {
+            let kind = OpKind::from_code(code).unwrap();
+            let mut layer = layer(kind, Activation::RELU, &[u32::MAX; 24]);
+            layer.inputs = [0, 1];
+            assert_eq!(work(&layer, &[huge; 2], &huge).bytes, u64::MAX);
+        }
+    }
+}

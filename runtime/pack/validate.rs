@@ -1,0 +1,512 @@
+//! Proves a pack sound before anything is run: once, in place, without allocation.
+//!
+//! A pack is untrusted. What is proved here is what the safety of the runtime rests on:
+//!
+//! - every index points at a record, every tensor lies inside its buffer, every operator's parameters
+//!   fit its tensors ([`ops::validate`]);
+//! - buffers, loads, weights and scratch lie inside the arena, behind the tables;
+//! - within a step, what is written is disjoint from what is read (or is the very same tensor, where
+//!   the operator works in place);
+//! - **no race**: a load may be in flight from the moment its `release` permits it to the start of the
+//!   first step whose `ready` waits for it. No step that can run in that time (nor the host, while it
+//!   owns inputs and outputs) touches the load's bytes; and nothing ever touches a resident load's;
+//! - no deadlock: a step never waits for a load that waits for that step.
+//!
+//! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten) is
+//! the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
+
+use super::{Layer, Load, NONE, OpKind, PAGE, PlanView, Port, Skeleton, Step, Tensor};
+use crate::kernels::Isa;
+use crate::ops::{self, LayerError, Slice};
+use core::ops::Range;
+
+/// What is wrong with a pack: what, where, and the two numbers that disagree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flaw {
+    /// What.
+    pub what: &'static str,
+    /// Index of the record, or [`NONE`].
+    pub index: u32,
+    /// Found.
+    pub found: u64,
+    /// The limit it disagrees with.
+    pub limit: u64,
+}
+
+impl core::fmt::Display for Flaw {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{}", self.what)?;
+        if self.index != NONE {
+            write!(f, " (record {})", self.index)?;
+        }
+        write!(f, ": found {}, against {}", self.found, self.limit)
+    }
+}
+
+pub(super) fn flaw(what: &'static str, found: u64, limit: u64) -> Flaw {
+    Flaw { what, index: NONE, found, limit }
+}
+
+fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> Result<(), Flaw> {
+    if ok { Ok(()) } else { Err(Flaw { what, index: index as u32, found, limit }) }
+}
+
+/// Most loads or steps in a plan: counters wrap, and distances between them must stay below 2³¹.
+const MAX_TASKS: usize = 1 << 24;
+/// Most bytes of anything: sums of a few of them cannot overflow.
+const MAX_BYTES: u64 = 1 << 44;
+
+/// A skeleton and a plan that have been proved to fit each other and the arena.
+#[derive(Clone, Copy, Debug)]
+pub struct Proven<'a> {
+    skeleton: Skeleton<'a>,
+    plan: PlanView<'a>,
+    isa: Isa,
+    arena: Range64,
+}
+
+/// A half-open range of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range64 {
+    start: u64,
+    end: u64,
+}
+
+impl Range64 {
+    const EMPTY: Self = Self { start: 0, end: 0 };
+
+    fn of(start: u64, bytes: u64) -> Self {
+        Self { start, end: start.saturating_add(bytes) }
+    }
+
+    fn overlaps(self, other: Self) -> bool {
+        self.start < other.end && other.start < self.end
+    }
+
+    fn holds(self, inner: Self) -> bool {
+        inner.start >= self.start && inner.end <= self.end
+    }
+}
+
+/// Bounds within which a plan is proved.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Bytes of header, skeleton and plan at the start of the arena.
+    pub tables: u64,
+    /// Bytes of arena.
+    pub arena: u64,
+    /// Bytes of the weights section.
+    pub weights: u64,
+    /// Threads that the scratch must serve.
+    pub threads: u32,
+}
+
+impl<'a> Proven<'a> {
+    /// Proves a skeleton and a plan.
+    pub fn new(
+        skeleton: Skeleton<'a>,
+        plan: PlanView<'a>,
+        isa: Isa,
+        bounds: Bounds,
+    ) -> Result<Self, Flaw> {
+        let arena = Range64 { start: bounds.tables, end: bounds.arena };
+        let proven = Self { skeleton, plan, isa, arena };
+        proven.tensors()?;
+        proven.layers(bounds.weights)?;
+        proven.ports()?;
+        proven.addresses()?;
+        proven.loads(bounds.weights)?;
+        proven.steps(bounds.threads)?;
+        proven.races()?;
+        Ok(proven)
+    }
+
+    /// The network.
+    pub fn skeleton(&self) -> &Skeleton<'a> {
+        &self.skeleton
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> &PlanView<'a> {
+        &self.plan
+    }
+
+    /// The instruction set whose layout the weights have.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    fn tensors(&self) -> Result<(), Flaw> {
+        for (i, buffer) in self.skeleton.buffers.iter().enumerate() {
+            let ok = buffer.bytes % 64 == 0 && buffer.bytes <= MAX_BYTES;
+            check(ok, "buffer: bytes must be a multiple of 64", i, buffer.bytes, 64)?;
+        }
+        for (i, tensor) in self.skeleton.tensors.iter().enumerate() {
+            let buffers = self.skeleton.buffers;
+            let buffer = u64::from(tensor.buffer);
+            let inside = tensor.buffer < buffers.len() as u32;
+            check(inside, "tensor: no such buffer", i, buffer, buffers.len() as u64)?;
+            let pitch_ok = tensor.pitch >= tensor.cols() && tensor.cols() > 0;
+            check(
+                pitch_ok,
+                "tensor: pitch below channels",
+                i,
+                tensor.pitch.into(),
+                tensor.cols().into(),
+            )?;
+            let end = end_of(tensor).unwrap_or(u64::MAX);
+            let floats = buffers[tensor.buffer as usize].bytes / 4;
+            check(end <= floats, "tensor: reaches beyond its buffer", i, end, floats)?;
+        }
+        Ok(())
+    }
+
+    fn layers(&self, weights_bytes: u64) -> Result<(), Flaw> {
+        let Skeleton { buffers, tensors, layers, .. } = self.skeleton;
+        for (i, layer) in layers.iter().enumerate() {
+            let kind = OpKind::from_code(layer.kind).ok_or(Flaw {
+                what: "layer: unknown operator",
+                index: i as u32,
+                found: layer.kind.into(),
+                limit: OpKind::Reduce as u64,
+            })?;
+            for &input in &layer.inputs {
+                let ok = input == NONE || (input as usize) < tensors.len();
+                check(ok, "layer: no such input tensor", i, input.into(), tensors.len() as u64)?;
+            }
+            let ok = (layer.output as usize) < tensors.len();
+            check(
+                ok,
+                "layer: no such output tensor",
+                i,
+                layer.output.into(),
+                tensors.len() as u64,
+            )?;
+            let bytes = u64::from(layer.panels) * u64::from(layer.panel_bytes);
+            let end = layer.weights.saturating_add(bytes);
+            check(
+                end <= weights_bytes,
+                "layer: weights beyond the weights section",
+                i,
+                end,
+                weights_bytes,
+            )?;
+            let ok = layer.panel_bytes % 32 == 0 && layer.weights % 64 == 0;
+            check(ok, "layer: weights are misaligned", i, layer.weights, 64)?;
+            let inputs = self.skeleton.layer_inputs(layer);
+            let output = tensors[layer.output as usize];
+            for (slot, &id) in layer.inputs.iter().enumerate() {
+                if id != NONE {
+                    let ok = compatible(kind, slot, &inputs[slot], &output);
+                    let what = "layer: its output overlaps its input";
+                    check(ok, what, i, layer.output.into(), id.into())?;
+                }
+            }
+            let first = inputs[0].buffer as usize;
+            let floats = [buffers[first].bytes / 4, buffers[output.buffer as usize].bytes / 4];
+            ops::validate(layer, &inputs, &output, floats, self.isa)
+                .map_err(|error| layer_flaw(error, i))?;
+        }
+        Ok(())
+    }
+
+    fn ports(&self) -> Result<(), Flaw> {
+        let Skeleton { tensors, inputs, outputs, .. } = self.skeleton;
+        for (i, port) in inputs.iter().chain(outputs).enumerate() {
+            let ok = (port.tensor as usize) < tensors.len();
+            check(ok, "port: no such tensor", i, port.tensor.into(), tensors.len() as u64)?;
+            let tensor = &tensors[port.tensor as usize];
+            let ok = tensor.pitch == tensor.cols();
+            let what = "port: tensor is not contiguous";
+            check(ok, what, i, tensor.pitch.into(), tensor.cols().into())?;
+            check(port.rank <= 8, "port: rank", i, port.rank.into(), 8)?;
+            let elements = port.shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d.into()));
+            let held = tensor.rows() * u64::from(tensor.cols());
+            let what = "port: shape disagrees with its tensor's elements";
+            check(elements == Some(held), what, i, elements.unwrap_or(u64::MAX), held)?;
+        }
+        Ok(())
+    }
+
+    fn addresses(&self) -> Result<(), Flaw> {
+        let (buffers, addresses) = (self.skeleton.buffers, self.plan.addresses);
+        let same = buffers.len() == addresses.len();
+        let (found, limit) = (addresses.len() as u64, buffers.len() as u64);
+        check(same, "plan: one address per buffer", 0, found, limit)?;
+        for (i, &address) in addresses.iter().enumerate() {
+            check(address % 64 == 0, "plan: address of a buffer is misaligned", i, address, 64)?;
+            self.inside(
+                Range64::of(address, buffers[i].bytes),
+                "plan: buffer outside the arena",
+                i,
+            )?;
+        }
+        // The host owns all ports at once: no two may share a byte.
+        let ports = || self.skeleton.inputs.iter().chain(self.skeleton.outputs);
+        for (i, a) in ports().enumerate() {
+            for b in ports().skip(i + 1) {
+                let (a, b) = (self.buffer_range(a), self.buffer_range(b));
+                check(!a.overlaps(b), "plan: two ports overlap", i, a.start, b.start)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn loads(&self, weights_bytes: u64) -> Result<(), Flaw> {
+        let period = self.plan.period() as i64;
+        let PlanView { resident, loads, .. } = self.plan;
+        let count = resident.len().max(loads.len());
+        check(count <= MAX_TASKS, "plan: too many loads", 0, count as u64, MAX_TASKS as u64)?;
+        for (i, load) in resident.iter().chain(loads).enumerate() {
+            for (value, what) in [
+                (load.offset, "load: offset is not a multiple of the page"),
+                (load.address, "load: address is not a multiple of the page"),
+                (load.bytes.into(), "load: bytes are not a multiple of the page"),
+            ] {
+                check(value % PAGE == 0, what, i, value, PAGE)?;
+            }
+            let end = load.offset.saturating_add(load.bytes.into());
+            let ok = end <= weights_bytes && load.bytes > 0;
+            check(ok, "load: beyond the weights section", i, end, weights_bytes)?;
+            self.inside(image(load), "load: outside the arena", i)?;
+            let release = i64::from(load.release);
+            let ok = i < resident.len() || (release > -period && release < period);
+            check(ok, "load: release beyond one inference", i, release as u64, period as u64)?;
+        }
+        Ok(())
+    }
+
+    fn steps(&self, threads: u32) -> Result<(), Flaw> {
+        let PlanView { steps, loads, .. } = self.plan;
+        check(steps.len() <= MAX_TASKS, "plan: too many steps", 0, steps.len() as u64, 1 << 24)?;
+        let mut ready = 0;
+        for (i, step) in steps.iter().enumerate() {
+            let layers = self.skeleton.layers;
+            let ok = (step.layer as usize) < layers.len();
+            check(ok, "step: no such layer", i, step.layer.into(), layers.len() as u64)?;
+            let layer = &layers[step.layer as usize];
+            let output = &self.skeleton.tensors[layer.output as usize];
+            let slice = Slice::from(step);
+            ops::validate_slice(layer, output, &slice).map_err(|error| layer_flaw(error, i))?;
+            let ok = (step.count > 0) == (layer.panels > 0);
+            let what = "step: number of panels";
+            check(ok, what, i, step.count.into(), layer.panels.into())?;
+            check(
+                step.ready >= ready,
+                "step: ready decreases",
+                i,
+                step.ready.into(),
+                ready.into(),
+            )?;
+            ready = step.ready;
+            let inputs = self.skeleton.layer_inputs(layer);
+            let needed = ops::scratch_bytes(layer, &inputs, output, &slice, threads, self.isa);
+            let ok = step.scratch % 64 == 0 && step.scratch_bytes >= needed;
+            check(ok, "step: too little scratch", i, step.scratch_bytes, needed)?;
+            let ok = step.weights % 32 == 0;
+            check(ok, "step: address of weights is misaligned", i, step.weights, 32)?;
+            let [a, b, out, weights, scratch] = self.touched(step);
+            for (range, what) in [
+                (weights, "step: weights outside the arena"),
+                (scratch, "step: scratch outside the arena"),
+            ] {
+                if range != Range64::EMPTY {
+                    self.inside(range, what, i)?;
+                }
+            }
+            // Inputs in the output's own buffer were compared tensor by tensor, with the layer.
+            let same =
+                |slot: usize| layer.inputs[slot] != NONE && inputs[slot].buffer == output.buffer;
+            for (written, read) in [
+                (out, weights),
+                (out, if same(0) { Range64::EMPTY } else { a }),
+                (out, if same(1) { Range64::EMPTY } else { b }),
+                (scratch, a),
+                (scratch, b),
+                (scratch, out),
+                (scratch, weights),
+            ] {
+                let what = "step: writes what it reads";
+                check(!written.overlaps(read), what, i, written.start, read.start)?;
+            }
+        }
+        let all = loads.len() as u32;
+        check(ready == all, "plan: steps wait for all loads", 0, ready.into(), all.into())
+    }
+
+    /// No load in flight meets a step that may run at the same time, and no step waits for ever.
+    fn races(&self) -> Result<(), Flaw> {
+        let PlanView { resident, loads, steps, .. } = self.plan;
+        let period = i64::from(self.plan.period());
+        // The first step (1-based) that waits for load j; `ready` does not decrease, so it moves on.
+        let mut user = 0;
+        for (j, load) in loads.iter().enumerate() {
+            while user < steps.len() && steps[user].ready as usize <= j {
+                user += 1;
+            }
+            let first_user = user as i64 + 1;
+            let release = i64::from(load.release);
+            let ok = release <= first_user;
+            let what = "load: released only after a step that waits for it (deadlock)";
+            check(ok, what, j, release as u64, first_user as u64)?;
+            for time in release..first_user {
+                self.apart(time.rem_euclid(period), image(load), j)?;
+            }
+        }
+        let held = resident.iter().map(image).fold(Range64 { start: u64::MAX, end: 0 }, |a, b| {
+            Range64 { start: a.start.min(b.start), end: a.end.max(b.end) }
+        });
+        for (j, load) in resident.iter().enumerate() {
+            for other in loads.iter().map(image).filter(|other| other.overlaps(held)) {
+                let ok = !other.overlaps(image(load));
+                check(ok, "load: overwrites a resident", j, other.start, load.address)?;
+            }
+            for time in 0..period {
+                self.apart_from_writes(time, image(load), j)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Step `time` (0 the host's) does not touch `bytes`.
+    fn apart(&self, time: i64, bytes: Range64, load: usize) -> Result<(), Flaw> {
+        let what = "load: may be in flight while a step uses its bytes";
+        match self.step_at(time) {
+            Some(step) => self.touched(step).into_iter().try_for_each(|range| {
+                check(!range.overlaps(bytes), what, load, range.start, bytes.start)
+            }),
+            None => self.apart_from_host(bytes, load),
+        }
+    }
+
+    /// Step `time` does not write `bytes`.
+    fn apart_from_writes(&self, time: i64, bytes: Range64, load: usize) -> Result<(), Flaw> {
+        match self.step_at(time) {
+            Some(step) => {
+                let [_, _, out, _, scratch] = self.touched(step);
+                [out, scratch].into_iter().try_for_each(|range| {
+                    let ok = !range.overlaps(bytes);
+                    check(ok, "step: overwrites a resident load", load, range.start, bytes.start)
+                })
+            }
+            None => self.apart_from_host(bytes, load),
+        }
+    }
+
+    fn apart_from_host(&self, bytes: Range64, load: usize) -> Result<(), Flaw> {
+        let ports = self.skeleton.inputs.iter().chain(self.skeleton.outputs);
+        ports.map(|port| self.buffer_range(port)).try_for_each(|range| {
+            let what = "load: may be in flight while the host uses its bytes";
+            check(!range.overlaps(bytes), what, load, range.start, bytes.start)
+        })
+    }
+
+    fn step_at(&self, time: i64) -> Option<&'a Step> {
+        usize::try_from(time - 1).ok().and_then(|index| self.plan.steps.get(index))
+    }
+
+    /// What a step touches: the buffers of its inputs and its output, its weights, its scratch.
+    fn touched(&self, step: &Step) -> [Range64; 5] {
+        let layer = &self.skeleton.layers[step.layer as usize];
+        let of = |id: u32| match self.skeleton.tensors.get(id as usize) {
+            Some(tensor) => self.range_of_buffer(tensor.buffer),
+            None => Range64::EMPTY,
+        };
+        let weights = u64::from(step.count) * u64::from(layer.panel_bytes);
+        let part = |start, bytes| match bytes {
+            0 => Range64::EMPTY,
+            bytes => Range64::of(start, bytes),
+        };
+        [
+            of(layer.inputs[0]),
+            of(layer.inputs[1]),
+            of(layer.output),
+            part(step.weights, weights),
+            part(step.scratch, step.scratch_bytes),
+        ]
+    }
+
+    fn range_of_buffer(&self, buffer: u32) -> Range64 {
+        let buffer = buffer as usize;
+        Range64::of(self.plan.addresses[buffer], self.skeleton.buffers[buffer].bytes)
+    }
+
+    fn buffer_range(&self, port: &Port) -> Range64 {
+        self.range_of_buffer(self.skeleton.tensors[port.tensor as usize].buffer)
+    }
+
+    fn inside(&self, range: Range64, what: &'static str, index: usize) -> Result<(), Flaw> {
+        check(self.arena.holds(range), what, index, range.end, self.arena.end)
+    }
+
+    /// The arena bytes of a tensor: from its first element to one past its last.
+    pub(crate) fn tensor_bytes(&self, id: u32) -> Range<u64> {
+        let tensor = &self.skeleton.tensors[id as usize];
+        let base = self.plan.addresses[tensor.buffer as usize];
+        let end = end_of(tensor).unwrap_or(0);
+        base + 4 * u64::from(tensor.offset)..base + 4 * end
+    }
+}
+
+impl From<&Step> for Slice {
+    fn from(step: &Step) -> Self {
+        Self { first: step.first, count: step.count, row: step.row, rows: step.rows }
+    }
+}
+
+fn image(load: &Load) -> Range64 {
+    Range64::of(load.address, load.bytes.into())
+}
+
+/// One past the last element of a tensor, in floats from the start of its buffer.
+fn end_of(tensor: &Tensor) -> Option<u64> {
+    let rows = tensor.dims[..3].iter().try_fold(1u64, |n, &d| n.checked_mul(d.into()))?;
+    rows.checked_sub(1)?
+        .checked_mul(tensor.pitch.into())?
+        .checked_add(u64::from(tensor.offset) + u64::from(tensor.cols()))
+}
+
+/// Whether a layer of this kind may have `output` where its input of this slot lies.
+fn compatible(kind: OpKind, slot: usize, input: &Tensor, output: &Tensor) -> bool {
+    if input.buffer != output.buffer {
+        return true;
+    }
+    let in_place = match kind {
+        OpKind::Unary => slot == 0,
+        OpKind::Binary => true,
+        OpKind::Conv | OpKind::Depthwise => slot == 1,
+        _ => false,
+    };
+    (in_place && input == output)
+        || (!matches!(kind, OpKind::Copy | OpKind::MatMul) && interleaved(input, output))
+}
+
+/// Two tensors of one buffer that share no float: apart, or different channels of the same rows.
+fn interleaved(a: &Tensor, b: &Tensor) -> bool {
+    let (a_end, b_end) = (end_of(a).unwrap_or(u64::MAX), end_of(b).unwrap_or(u64::MAX));
+    if a_end <= b.offset.into() || b_end <= a.offset.into() {
+        return true;
+    }
+    let column = |tensor: &Tensor| u64::from(tensor.offset % tensor.pitch.max(1));
+    let (a_column, b_column) = (column(a), column(b));
+    let (a_right, b_right) = (a_column + u64::from(a.cols()), b_column + u64::from(b.cols()));
+    let wraps = |right: u64| right > a.pitch.into();
+    a.pitch == b.pitch
+        && !wraps(a_right)
+        && !wraps(b_right)
+        && (a_right <= b_column || b_right <= a_column)
+}
+
+fn layer_flaw(error: LayerError, index: usize) -> Flaw {
+    let (what, found, limit) = match error {
+        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Reduce as u64),
+        LayerError::Activation(code) => ("layer: unknown activation", code.into(), 7),
+        LayerError::Field(what, found, limit) => (what, found, limit),
+    };
+    Flaw { what, index: index as u32, found, limit }
+}
+
+/// The layer a step belongs to.
+pub(crate) fn layer_of<'a>(skeleton: &Skeleton<'a>, step: &Step) -> &'a Layer {
+    &skeleton.layers[step.layer as usize]
+}

@@ -1,0 +1,185 @@
+//! Storage that fails on cue, for tests: of the loader, and of whoever embeds this library and wants to
+//! know what their firmware does when the card is pulled.
+//!
+//! [`Faulty`] wraps any other storage. A read is made in *attempts*, as with a real device: the
+//! attempts of all reads are numbered from 0, and a script says which of them go wrong, and how. The
+//! attempts go through the same [`read_exact`] as those of files.
+
+use super::{Storage, StorageError, read_exact};
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The attempt reads nothing and reports this error number (4, `EINTR`, is repeated by the reader).
+    Errno(i32),
+    /// The attempt reads only so many bytes; 0 looks like the end of the file.
+    Partial(usize),
+    /// The attempt succeeds, but a bit is wrong.
+    FlipBit {
+        /// Which byte, from the start of what the attempt reads.
+        byte: usize,
+        /// Which bit of it.
+        bit: u8,
+    },
+}
+
+/// A storage that follows a script.
+#[derive(Debug)]
+pub struct Faulty<'a, S> {
+    inner: S,
+    script: &'a [(u64, Fault)],
+    end: u64,
+    attempts: u64,
+}
+
+impl<'a, S: Storage> Faulty<'a, S> {
+    /// Wraps `inner`: for each `(n, fault)` of the script, attempt `n` goes wrong.
+    pub fn new(inner: S, script: &'a [(u64, Fault)]) -> Self {
+        Self { inner, script, end: u64::MAX, attempts: 0 }
+    }
+
+    /// Makes the file end at byte `end`. [`len`](Storage::len) still tells the old length, as it does
+    /// when a file is cut while it is in use.
+    pub fn truncated_at(mut self, end: u64) -> Self {
+        self.end = end;
+        self
+    }
+
+    /// Attempts made so far.
+    pub fn attempts(&self) -> u64 {
+        self.attempts
+    }
+}
+
+impl<S: Storage> Storage for Faulty<'_, S> {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.inner.len()
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        let Self { inner, script, end, attempts } = self;
+        let alignment = inner.alignment();
+        // An error of the storage inside comes out as it went in.
+        let mut failed = None;
+        let result = read_exact(offset, into, alignment, |at, into| {
+            let number = *attempts;
+            *attempts += 1;
+            let fault = script.iter().find(|(n, _)| *n == number).map(|(_, fault)| *fault);
+            let left = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
+            let mut bytes = into.len().min(left);
+            match fault {
+                Some(Fault::Errno(errno)) => return Err(errno),
+                Some(Fault::Partial(limit)) => bytes = bytes.min(limit),
+                _ => {}
+            }
+            let into = &mut into[..bytes];
+            if let Err(error) = inner.read(at, into) {
+                failed = Some(error);
+                return Ok(0);
+            }
+            if let Some(Fault::FlipBit { byte, bit }) = fault
+                && let Some(byte) = into.get_mut(byte)
+            {
+                *byte ^= 1 << (bit % 8);
+            }
+            Ok(bytes)
+        });
+        failed.map_or(result, Err)
+    }
+
+    fn alignment(&self) -> u64 {
+        self.inner.alignment()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Slice;
+    use super::*;
+
+    const BYTES: [u8; 64] = {
+        let mut bytes = [0; 64];
+        let mut i = 0;
+        while i < 64 {
+            bytes[i] = i as u8 * 3 + 1;
+            i += 1;
+        }
+        bytes
+    };
+
+    #[test]
+    fn interruptions_and_short_reads_are_continued() {
+        let script = [
+            (0, Fault::Errno(4)),
+            (1, Fault::Errno(4)),
+            (2, Fault::Partial(5)),
+            (3, Fault::Errno(4)),
+            (4, Fault::Partial(1)),
+        ];
+        let mut storage = Faulty::new(Slice(&BYTES), &script);
+        let mut into = [0; 40];
+        storage.read(8, &mut into).unwrap();
+        assert_eq!(into, BYTES[8..48]);
+        assert_eq!(storage.attempts(), 6);
+    }
+
+    #[test]
+    fn errors_name_where() {
+        let script = [(1, Fault::Errno(5)), (2, Fault::Partial(12)), (3, Fault::Errno(5))];
+        let mut storage = Faulty::new(Slice(&BYTES), &script);
+        let mut into = [0; 16];
+        assert_eq!(storage.read(0, &mut into), Ok(()));
+        assert_eq!(storage.read(16, &mut into), Err(StorageError::Io { errno: 5, offset: 16 }));
+        assert_eq!(storage.read(16, &mut into), Err(StorageError::Io { errno: 5, offset: 28 }));
+        assert_eq!(storage.read(16, &mut into), Ok(()));
+    }
+
+    #[test]
+    fn truncation_is_found() {
+        let mut storage = Faulty::new(Slice(&BYTES), &[]).truncated_at(20);
+        let mut into = [0; 16];
+        assert_eq!(storage.read(4, &mut into), Ok(()));
+        let short = StorageError::Short { offset: 16, wanted: 16, got: 4 };
+        assert_eq!(storage.read(16, &mut into), Err(short));
+        assert_eq!(storage.len(), Ok(64));
+        // A real end inside is reported as such.
+        let mut storage = Faulty::new(Slice(&BYTES), &[]);
+        let short = StorageError::Short { offset: 60, wanted: 16, got: 4 };
+        assert_eq!(storage.read(60, &mut into), Err(short));
+    }
+
+    #[test]
+    fn a_flipped_bit_arrives() {
+        let script = [(0, Fault::FlipBit { byte: 3, bit: 6 })];
+        let mut storage = Faulty::new(Slice(&BYTES), &script);
+        let mut into = [0; 16];
+        storage.read(0, &mut into).unwrap();
+        assert_eq!(into[3], BYTES[3] ^ 64);
+        into[3] ^= 64;
+        assert_eq!(into, BYTES[..16]);
+    }
+
+    /// A storage with blocks of 8 bytes.
+    struct Blocks;
+    impl Storage for Blocks {
+        fn len(&self) -> Result<u64, StorageError> {
+            Ok(64)
+        }
+        fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+            Slice(&BYTES).read(offset, into)
+        }
+        fn alignment(&self) -> u64 {
+            8
+        }
+    }
+
+    #[test]
+    fn part_of_a_block_is_the_end_of_the_file() {
+        let mut storage = Faulty::new(Blocks, &[(0, Fault::Partial(8)), (2, Fault::Partial(12))]);
+        let mut into = [0; 16];
+        assert_eq!(storage.read(0, &mut into), Ok(()));
+        let short = StorageError::Short { offset: 0, wanted: 16, got: 12 };
+        assert_eq!(storage.read(0, &mut into), Err(short));
+        assert_eq!(storage.attempts(), 3);
+    }
+}
