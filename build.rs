@@ -21,11 +21,16 @@ const NEON: &[&str] = &[];
 const X86: &[Kernel] = &[
     Kernel { source: "kernels/x86/f32-igemm-6x16-avx2.c", flags: AVX2 },
     Kernel { source: "kernels/x86/f32-igemm-14x32-avx512.c", flags: AVX512 },
+    Kernel { source: "kernels/x86/f32-dwconv-6x16-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-dwconv-14x32-avx512.c", flags: AVX512 },
 ];
 
-const ARM: &[Kernel] = &[Kernel { source: "kernels/neon/f32-igemm-8x8-neon.c", flags: NEON }];
+const ARM: &[Kernel] = &[
+    Kernel { source: "kernels/neon/f32-igemm-8x8-neon.c", flags: NEON },
+    Kernel { source: "kernels/neon/f32-dwconv-8x8-neon.c", flags: NEON },
+];
 
-const HEADERS: &[&str] = &["kernels/igemm.h"];
+const HEADERS: &[&str] = &["kernels/kernel.h", "kernels/igemm.h", "kernels/dwconv.h"];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(eyelet_x86)");

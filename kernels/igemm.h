@@ -7,7 +7,7 @@
 #ifndef EYELET_IGEMM_H
 #define EYELET_IGEMM_H
 
-#include <stddef.h>
+#include "kernel.h"
 
 struct eyelet_igemm {
     const float *const *a; /* [segments][mr]: the runs of each pixel */
@@ -24,17 +24,5 @@ struct eyelet_igemm {
     float min;             /* the clamp; infinite where there is none */
     float max;
 };
-
-/* The clamp is `min > x ? min : x`, then `max < x ? max : x`: the same bits for NaN and for negative
- * zero on every instruction set. */
-
-#define EYELET_INLINE static inline __attribute__((always_inline))
-
-/* Dispatches on the number of rows, so that each count has a body of its own with all accumulators in
- * registers. */
-#define EYELET_ROWS_CASE(n)                                                                            \
-    case n:                                                                                            \
-        tile(t, n);                                                                                    \
-        break;
 
 #endif

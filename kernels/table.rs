@@ -8,9 +8,12 @@
 
 #[cfg(eyelet_x86)]
 mod cpuid;
+mod dwconv;
+mod fma;
 mod igemm;
 mod indirection;
 
+pub use fma::fma;
 pub use igemm::Addend;
 pub use indirection::{Indirection, Strip, Window};
 
@@ -73,18 +76,20 @@ impl Isa {
 pub struct Kernels {
     isa: Isa,
     igemm: igemm::Function,
+    dwconv: dwconv::Function,
 }
 
-static PORTABLE: Kernels = Kernels { isa: Isa::Portable, igemm: igemm::PORTABLE };
+static PORTABLE: Kernels =
+    Kernels { isa: Isa::Portable, igemm: igemm::PORTABLE, dwconv: dwconv::PORTABLE };
 
 #[cfg(eyelet_x86)]
-static AVX2: Kernels = Kernels { isa: Isa::Avx2, igemm: igemm::AVX2 };
+static AVX2: Kernels = Kernels { isa: Isa::Avx2, igemm: igemm::AVX2, dwconv: dwconv::AVX2 };
 
 #[cfg(eyelet_x86)]
-static AVX512: Kernels = Kernels { isa: Isa::Avx512, igemm: igemm::AVX512 };
+static AVX512: Kernels = Kernels { isa: Isa::Avx512, igemm: igemm::AVX512, dwconv: dwconv::AVX512 };
 
 #[cfg(eyelet_neon)]
-static NEON: Kernels = Kernels { isa: Isa::Neon, igemm: igemm::NEON };
+static NEON: Kernels = Kernels { isa: Isa::Neon, igemm: igemm::NEON, dwconv: dwconv::NEON };
 
 impl Kernels {
     /// The kernels for packs of an instruction set; `None` when this processor lacks it or they were

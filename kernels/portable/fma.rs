@@ -1,43 +1,14 @@
-//! A fused multiply-add for targets that have none in hardware or where it is not known at compile
-//! time: `a·b + c` rounded once, the same bits as the instruction.
+//! A fused multiply-add for targets that have none, or where that is not known at compile time:
+//! `a·b + c` rounded once, the same bits as the instruction.
 //!
 //! The product of two floats is exact in double precision (48 bits of 53). The sum is rounded there to
 //! 53 bits, by which alone a second rounding to 24 bits could go wrong: when the first lands exactly
 //! between two floats. Rounding the first one *to odd* (an inexact result gets its last bit set) keeps
 //! it off every such point, for normal and subnormal results alike.
 
-/// `a·b + c`, rounded once.
-#[cfg(not(any(target_arch = "aarch64", target_feature = "fma")))]
+/// `a·b + c`, rounded once, from double-precision arithmetic.
 #[inline(always)]
-pub fn fma(a: f32, b: f32, c: f32) -> f32 {
-    software(a, b, c)
-}
-
-/// `a·b + c`, rounded once.
-#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-#[inline(always)]
-pub fn fma(a: f32, b: f32, c: f32) -> f32 {
-    use core::arch::aarch64::{vdup_n_f32, vfma_f32, vget_lane_f32};
-    vget_lane_f32::<0>(vfma_f32(vdup_n_f32(c), vdup_n_f32(a), vdup_n_f32(b)))
-}
-
-/// `a·b + c`, rounded once.
-#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-#[inline(always)]
-pub fn fma(a: f32, b: f32, c: f32) -> f32 {
-    software(a, b, c)
-}
-
-/// `a·b + c`, rounded once.
-#[cfg(all(target_arch = "x86_64", target_feature = "fma"))]
-#[inline(always)]
-pub fn fma(a: f32, b: f32, c: f32) -> f32 {
-    use core::arch::x86_64::{_mm_cvtss_f32, _mm_fmadd_ss, _mm_set_ss};
-    _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c)))
-}
-
-/// [`fma`] without the instruction.
-#[inline(always)]
+#[allow(dead_code, reason = "targets with the instruction only test it")]
 pub fn software(a: f32, b: f32, c: f32) -> f32 {
     let product = a as f64 * b as f64;
     let c = c as f64;
@@ -56,6 +27,7 @@ pub fn software(a: f32, b: f32, c: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernels::table::fma;
 
     fn check(a: f32, b: f32, c: f32) {
         let want = a.mul_add(b, c);

@@ -4,4 +4,4 @@
 mod fma;
 pub mod igemm;
 
-pub use fma::fma;
+pub use fma::software as software_fma;

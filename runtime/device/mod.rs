@@ -5,6 +5,8 @@
 //! threads that spin between layers and sleep between inferences.
 #![allow(unsafe_code)]
 
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod claims;
 pub mod futex;
 pub mod handoff;
 #[cfg(all(feature = "linux", target_os = "linux"))]

@@ -6,7 +6,7 @@
 //!
 //! # How a task is divided
 //!
-//! The caller writes down where the task is, opens a *round* of `parts` in the word `claims`, counts
+//! The caller writes down where the task is, opens a *round* of claims, counts
 //! `rounds` up, and then takes part itself. Whoever is awake claims parts from the word until there are
 //! none left. Everyone adds what they did to `finished`, and the caller returns when that has grown by
 //! `parts`. A thread that wakes up late finds nothing to claim and was not waited for: with more threads
@@ -20,6 +20,7 @@
 #![allow(unsafe_code)]
 
 use super::Device;
+use super::claims::Claims;
 use super::futex::Counter;
 use super::threads::{self, ThreadError, available_cores};
 use core::cell::{Cell, UnsafeCell};
@@ -46,8 +47,8 @@ struct Line<T>(T);
 
 /// The memory that the threads of a pool share.
 pub struct Pool {
-    /// The round: its number, the next part to claim, and the number of parts; see [`Round`].
-    claims: Line<AtomicU64>,
+    /// The parts of the task under way.
+    claims: Line<Claims>,
     /// Rounds opened so far: what idle threads wait for.
     rounds: Line<Counter>,
     /// Parts finished so far, of all rounds: what the caller waits for.
@@ -80,34 +81,6 @@ unsafe impl Sync for Pool {}
 // SAFETY: the pointer in it is only used during `run`, which borrows the pool.
 unsafe impl Send for Pool {}
 
-/// The word `claims`, unpacked. The number makes words of different rounds differ, so that a claim made
-/// on a stale view fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Round {
-    number: u64,
-    next: u64,
-    parts: u64,
-}
-
-impl Round {
-    /// Bits of `next` and of `parts`; the number has the others.
-    const BITS: u32 = 12;
-    /// The largest number of parts in a round.
-    const LIMIT: u64 = (1 << Self::BITS) - 1;
-
-    fn unpack(word: u64) -> Self {
-        Self {
-            number: word >> (2 * Self::BITS),
-            next: (word >> Self::BITS) & Self::LIMIT,
-            parts: word & Self::LIMIT,
-        }
-    }
-
-    fn pack(self) -> u64 {
-        self.number << (2 * Self::BITS) | self.next << Self::BITS | self.parts
-    }
-}
-
 impl Default for Pool {
     fn default() -> Self {
         Self::new()
@@ -124,7 +97,7 @@ impl Pool {
     /// A pool without threads.
     pub const fn new() -> Self {
         Self {
-            claims: Line(AtomicU64::new(0)),
+            claims: Line(Claims::new()),
             rounds: Line(Counter::new()),
             finished: Line(Counter::new()),
             task: Line(UnsafeCell::new(None)),
@@ -221,32 +194,6 @@ impl Pool {
         Ok(workers)
     }
 
-    /// Claims a part of the open round, if there is one.
-    fn claim(&self) -> Option<usize> {
-        let mut word = self.claims.0.load(Ordering::Acquire);
-        loop {
-            let round = Round::unpack(word);
-            if round.next >= round.parts {
-                return None;
-            }
-            let claimed = Round { next: round.next + 1, ..round }.pack();
-            let order = (Ordering::Acquire, Ordering::Acquire);
-            match self.claims.0.compare_exchange_weak(word, claimed, order.0, order.1) {
-                Ok(_) => return Some(round.next as usize),
-                Err(now) => word = now,
-            }
-        }
-    }
-
-    /// Takes back all parts that nobody has claimed: how many.
-    fn close(&self) -> u32 {
-        let mut left = 0;
-        while self.claim().is_some() {
-            left += 1;
-        }
-        left
-    }
-
     /// Calls a claimed part of the task.
     ///
     /// # Safety
@@ -261,7 +208,7 @@ impl Pool {
         }
     }
 
-    /// One round of at most [`Round::LIMIT`] parts. The caller holds `busy`.
+    /// One round of at most [`Claims::LIMIT`] parts. The caller holds `busy`.
     fn run_round(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
         /// Ends the round, also when the task panics on the caller's thread.
         struct Finish<'a> {
@@ -273,7 +220,7 @@ impl Pool {
             fn drop(&mut self) {
                 let Self { pool, target, own } = self;
                 let finished = &pool.finished.0;
-                let left = pool.close();
+                let left = pool.claims.0.close();
                 // Nobody waits for this count but this thread itself.
                 finished.add(own.get() + left);
                 finished.wait_until(*target, pool.spin_ns.load(Ordering::Relaxed), || false);
@@ -290,11 +237,9 @@ impl Pool {
 
         let target = self.finished.0.get().wrapping_add(parts as u32);
         let finish = Finish { pool: self, target, own: Cell::new(0) };
-        let number = Round::unpack(self.claims.0.load(Ordering::Relaxed)).number + 1;
-        let open = Round { number, next: 0, parts: parts as u64 };
-        self.claims.0.store(open.pack(), Ordering::Release);
+        self.claims.0.open(parts);
         self.rounds.0.add(1);
-        while let Some(part) = self.claim() {
+        while let Some(part) = self.claims.0.claim() {
             finish.own.set(finish.own.get() + 1);
             // SAFETY: just claimed, and counted as finished when `finish` is dropped.
             unsafe { self.call(part) };
@@ -324,7 +269,7 @@ extern "C" fn work(pool: *mut c_void) -> *mut c_void {
     let mut seen = pool.rounds.0.get();
     loop {
         let mut done = 0;
-        while let Some(part) = pool.claim() {
+        while let Some(part) = pool.claims.0.claim() {
             // SAFETY: just claimed, and counted as finished below.
             unsafe { pool.call(part) };
             done += 1;
@@ -379,7 +324,7 @@ impl Device for Workers<'_> {
             return (0..parts).for_each(task);
         }
         let _release = Release(&self.pool.busy);
-        let limit = Round::LIMIT as usize;
+        let limit = Claims::LIMIT;
         for first in (0..parts).step_by(limit) {
             let count = (parts - first).min(limit);
             match first {
@@ -576,13 +521,32 @@ mod tests {
     }
 
     #[test]
-    fn rounds_pack() {
-        for round in [
-            Round { number: 0, next: 0, parts: 0 },
-            Round { number: (1 << 40) - 1, next: 4094, parts: 4095 },
-            Round { number: 77, next: 4095, parts: 4095 },
-        ] {
-            assert_eq!(Round::unpack(round.pack()), round);
+    fn a_panic_on_a_worker_ends_the_process() {
+        const VARIABLE: &str = "EYELET_TEST_PANIC";
+        if std::env::var_os(VARIABLE).is_some() {
+            let caller = std::thread::current().id();
+            let _ = Pool::new().scope(2, None, |workers| {
+                // The caller waits in its part until the worker is in the other.
+                let there = Counter::new();
+                workers.run(2, &|_| {
+                    there.add(1);
+                    there.wait_until(2, 0, || false);
+                    assert!(std::thread::current().id() == caller, "on purpose");
+                });
+            });
+            return;
+        }
+        let name = "device::workers::tests::a_panic_on_a_worker_ends_the_process";
+        let child = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", name, "--nocapture"])
+            .env(VARIABLE, "1")
+            .output();
+        // Under emulation the program cannot start itself: an error, or exit status 127.
+        if let Ok(output) = child
+            && output.status.code() != Some(127)
+        {
+            use std::os::unix::process::ExitStatusExt;
+            assert_eq!(output.status.signal(), Some(libc::SIGABRT));
         }
     }
 }

@@ -35,7 +35,7 @@ pub fn validate(
         let present = layer.inputs[index] != NONE;
         check(present != constant, "presence of an input", present.into(), (!constant).into())?;
         if layer.inputs[index] == layer.output {
-            check_same_extents(input, output, 0..4)?;
+            check_same_extents(input, output)?;
         }
         let dims = if constant { &params.constant } else { &input.dims };
         for (extent, limit) in dims.iter().zip(&output.dims) {
@@ -156,11 +156,18 @@ pub fn run(mut call: Call<'_>) {
         {
             return compute(op, activation, out, a, b);
         }
+        let line = range.start / pixels;
+        let mut at = [line / lines, line % lines, range.start % pixels];
         for row in 0..out.rows() {
-            let pixel = range.start + row;
-            let at = [pixel / pixels / lines, pixel / pixels % lines, pixel % pixels];
             let (a, b) = (a.line(at, &part, cols), b.line(at, &part, cols));
             compute(op, activation, out.row_mut(row), a, b);
+            at[2] += 1;
+            if at[2] == pixels {
+                at = [at[0], at[1] + 1, 0];
+            }
+            if at[1] == lines {
+                at = [at[0] + 1, 0, 0];
+            }
         }
     });
 }

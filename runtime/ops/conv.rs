@@ -11,7 +11,7 @@ use crate::arena::MatMut;
 use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
 use crate::kernels::table::{Addend, Indirection, Window};
-use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, Tensor, params};
+use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, OpKind, Tensor, params};
 use core::ops::Range;
 
 /// Input bytes that a block of pixels may read: what stays in a second-level cache beside a panel.
@@ -82,13 +82,14 @@ pub(super) fn geometry(
     if layer.activation.function().is_none() {
         return Err(LayerError::Activation(layer.activation.kind));
     }
-    let window = window(&p, input, output);
+    let window = window(layer, input, output);
     at_most("taps", (p.kernel[0] as u64).checked_mul(p.kernel[1] as u64), u32::MAX as u64)?;
     Ok(window)
 }
 
 /// The geometry as the kernels want it.
-fn window(p: &ConvParams, input: &Tensor, output: &Tensor) -> Window {
+pub(super) fn window(layer: &Layer, input: &Tensor, output: &Tensor) -> Window {
+    let p: ConvParams = params(layer);
     let pair = |pair: [u32; 2]| pair.map(|x| x as usize);
     Window {
         images: input.dims[0] as usize,
@@ -101,6 +102,7 @@ fn window(p: &ConvParams, input: &Tensor, output: &Tensor) -> Window {
         cols: input.dims[3] as usize,
         channels: (input.dims[3] / p.groups) as usize,
         pitch: input.pitch as usize,
+        merge: layer.kind == OpKind::Conv as u32,
     }
 }
 
@@ -172,7 +174,7 @@ impl Work {
         isa: Isa,
     ) -> Self {
         let p: ConvParams = params(layer);
-        let window = window(&p, &inputs[0], output);
+        let window = window(layer, &inputs[0], output);
         let channels = Channels {
             in_group: (output.dims[3] / p.groups) as usize,
             panels: ((output.dims[3] / p.groups) as usize).div_ceil(isa.panel()),
@@ -211,6 +213,19 @@ impl Work {
             shares: threads.min(units).max(1),
             scratch_each: window.scratch_bytes(block),
         }
+    }
+}
+
+/// Whether threads divide columns (channels) rather than rows (pixels), where an output has as many
+/// rows and may be divided into so many parts either way.
+pub(super) fn divide_columns(rows: usize, by_rows: usize, by_cols: usize, threads: usize) -> bool {
+    // Thousandths of the threads' time that is used: all wait for the busiest.
+    let used = |units: usize| {
+        units as u64 * 1000 / (units.div_ceil(threads).max(1) as u64 * threads as u64)
+    };
+    match rows <= FEW_ROWS {
+        true => used(by_cols) >= 800 || used(by_cols) >= used(by_rows),
+        false => used(by_cols) > used(by_rows) + 200,
     }
 }
 
@@ -338,4 +353,4 @@ pub fn run(call: Call<'_>) {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

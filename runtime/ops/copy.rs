@@ -280,7 +280,7 @@ mod tests {
     use super::*;
     use crate::pack::{Activation, OpKind};
     use std::prelude::rust_2024::*;
-    use std::{format, vec};
+    use std::vec;
 
     /// The copy by its definition.
     fn reference(case: &Case, params: &CopyParams) -> Vec<f32> {
@@ -312,7 +312,7 @@ mod tests {
         for threads in [1, 2, 3, 5] {
             let found = case.run(threads, case.output.rows() as u32);
             let found: Vec<u32> = found.iter().map(|x| x.to_bits()).collect();
-            assert!(found == truth, "{}", format!("{params:?} on {threads} threads"));
+            assert!(found == truth, "{params:?} on {threads} threads");
         }
     }
 

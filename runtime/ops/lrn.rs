@@ -19,7 +19,7 @@ pub fn validate(
     _isa: Isa,
 ) -> Result<(), LayerError> {
     check_one_input(layer)?;
-    check_same_extents(&inputs[0], output, 0..4)?;
+    check_same_extents(&inputs[0], output)?;
     let params: LrnParams = params(layer);
     check(params.size > 0, "number of channels in the window", 0, 1)
 }

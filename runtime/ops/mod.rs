@@ -14,6 +14,7 @@
 pub mod binary;
 pub mod conv;
 pub mod copy;
+pub mod depthwise;
 pub mod lrn;
 pub mod math;
 pub mod pool;
@@ -136,7 +137,7 @@ pub fn validate(
         OpKind::Copy => copy::validate(layer, inputs, output, buffers, isa),
         OpKind::Reduce => reduce::validate(layer, inputs, output, isa),
         OpKind::Conv => conv::validate(layer, inputs, output, isa),
-        OpKind::Depthwise => Err(LayerError::Kind(layer.kind)),
+        OpKind::Depthwise => depthwise::validate(layer, inputs, output, isa),
         OpKind::MatMul => Err(LayerError::Kind(layer.kind)),
     }
 }
@@ -153,7 +154,8 @@ pub fn validate_slice(layer: &Layer, output: &Tensor, slice: &Slice) -> Result<(
     check(slice.rows > 0, "number of the step's rows", 0, 1)?;
     check(end <= output.rows(), "end of the step's rows", end, output.rows())?;
     if !sliceable(kind) {
-        check(slice.rows as u64 == output.rows(), "number of the step's rows", end, output.rows())?;
+        let rows = slice.rows as u64;
+        check(rows == output.rows(), "number of the step's rows", rows, output.rows())?;
     }
     let end = slice.first as u64 + slice.count as u64;
     check(end <= layer.panels as u64, "end of the step's panels", end, layer.panels as u64)?;
@@ -183,7 +185,9 @@ pub fn scratch_bytes(
         OpKind::Copy => copy::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Reduce => reduce::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Depthwise => 0,
+        OpKind::Depthwise => {
+            depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa)
+        }
         OpKind::MatMul => 0,
     }
 }
@@ -200,7 +204,7 @@ pub fn run(call: Call<'_>) {
         OpKind::Copy => copy::run(call),
         OpKind::Reduce => reduce::run(call),
         OpKind::Conv => conv::run(call),
-        OpKind::Depthwise => {}
+        OpKind::Depthwise => depthwise::run(call),
         OpKind::MatMul => {}
     }
 }
@@ -212,7 +216,9 @@ fn check(holds: bool, what: &'static str, found: u64, limit: u64) -> Result<(), 
 
 /// For operators with one input, no weights, and an output elsewhere.
 fn check_one_input(layer: &Layer) -> Result<(), LayerError> {
-    check(layer.inputs[0] != layer.output, "output tensor", layer.output.into(), NONE.into())?;
+    let (input, output) = (layer.inputs[0], layer.output);
+    let what = "output tensor, which must not be the input,";
+    check(input != output, what, output.into(), input.into())?;
     check_one_input_or_in_place(layer)
 }
 
@@ -224,13 +230,9 @@ fn check_one_input_or_in_place(layer: &Layer) -> Result<(), LayerError> {
     check(layer.panels == 0, "number of weight panels", layer.panels.into(), 0)
 }
 
-/// For operators whose output has the first input's extents, from dimension `from` to `to`.
-fn check_same_extents(
-    input: &Tensor,
-    output: &Tensor,
-    dims: core::ops::Range<usize>,
-) -> Result<(), LayerError> {
-    for (input, output) in input.dims[dims.clone()].iter().zip(&output.dims[dims]) {
+/// For operators whose output has the input's extents.
+fn check_same_extents(input: &Tensor, output: &Tensor) -> Result<(), LayerError> {
+    for (input, output) in input.dims.iter().zip(&output.dims) {
         check(input == output, "extent of the output", (*output).into(), (*input).into())?;
     }
     Ok(())
@@ -244,7 +246,7 @@ fn split(rows: usize, cols: usize, device: &dyn Device) -> Split {
 }
 
 /// The device, or the caller's core alone where there is too little to do to wake others for it.
-fn device_for<'a>(device: &'a dyn Device, floats: usize) -> &'a dyn Device {
+fn device_for(device: &dyn Device, floats: usize) -> &dyn Device {
     if floats < 4096 { &Inline } else { device }
 }
 

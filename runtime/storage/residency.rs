@@ -11,8 +11,13 @@ use core::ffi::CStr;
 /// looks cached.
 pub fn cached_pages(path: &CStr) -> Result<(u64, u64), StorageError> {
     let fd = Fd::open(path, 0).map_err(|errno| StorageError::Open { errno })?;
+    count_cached(&fd, fd.len()?)
+}
+
+/// The same for the first `bytes` of an open file.
+pub(super) fn count_cached(fd: &Fd, bytes: u64) -> Result<(u64, u64), StorageError> {
     // Mapping a file does not fetch it.
-    let map = Map::new(&fd, fd.len()?, 0)?;
+    let map = Map::new(fd, bytes, 0)?;
     // SAFETY: a question without pointers.
     let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
     let (mut cached, mut done) = (0, 0);
@@ -35,6 +40,11 @@ pub fn cached_pages(path: &CStr) -> Result<(u64, u64), StorageError> {
 /// Writes the file back and asks the page cache to forget it. Pages that are mapped stay.
 pub fn drop_cache(path: &CStr) -> Result<(), StorageError> {
     let fd = Fd::open(path, 0).map_err(|errno| StorageError::Open { errno })?;
+    forget(&fd)
+}
+
+/// The same for an open file.
+pub(super) fn forget(fd: &Fd) -> Result<(), StorageError> {
     // SAFETY: calls without pointers on an open descriptor.
     let status = unsafe {
         match libc::fdatasync(fd.raw()) {

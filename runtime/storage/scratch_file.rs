@@ -52,5 +52,5 @@ pub(super) struct Aligned<const N: usize>(pub(super) [u8; N]);
 
 /// Bytes that differ from page to page and within a page.
 pub(super) fn contents(bytes: usize) -> Vec<u8> {
-    (0..bytes).map(|i| (i ^ (i >> 8) * 37 ^ (i >> 16) * 11) as u8).collect()
+    (0..bytes).map(|i| (i ^ ((i >> 8) * 37) ^ ((i >> 16) * 11)) as u8).collect()
 }

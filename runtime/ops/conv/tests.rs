@@ -1,16 +1,18 @@
-//! Convolutions over odd shapes, on every kernel that this machine can run, against the references.
+//! Convolutions over odd shapes, on every kernel that this machine can run, against the references. The
+//! tests of depthwise convolutions use the same cases.
 
 use super::*;
 use crate::arena::MatRef;
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, assert_close, available, floats, pack, scratch};
+use crate::ops::depthwise;
 use crate::pack::params_words;
 use bytemuck::Zeroable;
 use std::vec::Vec;
 use std::{format, vec};
 
 #[derive(Clone, Copy, Debug)]
-enum Residual {
+pub enum Residual {
     None,
     InPlace,
     Apart,
@@ -18,13 +20,20 @@ enum Residual {
 
 /// A convolution with its data.
 #[derive(Debug)]
-struct Case {
-    params: ConvParams,
-    input: Tensor,
-    output: Tensor,
-    residual: Residual,
-    activation: Activation,
+pub struct Case {
+    pub kind: OpKind,
+    pub params: ConvParams,
+    pub input: Tensor,
+    pub output: Tensor,
+    pub residual: Residual,
+    pub activation: Activation,
 }
+
+type Functions = (
+    fn(&Layer, &[Tensor; 2], &Tensor, Isa) -> Result<(), LayerError>,
+    fn(&Layer, &[Tensor; 2], &Tensor, &Slice, u32, Isa) -> u64,
+    fn(Call<'_>),
+);
 
 fn tensor(dims: [u32; 4], gap: u32) -> Tensor {
     Tensor { dims, pitch: dims[3] + gap, ..Tensor::default() }
@@ -32,8 +41,9 @@ fn tensor(dims: [u32; 4], gap: u32) -> Tensor {
 
 /// `images, height, width, channels`, then output channels, and the geometry; the output has the extent
 /// that padding below and to the right by as much as above and to the left gives.
-fn case(dims: [u32; 4], channels: u32, kernel: [u32; 2]) -> Case {
+pub fn case(dims: [u32; 4], channels: u32, kernel: [u32; 2]) -> Case {
     Case {
+        kind: OpKind::Conv,
         params: ConvParams { kernel, stride: [1, 1], dilation: [1, 1], pad: [0, 0], groups: 1 },
         input: tensor(dims, 0),
         output: tensor([dims[0], 0, 0, channels], 0),
@@ -44,6 +54,12 @@ fn case(dims: [u32; 4], channels: u32, kernel: [u32; 2]) -> Case {
 }
 
 impl Case {
+    /// A depthwise convolution instead: as many groups as channels.
+    pub fn depthwise(mut self) -> Self {
+        self.kind = OpKind::Depthwise;
+        self.params.groups = self.input.dims[3];
+        self
+    }
     fn sized(mut self) -> Self {
         for axis in 0..2 {
             let p = &self.params;
@@ -53,40 +69,49 @@ impl Case {
         }
         self
     }
-    fn stride(mut self, stride: [u32; 2]) -> Self {
+    pub fn stride(mut self, stride: [u32; 2]) -> Self {
         self.params.stride = stride;
         self.sized()
     }
-    fn dilation(mut self, dilation: [u32; 2]) -> Self {
+    pub fn dilation(mut self, dilation: [u32; 2]) -> Self {
         self.params.dilation = dilation;
         self.sized()
     }
-    fn pad(mut self, pad: [u32; 2]) -> Self {
+    pub fn pad(mut self, pad: [u32; 2]) -> Self {
         self.params.pad = pad;
         self.sized()
     }
-    fn groups(mut self, groups: u32) -> Self {
+    pub fn groups(mut self, groups: u32) -> Self {
         self.params.groups = groups;
         self
     }
     /// Floats between rows of the input and of the output.
-    fn gaps(mut self, input: u32, output: u32) -> Self {
+    pub fn gaps(mut self, input: u32, output: u32) -> Self {
         self.input.pitch = self.input.dims[3] + input;
         self.output.pitch = self.output.dims[3] + output;
         self
     }
     /// An output that ends earlier or later than its padding says.
-    fn output(mut self, height: u32, width: u32) -> Self {
+    pub fn output(mut self, height: u32, width: u32) -> Self {
         (self.output.dims[1], self.output.dims[2]) = (height, width);
         self
     }
-    fn residual(mut self, residual: Residual) -> Self {
+    pub fn residual(mut self, residual: Residual) -> Self {
         self.residual = residual;
         self
     }
-    fn activation(mut self, activation: Activation) -> Self {
+    pub fn activation(mut self, activation: Activation) -> Self {
         self.activation = activation;
         self
+    }
+
+    /// Groups as the packing sees them, and output channels of each.
+    fn packed_groups(&self) -> (usize, usize) {
+        let (groups, channels) = (self.params.groups as usize, self.output.dims[3] as usize);
+        match self.kind {
+            OpKind::Depthwise => (1, channels),
+            _ => (groups, channels / groups),
+        }
     }
 
     fn k(&self) -> usize {
@@ -94,14 +119,14 @@ impl Case {
         (p.kernel[0] * p.kernel[1] * (self.input.dims[3] / p.groups)) as usize
     }
 
-    fn layer(&self, isa: Isa) -> Layer {
-        let in_group = (self.output.dims[3] / self.params.groups) as usize;
+    pub fn layer(&self, isa: Isa) -> Layer {
+        let (groups, in_group) = self.packed_groups();
         Layer {
-            kind: crate::pack::OpKind::Conv as u32,
+            kind: self.kind as u32,
             inputs: [0, if matches!(self.residual, Residual::None) { NONE } else { 1 }],
             output: 2,
             activation: self.activation,
-            panels: self.params.groups * in_group.div_ceil(isa.panel()) as u32,
+            panels: (groups * in_group.div_ceil(isa.panel())) as u32,
             panel_bytes: ((1 + self.k()) * isa.panel() * 4) as u32,
             params: params_words(&self.params),
             ..Layer::zeroed()
@@ -172,14 +197,22 @@ impl Case {
         (exact, chain)
     }
 
+    fn functions(&self) -> Functions {
+        match self.kind {
+            OpKind::Depthwise => (depthwise::validate, depthwise::scratch_bytes, depthwise::run),
+            _ => (validate, scratch_bytes, run),
+        }
+    }
+
     /// The result of [`run`] in the given slices, without the output's gaps, which must not change.
     fn run(&self, kernels: &'static Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
         let [input, weights, bias, residual] = self.data();
         let layer = self.layer(kernels.isa());
         let inputs =
             [self.input, if layer.inputs[1] == NONE { Tensor::default() } else { self.output }];
+        let (validate, scratch_bytes, run) = self.functions();
         assert_eq!(validate(&layer, &inputs, &self.output, kernels.isa()), Ok(()), "{self:?}");
-        let packed = pack(&weights, &bias, self.params.groups as usize, kernels.nr());
+        let packed = pack(&weights, &bias, self.packed_groups().0, kernels.nr());
         let panel = layer.panel_bytes as usize / 4;
         assert_eq!(packed.len(), panel * layer.panels as usize);
 
@@ -233,7 +266,7 @@ impl Case {
     }
 
     /// Runs whole, in slices of panels and of rows, on one and several threads, on all kernels.
-    fn check(&self) {
+    pub fn check(&self) {
         let (exact, chain) = self.reference();
         let rows = self.output.rows() as u32;
         for kernels in available() {

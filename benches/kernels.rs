@@ -1,0 +1,334 @@
+//! Throughput of the kernels on the layer shapes of well-known networks, as a share of the peak of
+//! fused multiply-adds that the same core reaches in the same run.
+//!
+//! `cargo bench --bench kernels [-- FILTER]`. `ISA=avx2` chooses an instruction set, `THREADS=2` the number
+//! of threads. Weights are cold: each repetition takes the next of several copies, more than a
+//! second-level cache holds. Times are the best of many repetitions, since other programs disturb them.
+
+use bytemuck::Zeroable;
+use eyelet::arena::{MatMut, MatRef};
+use eyelet::device::Device;
+use eyelet::kernels::{Isa, Kernels};
+use eyelet::ops::{Call, Operand, Slice, conv, depthwise};
+use eyelet::pack::{Activation, ConvParams, Layer, NONE, OpKind, Tensor, params_words};
+use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// Worker threads that spin for work.
+struct Spin {
+    threads: usize,
+    task: std::sync::Mutex<Option<&'static (dyn Fn(usize) + Sync)>>,
+    generation: AtomicUsize,
+    done: AtomicUsize,
+}
+
+impl Spin {
+    fn start(threads: usize) -> &'static Self {
+        let spin: &'static Self = Box::leak(Box::new(Self {
+            threads,
+            task: std::sync::Mutex::new(None),
+            generation: AtomicUsize::new(0),
+            done: AtomicUsize::new(0),
+        }));
+        for index in 1..threads {
+            std::thread::spawn(move || {
+                let mut seen = 0;
+                loop {
+                    while spin.generation.load(Ordering::Acquire) == seen {
+                        std::hint::spin_loop();
+                    }
+                    seen += 1;
+                    let task = *spin.task.lock().unwrap();
+                    if let Some(task) = task {
+                        task(index);
+                    }
+                    spin.done.fetch_add(1, Ordering::Release);
+                }
+            });
+        }
+        spin
+    }
+}
+
+impl Device for Spin {
+    fn threads(&self) -> usize {
+        self.threads
+    }
+
+    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
+        let part = move |index: usize| {
+            if index < parts {
+                task(index)
+            }
+        };
+        let task: &(dyn Fn(usize) + Sync) = &part;
+        // SAFETY: the task is only called before all threads are done, for which this waits.
+        let task: &'static (dyn Fn(usize) + Sync) = unsafe { std::mem::transmute(task) };
+        *self.task.lock().unwrap() = Some(task);
+        self.done.store(0, Ordering::Relaxed);
+        self.generation.fetch_add(1, Ordering::Release);
+        part(0);
+        while self.done.load(Ordering::Acquire) + 1 < self.threads {
+            std::hint::spin_loop();
+        }
+        *self.task.lock().unwrap() = None;
+    }
+}
+
+/// A layer shape: name, depthwise, input height = width, channels in and out, kernel, stride, repeats
+/// in the network.
+struct Shape(&'static str, bool, u32, u32, u32, u32, u32, u32);
+
+const SHAPES: &[Shape] = &[
+    Shape("resnet50 7x7/2", false, 224, 3, 64, 7, 2, 1),
+    Shape("resnet50 56 1x1", false, 56, 64, 64, 1, 1, 1),
+    Shape("resnet50 56 3x3", false, 56, 64, 64, 3, 1, 3),
+    Shape("resnet50 56 1x1", false, 56, 64, 256, 1, 1, 4),
+    Shape("resnet50 56 1x1", false, 56, 256, 64, 1, 1, 2),
+    Shape("resnet50 56 1x1", false, 56, 256, 128, 1, 1, 1),
+    Shape("resnet50 56 3x3/2", false, 56, 128, 128, 3, 2, 1),
+    Shape("resnet50 56 1x1/2", false, 56, 256, 512, 1, 2, 1),
+    Shape("resnet50 28 1x1", false, 28, 128, 512, 1, 1, 4),
+    Shape("resnet50 28 1x1", false, 28, 512, 128, 1, 1, 3),
+    Shape("resnet50 28 3x3", false, 28, 128, 128, 3, 1, 3),
+    Shape("resnet50 28 1x1", false, 28, 512, 256, 1, 1, 1),
+    Shape("resnet50 28 3x3/2", false, 28, 256, 256, 3, 2, 1),
+    Shape("resnet50 28 1x1/2", false, 28, 512, 1024, 1, 2, 1),
+    Shape("resnet50 14 1x1", false, 14, 256, 1024, 1, 1, 6),
+    Shape("resnet50 14 1x1", false, 14, 1024, 256, 1, 1, 5),
+    Shape("resnet50 14 3x3", false, 14, 256, 256, 3, 1, 5),
+    Shape("resnet50 14 1x1", false, 14, 1024, 512, 1, 1, 1),
+    Shape("resnet50 14 3x3/2", false, 14, 512, 512, 3, 2, 1),
+    Shape("resnet50 14 1x1/2", false, 14, 1024, 2048, 1, 2, 1),
+    Shape("resnet50 7 1x1", false, 7, 512, 2048, 1, 1, 3),
+    Shape("resnet50 7 1x1", false, 7, 2048, 512, 1, 1, 2),
+    Shape("resnet50 7 3x3", false, 7, 512, 512, 3, 1, 2),
+    Shape("resnet50 fc", false, 1, 2048, 1000, 1, 1, 1),
+    Shape("vgg19 224 3x3", false, 224, 64, 64, 3, 1, 1),
+    Shape("vgg19 fc", false, 1, 4096, 4096, 1, 1, 1),
+    Shape("mobilenet_v2 112 dw", true, 112, 32, 32, 3, 1, 1),
+    Shape("mobilenet_v2 112 dw/2", true, 112, 96, 96, 3, 2, 1),
+    Shape("mobilenet_v2 56 dw", true, 56, 144, 144, 3, 1, 1),
+    Shape("mobilenet_v2 56 dw/2", true, 56, 144, 144, 3, 2, 1),
+    Shape("mobilenet_v2 28 dw", true, 28, 192, 192, 3, 1, 2),
+    Shape("mobilenet_v2 28 dw/2", true, 28, 192, 192, 3, 2, 1),
+    Shape("mobilenet_v2 14 dw", true, 14, 384, 384, 3, 1, 4),
+    Shape("mobilenet_v2 14 dw", true, 14, 576, 576, 3, 1, 2),
+    Shape("mobilenet_v2 14 dw/2", true, 14, 576, 576, 3, 2, 1),
+    Shape("mobilenet_v2 7 dw", true, 7, 960, 960, 3, 1, 3),
+];
+
+/// Copies of the weights take at least this many bytes, and there are at most 64.
+const COLD_BYTES: usize = 48 << 20;
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let threads = std::env::var("THREADS").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
+    let isa = std::env::var("ISA").ok();
+    let kernels = match &isa {
+        None => Kernels::best(),
+        Some(name) => Isa::ALL
+            .into_iter()
+            .find(|isa| isa.name() == name)
+            .and_then(Kernels::for_isa)
+            .expect("an instruction set of this machine"),
+    };
+    let device = Spin::start(threads);
+    let peak = || peak::gflops(kernels.isa()) * threads as f64;
+    println!("{}, {threads} threads, peak {:.0} GFLOP/s", kernels.isa().name(), peak());
+    println!(
+        "{:24} {:>5} {:>5} {:>9} {:>9} {:>6} {:>10}",
+        "layer", "in", "out", "us", "GFLOP/s", "peak", "scratch"
+    );
+    let mut sums = std::collections::BTreeMap::new();
+    for shape in SHAPES {
+        if filter.as_ref().is_some_and(|filter| !shape.0.contains(filter.as_str())) {
+            continue;
+        }
+        let before = peak();
+        let (time, flops, scratch) = measure(shape, kernels, device);
+        let peak = peak().max(before);
+        let us = time.as_secs_f64() * 1e6;
+        let gflops = flops / time.as_secs_f64() / 1e9;
+        let share = 100.0 * gflops / peak;
+        println!(
+            "{:24} {:>5} {:>5} {us:>9.1} {gflops:>9.1} {share:>5.0}% {scratch:>10}",
+            shape.0, shape.3, shape.4
+        );
+        let network = shape.0.split(' ').next().unwrap_or_default();
+        *sums.entry(network).or_insert(0.0) += us * shape.7 as f64 / 1e3;
+    }
+    for (network, ms) in sums {
+        println!("{network}: {ms:.2} ms in these layers");
+    }
+}
+
+fn measure(shape: &Shape, kernels: &'static Kernels, device: &dyn Device) -> (Duration, f64, u64) {
+    let &Shape(_, is_depthwise, extent, c, oc, kernel, stride, _) = shape;
+    let out_extent = extent.div_ceil(stride);
+    let params = ConvParams {
+        kernel: [kernel; 2],
+        stride: [stride; 2],
+        dilation: [1; 2],
+        pad: [(kernel - 1) / 2; 2],
+        groups: if is_depthwise { c } else { 1 },
+    };
+    let tensor = |dims: [u32; 4]| Tensor { dims, pitch: dims[3], ..Tensor::default() };
+    let input = tensor([1, extent, extent, c]);
+    let output = tensor([1, out_extent, out_extent, oc]);
+    let nr = kernels.nr();
+    let k = (kernel * kernel * if is_depthwise { 1 } else { c }) as usize;
+    let panels = (oc as usize).div_ceil(nr);
+    let kind = if is_depthwise { OpKind::Depthwise } else { OpKind::Conv };
+    let layer = Layer {
+        kind: kind as u32,
+        inputs: [0, NONE],
+        output: 1,
+        activation: Activation::RELU,
+        panels: panels as u32,
+        panel_bytes: ((1 + k) * nr * 4) as u32,
+        params: params_words(&params),
+        ..Layer::zeroed()
+    };
+    let inputs = [input, Tensor::default()];
+    let rows = output.rows() as u32;
+    let slice = Slice { first: 0, count: panels as u32, row: 0, rows };
+    let (threads, isa) = (device.threads() as u32, kernels.isa());
+    let bytes = if is_depthwise {
+        depthwise::validate(&layer, &inputs, &output, isa).expect("a valid layer");
+        depthwise::scratch_bytes(&layer, &inputs, &output, &slice, threads, isa)
+    } else {
+        conv::validate(&layer, &inputs, &output, isa).expect("a valid layer");
+        conv::scratch_bytes(&layer, &inputs, &output, &slice, threads, isa)
+    };
+
+    let data: Vec<f32> = (0..input.rows() as usize * c as usize).map(number).collect();
+    let floats = panels * (1 + k) * nr;
+    let copies = (COLD_BYTES / (floats * 4)).clamp(1, 64);
+    let weights: Vec<f32> = (0..floats * copies + 16).map(number).collect();
+    let start = weights.as_ptr().align_offset(64);
+    let mut out = vec![0.0f32; rows as usize * oc as usize];
+    let mut scratch = vec![Line([0; 64]); bytes.div_ceil(64) as usize];
+
+    let flops = 2.0 * rows as f64 * oc as f64 * k as f64;
+    let mut best = Duration::MAX;
+    let begin = Instant::now();
+    let mut round = 0;
+    while round < 5 || begin.elapsed() < Duration::from_millis(120) {
+        let copy = round % copies;
+        round += 1;
+        let call = Call {
+            layer: &layer,
+            inputs,
+            output,
+            operands: [
+                Operand::Mat(
+                    MatRef::new(&data, input.rows() as usize, c as usize, c as usize)
+                        .expect("a matrix"),
+                ),
+                Operand::Absent,
+            ],
+            out: MatMut::new(&mut out, rows as usize, oc as usize, oc as usize).expect("a matrix"),
+            weights: &weights[start + copy * floats..][..floats],
+            first: 0,
+            count: panels,
+            rows: 0..rows as usize,
+            scratch: bytemuck::cast_slice_mut(&mut scratch),
+            device,
+            kernels,
+        };
+        let begin = Instant::now();
+        if is_depthwise {
+            depthwise::run(call);
+        } else {
+            conv::run(call);
+        }
+        best = best.min(begin.elapsed());
+    }
+    black_box(&out);
+    (best, flops, bytes)
+}
+
+fn number(index: usize) -> f32 {
+    (index * 7919 % 1013) as f32 / 1013.0 - 0.5
+}
+
+#[repr(C, align(64))]
+#[derive(Clone, Copy, bytemuck::Pod, bytemuck::Zeroable)]
+struct Line([u8; 64]);
+
+/// The peak of fused multiply-adds of one core: independent chains in registers.
+mod peak {
+    use eyelet::kernels::Isa;
+    use std::hint::black_box;
+    use std::time::Instant;
+
+    const ROUNDS: usize = 20_000;
+
+    macro_rules! chains {
+        ($set:expr, $fma:expr, $count:literal) => {{
+            let x = $set(black_box(0.5));
+            let mut acc = [x; $count];
+            for _ in 0..ROUNDS {
+                for acc in &mut acc {
+                    *acc = $fma(*acc, x, x);
+                }
+            }
+            black_box(acc);
+        }};
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx512f")]
+    fn avx512() -> usize {
+        use core::arch::x86_64::*;
+        chains!(_mm512_set1_ps, _mm512_fmadd_ps, 16);
+        16 * 16
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2,fma")]
+    fn avx2() -> usize {
+        use core::arch::x86_64::*;
+        chains!(_mm256_set1_ps, _mm256_fmadd_ps, 12);
+        12 * 8
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    fn neon() -> usize {
+        use core::arch::aarch64::*;
+        // SAFETY: the target has NEON.
+        unsafe { chains!(|x| vdupq_n_f32(x), |a, x, y| vfmaq_f32(a, x, y), 16) };
+        16 * 4
+    }
+
+    fn once(isa: Isa) -> usize {
+        match isa {
+            // SAFETY (both): the kernels of this instruction set are only found where it is there.
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => unsafe { avx512() },
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => unsafe { avx2() },
+            #[cfg(target_arch = "aarch64")]
+            _ => neon(),
+            #[cfg(not(target_arch = "aarch64"))]
+            _ => {
+                chains!(|x| x, |a: f32, x, y| a * x + y, 16);
+                16
+            }
+        }
+    }
+
+    /// Billions of operations a second, two for each multiply-add; the best of some milliseconds.
+    pub fn gflops(isa: Isa) -> f64 {
+        let mut best = f64::MAX;
+        let mut lanes = 0;
+        for _ in 0..60 {
+            let begin = Instant::now();
+            lanes = once(isa);
+            best = best.min(begin.elapsed().as_secs_f64());
+        }
+        2.0 * (lanes * ROUNDS) as f64 / best / 1e9
+    }
+}

@@ -1,0 +1,144 @@
+//! The depthwise kernels: their record, the functions, and the safe call.
+
+use super::{Addend, Kernels, Strip, fma};
+use crate::arena::MatMut;
+use crate::kernels::portable::igemm::clamp;
+
+/// `struct eyelet_dwconv` of `kernels/dwconv.h`, which says what the fields are.
+#[repr(C)]
+pub(super) struct Pixels {
+    a: *const *const f32,
+    offset: usize,
+    pixels: usize,
+    channels: usize,
+    taps: usize,
+    panels: *const f32,
+    c: *mut f32,
+    c_pitch: usize,
+    residual: *const f32,
+    residual_pitch: usize,
+    min: f32,
+    max: f32,
+}
+
+/// A kernel.
+///
+/// # Safety
+/// For `pixels` up to the kernel's rows: `a` has `taps · pixels` pointers, behind each of which
+/// `offset .. offset + channels` floats are readable; `panels` has `(1 + taps) · NR` for every NR
+/// channels begun; `c` is an exclusive matrix of `pixels` rows of `channels`, and `residual` null, the
+/// same matrix, or a readable one of that size. The processor has the instruction set.
+pub(super) type Function = unsafe extern "C" fn(&Pixels);
+
+#[cfg(eyelet_x86)]
+unsafe extern "C" {
+    #[link_name = "eyelet_f32_dwconv_6x16__avx2"]
+    fn f32_dwconv_6x16__avx2(pixels: &Pixels);
+    #[link_name = "eyelet_f32_dwconv_14x32__avx512"]
+    fn f32_dwconv_14x32__avx512(pixels: &Pixels);
+}
+
+#[cfg(eyelet_neon)]
+unsafe extern "C" {
+    #[link_name = "eyelet_f32_dwconv_8x8__neon"]
+    fn f32_dwconv_8x8__neon(pixels: &Pixels);
+}
+
+pub(super) const PORTABLE: Function = f32_dwconv_4x8_portable;
+#[cfg(eyelet_x86)]
+pub(super) const AVX2: Function = f32_dwconv_6x16__avx2;
+#[cfg(eyelet_x86)]
+pub(super) const AVX512: Function = f32_dwconv_14x32__avx512;
+#[cfg(eyelet_neon)]
+pub(super) const NEON: Function = f32_dwconv_8x8__neon;
+
+/// The kernel in plain Rust, behind the interface of the others.
+///
+/// # Safety
+/// [`Function`]'s.
+unsafe extern "C" fn f32_dwconv_4x8_portable(t: &Pixels) {
+    const NR: usize = 8;
+    for first in (0..t.channels).step_by(NR) {
+        let nr = NR.min(t.channels - first);
+        // SAFETY (of all blocks here): the ranges are those that the contract names.
+        let panel = unsafe {
+            let start = t.panels.add(first / NR * (1 + t.taps) * NR);
+            core::slice::from_raw_parts(start, (1 + t.taps) * NR)
+        };
+        let (bias, weights) = panel.split_at(NR);
+        for pixel in 0..t.pixels {
+            let mut sums = [0.0f32; NR];
+            sums.copy_from_slice(bias);
+            for (tap, weights) in weights.chunks_exact(NR).enumerate() {
+                // SAFETY: as above.
+                let run = unsafe {
+                    let start = (*t.a.add(tap * t.pixels + pixel)).add(t.offset + first);
+                    core::slice::from_raw_parts(start, nr)
+                };
+                for ((sum, &x), &w) in sums.iter_mut().zip(run).zip(weights) {
+                    *sum = fma(x, w, *sum);
+                }
+            }
+            for (lane, &sum) in sums.iter().enumerate().take(nr) {
+                let channel = first + lane;
+                // SAFETY: as above; the residual is read before the output, which it may be, is
+                // written.
+                unsafe {
+                    let mut x = sum;
+                    if !t.residual.is_null() {
+                        x += *t.residual.add(pixel * t.residual_pitch + channel);
+                    }
+                    *t.c.add(pixel * t.c_pitch + channel) = clamp(x, t.min, t.max);
+                }
+            }
+        }
+    }
+}
+
+impl Kernels {
+    /// Computes the channels from `offset` on of a strip's pixels, as many as `out` has columns:
+    /// `out = clamp(bias + Σ taps · weights + addend)`, each element one chain of fused multiply-adds
+    /// in the order of the taps. `panels` has, for every `nr` channels begun, `bias[nr]`, then
+    /// `[tap][nr]`. The strip is one of single taps ([`Window::merge`](super::Window::merge) is off).
+    ///
+    /// # Panics
+    /// When the sizes of strip, panels, addend and output disagree.
+    pub fn dwconv(
+        &self,
+        strip: &Strip<'_>,
+        offset: usize,
+        panels: &[f32],
+        addend: Addend<'_>,
+        clamp: [f32; 2],
+        mut out: MatMut<'_>,
+    ) {
+        let (taps, channels) = (strip.segments, out.cols());
+        assert!(out.rows() == strip.rows && (1..=self.mr()).contains(&strip.rows) && channels > 0);
+        let needed = channels.div_ceil(self.nr()) * (1 + taps) * self.nr();
+        assert!(panels.len() >= needed, "panels of {} floats, not {needed}", panels.len());
+        assert!(
+            offset.checked_add(channels).is_some_and(|end| end <= strip.readable),
+            "{channels} channels at {offset} of {}",
+            strip.readable
+        );
+        let (residual, residual_pitch) = addend.raw(&mut out);
+        let pixels = Pixels {
+            a: strip.pointers.as_ptr(),
+            offset,
+            pixels: strip.rows,
+            channels,
+            taps,
+            panels: panels.as_ptr(),
+            c: out.as_mut_ptr(),
+            c_pitch: out.pitch(),
+            residual,
+            residual_pitch,
+            min: clamp[0],
+            max: clamp[1],
+        };
+        // SAFETY: the sizes were checked above; a strip has `segments · rows` pointers, behind each of
+        // which `readable` floats are readable; these kernels exist only on processors that can run
+        // them (`Kernels::for_isa`).
+        unsafe { (self.dwconv)(&pixels) }
+    }
+}

@@ -1,0 +1,179 @@
+//! From a model to outputs, as the tests of whole behaviour need it.
+#![allow(dead_code)]
+
+use eyelet::device::Device;
+use eyelet::executor::{Instance, Options};
+use eyelet::kernels::Isa;
+use eyelet::storage::Slice;
+use eyelet_planner::board::Board;
+use eyelet_planner::check::check;
+use eyelet_planner::graph::Graph;
+use eyelet_planner::layout::place_weights;
+use eyelet_planner::network::Network;
+use eyelet_planner::plan::Plan;
+use eyelet_planner::strategy::{self, PlanError, Request};
+use eyelet_planner::write::write_pack;
+use eyelet_planner::{import, passes, reference, zoo};
+use std::path::{Path, PathBuf};
+
+/// A network, lowered and laid out, with the graph it came from.
+pub struct Subject {
+    pub graph: Graph,
+    pub network: Network,
+    pub weights_bytes: u64,
+    pub board: Board,
+}
+
+/// A model of the zoo, with its weights from a fixed seed.
+pub fn zoo_model(name: &str, folder: &Path) -> PathBuf {
+    let path = folder.join(format!("{name}.onnx"));
+    zoo::write(name, 1, &path).unwrap();
+    path
+}
+
+/// The digits network that is committed with the tests.
+pub fn digits() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/digits/digits.onnx")
+}
+
+impl Subject {
+    pub fn new(path: &Path) -> Self {
+        Self::for_board(path, eyelet_planner::board::host())
+    }
+
+    pub fn for_board(path: &Path, board: Board) -> Self {
+        Self::of_graph(import::import(path).unwrap(), board)
+    }
+
+    pub fn of_graph(graph: Graph, board: Board) -> Self {
+        let mut network = passes::lower(&graph, board.isa).unwrap();
+        let weights_bytes = place_weights(&mut network);
+        Self { graph, network, weights_bytes, board }
+    }
+
+    pub fn isa(&self) -> Isa {
+        self.board.isa
+    }
+
+    /// A plan, checked.
+    pub fn plan(&self, budget: u64, threads: u32) -> Result<Plan, PlanError> {
+        let plan = strategy::plan(
+            "flexnn",
+            &Request {
+                network: &self.network,
+                weights_bytes: self.weights_bytes,
+                budget,
+                threads,
+                profile: &self.board.profile,
+            },
+        )?;
+        if let Err(violations) = check(&self.network, &plan, self.weights_bytes) {
+            panic!("budget {budget}: {}", violations[0]);
+        }
+        Ok(plan)
+    }
+
+    /// A pack with a plan for each budget.
+    pub fn pack(&self, path: &Path, budgets: &[u64], threads: u32) {
+        let plans: Vec<Plan> =
+            budgets.iter().map(|&budget| self.plan(budget, threads).unwrap()).collect();
+        let predicted = vec![0; plans.len()];
+        write_pack(path, &self.network, self.weights_bytes, &plans, &predicted, &mut |_| {})
+            .unwrap();
+    }
+
+    /// The smallest feasible budget, as the error names it.
+    pub fn smallest(&self, threads: u32) -> u64 {
+        match self.plan(1 << 12, threads) {
+            Err(PlanError::Budget { smallest, .. }) => smallest,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Values for input `index` that look like data.
+    pub fn input(&self, index: usize, seed: u64) -> Vec<f32> {
+        let elements: usize = self.network.inputs[index].shape.iter().product();
+        noise(elements, seed + index as u64)
+    }
+
+    pub fn inputs(&self, seed: u64) -> Vec<Vec<f32>> {
+        (0..self.network.inputs.len()).map(|index| self.input(index, seed)).collect()
+    }
+
+    /// What the double-precision reference makes of the inputs.
+    pub fn reference(&self, inputs: &[Vec<f32>]) -> Vec<Vec<f64>> {
+        let wide: Vec<Vec<f64>> = inputs
+            .iter()
+            .map(|input| input.iter().map(|x| f64::from(*x)).collect())
+            .collect();
+        reference::run(&self.graph, &wide)
+    }
+}
+
+/// Uniform in [-1, 1), from a linear congruential generator.
+pub fn noise(elements: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    (0..elements)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
+        })
+        .collect()
+}
+
+/// A page-aligned arena.
+pub struct Aligned(Vec<[u8; 4096]>);
+
+impl Aligned {
+    pub fn new(bytes: u64) -> Self {
+        // Poison: whatever is read before it was written is visible.
+        Self(bytemuck_zeroed(bytes.div_ceil(4096) as usize))
+    }
+
+    pub fn bytes(&mut self) -> &mut [u8] {
+        self.0.as_flattened_mut()
+    }
+}
+
+fn bytemuck_zeroed(pages: usize) -> Vec<[u8; 4096]> {
+    (0..pages).map(|_| std::hint::black_box([0xA5; 4096])).collect()
+}
+
+/// Runs a pack that is in memory, loading inline, `runs` times; the outputs of the last run.
+pub fn run_inline(
+    pack: &[u8],
+    budget: u64,
+    inputs: &[Vec<f32>],
+    device: &dyn Device,
+    runs: usize,
+) -> Vec<Vec<f32>> {
+    let mut storage = Slice::new(pack);
+    let mut arena = Aligned::new(budget);
+    let options = Options { threads: device.threads() as u32, ..Options::default() };
+    let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
+    let mut model = instance.inline(&mut storage);
+    let mut outputs = Vec::new();
+    for _ in 0..runs {
+        for (index, input) in inputs.iter().enumerate() {
+            model.input_mut(index).unwrap().copy_from_slice(input);
+        }
+        model.infer(device).unwrap();
+        outputs = (0..model.outputs().len()).map(|i| model.output(i).unwrap().to_vec()).collect();
+    }
+    outputs
+}
+
+/// Largest difference, as a share of the largest magnitude.
+pub fn difference(found: &[f32], expected: &[f64]) -> f64 {
+    assert_eq!(found.len(), expected.len());
+    let largest = expected.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    let worst = found
+        .iter()
+        .zip(expected)
+        .fold(0.0f64, |m, (a, b)| m.max((f64::from(*a) - b).abs()).max(if a.is_nan() { 1e30 } else { 0.0 }));
+    worst / largest.max(1e-30)
+}
+
+pub fn bits(outputs: &[Vec<f32>]) -> Vec<Vec<u32>> {
+    outputs.iter().map(|output| output.iter().map(|x| x.to_bits()).collect()).collect()
+}

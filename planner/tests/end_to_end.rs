@@ -1,0 +1,271 @@
+//! Whole networks: right within the stated error, and bit for bit the same however they are run.
+
+mod common;
+
+use common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
+use eyelet::device::{Inline, workers::Pool};
+use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
+use eyelet::storage::faulty::Fault;
+use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const MIB: u64 = 1 << 20;
+
+/// Largest difference from the double-precision reference, of the largest magnitude.
+const TOLERANCE: f64 = 1e-4;
+
+/// Plans `model` at several budgets and runs each with one and several threads, inline and beside a
+/// loader, and compares everything with everything.
+fn same_everywhere(model: &Path, budgets: &[u64], isolated: bool) {
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let subject = Subject::new(model);
+    let inputs = subject.inputs(3);
+    let expected = subject.reference(&inputs);
+    let mut first: Option<Vec<Vec<u32>>> = None;
+    let mut budgets = budgets.to_vec();
+    if isolated {
+        budgets.push(subject.smallest(3));
+    }
+    for budget in budgets {
+        let path = folder.path().join("net.pack");
+        subject.pack(&path, &[budget], 3);
+        let pack = std::fs::read(&path).unwrap();
+        let mut all = vec![run_inline(&pack, budget, &inputs, &Inline, 2)];
+        for threads in [2, 3] {
+            let pool = Pool::new();
+            pool.scope(threads, None, |workers| {
+                all.push(run_inline(&pack, budget, &inputs, workers, 2));
+                all.push(run_beside(&path, budget, &inputs, workers, false));
+                all.push(run_beside(&path, budget, &inputs, workers, true));
+            })
+            .unwrap();
+        }
+        for outputs in &all {
+            for (found, expected) in outputs.iter().zip(&expected) {
+                let worst = difference(found, expected);
+                assert!(worst <= TOLERANCE, "budget {budget}: {worst:e}");
+            }
+            let bits = bits(outputs);
+            assert!(*first.get_or_insert_with(|| bits.clone()) == bits, "budget {budget}");
+        }
+    }
+}
+
+/// Runs a pack file three times with a loader thread.
+fn run_beside(
+    path: &Path,
+    budget: u64,
+    inputs: &[Vec<f32>],
+    workers: &eyelet::device::workers::Workers<'_>,
+    direct: bool,
+) -> Vec<Vec<f32>> {
+    use eyelet::device::Device;
+    let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+    let options = Options { threads: workers.threads() as u32, ..Options::default() };
+    let mut arena = Aligned::new(budget);
+    let body = |model: &mut eyelet::executor::Model<'_, '_, _>| {
+        let mut outputs = Vec::new();
+        for _ in 0..3 {
+            for (index, input) in inputs.iter().enumerate() {
+                model.input_mut(index).unwrap().copy_from_slice(input);
+            }
+            model.infer(workers).unwrap();
+            outputs =
+                (0..model.outputs().len()).map(|i| model.output(i).unwrap().to_vec()).collect();
+        }
+        outputs
+    };
+    if direct {
+        let mut storage = match DirectFile::open(&name) {
+            Ok(storage) => storage,
+            // A file system without direct I/O under the target directory: the other modes remain.
+            Err(StorageError::NoDirectIo) => {
+                return run_beside(path, budget, inputs, workers, false);
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
+        instance.with_loader(&mut storage, body).unwrap()
+    } else {
+        let mut storage = BufferedFile::open(&name).unwrap();
+        let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
+        instance.with_loader(&mut storage, body).unwrap()
+    }
+}
+
+#[test]
+fn digits_is_the_same_everywhere() {
+    same_everywhere(&digits(), &[MIB / 4, MIB / 2, 4 * MIB], true);
+}
+
+#[test]
+fn squeezenet_is_the_same_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    same_everywhere(&zoo_model("squeezenet1_1", folder.path()), &[6 * MIB, 32 * MIB], true);
+}
+
+#[test]
+fn mobilenet_is_the_same_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    same_everywhere(&zoo_model("mobilenet_v2", folder.path()), &[8 * MIB, 11 * MIB], false);
+}
+
+#[test]
+fn resnet18_is_the_same_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    same_everywhere(&zoo_model("resnet18", folder.path()), &[10 * MIB, 64 * MIB], false);
+}
+
+/// A pack of digits with several plans, in memory.
+fn digits_pack(budgets: &[u64]) -> (Subject, Vec<u8>) {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = Subject::new(&digits());
+    let path = folder.path().join("digits.pack");
+    subject.pack(&path, budgets, 1);
+    (subject, std::fs::read(path).unwrap())
+}
+
+#[test]
+fn steps_make_an_inference() {
+    let budget = MIB / 4;
+    let (subject, pack) = digits_pack(&[budget]);
+    let inputs = subject.inputs(5);
+    let whole = run_inline(&pack, budget, &inputs, &Inline, 1);
+
+    let mut storage = Slice::new(&pack);
+    let mut arena = Aligned::new(budget);
+    let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+    let steps = instance.plan().steps.len();
+    let mut model = instance.inline(&mut storage);
+    for _ in 0..3 {
+        model.input_mut(0).unwrap().copy_from_slice(&inputs[0]);
+        for _ in 1..steps {
+            assert_eq!(model.step(&Inline), Ok(Progress::Running));
+            assert!(model.output(0).is_none() && model.input_mut(0).is_none());
+        }
+        assert_eq!(model.step(&Inline), Ok(Progress::Finished));
+        assert_eq!(model.output(0).unwrap(), whole[0]);
+    }
+}
+
+#[test]
+fn a_pack_of_several_plans_opens_the_largest_that_fits() {
+    let budgets = [MIB / 4, MIB / 2, 2 * MIB];
+    let (_, pack) = digits_pack(&budgets);
+    for (arena, expected) in [(MIB / 4, 0), (MIB / 2 - 4096, 0), (MIB / 2, 1), (64 * MIB, 2)] {
+        let mut storage = Slice::new(&pack);
+        let mut memory = Aligned::new(arena);
+        let instance =
+            Instance::open(&mut storage, memory.bytes(), Options::default()).unwrap();
+        assert_eq!(instance.entry().budget, budgets[expected]);
+    }
+    let mut memory = Aligned::new(8192);
+    let error = Instance::open(&mut Slice::new(&pack), memory.bytes(), Options::default());
+    assert!(matches!(error, Err(OpenError::Budget { arena: 8192, .. })), "{error:?}");
+}
+
+#[test]
+fn after_a_damaged_load_healed_storage_works_again() {
+    let (subject, pack) = digits_pack(&[subject_smallest()]);
+    let budget = subject_smallest();
+    let inputs = subject.inputs(5);
+    let whole = run_inline(&pack, budget, &inputs, &Inline, 1);
+
+    let mut damaged = pack.clone();
+    let mut arena = Aligned::new(budget);
+    // Damage the last weights.
+    let last = damaged.len() - 4096;
+    damaged[last] ^= 0x40;
+    let switch = AtomicBool::new(false);
+    let mut storage = Switched { packs: [&pack, &damaged], broken: &switch };
+    let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+    assert!(!instance.plan().loads.is_empty(), "the smallest budget streams");
+    let mut model = instance.inline(&mut storage);
+    for round in 0..4 {
+        let broken = round % 2 == 1;
+        switch.store(broken, Ordering::Relaxed);
+        model.input_mut(0).unwrap().copy_from_slice(&inputs[0]);
+        match model.infer(&Inline) {
+            Ok(()) => {
+                assert!(!broken);
+                assert_eq!(model.output(0).unwrap(), whole[0]);
+            }
+            Err(error) => {
+                assert!(broken);
+                assert!(matches!(error, InferError::Load(LoadError::Checksum { .. })), "{error}");
+                assert!(error.to_string().contains("the pack is damaged"), "{error}");
+            }
+        }
+    }
+}
+
+fn subject_smallest() -> u64 {
+    Subject::new(&digits()).smallest(1)
+}
+
+/// One of two packs, by a switch.
+struct Switched<'a> {
+    packs: [&'a [u8]; 2],
+    broken: &'a AtomicBool,
+}
+
+impl Storage for Switched<'_> {
+    fn len(&self) -> Result<u64, StorageError> {
+        Slice::new(self.packs[0]).len()
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        let broken = self.broken.load(Ordering::Relaxed);
+        Slice::new(self.packs[usize::from(broken)]).read(offset, into)
+    }
+
+    fn alignment(&self) -> u64 {
+        1
+    }
+}
+
+#[test]
+fn a_loader_thread_recovers_from_storage_errors() {
+    let budget = subject_smallest();
+    let (subject, pack) = digits_pack(&[budget]);
+    let inputs = subject.inputs(5);
+    let whole = run_inline(&pack, budget, &inputs, &Inline, 1);
+    let reads = {
+        let mut arena = Aligned::new(budget);
+        let mut storage = Slice::new(&pack);
+        let instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+        (3 + instance.plan().resident.len(), instance.plan().loads.len())
+    };
+    // Every load of the first two inferences fails once, each time on its own.
+    for failing in reads.0..reads.0 + 2 * reads.1 {
+        let mut arena = Aligned::new(budget);
+        let script = [(failing as u64, Fault::Errno(5))];
+        let mut storage = Faulty::new(Slice::new(&pack), &script);
+        let mut instance =
+            Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+        let (errors, good) = instance
+            .with_loader(&mut storage, |model| {
+                let (mut errors, mut good) = (0, 0);
+                for _ in 0..5 {
+                    model.input_mut(0).unwrap().copy_from_slice(&inputs[0]);
+                    match model.infer(&Inline) {
+                        Ok(()) => {
+                            assert_eq!(model.output(0).unwrap(), whole[0]);
+                            good += 1;
+                        }
+                        Err(InferError::Load(LoadError::Storage { error, .. })) => {
+                            assert!(matches!(error, StorageError::Io { errno: 5, .. }), "{error}");
+                            errors += 1;
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+                (errors, good)
+            })
+            .unwrap();
+        assert_eq!((errors, good), (1, 4), "read {failing}");
+    }
+}
