@@ -4,10 +4,12 @@ use eyelet::arena::ArenaError;
 use eyelet::device::threads::ThreadError;
 use eyelet::executor::{InferError, OpenError};
 use eyelet::storage::StorageError;
+use eyelet_planner::board::BoardError;
 use eyelet_planner::check::Violation;
 use eyelet_planner::import::ImportError;
 use eyelet_planner::passes::PassError;
 use eyelet_planner::npy;
+use eyelet_planner::profile::ProfileError;
 use eyelet_planner::size;
 use eyelet_planner::strategy::PlanError;
 use eyelet_planner::write::WriteError;
@@ -29,6 +31,15 @@ pub enum Error {
     Import { path: PathBuf, source: ImportError },
     #[error("{}: {source}", path.display())]
     Pass { path: PathBuf, source: PassError },
+    #[error(transparent)]
+    Board(#[from] BoardError),
+    #[error("{}{source}", named_profile(path, source))]
+    Profile { path: PathBuf, source: ProfileError },
+    #[error(
+        "{}: the profile is for {profile}, the board {board} for {isa}; measure or choose a profile of \
+         that board", path.display()
+    )]
+    ProfileOfOther { path: PathBuf, profile: &'static str, board: String, isa: &'static str },
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]
@@ -95,6 +106,13 @@ impl Error {
 fn named(path: &std::path::Path, source: &ImportError) -> String {
     match source {
         ImportError::Open { .. } => String::new(),
+        _ => format!("{}: ", path.display()),
+    }
+}
+
+fn named_profile(path: &std::path::Path, source: &ProfileError) -> String {
+    match source {
+        ProfileError::Read { .. } => String::new(),
         _ => format!("{}: ", path.display()),
     }
 }

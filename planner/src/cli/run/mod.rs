@@ -76,6 +76,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let c_path = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| Error::Read { path: path.clone(), source: error.into() })?;
     let mut storage = Source::open(&c_path, args.io).map_err(|error| wrong(error.into()))?;
+    if args.io == Io::Direct {
+        // What a copy or a download has left in the page cache is none of this run's.
+        let _ = residency::drop_cache(&c_path);
+    }
     let entry = choose(path, &mut storage, args.budget)?;
 
     let threads = args.threads.unwrap_or_else(|| entry.threads.min(available_cores() as u32)).max(1);
