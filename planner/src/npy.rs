@@ -297,6 +297,23 @@ mod tests {
         assert_eq!(data, [1.5f32.to_le_bytes(), (-2.0f32).to_le_bytes()].concat());
     }
 
+    /// The digits' files were written by NumPy.
+    #[test]
+    fn numpys_files_are_read() {
+        let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/digits");
+        let array = |name: &str| read(format!("{digits}/{name}.npy")).unwrap();
+        let (shape, images) = array("images");
+        assert_eq!(shape, [64, 1, 8, 8]);
+        // Sixteenths from 0 to 1.
+        assert!(images.iter().all(|v| (0.0..=1.0).contains(v) && (v * 16.0).fract() == 0.0));
+        let ((rows, logits), (count, labels)) = (array("logits"), array("labels"));
+        assert_eq!((rows, count), (vec![64, 10], vec![64]));
+        for (logits, label) in logits.chunks_exact(10).zip(labels) {
+            let largest = logits[label as usize];
+            assert!(logits.iter().all(|&logit| logit <= largest));
+        }
+    }
+
     #[test]
     fn every_real_type_arrives_as_f32() {
         let directory = tempfile::tempdir().unwrap();
