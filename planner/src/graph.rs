@@ -72,7 +72,9 @@ impl Constant {
     /// All elements, copied.
     pub fn to_vec(&self) -> Vec<f32> {
         match self {
-            Constant::Raw(bytes) => bytemuck::pod_collect_to_vec(bytes),
+            Constant::Raw(bytes) => {
+                bytes.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word)).collect()
+            }
             Constant::Owned(data) => data.to_vec(),
         }
     }

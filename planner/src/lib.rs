@@ -8,4 +8,5 @@ pub mod graph;
 pub mod import;
 pub mod network;
 pub mod passes;
+pub mod weights;
 pub mod zoo;
