@@ -8,5 +8,6 @@ pub mod graph;
 pub mod import;
 pub mod network;
 pub mod passes;
+pub mod reference;
 pub mod weights;
 pub mod zoo;

@@ -1,0 +1,211 @@
+//! What can be wrong with a model, said so that its owner can act on it.
+
+use std::path::PathBuf;
+use thiserror::Error;
+
+/// The oldest operator set that is read.
+pub const OLDEST_OPSET: i64 = 9;
+/// The newest operator set that is read.
+pub const NEWEST_OPSET: i64 = 21;
+
+/// Why a model could not be imported.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    #[error("cannot read the model {}: {source}", path.display())]
+    Open { path: PathBuf, source: std::io::Error },
+
+    #[error("the file is not an ONNX model: {reason}")]
+    NotOnnx { reason: String },
+
+    #[error(
+        "the ONNX file is truncated: its {field} at byte {at} needs {needs} bytes, but only {has} are left; \
+         copy or export the model again"
+    )]
+    Truncated { field: &'static str, at: usize, needs: u64, has: usize },
+
+    #[error(
+        "the ONNX file is truncated: it ends after {bytes} bytes without {missing}; copy or export the model again"
+    )]
+    Incomplete { missing: &'static str, bytes: usize },
+
+    #[error("the ONNX file is damaged: {reason}; copy or export the model again")]
+    Damaged { reason: String },
+
+    #[error(
+        "the model uses operator set {version}, supported are {OLDEST_OPSET} to {NEWEST_OPSET}; \
+         export it with one of these, or convert it with onnx.version_converter"
+    )]
+    Opset { version: i64 },
+
+    #[error(
+        "input `{input}`: dimension {dimension} is dynamic ({given}), but plans are made for fixed shapes; \
+         export the model with a fixed shape (without dynamic_axes), or fix it with \
+         `python -m onnxruntime.tools.make_dynamic_shape_fixed`"
+    )]
+    DynamicShape { input: String, dimension: usize, given: String },
+
+    #[error(
+        "input `{input}` has no tensor type with a shape; export the model with a fixed input shape"
+    )]
+    NoShape { input: String },
+
+    #[error("input `{input}` has the type {given}, but inputs must be floats; export the model with a float input{}",
+        if *quantized { " and without quantization" } else { "" })]
+    InputType { input: String, given: String, quantized: bool },
+
+    #[error("{port} `{name}` has the shape {shape:?}: {problem}")]
+    PortShape { port: &'static str, name: String, shape: Vec<usize>, problem: ShapeProblem },
+
+    #[error("tensor `{tensor}`: {problem}")]
+    Tensor { tensor: String, problem: TensorProblem },
+
+    #[error("node `{node}`: operator `{operator}` (opset {opset}): {problem}")]
+    Node { node: String, operator: String, opset: i64, problem: NodeProblem },
+
+    #[error(
+        "{first} and {second} both produce `{value}`; a value has one producer: export the model again"
+    )]
+    TwoProducers { value: String, first: String, second: String },
+
+    #[error(
+        "node `{node}` needs its own result: the graph has a cycle through `{value}`; export the model again"
+    )]
+    Cycle { node: String, value: String },
+
+    #[error(
+        "{reader} reads `{value}`, output {index} of node `{node}` (`{operator}`), which is not computed; \
+         export the model for inference, or cut it before this node"
+    )]
+    NotComputed { value: String, reader: String, node: String, operator: String, index: usize },
+
+    #[error(
+        "{reader} reads `{value}`, which nothing produces; the model is incomplete: export it again"
+    )]
+    Undefined { value: String, reader: String },
+
+    #[error("the graph has no outputs; export a model that computes something")]
+    NoOutputs,
+
+    #[error(
+        "output `{output}` is an integer tensor, but only floats are computed; cut the model before it"
+    )]
+    IntegerOutput { output: String },
+}
+
+/// What is wrong with a shape.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum ShapeProblem {
+    #[error("dimension {0} is empty; a tensor that flows needs at least one element")]
+    Empty(usize),
+    #[error("rank {0} is above 8")]
+    Rank(usize),
+    #[error("more than 2^40 elements")]
+    Large,
+}
+
+/// Why a constant tensor cannot be read.
+#[derive(Debug, Error)]
+pub enum TensorProblem {
+    #[error("dimension {dimension} is {given}; the file is damaged")]
+    Dimension { dimension: usize, given: i64 },
+
+    #[error("the shape {dims:?} has too many elements")]
+    Large { dims: Vec<i64> },
+
+    #[error(
+        "its shape {dims:?} needs {needs} bytes, but the file holds {has}; the model is truncated or damaged"
+    )]
+    Bytes { dims: Vec<i64>, needs: usize, has: usize },
+
+    #[error(
+        "its shape {dims:?} needs {needs} values, but the file holds {has}; the model is truncated or damaged"
+    )]
+    Values { dims: Vec<i64>, needs: usize, has: usize },
+
+    #[error("the type {0} is not supported; export the model with float weights")]
+    Type(String),
+
+    #[error("an element does not fit a 64-bit signed integer")]
+    Integer,
+
+    #[error("its data are external, but no `location` says where; export the model again")]
+    NoLocation,
+
+    #[error(
+        "its external data have the {key} `{given}`, which is not a number of bytes; export the model again"
+    )]
+    Number { key: &'static str, given: String },
+
+    #[error("its external data lie in `{location}`, but the model was not read from a folder")]
+    NoFolder { location: String },
+
+    #[error(
+        "its external data lie in `{location}`, outside the model's folder; \
+         put the file beside the model and save it with a plain file name as location"
+    )]
+    Outside { location: String },
+
+    #[error("its external data cannot be read from {}: {source}; put the file beside the model", path.display())]
+    External { path: PathBuf, source: std::io::Error },
+
+    #[error(
+        "its external data are bytes {offset} to {end} of {}, which has only {has} bytes; copy the file again",
+        path.display()
+    )]
+    ExternalShort { path: PathBuf, offset: u64, end: u64, has: usize },
+}
+
+/// What is wrong with a node. Printed behind the node's name, operator and opset.
+#[derive(Debug, Error)]
+pub enum NodeProblem {
+    #[error("not supported; {0}")]
+    Unsupported(String),
+
+    #[error("attribute `{attribute}` {problem}")]
+    Attribute { attribute: String, problem: String },
+
+    #[error("input {index} (`{role}`) is missing; the model is invalid: export it again")]
+    Missing { index: usize, role: &'static str },
+
+    #[error(
+        "`{role}` must be constant, but `{value}` is computed; \
+         export the model with constant folding, or simplify it with onnxsim"
+    )]
+    NotConstant { role: &'static str, value: String },
+
+    #[error(
+        "`{role}` must be {wanted} tensor, but it is {given} one; export the model in float without quantization"
+    )]
+    Type { role: &'static str, wanted: &'static str, given: &'static str },
+
+    #[error("{0}")]
+    Shape(String),
+
+    #[error("output `{value}`: {problem}")]
+    Output { value: String, problem: ShapeProblem },
+
+    #[error(
+        "folding this constant takes too much work ({work} elements, {left} left); simplify the model with onnxsim"
+    )]
+    Folding { work: usize, left: usize },
+
+    #[error("in its constant: {0}")]
+    Tensor(#[from] TensorProblem),
+}
+
+impl NodeProblem {
+    /// An attribute that cannot be what it is.
+    pub fn attribute(attribute: &str, problem: impl Into<String>) -> Self {
+        NodeProblem::Attribute { attribute: attribute.into(), problem: problem.into() }
+    }
+
+    /// Shapes (or an axis, or an index) that do not fit together.
+    pub fn shape(problem: impl Into<String>) -> Self {
+        NodeProblem::Shape(problem.into())
+    }
+
+    /// Not supported, with what to do.
+    pub fn unsupported(advice: impl Into<String>) -> Self {
+        NodeProblem::Unsupported(advice.into())
+    }
+}

@@ -1,0 +1,57 @@
+//! Operators that move elements and compute none.
+
+use super::{Tensor, each_index, offset};
+
+/// An output whose element at an index is the input's at a function of it.
+fn moved(x: Tensor<'_>, out: &[usize], source: impl Fn(&[usize], usize) -> usize) -> Vec<f64> {
+    let mut result = Vec::with_capacity(out.iter().product());
+    each_index(out, |index| {
+        let place = (0..x.shape.len()).map(|axis| source(index, axis));
+        result.push(x.data[offset(x.shape, place)]);
+    });
+    result
+}
+
+pub(super) fn transpose(x: Tensor<'_>, perm: &[usize], out: &[usize]) -> Vec<f64> {
+    let mut inverse = vec![0; perm.len()];
+    perm.iter().enumerate().for_each(|(to, &from)| inverse[from] = to);
+    moved(x, out, |index, axis| index[inverse[axis]])
+}
+
+pub(super) fn slice(x: Tensor<'_>, starts: &[usize], steps: &[usize], out: &[usize]) -> Vec<f64> {
+    moved(x, out, |index, axis| starts[axis] + index[axis] * steps[axis])
+}
+
+pub(super) fn split(x: Tensor<'_>, axis: usize, sizes: &[usize]) -> Vec<Vec<f64>> {
+    let mut first = 0;
+    let parts = sizes.iter().map(|&size| {
+        let mut shape = x.shape.to_vec();
+        shape[axis] = size;
+        let shift = first;
+        first += size;
+        moved(x, &shape, |index, at| index[at] + if at == axis { shift } else { 0 })
+    });
+    parts.collect()
+}
+
+pub(super) fn concat(parts: &[Tensor<'_>], axis: usize) -> Vec<f64> {
+    let outer: usize = parts[0].shape[..axis].iter().product();
+    let mut result = vec![];
+    for block in 0..outer {
+        for part in parts {
+            let run: usize = part.shape[axis..].iter().product();
+            result.extend_from_slice(&part.data[block * run..(block + 1) * run]);
+        }
+    }
+    result
+}
+
+pub(super) fn pad(x: Tensor<'_>, begin: &[usize], value: f64, out: &[usize]) -> Vec<f64> {
+    let mut result = vec![value; out.iter().product()];
+    let mut data = x.data.iter();
+    each_index(x.shape, |index| {
+        let place = index.iter().zip(begin).map(|(at, begin)| at + begin);
+        result[offset(out, place)] = *data.next().expect("as many elements as indices");
+    });
+    result
+}

@@ -1,0 +1,64 @@
+//! Normalisation and reduction.
+
+use super::{Tensor, each_index, offset};
+
+/// Means over axes. Whether these stay with extent 1 makes no difference to the data.
+pub(super) fn mean(x: Tensor<'_>, axes: &[usize]) -> Vec<f64> {
+    let mut shape = x.shape.to_vec();
+    axes.iter().for_each(|&axis| shape[axis] = 1);
+    let mut sums = vec![0.0; shape.iter().product()];
+    let mut data = x.data.iter();
+    each_index(x.shape, |index| {
+        let kept = index.iter().zip(&shape).map(|(&at, &e)| if e == 1 { 0 } else { at });
+        sums[offset(&shape, kept)] += data.next().expect("as many elements as indices");
+    });
+    let count = x.data.len() / sums.len();
+    sums.iter().map(|sum| sum / count as f64).collect()
+}
+
+pub(super) fn batch_norm(
+    epsilon: f64,
+    x: Tensor<'_>,
+    [scale, bias, mean, variance]: [&[f64]; 4],
+) -> Vec<f64> {
+    let plane: usize = x.shape[2..].iter().product();
+    let normalised = x.data.iter().enumerate().map(|(at, x)| {
+        let c = at / plane % scale.len();
+        (x - mean[c]) / (variance[c] + epsilon).sqrt() * scale[c] + bias[c]
+    });
+    normalised.collect()
+}
+
+/// Softmax over one axis, or over all axes from it on.
+pub(super) fn softmax(x: Tensor<'_>, axis: usize, flat: bool) -> Vec<f64> {
+    let outer: usize = x.shape[..axis].iter().product();
+    let (length, inner) = match flat {
+        true => (x.shape[axis..].iter().product(), 1),
+        false => (x.shape[axis], x.shape[axis + 1..].iter().product::<usize>()),
+    };
+    let mut result = vec![0.0; x.data.len()];
+    for block in 0..outer {
+        for lane in 0..inner {
+            let at = |k: usize| (block * length + k) * inner + lane;
+            let maximum = (0..length).map(|k| x.data[at(k)]).fold(f64::NEG_INFINITY, f64::max);
+            let sum: f64 = (0..length).map(|k| (x.data[at(k)] - maximum).exp()).sum();
+            (0..length).for_each(|k| result[at(k)] = (x.data[at(k)] - maximum).exp() / sum);
+        }
+    }
+    result
+}
+
+/// `x / (bias + alpha/size · Σ x²)^beta`, the sum over `size` channels around each.
+pub(super) fn lrn(x: Tensor<'_>, size: usize, alpha: f64, beta: f64, bias: f64) -> Vec<f64> {
+    let channels = x.shape[1];
+    let plane: usize = x.shape[2..].iter().product();
+    let result = x.data.iter().enumerate().map(|(at, value)| {
+        let channel = at / plane % channels;
+        let first = channel.saturating_sub((size - 1) / 2);
+        let last = (channel + size / 2).min(channels - 1);
+        let squares: f64 =
+            (first..=last).map(|other| x.data[at - channel * plane + other * plane].powi(2)).sum();
+        value / (bias + alpha / size as f64 * squares).powf(beta)
+    });
+    result.collect()
+}

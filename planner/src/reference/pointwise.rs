@@ -1,0 +1,42 @@
+//! Elementwise functions and arithmetic.
+
+use super::{Tensor, each_index, offset};
+use crate::graph::Op;
+
+pub(super) fn unary(op: &Op, x: f64) -> f64 {
+    match *op {
+        Op::Clip { min, max } => x.max(f64::from(min)).min(f64::from(max)),
+        Op::LeakyRelu { alpha } => {
+            if x < 0.0 {
+                f64::from(alpha) * x
+            } else {
+                x
+            }
+        }
+        Op::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+        Op::HardSigmoid { alpha, beta } => (f64::from(alpha) * x + f64::from(beta)).clamp(0.0, 1.0),
+        Op::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
+        Op::Tanh => x.tanh(),
+        _ => unreachable!("not a function of one element: {op:?}"),
+    }
+}
+
+/// Combines two tensors, each broadcast where its extent is 1 (or absent, in front).
+pub(super) fn binary(
+    a: Tensor<'_>,
+    b: Tensor<'_>,
+    out: &[usize],
+    function: impl Fn(f64, f64) -> f64,
+) -> Vec<f64> {
+    if a.shape == b.shape {
+        return a.data.iter().zip(b.data).map(|(&a, &b)| function(a, b)).collect();
+    }
+    let pick = |tensor: &Tensor<'_>, index: &[usize]| {
+        let own = &index[index.len() - tensor.shape.len()..];
+        let clamped = own.iter().zip(tensor.shape);
+        tensor.data[offset(tensor.shape, clamped.map(|(&at, &e)| if e == 1 { 0 } else { at }))]
+    };
+    let mut result = Vec::with_capacity(out.iter().product());
+    each_index(out, |index| result.push(function(pick(&a, index), pick(&b, index))));
+    result
+}
