@@ -21,5 +21,6 @@ pub mod simulate;
 pub mod size;
 pub mod slice;
 pub mod strategy;
+pub mod weights;
 pub mod write;
 pub mod zoo;
