@@ -11,6 +11,7 @@
 
 pub mod conv;
 pub mod depthwise;
+pub mod matmul;
 pub mod unary;
 
 use crate::arena::{MatMut, MatRef};
