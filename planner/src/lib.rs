@@ -16,5 +16,6 @@ pub mod reference;
 pub mod size;
 pub mod slice;
 pub mod strategy;
+pub mod weights;
 pub mod write;
 pub mod zoo;
