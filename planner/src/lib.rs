@@ -4,6 +4,7 @@
 //! model.onnx ─ import ─▶ graph ─ passes ─▶ network ─ strategy(budget, profile) ─▶ plan ─ write ─▶ pack
 //! ```
 
+pub mod board;
 pub mod check;
 pub mod graph;
 pub mod import;
@@ -13,8 +14,10 @@ pub mod network;
 pub mod npy;
 pub mod passes;
 pub mod plan;
+pub mod profile;
 pub mod reference;
 pub mod replace;
+pub mod simulate;
 pub mod size;
 pub mod slice;
 pub mod strategy;

@@ -26,10 +26,13 @@ mod weights;
 #[cfg(test)]
 mod tests;
 
+#[cfg(test)]
+pub(crate) use tests::example;
 pub use violation::{Holder, Occupant, Violation};
 
 use crate::network::Network;
 use crate::plan::Plan;
+use eyelet::ops::{self, Slice};
 use eyelet::pack::Step;
 use std::ops::Range;
 
@@ -59,8 +62,21 @@ pub struct Proof {
     pub peak_step: usize,
 }
 
-/// Proves `plan` for `network`, whose weights section has `weights_bytes` bytes. `scratch` says what
-/// scratch a step needs.
+/// Proves `plan` for `network`, whose weights section has `weights_bytes` bytes.
+pub fn check(network: &Network, plan: &Plan, weights_bytes: u64) -> Result<Proof, Vec<Violation>> {
+    check_with(network, plan, weights_bytes, &scratch_bytes)
+}
+
+/// What the operators ask for.
+fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
+    let layer = &network.layers[step.layer as usize];
+    let tensor = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+    let output = tensor(layer.output);
+    let slice = Slice { first: step.first, count: step.count, row: step.row, rows: step.rows };
+    ops::scratch_bytes(layer, &layer.inputs.map(tensor), &output, &slice, threads, network.isa)
+}
+
+/// [`check`] with another measure of the scratch that a step needs.
 pub fn check_with(
     network: &Network,
     plan: &Plan,

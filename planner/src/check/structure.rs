@@ -6,8 +6,11 @@ use crate::plan::Plan;
 use eyelet::pack::{Load, NONE, PAGE};
 use std::ops::Range;
 
-/// Alignment of buffers, scratch and panels.
+/// Alignment of buffers and scratch.
 const LINE: u64 = 64;
+
+/// Alignment of panels: eight floats, the narrowest panel's row.
+const PANEL_ROW: u64 = 32;
 
 /// Counts, and indices of the network and the plan.
 pub fn references(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Found) {
@@ -98,7 +101,7 @@ pub fn bounds(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Fo
         found.add(Violation::Budget { arena_bytes, budget });
     }
     let mut aligned = |what: &dyn Fn() -> String, value: u64, multiple: u64| {
-        if value % multiple != 0 {
+        if !value.is_multiple_of(multiple) {
             found.add(Violation::Misaligned { what: what(), value, multiple });
         }
     };
@@ -110,7 +113,7 @@ pub fn bounds(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Fo
     for (number, step) in plan.steps.iter().enumerate() {
         aligned(&|| format!("the scratch of step {}", number + 1), step.scratch, LINE);
         if step.count > 0 {
-            aligned(&|| format!("the weights of step {}", number + 1), step.weights, LINE);
+            aligned(&|| format!("the weights of step {}", number + 1), step.weights, PANEL_ROW);
         }
     }
     for (name, load) in named_loads(plan) {

@@ -92,6 +92,8 @@ fn misaligned() {
     expect(|net, _| net.buffers[0].bytes += 4, misaligned);
     expect(|_, plan| plan.steps[0].scratch += 4, misaligned);
     expect(|_, plan| plan.arena_bytes += 64, misaligned);
+    let (step, _) = streamed(&example().1);
+    expect(|_, plan| plan.steps[step].weights += 4, misaligned);
 }
 
 #[test]

@@ -4,7 +4,10 @@ use crate::layout::place_weights;
 use crate::network::{Network, Port, Weights};
 use crate::plan::{Plan, step_weights};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Activation, Buffer, Layer, Load, NONE, Name, OpKind, PAGE, Step, Tensor};
+use eyelet::pack::{
+    Activation, Buffer, ConvParams, Layer, Load, NONE, Name, OpKind, PAGE, Step, Tensor,
+    params_words,
+};
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
@@ -63,8 +66,12 @@ impl Builder {
         let cols = |tensor: u32| self.network.tensors[tensor as usize].cols();
         let (ic, oc) = (cols(input), cols(output));
         let mut conv = layer(OpKind::Conv, [input, residual], output);
+        let ones = [1; 2];
+        let (kernel, pad) = (ones, [0; 2]);
+        conv.params =
+            params_words(&ConvParams { kernel, stride: ones, dilation: ones, pad, groups: 1 });
         conv.panels = oc.div_ceil(8);
-        conv.panel_bytes = (8 * 4 * (ic + 1)).next_multiple_of(64);
+        conv.panel_bytes = 8 * 4 * (ic + 1);
         self.push(conv);
     }
 }

@@ -8,10 +8,10 @@ use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use std::ops::Range;
 
-const LINE: u64 = 64;
+const LINE: u64 = 32;
 const INFERENCES: i64 = 4;
 
-/// What a line of 64 bytes holds.
+/// What a line of 32 bytes holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tag {
     /// Anything: half a load, scratch.

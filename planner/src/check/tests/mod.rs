@@ -2,10 +2,11 @@
 //! when it is executed in a random order that its thresholds allow.
 
 mod broken;
-mod example;
+pub mod example;
 mod executor;
 
 use super::*;
+use crate::strategy::{self, Request};
 use example::{Reuse, disjoint, scratch_bytes};
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -60,6 +61,30 @@ proptest! {
             }
         }
     }
+}
+
+/// What the strategies make is proved, whatever the budget.
+#[test]
+fn plans_of_strategies_are_proved() {
+    let profile = crate::board::Board::load("jetson-nano").unwrap().profile;
+    let mut made = 0;
+    for seed in 0..40 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (network, weights_bytes) = example::network(&mut rng, 12);
+        for budget in [64 << 10, 100 << 10, 150 << 10, 250 << 10, 1 << 20] {
+            let (network, profile) = (&network, &profile);
+            let request = Request { network, weights_bytes, budget, threads: 2, profile };
+            let Ok(plan) = strategy::plan("flexnn", &request) else { continue };
+            let proof = check(network, &plan, weights_bytes);
+            assert!(proof.is_ok(), "seed {seed}, {budget} bytes: {proof:#?}");
+            for mode in 0..4 {
+                let run = executor::run(network, &plan, &mut rng, mode);
+                assert!(run.is_ok(), "seed {seed}, {budget} bytes: {run:?}");
+            }
+            made += 1;
+        }
+    }
+    assert!(made > 60, "only {made} plans were made");
 }
 
 /// Changes something at random, most often a little.

@@ -1,0 +1,316 @@
+//! The cost of steps: which class of kernel a layer belongs to, and how much work its slices are.
+
+use super::{Compute, Profile, Storage};
+use crate::network::Network;
+use eyelet::pack::{
+    ActivationKind, ConvParams, CopyParams, Layer, MatMulParams, NONE, OpKind, PoolParams, Step,
+    params,
+};
+
+/// A convolution of at most so many output rows reads its weights faster than it could use them.
+const FEW_ROWS: u64 = 4;
+
+/// The classes of kernels that a profile knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Class {
+    Conv1x1,
+    ConvKxK,
+    FullyConnected,
+    Depthwise,
+    MatMul,
+    Pool,
+    Elementwise,
+    Function,
+    Copy,
+}
+
+impl Class {
+    /// The class of a layer with so many output rows. Layers of unknown operators count as copies.
+    pub fn of(layer: &Layer, rows: u64) -> Self {
+        match OpKind::from_code(layer.kind) {
+            Some(OpKind::Conv) => {
+                let conv: ConvParams = params(layer);
+                match conv.kernel {
+                    [0 | 1, 0 | 1] if rows <= FEW_ROWS => Class::FullyConnected,
+                    [0 | 1, 0 | 1] => Class::Conv1x1,
+                    _ => Class::ConvKxK,
+                }
+            }
+            Some(OpKind::Depthwise) => Class::Depthwise,
+            Some(OpKind::MatMul) => Class::MatMul,
+            Some(OpKind::Pool) => Class::Pool,
+            Some(OpKind::Softmax | OpKind::Lrn) => Class::Function,
+            Some(OpKind::Unary | OpKind::Binary | OpKind::Reduce) => {
+                match layer.activation.function() {
+                    Some(ActivationKind::Sigmoid | ActivationKind::Tanh | ActivationKind::Silu) => {
+                        Class::Function
+                    }
+                    _ => Class::Elementwise,
+                }
+            }
+            Some(OpKind::Copy) | None => Class::Copy,
+        }
+    }
+
+    /// Work a nanosecond on one thread: floating-point operations, or bytes.
+    fn rate(self, compute: &Compute) -> f64 {
+        match self {
+            Class::Conv1x1 => compute.conv_1x1_gflops,
+            Class::ConvKxK => compute.conv_kxk_gflops,
+            Class::FullyConnected => compute.fully_connected_gbs,
+            Class::Depthwise => compute.depthwise_gflops,
+            Class::MatMul => compute.matmul_gflops,
+            Class::Pool => compute.pool_gbs,
+            Class::Elementwise => compute.elementwise_gbs,
+            Class::Function => compute.function_gbs,
+            Class::Copy => compute.copy_gbs,
+        }
+    }
+}
+
+/// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
+/// are no panels).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LayerCost {
+    /// Computing a piece, with all threads.
+    piece_ns: f64,
+    /// Reading the weights of a panel from memory.
+    panel_memory_ns: f64,
+    /// Reading the inputs of a row from memory.
+    row_memory_ns: f64,
+    /// Writing a piece to memory.
+    piece_memory_ns: f64,
+}
+
+impl LayerCost {
+    fn new(network: &Network, layer: &Layer, profile: &Profile, threads: u32) -> Self {
+        let compute = &profile.compute;
+        let output = &network.tensors[layer.output as usize];
+        let rows = output.rows().max(1);
+        let panels = u64::from(layer.panels.max(1));
+        let floats = rows * u64::from(output.cols());
+        let read: u64 = layer
+            .inputs
+            .iter()
+            .filter(|input| **input != NONE)
+            .map(|input| &network.tensors[*input as usize])
+            .map(|tensor| tensor.rows() * u64::from(tensor.cols()))
+            .sum();
+        let class = Class::of(layer, rows);
+        let width = network.isa.panel() as f64;
+        let work = match class {
+            Class::Conv1x1 | Class::ConvKxK | Class::Depthwise => {
+                let conv: ConvParams = params(layer);
+                let taps = conv.kernel.iter().map(|&tap| f64::from(tap.max(1))).product::<f64>();
+                let input = network.tensors.get(layer.inputs[0] as usize);
+                let channels = match class {
+                    Class::Depthwise => 1.0,
+                    _ => f64::from(input.map_or(1, |input| input.cols() / conv.groups.max(1))),
+                };
+                2.0 * taps * channels * width * (panels * rows) as f64
+            }
+            Class::FullyConnected => panels as f64 * f64::from(layer.panel_bytes),
+            Class::MatMul => {
+                let p: MatMulParams = params(layer);
+                2.0 * [p.batch, p.m, p.k, p.n].into_iter().map(f64::from).product::<f64>()
+            }
+            Class::Pool => {
+                let pool: PoolParams = params(layer);
+                let taps = pool.kernel.iter().map(|&tap| f64::from(tap.max(1))).product::<f64>();
+                4.0 * floats as f64 * (taps + 1.0)
+            }
+            Class::Copy => {
+                let copy: CopyParams = params(layer);
+                let copied = copy.dims.into_iter().map(f64::from).product::<f64>();
+                4.0 * (2.0 * copied + if copy.filled != 0 { floats as f64 } else { 0.0 })
+            }
+            Class::Elementwise | Class::Function => 4.0 * (read + floats) as f64,
+        };
+        let pieces = (panels * rows) as f64;
+        // Weights come from memory whatever their size; activations if they do not fit the cache.
+        let cached = 4 * (read + floats) <= compute.cache_bytes;
+        let memory_ns = |bytes: f64| if cached { 0.0 } else { bytes / compute.memory_gbs };
+        Self {
+            piece_ns: work / class.rate(compute) / compute.speedup(threads) / pieces,
+            panel_memory_ns: f64::from(layer.panel_bytes) / compute.memory_gbs,
+            row_memory_ns: memory_ns(4.0 * read as f64) / rows as f64,
+            piece_memory_ns: memory_ns(4.0 * floats as f64) / pieces,
+        }
+    }
+
+    pub(super) fn step_ns(&self, step: &Step, profile: &Profile) -> u64 {
+        self.ns(step, profile.compute.step_overhead_ns)
+    }
+
+    fn ns(&self, step: &Step, overhead_ns: u64) -> u64 {
+        let rows = f64::from(step.rows);
+        let pieces = rows * f64::from(step.count.max(1));
+        let memory = f64::from(step.count) * self.panel_memory_ns
+            + rows * self.row_memory_ns
+            + pieces * self.piece_memory_ns;
+        (pieces * self.piece_ns).max(memory).round() as u64 + overhead_ns
+    }
+}
+
+/// The costs of a network on a board, ready to be asked often.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    layers: Vec<LayerCost>,
+    overhead_ns: u64,
+    storage: Storage,
+}
+
+impl Costs {
+    /// Costs of all layers with so many compute threads.
+    pub fn new(network: &Network, profile: &Profile, threads: u32) -> Self {
+        let layers = network.layers.iter();
+        let layers = layers.map(|layer| LayerCost::new(network, layer, profile, threads)).collect();
+        let overhead_ns = profile.compute.step_overhead_ns;
+        Self { layers, overhead_ns, storage: profile.storage.clone() }
+    }
+
+    pub(super) fn of_layer(
+        network: &Network,
+        profile: &Profile,
+        threads: u32,
+        layer: usize,
+    ) -> LayerCost {
+        LayerCost::new(network, &network.layers[layer], profile, threads)
+    }
+
+    /// Predicted time of a step.
+    pub fn step_ns(&self, step: &Step) -> u64 {
+        self.layers[step.layer as usize].ns(step, self.overhead_ns)
+    }
+
+    /// Predicted time of a load of so many bytes, checksum included.
+    pub fn load_ns(&self, bytes: u64) -> u64 {
+        self.storage.load_ns(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::Board;
+    use eyelet::kernels::Isa;
+    use eyelet::pack::{Activation, Buffer, Name, Tensor, params_words};
+
+    /// One layer from one tensor to another, `[rows, cols]` each.
+    fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 2]) -> Network {
+        let tensor = |buffer, [rows, cols]: [u32; 2]| Tensor {
+            buffer,
+            dims: [1, 1, rows, cols],
+            pitch: cols,
+            ..Tensor::default()
+        };
+        let weighted = matches!(kind, OpKind::Conv | OpKind::Depthwise);
+        Network {
+            name: "one".into(),
+            isa: Isa::Neon,
+            buffers: vec![Buffer { bytes: 1 << 30 }; 2],
+            tensors: vec![tensor(0, from), tensor(1, to)],
+            layers: vec![Layer {
+                kind: kind as u32,
+                inputs: [0, NONE],
+                output: 1,
+                activation: Activation::NONE,
+                panels: if weighted { to[1].div_ceil(8) } else { 0 },
+                panel_bytes: if weighted { 32 * (from[1] + 1) } else { 0 },
+                reserved: 0,
+                weights: 0,
+                name: Name::default(),
+                params: words,
+            }],
+            names: vec!["layer".into()],
+            weights: vec![],
+            inputs: vec![],
+            outputs: vec![],
+        }
+    }
+
+    fn whole(network: &Network) -> Step {
+        let layer = &network.layers[0];
+        let rows = network.tensors[1].rows() as u32;
+        Step { count: layer.panels, rows, ..Step::default() }
+    }
+
+    fn profile() -> Profile {
+        let mut profile = Board::load("jetson-nano").unwrap().profile;
+        profile.compute.step_overhead_ns = 0;
+        profile.compute.scaling = 1.0;
+        profile
+    }
+
+    fn conv(kernel: [u32; 2]) -> [u32; 24] {
+        let ones = [1; 2];
+        params_words(&ConvParams { kernel, stride: ones, dilation: ones, pad: [0; 2], groups: 1 })
+    }
+
+    #[test]
+    fn classes_and_their_work() {
+        let profile = profile();
+        let compute = &profile.compute;
+        let cases = [
+            // 196 x 256 x 64 multiply-adds.
+            (
+                network(OpKind::Conv, conv([1, 1]), [196, 256], [196, 64]),
+                Class::Conv1x1,
+                196.0 * 256.0 * 64.0 * 2.0 / compute.conv_1x1_gflops,
+            ),
+            (
+                network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]),
+                Class::ConvKxK,
+                9.0 * 196.0 * 256.0 * 64.0 * 2.0 / compute.conv_kxk_gflops,
+            ),
+            (
+                network(OpKind::Conv, conv([1, 1]), [1, 4096], [1, 1000]),
+                Class::FullyConnected,
+                4.0 * 4097.0 * 1000.0 / compute.fully_connected_gbs,
+            ),
+            (
+                network(OpKind::Softmax, [0; 24], [1, 1000], [1, 1000]),
+                Class::Function,
+                8000.0 / compute.function_gbs,
+            ),
+            (
+                network(OpKind::Unary, [0; 24], [10, 1000], [10, 1000]),
+                Class::Elementwise,
+                80000.0 / compute.elementwise_gbs,
+            ),
+        ];
+        for (network, class, ns) in cases {
+            assert_eq!(Class::of(&network.layers[0], network.tensors[1].rows()), class);
+            let found = profile.step_ns(&network, &whole(&network), 1) as f64;
+            assert!((found - ns).abs() <= 1.0, "{class:?}: {found} instead of {ns}");
+        }
+    }
+
+    #[test]
+    fn slices_add_up_and_threads_divide() {
+        let profile = profile();
+        let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
+        let whole = whole(&network);
+        let all = profile.step_ns(&network, &whole, 1);
+        let costs = Costs::new(&network, &profile, 1);
+        assert_eq!(costs.step_ns(&whole), all);
+        let half = |step: Step| 2 * profile.step_ns(&network, &step, 1);
+        assert!(half(Step { count: 4, ..whole }).abs_diff(all) <= 2);
+        assert!(half(Step { rows: 98, ..whole }).abs_diff(all) <= 2);
+        assert!((4 * profile.step_ns(&network, &whole, 4)).abs_diff(all) <= 4);
+    }
+
+    #[test]
+    fn memory_bounds_what_computes_little() {
+        let mut profile = profile();
+        profile.compute.cache_bytes = 1000;
+        profile.compute.memory_gbs = 1e-3;
+        let network = network(OpKind::Unary, [0; 24], [100, 1000], [100, 1000]);
+        let whole = whole(&network);
+        assert_eq!(profile.step_ns(&network, &whole, 1), 800_000_000);
+        // More threads do not help.
+        assert_eq!(profile.step_ns(&network, &whole, 4), 800_000_000);
+        profile.compute.cache_bytes = 800_000;
+        assert!(profile.step_ns(&network, &whole, 1) < 10_000_000);
+    }
+}

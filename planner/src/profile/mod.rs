@@ -1,0 +1,314 @@
+//! Profiles: what computing and reading cost on a board, in the few numbers that planning needs.
+//!
+//! A profile is TOML, either measured on the machine itself or estimated from data sheets (it says
+//! which). Its model is deliberately small:
+//!
+//! - A step takes `max(compute, memory) + overhead`. Compute is the step's work in its kernel's class,
+//!   at that class's rate on one thread times the speed-up of the threads. Memory is the weights that
+//!   it reads (which have just been loaded, so no cache has them) plus its activations if they are
+//!   larger than the cache, at the bandwidth that all threads share ([`Costs`]).
+//! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum.
+//!
+//! Units are in the names: 1 GFLOP/s is one floating-point operation a nanosecond (a fused multiply-add
+//! counts as two), 1 GB/s is one byte a nanosecond, 1 MB/s is 10⁶ bytes a second.
+
+mod cost;
+
+pub use cost::{Class, Costs};
+
+use crate::network::Network;
+use eyelet::kernels::Isa;
+use eyelet::pack::Step;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// What computing and reading cost on a board.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The board's name.
+    pub name: String,
+    #[serde(with = "isa_name")]
+    pub isa: Isa,
+    /// Threads that the board can compute with.
+    pub threads: u32,
+    /// Whether the numbers are estimates: derived from data sheets, not measured.
+    pub estimated: bool,
+    /// Where the numbers are from.
+    pub source: String,
+    pub compute: Compute,
+    pub storage: Storage,
+}
+
+/// Rates of the kernels' classes on one thread, and what threads share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compute {
+    pub conv_1x1_gflops: f64,
+    /// Convolutions with larger kernels.
+    pub conv_kxk_gflops: f64,
+    pub depthwise_gflops: f64,
+    /// Products of two activations.
+    pub matmul_gflops: f64,
+    /// Convolutions of few rows: bytes of weights.
+    pub fully_connected_gbs: f64,
+    /// Elementwise arithmetic and means: bytes read and written.
+    pub elementwise_gbs: f64,
+    /// Exponentials and powers (sigmoid, softmax, ...): bytes read and written.
+    pub function_gbs: f64,
+    /// Pooling: bytes of all taps and the output.
+    pub pool_gbs: f64,
+    /// Copies: bytes read and written.
+    pub copy_gbs: f64,
+    /// Bandwidth of memory, for all threads together.
+    pub memory_gbs: f64,
+    /// Activations that are smaller are not read from memory.
+    pub cache_bytes: u64,
+    /// What every thread after the first adds to the rate, 1 being as much as the first.
+    pub scaling: f64,
+    /// Cost of a step beyond its work: counters, waking threads, borders.
+    pub step_overhead_ns: u64,
+}
+
+/// Storage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Storage {
+    /// Cost of a load beyond reading: counters, waking the loader.
+    pub latency_ns: u64,
+    /// Throughput of reads one after the other, by their size, in ascending order of size.
+    pub reads: Vec<Reads>,
+    /// Verifying what was read.
+    pub checksum_gbs: f64,
+}
+
+/// Throughput of reads of one size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reads {
+    pub bytes: u64,
+    pub mbs: f64,
+}
+
+impl Reads {
+    /// Time of one read.
+    fn ns(&self) -> f64 {
+        self.bytes as f64 * 1e3 / self.mbs
+    }
+}
+
+/// Why a profile cannot be used.
+#[derive(Debug, Error)]
+pub enum ProfileError {
+    #[error("the profile {path} cannot be read: {error}")]
+    Read { path: PathBuf, error: std::io::Error },
+    #[error("the profile is not as it should be: {0}")]
+    Toml(#[from] toml::de::Error),
+    #[error("{field} is {value} in the profile; it must be {expected}")]
+    Value { field: String, value: f64, expected: &'static str },
+}
+
+impl Profile {
+    /// Reads and validates a profile.
+    pub fn parse(text: &str) -> Result<Self, ProfileError> {
+        let profile: Profile = toml::from_str(text)?;
+        profile.validate()?;
+        Ok(profile)
+    }
+
+    /// Reads a profile from a file.
+    pub fn load(path: &Path) -> Result<Self, ProfileError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ProfileError::Read { path: path.to_owned(), error })?;
+        Self::parse(&text)
+    }
+
+    /// The profile as a file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a profile is a table of numbers and strings")
+    }
+
+    /// Refuses numbers with which time would not be a positive, finite number that grows with work.
+    pub fn validate(&self) -> Result<(), ProfileError> {
+        let value = |field: String, value: f64, good: bool, expected| {
+            if good { Ok(()) } else { Err(ProfileError::Value { field, value, expected }) }
+        };
+        let compute = &self.compute;
+        let rates = [
+            ("compute.conv_1x1_gflops", compute.conv_1x1_gflops),
+            ("compute.conv_kxk_gflops", compute.conv_kxk_gflops),
+            ("compute.depthwise_gflops", compute.depthwise_gflops),
+            ("compute.matmul_gflops", compute.matmul_gflops),
+            ("compute.fully_connected_gbs", compute.fully_connected_gbs),
+            ("compute.elementwise_gbs", compute.elementwise_gbs),
+            ("compute.function_gbs", compute.function_gbs),
+            ("compute.pool_gbs", compute.pool_gbs),
+            ("compute.copy_gbs", compute.copy_gbs),
+            ("compute.memory_gbs", compute.memory_gbs),
+            ("storage.checksum_gbs", self.storage.checksum_gbs),
+        ];
+        for (field, rate) in rates {
+            // A rate may be infinite (no checksum), time may not.
+            value(field.to_owned(), rate, rate >= 1e-6, "positive")?;
+        }
+        let scaling = compute.scaling;
+        let good = (0.0..=1.0).contains(&scaling);
+        value("compute.scaling".to_owned(), scaling, good, "between 0 and 1")?;
+        value("threads".to_owned(), self.threads.into(), self.threads > 0, "positive")?;
+        let count = self.storage.reads.len();
+        value("the length of storage.reads".to_owned(), count as f64, count > 0, "positive")?;
+        for (index, read) in self.storage.reads.iter().enumerate() {
+            let field = |of| format!("storage.reads[{index}].{of}");
+            value(field("bytes"), read.bytes as f64, read.bytes > 0, "positive")?;
+            value(field("mbs"), read.mbs, read.mbs >= 1e-6, "positive")?;
+            if let Some(before) = index.checked_sub(1).map(|before| self.storage.reads[before]) {
+                let larger = read.bytes > before.bytes;
+                value(field("bytes"), read.bytes as f64, larger, "larger than the one before")?;
+                let slower = read.ns() >= before.ns();
+                let expected = "such that a larger read takes no less time than the one before";
+                value(field("mbs"), read.mbs, slower, expected)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Predicted time of a step.
+    pub fn step_ns(&self, network: &Network, step: &Step, threads: u32) -> u64 {
+        Costs::of_layer(network, self, threads, step.layer as usize).step_ns(step, self)
+    }
+
+    /// Predicted time of a load of so many bytes, checksum included.
+    pub fn load_ns(&self, bytes: u64) -> u64 {
+        self.storage.load_ns(bytes)
+    }
+}
+
+impl Compute {
+    /// Rate of so many threads, that of one being 1.
+    pub fn speedup(&self, threads: u32) -> f64 {
+        1.0 + f64::from(threads.saturating_sub(1)) * self.scaling
+    }
+}
+
+impl Storage {
+    /// Storage that reads at one rate whatever the size.
+    pub fn flat(latency_ns: u64, mbs: f64, checksum_gbs: f64) -> Self {
+        Self { latency_ns, reads: vec![Reads { bytes: 1 << 20, mbs }], checksum_gbs }
+    }
+
+    /// The same storage, with all its throughputs multiplied.
+    pub fn faster(&self, factor: f64) -> Self {
+        let reads =
+            self.reads.iter().map(|read| Reads { mbs: read.mbs * factor, ..*read }).collect();
+        Self { reads, ..self.clone() }
+    }
+
+    /// Predicted time of a load of so many bytes.
+    pub fn load_ns(&self, bytes: u64) -> u64 {
+        let checksum = bytes as f64 / self.checksum_gbs;
+        self.latency_ns + (self.read_ns(bytes) + checksum).round() as u64
+    }
+
+    /// Time of a read: between the sizes in the table the time is interpolated, below and above them the
+    /// throughput is that of the nearest.
+    fn read_ns(&self, bytes: u64) -> f64 {
+        let above = self.reads.partition_point(|read| read.bytes < bytes);
+        let at = |read: &Reads| bytes as f64 * 1e3 / read.mbs;
+        match (above.checked_sub(1).map(|below| &self.reads[below]), self.reads.get(above)) {
+            (Some(low), Some(high)) => {
+                let share = (bytes - low.bytes) as f64 / (high.bytes - low.bytes) as f64;
+                low.ns() + share * (high.ns() - low.ns())
+            }
+            (Some(only), None) | (None, Some(only)) => at(only),
+            (None, None) => 0.0,
+        }
+    }
+}
+
+/// The instruction set of a name, if there is one.
+pub fn isa_of_name(name: &str) -> Option<Isa> {
+    Isa::ALL.into_iter().find(|isa| isa.name() == name)
+}
+
+/// Instruction sets are written by their names.
+mod isa_name {
+    use super::{Isa, isa_of_name};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(isa: &Isa, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(isa.name())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Isa, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        isa_of_name(&name).ok_or_else(|| {
+            let known = Isa::ALL.map(Isa::name).join(", ");
+            D::Error::custom(format!("no instruction set `{name}`; there are: {known}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn profile() -> Profile {
+        crate::board::Board::load("jetson-nano").unwrap().profile
+    }
+
+    #[test]
+    fn a_profile_survives_its_file() {
+        let profile = profile();
+        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+    }
+
+    #[test]
+    fn bad_numbers_are_named() {
+        let refused = |change: &dyn Fn(&mut Profile), text: &str| {
+            let mut profile = profile();
+            change(&mut profile);
+            let error = Profile::parse(&profile.to_toml()).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
+        };
+        refused(&|p| p.compute.matmul_gflops = 0.0, "matmul_gflops is 0");
+        refused(&|p| p.compute.pool_gbs = f64::NAN, "pool_gbs is NaN");
+        refused(&|p| p.compute.scaling = 1.5, "scaling is 1.5");
+        refused(&|p| p.threads = 0, "threads is 0");
+        refused(&|p| p.storage.reads.clear(), "storage.reads is 0");
+        refused(&|p| p.storage.reads[1].bytes = 1, "storage.reads[1].bytes is 1");
+        refused(&|p| p.storage.reads[1].mbs *= 1e6, "takes no less time");
+        let text = profile().to_toml().replace("neon", "vax");
+        assert!(Profile::parse(&text).unwrap_err().to_string().contains("`vax`; there are: port"));
+        let text = profile().to_toml().replace("scaling", "scalding");
+        assert!(Profile::parse(&text).unwrap_err().to_string().contains("scalding"));
+    }
+
+    #[test]
+    fn reads_are_interpolated() {
+        let reads =
+            vec![Reads { bytes: 4096, mbs: 4.096 }, Reads { bytes: 1 << 20, mbs: 1048.576 }];
+        // 1 ms each: reads of any size in between take as long.
+        let storage = Storage { latency_ns: 7, reads, checksum_gbs: f64::INFINITY };
+        assert_eq!(storage.load_ns(4096), 1_000_007);
+        assert_eq!(storage.load_ns(65536), 1_000_007);
+        assert_eq!(storage.load_ns(1 << 20), 1_000_007);
+        assert_eq!(storage.load_ns(4 << 20), 4_000_007);
+        assert_eq!(storage.load_ns(1024), 250_007);
+        assert_eq!(Storage::flat(0, 100.0, 1.0).load_ns(1000), 11_000);
+    }
+
+    proptest! {
+        #[test]
+        fn larger_loads_take_longer_and_faster_storage_less(
+            bytes in 0u64..1 << 24,
+            more in 0u64..1 << 20,
+            factor in 1.0..10.0,
+        ) {
+            let storage = profile().storage;
+            prop_assert!(storage.load_ns(bytes) <= storage.load_ns(bytes + more));
+            prop_assert!(storage.faster(factor).load_ns(bytes) <= storage.load_ns(bytes));
+        }
+    }
+}
