@@ -138,7 +138,7 @@ pub fn write_pack(
     let weights_offset = end;
     let file_bytes = weights_offset + weights_bytes;
 
-    let content = |file: &mut std::fs::File| {
+    let mut content = |file: &mut std::fs::File| {
         file.set_len(file_bytes)?;
         file.seek(SeekFrom::Start(weights_offset))?;
         write_weights(file, network, weights_bytes, progress)?;

@@ -46,13 +46,13 @@ impl Subject {
     }
 
     pub fn of_graph(graph: Graph, board: Board) -> Self {
-        let mut network = passes::lower(&graph, board.isa).unwrap();
+        let mut network = passes::lower(&graph, board.profile.isa).unwrap();
         let weights_bytes = place_weights(&mut network);
         Self { graph, network, weights_bytes, board }
     }
 
     pub fn isa(&self) -> Isa {
-        self.board.isa
+        self.board.profile.isa
     }
 
     /// A plan, checked.
@@ -147,7 +147,7 @@ pub fn run_inline(
     device: &dyn Device,
     runs: usize,
 ) -> Vec<Vec<f32>> {
-    let mut storage = Slice::new(pack);
+    let mut storage = Slice(pack);
     let mut arena = Aligned::new(budget);
     let options = Options { threads: device.threads() as u32, ..Options::default() };
     let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
