@@ -121,22 +121,22 @@ pub fn noise(elements: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// A page-aligned arena.
-pub struct Aligned(Vec<[u8; 4096]>);
+/// A page-aligned arena, poisoned: whatever is read before it was written is visible.
+pub struct Aligned {
+    bytes: Vec<u8>,
+    len: usize,
+}
 
 impl Aligned {
-    pub fn new(bytes: u64) -> Self {
-        // Poison: whatever is read before it was written is visible.
-        Self(bytemuck_zeroed(bytes.div_ceil(4096) as usize))
+    pub fn new(len: u64) -> Self {
+        let len = len as usize;
+        Self { bytes: vec![0xFF; len + 4096], len }
     }
 
     pub fn bytes(&mut self) -> &mut [u8] {
-        self.0.as_flattened_mut()
+        let start = self.bytes.as_ptr().align_offset(4096);
+        &mut self.bytes[start..start + self.len]
     }
-}
-
-fn bytemuck_zeroed(pages: usize) -> Vec<[u8; 4096]> {
-    (0..pages).map(|_| std::hint::black_box([0xA5; 4096])).collect()
 }
 
 /// Runs a pack that is in memory, loading inline, `runs` times; the outputs of the last run.
