@@ -1,7 +1,6 @@
 //! A plain interpreter of network records in double precision. Memory starts as NaN, so that reading
 //! what nobody wrote shows; the rules on sharing of memory within a layer are asserted.
 
-use super::reference::sigmoid;
 use crate::network::{Network, Weights};
 use crate::weights;
 use eyelet::pack::*;
@@ -62,7 +61,11 @@ fn touched(tensor: &Tensor) -> std::collections::HashSet<usize> {
     indices(tensor.dims).map(|index| at(tensor, index)).collect()
 }
 
-pub fn activate(activation: &Activation, x: f64) -> f64 {
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn activate(activation: &Activation, x: f64) -> f64 {
     let (alpha, beta) = (f64::from(activation.alpha), f64::from(activation.beta));
     match activation.function().unwrap() {
         ActivationKind::None => x,

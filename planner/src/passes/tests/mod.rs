@@ -1,12 +1,11 @@
 //! Lowering is tested by running what comes out: a plain interpreter of the records ([`interpret`])
-//! against a plain evaluation of the graph ([`reference`]), both in double precision, over graphs
+//! against the graph's own ([`crate::reference`]), both in double precision, over graphs
 //! built by hand and drawn at random.
 
 mod fusion;
 mod interpret;
 mod layout;
 mod random;
-mod reference;
 
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
 use crate::network::Network;
@@ -153,7 +152,7 @@ impl Net {
         let inputs: Vec<Vec<f64>> = (shapes.iter())
             .map(|shape| (0..shape.iter().product()).map(|_| self.next().into()).collect())
             .collect();
-        let expected = reference::evaluate(&self.graph, &inputs);
+        let expected = crate::reference::run(&self.graph, &inputs);
         for isa in [Isa::Portable, Isa::Avx512] {
             let network = lower(&self.graph, isa).unwrap();
             let found = interpret::run(&network, &inputs);
