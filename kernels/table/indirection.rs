@@ -248,26 +248,50 @@ impl<'a> Source<'_, 'a> {
 
     /// One tap of adjacent output pixels, the first of which reads input column `x`.
     fn tap(&self, image: usize, y: i64, x: i64, list: &mut [*const f32]) {
-        let (width, step) = (self.window.input[1] as i64, self.window.stride[1] as i64);
-        let count = list.len() as i64;
-        let last = x + (count - 1) * step;
-        // The first pixel inside the image and the first beyond it.
-        let (mut start, mut end) = (0, count);
-        if x < 0 || last >= width {
-            start = if x < 0 { (step - 1 - x) / step } else { 0 };
-            end = if x < width { (width - 1 - x) / step + 1 } else { 0 }.min(count);
-            start = start.min(end);
-            list[..start as usize].fill(self.zeros());
-            list[end as usize..].fill(self.zeros());
+        let inside = self.inside(x, 1, list.len());
+        if inside.len() < list.len() {
+            list[..inside.start].fill(self.zeros());
+            list[inside.end..].fill(self.zeros());
         }
-        if start < end {
-            let first = self.row(image, y, x + start * step).as_ptr();
-            // The last one is checked to be inside the matrix; the others lie between the two.
-            self.row(image, y, x + (end - 1) * step);
-            let floats = step as usize * self.input.pitch();
-            for (i, pointer) in list[start as usize..end as usize].iter_mut().enumerate() {
-                *pointer = first.wrapping_add(i * floats);
-            }
+        self.place(image, y, x, 1, &mut list[inside.clone()], inside.start);
+    }
+
+    /// Which of `count` adjacent output pixels have `taps` adjacent columns inside the image, where the
+    /// first pixel's start at `x`.
+    fn inside(&self, x: i64, taps: usize, count: usize) -> Range<usize> {
+        let step = self.window.stride[1] as i64;
+        // The last column where such a run may start.
+        let limit = self.window.input[1] as i64 - taps as i64;
+        if x >= 0 && x + (count as i64 - 1) * step <= limit {
+            return 0..count;
+        }
+        let start = if x < 0 { (step - 1 - x) / step } else { 0 };
+        let end = if x <= limit { (limit - x) / step + 1 } else { 0 };
+        let end = end.min(count as i64);
+        start.min(end) as usize..end as usize
+    }
+
+    /// The pointers of adjacent output pixels whose `taps` columns are all inside the image; `list` is
+    /// that of pixel `first` and those after it, where pixel 0 reads from column `x` on.
+    fn place(
+        &self,
+        image: usize,
+        y: i64,
+        x: i64,
+        taps: usize,
+        list: &mut [*const f32],
+        first: usize,
+    ) {
+        let step = self.window.stride[1];
+        let Some(last) = list.len().checked_sub(1) else { return };
+        let start = x + (first * step) as i64;
+        let address = self.row(image, y, start).as_ptr();
+        // The last column of all is checked to be inside the matrix; the others lie between the two,
+        // and where a run spans columns they follow each other without a gap.
+        self.row(image, y, start + (last * step + taps - 1) as i64);
+        let floats = step.wrapping_mul(self.input.pitch());
+        for (i, pointer) in list.iter_mut().enumerate() {
+            *pointer = address.wrapping_add(i.wrapping_mul(floats));
         }
     }
 
@@ -280,33 +304,35 @@ impl<'a> Source<'_, 'a> {
         mut free: &'a mut [f32],
     ) -> &'a mut [f32] {
         let window = self.window;
-        let (width, taps) = (window.input[1] as i64, window.kernel[1]);
+        let x = window.start(1, at.x);
+        let inside = self.inside(x, window.kernel[1], at.count);
         for ky in 0..window.kernel[0] {
             let y = window.start(0, at.y) + (ky * window.dilation[0]) as i64;
-            for (i, pointer) in list[at.slots(ky)].iter_mut().enumerate() {
-                let x = window.start(1, at.x + i);
-                *pointer = if !self.is_line(y) {
-                    self.zeros()
-                } else if x >= 0 && x + taps as i64 <= width {
-                    // The last tap's row is checked, too. They all follow the first one's without a
-                    // gap, since the pitch is the width of a row.
-                    self.row(at.image, y, x + taps as i64 - 1);
-                    self.row(at.image, y, x).as_ptr()
-                } else {
-                    let run;
-                    (run, free) = free.split_at_mut(window.readable());
-                    for (kx, tap) in run.chunks_exact_mut(window.cols).enumerate() {
-                        match x + kx as i64 {
-                            x if (0..width).contains(&x) => {
-                                tap.copy_from_slice(self.row(at.image, y, x));
-                            }
-                            _ => tap.fill(0.0),
-                        }
-                    }
-                    run.as_ptr()
-                };
+            let list = &mut list[at.slots(ky)];
+            if !self.is_line(y) {
+                list.fill(self.zeros());
+                continue;
+            }
+            self.place(at.image, y, x, window.kernel[1], &mut list[inside.clone()], inside.start);
+            for i in (0..inside.start).chain(inside.end..at.count) {
+                let run;
+                (run, free) = free.split_at_mut(window.readable());
+                self.gather(at.image, y, x + (i * window.stride[1]) as i64, run);
+                list[i] = run.as_ptr();
             }
         }
         free
+    }
+
+    /// Copies a row of taps that starts at column `x`.
+    fn gather(&self, image: usize, y: i64, x: i64, run: &mut [f32]) {
+        for (kx, tap) in run.chunks_exact_mut(self.window.cols).enumerate() {
+            match x + kx as i64 {
+                x if (0..self.window.input[1] as i64).contains(&x) => {
+                    tap.copy_from_slice(self.row(image, y, x));
+                }
+                _ => tap.fill(0.0),
+            }
+        }
     }
 }
