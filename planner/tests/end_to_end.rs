@@ -158,8 +158,7 @@ fn a_pack_of_several_plans_opens_the_largest_that_fits() {
     for (arena, expected) in [(MIB / 4, 0), (MIB / 2 - 4096, 0), (MIB / 2, 1), (64 * MIB, 2)] {
         let mut storage = Slice::new(&pack);
         let mut memory = Aligned::new(arena);
-        let instance =
-            Instance::open(&mut storage, memory.bytes(), Options::default()).unwrap();
+        let instance = Instance::open(&mut storage, memory.bytes(), Options::default()).unwrap();
         assert_eq!(instance.entry().budget, budgets[expected]);
     }
     let mut memory = Aligned::new(8192);
@@ -244,8 +243,7 @@ fn a_loader_thread_recovers_from_storage_errors() {
         let mut arena = Aligned::new(budget);
         let script = [(failing as u64, Fault::Errno(5))];
         let mut storage = Faulty::new(Slice::new(&pack), &script);
-        let mut instance =
-            Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+        let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
         let (errors, good) = instance
             .with_loader(&mut storage, |model| {
                 let (mut errors, mut good) = (0, 0);

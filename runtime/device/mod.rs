@@ -141,7 +141,7 @@ mod tests {
                     for index in 0..parts {
                         let range = cut(len, parts, align, index);
                         assert_eq!(range.start, next);
-                        assert!(range.start % align == 0 || range.start == len);
+                        assert!(range.start.is_multiple_of(align) || range.start == len);
                         next = range.end;
                     }
                     assert_eq!(next, len);

@@ -171,7 +171,7 @@ impl<'a> Instance<'a> {
         options: Options,
     ) -> Result<Self, OpenError> {
         let address = arena.as_ptr() as usize;
-        if address % PAGE as usize != 0 {
+        if !address.is_multiple_of(PAGE as usize) {
             return Err(OpenError::Arena { address });
         }
         let size = storage.len()?;
@@ -321,7 +321,7 @@ fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
 fn section(what: &'static str, offset: u64, bytes: u64, size: u64) -> Result<(), Flaw> {
     let end = bytes.checked_next_multiple_of(PAGE).and_then(|bytes| bytes.checked_add(offset));
     match end {
-        Some(end) if end <= size && offset % PAGE == 0 => Ok(()),
+        Some(end) if end <= size && offset.is_multiple_of(PAGE) => Ok(()),
         end => Err(flaw(what, end.unwrap_or(u64::MAX), size)),
     }
 }

@@ -492,6 +492,6 @@ pub fn params_words<P: Pod>(params: &P) -> [u32; 24] {
 const _: () = {
     assert!(size_of::<Header>() + MAX_PLANS * size_of::<PlanEntry>() <= 4096);
     assert!(size_of::<CopyParams>() <= 96);
-    assert!(size_of::<Layer>() % 8 == 0 && size_of::<Port>() % 8 == 0);
-    assert!(size_of::<Tensor>() % 8 == 0 && size_of::<PlanHeader>() % 8 == 0);
+    assert!(size_of::<Layer>().is_multiple_of(8) && size_of::<Port>().is_multiple_of(8));
+    assert!(size_of::<Tensor>().is_multiple_of(8) && size_of::<PlanHeader>().is_multiple_of(8));
 };

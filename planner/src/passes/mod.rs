@@ -1,1 +1,76 @@
 //! From the graph to the network: fusion, layout, concatenation by strided write.
+//!
+//! ```text
+//! Graph ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse ─▶ Network
+//! ```
+//!
+//! [`fuse`] turns nodes into items, one for each layer-to-be, with batch norms, activations, residuals,
+//! biases and paddings folded into them. [`emit`] walks the items in order and places each value: a
+//! [`view`] says where its elements lie, so that reshapes, transposes, slices and splits are free until
+//! a consumer needs another layout. [`home`] decides beforehand which values are written straight into
+//! the buffer of a concatenation. [`reuse`] lets layers write in place and drops what nobody uses.
+
+mod affine;
+mod dense;
+mod emit;
+mod emit_products;
+mod fuse;
+mod home;
+mod program;
+mod reuse;
+#[cfg(test)]
+mod tests;
+mod view;
+
+use crate::graph::Graph;
+use crate::network::Network;
+use eyelet::kernels::Isa;
+
+/// Why a graph cannot be lowered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PassError {
+    /// A combination that no layer expresses.
+    #[error("node {node}: {what}; {hint}")]
+    Unsupported {
+        /// The node's name.
+        node: String,
+        /// What is asked for.
+        what: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
+    /// Two sizes that should agree do not: the graph is not well formed.
+    #[error("node {node}: {what} is {found}, expected {expected}; check the model's shapes")]
+    Mismatch {
+        /// The node's name.
+        node: String,
+        /// Which size.
+        what: &'static str,
+        /// Its value.
+        found: usize,
+        /// What it should be.
+        expected: usize,
+    },
+    /// A number does not fit the pack's fields.
+    #[error(
+        "node {node}: {what} is {found}, but the pack format limits it to {limit}; use a smaller input"
+    )]
+    TooLarge {
+        /// The node's name.
+        node: String,
+        /// Which number.
+        what: &'static str,
+        /// Its value.
+        found: usize,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// Lowers a graph to a network whose weights will be packed for `isa`.
+pub fn lower(graph: &Graph, isa: Isa) -> Result<Network, PassError> {
+    let program = fuse::fuse(graph)?;
+    let homes = home::homes(&program);
+    let drafts = emit::emit(&program, &homes, isa)?;
+    Ok(reuse::finish(drafts, program.name, isa))
+}

@@ -1,1 +1,169 @@
-//! Networks of the papers, with seeded weights.
+//! Reference networks, written as ONNX files with random weights.
+//!
+//! Each has the operators, shapes and parameters of torchvision's network of the same name as
+//! `torch.onnx.export` writes it: in evaluation mode, batch norms folded into the convolutions,
+//! 224x224 images, batch 1. Planning, memory and speed depend on nothing else, so measurements need
+//! no download; weights are scaled so that activations keep their size through the whole depth, and
+//! the outputs can be compared.
+//!
+//! The same name and seed give the same bytes on every machine.
+
+mod encode;
+mod fill;
+mod model;
+mod networks;
+
+pub use encode::encode;
+pub use model::{Initializer, Model};
+
+use crate::replace::replace;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The networks there are.
+pub const NAMES: &[&str] =
+    &["squeezenet1_1", "mobilenet_v2", "resnet18", "resnet50", "resnet101", "resnet152", "vgg19"];
+
+/// Why a network could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("the zoo has no network {name:?}; it has {}", NAMES.join(", "))]
+    UnknownName { name: String },
+    #[error("cannot write {name} ({bytes} bytes) to {}: {source}", path.display())]
+    Write { name: String, bytes: u64, path: PathBuf, source: io::Error },
+}
+
+/// Describes the network of that name, without its weights.
+pub fn model(name: &str) -> Result<Model, Error> {
+    networks::build(name).ok_or_else(|| Error::UnknownName { name: name.to_string() })
+}
+
+/// Writes the network as an ONNX file; on failure nothing is left at `path` but what was there.
+///
+/// The weights are made as they are written: memory stays below a mebibyte whatever the network.
+pub fn write(name: &str, seed: u64, path: impl AsRef<Path>) -> Result<(), Error> {
+    let model = model(name)?;
+    let path = path.as_ref();
+    replace(path, |sink| encode(&model, seed, sink)).map_err(|source| Error::Write {
+        name: name.to_string(),
+        bytes: model.encoded_bytes(),
+        path: path.to_path_buf(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::onnx::ModelProto;
+    use prost::Message;
+    use std::collections::HashSet;
+
+    /// Parameters with batch norms folded (a bias per channel instead of scale and shift),
+    /// convolutions, and multiply-accumulates in millions as torchvision states them.
+    const LITERATURE: &[(&str, usize, usize, u64)] = &[
+        ("squeezenet1_1", 1_235_496, 26, 349),
+        ("mobilenet_v2", 3_504_872 - 17_056, 52, 301),
+        ("resnet18", 11_689_512 - 4_800, 20, 1_814),
+        ("resnet50", 25_557_032 - 26_560, 53, 4_089),
+        ("resnet101", 44_549_160 - 52_672, 104, 7_801),
+        ("resnet152", 60_192_808 - 75_712, 155, 11_514),
+        ("vgg19", 143_667_240, 16, 19_632),
+    ];
+
+    #[test]
+    fn sizes_are_those_of_torchvision() {
+        assert_eq!(NAMES.len(), LITERATURE.len());
+        for &(name, parameters, convolutions, mega_macs) in LITERATURE {
+            let model = model(name).unwrap();
+            assert_eq!(model.parameters(), parameters, "{name}");
+            let count = model.nodes().iter().filter(|node| node.op_type == "Conv").count();
+            assert_eq!(count, convolutions, "{name}");
+            // torchvision truncates or rounds, from one network to the next.
+            assert!(
+                (model.macs() / 1_000_000).abs_diff(mega_macs) <= 1,
+                "{name}: {}",
+                model.macs()
+            );
+        }
+    }
+
+    #[test]
+    fn every_name_resolves_and_every_tensor_is_complete() {
+        for name in NAMES.iter().filter(|&&name| name != "vgg19") {
+            let mut file = Vec::new();
+            encode(&model(name).unwrap(), 1, &mut file).unwrap();
+            let graph = ModelProto::decode(&file[..]).unwrap().graph.unwrap();
+            let mut known: HashSet<&str> = HashSet::new();
+            let named = |tensor: &'_ str| !tensor.is_empty();
+            assert!(graph.input.iter().all(|input| known.insert(&input.name)));
+            for tensor in &graph.initializer {
+                assert!(known.insert(&tensor.name), "{name}: {} twice", tensor.name);
+                let elements: i64 = tensor.dims.iter().product();
+                assert_eq!(tensor.raw_data.len() as i64, 4 * elements, "{name}: {}", tensor.name);
+            }
+            for node in &graph.node {
+                assert!(node.input.iter().all(|input| known.contains(input.as_str())), "{node:?}");
+                assert!(node.output.iter().all(|output| named(output) && known.insert(output)));
+            }
+            assert!(known.contains(graph.output[0].name.as_str()), "{name}");
+        }
+    }
+
+    #[test]
+    fn length_is_known_beforehand() {
+        struct Counter(u64);
+        impl io::Write for Counter {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0 += bytes.len() as u64;
+                Ok(bytes.len())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        for name in NAMES {
+            let model = model(name).unwrap();
+            let mut counter = Counter(0);
+            encode(&model, 1, &mut counter).unwrap();
+            assert_eq!(counter.0, model.encoded_bytes(), "{name}");
+        }
+    }
+
+    #[test]
+    fn seeds_repeat_and_differ() {
+        let model = model("squeezenet1_1").unwrap();
+        let file = |seed| {
+            let mut file = Vec::new();
+            encode(&model, seed, &mut file).unwrap();
+            file
+        };
+        assert_eq!(
+            fnv1a(&file(1)),
+            13_813_529_053_298_613_280,
+            "the weights of a seed have changed"
+        );
+        assert!(file(2) != file(1));
+    }
+
+    fn fnv1a(bytes: &[u8]) -> u64 {
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let error = write("resnet34", 1, directory.path().join("x.onnx")).unwrap_err().to_string();
+        assert!(error.contains("resnet34") && error.contains("resnet18"), "{error}");
+
+        let error = write("squeezenet1_1", 1, "/dev/full").unwrap_err().to_string();
+        assert!(error.contains("/dev/full") && error.contains("No space left"), "{error}");
+
+        let missing = directory.path().join("missing/x.onnx");
+        let error = write("squeezenet1_1", 1, &missing).unwrap_err().to_string();
+        assert!(error.contains("missing/x.onnx") && error.contains("No such file"), "{error}");
+        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    }
+}

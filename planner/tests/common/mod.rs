@@ -102,10 +102,8 @@ impl Subject {
 
     /// What the double-precision reference makes of the inputs.
     pub fn reference(&self, inputs: &[Vec<f32>]) -> Vec<Vec<f64>> {
-        let wide: Vec<Vec<f64>> = inputs
-            .iter()
-            .map(|input| input.iter().map(|x| f64::from(*x)).collect())
-            .collect();
+        let wide: Vec<Vec<f64>> =
+            inputs.iter().map(|input| input.iter().map(|x| f64::from(*x)).collect()).collect();
         reference::run(&self.graph, &wide)
     }
 }
@@ -115,7 +113,9 @@ pub fn noise(elements: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..elements)
         .map(|_| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 40) as f32 / (1u64 << 23) as f32 - 1.0
         })
         .collect()
@@ -167,10 +167,9 @@ pub fn run_inline(
 pub fn difference(found: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(found.len(), expected.len());
     let largest = expected.iter().fold(0.0f64, |m, x| m.max(x.abs()));
-    let worst = found
-        .iter()
-        .zip(expected)
-        .fold(0.0f64, |m, (a, b)| m.max((f64::from(*a) - b).abs()).max(if a.is_nan() { 1e30 } else { 0.0 }));
+    let worst = found.iter().zip(expected).fold(0.0f64, |m, (a, b)| {
+        m.max((f64::from(*a) - b).abs()).max(if a.is_nan() { 1e30 } else { 0.0 })
+    });
     worst / largest.max(1e-30)
 }
 

@@ -1,0 +1,535 @@
+//! Emission: from items to layers, each with its tensors.
+//!
+//! Items are taken in order. Each has views of its inputs and asks for them in a memory order that its
+//! layer can read; if a view is no rectangle in that order, the value is copied once (and the copy is
+//! remembered). Outputs go to their home in a concatenation, or to a buffer of their own.
+
+use super::PassError;
+use super::home::Home;
+use super::program::{Item, Program, Work};
+use super::view::{Rect, Run, View, image_order, row_major};
+use crate::graph::{ValueId, Window};
+use crate::network::{Port, Weights};
+use crate::weights;
+use eyelet::kernels::Isa;
+use eyelet::pack::{self, Activation, ConvParams, CopyParams, OpKind, PoolParams, Tensor};
+use std::collections::HashMap;
+
+/// A layer whose tensors are spelled out.
+#[derive(Clone, Debug)]
+pub(super) struct Draft {
+    pub name: String,
+    pub kind: OpKind,
+    pub inputs: [Option<Tensor>; 2],
+    pub output: Tensor,
+    pub activation: Activation,
+    pub params: [u32; 24],
+    pub weights: Weights,
+    pub panels: u32,
+    pub panel_bytes: u32,
+}
+
+/// All layers, over buffers that do not share memory yet.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Drafts {
+    /// Sizes of the buffers in floats.
+    pub buffers: Vec<usize>,
+    pub layers: Vec<Draft>,
+    /// Tensors of the inputs and outputs; their ports' tensor indices are not valid yet.
+    pub inputs: Vec<(Port, Tensor)>,
+    pub outputs: Vec<(Port, Tensor)>,
+}
+
+pub(super) struct Emitter<'a> {
+    pub program: &'a Program,
+    homes: &'a [Option<Home>],
+    isa: Isa,
+    views: Vec<Option<View>>,
+    /// Where concatenations will be, once one of their operands has been placed.
+    reserved: Vec<Option<View>>,
+    /// Copies of values in other memory orders.
+    copies: HashMap<(ValueId, Vec<usize>), View>,
+    out: Drafts,
+}
+
+/// Emits the layers of a program.
+pub(super) fn emit(
+    program: &Program,
+    homes: &[Option<Home>],
+    isa: Isa,
+) -> Result<Drafts, PassError> {
+    let count = program.values.len();
+    let mut emitter = Emitter {
+        program,
+        homes,
+        isa,
+        views: vec![None; count],
+        reserved: vec![None; count],
+        copies: HashMap::new(),
+        out: Drafts::default(),
+    };
+    emitter.inputs()?;
+    for item in &program.items {
+        emitter.item(item)?;
+    }
+    emitter.outputs()?;
+    Ok(emitter.out)
+}
+
+/// A number as a field of a record.
+pub(super) fn field(node: &str, what: &'static str, value: usize) -> Result<u32, PassError> {
+    match u32::try_from(value) {
+        Ok(value) if value != pack::NONE => Ok(value),
+        _ => Err(PassError::TooLarge {
+            node: node.into(),
+            what,
+            found: value,
+            limit: pack::NONE as usize - 1,
+        }),
+    }
+}
+
+pub(super) fn tensor(node: &str, rect: Rect) -> Result<Tensor, PassError> {
+    let mut dims = [0; 4];
+    for (dim, extent) in dims.iter_mut().zip(rect.dims) {
+        *dim = field(node, "an extent", extent)?;
+    }
+    Ok(Tensor {
+        buffer: field(node, "the number of buffers", rect.buffer)?,
+        offset: field(node, "an offset in floats", rect.offset)?,
+        dims,
+        pitch: field(node, "a pitch in floats", rect.pitch)?,
+        reserved: 0,
+    })
+}
+
+/// The tensor of a view in its own order; where it is no rectangle, the one row that spans it.
+pub(super) fn covering(node: &str, view: &View) -> Result<Tensor, PassError> {
+    let span = view.span();
+    let row = Rect { buffer: view.buffer, offset: view.offset, dims: [1, 1, 1, span], pitch: span };
+    tensor(node, view.rect(&view.order()).unwrap_or(row))
+}
+
+fn words(pair: [usize; 2]) -> [u32; 2] {
+    pair.map(|value| u32::try_from(value).unwrap_or(u32::MAX))
+}
+
+impl Emitter<'_> {
+    fn inputs(&mut self) -> Result<(), PassError> {
+        for &value in &self.program.inputs {
+            let shape = self.program.values[value].shape.clone();
+            let view = self.allocate(&shape, &row_major(shape.len()));
+            let port = self.port(value, &view)?;
+            self.out.inputs.push(port);
+            self.views[value] = Some(view);
+        }
+        Ok(())
+    }
+
+    /// Outputs are in buffers of their own, row-major; values that lie otherwise are copied there.
+    fn outputs(&mut self) -> Result<(), PassError> {
+        for &value in &self.program.outputs {
+            let name = self.program.values[value].name.clone();
+            let view = self.view(&name, value)?;
+            let (shape, order) = (view.shape(), row_major(view.axes.len()));
+            let whole = View::contiguous(view.buffer, &shape, &order);
+            let ports = self.out.inputs.iter().chain(&self.out.outputs);
+            let taken = ports.into_iter().any(|(_, port)| port.buffer as usize == view.buffer);
+            let alone = self.out.buffers[view.buffer] == view.elements();
+            let view = if view == whole && alone && !taken {
+                view
+            } else {
+                let target = self.allocate(&shape, &order);
+                self.copy(&name, &view, &target, None)?;
+                target
+            };
+            let port = self.port(value, &view)?;
+            self.out.outputs.push(port);
+        }
+        Ok(())
+    }
+
+    fn port(&self, value: ValueId, view: &View) -> Result<(Port, Tensor), PassError> {
+        let value = &self.program.values[value];
+        let port = Port { name: value.name.clone(), tensor: 0, shape: value.shape.clone() };
+        Ok((port, covering(&value.name, view)?))
+    }
+
+    fn item(&mut self, item: &Item) -> Result<(), PassError> {
+        let name = item.name.as_str();
+        let (x, y) = (item.inputs[0], item.outputs[0]);
+        match &item.work {
+            Work::Conv { window, linear, depthwise } => {
+                let (pad, groups) =
+                    (words(window.pad_begin), field(name, "groups", linear.groups)?);
+                let params = conv_params(window, pad, groups);
+                let recipe = linear.dense();
+                let (kind, weights) = match depthwise {
+                    true => (OpKind::Depthwise, Weights::Depthwise(recipe)),
+                    false => (OpKind::Conv, Weights::Dense(recipe)),
+                };
+                let order = self.image(item)?;
+                let input = self.operand(name, x, &order)?;
+                let residual =
+                    item.residual.map(|other| self.operand(name, other, &order)).transpose()?;
+                let output = self.place(name, y, &order)?;
+                let params = pack::params_words(&params);
+                self.layer(item, kind, [Some(input), residual], output, params, weights)
+            }
+            Work::Rows { linear } => self.rows(item, linear),
+            Work::Pool { average, window, count_include_pad } => {
+                let params = PoolParams {
+                    average: *average as u32,
+                    kernel: words(window.kernel),
+                    stride: words(window.stride),
+                    dilation: words(window.dilation),
+                    pad: words(window.pad_begin),
+                    pad_end: words(window.pad_end),
+                    count_include_pad: *count_include_pad as u32,
+                };
+                let order = self.image(item)?;
+                self.simple(item, OpKind::Pool, &order, pack::params_words(&params))
+            }
+            Work::Lrn { params } => {
+                let order = self.image(item)?;
+                self.simple(item, OpKind::Lrn, &order, pack::params_words(params))
+            }
+            Work::Unary => {
+                let order = self.view(name, x)?.order();
+                self.simple(item, OpKind::Unary, &order, [0; 24])
+            }
+            Work::Softmax { axis } => {
+                let mut order = self.view(name, x)?.order();
+                order.retain(|other| other != axis);
+                order.push(*axis);
+                self.simple(item, OpKind::Softmax, &order, [0; 24])
+            }
+            Work::Binary { op } => self.binary(item, *op),
+            Work::MatMul => self.mat_mul(item),
+            Work::Reduce { axes, keep } => self.reduce(item, axes, *keep),
+            Work::Concat { axis } => self.concat(item, *axis),
+            Work::Pad { begin, value, .. } => self.pad(item, begin, *value),
+            Work::Split { axis, sizes } => {
+                let mut start = 0;
+                for (&output, &size) in item.outputs.iter().zip(sizes) {
+                    self.alias(name, x, output, |view| view.slice(*axis, start, 1, size))?;
+                    start += size;
+                }
+                Ok(())
+            }
+            Work::Slice { starts, steps } => {
+                let shape = self.program.values[y].shape.clone();
+                self.alias(name, x, y, |view| {
+                    let mut view = view.clone();
+                    for (axis, &extent) in shape.iter().enumerate() {
+                        view = view.slice(axis, starts[axis], steps[axis], extent)?;
+                    }
+                    Some(view)
+                })
+            }
+            Work::Reshape => {
+                let shape = self.program.values[y].shape.clone();
+                self.alias(name, x, y, |view| view.reshape(&shape))
+            }
+            Work::Transpose { perm } => self.alias(name, x, y, |view| Some(view.transpose(perm))),
+        }
+    }
+
+    /// The memory order of an item's images.
+    fn image(&self, item: &Item) -> Result<Vec<usize>, PassError> {
+        let rank = self.program.values[item.inputs[0]].shape.len();
+        image_order(rank).ok_or_else(|| PassError::Unsupported {
+            node: item.name.clone(),
+            what: format!("its input has {rank} dimensions"),
+            hint: "use two- or one-dimensional windows over [N, C, H, W] or [N, C, L]",
+        })
+    }
+
+    /// One input, one output, in the same memory order.
+    fn simple(
+        &mut self,
+        item: &Item,
+        kind: OpKind,
+        order: &[usize],
+        params: [u32; 24],
+    ) -> Result<(), PassError> {
+        let input = self.operand(&item.name, item.inputs[0], order)?;
+        let output = self.place(&item.name, item.outputs[0], order)?;
+        self.layer(item, kind, [Some(input), None], output, params, Weights::None)
+    }
+
+    /// Appends a layer; how its weights divide into panels follows from the recipe.
+    pub fn layer(
+        &mut self,
+        item: &Item,
+        kind: OpKind,
+        inputs: [Option<Tensor>; 2],
+        output: Tensor,
+        params: [u32; 24],
+        weights: Weights,
+    ) -> Result<(), PassError> {
+        let (panels, bytes) = weights::panels(&weights, self.isa.panel());
+        self.out.layers.push(Draft {
+            panels: field(&item.name, "the number of panels", panels)?,
+            panel_bytes: field(&item.name, "the bytes of a panel", bytes)?,
+            name: item.name.clone(),
+            kind,
+            inputs,
+            output,
+            activation: item.activation,
+            params,
+            weights,
+        });
+        Ok(())
+    }
+
+    /// A new buffer that holds a value of this shape, in this order.
+    pub fn allocate(&mut self, shape: &[usize], order: &[usize]) -> View {
+        self.out.buffers.push(shape.iter().product());
+        View::contiguous(self.out.buffers.len() - 1, shape, order)
+    }
+
+    /// Where a value lies.
+    pub fn view(&self, node: &str, value: ValueId) -> Result<View, PassError> {
+        self.views[value].clone().ok_or_else(|| PassError::Unsupported {
+            node: node.into(),
+            what: format!("{} is read before it is made", self.program.values[value].name),
+            hint: "sort the model topologically",
+        })
+    }
+
+    pub fn set_view(&mut self, value: ValueId, view: View) {
+        self.views[value] = Some(view);
+    }
+
+    /// A value as a rectangle in this order, copied if it has to be.
+    pub fn operand(
+        &mut self,
+        node: &str,
+        value: ValueId,
+        order: &[usize],
+    ) -> Result<Tensor, PassError> {
+        let rect = match self.view(node, value)?.rect(order) {
+            Some(rect) => Some(rect),
+            None => self.materialised(node, value, order)?.rect(order),
+        };
+        // a contiguous copy is a rectangle in its own order
+        tensor(node, rect.ok_or_else(|| too_scattered(node, 0))?)
+    }
+
+    /// A contiguous copy of a value in this order, in a buffer of its own.
+    pub fn materialised(
+        &mut self,
+        node: &str,
+        value: ValueId,
+        order: &[usize],
+    ) -> Result<View, PassError> {
+        let key = (value, order.to_vec());
+        if let Some(copy) = self.copies.get(&key) {
+            return Ok(copy.clone());
+        }
+        let view = self.view(node, value)?;
+        let target = self.allocate(&view.shape(), order);
+        self.copy(node, &view, &target, None)?;
+        self.copies.insert(key, target.clone());
+        Ok(target)
+    }
+
+    /// A strided copy between different buffers; if `fill` is given, that tensor is filled first.
+    pub fn copy(
+        &mut self,
+        node: &str,
+        from: &View,
+        to: &View,
+        fill: Option<(f32, Tensor)>,
+    ) -> Result<(), PassError> {
+        let dims = from.copy_dims(to).ok_or_else(|| too_scattered(node, 0))?;
+        if dims.len() > 6 {
+            return Err(too_scattered(node, dims.len()));
+        }
+        let mut params = CopyParams {
+            dims: [1; 6],
+            src_start: field(node, "an offset in floats", from.offset)?,
+            dst_start: field(node, "an offset in floats", to.offset)?,
+            filled: fill.is_some() as u32,
+            fill: fill.map_or(0.0, |(value, _)| value),
+            ..CopyParams::default()
+        };
+        for (i, dim) in (6 - dims.len()..).zip(&dims) {
+            params.dims[i] = field(node, "an extent", dim.extent)?;
+            params.src[i] = field(node, "a stride in floats", dim.src)?;
+            params.dst[i] = field(node, "a stride in floats", dim.dst)?;
+        }
+        let output = match fill {
+            Some((_, whole)) => whole,
+            None => covering(node, to)?,
+        };
+        self.out.layers.push(Draft {
+            name: format!("{node}.copy"),
+            kind: OpKind::Copy,
+            inputs: [Some(covering(node, from)?), None],
+            output,
+            activation: Activation::NONE,
+            params: pack::params_words(&params),
+            weights: Weights::None,
+            panels: 0,
+            panel_bytes: 0,
+        });
+        Ok(())
+    }
+
+    /// The place of a value that is about to be made, in this order: its home if that fits.
+    fn destination(&mut self, value: ValueId, order: &[usize]) -> View {
+        let shape = self.program.values[value].shape.clone();
+        if let Some(home) = self.homes[value] {
+            let parent = match &self.reserved[home.parent] {
+                Some(parent) => parent.clone(),
+                None => {
+                    let parent = self.destination(home.parent, order);
+                    self.reserved[home.parent] = Some(parent.clone());
+                    parent
+                }
+            };
+            let slice = parent.slice(home.axis, home.start, 1, shape[home.axis]);
+            if let Some(slice) = slice.filter(|slice| slice.rect(order).is_some()) {
+                return slice;
+            }
+        }
+        self.allocate(&shape, order)
+    }
+
+    /// Places a value that is about to be made, as a rectangle in this order.
+    pub fn place(
+        &mut self,
+        node: &str,
+        value: ValueId,
+        order: &[usize],
+    ) -> Result<Tensor, PassError> {
+        let view = self.destination(value, order);
+        let rect = view.rect(order).ok_or_else(|| too_scattered(node, 0))?;
+        self.views[value] = Some(view);
+        tensor(node, rect)
+    }
+
+    /// A value that is another view of `x`; of a row-major copy of it if there is none.
+    fn alias(
+        &mut self,
+        node: &str,
+        x: ValueId,
+        y: ValueId,
+        change: impl Fn(&View) -> Option<View>,
+    ) -> Result<(), PassError> {
+        let view = self.view(node, x)?;
+        let changed = match change(&view) {
+            Some(view) => Some(view),
+            None => change(&self.materialised(node, x, &row_major(view.axes.len()))?),
+        };
+        self.views[y] = Some(changed.ok_or_else(|| too_scattered(node, 0))?);
+        Ok(())
+    }
+
+    fn pad(&mut self, item: &Item, begin: &[usize], value: f32) -> Result<(), PassError> {
+        let (name, y) = (item.name.as_str(), item.outputs[0]);
+        let from = self.view(name, item.inputs[0])?;
+        let order = from.order();
+        let mut to = self.destination(y, &order);
+        if to.buffer == from.buffer {
+            to = self.allocate(&to.shape(), &order);
+        }
+        let whole = covering(name, &to)?;
+        let mut inner = to.clone();
+        for (axis, extent) in from.shape().into_iter().enumerate() {
+            let slice = inner.slice(axis, begin[axis], 1, extent);
+            inner = slice.ok_or_else(|| too_scattered(name, 0))?;
+        }
+        self.views[y] = Some(to);
+        self.copy(name, &from, &inner, Some((value, whole)))
+    }
+
+    /// Operands that are in their place already cost nothing; the others are copied there.
+    fn concat(&mut self, item: &Item, axis: usize) -> Result<(), PassError> {
+        let (name, y) = (item.name.as_str(), item.outputs[0]);
+        let mut views = Vec::with_capacity(item.inputs.len());
+        for &operand in &item.inputs {
+            views.push(self.view(name, operand)?);
+        }
+        let target = match &self.reserved[y] {
+            Some(target) => target.clone(),
+            None => {
+                if let Some(view) = joined(&views, axis) {
+                    self.views[y] = Some(view);
+                    return Ok(());
+                }
+                self.destination(y, &views[0].order())
+            }
+        };
+        let mut start = 0;
+        for (view, &operand) in views.iter().zip(&item.inputs) {
+            let extent = self.program.values[operand].shape[axis];
+            let slice = target.slice(axis, start, 1, extent);
+            let slice = slice.ok_or_else(|| too_scattered(name, 0))?;
+            start += extent;
+            if *view == slice {
+                continue;
+            }
+            if view.buffer == slice.buffer {
+                let apart = self.materialised(name, operand, &view.order())?;
+                self.copy(name, &apart, &slice, None)?;
+            } else {
+                self.copy(name, view, &slice, None)?;
+            }
+        }
+        self.views[y] = Some(target);
+        Ok(())
+    }
+}
+
+/// The geometry of a convolution.
+pub(super) fn conv_params(window: &Window, pad: [u32; 2], groups: u32) -> ConvParams {
+    ConvParams {
+        kernel: words(window.kernel),
+        stride: words(window.stride),
+        dilation: words(window.dilation),
+        pad,
+        groups,
+    }
+}
+
+pub(super) fn too_scattered(node: &str, dims: usize) -> PassError {
+    PassError::Unsupported {
+        node: node.into(),
+        what: match dims {
+            0 => "its input lies in strides that no copy can follow".into(),
+            dims => format!("a copy of {dims} dimensions, but the pack format has 6"),
+        },
+        hint: "split the reshapes and transposes before it into smaller ones",
+    }
+}
+
+/// The view of operands that lie side by side already.
+fn joined(views: &[View], axis: usize) -> Option<View> {
+    let first = views.first()?;
+    let extents: Vec<usize> = views.iter().map(|view| view.shape()[axis]).collect();
+    let stride = match first.axes[axis][..] {
+        [run] => run.stride,
+        [] => views.get(1)?.offset.checked_sub(first.offset)?,
+        _ => return None,
+    };
+    let mut offset = first.offset;
+    for (view, extent) in views.iter().zip(&extents) {
+        let mut expected = first.clone();
+        expected.offset = offset;
+        expected.axes[axis] = match extent {
+            1 => vec![],
+            &extent => vec![Run { extent, stride }],
+        };
+        if *view != expected || stride == 0 {
+            return None;
+        }
+        offset += extent * stride;
+    }
+    let mut view = first.clone();
+    view.axes[axis] = vec![Run { extent: extents.iter().sum(), stride }];
+    view.axes[axis].retain(|run| run.extent > 1);
+    Some(view)
+}

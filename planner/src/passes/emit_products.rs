@@ -1,0 +1,303 @@
+//! Emission of what combines two operands or folds axes: arithmetic with broadcasting, matrix products
+//! and means.
+
+use super::PassError;
+use super::affine::{Linear, point};
+use super::emit::{Emitter, conv_params, field, tensor, too_scattered};
+use super::program::Item;
+use super::view::{Rect, View, fold4, row_major};
+use crate::graph::{Constant, ValueId};
+use crate::network::Weights;
+use eyelet::pack::{self, BinaryOp, BinaryParams, MatMulParams, OpKind, ReduceParams, Tensor};
+use std::sync::Arc;
+
+/// The axes behind each of a tensor record's four dimensions.
+type Groups = [Vec<usize>; 4];
+
+/// Divides axes, in memory order, among four dimensions, so that each is as a whole either broadcast
+/// or not, in both operands.
+fn groups(order: &[usize], shape: &[usize], full: impl Fn(usize) -> [bool; 2]) -> Option<Groups> {
+    let mut order = order.to_vec();
+    if order.len() > 4 {
+        order.retain(|&axis| shape[axis] > 1);
+    }
+    let channels = order.pop().into_iter().collect();
+    let mut leading: Vec<Vec<usize>> = Vec::new();
+    let merge = order.len() > 3;
+    for axis in order {
+        match leading.last_mut() {
+            Some(group) if merge && full(group[0]) == full(axis) => group.push(axis),
+            _ => leading.push(vec![axis]),
+        }
+    }
+    let mut groups: Groups = [vec![], vec![], vec![], channels];
+    for (group, axes) in groups[..3].iter_mut().rev().zip(leading.iter().rev()) {
+        group.clone_from(axes);
+    }
+    (leading.len() <= 3).then_some(groups)
+}
+
+/// A constant's floats in another order of axes.
+fn permuted(constant: &Constant, shape: &[usize], order: &[usize]) -> Constant {
+    let moved: Vec<usize> = order.iter().copied().filter(|&axis| shape[axis] > 1).collect();
+    if moved.is_sorted() {
+        return constant.clone();
+    }
+    let view = View::contiguous(0, shape, &row_major(shape.len()));
+    let mut data = vec![0.0; constant.len()];
+    let to = View::contiguous(0, shape, order);
+    let dims = view.copy_dims(&to).unwrap_or_default();
+    for i in 0..constant.len() {
+        let (mut rest, mut from, mut at) = (i, 0, 0);
+        for dim in dims.iter().rev() {
+            from += rest % dim.extent * dim.src;
+            at += rest % dim.extent * dim.dst;
+            rest /= dim.extent;
+        }
+        data[at] = constant.get(from);
+    }
+    Constant::Owned(Arc::new(data))
+}
+
+impl Emitter<'_> {
+    /// A constant matrix along the last axis: a 1x1 convolution over rows. If the last axis is a
+    /// permutation of adjacent floats, the weights are permuted instead of the values.
+    pub fn rows(&mut self, item: &Item, linear: &Linear) -> Result<(), PassError> {
+        let (name, x, y) = (item.name.as_str(), item.inputs[0], item.outputs[0]);
+        let view = self.view(name, x)?;
+        let last = view.axes.len() - 1;
+        let mut recipe = linear.dense();
+        let adjacent = match view.permutation(last) {
+            Some(permutation) => {
+                let adjacent = view.with_adjacent(last);
+                adjacent.rect(&last_axis_last(&adjacent)).map(|rect| (adjacent, rect, permutation))
+            }
+            None => None,
+        };
+        let (order, input) = match adjacent {
+            Some((view, rect, permutation)) => {
+                recipe.order = permutation;
+                (last_axis_last(&view), tensor(name, rect)?)
+            }
+            None => {
+                let order = last_axis_last(&view);
+                let input = self.operand(name, x, &order)?;
+                (order, input)
+            }
+        };
+        let residual = item.residual.map(|other| self.operand(name, other, &order)).transpose()?;
+        let output = self.place(name, y, &order)?;
+        let params = pack::params_words(&conv_params(&point(), [0, 0], 1));
+        let weights = Weights::Dense(recipe);
+        self.layer(item, OpKind::Conv, [Some(input), residual], output, params, weights)
+    }
+
+    pub fn binary(&mut self, item: &Item, op: BinaryOp) -> Result<(), PassError> {
+        let (name, y) = (item.name.as_str(), item.outputs[0]);
+        let values = &self.program.values;
+        let shape = values[y].shape.clone();
+        let rank = shape.len();
+        let padded = |value: ValueId| {
+            let own = &values[value].shape;
+            [vec![1; rank - own.len()], own.clone()].concat()
+        };
+        let operands = [item.inputs[0], item.inputs[1]];
+        let extents = operands.map(padded);
+        let flows = |i: &usize| values[operands[*i]].constant.is_none();
+        // the result has the layout of the operand that is as large as it is
+        let lead = (0..2).filter(flows).max_by_key(|&i| (values[operands[i]].elements(), 1 - i));
+        let order = match lead {
+            Some(lead) => self.view(name, operands[lead])?.pad_rank(rank).order(),
+            None => row_major(rank),
+        };
+        let full = |axis: usize| [0, 1].map(|i| extents[i][axis] == shape[axis]);
+        let groups = groups(&order, &shape, full).ok_or_else(|| PassError::Unsupported {
+            node: name.into(),
+            what: "its operands alternate between broadcast and full more than the four \
+                   dimensions of a tensor allow"
+                .into(),
+            hint: "expand one of the operands",
+        })?;
+        let dims = |extents: &[usize]| -> [usize; 4] {
+            std::array::from_fn(|i| groups[i].iter().map(|&axis| extents[axis]).product())
+        };
+        let mut params = BinaryParams { op: op as u32, ..BinaryParams::default() };
+        let mut weights = Weights::None;
+        let mut inputs = [None; 2];
+        for (i, &value) in operands.iter().enumerate() {
+            if let Some(constant) = &values[value].constant {
+                params.constant_operand = if i == 0 { 2 } else { 1 };
+                for (word, extent) in params.constant.iter_mut().zip(dims(&extents[i])) {
+                    *word = field(name, "an extent", extent)?;
+                }
+                weights = Weights::Plain(permuted(constant, &extents[i], &order));
+                continue;
+            }
+            let mut view = self.view(name, value)?.pad_rank(rank);
+            if view.rect(&order).is_none() {
+                let lost = rank - values[value].shape.len();
+                let own = order.iter().filter_map(|axis| axis.checked_sub(lost));
+                let own: Vec<usize> = own.collect();
+                view = self.materialised(name, value, &own)?.pad_rank(rank);
+            }
+            let rect = view.rect(&order).ok_or_else(|| too_scattered(name, 0))?;
+            inputs[i] = Some(tensor(name, Rect { dims: dims(&extents[i]), ..rect })?);
+        }
+        let output = self.place(name, y, &order)?;
+        let whole = dims(&shape);
+        let mut output = Tensor { dims: [0; 4], ..output };
+        for (dim, extent) in output.dims.iter_mut().zip(whole) {
+            *dim = field(name, "an extent", extent)?;
+        }
+        self.layer(item, OpKind::Binary, inputs, output, pack::params_words(&params), weights)
+    }
+
+    pub fn mat_mul(&mut self, item: &Item) -> Result<(), PassError> {
+        let (name, y) = (item.name.as_str(), item.outputs[0]);
+        let shape = self.program.values[y].shape.clone();
+        let (batch, [m, n]) = match shape.split_last_chunk::<2>() {
+            Some((batch, &matrix)) => (batch.to_vec(), matrix),
+            None => (vec![], [1, 1]),
+        };
+        let k = self.program.values[item.inputs[0]].shape.last().copied().unwrap_or(1);
+        let (a, left) = self.matrices(name, item.inputs[0], &batch, true)?;
+        let (b, right) = self.matrices(name, item.inputs[1], &batch, false)?;
+        let view = self.allocate(&shape, &row_major(shape.len()));
+        let count = batch.iter().product();
+        let rect = Rect { buffer: view.buffer, offset: 0, dims: [1, count, m, n], pitch: n };
+        self.set_view(y, view);
+        let params = MatMulParams {
+            batch: field(name, "the number of products", count)?,
+            m: field(name, "an extent", m)?,
+            k: field(name, "an extent", k)?,
+            n: field(name, "an extent", n)?,
+            batch_stride: [left[0], right[0]],
+            row_stride: [left[1], right[1]],
+            col_stride: [left[2], right[2]],
+        };
+        let output = tensor(name, rect)?;
+        let params = pack::params_words(&params);
+        self.layer(item, OpKind::MatMul, [Some(a), Some(b)], output, params, Weights::None)
+    }
+
+    /// An operand of a product and its strides: from one matrix, row, column to the next.
+    fn matrices(
+        &mut self,
+        node: &str,
+        value: ValueId,
+        batch: &[usize],
+        adjacent: bool,
+    ) -> Result<(Tensor, [u32; 3]), PassError> {
+        let mut view = self.view(node, value)?.pad_rank(batch.len() + 2);
+        let own = view.shape();
+        let repeated = own.iter().zip(batch).filter(|&(&own, &all)| own != all).count();
+        let varying = own[..batch.len()].iter().filter(|&&own| own > 1).count();
+        let mut strides = matrix_strides(&view, batch.len(), adjacent);
+        if repeated > 0 && varying > 0 {
+            let shape = [batch, &own[batch.len()..]].concat();
+            let target = self.allocate(&shape, &row_major(shape.len()));
+            self.copy(node, &view.expand(&shape), &target, None)?;
+            view = target;
+            strides = matrix_strides(&view, batch.len(), adjacent);
+        } else if strides.is_none() {
+            let rank = self.program.values[value].shape.len();
+            let copy = self.materialised(node, value, &row_major(rank))?;
+            view = copy.pad_rank(batch.len() + 2);
+            strides = matrix_strides(&view, batch.len(), adjacent);
+        }
+        let strides = strides.ok_or_else(|| too_scattered(node, 0))?;
+        let mut fields = [0; 3];
+        for (to, stride) in fields.iter_mut().zip(strides) {
+            *to = field(node, "a stride in floats", stride)?;
+        }
+        let span = view.span();
+        let row =
+            Rect { buffer: view.buffer, offset: view.offset, dims: [1, 1, 1, span], pitch: span };
+        Ok((tensor(node, row)?, fields))
+    }
+
+    /// The mean over axes that are adjacent in memory, after a copy if they are not.
+    pub fn reduce(&mut self, item: &Item, axes: &[usize], keep: bool) -> Result<(), PassError> {
+        let (name, x, y) = (item.name.as_str(), item.inputs[0], item.outputs[0]);
+        let mut view = self.view(name, x)?;
+        let shape = view.shape();
+        let mut order = view.order();
+        let adjacent = |order: &[usize]| {
+            let long = order.iter().filter(|&&axis| shape[axis] > 1);
+            let reduced: Vec<bool> = long.map(|axis| axes.contains(axis)).collect();
+            reduced.chunk_by(|a, b| a == b).filter(|run| run[0]).count() <= 1
+        };
+        let contiguous = View::contiguous(0, &shape, &order).axes == view.axes;
+        if !adjacent(&order) || !contiguous {
+            order.sort_by_key(|axis| axes.contains(axis));
+            view = self.materialised(name, x, &order)?;
+        }
+        // axes of extent 1 among those that are kept do not matter
+        let reduced = |axis: &usize| axes.contains(axis) && shape[*axis] > 1;
+        let first = order.iter().position(reduced).unwrap_or(order.len());
+        let last = order.iter().rposition(reduced).map_or(first, |last| last + 1);
+        let product = |axes: &[usize]| axes.iter().map(|&axis| shape[axis]).product::<usize>();
+        let [outer, reduce, inner] =
+            [&order[..first], &order[first..last], &order[last..]].map(product);
+        let mut kept = shape.clone();
+        axes.iter().for_each(|&axis| kept[axis] = 1);
+        let mut result = self.allocate(&kept, &order);
+        let at = |view: &View, dims| Rect {
+            buffer: view.buffer,
+            offset: view.offset,
+            dims,
+            pitch: inner,
+        };
+        let input = tensor(name, at(&view, fold4(&[outer, reduce, inner])))?;
+        let output = tensor(name, at(&result, fold4(&[outer, inner])))?;
+        if !keep {
+            let mut axis = 0;
+            result.axes.retain(|_| {
+                axis += 1;
+                !axes.contains(&(axis - 1))
+            });
+        }
+        self.set_view(y, result);
+        let params = ReduceParams {
+            outer: field(name, "an extent", outer)?,
+            reduce: field(name, "an extent", reduce)?,
+            inner: field(name, "an extent", inner)?,
+        };
+        let params = pack::params_words(&params);
+        self.layer(item, OpKind::Reduce, [Some(input), None], output, params, Weights::None)
+    }
+}
+
+/// The order of a view with its last axis moved innermost.
+fn last_axis_last(view: &View) -> Vec<usize> {
+    let last = view.axes.len() - 1;
+    let mut order = view.order();
+    order.retain(|&axis| axis != last);
+    order.push(last);
+    order
+}
+
+/// The strides of a stack of matrices, if it has such: between matrices, rows, columns.
+fn matrix_strides(view: &View, batch: usize, adjacent: bool) -> Option<[usize; 3]> {
+    let shape = view.shape();
+    let stride = |axis: usize, unit: usize| match view.axes[axis][..] {
+        [] => Some(unit),
+        [run] => Some(run.stride),
+        _ => None,
+    };
+    let columns = shape[batch + 1];
+    let col = stride(batch + 1, 1)?;
+    let row = stride(batch, columns)?;
+    let stack =
+        view.axes[..batch].iter().flatten().fold(Some(None), |outer, run| match outer? {
+            None => Some(Some(*run)),
+            Some(outer) if outer.stride == run.stride * run.extent => {
+                Some(Some(super::view::Run {
+                    extent: outer.extent * run.extent,
+                    stride: run.stride,
+                }))
+            }
+            Some(_) => None,
+        })?;
+    (!adjacent || col == 1).then_some([stack.map_or(0, |run| run.stride), row, col])
+}

@@ -1,0 +1,150 @@
+//! Reuse of buffers within a layer (writing in place), and the assembly of the network's records.
+//!
+//! A layer may write over an operand that it reads elementwise if nobody reads that operand's buffer
+//! afterwards. The two buffers then become one; which of the remaining ones share memory is the
+//! planner's business.
+
+use super::emit::{Draft, Drafts};
+use crate::network::{Network, Port};
+use eyelet::kernels::Isa;
+use eyelet::pack::{Buffer, Layer, NONE, Name, OpKind, Tensor};
+use std::collections::HashMap;
+
+/// Lets layers write in place where they can, drops what is not used, and makes the records.
+pub(super) fn finish(mut drafts: Drafts, name: String, isa: Isa) -> Network {
+    drop_unread(&mut drafts);
+    write_in_place(&mut drafts);
+    let mut records = Records { floats: &drafts.buffers, ..Records::default() };
+    let mut layers = Vec::with_capacity(drafts.layers.len());
+    let (mut names, mut weights) = (Vec::new(), Vec::new());
+    let inputs: Vec<Port> = drafts.inputs.into_iter().map(|port| records.port(port)).collect();
+    for draft in drafts.layers {
+        layers.push(Layer {
+            kind: draft.kind as u32,
+            inputs: draft.inputs.map(|input| input.map_or(NONE, |tensor| records.tensor(tensor))),
+            output: records.tensor(draft.output),
+            activation: draft.activation,
+            panels: draft.panels,
+            panel_bytes: draft.panel_bytes,
+            reserved: 0,
+            weights: 0,
+            name: Name::default(),
+            params: draft.params,
+        });
+        names.push(draft.name);
+        weights.push(draft.weights);
+    }
+    let outputs = drafts.outputs.into_iter().map(|port| records.port(port)).collect();
+    let Records { buffers, tensors, .. } = records;
+    Network { name, isa, buffers, tensors, layers, names, weights, inputs, outputs }
+}
+
+/// Records that have been numbered.
+#[derive(Default)]
+struct Records<'a> {
+    floats: &'a [usize],
+    numbers: HashMap<u32, u32>,
+    buffers: Vec<Buffer>,
+    indices: HashMap<[u32; 8], u32>,
+    tensors: Vec<Tensor>,
+}
+
+impl Records<'_> {
+    /// The index of a tensor; equal tensors share one record.
+    fn tensor(&mut self, mut tensor: Tensor) -> u32 {
+        let floats = self.floats[tensor.buffer as usize];
+        tensor.buffer = *self.numbers.entry(tensor.buffer).or_insert_with(|| {
+            self.buffers.push(Buffer { bytes: (floats as u64 * 4).next_multiple_of(64) });
+            self.buffers.len() as u32 - 1
+        });
+        *self.indices.entry(bytemuck::cast(tensor)).or_insert_with(|| {
+            self.tensors.push(tensor);
+            self.tensors.len() as u32 - 1
+        })
+    }
+
+    fn port(&mut self, (port, tensor): (Port, Tensor)) -> Port {
+        Port { tensor: self.tensor(tensor), ..port }
+    }
+}
+
+/// Removes layers that write only what nobody reads.
+fn drop_unread(drafts: &mut Drafts) {
+    let mut read = vec![false; drafts.buffers.len()];
+    for (_, tensor) in &drafts.outputs {
+        read[tensor.buffer as usize] = true;
+    }
+    let mut kept: Vec<Draft> = Vec::with_capacity(drafts.layers.len());
+    while let Some(layer) = drafts.layers.pop() {
+        if read[layer.output.buffer as usize] {
+            for input in layer.inputs.iter().flatten() {
+                read[input.buffer as usize] = true;
+            }
+            kept.push(layer);
+        }
+    }
+    kept.reverse();
+    drafts.layers = kept;
+}
+
+/// The inputs that a layer may write over.
+fn in_place_operands(kind: OpKind) -> &'static [usize] {
+    match kind {
+        OpKind::Unary => &[0],
+        OpKind::Binary => &[0, 1],
+        OpKind::Conv | OpKind::Depthwise => &[1],
+        _ => &[],
+    }
+}
+
+/// Makes the output's buffer the same as an operand's, where the operand ends with this layer.
+fn write_in_place(drafts: &mut Drafts) {
+    let count = drafts.buffers.len();
+    let (mut first, mut last) = (vec![usize::MAX; count], vec![0; count]);
+    for (index, layer) in drafts.layers.iter().enumerate() {
+        for tensor in layer.inputs.iter().flatten().chain([&layer.output]) {
+            let buffer = tensor.buffer as usize;
+            first[buffer] = first[buffer].min(index);
+            last[buffer] = last[buffer].max(index);
+        }
+    }
+    let mut is_input = vec![false; count];
+    for (_, tensor) in &drafts.inputs {
+        is_input[tensor.buffer as usize] = true;
+    }
+    let mut is_output = vec![false; count];
+    for (_, tensor) in &drafts.outputs {
+        is_output[tensor.buffer as usize] = true;
+        last[tensor.buffer as usize] = usize::MAX;
+    }
+    for index in 0..drafts.layers.len() {
+        let layer = &drafts.layers[index];
+        let to = layer.output.buffer as usize;
+        let operands = in_place_operands(layer.kind);
+        let fits = operands.iter().find_map(|&operand| {
+            let over = layer.inputs[operand]?;
+            let from = over.buffer as usize;
+            let same = over == Tensor { buffer: over.buffer, ..layer.output };
+            let ends = last[from] == index && first[to] == index && from != to;
+            let ports = is_input[from] && is_output[to];
+            // another operand in the same buffer must be the same rectangle, read elementwise too
+            let alone = (layer.inputs.iter().enumerate())
+                .filter_map(|(i, input)| input.filter(|t| t.buffer == over.buffer).map(|t| (i, t)))
+                .all(|(i, tensor)| operands.contains(&i) && tensor == over);
+            let sizes = drafts.buffers[from] == drafts.buffers[to];
+            (same && ends && !ports && alone && sizes).then_some(from)
+        });
+        let Some(from) = fits else { continue };
+        last[from] = last[to];
+        is_output[from] |= is_output[to];
+        let ports = drafts.outputs.iter_mut().map(|(_, tensor)| tensor);
+        let layers = drafts.layers[index..].iter_mut();
+        let tensors =
+            layers.flat_map(|layer| layer.inputs.iter_mut().flatten().chain([&mut layer.output]));
+        for tensor in tensors.chain(ports) {
+            if tensor.buffer as usize == to {
+                tensor.buffer = from as u32;
+            }
+        }
+    }
+}

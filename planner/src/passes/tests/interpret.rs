@@ -1,0 +1,342 @@
+//! A plain interpreter of network records in double precision. Memory starts as NaN, so that reading
+//! what nobody wrote shows; the rules on sharing of memory within a layer are asserted.
+
+use super::reference::sigmoid;
+use crate::network::{Network, Weights};
+use crate::weights;
+use eyelet::pack::*;
+
+struct Machine<'a> {
+    network: &'a Network,
+    buffers: Vec<Vec<f64>>,
+}
+
+/// Runs a network on inputs in the model's own layout.
+pub fn run(network: &Network, inputs: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    for tensor in &network.tensors {
+        let floats = tensor.offset as u64 + (tensor.rows() - 1) * u64::from(tensor.pitch);
+        let bytes = network.buffers[tensor.buffer as usize].bytes;
+        assert!((floats + u64::from(tensor.cols())) * 4 <= bytes && bytes.is_multiple_of(64));
+        assert!(tensor.pitch >= tensor.cols());
+    }
+    let buffers = network.buffers.iter().map(|b| vec![f64::NAN; (b.bytes / 4) as usize]).collect();
+    let mut machine = Machine { network, buffers };
+    for (port, data) in network.inputs.iter().zip(inputs) {
+        let tensor = contiguous(network, port.tensor);
+        machine.buffers[tensor.buffer as usize][..data.len()].copy_from_slice(data);
+    }
+    for index in 0..network.layers.len() {
+        machine.layer(index);
+    }
+    let mut seen: Vec<u32> = network.inputs.iter().map(|port| port.tensor).collect();
+    (network.outputs.iter())
+        .map(|port| {
+            assert!(!seen.contains(&port.tensor));
+            seen.push(port.tensor);
+            let tensor = contiguous(network, port.tensor);
+            let count = port.shape.iter().product();
+            machine.buffers[tensor.buffer as usize][..count].to_vec()
+        })
+        .collect()
+}
+
+fn contiguous(network: &Network, tensor: u32) -> Tensor {
+    let tensor = network.tensors[tensor as usize];
+    assert_eq!((tensor.pitch, tensor.offset), (tensor.dims[3], 0));
+    tensor
+}
+
+/// The float of a tensor at an index, broadcast.
+fn at(tensor: &Tensor, index: [usize; 4]) -> usize {
+    let d = tensor.dims.map(|dim| dim as usize);
+    let row = (index[0] % d[0] * d[1] + index[1] % d[1]) * d[2] + index[2] % d[2];
+    tensor.offset as usize + row * tensor.pitch as usize + index[3] % d[3]
+}
+
+fn indices(dims: [u32; 4]) -> impl Iterator<Item = [usize; 4]> {
+    let [a, b, c, d] = dims.map(|dim| dim as usize);
+    (0..a * b * c * d).map(move |i| [i / d / c / b, i / d / c % b, i / d % c, i % d])
+}
+
+fn touched(tensor: &Tensor) -> std::collections::HashSet<usize> {
+    indices(tensor.dims).map(|index| at(tensor, index)).collect()
+}
+
+pub fn activate(activation: &Activation, x: f64) -> f64 {
+    let (alpha, beta) = (f64::from(activation.alpha), f64::from(activation.beta));
+    match activation.function().unwrap() {
+        ActivationKind::None => x,
+        ActivationKind::Clamp => x.max(alpha).min(beta),
+        ActivationKind::LeakyRelu if x >= 0.0 => x,
+        ActivationKind::LeakyRelu => alpha * x,
+        ActivationKind::Sigmoid => sigmoid(x),
+        ActivationKind::HardSigmoid => (alpha * x + beta).clamp(0.0, 1.0),
+        ActivationKind::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
+        ActivationKind::Tanh => x.tanh(),
+        ActivationKind::Silu => x * sigmoid(x),
+    }
+}
+
+impl Machine<'_> {
+    /// The inputs must be disjoint from the output or the very same tensor; copies and products must
+    /// not even share its buffer.
+    fn sharing(&self, layer: &Layer, kind: OpKind) {
+        let output = self.network.tensors[layer.output as usize];
+        for (i, &input) in layer.inputs.iter().enumerate().filter(|(_, input)| **input != NONE) {
+            let tensor = self.network.tensors[input as usize];
+            if tensor.buffer != output.buffer {
+                continue;
+            }
+            assert!(!matches!(kind, OpKind::Copy | OpKind::MatMul));
+            let allowed = match kind {
+                OpKind::Unary | OpKind::Binary => true,
+                OpKind::Conv | OpKind::Depthwise => i == 1,
+                _ => false,
+            };
+            if !(allowed && input == layer.output) {
+                assert!(touched(&tensor).is_disjoint(&touched(&output)), "{kind:?} {i}");
+            }
+        }
+    }
+
+    fn read(&self, tensor: &Tensor, index: [usize; 4]) -> f64 {
+        self.buffers[tensor.buffer as usize][at(tensor, index)]
+    }
+
+    fn layer(&mut self, index: usize) {
+        let layer = self.network.layers[index];
+        let kind = OpKind::from_code(layer.kind).unwrap();
+        self.sharing(&layer, kind);
+        let output = self.network.tensors[layer.output as usize];
+        let inputs = layer.inputs.map(|input| match input {
+            NONE => None,
+            input => Some(self.network.tensors[input as usize]),
+        });
+        let packed = self.packed(index);
+        let x = inputs[0];
+        let result: Vec<f64> = match kind {
+            OpKind::Conv | OpKind::Depthwise => self.conv(&layer, kind, inputs, &output, &packed),
+            OpKind::Pool => self.pool(&params(&layer), &x.unwrap(), &output),
+            OpKind::Unary => {
+                assert_eq!(x.unwrap().dims, output.dims);
+                indices(output.dims).map(|i| self.read(&x.unwrap(), i)).collect()
+            }
+            OpKind::Binary => self.binary(&params(&layer), inputs, &output, &packed),
+            OpKind::Softmax => self.softmax(&x.unwrap(), &output),
+            OpKind::Lrn => self.lrn(&params(&layer), &x.unwrap(), &output),
+            OpKind::MatMul => self.mat_mul(&params(&layer), inputs, &output),
+            OpKind::Reduce => self.reduce(&params(&layer), &x.unwrap(), &output),
+            OpKind::Copy => return self.copy(&params(&layer), &x.unwrap(), &output),
+        };
+        for (i, value) in indices(output.dims).zip(result) {
+            let value = activate(&layer.activation, value);
+            self.buffers[output.buffer as usize][at(&output, i)] = value;
+        }
+    }
+
+    fn packed(&self, index: usize) -> Vec<f64> {
+        let (layer, nr) = (&self.network.layers[index], self.network.isa.panel());
+        let recipe = &self.network.weights[index];
+        assert_eq!(matches!(recipe, Weights::None), layer.panels == 0);
+        let mut bytes = Vec::new();
+        weights::pack_panels(recipe, layer, nr, 0..layer.panels, &mut bytes);
+        assert_eq!(bytes.len(), layer.panels as usize * layer.panel_bytes as usize);
+        bytes.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word).into()).collect()
+    }
+
+    fn conv(
+        &self,
+        layer: &Layer,
+        kind: OpKind,
+        inputs: [Option<Tensor>; 2],
+        output: &Tensor,
+        packed: &[f64],
+    ) -> Vec<f64> {
+        let p: ConvParams = params(layer);
+        let x = inputs[0].unwrap();
+        let nr = self.network.isa.panel();
+        let groups = p.groups as usize;
+        let (ic, oc) = (x.dims[3] as usize, output.dims[3] as usize);
+        let depthwise = kind == OpKind::Depthwise;
+        assert!(x.dims[0] == output.dims[0] && oc.is_multiple_of(groups));
+        let (depth, group) = (ic / groups, oc / groups);
+        let panel = layer.panel_bytes as usize / 4;
+        let result = indices(output.dims).map(|i| {
+            let o = i[3];
+            let (at_panel, lane) = match depthwise {
+                true => (o / nr, o % nr),
+                false => (o / group * group.div_ceil(nr) + o % group / nr, o % group % nr),
+            };
+            let panel = &packed[at_panel * panel..][..panel];
+            let mut sum = panel[lane];
+            for r in 0..p.kernel[0] {
+                for s in 0..p.kernel[1] {
+                    let h = i[1] as u32 * p.stride[0] + r * p.dilation[0];
+                    let w = i[2] as u32 * p.stride[1] + s * p.dilation[1];
+                    let (Some(h), Some(w)) = (h.checked_sub(p.pad[0]), w.checked_sub(p.pad[1]))
+                    else {
+                        continue;
+                    };
+                    if h >= x.dims[1] || w >= x.dims[2] {
+                        continue;
+                    }
+                    for c in 0..depth {
+                        let channel = if depthwise { o } else { o / group * depth + c };
+                        let tap = (r * p.kernel[1] + s) as usize;
+                        let weight = panel[(1 + tap * depth + c) * nr + lane];
+                        sum += weight * self.read(&x, [i[0], h as usize, w as usize, channel]);
+                    }
+                }
+            }
+            match &inputs[1] {
+                Some(residual) => {
+                    assert_eq!(residual.dims, output.dims);
+                    sum + self.read(residual, i)
+                }
+                None => sum,
+            }
+        });
+        result.collect()
+    }
+
+    fn pool(&self, p: &PoolParams, x: &Tensor, output: &Tensor) -> Vec<f64> {
+        let result = indices(output.dims).map(|i| {
+            let (mut sum, mut count, mut max) = (0.0, 0, f64::NEG_INFINITY);
+            for tap in 0..p.kernel[0] * p.kernel[1] {
+                let taps = [tap / p.kernel[1], tap % p.kernel[1]];
+                let place = |axis: usize| {
+                    (i[axis + 1] as u32 * p.stride[axis] + taps[axis] * p.dilation[axis]) as i64
+                        - i64::from(p.pad[axis])
+                };
+                let within = |axis: usize, place: i64, pad: bool| {
+                    let (before, after) = match pad {
+                        true => (p.pad[axis], p.pad_end[axis]),
+                        false => (0, 0),
+                    };
+                    place >= -i64::from(before)
+                        && place < i64::from(x.dims[axis + 1]) + i64::from(after)
+                };
+                let (h, w) = (place(0), place(1));
+                let inside = within(0, h, false) && within(1, w, false);
+                if inside {
+                    let value = self.read(x, [i[0], h as usize, w as usize, i[3]]);
+                    sum += value;
+                    max = max.max(value);
+                }
+                let padding = within(0, h, true) && within(1, w, true);
+                count += (inside || p.count_include_pad == 1 && padding) as u32;
+            }
+            if p.average == 1 { sum / f64::from(count) } else { max }
+        });
+        result.collect()
+    }
+
+    fn binary(
+        &self,
+        p: &BinaryParams,
+        inputs: [Option<Tensor>; 2],
+        output: &Tensor,
+        packed: &[f64],
+    ) -> Vec<f64> {
+        let constant = Tensor { dims: p.constant, pitch: p.constant[3], ..Tensor::default() };
+        let operand = |which: usize, i: [usize; 4]| match inputs[which] {
+            Some(tensor) => {
+                let fits = tensor.dims.iter().zip(output.dims).all(|(&d, o)| d == 1 || d == o);
+                assert!(fits && p.constant_operand as usize != 2 - which);
+                self.read(&tensor, i)
+            }
+            None => {
+                assert_eq!(p.constant_operand as usize, 2 - which);
+                packed[at(&constant, i)]
+            }
+        };
+        let result = indices(output.dims).map(|i| {
+            let (a, b) = (operand(0, i), operand(1, i));
+            match BinaryOp::from_code(p.op).unwrap() {
+                BinaryOp::Add => a + b,
+                BinaryOp::Sub => a - b,
+                BinaryOp::Mul => a * b,
+                BinaryOp::Div => a / b,
+                BinaryOp::PRelu if a >= 0.0 => a,
+                BinaryOp::PRelu => a * b,
+            }
+        });
+        result.collect()
+    }
+
+    fn softmax(&self, x: &Tensor, output: &Tensor) -> Vec<f64> {
+        assert_eq!(x.dims, output.dims);
+        let exp = |i| self.read(x, i).exp();
+        let sum = |[a, b, c, _]: [usize; 4]| -> f64 {
+            (0..x.dims[3] as usize).map(|d| exp([a, b, c, d])).sum()
+        };
+        indices(output.dims).map(|i| exp(i) / sum(i)).collect()
+    }
+
+    fn lrn(&self, p: &LrnParams, x: &Tensor, output: &Tensor) -> Vec<f64> {
+        let size = p.size as usize;
+        let result = indices(output.dims).map(|[a, b, c, d]| {
+            let first = d.saturating_sub((size - 1) / 2);
+            let last = (d + size / 2).min(x.dims[3] as usize - 1);
+            let squares: f64 = (first..=last).map(|d| self.read(x, [a, b, c, d]).powi(2)).sum();
+            let base = f64::from(p.bias) + f64::from(p.alpha) / size as f64 * squares;
+            self.read(x, [a, b, c, d]) / base.powf(p.beta.into())
+        });
+        result.collect()
+    }
+
+    fn mat_mul(&self, p: &MatMulParams, inputs: [Option<Tensor>; 2], output: &Tensor) -> Vec<f64> {
+        assert_eq!(output.rows() as u32, p.batch * p.m);
+        assert_eq!((output.dims[3], output.pitch, p.col_stride[0]), (p.n, p.n, 1));
+        let element = |which: usize, index: [u32; 3]| {
+            let tensor = inputs[which].unwrap();
+            let strides = [p.batch_stride[which], p.row_stride[which], p.col_stride[which]];
+            let offset: u32 = index.iter().zip(strides).map(|(i, stride)| i * stride).sum();
+            assert!(offset < tensor.dims[3], "outside the tensor");
+            self.buffers[tensor.buffer as usize][(tensor.offset + offset) as usize]
+        };
+        let mut result = Vec::new();
+        for i in 0..p.batch {
+            for m in 0..p.m {
+                for n in 0..p.n {
+                    let product = |k| element(0, [i, m, k]) * element(1, [i, k, n]);
+                    result.push((0..p.k).map(product).sum());
+                }
+            }
+        }
+        result
+    }
+
+    fn reduce(&self, p: &ReduceParams, x: &Tensor, output: &Tensor) -> Vec<f64> {
+        let [outer, reduce, inner] = [p.outer, p.reduce, p.inner].map(|extent| extent as usize);
+        assert_eq!(x.rows() as usize * x.dims[3] as usize, outer * reduce * inner);
+        assert_eq!(output.rows() as usize * output.dims[3] as usize, outer * inner);
+        assert!(x.pitch == x.dims[3] && output.pitch == output.dims[3]);
+        let data = &self.buffers[x.buffer as usize][x.offset as usize..];
+        (0..outer * inner)
+            .map(|i| {
+                let first = i / inner * reduce * inner + i % inner;
+                (0..reduce).map(|r| data[first + r * inner]).sum::<f64>() / reduce as f64
+            })
+            .collect()
+    }
+
+    fn copy(&mut self, p: &CopyParams, x: &Tensor, output: &Tensor) {
+        if p.filled == 1 {
+            for i in indices(output.dims) {
+                self.buffers[output.buffer as usize][at(output, i)] = p.fill.into();
+            }
+        }
+        let count: u32 = p.dims.iter().product();
+        for mut i in 0..count {
+            let (mut from, mut to) = (p.src_start, p.dst_start);
+            for d in (0..6).rev() {
+                from += i % p.dims[d] * p.src[d];
+                to += i % p.dims[d] * p.dst[d];
+                i /= p.dims[d];
+            }
+            let value = self.buffers[x.buffer as usize][from as usize];
+            self.buffers[output.buffer as usize][to as usize] = value;
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Packing: from the recipes in [`Weights`] to the bytes that a pack stores.
+//!
+//! Packing is lazy and streams: any run of panels can be made by itself, straight from the model's
+//! memory map, so that a model of any size is packed through one slice's worth of memory. One place
+//! decides how large a panel is ([`panels`]) and one fills it ([`pack_panels`]).
+
+use crate::graph::Constant;
+use crate::network::{Dense, Weights};
+use eyelet::pack::Layer;
+use std::ops::Range;
+
+/// Values of `k` that are transposed together: a block of a panel that stays in the first-level cache.
+const BLOCK: usize = 64;
+
+/// The number of panels, and the bytes of each.
+pub fn panels(weights: &Weights, nr: usize) -> (usize, usize) {
+    match weights {
+        Weights::None => (0, 0),
+        Weights::Dense(dense) => {
+            let group = dense.out_channels / dense.groups;
+            (dense.groups * group.div_ceil(nr), (1 + dense.k) * nr * 4)
+        }
+        Weights::Depthwise(dense) => (dense.out_channels.div_ceil(nr), (1 + dense.k) * nr * 4),
+        Weights::Plain(constant) => (1, (constant.len() * 4).next_multiple_of(64)),
+    }
+}
+
+/// Appends the packed bytes of some of a layer's panels. Channels that only pad a panel are zero.
+pub fn pack_panels(
+    weights: &Weights,
+    layer: &Layer,
+    nr: usize,
+    panels: Range<u32>,
+    out: &mut Vec<u8>,
+) {
+    let bytes = layer.panel_bytes as usize;
+    out.reserve(bytes * panels.len());
+    let mut panel = vec![0; bytes / 4];
+    for index in panels {
+        match weights {
+            Weights::None => return,
+            Weights::Plain(constant) => {
+                let end = constant.len().min(panel.len());
+                (0..end).for_each(|i| panel[i] = constant.get(i).to_bits().to_le());
+            }
+            Weights::Dense(dense) => fill(dense, dense.groups, nr, index as usize, &mut panel),
+            Weights::Depthwise(dense) => fill(dense, 1, nr, index as usize, &mut panel),
+        }
+        out.extend_from_slice(bytemuck::cast_slice(&panel));
+    }
+}
+
+/// Fills one panel: `[bias nr][k][nr]`.
+fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]) {
+    let group = dense.out_channels / groups;
+    let panels = group.div_ceil(nr);
+    let start = index % panels * nr;
+    let channels = index / panels * group + start..index / panels * group + group.min(start + nr);
+    panel.fill(0);
+    let (bias, body) = panel.split_at_mut(nr);
+    if let Some(all) = &dense.bias {
+        for (to, bias) in bias.iter_mut().zip(&all[channels.clone()]) {
+            *to = bias.to_bits().to_le();
+        }
+    }
+    match &dense.data {
+        Constant::Owned(data) => fill_body(dense, &channels, nr, body, data, |&value| value),
+        Constant::Raw(bytes) => {
+            let words = bytes.as_chunks::<4>().0;
+            fill_body(dense, &channels, nr, body, words, |&word| f32::from_le_bytes(word));
+        }
+    }
+}
+
+/// Fills `[k][nr]`, a block of `k` at a time.
+fn fill_body<T>(
+    dense: &Dense,
+    channels: &Range<usize>,
+    nr: usize,
+    body: &mut [u32],
+    data: &[T],
+    value: impl Fn(&T) -> f32 + Copy,
+) {
+    if dense.row == 1 && dense.order.is_none() && dense.scale.is_none() {
+        // the panel's rows lie in the matrix as they are
+        for (k, to) in body.chunks_exact_mut(nr).take(dense.k).enumerate() {
+            let at = k * dense.col;
+            let from = &data[at + channels.start..at + channels.end];
+            to.iter_mut().zip(from).for_each(|(to, from)| *to = value(from).to_bits().to_le());
+        }
+        return;
+    }
+    let block_floats = BLOCK * nr;
+    for (block, to) in body[..dense.k * nr].chunks_mut(block_floats).enumerate() {
+        let from = block * BLOCK;
+        for (lane, channel) in channels.clone().enumerate() {
+            let row = &data[channel * dense.row..];
+            let scale = dense.scale.as_ref().map(|scale| scale[channel]);
+            // a weight without a scale is stored as it is
+            let put = |to: &mut u32, from: &T| {
+                let weight = value(from);
+                *to = scale.map_or(weight, |scale| weight * scale).to_bits().to_le();
+            };
+            let lanes = to.iter_mut().skip(lane).step_by(nr);
+            match &dense.order {
+                None if dense.col == 1 => lanes.zip(&row[from..]).for_each(|(to, w)| put(to, w)),
+                None => {
+                    let weights = row[from * dense.col..].iter().step_by(dense.col);
+                    lanes.zip(weights).for_each(|(to, w)| put(to, w));
+                }
+                Some(order) => lanes
+                    .zip(&order[from..])
+                    .for_each(|(to, &index)| put(to, &row[index as usize * dense.col])),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytemuck::Zeroable;
+    use bytes::Bytes;
+    use std::sync::Arc;
+
+    fn unpack(weights: &Weights, nr: usize) -> Vec<f32> {
+        let (count, bytes) = panels(weights, nr);
+        let layer = Layer { panels: count as u32, panel_bytes: bytes as u32, ..Layer::zeroed() };
+        let mut whole = Vec::new();
+        pack_panels(weights, &layer, nr, 0..count as u32, &mut whole);
+        let mut streamed = Vec::new();
+        for panel in 0..count as u32 {
+            pack_panels(weights, &layer, nr, panel..panel + 1, &mut streamed);
+        }
+        assert_eq!(whole, streamed);
+        assert_eq!(whole.len(), count * bytes);
+        whole.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word)).collect()
+    }
+
+    #[test]
+    fn panels_hold_what_the_recipe_says() {
+        for (nr, groups, out_channels, k, transposed) in [
+            (8, 1, 19, 70, false),
+            (8, 3, 15, 5, false),
+            (16, 1, 33, 130, true),
+            (32, 2, 8, 9, false),
+        ] {
+            let data: Vec<f32> = (0..out_channels * k).map(|i| i as f32 * 0.37 - 3.0).collect();
+            let bytes: Vec<u8> = data.iter().flat_map(|value| value.to_le_bytes()).collect();
+            // not aligned
+            let raw = Bytes::from([vec![0], bytes].concat()).slice(1..);
+            for data in [Constant::Owned(Arc::new(data.clone())), Constant::Raw(raw)] {
+                for (order, scale) in [(false, false), (true, false), (false, true), (true, true)] {
+                    let dense = Dense {
+                        data: data.clone(),
+                        out_channels,
+                        groups,
+                        k,
+                        row: if transposed { 1 } else { k },
+                        col: if transposed { out_channels } else { 1 },
+                        order: order.then(|| (0..k as u32).rev().collect()),
+                        scale: scale.then(|| (0..out_channels).map(|o| 0.1 + o as f32).collect()),
+                        bias: scale.then(|| (0..out_channels).map(|o| o as f32).collect()),
+                    };
+                    check(&dense, unpack(&Weights::Dense(dense.clone()), nr), nr);
+                }
+            }
+        }
+    }
+
+    fn check(dense: &Dense, packed: Vec<f32>, nr: usize) {
+        let group = dense.out_channels / dense.groups;
+        let per_group = group.div_ceil(nr);
+        for (p, panel) in packed.chunks_exact((1 + dense.k) * nr).enumerate() {
+            for lane in 0..nr {
+                let inside = p % per_group * nr + lane;
+                let o = p / per_group * group + inside;
+                for k in 0..=dense.k {
+                    let expected = match (inside < group, k.checked_sub(1)) {
+                        (false, _) => 0.0,
+                        (true, None) => dense.bias.as_ref().map_or(0.0, |bias| bias[o]),
+                        (true, Some(k)) => {
+                            let index = dense.order.as_ref().map_or(k, |order| order[k] as usize);
+                            let weight = dense.data.get(o * dense.row + index * dense.col);
+                            dense.scale.as_ref().map_or(weight, |scale| weight * scale[o])
+                        }
+                    };
+                    assert_eq!(panel[k * nr + lane], expected, "panel {p} lane {lane} k {k}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn constants_are_padded_to_a_cache_line() {
+        let weights = Weights::Plain(Constant::Owned(Arc::new(vec![1.5; 17])));
+        let packed = unpack(&weights, 8);
+        assert_eq!(packed.len(), 32);
+        assert_eq!((packed[16], packed[17]), (1.5, 0.0));
+    }
+}

@@ -1,0 +1,184 @@
+//! The networks, layer by layer; layers have the names of torchvision's modules.
+
+use super::model::{Conv, Model, Pool, Value};
+
+const IMAGE: [usize; 3] = [3, 224, 224];
+const CLASSES: usize = 1000;
+
+/// Variance of what enters a ReLU.
+const UNIT: f32 = 1.0;
+/// Variance of what enters a ReLU6: two standard deviations fit below 6, so that the cap has work.
+const BELOW_SIX: f32 = 9.0;
+
+const POOL_2: Pool = Pool { kernel: 2, stride: 2, pad: 0, ceil: false };
+const POOL_3_PADDED: Pool = Pool { kernel: 3, stride: 2, pad: 1, ceil: false };
+const POOL_3_CEIL: Pool = Pool { kernel: 3, stride: 2, pad: 0, ceil: true };
+
+/// The network of that name, if the zoo has it.
+pub fn build(name: &str) -> Option<Model> {
+    let model = match name {
+        "squeezenet1_1" => squeezenet(name),
+        "mobilenet_v2" => mobilenet_v2(name),
+        "resnet18" => resnet(name, [2, 2, 2, 2], false),
+        "resnet50" => resnet(name, [3, 4, 6, 3], true),
+        "resnet101" => resnet(name, [3, 4, 23, 3], true),
+        "resnet152" => resnet(name, [3, 8, 36, 3], true),
+        "vgg19" => vgg(name, [2, 2, 4, 4, 4]),
+        _ => return None,
+    };
+    Some(model)
+}
+
+fn conv_relu(model: &mut Model, layer: &str, relu: &str, x: &Value, conv: Conv) -> Value {
+    let y = model.conv(layer, x, conv, UNIT);
+    model.relu(relu, &y)
+}
+
+fn classifier(mut model: Model, layer: &str, x: &Value) -> Model {
+    let x = model.global_average_pool("avgpool", x);
+    let x = model.flatten("flatten", &x);
+    let x = model.gemm(layer, &x, CLASSES, UNIT);
+    model.finish(x)
+}
+
+/// SqueezeNet 1.1 (Iandola et al. 2016 and its revision).
+fn squeezenet(name: &str) -> Model {
+    let (mut model, x) = Model::new(name, IMAGE);
+    let stem = Conv::new(64, 3).stride(2).pad(0);
+    let mut x = conv_relu(&mut model, "features.0", "features.1", &x, stem);
+    x = model.max_pool("features.2", &x, POOL_3_CEIL);
+    // Index in the sequence, squeezed and expanded channels; pools stand at 5 and 8.
+    let fires = [
+        (3, 16, 64),
+        (4, 16, 64),
+        (6, 32, 128),
+        (7, 32, 128),
+        (9, 48, 192),
+        (10, 48, 192),
+        (11, 64, 256),
+        (12, 64, 256),
+    ];
+    for (index, squeeze, expand) in fires {
+        if let 6 | 9 = index {
+            x = model.max_pool(&format!("features.{}", index - 1), &x, POOL_3_CEIL);
+        }
+        let path = format!("features.{index}");
+        let mut part = |part: &str, x: &Value, conv| {
+            let relu = format!("{path}.{part}_activation");
+            conv_relu(&mut model, &format!("{path}.{part}"), &relu, x, conv)
+        };
+        let squeezed = part("squeeze", &x, Conv::new(squeeze, 1));
+        let one = part("expand1x1", &squeezed, Conv::new(expand, 1));
+        let three = part("expand3x3", &squeezed, Conv::new(expand, 3));
+        x = model.concat(&path, &one, &three);
+    }
+    x = conv_relu(&mut model, "classifier.1", "classifier.2", &x, Conv::new(CLASSES, 1));
+    x = model.global_average_pool("classifier.3", &x);
+    x = model.flatten("flatten", &x);
+    model.finish(x)
+}
+
+/// MobileNetV2 (Sandler et al. 2018), width 1.
+fn mobilenet_v2(name: &str) -> Model {
+    fn conv_relu6(model: &mut Model, layer: &str, x: &Value, conv: Conv) -> Value {
+        let y = model.conv(&format!("{layer}.0"), x, conv, BELOW_SIX);
+        model.relu6(&format!("{layer}.2"), &y)
+    }
+    let (mut model, x) = Model::new(name, IMAGE);
+    let mut x = conv_relu6(&mut model, "features.0", &x, Conv::new(32, 3).stride(2));
+    // Expansion, output channels, blocks, stride of the first.
+    let stages = [
+        (1, 16, 1, 1),
+        (6, 24, 2, 2),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    ];
+    let mut index = 0;
+    for (expansion, out_channels, blocks, first_stride) in stages {
+        for block in 0..blocks {
+            index += 1;
+            let path = format!("features.{index}");
+            let mut part = (0..).map(|part| format!("{path}.conv.{part}"));
+            let mut next = || part.next().unwrap_or_default();
+            let hidden = x.channels() * expansion;
+            let mut y = x.clone();
+            if expansion > 1 {
+                y = conv_relu6(&mut model, &next(), &y, Conv::new(hidden, 1));
+            }
+            let stride = if block == 0 { first_stride } else { 1 };
+            let depthwise = Conv::new(hidden, 3).stride(stride).groups(hidden);
+            y = conv_relu6(&mut model, &next(), &y, depthwise);
+            let variance = if block == 0 { UNIT } else { UNIT / 2.0 };
+            y = model.conv(&next(), &y, Conv::new(out_channels, 1), variance);
+            x = if block == 0 { y } else { model.add(&path, &x, &y) };
+        }
+    }
+    x = conv_relu6(&mut model, "features.18", &x, Conv::new(1280, 1));
+    classifier(model, "classifier.1", &x)
+}
+
+/// ResNet (He et al. 2015), the stride on the 3x3 convolution of a bottleneck as in torchvision.
+fn resnet(name: &str, stages: [usize; 4], bottleneck: bool) -> Model {
+    let (mut model, x) = Model::new(name, IMAGE);
+    let stem = Conv::new(64, 7).stride(2);
+    let mut x = conv_relu(&mut model, "conv1", "relu", &x, stem);
+    x = model.max_pool("maxpool", &x, POOL_3_PADDED);
+    for (stage, blocks) in stages.into_iter().enumerate() {
+        let width = 64 << stage;
+        for block in 0..blocks {
+            let path = format!("layer{}.{block}", stage + 1);
+            let at = |part: &str| format!("{path}.{part}");
+            let stride = if block == 0 && stage > 0 { 2 } else { 1 };
+            let out_channels = if bottleneck { 4 * width } else { width };
+            let project = stride > 1 || x.channels() != out_channels;
+            // The sum of a projecting block starts anew at variance 1. The others add to what
+            // there is, together as much again in a stage, so that depth cannot blow it up.
+            let variance = if project { UNIT / 2.0 } else { UNIT / blocks as f32 };
+            let y = if bottleneck {
+                let y = conv_relu(&mut model, &at("conv1"), &at("relu1"), &x, Conv::new(width, 1));
+                let middle = Conv::new(width, 3).stride(stride);
+                let y = conv_relu(&mut model, &at("conv2"), &at("relu2"), &y, middle);
+                model.conv(&at("conv3"), &y, Conv::new(out_channels, 1), variance)
+            } else {
+                let first = Conv::new(width, 3).stride(stride);
+                let y = conv_relu(&mut model, &at("conv1"), &at("relu1"), &x, first);
+                model.conv(&at("conv2"), &y, Conv::new(out_channels, 3), variance)
+            };
+            let shortcut = if project {
+                let projection = Conv::new(out_channels, 1).stride(stride);
+                model.conv(&at("downsample.0"), &x, projection, variance)
+            } else {
+                x
+            };
+            let sum = model.add(&at("add"), &y, &shortcut);
+            x = model.relu(&at("relu"), &sum);
+        }
+    }
+    classifier(model, "fc", &x)
+}
+
+/// VGG (Simonyan and Zisserman 2014) without batch norms; its adaptive pooling to 7x7 is the
+/// identity at this size and left out.
+fn vgg(name: &str, stages: [usize; 5]) -> Model {
+    let (mut model, mut x) = Model::new(name, IMAGE);
+    let mut index = 0;
+    for (stage, convolutions) in stages.into_iter().enumerate() {
+        for _ in 0..convolutions {
+            let [conv, relu] = [index, index + 1].map(|index| format!("features.{index}"));
+            x = conv_relu(&mut model, &conv, &relu, &x, Conv::new(512.min(64 << stage), 3));
+            index += 2;
+        }
+        x = model.max_pool(&format!("features.{index}"), &x, POOL_2);
+        index += 1;
+    }
+    x = model.flatten("flatten", &x);
+    for (layer, relu) in [("classifier.0", "classifier.1"), ("classifier.3", "classifier.4")] {
+        x = model.gemm(layer, &x, 4096, UNIT);
+        x = model.relu(relu, &x);
+    }
+    x = model.gemm("classifier.6", &x, CLASSES, UNIT);
+    model.finish(x)
+}
