@@ -26,4 +26,4 @@ pub use loader::{LoadError, Loader};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use model::{Concurrent, ThreadedError};
 pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
-pub use open::{Instance, OpenError, Options};
+pub use open::{Instance, OpenError, Options, entries, header};

@@ -280,8 +280,12 @@ fn verify(section: &'static str, bytes: &[u8], expected: u32) -> Result<(), Open
     Ok(())
 }
 
-/// Checks the header page of a file of `size` bytes.
-fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
+/// Checks the header page of a pack of `size` bytes, as [`Instance::open`] does: for tools that look
+/// into packs without an arena.
+///
+/// # Panics
+/// When `page` is shorter than a page.
+pub fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
     let header: Header = bytemuck::pod_read_unaligned(&page[..size_of::<Header>()]);
     if header.magic != pack::MAGIC {
         return Err(OpenError::NotAPack);
@@ -326,16 +330,22 @@ fn section(what: &'static str, offset: u64, bytes: u64, size: u64) -> Result<(),
     }
 }
 
+/// The entries of the plans in a header page that [`header`] has checked.
+///
+/// # Panics
+/// When `page` is shorter than a page, or `plans` is not what the header says.
+pub fn entries(page: &[u8], plans: u32) -> impl Iterator<Item = PlanEntry> {
+    let start = size_of::<Header>();
+    let bytes = &page[start..start + plans as usize * size_of::<PlanEntry>()];
+    bytes.chunks_exact(size_of::<PlanEntry>()).map(bytemuck::pod_read_unaligned::<PlanEntry>)
+}
+
 /// The largest plan that fits the arena.
 fn choose(page: &[u8], plans: u32, arena: u64, threads: u32) -> Result<PlanEntry, OpenError> {
     let size = u64::from_le_bytes(
         page[core::mem::offset_of!(Header, file_bytes)..][..8].try_into().unwrap_or_default(),
     );
-    let entries = || {
-        let start = size_of::<Header>();
-        let bytes = &page[start..start + plans as usize * size_of::<PlanEntry>()];
-        bytes.chunks_exact(size_of::<PlanEntry>()).map(bytemuck::pod_read_unaligned::<PlanEntry>)
-    };
+    let entries = || entries(page, plans);
     for entry in entries() {
         section("pack: plan beyond the file", entry.offset, entry.bytes, size)?;
     }

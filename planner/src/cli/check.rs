@@ -1,0 +1,197 @@
+//! `eyelet check`: proves every plan of a pack, twice, and reads all of it.
+
+use super::output::Output;
+use super::pack_file::{PackFile, planner_types, strategy};
+use super::progress::Progress;
+use super::Error;
+use eyelet::executor::{LoadError, OpenError};
+use eyelet::pack::crc32c::crc32c;
+use eyelet_planner::check::{Proof, check};
+use eyelet_planner::size;
+use serde::Serialize;
+use std::collections::HashSet;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Proves the invariants of every plan in a pack and verifies every checksum.
+///
+/// Each plan is proved twice: by the runtime's own validation, on which its memory safety rests, and by
+/// the planner's checker, which also proves that every byte is loaded before it is read and that nothing
+/// live is overwritten, for every order in which loads and steps may happen.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Args {
+    /// The pack.
+    #[arg(value_name = "FILE.pack")]
+    pack: PathBuf,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  eyelet check resnet152.pack";
+
+#[derive(Debug, Serialize)]
+struct Report {
+    file: PathBuf,
+    network: String,
+    isa: &'static str,
+    layers: usize,
+    /// Bytes of weights whose checksums were verified: those that some plan loads.
+    verified_bytes: u64,
+    plans: Vec<Plan>,
+}
+
+/// What was proved of a plan.
+#[derive(Debug, Serialize)]
+struct Plan {
+    strategy: &'static str,
+    budget_bytes: u64,
+    arena_bytes: u64,
+    threads: u32,
+    steps: usize,
+    loads: usize,
+    resident_loads: usize,
+    resident_bytes: u64,
+    bytes_read_per_inference: u64,
+    peak_activation_bytes: u64,
+    peak_scratch_bytes: u64,
+    peak_live_bytes: u64,
+    peak_layer: String,
+}
+
+pub fn run(args: Args, output: Output) -> Result<(), Error> {
+    let pack = PackFile::open(&args.pack)?;
+    let skeleton = pack.skeleton()?;
+    let mut report = Report {
+        network: skeleton.name().to_owned(),
+        isa: pack.isa.name(),
+        layers: skeleton.layers.len(),
+        verified_bytes: 0,
+        plans: Vec::new(),
+        file: args.pack.clone(),
+    };
+    // Plans come before weights: what is wrong with them is found without reading much.
+    for entry in &pack.entries {
+        let proven = pack.prove(entry)?;
+        let (network, plan) = planner_types(&proven, entry, pack.tables(entry));
+        let proof = check(&network, &plan, pack.header.weights_bytes).map_err(|violations| {
+            Error::Check { path: args.pack.clone(), budget: entry.budget, violations }
+        })?;
+        let peak_layer = match proof.peak_step.checked_sub(1) {
+            Some(step) => network.names[plan.steps[step].layer as usize].clone(),
+            None => "the host's turn".to_owned(),
+        };
+        report.plans.push(Plan::new(&plan, entry, &proof, peak_layer));
+    }
+    report.verified_bytes = verify(&pack, output)?;
+    output.report(&report)
+}
+
+impl Plan {
+    fn new(
+        plan: &eyelet_planner::plan::Plan,
+        entry: &eyelet::pack::PlanEntry,
+        proof: &Proof,
+        peak_layer: String,
+    ) -> Self {
+        Self {
+            strategy: strategy(entry),
+            budget_bytes: entry.budget,
+            arena_bytes: proof.arena_bytes,
+            threads: entry.threads,
+            steps: plan.steps.len(),
+            loads: plan.loads.len(),
+            resident_loads: plan.resident.len(),
+            resident_bytes: proof.resident_bytes,
+            bytes_read_per_inference: proof.read_bytes,
+            peak_activation_bytes: proof.peak_activation_bytes,
+            peak_scratch_bytes: proof.peak_scratch_bytes,
+            peak_live_bytes: proof.peak_live_bytes,
+            peak_layer,
+        }
+    }
+}
+
+/// Compares the weights of every load of every plan with its checksum, each range once.
+fn verify(pack: &PackFile, output: Output) -> Result<u64, Error> {
+    let weights = pack.weights()?;
+    let mut plans = Vec::new();
+    for entry in &pack.entries {
+        plans.push(pack.plan(entry)?);
+    }
+    let loads = plans.iter().flat_map(|plan| plan.resident.iter().chain(plan.loads).enumerate());
+    let mut seen = HashSet::new();
+    let loads: Vec<_> =
+        loads.filter(|(_, load)| seen.insert((load.offset, load.bytes, load.crc))).collect();
+    let total = loads.iter().map(|(_, load)| u64::from(load.bytes)).sum();
+    let progress = Progress::bytes(output, "verifying", total);
+    let mut done = 0;
+    for (index, load) in loads {
+        // `prove` has found the range inside the section.
+        let bytes = &weights[load.offset as usize..][..load.bytes as usize];
+        let found = crc32c(0, bytes);
+        if found != load.crc {
+            let (load, expected) = (index as u32, load.crc);
+            return Err(pack.wrong(OpenError::Load(LoadError::Checksum { load, found, expected })));
+        }
+        done += u64::from(load.bytes);
+        progress.set(done);
+    }
+    Ok(total)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: {}, {} layers, for {}: sound",
+            self.file.display(),
+            self.network,
+            self.layers,
+            self.isa
+        )?;
+        writeln!(f, "header, skeleton and plans are whole; {} of weights verified", size::human(self.verified_bytes))?;
+        for plan in &self.plans {
+            writeln!(
+                f,
+                "\nplan for {} ({}, up to {} threads): {} steps, {} loads, {} resident ones",
+                size::human(plan.budget_bytes),
+                plan.strategy,
+                plan.threads,
+                plan.steps,
+                plan.loads,
+                plan.resident_loads
+            )?;
+            writeln!(
+                f,
+                "  in bounds        everything lies within {} of arena, behind the tables",
+                size::human(plan.arena_bytes)
+            )?;
+            writeln!(
+                f,
+                "  disjoint         nothing live is overwritten, whatever the order of loads and steps"
+            )?;
+            writeln!(
+                f,
+                "  complete         every layer is made once, in order; every weight is there before \
+                 it is read"
+            )?;
+            writeln!(f, "  live             no step and no load waits for ever")?;
+            writeln!(
+                f,
+                "  at most          {} live at once (at {}), {} of activations, {} of scratch",
+                size::human(plan.peak_live_bytes),
+                plan.peak_layer,
+                size::human(plan.peak_activation_bytes),
+                size::human(plan.peak_scratch_bytes)
+            )?;
+            writeln!(
+                f,
+                "  weights          {} stay, {} are read in each inference",
+                size::human(plan.resident_bytes),
+                size::human(plan.bytes_read_per_inference)
+            )?;
+        }
+        Ok(())
+    }
+}

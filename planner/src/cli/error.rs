@@ -1,0 +1,139 @@
+//! What can go wrong, with the file it went wrong with.
+
+use eyelet::arena::ArenaError;
+use eyelet::device::threads::ThreadError;
+use eyelet::executor::{InferError, OpenError};
+use eyelet::storage::StorageError;
+use eyelet_planner::board::BoardError;
+use eyelet_planner::check::Violation;
+use eyelet_planner::import::ImportError;
+use eyelet_planner::passes::PassError;
+use eyelet_planner::npy;
+use eyelet_planner::profile::ProfileError;
+use eyelet_planner::size;
+use eyelet_planner::strategy::PlanError;
+use eyelet_planner::write::WriteError;
+use eyelet_planner::zoo;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a verb failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read {}: {source}", path.display())]
+    Read { path: PathBuf, source: io::Error },
+    #[error("cannot write {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("cannot print: {0}")]
+    Print(io::Error),
+
+    #[error("{}{source}", named(path, source))]
+    Import { path: PathBuf, source: ImportError },
+    #[error("{}: {source}", path.display())]
+    Pass { path: PathBuf, source: PassError },
+    #[error(transparent)]
+    Board(#[from] BoardError),
+    #[error("{}{source}", named_profile(path, source))]
+    Profile { path: PathBuf, source: ProfileError },
+    #[error(
+        "{}: the profile is for {profile}, the board {board} for {isa}; measure or choose a profile of \
+         that board", path.display()
+    )]
+    ProfileOfOther { path: PathBuf, profile: &'static str, board: String, isa: &'static str },
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    #[error(transparent)]
+    WritePack(#[from] WriteError),
+    #[error(transparent)]
+    Zoo(#[from] zoo::Error),
+    #[error(
+        "internal: the plan for {} breaks {} rules; please report this. The first: {}",
+        size::human(*budget), violations.len(), violations[0]
+    )]
+    Planned { budget: u64, violations: Vec<Violation> },
+
+    #[error("{}: {source}", path.display())]
+    Pack { path: PathBuf, source: OpenError },
+    #[error(
+        "{}: the plan for {} is wrong in {} places; plan the model again. {}",
+        path.display(), size::human(*budget), violations.len(), list(violations)
+    )]
+    Check { path: PathBuf, budget: u64, violations: Vec<Violation> },
+
+    #[error(
+        "{}: no plan fits a budget of {}; it has plans for {}: give one of these, or plan the model \
+         for less", path.display(), size::exact(*budget), sizes(plans)
+    )]
+    Budget { path: PathBuf, budget: u64, plans: Vec<u64> },
+    #[error("the network has {} ({}), but {given} --input options are given", inputs(names), names.join(", "))]
+    Inputs { names: Vec<String>, given: usize },
+    #[error("input `{name}`: {source}")]
+    Input { name: String, source: npy::Error },
+    #[error(transparent)]
+    Npy(#[from] npy::Error),
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    #[error(transparent)]
+    Threads(#[from] ThreadError),
+    #[error("inference {number}: {source}")]
+    Infer { number: u32, source: InferError },
+    #[error(
+        "internal: inference {number} gave other outputs ({found}) than the first ({expected}); please \
+         report this"
+    )]
+    Unstable { number: u32, found: String, expected: String },
+
+    #[error("`eyelet {verb}` failed: {message}")]
+    Child { verb: &'static str, message: String },
+    #[error("internal: {0}; please report this")]
+    Internal(String),
+}
+
+impl Error {
+    /// An error of a pack; what the system says about the file is said in words.
+    pub fn pack(path: &std::path::Path, source: OpenError) -> Self {
+        let path = path.to_owned();
+        match source {
+            OpenError::Storage(StorageError::Open { errno } | StorageError::Io { errno, .. }) => {
+                Self::Read { path, source: io::Error::from_raw_os_error(errno) }
+            }
+            source => Self::Pack { path, source },
+        }
+    }
+}
+
+/// The path, unless the error names it.
+fn named(path: &std::path::Path, source: &ImportError) -> String {
+    match source {
+        ImportError::Open { .. } => String::new(),
+        _ => format!("{}: ", path.display()),
+    }
+}
+
+fn named_profile(path: &std::path::Path, source: &ProfileError) -> String {
+    match source {
+        ProfileError::Read { .. } => String::new(),
+        _ => format!("{}: ", path.display()),
+    }
+}
+
+fn sizes(plans: &[u64]) -> String {
+    plans.iter().map(|budget| size::human(*budget)).collect::<Vec<_>>().join(", ")
+}
+
+fn inputs(names: &[String]) -> String {
+    match names.len() {
+        1 => "1 input".to_owned(),
+        count => format!("{count} inputs"),
+    }
+}
+
+fn list(violations: &[Violation]) -> String {
+    let most = 5;
+    let mut text: Vec<String> =
+        violations.iter().take(most).map(|violation| format!("\n  {violation}")).collect();
+    if violations.len() > most {
+        text.push(format!("\n  and {} more", violations.len() - most));
+    }
+    text.concat()
+}

@@ -1,0 +1,281 @@
+//! `eyelet inspect`: what is in a pack.
+
+use super::Error;
+use super::output::{Output, milliseconds, shape};
+use super::pack_file::{PackFile, shape_of, strategy};
+use eyelet::pack::{NONE, OpKind, PlanEntry, PlanView, Port, Skeleton};
+use eyelet_planner::size;
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Shows what is in a pack: its network, its plans, and how each plan uses its arena.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Args {
+    /// The pack.
+    #[arg(value_name = "FILE.pack")]
+    pack: PathBuf,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  eyelet inspect resnet152.pack";
+
+#[derive(Debug, Serialize)]
+struct Report {
+    file: PathBuf,
+    file_bytes: u64,
+    version: u32,
+    isa: &'static str,
+    panel: u32,
+    network: String,
+    skeleton_bytes: u64,
+    weights_bytes: u64,
+    buffers: usize,
+    tensors: usize,
+    inputs: Vec<PortReport>,
+    outputs: Vec<PortReport>,
+    plans: Vec<PlanReport>,
+    layers: Vec<LayerReport>,
+}
+
+#[derive(Debug, Serialize)]
+struct PortReport {
+    name: String,
+    shape: Vec<usize>,
+}
+
+#[derive(Debug, Serialize)]
+struct PlanReport {
+    strategy: &'static str,
+    budget_bytes: u64,
+    arena_bytes: u64,
+    threads: u32,
+    steps: usize,
+    loads: usize,
+    resident_loads: usize,
+    resident_bytes: u64,
+    bytes_read_per_inference: u64,
+    predicted_ms: Option<f64>,
+    memory: Memory,
+}
+
+/// How a plan uses its arena. Ranges are `[start, end)` in bytes; ranges of different kinds overlap
+/// where they are used at different times.
+#[derive(Debug, Serialize)]
+struct Memory {
+    tables: [u64; 2],
+    activations: [u64; 2],
+    resident: [u64; 2],
+    streamed: [u64; 2],
+    scratch: [u64; 2],
+    /// The arena cut into 64 cells: which kinds are ever in each.
+    map: String,
+}
+
+#[derive(Debug, Serialize)]
+struct LayerReport {
+    name: String,
+    kind: String,
+    inputs: Vec<[u32; 4]>,
+    output: [u32; 4],
+    weights_bytes: u64,
+    /// Steps of the layer in each plan.
+    slices: Vec<usize>,
+}
+
+pub fn run(args: Args, output: Output) -> Result<(), Error> {
+    let pack = PackFile::open(&args.pack)?;
+    let mut plans = Vec::new();
+    let mut views = Vec::new();
+    let mut skeleton = pack.skeleton()?;
+    for entry in &pack.entries {
+        // What is not proved may have indices that lead nowhere.
+        let proven = pack.prove(entry)?;
+        skeleton = *proven.skeleton();
+        views.push(*proven.plan());
+        plans.push(plan_report(&skeleton, proven.plan(), entry, pack.tables(entry)));
+    }
+    let port = |port: &Port| PortReport {
+        name: skeleton.text(port.name).to_owned(),
+        shape: shape_of(port),
+    };
+    let layers = skeleton.layers.iter().enumerate().map(|(index, layer)| LayerReport {
+        name: skeleton.text(layer.name).to_owned(),
+        kind: OpKind::from_code(layer.kind).map_or("?".to_owned(), |kind| format!("{kind:?}")),
+        inputs: layer
+            .inputs
+            .iter()
+            .filter(|id| **id != NONE)
+            .map(|id| skeleton.tensors[*id as usize].dims)
+            .collect(),
+        output: skeleton.tensors[layer.output as usize].dims,
+        weights_bytes: u64::from(layer.panels) * u64::from(layer.panel_bytes),
+        slices: views
+            .iter()
+            .map(|plan| plan.steps.iter().filter(|step| step.layer as usize == index).count())
+            .collect(),
+    });
+    output.report(&Report {
+        file: args.pack.clone(),
+        file_bytes: pack.header.file_bytes,
+        version: pack.header.version,
+        isa: pack.isa.name(),
+        panel: pack.header.panel,
+        network: skeleton.name().to_owned(),
+        skeleton_bytes: pack.header.skeleton_bytes,
+        weights_bytes: pack.header.weights_bytes,
+        buffers: skeleton.buffers.len(),
+        tensors: skeleton.tensors.len(),
+        inputs: skeleton.inputs.iter().map(port).collect(),
+        outputs: skeleton.outputs.iter().map(port).collect(),
+        plans,
+        layers: layers.collect(),
+    })
+}
+
+fn plan_report(
+    skeleton: &Skeleton<'_>,
+    plan: &PlanView<'_>,
+    entry: &PlanEntry,
+    tables: u64,
+) -> PlanReport {
+    PlanReport {
+        strategy: strategy(entry),
+        budget_bytes: entry.budget,
+        arena_bytes: entry.arena_bytes,
+        threads: entry.threads,
+        steps: plan.steps.len(),
+        loads: plan.loads.len(),
+        resident_loads: plan.resident.len(),
+        resident_bytes: plan.resident.iter().map(|load| u64::from(load.bytes)).sum(),
+        bytes_read_per_inference: plan.loads.iter().map(|load| u64::from(load.bytes)).sum(),
+        predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
+        memory: memory(skeleton, plan, entry.arena_bytes, tables),
+    }
+}
+
+/// Kinds of memory and their letters, in the order of [`Memory`].
+const LETTERS: [char; 5] = ['t', 'a', 'r', 'w', 's'];
+const CELLS: u64 = 64;
+
+fn memory(skeleton: &Skeleton<'_>, plan: &PlanView<'_>, arena: u64, tables: u64) -> Memory {
+    let mut hulls = [[0u64; 2]; LETTERS.len()];
+    let mut cells = [[false; LETTERS.len()]; CELLS as usize];
+    let mut mark = |kind: usize, start: u64, bytes: u64| {
+        if bytes == 0 {
+            return;
+        }
+        let end = start + bytes;
+        let hull = &mut hulls[kind];
+        *hull = if hull[1] == 0 { [start, end] } else { [hull[0].min(start), hull[1].max(end)] };
+        let cell = |byte: u64| (byte * CELLS / arena.max(1)).min(CELLS - 1) as usize;
+        (cell(start)..=cell(end - 1)).for_each(|cell| cells[cell][kind] = true);
+    };
+    mark(0, 0, tables);
+    for (address, buffer) in plan.addresses.iter().zip(skeleton.buffers) {
+        mark(1, *address, buffer.bytes);
+    }
+    plan.resident.iter().for_each(|load| mark(2, load.address, load.bytes.into()));
+    plan.loads.iter().for_each(|load| mark(3, load.address, load.bytes.into()));
+    plan.steps.iter().for_each(|step| mark(4, step.scratch, step.scratch_bytes));
+    let letter = |cell: &[bool; LETTERS.len()]| match cell.iter().filter(|is| **is).count() {
+        0 => '.',
+        1 => LETTERS[cell.iter().position(|is| *is).unwrap_or(0)],
+        _ => '*',
+    };
+    let [tables, activations, resident, streamed, scratch] = hulls;
+    let map = cells.iter().map(letter).collect();
+    Memory { tables, activations, resident, streamed, scratch, map }
+}
+
+/// A tensor's extent without leading ones.
+fn dims(dims: &[u32; 4]) -> String {
+    let ones = dims.iter().take(3).take_while(|extent| **extent == 1).count();
+    shape(&dims[ones..])
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: {} ({}, format version {})",
+            self.file.display(),
+            self.network,
+            size::human(self.file_bytes),
+            self.version
+        )?;
+        writeln!(
+            f,
+            "weights {} in panels of {} channels for {}; skeleton {}: {} layers, {} tensors in {} \
+             buffers",
+            size::human(self.weights_bytes),
+            self.panel,
+            self.isa,
+            size::human(self.skeleton_bytes),
+            self.layers.len(),
+            self.tensors,
+            self.buffers
+        )?;
+        for (what, ports) in [("input", &self.inputs), ("output", &self.outputs)] {
+            for port in ports {
+                writeln!(f, "{what} {} {}", port.name, shape(&port.shape))?;
+            }
+        }
+        writeln!(
+            f,
+            "\n{:>10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {:>12}  strategy",
+            "budget", "arena", "resident", "streamed", "steps", "loads", "threads", "predicted"
+        )?;
+        for plan in &self.plans {
+            let predicted =
+                plan.predicted_ms.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
+            writeln!(
+                f,
+                "{:>10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {predicted:>12}  {}",
+                size::human(plan.budget_bytes),
+                size::human(plan.arena_bytes),
+                size::human(plan.resident_bytes),
+                size::human(plan.bytes_read_per_inference),
+                plan.steps,
+                plan.loads,
+                plan.threads,
+                plan.strategy
+            )?;
+        }
+        writeln!(
+            f,
+            "\narenas: t tables, a activations, r resident weights, w streamed weights, s scratch, \
+             * several of them at different times"
+        )?;
+        for plan in &self.plans {
+            writeln!(f, "{:>10} [{}]", size::human(plan.budget_bytes), plan.memory.map)?;
+        }
+        let width = self.layers.iter().map(|layer| layer.name.chars().count()).max();
+        let width = width.unwrap_or(0).clamp(5, 40);
+        writeln!(
+            f,
+            "\n{:>5} {:<width$} {:<10} {:<24} {:<14} {:>9}  slices",
+            "", "layer", "operator", "inputs", "output", "weights"
+        )?;
+        for (index, layer) in self.layers.iter().enumerate() {
+            let inputs: Vec<String> = layer.inputs.iter().map(dims).collect();
+            let slices: Vec<String> = layer.slices.iter().map(ToString::to_string).collect();
+            let weights = match layer.weights_bytes {
+                0 => "-".to_owned(),
+                bytes => size::human(bytes),
+            };
+            writeln!(
+                f,
+                "{index:>5} {:<width$} {:<10} {:<24} {:<14} {weights:>9}  {}",
+                layer.name,
+                layer.kind,
+                inputs.join(", "),
+                dims(&layer.output),
+                slices.join(" / ")
+            )?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,90 @@
+//! The command line: one file per verb, and what verbs share.
+//!
+//! Every verb makes a report and prints it once, at the end: one JSON object with `--json`, text
+//! otherwise. Errors go to stderr, with exit code 1; clap's own, for a command line that makes no sense,
+//! have exit code 2.
+
+mod check;
+mod demo;
+mod error;
+mod inspect;
+mod output;
+mod pack_file;
+mod plan;
+mod profile;
+mod progress;
+mod run;
+mod zoo;
+
+use clap::{Parser, Subcommand};
+use error::Error;
+use output::Output;
+use std::process::ExitCode;
+
+/// Runs neural networks that are larger than the memory they are given.
+///
+/// A model (ONNX) is planned into a pack for a budget of memory; the pack is run within that budget, its
+/// weights read from storage slice by slice.
+#[derive(Debug, Parser)]
+#[command(name = "eyelet", version, after_help = EXAMPLE)]
+struct Command {
+    /// Prints one JSON object instead of text, and no progress.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  eyelet zoo resnet50 -o resnet50.onnx
+  eyelet plan resnet50.onnx --budget 16MiB
+  eyelet run resnet50.pack --runs 5";
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Zoo(zoo::Args),
+    Profile(profile::Args),
+    Plan(plan::Args),
+    Inspect(inspect::Args),
+    Check(check::Args),
+    Run(run::Args),
+    Demo(demo::Args),
+}
+
+/// The whole command.
+pub fn main() -> ExitCode {
+    let Command { json, verb } = Command::parse();
+    let output = Output::new(json);
+    let result = match verb {
+        Verb::Zoo(args) => zoo::run(args, output),
+        Verb::Profile(args) => profile::run(args, output),
+        Verb::Plan(args) => plan::run(args, output),
+        Verb::Inspect(args) => inspect::run(args, output),
+        Verb::Check(args) => check::run(args, output),
+        Verb::Run(args) => run::run(args, output),
+        Verb::Demo(args) => demo::run(args, output),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever closed the pipe has seen enough.
+        Err(Error::Print(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("eyelet: error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Command::command().debug_assert();
+    }
+}

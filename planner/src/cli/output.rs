@@ -1,0 +1,68 @@
+//! Where reports go.
+
+use super::Error;
+use serde::Serialize;
+use std::fmt::Display;
+use std::io::Write;
+
+/// How this run of the command speaks.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    json: bool,
+}
+
+impl Output {
+    pub fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Whether stdout takes one JSON object and nothing else.
+    pub fn json(self) -> bool {
+        self.json
+    }
+
+    /// Prints a verb's report.
+    pub fn report(self, report: &(impl Serialize + Display)) -> Result<(), Error> {
+        let mut stdout = std::io::stdout().lock();
+        let written = if self.json {
+            serde_json::to_writer(&mut stdout, report)
+                .map_err(std::io::Error::from)
+                .and_then(|()| writeln!(stdout))
+        } else {
+            write!(stdout, "{report}")
+        };
+        written.and_then(|()| stdout.flush()).map_err(Error::Print)
+    }
+
+    /// Prints a line of a report that takes long to complete; nothing with `--json`.
+    pub fn line(self, line: impl Display) -> Result<(), Error> {
+        if self.json {
+            return Ok(());
+        }
+        let mut stdout = std::io::stdout().lock();
+        writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(Error::Print)
+    }
+}
+
+/// Nanoseconds as milliseconds, to the microsecond: more digits are noise.
+pub fn milliseconds(ns: u64) -> f64 {
+    (ns as f64 / 1e3).round() / 1e3
+}
+
+/// A shape as people write it: `1x3x224x224`.
+pub fn shape(dims: &[impl Display]) -> String {
+    let dims: Vec<String> = dims.iter().map(ToString::to_string).collect();
+    if dims.is_empty() { "scalar".to_owned() } else { dims.join("x") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(milliseconds(1_234_567), 1.235);
+        assert_eq!(shape(&[1, 3, 224]), "1x3x224");
+        assert_eq!(shape::<u32>(&[]), "scalar");
+    }
+}

@@ -1,0 +1,163 @@
+//! Packs as `inspect` and `check` read them: mapped, and viewed in place.
+
+use super::Error;
+use eyelet::executor::{self, OpenError};
+use eyelet::kernels::Isa;
+use eyelet::pack::crc32c::crc32c;
+use eyelet::pack::{self, Bounds, Header, PAGE, PlanEntry, PlanView, Proven, Skeleton};
+use eyelet_planner::network::{Network, Port, Weights};
+use eyelet_planner::plan::Plan;
+use memmap2::Mmap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+/// A pack whose header has been checked.
+pub struct PackFile {
+    path: PathBuf,
+    map: Mmap,
+    pub header: Header,
+    pub isa: Isa,
+    pub entries: Vec<PlanEntry>,
+}
+
+impl PackFile {
+    /// Maps a pack and checks its header.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let unreadable = |source| Error::Read { path: path.to_owned(), source };
+        let wrong = |source| Error::Pack { path: path.to_owned(), source };
+        let file = File::open(path).map_err(unreadable)?;
+        let size = file.metadata().map_err(unreadable)?.len();
+        if size < PAGE {
+            let start = std::fs::read(path).map_err(unreadable)?;
+            return Err(wrong(too_short(&start, size)));
+        }
+        // SAFETY: a pack is replaced by renaming, never written in place (`eyelet_planner::replace`); a
+        // file that something else cuts short meanwhile ends this process, which holds nothing.
+        #[allow(unsafe_code)]
+        let map = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
+        let header = executor::header(&map[..PAGE as usize], size).map_err(wrong)?;
+        // The header has been checked: the code is one.
+        let isa = Isa::from_code(header.isa).ok_or(wrong(OpenError::Isa { found: header.isa }))?;
+        let entries = executor::entries(&map, header.plans).collect();
+        Ok(Self { path: path.to_owned(), map, header, isa, entries })
+    }
+
+    /// The network, if its section is whole.
+    pub fn skeleton(&self) -> Result<Skeleton<'_>, Error> {
+        let Header { skeleton_offset, skeleton_bytes, skeleton_crc, .. } = self.header;
+        let bytes = self.section("skeleton", skeleton_offset, skeleton_bytes, skeleton_crc)?;
+        Skeleton::view(bytes).map_err(|flaw| self.wrong(flaw.into()))
+    }
+
+    /// A plan, if its section is whole.
+    pub fn plan(&self, entry: &PlanEntry) -> Result<PlanView<'_>, Error> {
+        let bytes = self.section("plan", entry.offset, entry.bytes, entry.crc)?;
+        PlanView::view(bytes).map_err(|flaw| self.wrong(flaw.into()))
+    }
+
+    /// Bytes of arena that the tables of a plan take.
+    pub fn tables(&self, entry: &PlanEntry) -> u64 {
+        let page_up = |bytes: u64| bytes.next_multiple_of(PAGE);
+        PAGE + page_up(self.header.skeleton_bytes) + page_up(entry.bytes)
+    }
+
+    /// A plan, proved as the runtime proves it before it runs it.
+    pub fn prove(&self, entry: &PlanEntry) -> Result<Proven<'_>, Error> {
+        let bounds = Bounds {
+            tables: self.tables(entry),
+            arena: entry.arena_bytes,
+            weights: self.header.weights_bytes,
+            threads: entry.threads,
+        };
+        Proven::new(self.skeleton()?, self.plan(entry)?, self.isa, bounds)
+            .map_err(|flaw| self.wrong(flaw.into()))
+    }
+
+    /// The weights section.
+    pub fn weights(&self) -> Result<&[u8], Error> {
+        self.bytes("weights", self.header.weights_offset, self.header.weights_bytes)
+    }
+
+    /// An error of this pack.
+    pub fn wrong(&self, source: OpenError) -> Error {
+        Error::Pack { path: self.path.clone(), source }
+    }
+
+    fn section(
+        &self,
+        section: &'static str,
+        offset: u64,
+        bytes: u64,
+        crc: u32,
+    ) -> Result<&[u8], Error> {
+        let bytes = self.bytes(section, offset, bytes)?;
+        match crc32c(0, bytes) {
+            found if found == crc => Ok(bytes),
+            found => Err(self.wrong(OpenError::Checksum { section, found, expected: crc })),
+        }
+    }
+
+    /// A range of the file, which must start on a page.
+    fn bytes(&self, section: &'static str, offset: u64, bytes: u64) -> Result<&[u8], Error> {
+        let end = offset.checked_add(bytes).filter(|_| offset.is_multiple_of(PAGE));
+        let range = end.and_then(|end| self.map.get(offset as usize..end as usize));
+        range.ok_or_else(|| {
+            let (what, index) = (section, pack::NONE);
+            let found = end.unwrap_or(u64::MAX);
+            self.wrong(OpenError::Flaw(pack::Flaw { what, index, found, limit: self.header.file_bytes }))
+        })
+    }
+}
+
+/// What a file is that is too short for a pack's header.
+pub fn too_short(start: &[u8], size: u64) -> OpenError {
+    match start.starts_with(&pack::MAGIC[..start.len().min(pack::MAGIC.len())]) && size > 0 {
+        true => OpenError::Size { found: size, expected: PAGE },
+        false => OpenError::NotAPack,
+    }
+}
+
+/// The network and a plan as the planner has them, from a pack's proved records. The recipes of the
+/// weights are gone, and not needed to judge a plan.
+pub fn planner_types(proven: &Proven<'_>, entry: &PlanEntry, tables: u64) -> (Network, Plan) {
+    let (skeleton, plan) = (proven.skeleton(), proven.plan());
+    let port = |port: &pack::Port| Port {
+        name: skeleton.text(port.name).to_owned(),
+        tensor: port.tensor,
+        shape: shape_of(port).to_vec(),
+    };
+    let network = Network {
+        name: skeleton.name().to_owned(),
+        isa: proven.isa(),
+        buffers: skeleton.buffers.to_vec(),
+        tensors: skeleton.tensors.to_vec(),
+        layers: skeleton.layers.to_vec(),
+        names: skeleton.layers.iter().map(|l| skeleton.text(l.name).to_owned()).collect(),
+        weights: vec![Weights::None; skeleton.layers.len()],
+        inputs: skeleton.inputs.iter().map(port).collect(),
+        outputs: skeleton.outputs.iter().map(port).collect(),
+    };
+    let plan = Plan {
+        strategy: strategy(entry).to_owned(),
+        budget: entry.budget,
+        tables,
+        arena_bytes: entry.arena_bytes,
+        threads: entry.threads,
+        addresses: plan.addresses.to_vec(),
+        resident: plan.resident.to_vec(),
+        loads: plan.loads.to_vec(),
+        steps: plan.steps.to_vec(),
+    };
+    (network, plan)
+}
+
+/// The model's own shape of a port.
+pub fn shape_of(port: &pack::Port) -> Vec<usize> {
+    let rank = (port.rank as usize).min(port.shape.len());
+    port.shape[..rank].iter().map(|extent| *extent as usize).collect()
+}
+
+/// The name of the strategy that made a plan.
+pub fn strategy(entry: &PlanEntry) -> &'static str {
+    pack::STRATEGIES.get(entry.strategy as usize).copied().unwrap_or("unknown")
+}

@@ -1,0 +1,356 @@
+//! `eyelet plan`: from a model to a pack.
+
+use super::Error;
+use super::output::{Output, milliseconds, shape};
+use super::progress::Progress;
+use eyelet::device::workers::MAX_THREADS;
+use eyelet::storage::residency;
+use eyelet_planner::board::{self, Board};
+use eyelet_planner::check::check;
+use eyelet_planner::graph::Graph;
+use eyelet_planner::import::import;
+use eyelet_planner::layout::place_weights;
+use eyelet_planner::network::Network;
+use eyelet_planner::passes::lower;
+use eyelet_planner::plan::Plan;
+use eyelet_planner::profile::Profile;
+use eyelet_planner::simulate::simulate;
+use eyelet_planner::strategy::{self, Request};
+use eyelet_planner::{size, write};
+use serde::Serialize;
+use std::ffi::CString;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Scratch for more threads than this is not planned unless it is asked for: each thread's share is
+/// memory that weights could use.
+pub const DEFAULT_THREADS: u32 = 4;
+
+/// Plans a model (ONNX) into a pack, for one or several budgets of memory.
+///
+/// A budget is everything that inference touches: tables, weights, activations, scratch, inputs and
+/// outputs. Weights that do not fit are read again in every inference, ahead of their use. A budget that
+/// cannot be met ends with the smallest that can.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Args {
+    /// The model. It comes before the budgets.
+    #[arg(value_name = "FILE.onnx")]
+    model: PathBuf,
+    /// Bytes of memory, as in 24MiB or 512KiB; several make a pack with several plans.
+    #[arg(long, value_name = "SIZE", required = true, num_args = 1.., value_parser = size::parse)]
+    budget: Vec<u64>,
+    /// Where the pack will run: a board's name or the path of a board.toml [default: this machine].
+    #[arg(long, value_name = "BOARD")]
+    board: Option<String>,
+    /// Costs to plan with, as `eyelet profile` writes them [default: the board's].
+    #[arg(long, value_name = "FILE.toml")]
+    profile: Option<PathBuf>,
+    /// How to plan.
+    #[arg(long, value_name = "NAME", default_value = eyelet::pack::STRATEGIES[0])]
+    strategy: String,
+    /// Compute threads that the pack can use [default: as many as the board has, but at most 4].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
+    threads: Option<u32>,
+    /// Computes each layer by the same algorithm whatever the budget, so that outputs are the same bit
+    /// for bit. (So far there is one algorithm for each layer, and they always are.)
+    #[arg(long)]
+    exact: bool,
+    /// Where to write the pack [default: beside the model, with the extension .pack].
+    #[arg(short, long, value_name = "FILE.pack")]
+    output: Option<PathBuf>,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  eyelet plan resnet152.onnx --budget 12MiB --budget 24MiB -o resnet152.pack";
+
+pub fn run(args: Args, output: Output) -> Result<(), Error> {
+    let mut budgets = args.budget;
+    budgets.sort_unstable();
+    budgets.dedup();
+    let profile = choose_profile(args.board.as_deref(), args.profile.as_deref())?;
+    let threads = args.threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS));
+    let order = Order { budgets, profile, strategy: args.strategy, threads, exact: args.exact };
+    let path = args.output.unwrap_or_else(|| args.model.with_extension("pack"));
+
+    let start = Instant::now();
+    let graph = import(&args.model)
+        .map_err(|source| Error::Import { path: args.model.clone(), source })?;
+    let import_time = start.elapsed();
+    let mut packed = order.pack(&args.model, &graph, &path, output)?;
+    packed.import_ms = to_ms(import_time);
+    output.report(&packed)
+}
+
+/// The profile of an option, or of the board of an option, or of this machine.
+fn choose_profile(board: Option<&str>, profile: Option<&Path>) -> Result<Profile, Error> {
+    let of_board = match board {
+        Some(name) => Board::load(name)?.profile,
+        None => board::host().profile,
+    };
+    let Some(path) = profile else {
+        return Ok(of_board);
+    };
+    let profile = Profile::load(path)
+        .map_err(|source| Error::Profile { path: path.to_owned(), source })?;
+    match board {
+        Some(board) if profile.isa != of_board.isa => Err(Error::ProfileOfOther {
+            path: path.to_owned(),
+            profile: profile.isa.name(),
+            board: board.to_owned(),
+            isa: of_board.isa.name(),
+        }),
+        _ => Ok(profile),
+    }
+}
+
+/// What to plan for.
+pub struct Order {
+    /// In ascending order, each once.
+    pub budgets: Vec<u64>,
+    pub profile: Profile,
+    pub strategy: String,
+    pub threads: u32,
+    pub exact: bool,
+}
+
+impl Order {
+    /// Plans a graph and writes the pack.
+    pub fn pack(
+        &self,
+        model: &Path,
+        graph: &Graph,
+        path: &Path,
+        output: Output,
+    ) -> Result<Packed, Error> {
+        let start = Instant::now();
+        let mut network = lower(graph, self.profile.isa)
+            .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
+        if network.name.is_empty() {
+            network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        }
+        let weights_bytes = place_weights(&mut network);
+        let mut report = Packed::new(path, &network, weights_bytes, self);
+        report.passes_ms = to_ms(start.elapsed());
+        let mut plans = Vec::new();
+        for &budget in &self.budgets {
+            let (plan, planned) = self.plan(&network, weights_bytes, budget)?;
+            plans.push(plan);
+            report.plans.push(planned);
+        }
+        report.planning_ms = to_ms(start.elapsed());
+
+        let start = Instant::now();
+        let progress = Progress::bytes(output, "writing weights", weights_bytes);
+        let predicted: Vec<u64> = report.plans.iter().map(|plan| plan.predicted_ns).collect();
+        write::write_pack(path, &network, weights_bytes, &plans, &predicted, &mut |bytes| {
+            progress.set(bytes);
+        })?;
+        drop(progress);
+        forget(path);
+        report.write_ms = to_ms(start.elapsed());
+        report.file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());
+        Ok(report)
+    }
+
+    /// Plans, proves and predicts.
+    fn plan(
+        &self,
+        network: &Network,
+        weights_bytes: u64,
+        budget: u64,
+    ) -> Result<(Plan, Planned), Error> {
+        let (threads, profile) = (self.threads, &self.profile);
+        let start = Instant::now();
+        let request = Request { network, weights_bytes, budget, threads, profile };
+        let plan = strategy::plan(&self.strategy, &request)?;
+        let planned = start.elapsed();
+        let start = Instant::now();
+        let proof = check(network, &plan, weights_bytes)
+            .map_err(|violations| Error::Planned { budget, violations })?;
+        let checked = start.elapsed();
+        let start = Instant::now();
+        let timeline = simulate(network, &plan, profile, threads);
+        let simulated = start.elapsed();
+        let report = Planned {
+            budget_bytes: budget,
+            arena_bytes: plan.arena_bytes,
+            tables_bytes: plan.tables,
+            peak_activation_bytes: proof.peak_activation_bytes,
+            resident_bytes: plan.resident_bytes(),
+            bytes_read_per_inference: plan.bytes_per_inference(),
+            steps: plan.steps.len(),
+            loads: plan.loads.len(),
+            resident_loads: plan.resident.len(),
+            predicted_ms: milliseconds(timeline.steady_ns),
+            predicted_compute_ms: milliseconds(timeline.compute_ns),
+            predicted_stall_ms: milliseconds(timeline.stall_ns),
+            predicted_ns: timeline.steady_ns,
+            plan_ms: to_ms(planned),
+            check_ms: to_ms(checked),
+            simulate_ms: to_ms(simulated),
+        };
+        Ok((plan, report))
+    }
+}
+
+/// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy
+/// there is memory nobody asked for. Where that fails the pack is as good.
+fn forget(path: &Path) {
+    if let Ok(path) = CString::new(path.as_os_str().as_bytes()) {
+        let _ = residency::drop_cache(&path);
+    }
+}
+
+fn to_ms(time: Duration) -> f64 {
+    milliseconds(time.as_nanos() as u64)
+}
+
+/// What was planned and written.
+#[derive(Debug, Serialize)]
+pub struct Packed {
+    file: PathBuf,
+    file_bytes: u64,
+    network: String,
+    isa: &'static str,
+    board: String,
+    /// Whether the costs are estimates and not measured.
+    estimated: bool,
+    strategy: String,
+    threads: u32,
+    exact: bool,
+    layers: usize,
+    pub weights_bytes: u64,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    pub plans: Vec<Planned>,
+    import_ms: f64,
+    /// Everything between reading the model and writing the pack: passes, plans, checks, predictions.
+    pub planning_ms: f64,
+    passes_ms: f64,
+    write_ms: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Port {
+    name: String,
+    shape: Vec<usize>,
+}
+
+/// A plan of a pack.
+#[derive(Debug, Serialize)]
+pub struct Planned {
+    pub budget_bytes: u64,
+    pub arena_bytes: u64,
+    tables_bytes: u64,
+    peak_activation_bytes: u64,
+    resident_bytes: u64,
+    pub bytes_read_per_inference: u64,
+    steps: usize,
+    loads: usize,
+    resident_loads: usize,
+    predicted_ms: f64,
+    predicted_compute_ms: f64,
+    predicted_stall_ms: f64,
+    #[serde(skip)]
+    predicted_ns: u64,
+    plan_ms: f64,
+    check_ms: f64,
+    simulate_ms: f64,
+}
+
+impl Packed {
+    fn new(
+        path: &Path,
+        network: &Network,
+        weights_bytes: u64,
+        order: &Order,
+    ) -> Self {
+        let port = |port: &eyelet_planner::network::Port| Port {
+            name: port.name.clone(),
+            shape: port.shape.clone(),
+        };
+        Self {
+            file: path.to_owned(),
+            file_bytes: 0,
+            network: network.name.clone(),
+            isa: network.isa.name(),
+            board: order.profile.name.clone(),
+            estimated: order.profile.estimated,
+            strategy: order.strategy.clone(),
+            threads: order.threads,
+            exact: order.exact,
+            layers: network.layers.len(),
+            weights_bytes,
+            inputs: network.inputs.iter().map(port).collect(),
+            outputs: network.outputs.iter().map(port).collect(),
+            plans: Vec::new(),
+            import_ms: 0.0,
+            planning_ms: 0.0,
+            passes_ms: 0.0,
+            write_ms: 0.0,
+        }
+    }
+}
+
+impl fmt::Display for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: {}, {} layers, {} of weights, for {} with up to {} threads ({})",
+            self.file.display(),
+            self.network,
+            self.layers,
+            size::human(self.weights_bytes),
+            self.isa,
+            self.threads,
+            self.board
+        )?;
+        for (what, ports) in [("input", &self.inputs), ("output", &self.outputs)] {
+            for port in ports {
+                writeln!(f, "{what} {} {}", port.name, shape(&port.shape))?;
+            }
+        }
+        writeln!(
+            f,
+            "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>12} {:>12}",
+            "budget", "arena", "resident", "read each time", "steps", "loads", "predicted", "of that wait"
+        )?;
+        for plan in &self.plans {
+            writeln!(
+                f,
+                "{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>9.2} ms {:>9.2} ms",
+                size::human(plan.budget_bytes),
+                size::human(plan.arena_bytes),
+                size::human(plan.resident_bytes),
+                size::human(plan.bytes_read_per_inference),
+                plan.steps,
+                plan.loads,
+                plan.predicted_ms,
+                plan.predicted_stall_ms
+            )?;
+        }
+        if self.estimated {
+            writeln!(
+                f,
+                "(predicted from estimated costs of {}; `eyelet profile` measures those of this machine)",
+                self.board
+            )?;
+        }
+        writeln!(
+            f,
+            "\nimport {:.1} ms, planning {:.1} ms (passes {:.1}, plans {:.1}, checks {:.1}, predictions \
+             {:.1}), writing {:.1} ms",
+            self.import_ms,
+            self.planning_ms,
+            self.passes_ms,
+            self.plans.iter().map(|plan| plan.plan_ms).sum::<f64>(),
+            self.plans.iter().map(|plan| plan.check_ms).sum::<f64>(),
+            self.plans.iter().map(|plan| plan.simulate_ms).sum::<f64>(),
+            self.write_ms
+        )
+    }
+}

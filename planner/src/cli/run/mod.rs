@@ -1,0 +1,261 @@
+//! `eyelet run`: inferences within a budget, measured.
+//!
+//! This verb must be lean, since what it measures is itself: nothing of the planner runs, no file is read
+//! into memory, inputs are read straight into the arena and outputs written straight from it. What the
+//! process needs beyond its arena is code, stacks, and a few numbers for each inference.
+
+mod input;
+mod process;
+mod report;
+mod source;
+
+use super::output::milliseconds;
+use super::pack_file::{shape_of, strategy, too_short};
+use super::progress::Progress;
+use super::{Error, Output};
+use eyelet::arena::MappedArena;
+use eyelet::device::Device;
+use eyelet::device::threads::available_cores;
+use eyelet::device::workers::{MAX_THREADS, Pool};
+use eyelet::executor::{self, Concurrent, Instance, Model, OpenError, Options};
+use eyelet::pack::{PAGE, PlanEntry};
+use eyelet::storage::{Storage, residency};
+use eyelet_planner::{npy, size};
+use input::Input;
+use report::{Digest, Report, Spread, Tensor};
+use source::{Io, Source};
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Runs a pack within a budget and tells time, memory, and a digest of the outputs.
+///
+/// Inputs and outputs are .npy files of 32-bit floats in the model's own layout. Without --input the
+/// input is pseudo-random, about normally distributed, and the same in every run and on every machine.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Args {
+    /// The pack.
+    #[arg(value_name = "FILE.pack")]
+    pack: PathBuf,
+    /// Runs the plan with the largest budget up to this [default: the largest in the pack].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    budget: Option<u64>,
+    /// An input; once for each, in the model's order.
+    #[arg(long = "input", value_name = "FILE.npy")]
+    inputs: Vec<PathBuf>,
+    /// Writes the outputs there, as NAME.npy.
+    #[arg(long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Inferences that are measured.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    runs: u32,
+    /// Inferences before those.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
+    warmup: u32,
+    /// Compute threads [default: as planned, but no more than there are cores]. The loader has its own.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
+    threads: Option<u32>,
+    /// How weights are read: past the page cache, through it, or from a map of the whole pack.
+    #[arg(long, value_enum, default_value_t = Io::Direct)]
+    io: Io,
+    /// Does not compare what is read with its checksums.
+    #[arg(long)]
+    no_verify: bool,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  eyelet run resnet152.pack --budget 24MiB --runs 10 --warmup 1";
+
+pub fn run(args: Args, output: Output) -> Result<(), Error> {
+    let rss_before_bytes = process::status_bytes("VmRSS");
+    let path = &args.pack;
+    let wrong = |source| Error::pack(path, source);
+    let c_path = CString::new(path.as_os_str().as_bytes())
+        .map_err(|error| Error::Read { path: path.clone(), source: error.into() })?;
+    let mut storage = Source::open(&c_path, args.io).map_err(|error| wrong(error.into()))?;
+    if args.io == Io::Direct {
+        // What a copy or a download has left in the page cache is none of this run's.
+        let _ = residency::drop_cache(&c_path);
+    }
+    let entry = choose(path, &mut storage, args.budget)?;
+
+    let threads = args.threads.unwrap_or_else(|| entry.threads.min(available_cores() as u32)).max(1);
+    let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
+    let mut memory = arena.memory();
+    let options = Options { verify: !args.no_verify, threads };
+    let start = Instant::now();
+    let mut instance =
+        Instance::open(&mut storage, memory.as_mut_slice(), options).map_err(wrong)?;
+    let open_ns = start.elapsed().as_nanos() as u64;
+
+    let skeleton = *instance.skeleton();
+    let name = |port: &eyelet::pack::Port| skeleton.text(port.name).to_owned();
+    let mut report = Report {
+        network: skeleton.name().to_owned(),
+        strategy: strategy(&entry),
+        budget_bytes: entry.budget,
+        arena_bytes: entry.arena_bytes,
+        threads,
+        io: args.io.name(),
+        verify: options.verify,
+        runs: args.runs,
+        warmup: args.warmup,
+        open_ms: milliseconds(open_ns),
+        bytes_read_per_inference: instance.plan().loads.iter().map(|l| u64::from(l.bytes)).sum(),
+        resident_bytes: instance.plan().resident.iter().map(|l| u64::from(l.bytes)).sum(),
+        predicted_ms: (entry.predicted_ns > 0)
+            .then(|| milliseconds(entry.predicted_ns)),
+        rss_before_bytes,
+        outputs: skeleton
+            .outputs
+            .iter()
+            .map(|port| Tensor { name: name(port), shape: shape_of(port), file: None })
+            .collect(),
+        ..Report::default()
+    };
+    let inputs = Input::all(&args.inputs, skeleton.inputs, name)?;
+
+    let pool = Pool::new();
+    pool.scope(threads as usize, None, |workers| {
+        instance.with_loader(&mut storage, |model| {
+            measure(model, workers, &args, &inputs, output, &mut report)
+        })
+    })???;
+
+    report.peak_rss_bytes = process::status_bytes("VmHWM");
+    let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
+    report.page_cache_bytes = cached * page_bytes();
+    output.report(&report)
+}
+
+/// The plan with the largest budget up to `budget`.
+fn choose(
+    path: &Path,
+    storage: &mut Source,
+    budget: Option<u64>,
+) -> Result<PlanEntry, Error> {
+    let wrong = |source| Error::pack(path, source);
+    let size = storage.len().map_err(|error| wrong(error.into()))?;
+    if size < PAGE {
+        let start = std::fs::read(path)
+            .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        return Err(wrong(too_short(&start, size)));
+    }
+    let mut page = MappedArena::new(PAGE as usize)?;
+    let mut page = page.memory();
+    storage.read(0, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
+    let header = executor::header(page.as_slice(), size).map_err(wrong)?;
+    let entries = || executor::entries(page.as_slice(), header.plans);
+    let most = budget.unwrap_or(u64::MAX);
+    let entry = entries().filter(|entry| entry.budget <= most).max_by_key(|entry| entry.budget);
+    let Some(entry) = entry else {
+        let plans = entries().map(|entry| entry.budget).collect();
+        return Err(Error::Budget { path: path.to_owned(), budget: most, plans });
+    };
+    match entry.arena_bytes {
+        // The map is made before anything else of the plan is looked at.
+        PAGE..=MOST_ARENA => Ok(entry),
+        found => Err(wrong(OpenError::Flaw(eyelet::pack::Flaw {
+            what: "plan: bytes of arena",
+            index: eyelet::pack::NONE,
+            found,
+            limit: MOST_ARENA,
+        }))),
+    }
+}
+
+/// No plan has a larger arena.
+const MOST_ARENA: u64 = 1 << 44;
+
+/// Runs and measures the inferences, and writes the outputs of the last one.
+fn measure(
+    model: &mut Model<'_, '_, Concurrent<'_, '_>>,
+    device: &dyn Device,
+    args: &Args,
+    inputs: &[Input],
+    output: Output,
+    report: &mut Report,
+) -> Result<(), Error> {
+    let runs = args.runs as usize;
+    let (mut latency, mut period) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
+    let (mut compute, mut stall) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
+    let total = args.warmup + args.runs;
+    let progress = Progress::count(output, "running", total.into());
+    let mut digest = None;
+    for number in 1..=total {
+        let turn = Instant::now();
+        for (index, input) in inputs.iter().enumerate() {
+            // Between two inferences, and with as many inputs as the model has, there is one.
+            if let Some(floats) = model.input_mut(index) {
+                input.fill(floats)?;
+            }
+        }
+        let start = Instant::now();
+        model.infer(device).map_err(|source| Error::Infer { number, source })?;
+        let ns = start.elapsed().as_nanos() as u64;
+        let found = digest_of(model);
+        let expected = *digest.get_or_insert(found);
+        if found != expected {
+            let (found, expected) = (found.to_string(), expected.to_string());
+            return Err(Error::Unstable { number, found, expected });
+        }
+        if number == 1 {
+            report.first_ms = milliseconds(ns);
+        }
+        if number > args.warmup {
+            latency.push(ns);
+            period.push(turn.elapsed().as_nanos() as u64);
+            compute.push(model.stats().compute_ns);
+            stall.push(model.stats().stall_ns);
+        }
+        progress.set(number.into());
+    }
+    drop(progress);
+    report.latency_ms = Spread::of(&mut latency);
+    report.period_ms = Spread::of(&mut period).median;
+    report.compute_ms = Spread::of(&mut compute).median;
+    report.stall_ms = Spread::of(&mut stall).median;
+    report.output_digest = digest.map(|digest| digest.to_string()).unwrap_or_default();
+    match &args.output {
+        Some(folder) => write_outputs(model, folder, &mut report.outputs),
+        None => Ok(()),
+    }
+}
+
+fn digest_of(model: &mut Model<'_, '_, Concurrent<'_, '_>>) -> Digest {
+    let mut digest = Digest::default();
+    for index in 0..model.outputs().len() {
+        if let Some(floats) = model.output(index) {
+            digest.add(floats);
+        }
+    }
+    digest
+}
+
+fn write_outputs(
+    model: &mut Model<'_, '_, Concurrent<'_, '_>>,
+    folder: &Path,
+    outputs: &mut [Tensor],
+) -> Result<(), Error> {
+    std::fs::create_dir_all(folder)
+        .map_err(|source| Error::Write { path: folder.to_owned(), source })?;
+    for (index, tensor) in outputs.iter_mut().enumerate() {
+        // Names of tensors may look like paths.
+        let path = folder.join(format!("{}.npy", tensor.name.replace(['/', '\\', '\0'], "_")));
+        if let Some(floats) = model.output(index) {
+            npy::write(&path, &tensor.shape, floats)?;
+        }
+        tensor.file = Some(path);
+    }
+    Ok(())
+}
+
+/// Bytes of a page of the system.
+#[allow(unsafe_code)]
+fn page_bytes() -> u64 {
+    // SAFETY: only asks for a number.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}

@@ -1,0 +1,173 @@
+//! What `run` tells.
+
+use crate::cli::output::{milliseconds, shape};
+use eyelet_planner::size;
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Times in milliseconds are of one inference; medians where nothing else is said.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    pub network: String,
+    pub strategy: &'static str,
+    pub budget_bytes: u64,
+    pub arena_bytes: u64,
+    pub threads: u32,
+    pub io: &'static str,
+    pub verify: bool,
+    pub runs: u32,
+    pub warmup: u32,
+    /// From the last input written to the outputs there.
+    pub latency_ms: Spread,
+    /// With the host's turn: writing inputs, digesting outputs.
+    pub period_ms: f64,
+    pub compute_ms: f64,
+    pub stall_ms: f64,
+    pub open_ms: f64,
+    /// Latency of the very first inference.
+    pub first_ms: f64,
+    pub predicted_ms: Option<f64>,
+    pub bytes_read_per_inference: u64,
+    pub resident_bytes: u64,
+    pub peak_rss_bytes: u64,
+    pub rss_before_bytes: u64,
+    pub page_cache_bytes: u64,
+    pub output_digest: String,
+    pub outputs: Vec<Tensor>,
+}
+
+/// An output.
+#[derive(Debug, Serialize)]
+pub struct Tensor {
+    pub name: String,
+    pub shape: Vec<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+}
+
+/// Samples in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    pub min: f64,
+    pub median: f64,
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of samples in nanoseconds, which are sorted.
+    pub fn of(ns: &mut [u64]) -> Self {
+        ns.sort_unstable();
+        let at = |index: usize| ns.get(index).copied().unwrap_or(0);
+        let (half, last) = (ns.len() / 2, ns.len().saturating_sub(1));
+        let median = match ns.len() % 2 {
+            0 if half > 0 => at(half - 1).midpoint(at(half)),
+            _ => at(half),
+        };
+        Self { min: milliseconds(at(0)), median: milliseconds(median), max: milliseconds(at(last)) }
+    }
+}
+
+/// FNV-1a, 64 bits, over the bytes of all outputs in order (little-endian floats).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Digest {
+    pub fn add(&mut self, floats: &[f32]) {
+        for byte in floats.iter().flat_map(|x| x.to_le_bytes()) {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mib = |bytes| size::human(bytes);
+        let plural = |count: u32| if count == 1 { "" } else { "s" };
+        writeln!(
+            f,
+            "{}: budget {} ({}), {} thread{}, {} I/O{}",
+            self.network,
+            mib(self.budget_bytes),
+            self.strategy,
+            self.threads,
+            plural(self.threads),
+            self.io,
+            if self.verify { "" } else { ", checksums not compared" }
+        )?;
+        let Spread { min, median, max } = self.latency_ms;
+        let runs = self.runs;
+        writeln!(
+            f,
+            "latency      {median:.2} ms (median of {runs}, {min:.2} to {max:.2}): {:.2} computing, \
+             {:.2} waiting for weights",
+            self.compute_ms, self.stall_ms
+        )?;
+        let predicted = self.predicted_ms.map_or(String::new(), |ms| format!(", {ms:.2} predicted"));
+        writeln!(
+            f,
+            "             {:.2} ms the first, {:.2} ms to open{predicted}",
+            self.first_ms, self.open_ms
+        )?;
+        writeln!(
+            f,
+            "read         {} each inference, {} stay",
+            mib(self.bytes_read_per_inference),
+            mib(self.resident_bytes)
+        )?;
+        writeln!(
+            f,
+            "memory       {} at most resident: {} of arena and {} beside it; {} of the pack in the \
+             page cache",
+            mib(self.peak_rss_bytes),
+            mib(self.arena_bytes),
+            mib(self.peak_rss_bytes.saturating_sub(self.arena_bytes)),
+            mib(self.page_cache_bytes)
+        )?;
+        writeln!(f, "digest       {}", self.output_digest)?;
+        for output in &self.outputs {
+            let file = output.file.as_ref();
+            let file = file.map_or(String::new(), |file| format!(", {}", file.display()));
+            writeln!(f, "output       {} {}{file}", output.name, shape(&output.shape))?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_of_even_and_odd() {
+        let spread = |ns: &mut [u64]| Spread::of(ns);
+        assert_eq!(spread(&mut []), Spread::default());
+        let of_three = Spread { min: 1.0, median: 2.0, max: 5.0 };
+        assert_eq!(spread(&mut [5_000_000, 1_000_000, 2_000_000]), of_three);
+        assert_eq!(spread(&mut [4_000_000, 1_000_000]).median, 2.5);
+    }
+
+    #[test]
+    fn the_digest_is_fnv_1a_of_the_bytes() {
+        // "foobarba" in two floats.
+        let mut digest = Digest::default();
+        digest.add(&[f32::from_le_bytes(*b"foob"), f32::from_le_bytes(*b"arba")]);
+        let expected = b"foobarba".iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        assert_eq!(digest.to_string(), format!("{expected:016x}"));
+        assert_ne!(digest, Digest::default());
+    }
+}

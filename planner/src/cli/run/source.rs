@@ -1,0 +1,71 @@
+//! Where `run` reads the pack from, chosen by an option.
+
+use eyelet::storage::{BufferedFile, DirectFile, MappedFile, Populate, Storage, StorageError};
+use std::ffi::CStr;
+
+/// How the pack is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Io {
+    /// Past the page cache, straight into the arena.
+    #[default]
+    Direct,
+    /// Through the page cache.
+    Buffered,
+    /// From a map of the whole pack, which is brought into memory first: for comparison.
+    Memory,
+}
+
+impl Io {
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Io::Direct => "direct",
+            Io::Buffered => "buffered",
+            Io::Memory => "memory",
+        }
+    }
+}
+
+/// The pack.
+#[derive(Debug)]
+pub enum Source {
+    Direct(DirectFile),
+    Buffered(BufferedFile),
+    Memory(MappedFile),
+}
+
+impl Source {
+    pub fn open(path: &CStr, io: Io) -> Result<Self, StorageError> {
+        Ok(match io {
+            Io::Direct => Self::Direct(DirectFile::open(path)?),
+            Io::Buffered => Self::Buffered(BufferedFile::open(path)?),
+            Io::Memory => Self::Memory(MappedFile::open(path, Populate::AtOpen)?),
+        })
+    }
+}
+
+impl Storage for Source {
+    fn len(&self) -> Result<u64, StorageError> {
+        match self {
+            Self::Direct(file) => file.len(),
+            Self::Buffered(file) => file.len(),
+            Self::Memory(file) => file.len(),
+        }
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        match self {
+            Self::Direct(file) => file.read(offset, into),
+            Self::Buffered(file) => file.read(offset, into),
+            Self::Memory(file) => file.read(offset, into),
+        }
+    }
+
+    fn alignment(&self) -> u64 {
+        match self {
+            Self::Direct(file) => file.alignment(),
+            Self::Buffered(file) => file.alignment(),
+            Self::Memory(file) => file.alignment(),
+        }
+    }
+}
