@@ -203,13 +203,16 @@ fn measure(shape: &Shape, kernels: &'static Kernels, device: &dyn Device) -> (Du
         conv::scratch_bytes(&layer, &inputs, &output, &slice, threads, isa)
     };
 
-    let data: Vec<f32> = (0..input.rows() as usize * c as usize).map(number).collect();
+    let mut data = lines(input.rows() as usize * c as usize * 4);
+    fill(&mut data);
     let floats = panels * (1 + k) * nr;
     let copies = (COLD_BYTES / (floats * 4)).clamp(1, 64);
-    let weights: Vec<f32> = (0..floats * copies + 16).map(number).collect();
-    let start = weights.as_ptr().align_offset(64);
-    let mut out = vec![0.0f32; rows as usize * oc as usize];
-    let mut scratch = vec![Line([0; 64]); bytes.div_ceil(64) as usize];
+    let mut weights = lines(floats * 4 * copies);
+    fill(&mut weights);
+    let data: &[f32] = bytemuck::cast_slice(&data);
+    let weights: &[f32] = bytemuck::cast_slice(&weights);
+    let mut out = lines(rows as usize * oc as usize * 4);
+    let mut scratch = lines(bytes as usize);
 
     let flops = 2.0 * rows as f64 * oc as f64 * k as f64;
     let mut best = Duration::MAX;
@@ -224,13 +227,19 @@ fn measure(shape: &Shape, kernels: &'static Kernels, device: &dyn Device) -> (Du
             output,
             operands: [
                 Operand::Mat(
-                    MatRef::new(&data, input.rows() as usize, c as usize, c as usize)
+                    MatRef::new(data, input.rows() as usize, c as usize, c as usize)
                         .expect("a matrix"),
                 ),
                 Operand::Absent,
             ],
-            out: MatMut::new(&mut out, rows as usize, oc as usize, oc as usize).expect("a matrix"),
-            weights: &weights[start + copy * floats..][..floats],
+            out: MatMut::new(
+                bytemuck::cast_slice_mut(&mut out),
+                rows as usize,
+                oc as usize,
+                oc as usize,
+            )
+            .expect("a matrix"),
+            weights: &weights[copy * floats..][..floats],
             first: 0,
             count: panels,
             rows: 0..rows as usize,
@@ -250,8 +259,15 @@ fn measure(shape: &Shape, kernels: &'static Kernels, device: &dyn Device) -> (Du
     (best, flops, bytes)
 }
 
-fn number(index: usize) -> f32 {
-    (index * 7919 % 1013) as f32 / 1013.0 - 0.5
+/// Memory aligned as the arena's is.
+fn lines(bytes: usize) -> Vec<Line> {
+    vec![Line([0; 64]); bytes.div_ceil(64)]
+}
+
+fn fill(lines: &mut [Line]) {
+    for (index, x) in bytemuck::cast_slice_mut::<_, f32>(lines).iter_mut().enumerate() {
+        *x = (index * 7919 % 1013) as f32 / 1013.0 - 0.5;
+    }
 }
 
 #[repr(C, align(64))]

@@ -12,10 +12,12 @@ mod dwconv;
 mod fma;
 mod igemm;
 mod indirection;
+mod window;
 
 pub use fma::fma;
 pub use igemm::Addend;
-pub use indirection::{Indirection, Strip, Window};
+pub use indirection::{Indirection, Strip};
+pub use window::Window;
 
 /// An instruction set that packs are made for. The codes are part of the pack format.
 #[repr(u32)]

@@ -20,8 +20,8 @@ pub fn software(a: f32, b: f32, c: f32) -> f32 {
     // Towards the exact value by one unit in the last place, from even to odd.
     let away = (error > 0.0) == (sum > 0.0);
     let odd = if away { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
-    let inexact = error != 0.0;
-    f64::from_bits(if inexact && bits & 1 == 0 { odd } else { bits }) as f32
+    let exact = error == 0.0 || error.is_nan();
+    f64::from_bits(if exact || bits & 1 == 1 { bits } else { odd }) as f32
 }
 
 #[cfg(test)]

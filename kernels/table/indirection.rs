@@ -9,117 +9,11 @@
 //! The lists are built for a block of pixels at a time, strip by strip as the kernels want them:
 //! `[segment][row of the strip]`.
 
+use super::Window;
+use super::window::POINTER;
 use crate::arena::MatRef;
 use core::marker::PhantomData;
 use core::ops::Range;
-
-/// Runs at least this long are not merged: the kernel's cost for changing segments has vanished.
-const LONG_RUN: usize = 32;
-
-/// Geometry of a convolution: which input rows an output row reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// Images.
-    pub images: usize,
-    /// Input: height, width.
-    pub input: [usize; 2],
-    /// Output: height, width.
-    pub output: [usize; 2],
-    /// Taps: height, width.
-    pub kernel: [usize; 2],
-    /// Stride: height, width.
-    pub stride: [usize; 2],
-    /// Dilation: height, width.
-    pub dilation: [usize; 2],
-    /// Padding above and to the left; below and to the right it follows from the output.
-    pub pad: [usize; 2],
-    /// Floats in an input row: the channels of all groups.
-    pub cols: usize,
-    /// Floats that one output reads of a tap: the channels of its group.
-    pub channels: usize,
-    /// Floats from one input row to the next.
-    pub pitch: usize,
-    /// Whether a row of taps may be one segment; depthwise kernels want each tap.
-    pub merge: bool,
-}
-
-impl Window {
-    /// Whether a row of taps is one segment.
-    pub fn merged(&self) -> bool {
-        self.merge
-            && self.kernel[1] > 1
-            && self.dilation[1] == 1
-            && self.cols == self.channels
-            && self.cols == self.pitch
-            && self.cols < LONG_RUN
-    }
-
-    /// Runs in the reduction of one output.
-    pub fn segments(&self) -> usize {
-        if self.merged() { self.kernel[0] } else { self.kernel[0] * self.kernel[1] }
-    }
-
-    /// Floats in a run.
-    pub fn seg_len(&self) -> usize {
-        if self.merged() { self.kernel[1] * self.channels } else { self.channels }
-    }
-
-    /// Floats that are readable behind each pointer.
-    fn readable(&self) -> usize {
-        if self.merged() { self.kernel[1] * self.cols } else { self.cols }
-    }
-
-    /// First input coordinate of an output coordinate on an axis; negative in the padding.
-    fn start(&self, axis: usize, at: usize) -> i64 {
-        at as i64 * self.stride[axis] as i64 - self.pad[axis] as i64
-    }
-
-    /// Whether any tap lies beside the image.
-    fn padded(&self) -> bool {
-        (0..2).any(|axis| {
-            let last = self.start(axis, self.output[axis] - 1)
-                + (self.kernel[axis] - 1) as i64 * self.dilation[axis] as i64;
-            self.pad[axis] > 0 || last >= self.input[axis] as i64
-        })
-    }
-
-    /// Output columns whose merged window straddles the left or right border.
-    fn border_columns(&self) -> usize {
-        let (input, taps) = (self.input[1] as i64, self.kernel[1] as i64);
-        let (stride, pad) = (self.stride[1] as i64, self.pad[1] as i64);
-        let output = self.output[1] as i64;
-        // Inside: 0 ≤ x·stride - pad and x·stride - pad + taps ≤ input.
-        let first = (pad + stride - 1) / stride;
-        let end = if input + pad < taps { 0 } else { (input + pad - taps) / stride + 1 };
-        (output - (end.min(output) - first.min(output)).max(0)) as usize
-    }
-
-    /// Bytes of the three parts of an [`Indirection`]'s scratch for blocks of up to `rows` rows:
-    /// pointers, zeros, gathered runs. Each is a multiple of 64; saturates.
-    fn parts(&self, rows: usize) -> [u64; 3] {
-        let round = |bytes: u64| bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX);
-        let segments = self.segments() as u64;
-        let pointers = (rows as u64).saturating_mul(segments).saturating_mul(POINTER);
-        let zeros = if self.padded() { (self.readable() as u64).saturating_mul(4) } else { 0 };
-        let gathered = if self.merged() && self.padded() {
-            let lines = ((rows as u64).saturating_sub(1) / self.output[1] as u64).saturating_add(2);
-            let pixels = lines.saturating_mul(self.border_columns() as u64).min(rows as u64);
-            pixels.saturating_mul(segments).saturating_mul(self.readable() as u64 * 4)
-        } else {
-            0
-        };
-        [round(pointers), round(zeros), round(gathered)]
-    }
-
-    /// Bytes of scratch for blocks of up to `rows` rows, a multiple of 64; saturates. It is the same
-    /// number on every host.
-    pub fn scratch_bytes(&self, rows: usize) -> u64 {
-        self.parts(rows).into_iter().fold(0, u64::saturating_add)
-    }
-}
-
-/// Bytes that are planned for a pointer: those of a 64-bit address, also where addresses are shorter.
-const POINTER: u64 = 8;
 
 /// The pointer lists of a block of output rows.
 #[derive(Debug)]
@@ -154,6 +48,17 @@ impl Strip<'_> {
     }
 }
 
+/// The first `count` pointers that fit into scratch.
+///
+/// # Panics
+/// When they do not, or it is misaligned.
+fn pointers(scratch: &mut [u8], count: usize) -> &mut [*const f32] {
+    // SAFETY: a pointer has no invalid bit patterns.
+    let (head, pointers, _) = unsafe { scratch.align_to_mut::<*const f32>() };
+    assert!(head.is_empty(), "misaligned scratch");
+    &mut pointers[..count]
+}
+
 /// Rows of strip `index` of `count` over `rows` rows: as even as possible.
 fn balanced(rows: usize, count: usize, index: usize) -> Range<usize> {
     rows * index / count..rows * (index + 1) / count
@@ -174,81 +79,48 @@ impl<'a> Indirection<'a> {
         scratch: &'a mut [u8],
     ) -> Self {
         let [height, width] = window.input;
-        let area = window.output[0] * window.output[1];
+        let area = window.output[0].saturating_mul(window.output[1]);
         let pixels = window.images.checked_mul(height).and_then(|n| n.checked_mul(width));
         assert!(pixels == Some(input.rows()), "window of {pixels:?} rows, not {}", input.rows());
         assert!(window.cols == input.cols() && window.pitch == input.pitch());
-        assert!(rows.start <= rows.end && rows.end.div_ceil(area.max(1)) <= window.images);
+        assert!(window.is_bounded(), "{window:?}");
+        assert!(rows.start <= rows.end && rows.end.div_ceil(area) <= window.images);
 
-        let [pointers, zeros, gathered] = window.parts(rows.len()).map(|bytes| bytes as usize);
-        let (pointers, rest) = scratch.split_at_mut(pointers);
+        let [listed, zeros, gathered] = window.parts(rows.len()).map(|bytes| bytes as usize);
+        let (list, rest) = scratch.split_at_mut(listed);
         let (zeros, rest) = rest.split_at_mut(zeros);
         let mut gathered: &'a mut [f32] = bytemuck::cast_slice_mut(&mut rest[..gathered]);
-        // SAFETY: a pointer has no invalid bit patterns.
-        let (head, pointers, _) = unsafe { pointers.align_to_mut::<*const f32>() };
-        assert!(head.is_empty(), "misaligned scratch");
         let zeros: &'a mut [f32] = bytemuck::cast_slice_mut(zeros);
         zeros.fill(0.0);
         let zeros: &'a [f32] = zeros;
 
-        let (merged, segments) = (window.merged(), window.segments());
-        let [taps_y, taps_x] = window.kernel;
-        let pointers = &mut pointers[..rows.len() * segments];
-        let readable = window.readable();
-        // Where the run of a tap lies: in the image, which has all of it, or in the zeros.
-        let source = |image: usize, y: i64, x: i64| -> &'a [f32] {
-            if (0..height as i64).contains(&y) && (0..width as i64).contains(&x) {
-                input.row((image * height + y as usize) * width + x as usize)
-            } else {
-                &zeros[..readable]
-            }
-        };
-
-        let mut image = rows.start / area.max(1);
-        let mut oy = rows.start % area.max(1) / window.output[1];
-        let mut ox = rows.start % window.output[1];
+        let segments = window.segments();
+        let pointers = pointers(list, rows.len() * segments);
+        let source = Source { window, input, zeros };
+        let [out_height, out_width] = window.output;
+        let mut image = rows.start / area;
+        let mut y = rows.start % area / out_width;
+        let mut x = rows.start % out_width;
         let strips = rows.len().div_ceil(mr);
         for strip in 0..strips {
             let range = balanced(rows.len(), strips, strip);
             let list = &mut pointers[range.start * segments..range.end * segments];
-            for row in 0..range.len() {
-                let (y, x) = (window.start(0, oy), window.start(1, ox));
-                let step_y = window.dilation[0] as i64;
-                if !merged {
-                    let step_x = window.dilation[1] as i64;
-                    for ky in 0..taps_y {
-                        for kx in 0..taps_x {
-                            let run = source(image, y + ky as i64 * step_y, x + kx as i64 * step_x);
-                            list[(ky * taps_x + kx) * range.len() + row] = run.as_ptr();
-                        }
-                    }
+            let mut row = 0;
+            while row < range.len() {
+                // The pixels up to the end of the strip or of the image's line.
+                let pixels = (range.len() - row).min(out_width - x);
+                let at = Pixels { image, y, x, strip: range.len(), first: row, count: pixels };
+                if window.merged() {
+                    gathered = source.merged(&at, list, gathered);
                 } else {
-                    let inside = x >= 0 && x + taps_x as i64 <= width as i64;
-                    for ky in 0..taps_y {
-                        let y = y + ky as i64 * step_y;
-                        let run = if !(0..height as i64).contains(&y) {
-                            zeros[..readable].as_ptr()
-                        } else if inside {
-                            // The first tap's row; the next taps' rows follow it without a gap,
-                            // since the pitch is the width of a row.
-                            source(image, y, x).as_ptr()
-                        } else {
-                            let run;
-                            (run, gathered) = core::mem::take(&mut gathered).split_at_mut(readable);
-                            for (kx, tap) in run.chunks_exact_mut(window.cols).enumerate() {
-                                let from = source(image, y, x + kx as i64);
-                                tap.copy_from_slice(&from[..window.cols]);
-                            }
-                            run.as_ptr()
-                        };
-                        list[ky * range.len() + row] = run;
-                    }
+                    source.taps(&at, list);
                 }
-                ox += 1;
-                if ox == window.output[1] {
-                    (ox, oy) = (0, oy + 1);
-                    if oy == window.output[0] {
-                        (oy, image) = (0, image + 1);
+                row += pixels;
+                x += pixels;
+                if x == out_width {
+                    (x, y) = (0, y + 1);
+                    if y == out_height {
+                        (y, image) = (0, image + 1);
                     }
                 }
             }
@@ -259,7 +131,41 @@ impl<'a> Indirection<'a> {
             mr,
             segments,
             seg_len: window.seg_len(),
-            readable,
+            readable: window.readable(),
+            lifetime: PhantomData,
+        }
+    }
+
+    /// Bytes of scratch for [`Indirection::rows`] with up to `rows` rows, a multiple of 64.
+    pub fn rows_bytes(rows: usize) -> u64 {
+        (rows as u64 * POINTER).next_multiple_of(64)
+    }
+
+    /// The lists for the rows `rows` of a matrix of `cols` columns, each one run, `pitch` floats from one
+    /// to the next (they may overlap), in strips of up to `mr`. `scratch`, aligned to 64 bytes, has at
+    /// least `rows_bytes(rows.len())`.
+    ///
+    /// # Panics
+    /// When the rows are not inside `matrix`, or `scratch` is too small or misaligned.
+    pub fn rows(
+        matrix: &'a [f32],
+        pitch: usize,
+        cols: usize,
+        rows: Range<usize>,
+        mr: usize,
+        scratch: &'a mut [u8],
+    ) -> Self {
+        let pointers = pointers(scratch, rows.len());
+        for (row, pointer) in rows.clone().zip(pointers.iter_mut()) {
+            *pointer = matrix[row * pitch..][..cols].as_ptr();
+        }
+        Self {
+            pointers,
+            rows: rows.len(),
+            mr,
+            segments: 1,
+            seg_len: cols,
+            readable: cols,
             lifetime: PhantomData,
         }
     }
@@ -278,5 +184,155 @@ impl<'a> Indirection<'a> {
                 readable: self.readable,
             }
         })
+    }
+}
+
+/// Output pixels of one line of an image, and their place in a strip's list.
+struct Pixels {
+    image: usize,
+    y: usize,
+    x: usize,
+    /// Rows of the strip.
+    strip: usize,
+    /// The first pixel's row in the strip.
+    first: usize,
+    count: usize,
+}
+
+impl Pixels {
+    /// Their places in the list of a strip for one segment.
+    fn slots(&self, segment: usize) -> Range<usize> {
+        let start = segment * self.strip + self.first;
+        start..start + self.count
+    }
+}
+
+/// Where runs lie: in the image, or in a row of zeros.
+struct Source<'w, 'a> {
+    window: &'w Window,
+    input: MatRef<'a>,
+    zeros: &'a [f32],
+}
+
+impl<'a> Source<'_, 'a> {
+    fn zeros(&self) -> *const f32 {
+        self.zeros[..self.window.readable()].as_ptr()
+    }
+
+    /// The input row of a pixel inside the image.
+    fn row(&self, image: usize, y: i64, x: i64) -> &'a [f32] {
+        let [height, width] = self.window.input;
+        self.input.row((image * height + y as usize) * width + x as usize)
+    }
+
+    fn is_line(&self, y: i64) -> bool {
+        (0..self.window.input[0] as i64).contains(&y)
+    }
+
+    /// One segment for each tap.
+    fn taps(&self, at: &Pixels, list: &mut [*const f32]) {
+        let [taps_y, taps_x] = self.window.kernel;
+        for ky in 0..taps_y {
+            let y = self.window.start(0, at.y) + (ky * self.window.dilation[0]) as i64;
+            for kx in 0..taps_x {
+                let x = self.window.start(1, at.x) + (kx * self.window.dilation[1]) as i64;
+                let list = &mut list[at.slots(ky * taps_x + kx)];
+                if self.is_line(y) {
+                    self.tap(at.image, y, x, list);
+                } else {
+                    list.fill(self.zeros());
+                }
+            }
+        }
+    }
+
+    /// One tap of adjacent output pixels, the first of which reads input column `x`.
+    fn tap(&self, image: usize, y: i64, x: i64, list: &mut [*const f32]) {
+        let inside = self.inside(x, 1, list.len());
+        if inside.len() < list.len() {
+            list[..inside.start].fill(self.zeros());
+            list[inside.end..].fill(self.zeros());
+        }
+        self.place(image, y, x, 1, &mut list[inside.clone()], inside.start);
+    }
+
+    /// Which of `count` adjacent output pixels have `taps` adjacent columns inside the image, where the
+    /// first pixel's start at `x`.
+    fn inside(&self, x: i64, taps: usize, count: usize) -> Range<usize> {
+        let step = self.window.stride[1] as i64;
+        // The last column where such a run may start.
+        let limit = self.window.input[1] as i64 - taps as i64;
+        if x >= 0 && x + (count as i64 - 1) * step <= limit {
+            return 0..count;
+        }
+        let start = if x < 0 { (step - 1 - x) / step } else { 0 };
+        let end = if x <= limit { (limit - x) / step + 1 } else { 0 };
+        let end = end.min(count as i64);
+        start.min(end) as usize..end as usize
+    }
+
+    /// The pointers of adjacent output pixels whose `taps` columns are all inside the image; `list` is
+    /// that of pixel `first` and those after it, where pixel 0 reads from column `x` on.
+    fn place(
+        &self,
+        image: usize,
+        y: i64,
+        x: i64,
+        taps: usize,
+        list: &mut [*const f32],
+        first: usize,
+    ) {
+        let step = self.window.stride[1];
+        let Some(last) = list.len().checked_sub(1) else { return };
+        let start = x + (first * step) as i64;
+        let address = self.row(image, y, start).as_ptr();
+        // The last column of all is checked to be inside the matrix; the others lie between the two,
+        // and where a run spans columns they follow each other without a gap.
+        self.row(image, y, start + (last * step + taps - 1) as i64);
+        let floats = step.wrapping_mul(self.input.pitch());
+        for (i, pointer) in list.iter_mut().enumerate() {
+            *pointer = address.wrapping_add(i.wrapping_mul(floats));
+        }
+    }
+
+    /// One segment for each row of taps. Windows across the left or right border are gathered at the
+    /// start of `free`; the rest of it is returned.
+    fn merged(
+        &self,
+        at: &Pixels,
+        list: &mut [*const f32],
+        mut free: &'a mut [f32],
+    ) -> &'a mut [f32] {
+        let window = self.window;
+        let x = window.start(1, at.x);
+        let inside = self.inside(x, window.kernel[1], at.count);
+        for ky in 0..window.kernel[0] {
+            let y = window.start(0, at.y) + (ky * window.dilation[0]) as i64;
+            let list = &mut list[at.slots(ky)];
+            if !self.is_line(y) {
+                list.fill(self.zeros());
+                continue;
+            }
+            self.place(at.image, y, x, window.kernel[1], &mut list[inside.clone()], inside.start);
+            for i in (0..inside.start).chain(inside.end..at.count) {
+                let run;
+                (run, free) = free.split_at_mut(window.readable());
+                self.gather(at.image, y, x + (i * window.stride[1]) as i64, run);
+                list[i] = run.as_ptr();
+            }
+        }
+        free
+    }
+
+    /// Copies a row of taps that starts at column `x`.
+    fn gather(&self, image: usize, y: i64, x: i64, run: &mut [f32]) {
+        for (kx, tap) in run.chunks_exact_mut(self.window.cols).enumerate() {
+            match x + kx as i64 {
+                x if (0..self.window.input[1] as i64).contains(&x) => {
+                    tap.copy_from_slice(self.row(image, y, x));
+                }
+                _ => tap.fill(0.0),
+            }
+        }
     }
 }

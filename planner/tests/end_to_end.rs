@@ -135,7 +135,7 @@ fn steps_make_an_inference() {
     let inputs = subject.inputs(5);
     let whole = run_inline(&pack, budget, &inputs, &Inline, 1);
 
-    let mut storage = Slice::new(&pack);
+    let mut storage = Slice(&pack);
     let mut arena = Aligned::new(budget);
     let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
     let steps = instance.plan().steps.len();
@@ -156,13 +156,13 @@ fn a_pack_of_several_plans_opens_the_largest_that_fits() {
     let budgets = [MIB / 4, MIB / 2, 2 * MIB];
     let (_, pack) = digits_pack(&budgets);
     for (arena, expected) in [(MIB / 4, 0), (MIB / 2 - 4096, 0), (MIB / 2, 1), (64 * MIB, 2)] {
-        let mut storage = Slice::new(&pack);
+        let mut storage = Slice(&pack);
         let mut memory = Aligned::new(arena);
         let instance = Instance::open(&mut storage, memory.bytes(), Options::default()).unwrap();
         assert_eq!(instance.entry().budget, budgets[expected]);
     }
     let mut memory = Aligned::new(8192);
-    let error = Instance::open(&mut Slice::new(&pack), memory.bytes(), Options::default());
+    let error = Instance::open(&mut Slice(&pack), memory.bytes(), Options::default());
     assert!(matches!(error, Err(OpenError::Budget { arena: 8192, .. })), "{error:?}");
 }
 
@@ -213,12 +213,12 @@ struct Switched<'a> {
 
 impl Storage for Switched<'_> {
     fn len(&self) -> Result<u64, StorageError> {
-        Slice::new(self.packs[0]).len()
+        Slice(self.packs[0]).len()
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
         let broken = self.broken.load(Ordering::Relaxed);
-        Slice::new(self.packs[usize::from(broken)]).read(offset, into)
+        Slice(self.packs[usize::from(broken)]).read(offset, into)
     }
 
     fn alignment(&self) -> u64 {
@@ -234,7 +234,7 @@ fn a_loader_thread_recovers_from_storage_errors() {
     let whole = run_inline(&pack, budget, &inputs, &Inline, 1);
     let reads = {
         let mut arena = Aligned::new(budget);
-        let mut storage = Slice::new(&pack);
+        let mut storage = Slice(&pack);
         let instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
         (3 + instance.plan().resident.len(), instance.plan().loads.len())
     };
@@ -242,7 +242,7 @@ fn a_loader_thread_recovers_from_storage_errors() {
     for failing in reads.0..reads.0 + 2 * reads.1 {
         let mut arena = Aligned::new(budget);
         let script = [(failing as u64, Fault::Errno(5))];
-        let mut storage = Faulty::new(Slice::new(&pack), &script);
+        let mut storage = Faulty::new(Slice(&pack), &script);
         let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
         let (errors, good) = instance
             .with_loader(&mut storage, |model| {

@@ -115,16 +115,21 @@ pub fn run(call: Call<'_>) {
         for block in (0..blocks).map(|index| device::cut(rows.len(), blocks, mr, index)) {
             let pixels = first_row + block.start..first_row + block.end;
             let lists = Indirection::convolution(&work.window, input, pixels, mr, &mut *scratch);
-            for strip in lists.strips() {
-                let rows = block.start + strip.start..block.start + strip.start + strip.rows;
-                let residual = addend(
-                    &operands[1],
-                    first_row + rows.start..first_row + rows.end,
-                    channels.clone(),
-                );
-                let mut tile = out.part_mut(rows, 0..cols.len());
-                kernels.dwconv(&strip, channels.start, panels, residual, clamp, tile.reborrow());
-                finish(&layer.activation, tile);
+            for first in (0..cols.len()).step_by(nr) {
+                let here = first..(first + nr).min(cols.len());
+                let panel = &panels[first / nr * panel_floats..][..panel_floats];
+                let channels = channels.start + here.start..channels.start + here.end;
+                for strip in lists.strips() {
+                    let rows = block.start + strip.start..block.start + strip.start + strip.rows;
+                    let residual = addend(
+                        &operands[1],
+                        first_row + rows.start..first_row + rows.end,
+                        channels.clone(),
+                    );
+                    let mut tile = out.part_mut(rows, here.clone());
+                    kernels.dwconv(&strip, channels.start, panel, residual, clamp, tile.reborrow());
+                    finish(&layer.activation, tile);
+                }
             }
         }
     };

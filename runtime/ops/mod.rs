@@ -17,6 +17,7 @@ pub mod copy;
 pub mod depthwise;
 pub mod lrn;
 pub mod math;
+pub mod matmul;
 pub mod pool;
 pub mod reduce;
 pub mod softmax;
@@ -138,7 +139,7 @@ pub fn validate(
         OpKind::Reduce => reduce::validate(layer, inputs, output, isa),
         OpKind::Conv => conv::validate(layer, inputs, output, isa),
         OpKind::Depthwise => depthwise::validate(layer, inputs, output, isa),
-        OpKind::MatMul => Err(LayerError::Kind(layer.kind)),
+        OpKind::MatMul => matmul::validate(layer, inputs, output, isa),
     }
 }
 
@@ -186,7 +187,7 @@ pub fn scratch_bytes(
         OpKind::Reduce => reduce::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Depthwise => depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::MatMul => 0,
+        OpKind::MatMul => matmul::scratch_bytes(layer, inputs, output, slice, threads, isa),
     }
 }
 
@@ -203,7 +204,7 @@ pub fn run(call: Call<'_>) {
         OpKind::Reduce => reduce::run(call),
         OpKind::Conv => conv::run(call),
         OpKind::Depthwise => depthwise::run(call),
-        OpKind::MatMul => {}
+        OpKind::MatMul => matmul::run(call),
     }
 }
 

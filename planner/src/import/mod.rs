@@ -4,8 +4,7 @@
 //! it that holds them. Only what an output needs is translated. Everything integer (shapes and what
 //! exporters compute from them) is folded away; the graph that remains has floats and fixed shapes.
 //!
-//! A model is untrusted: whatever its bytes, the answer is a graph or an error, in memory proportional
-//! to the file.
+//! A model is untrusted: whatever its bytes, the answer is a graph or an error, in bounded memory.
 
 mod array;
 mod attributes;
@@ -33,8 +32,10 @@ use prost::Message;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Work (in elements) that folding may always do; more with the bytes of the initializers read.
+/// Elements that folding may touch in any model; more with the bytes of the initializers read.
 const FOLDING: usize = 1 << 24;
+/// The same for a file that its user named: some make their weights by `ConstantOfShape`.
+const FOLDING_OF_FILE: usize = 1 << 28;
 
 /// Reads the model in a file.
 ///
@@ -46,11 +47,17 @@ pub fn import(path: &Path) -> Result<Graph, ImportError> {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    import_bytes(bytes, Some(folder))
+    decode(bytes, Some(folder), FOLDING_OF_FILE)
 }
 
 /// Reads a model from memory. External data are looked for in `folder`, and refused without one.
+///
+/// Memory stays proportional to the bytes: constants that the model merely describes are limited.
 pub fn import_bytes(bytes: Bytes, folder: Option<&Path>) -> Result<Graph, ImportError> {
+    decode(bytes, folder, FOLDING)
+}
+
+fn decode(bytes: Bytes, folder: Option<&Path>, folding: usize) -> Result<Graph, ImportError> {
     file::check_frame(&bytes)?;
     let length = bytes.len();
     let model = ModelProto::decode(bytes)
@@ -62,7 +69,7 @@ pub fn import_bytes(bytes: Bytes, folder: Option<&Path>) -> Result<Graph, Import
         return Err(ImportError::Opset { version: opset });
     }
     let graph = model.graph.as_ref().ok_or(missing("a graph"))?;
-    Importer::new(graph, opset, folder).run()
+    Importer::new(graph, opset, folder, folding).run()
 }
 
 /// The name a node goes by.
@@ -87,7 +94,7 @@ struct Importer<'a> {
 }
 
 impl<'a> Importer<'a> {
-    fn new(proto: &'a GraphProto, opset: i64, folder: Option<&'a Path>) -> Self {
+    fn new(proto: &'a GraphProto, opset: i64, folder: Option<&'a Path>, folding: usize) -> Self {
         let initializers =
             proto.initializer.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
         let graph = Graph { name: proto.name.clone(), ..Graph::default() };
@@ -98,7 +105,7 @@ impl<'a> Importer<'a> {
             external: External::new(folder),
             names: HashMap::new(),
             not_computed: HashMap::new(),
-            builder: Builder { graph, folding: FOLDING },
+            builder: Builder { graph, folding },
         }
     }
 

@@ -68,6 +68,70 @@ impl Class {
     }
 }
 
+/// All the work of a layer.
+pub(crate) struct Work {
+    pub class: Class,
+    /// Floating-point operations or bytes, as the class has it.
+    pub amount: f64,
+    /// Bytes of the inputs.
+    read: u64,
+    /// Bytes of the output.
+    written: u64,
+    /// At least 1.
+    panels: u64,
+    /// Rows of the output, at least 1.
+    rows: u64,
+}
+
+impl Work {
+    pub(crate) fn of(network: &Network, layer: &Layer) -> Self {
+        let output = &network.tensors[layer.output as usize];
+        let rows = output.rows().max(1);
+        let panels = u64::from(layer.panels.max(1));
+        let written = 4 * rows * u64::from(output.cols());
+        let read: u64 = layer
+            .inputs
+            .iter()
+            .filter(|input| **input != NONE)
+            .map(|input| &network.tensors[*input as usize])
+            .map(|tensor| 4 * tensor.rows() * u64::from(tensor.cols()))
+            .sum();
+        let class = Class::of(layer, rows);
+        let product = |factors: &[u32]| factors.iter().copied().map(f64::from).product::<f64>();
+        let taps = |kernel: [u32; 2]| product(&kernel.map(|tap| tap.max(1)));
+        let width = network.isa.panel() as f64;
+        let amount = match class {
+            Class::Conv1x1 | Class::ConvKxK | Class::Depthwise => {
+                let conv: ConvParams = params(layer);
+                let input = network.tensors.get(layer.inputs[0] as usize);
+                let channels = match class {
+                    Class::Depthwise => 1,
+                    _ => input.map_or(1, |input| input.cols() / conv.groups.max(1)),
+                };
+                // Panels are computed whole.
+                let outputs = width * (panels * rows) as f64;
+                2.0 * taps(conv.kernel) * f64::from(channels) * outputs
+            }
+            Class::FullyConnected => panels as f64 * f64::from(layer.panel_bytes),
+            Class::MatMul => {
+                let p: MatMulParams = params(layer);
+                2.0 * product(&[p.batch, p.m, p.k, p.n])
+            }
+            Class::Pool => {
+                let pool: PoolParams = params(layer);
+                written as f64 * (taps(pool.kernel) + 1.0)
+            }
+            Class::Copy => {
+                let copy: CopyParams = params(layer);
+                let filled = if copy.filled != 0 { written as f64 } else { 0.0 };
+                8.0 * product(&copy.dims) + filled
+            }
+            Class::Elementwise | Class::Function => (read + written) as f64,
+        };
+        Self { class, amount, read, written, panels, rows }
+    }
+}
+
 /// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
 /// are no panels).
 #[derive(Clone, Copy, Debug, Default)]
@@ -85,56 +149,16 @@ pub(super) struct LayerCost {
 impl LayerCost {
     fn new(network: &Network, layer: &Layer, profile: &Profile, threads: u32) -> Self {
         let compute = &profile.compute;
-        let output = &network.tensors[layer.output as usize];
-        let rows = output.rows().max(1);
-        let panels = u64::from(layer.panels.max(1));
-        let floats = rows * u64::from(output.cols());
-        let read: u64 = layer
-            .inputs
-            .iter()
-            .filter(|input| **input != NONE)
-            .map(|input| &network.tensors[*input as usize])
-            .map(|tensor| tensor.rows() * u64::from(tensor.cols()))
-            .sum();
-        let class = Class::of(layer, rows);
-        let width = network.isa.panel() as f64;
-        let work = match class {
-            Class::Conv1x1 | Class::ConvKxK | Class::Depthwise => {
-                let conv: ConvParams = params(layer);
-                let taps = conv.kernel.iter().map(|&tap| f64::from(tap.max(1))).product::<f64>();
-                let input = network.tensors.get(layer.inputs[0] as usize);
-                let channels = match class {
-                    Class::Depthwise => 1.0,
-                    _ => f64::from(input.map_or(1, |input| input.cols() / conv.groups.max(1))),
-                };
-                2.0 * taps * channels * width * (panels * rows) as f64
-            }
-            Class::FullyConnected => panels as f64 * f64::from(layer.panel_bytes),
-            Class::MatMul => {
-                let p: MatMulParams = params(layer);
-                2.0 * [p.batch, p.m, p.k, p.n].into_iter().map(f64::from).product::<f64>()
-            }
-            Class::Pool => {
-                let pool: PoolParams = params(layer);
-                let taps = pool.kernel.iter().map(|&tap| f64::from(tap.max(1))).product::<f64>();
-                4.0 * floats as f64 * (taps + 1.0)
-            }
-            Class::Copy => {
-                let copy: CopyParams = params(layer);
-                let copied = copy.dims.into_iter().map(f64::from).product::<f64>();
-                4.0 * (2.0 * copied + if copy.filled != 0 { floats as f64 } else { 0.0 })
-            }
-            Class::Elementwise | Class::Function => 4.0 * (read + floats) as f64,
-        };
+        let Work { class, amount, read, written, panels, rows } = Work::of(network, layer);
         let pieces = (panels * rows) as f64;
         // Weights come from memory whatever their size; activations if they do not fit the cache.
-        let cached = 4 * (read + floats) <= compute.cache_bytes;
+        let cached = read + written <= compute.cache_bytes;
         let memory_ns = |bytes: f64| if cached { 0.0 } else { bytes / compute.memory_gbs };
         Self {
-            piece_ns: work / class.rate(compute) / compute.speedup(threads) / pieces,
+            piece_ns: amount / class.rate(compute) / compute.speedup(threads) / pieces,
             panel_memory_ns: f64::from(layer.panel_bytes) / compute.memory_gbs,
-            row_memory_ns: memory_ns(4.0 * read as f64) / rows as f64,
-            piece_memory_ns: memory_ns(4.0 * floats as f64) / pieces,
+            row_memory_ns: memory_ns(read as f64) / rows as f64,
+            piece_memory_ns: memory_ns(written as f64) / pieces,
         }
     }
 

@@ -13,8 +13,12 @@
 //! counts as two), 1 GB/s is one byte a nanosecond, 1 MB/s is 10⁶ bytes a second.
 
 mod cost;
+#[cfg(target_os = "linux")]
+mod measure;
 
 pub use cost::{Class, Costs};
+#[cfg(target_os = "linux")]
+pub use measure::{MeasureError, measure};
 
 use crate::network::Network;
 use eyelet::kernels::Isa;

@@ -46,13 +46,13 @@ impl Subject {
     }
 
     pub fn of_graph(graph: Graph, board: Board) -> Self {
-        let mut network = passes::lower(&graph, board.isa).unwrap();
+        let mut network = passes::lower(&graph, board.profile.isa).unwrap();
         let weights_bytes = place_weights(&mut network);
         Self { graph, network, weights_bytes, board }
     }
 
     pub fn isa(&self) -> Isa {
-        self.board.isa
+        self.board.profile.isa
     }
 
     /// A plan, checked.
@@ -121,22 +121,22 @@ pub fn noise(elements: usize, seed: u64) -> Vec<f32> {
         .collect()
 }
 
-/// A page-aligned arena.
-pub struct Aligned(Vec<[u8; 4096]>);
+/// A page-aligned arena, poisoned: whatever is read before it was written is visible.
+pub struct Aligned {
+    bytes: Vec<u8>,
+    len: usize,
+}
 
 impl Aligned {
-    pub fn new(bytes: u64) -> Self {
-        // Poison: whatever is read before it was written is visible.
-        Self(bytemuck_zeroed(bytes.div_ceil(4096) as usize))
+    pub fn new(len: u64) -> Self {
+        let len = len as usize;
+        Self { bytes: vec![0xFF; len + 4096], len }
     }
 
     pub fn bytes(&mut self) -> &mut [u8] {
-        self.0.as_flattened_mut()
+        let start = self.bytes.as_ptr().align_offset(4096);
+        &mut self.bytes[start..start + self.len]
     }
-}
-
-fn bytemuck_zeroed(pages: usize) -> Vec<[u8; 4096]> {
-    (0..pages).map(|_| std::hint::black_box([0xA5; 4096])).collect()
 }
 
 /// Runs a pack that is in memory, loading inline, `runs` times; the outputs of the last run.
@@ -147,7 +147,7 @@ pub fn run_inline(
     device: &dyn Device,
     runs: usize,
 ) -> Vec<Vec<f32>> {
-    let mut storage = Slice::new(pack);
+    let mut storage = Slice(pack);
     let mut arena = Aligned::new(budget);
     let options = Options { threads: device.threads() as u32, ..Options::default() };
     let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();

@@ -428,3 +428,54 @@ fn good_with_pad(pad: [u32; 2]) -> Case {
     case.params.pad = pad;
     case.output(3, 4)
 }
+
+/// NaN, infinity and negative zero go through sum and clamp with the same bits everywhere.
+#[test]
+fn special_values() {
+    let inputs = [f32::NAN, -1.0, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-40, -3e38, 3e38];
+    let weights = [0.0f32, 1.0, -1.0, 3.0, 1e-6];
+    let biases = [-0.0f32, 0.0, f32::NAN, -0.0, 1e-42];
+    let mut results: Vec<Vec<u32>> = Vec::new();
+    for activation in [Activation::NONE, Activation::RELU] {
+        let mut case = case([1, 1, inputs.len() as u32, 1], 5, [1, 1]).activation(activation);
+        case.output.pitch = 5;
+        for kernels in available() {
+            let layer = case.layer(kernels.isa());
+            let packed = pack(&weights, &biases, 1, kernels.nr());
+            let mut out = [0.0f32; 40];
+            let rows = inputs.len();
+            let slice = Slice { first: 0, count: layer.panels, row: 0, rows: rows as u32 };
+            let tensors = [case.input, Tensor::default()];
+            let bytes = scratch_bytes(&layer, &tensors, &case.output, &slice, 1, kernels.isa());
+            run(Call {
+                layer: &layer,
+                inputs: tensors,
+                output: case.output,
+                operands: [
+                    Operand::Mat(MatRef::new(&inputs, rows, 1, 1).unwrap()),
+                    Operand::Absent,
+                ],
+                out: MatMut::new(&mut out, rows, 5, 5).unwrap(),
+                weights: &packed,
+                first: 0,
+                count: layer.panels as usize,
+                rows: 0..rows,
+                scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
+                device: &Threads(1),
+                kernels,
+            });
+            // Which NaN it is depends on the processor.
+            results.push(out.iter().map(|x| if x.is_nan() { 1 } else { x.to_bits() }).collect());
+            for (i, x) in out.iter().enumerate() {
+                let sum = inputs[i / 5].mul_add(weights[i % 5], biases[i % 5]);
+                let [min, max] = clamp(&activation);
+                let sum = if min > sum { min } else { sum };
+                let want = if max < sum { max } else { sum };
+                assert!(x.is_nan() && want.is_nan() || x.to_bits() == want.to_bits(), "{i}: {x}");
+            }
+        }
+    }
+    let each = results.len() / 2;
+    assert!(results[..each].windows(2).all(|pair| pair[0] == pair[1]));
+    assert!(results[each..].windows(2).all(|pair| pair[0] == pair[1]));
+}

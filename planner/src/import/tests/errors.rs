@@ -1,0 +1,282 @@
+//! Every error that a user can cause, and what it says.
+
+use super::*;
+use crate::import::import;
+use std::fs;
+use std::path::Path;
+
+#[track_caller]
+fn says(error: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(error.contains(part), "`{part}` is not in: {error}");
+    }
+}
+
+#[track_caller]
+fn file_error(path: &Path) -> String {
+    import(path).expect_err("a model that cannot be read").to_string()
+}
+
+#[test]
+fn missing_file() {
+    let error = file_error(Path::new("no/such/model.onnx"));
+    says(&error, &["cannot read the model no/such/model.onnx", "No such file"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    says(&file_error(folder.path()), &["cannot read the model", "not a regular file"]);
+}
+
+#[test]
+fn not_onnx() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.onnx");
+    for (content, reason) in [
+        (&b""[..], "it is empty"),
+        (b"\x7fELF\x02\x01\x01", "at byte 0 there is none of a model's fields"),
+        (b"PK\x03\x04", "at byte 0"),
+        (b"\x08\x07\x3d\x00", "at byte 2 its graph has the wrong type"),
+    ] {
+        fs::write(&path, content).expect("a file");
+        says(&file_error(&path), &["not an ONNX model", reason]);
+    }
+}
+
+#[test]
+fn truncated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.onnx");
+    let bytes = single(13, "Add", &[64], "x w", vec![]).weights("w", &[64]).bytes();
+    fs::write(&path, &bytes[..bytes.len() / 2]).expect("a file");
+    let error = file_error(&path);
+    let left = format!("only {} are left", bytes.len() / 2 - 5);
+    says(&error, &["truncated: its graph at byte 2 needs", &left, "copy or export"]);
+    fs::write(&path, &bytes[..2]).expect("a file");
+    says(&file_error(&path), &["truncated", "ends after 2 bytes without a graph"]);
+}
+
+#[test]
+fn damaged() {
+    // A graph of three bytes that are no field.
+    let error = import_bytes(Bytes::from_static(b"\x3a\x03\xff\xff\xff\x42\x00"), None);
+    says(&error.expect_err("damage").to_string(), &["the ONNX file is damaged"]);
+}
+
+#[test]
+fn opset() {
+    let relu = |opset| single(opset, "Relu", &[1], "x", vec![]);
+    for opset in [8, 22] {
+        let found = format!("operator set {opset}, supported are 9 to 21");
+        says(&relu(opset).error(), &[&found, "convert it with onnx.version_converter"]);
+    }
+    relu(9).import();
+    relu(21).import();
+    let mut model = relu(13);
+    model.0.opset_import[0].domain = "ai.onnx.ml".into();
+    says(&model.error(), &["without an operator set of ONNX itself"]);
+}
+
+#[test]
+fn dynamic_shape() {
+    let with = |dims| {
+        let mut model = single(13, "Relu", &[1], "x", vec![]);
+        model.graph().input[0] = port("x", DataType::Float, dims);
+        model.error()
+    };
+    let batch = DimensionProto { value: Some(Dimension::Param("batch_size".into())) };
+    let error = with(vec![batch, dimension(3)]);
+    says(&error, &["input `x`: dimension 0 is dynamic (`batch_size`)", "with a fixed shape"]);
+    let error = with(vec![dimension(1), DimensionProto { value: None }]);
+    says(&error, &["dimension 1 is dynamic (unnamed)"]);
+    says(&with(vec![dimension(-1)]), &["dimension 0 is dynamic (-1)"]);
+    let error = with(vec![dimension(1 << 40), dimension(1 << 40)]);
+    says(&error, &["input `x` has the shape", "more than 2^40 elements"]);
+    says(&with(vec![dimension(1); 9]), &["rank 9 is above 8"]);
+    let mut model = single(13, "Relu", &[1], "x", vec![]);
+    model.graph().input[0].r#type = None;
+    says(&model.error(), &["input `x` has no tensor type with a shape"]);
+}
+
+#[test]
+fn types_of_inputs_and_outputs() {
+    let mut model = single(13, "Relu", &[1], "x", vec![]);
+    model.graph().input[0] = port("x", DataType::Uint8, vec![dimension(1)]);
+    says(&model.error(), &["input `x` has the type UINT8", "float input and without quantization"]);
+    model.graph().input[0] = port("x", DataType::Int64, vec![dimension(1)]);
+    says(&model.error(), &["input `x` has the type INT64, but inputs must be floats"]);
+    let model = single(13, "Shape", &[1], "x", vec![]);
+    says(&model.error(), &["output `y` is an integer tensor", "cut the model"]);
+}
+
+#[test]
+fn unsupported_operators() {
+    let mut model = single(17, "Einsum", &[1], "x", vec![]);
+    model.graph().node[0].name = "Foo_3".into();
+    says(
+        &model.error(),
+        &["node `Foo_3`: operator `Einsum` (opset 17): not supported;", "MatMul and Transpose"],
+    );
+    let model = single(17, "Frobnicate", &[1], "x", vec![]);
+    says(&model.error(), &["node `Frobnicate_0`", "replace it by supported operators"]);
+    for operator in ["QLinearConv", "DequantizeLinear", "QuantizeLinear", "ConvInteger"] {
+        let model = single(17, operator, &[1], "x", vec![]);
+        says(&model.error(), &[operator, "quantized models are not read", "the float model"]);
+    }
+    let mut model = single(17, "Relu", &[1], "x", vec![]);
+    model.graph().node[0].domain = "com.microsoft".into();
+    says(&model.error(), &["`com.microsoft`", "standard ONNX operators"]);
+    let model = single(17, "Conv", &[1, 1, 4, 4, 4], "x w", vec![]).weights("w", &[1, 1, 1, 1, 1]);
+    says(&model.error(), &["3 spatial dimensions, supported are 1 and 2"]);
+    let model = single(17, "Exp", &[1], "x", vec![]);
+    says(&model.error(), &["only folded on constants"]);
+    let model = single(9, "Pad", &[1], "x", vec![string("mode", "reflect"), ints("pads", &[0, 1])]);
+    says(&model.error(), &["mode `reflect`", "pad with a constant"]);
+    let model = single(9, "Pad", &[3], "x", vec![ints("pads", &[0, -1])]);
+    says(&model.error(), &["negative pads", "use Slice"]);
+}
+
+#[test]
+fn weights_must_be_constant() {
+    let model = single(13, "Conv", &[1, 1, 3, 3], "x v", vec![]).input("v", &[1, 1, 1, 1]);
+    says(&model.error(), &["`weight` must be constant, but `v` is computed", "onnxsim"]);
+    let model = single(13, "Reshape", &[4], "x v", vec![]).input("v", &[1]);
+    says(&model.error(), &["`shape` must be constant, but `v` is computed"]);
+    let model = single(13, "Clip", &[4], "x v", vec![]).input("v", &[1]);
+    says(&model.error(), &["`min` must be constant"]);
+    let model = single(13, "Conv", &[1, 1, 3, 3], "x", vec![]);
+    says(&model.error(), &["input 1 (`weight`) is missing"]);
+    let model = single(13, "Conv", &[1, 1, 3, 3], "x w", vec![]);
+    let model = model.initializer(integer_tensor("w", &[1, 1, 1, 1], &[1]));
+    says(&model.error(), &["`weight` must be a float tensor, but it is an integer one"]);
+}
+
+#[test]
+fn initializers() {
+    let with = |tensor| single(13, "Add", &[2], "x w", vec![]).initializer(tensor).error();
+    let error = with(float_tensor("w", &[2, 3], &[0.0; 5]));
+    says(&error, &["tensor `w`: its shape [2, 3] needs 24 bytes, but the file holds 20"]);
+    says(&error, &["truncated or damaged"]);
+    let mut typed = float_tensor("w", &[2], &[]);
+    typed.float_data = vec![1.0; 3];
+    says(&with(typed), &["its shape [2] needs 2 values, but the file holds 3"]);
+    says(&with(float_tensor("w", &[-2], &[])), &["dimension 0 is -2"]);
+    says(&with(float_tensor("w", &[1 << 40, 1 << 40], &[])), &["too many elements"]);
+    let mut string = float_tensor("w", &[1], &[]);
+    string.data_type = DataType::String as i32;
+    says(&with(string.clone()), &["the type STRING is not supported"]);
+    string.data_type = 17;
+    says(&with(string), &["the type FLOAT8 is not supported", "float weights"]);
+}
+
+/// A tensor whose data are external.
+fn external(entries: &[(&str, &str)]) -> TensorProto {
+    let mut tensor = float_tensor("w", &[2], &[]);
+    tensor.data_location = 1;
+    let entry = |&(key, value): &(&str, &str)| StringStringEntryProto {
+        key: key.into(),
+        value: value.into(),
+    };
+    tensor.external_data = entries.iter().map(entry).collect();
+    tensor
+}
+
+#[test]
+fn external_data() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inside = folder.path().join("model");
+    fs::create_dir(&inside).expect("a folder");
+    let data: Vec<u8> = [9.0f32, 1.0, -2.0, 9.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+    fs::write(inside.join("weights"), &data).expect("a file");
+    fs::write(folder.path().join("secret"), &data).expect("a file");
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("../secret", inside.join("link")).expect("a link");
+    let path = inside.join("model.onnx");
+    let try_with = |entries: &[(&str, &str)]| {
+        let model = single(13, "Mul", &[2], "x w", vec![]).initializer(external(entries));
+        fs::write(&path, model.bytes()).expect("a file");
+        import(&path)
+    };
+    let error = |entries: &[(&str, &str)]| try_with(entries).expect_err("an error").to_string();
+
+    for length in [&[][..], &[("length", "8")]] {
+        let entries = [&[("location", "weights"), ("offset", "4")], length].concat();
+        let graph = try_with(&entries).expect("a model");
+        assert_eq!(reference::run(&graph, &[vec![1.0, 1.0]]), [[1.0, -2.0]]);
+        let constants = graph.values.iter().filter_map(|value| value.constant.as_ref());
+        assert!(constants.into_iter().all(|c| matches!(c, crate::graph::Constant::Raw(_))));
+    }
+    let text = error(&[("location", "weights"), ("offset", "12")]);
+    says(&text, &["tensor `w`", "bytes 12 to 20 of", "which has only 16 bytes"]);
+    let text = error(&[("location", "weights"), ("offset", "18446744073709551615")]);
+    says(&text, &["which has only 16 bytes"]);
+    let text = error(&[("location", "weights"), ("length", "4")]);
+    says(&text, &["its shape [2] needs 8 bytes, but the file holds 4"]);
+    let text = error(&[("location", "weights"), ("offset", "-4")]);
+    says(&text, &["have the offset `-4`, which is not a number of bytes"]);
+    says(&error(&[]), &["no `location`"]);
+    let text = error(&[("location", "missing")]);
+    says(&text, &["cannot be read from", "missing", "No such file", "put the file beside"]);
+    let absolute = folder.path().join("secret");
+    for location in ["../secret", "a/../../secret", absolute.to_str().expect("UTF-8"), "", "link"] {
+        let text = error(&[("location", location)]);
+        let found = format!("lie in `{location}`, outside the model's folder");
+        says(&text, &[&found, "put the file beside the model"]);
+    }
+    let model = single(13, "Mul", &[2], "x w", vec![]);
+    let text = model.initializer(external(&[("location", "weights")])).error();
+    says(&text, &["the model was not read from a folder"]);
+}
+
+#[test]
+fn shapes_that_disagree() {
+    let model = single(13, "Conv", &[1, 3, 4, 4], "x w", vec![]).weights("w", &[2, 2, 1, 1]);
+    says(&model.error(), &["weights of shape [2, 2, 1, 1] in 1 groups", "shape [1, 3, 4, 4]"]);
+    let model = single(13, "Conv", &[1, 2, 4, 4], "x w b", vec![]);
+    let error = model.weights("w", &[2, 2, 1, 1]).weights("b", &[3]).error();
+    says(&error, &["the bias has the shape [3], but there are 2 output channels"]);
+    let model = single(13, "Conv", &[1, 1, 2, 2], "x w", vec![]).weights("w", &[1, 1, 3, 3]);
+    says(&model.error(), &["reaches over 3 positions, but the padded input has only 2"]);
+    let pads = vec![ints("kernel_shape", &[2, 2]), ints("pads", &[2, 0, 0, 0])];
+    let error = single(13, "MaxPool", &[1, 1, 4, 4], "x", pads).error();
+    says(&error, &["attribute `pads` has 2, not less than the window's reach 2"]);
+    let model = single(13, "Add", &[2, 3], "x w", vec![]).weights("w", &[2]);
+    says(&model.error(), &["shapes [2, 3] and [2] do not broadcast"]);
+    let model = single(13, "Gemm", &[2, 3], "x w", vec![int("transB", 1)]).weights("w", &[3, 4]);
+    says(&model.error(), &["shapes [2, 3] and [3, 4] (transposed) cannot be multiplied"]);
+    let model = single(13, "Reshape", &[2, 3], "x l", vec![]).list("l", &[4, -1]);
+    says(&model.error(), &["shape [2, 3] cannot take the shape [4, -1]"]);
+    let model = single(13, "Concat", &[2, 3], "x w", vec![int("axis", 1)]).weights("w", &[3, 3]);
+    says(&model.error(), &["shapes [2, 3] and [3, 3] cannot be joined along axis 1"]);
+    let model = single(13, "Softmax", &[2, 3], "x", vec![int("axis", 2)]);
+    says(&model.error(), &["axis 2 is outside a tensor of rank 2"]);
+    let model = single(13, "Softmax", &[2, 3], "x", vec![float("axis", 2.0)]);
+    says(&model.error(), &["attribute `axis` is Float, not Int"]);
+    let model = single(13, "Slice", &[3], "x s e", vec![]).list("s", &[2]).list("e", &[2]);
+    says(&model.error(), &["output `y`: dimension 0 is empty"]);
+    let model = single(13, "Slice", &[3], "x s e a s", vec![]).list("s", &[-1]).list("e", &[-4]);
+    says(&model.list("a", &[0]).error(), &["sliced backwards"]);
+}
+
+#[test]
+fn graphs_that_are_wrong() {
+    let model = Model::new(13).input("x", &[1]).node("Relu", "x", "y", vec![]);
+    says(&model.error(), &["the graph has no outputs"]);
+    let model = single(13, "Add", &[1], "x missing", vec![]);
+    says(&model.error(), &["node `Add_0` reads `missing`, which nothing produces"]);
+    let model = single(13, "Relu", &[1], "x", vec![]).output("z");
+    says(&model.error(), &["output `z` reads `z`, which nothing produces"]);
+    let model = single(13, "Relu", &[1], "x", vec![]).node("Tanh", "x", "y", vec![]);
+    says(&model.error(), &["node `Relu_0` and node `Tanh_1` both produce `y`"]);
+    let model = single(13, "Relu", &[1], "x", vec![]).node("Tanh", "y", "x", vec![]);
+    says(&model.error(), &["an input and node `Tanh_1` both produce `x`"]);
+    let model = single(13, "Add", &[1], "x b", vec![]).node("Tanh", "y", "b", vec![]);
+    says(&model.error(), &["the graph has a cycle through"]);
+    let attributes = vec![ints("kernel_shape", &[1, 1])];
+    let model = Model::new(13).input("x", &[1, 1, 1, 1]);
+    let model = model.node("MaxPool", "x", "m where", attributes).output("where");
+    says(
+        &model.error(),
+        &["output `where` reads `where`, output 1 of node `MaxPool_0` (`MaxPool`), which is not"],
+    );
+    let model =
+        single(15, "BatchNormalization", &[1, 1], "x w w w w", vec![int("training_mode", 1)]);
+    says(&model.weights("w", &[1]).error(), &["training mode", "model.eval()"]);
+}
