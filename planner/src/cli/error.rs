@@ -10,6 +10,7 @@ use eyelet_planner::import::ImportError;
 use eyelet_planner::passes::PassError;
 use eyelet_planner::npy;
 use eyelet_planner::profile::ProfileError;
+use eyelet_planner::profile::MeasureError;
 use eyelet_planner::size;
 use eyelet_planner::strategy::PlanError;
 use eyelet_planner::write::WriteError;
@@ -40,6 +41,13 @@ pub enum Error {
          that board", path.display()
     )]
     ProfileOfOther { path: PathBuf, profile: &'static str, board: String, isa: &'static str },
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+    #[error(
+        "the board {board} needs kernels for {isa}, which this processor or build does not have; run \
+         `eyelet profile` on the board itself"
+    )]
+    NotHere { board: String, isa: &'static str },
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]

@@ -24,7 +24,7 @@ impl Progress {
     pub fn elapsed(output: Output, what: &'static str) -> Self {
         let progress = Self::new(output, what, 0, "{msg} {spinner} {elapsed}");
         if let Some(bar) = &progress.0 {
-            bar.enable_steady_tick(Duration::from_millis(200));
+            bar.enable_steady_tick(Duration::from_millis(500));
         }
         progress
     }
@@ -42,13 +42,6 @@ impl Progress {
     pub fn set(&self, done: u64) {
         if let Some(bar) = &self.0 {
             bar.set_position(done);
-        }
-    }
-
-    /// What is being done now.
-    pub fn say(&self, what: String) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(what);
         }
     }
 }
