@@ -58,10 +58,10 @@ fn plan_reports_every_budget_once() {
     let report = eyelet_in(folder.path(), &args).json();
     let plans = report["plans"].as_array().unwrap();
     assert_eq!(plans.len(), 2);
-    assert_eq!((&plans[0]["budget_bytes"], &plans[1]["budget_bytes"]), (
-        &Value::from(112 << 10),
-        &Value::from(1 << 20)
-    ));
+    assert_eq!(
+        (&plans[0]["budget_bytes"], &plans[1]["budget_bytes"]),
+        (&Value::from(112 << 10), &Value::from(1 << 20))
+    );
     for plan in plans {
         assert!(plan["arena_bytes"].as_u64() <= plan["budget_bytes"].as_u64());
         assert!(plan["predicted_ms"].as_f64().unwrap() > 0.0);
@@ -101,15 +101,35 @@ fn run_tells_what_it_measured() {
     let folder = packed();
     let report = run(folder.path(), &["--json", "--runs", "4", "--warmup", "1"]).json();
     for field in [
-        "network", "strategy", "budget_bytes", "arena_bytes", "threads", "io", "runs", "warmup",
-        "compute_ms", "stall_ms", "open_ms", "first_ms", "period_ms", "predicted_ms",
-        "bytes_read_per_inference", "resident_bytes", "peak_rss_bytes", "rss_before_bytes",
-        "page_cache_bytes", "output_digest", "outputs",
+        "network",
+        "strategy",
+        "budget_bytes",
+        "arena_bytes",
+        "threads",
+        "io",
+        "runs",
+        "warmup",
+        "compute_ms",
+        "stall_ms",
+        "open_ms",
+        "first_ms",
+        "period_ms",
+        "predicted_ms",
+        "bytes_read_per_inference",
+        "resident_bytes",
+        "peak_rss_bytes",
+        "rss_before_bytes",
+        "page_cache_bytes",
+        "output_digest",
+        "outputs",
     ] {
         assert!(!report[field].is_null(), "{field}");
     }
     let latency = &report["latency_ms"];
-    assert!(latency["min"].as_f64() > Some(0.0) && latency["min"].as_f64() <= latency["median"].as_f64());
+    assert!(
+        latency["min"].as_f64() > Some(0.0)
+            && latency["min"].as_f64() <= latency["median"].as_f64()
+    );
     assert!(latency["median"].as_f64() <= latency["max"].as_f64());
     assert_eq!(report["runs"], 4);
     assert_eq!(report["outputs"][0]["shape"], serde_json::json!([1, 10]));
@@ -133,7 +153,8 @@ fn outputs_are_the_same_however_it_is_run() {
     let mut digest = None;
     for way in ways {
         let args = [&["run", "digits.pack"], &way[..]].concat();
-        let args = if way.contains(&"--io") { args } else { [&args[..], &["--io", "memory"]].concat() };
+        let args =
+            if way.contains(&"--io") { args } else { [&args[..], &["--io", "memory"]].concat() };
         let report = eyelet_in(folder.path(), &args).json();
         let found = report["output_digest"].clone();
         assert_eq!(*digest.get_or_insert(found.clone()), found, "{way:?}");
@@ -155,11 +176,13 @@ fn digits_are_read_from_files_and_answers_written() {
     let folder = packed();
     let data = command::digits().with_file_name("images.npy");
     let (_, images) = eyelet_planner::npy::read(data).unwrap();
-    let (_, labels) = eyelet_planner::npy::read(command::digits().with_file_name("labels.npy")).unwrap();
+    let (_, labels) =
+        eyelet_planner::npy::read(command::digits().with_file_name("labels.npy")).unwrap();
     for index in [0, 5, 63] {
         let image = &images[index * 64..][..64];
         eyelet_planner::npy::write(folder.path().join("x.npy"), &[1, 1, 8, 8], image).unwrap();
-        let args = ["--budget", SMALL, "--input", "x.npy", "--output", "out", "--runs", "2", "--json"];
+        let args =
+            ["--budget", SMALL, "--input", "x.npy", "--output", "out", "--runs", "2", "--json"];
         let report = run(folder.path(), &args).json();
         let file = report["outputs"][0]["file"].as_str().unwrap().to_owned();
         let (shape, logits) = eyelet_planner::npy::read(folder.path().join(file)).unwrap();
@@ -176,9 +199,14 @@ fn memory_stays_within_the_budget() {
     if !direct_io(folder.path()) {
         return;
     }
-    let report = eyelet_in(folder.path(), &["run", "digits.pack", "--budget", SMALL, "--runs", "3", "--json"]).json();
+    let report = eyelet_in(
+        folder.path(),
+        &["run", "digits.pack", "--budget", SMALL, "--runs", "3", "--json"],
+    )
+    .json();
     assert_eq!(report["page_cache_bytes"], 0);
-    let beside = report["peak_rss_bytes"].as_u64().unwrap() - report["budget_bytes"].as_u64().unwrap();
+    let beside =
+        report["peak_rss_bytes"].as_u64().unwrap() - report["budget_bytes"].as_u64().unwrap();
     assert!(beside <= 6 << 20, "{beside} bytes beside the arena");
 }
 

@@ -5,9 +5,7 @@ mod command;
 use bytes::Bytes;
 use command::{Done, SMALL, digits, eyelet_in, folder, packed};
 use eyelet::pack::crc32c::crc32c;
-use eyelet_planner::import::onnx::{
-    Dimension, DimensionProto, ModelProto, StringStringEntryProto,
-};
+use eyelet_planner::import::onnx::{Dimension, DimensionProto, ModelProto, StringStringEntryProto};
 use eyelet_planner::npy;
 use prost::Message;
 use std::path::Path;
@@ -103,7 +101,13 @@ fn unsupported_operator() {
         let node = &mut model.graph.as_mut().unwrap().node[1];
         (node.op_type, node.name) = ("Einsum".to_owned(), "middle".to_owned());
     });
-    done.fails(&["changed.onnx", "node `middle`", "operator `Einsum`", "opset 13", "not supported"]);
+    done.fails(&[
+        "changed.onnx",
+        "node `middle`",
+        "operator `Einsum`",
+        "opset 13",
+        "not supported",
+    ]);
 }
 
 #[test]
@@ -122,9 +126,8 @@ fn dynamic_shape() {
 fn budget_too_small() {
     let folder = folder();
     std::fs::copy(digits(), folder.path().join("d.onnx")).unwrap();
-    let small = |budget: &str| {
-        eyelet_in(folder.path(), &["plan", "d.onnx", "--budget", budget, "--json"])
-    };
+    let small =
+        |budget: &str| eyelet_in(folder.path(), &["plan", "d.onnx", "--budget", budget, "--json"]);
     let done = small("10KiB");
     let smallest: u64 = {
         let (_, after) = done.err.split_once("smallest feasible one is").expect(&done.err);
@@ -155,7 +158,7 @@ fn nonsense_on_the_command_line() {
     misused(&[], "Usage: eyelet");
     misused(&["fly"], "unrecognized subcommand 'fly'");
     misused(&["plan", "digits.onnx"], "--budget <SIZE>");
-    misused(&["zoo"], "--list");
+    misused(&["zoo"], "<NAME>");
     misused(&["run", "digits.pack", "--runs", "0"], "0 is not in 1..=");
     misused(&["run", "digits.pack", "--threads", "0"], "0 is not in 1..=");
     misused(&["run", "digits.pack", "--threads", "1000"], "1000 is not in 1..=");
@@ -179,7 +182,8 @@ fn unknown_names() {
 fn profiles_that_cannot_be_used() {
     let folder = packed();
     let path = folder.path();
-    let with = |more: &[&str]| plan(path, "digits.onnx", &[&["--profile", "p.toml"], more].concat());
+    let with =
+        |more: &[&str]| plan(path, "digits.onnx", &[&["--profile", "p.toml"], more].concat());
     with(&[]).fails(&["p.toml", "cannot be read", "No such file"]);
     std::fs::write(path.join("p.toml"), "threads = 2\n").unwrap();
     with(&[]).fails(&["p.toml: the profile is not as it should be", "missing field"]);
@@ -237,7 +241,11 @@ fn corrupted_pack() {
     run(path, "changed.pack", &[]).fails(&damage);
     eyelet_in(path, &["check", "changed.pack"]).fails(&damage);
     // Streamed weights are found during the inference that needs them.
-    run(path, "changed.pack", &["--budget", SMALL, "--runs", "2"]).fails(&[damage[1], damage[2]]);
+    run(path, "changed.pack", &["--budget", SMALL, "--runs", "2"]).fails(&[
+        "changed.pack: inference 1: load ",
+        damage[1],
+        damage[2],
+    ]);
     run(path, "changed.pack", &["--no-verify"]).text();
 
     for (byte, section) in [(60, "header"), (4096, "skeleton")] {
@@ -301,22 +309,62 @@ fn outputs_that_cannot_be_written() {
 }
 
 #[test]
-fn full_disk() {
+fn full_device() {
     let folder = packed();
     let path = folder.path();
     eyelet_in(path, &["zoo", "squeezenet1_1", "-o", "/dev/full"])
         .fails(&["/dev/full", "No space left on device"]);
-    // Of a pack the size is set first, which a device refuses in its own way.
+    // The size of a pack is set first, which a device refuses in its own way.
     plan(path, "digits.onnx", &["-o", "/dev/full"]).fails(&["cannot write /dev/full"]);
     let script = "\"$0\" inspect digits.pack > /dev/full";
-    let done = std::process::Command::new("sh")
-        .args(["-c", script, env!("CARGO_BIN_EXE_eyelet")])
-        .current_dir(path)
+    let done = shell(path, "sh", &["-c", script]);
+    done.fails(&["cannot print: No space left on device"]);
+}
+
+/// Runs a script with the command as `$0`, and tells what it left.
+fn shell(folder: &Path, program: &str, args: &[&str]) -> Done {
+    let done = std::process::Command::new(program)
+        .args(args)
+        .arg(env!("CARGO_BIN_EXE_eyelet"))
+        .current_dir(folder)
         .output()
         .unwrap();
-    assert_eq!(done.status.code(), Some(1));
-    let text = String::from_utf8_lossy(&done.stderr).into_owned();
-    assert!(text.starts_with("eyelet: error: cannot print: No space left"), "{text}");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Done { code: done.status.code(), out: text(done.stdout), err: text(done.stderr) }
+}
+
+/// Disks that are truly full and truly read-only, where this user may mount such: in a name space of its
+/// own, that is most often everyone.
+#[test]
+fn full_and_read_only_disks() {
+    let folder = packed();
+    let path = folder.path();
+    std::fs::create_dir(path.join("disk")).unwrap();
+    let mounted = |options: &str, verb: &str| {
+        let script =
+            format!("mount -t tmpfs -o {options} none disk || exit 77; exec \"$0\" {verb}");
+        shell(path, "unshare", &["-rm", "sh", "-c", &script])
+    };
+    if mounted("size=64k", "--version").code != Some(0) {
+        return;
+    }
+    let verbs = [
+        ("plan digits.onnx --budget 1MiB -o disk/x", "cannot write disk/x: "),
+        ("zoo squeezenet1_1 -o disk/x", "to disk/x: "),
+        ("profile -o disk/x", "disk"),
+        ("demo --json --dir disk", "disk"),
+    ];
+    for (verb, named) in verbs {
+        if verb.starts_with("profile") {
+            // It has to write what it reads.
+            mounted("ro", verb).fails(&[named]);
+            continue;
+        }
+        mounted("size=64k", verb).fails(&[named, "No space left on device"]);
+        mounted("ro", verb).fails(&[named, "Read-only file system (os error 30)\n"]);
+    }
+    let output = "run digits.pack --io buffered --output disk";
+    mounted("ro", output).fails(&["cannot write disk/", "Read-only file system (os error 30)\n"]);
 }
 
 /// A pack in memory has no storage behind it that could be read directly.

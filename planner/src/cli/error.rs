@@ -7,10 +7,10 @@ use eyelet::storage::StorageError;
 use eyelet_planner::board::BoardError;
 use eyelet_planner::check::Violation;
 use eyelet_planner::import::ImportError;
-use eyelet_planner::passes::PassError;
 use eyelet_planner::npy;
-use eyelet_planner::profile::ProfileError;
+use eyelet_planner::passes::PassError;
 use eyelet_planner::profile::MeasureError;
+use eyelet_planner::profile::ProfileError;
 use eyelet_planner::size;
 use eyelet_planner::strategy::PlanError;
 use eyelet_planner::write::WriteError;
@@ -83,8 +83,8 @@ pub enum Error {
     Arena(#[from] ArenaError),
     #[error(transparent)]
     Threads(#[from] ThreadError),
-    #[error("inference {number}: {source}")]
-    Infer { number: u32, source: InferError },
+    #[error("{}: inference {number}: {source}", path.display())]
+    Infer { path: PathBuf, number: u32, source: InferError },
     #[error(
         "internal: inference {number} gave other outputs ({found}) than the first ({expected}); please \
          report this"
