@@ -1,9 +1,9 @@
 //! `eyelet check`: proves every plan of a pack, twice, and reads all of it.
 
+use super::Error;
 use super::output::Output;
 use super::pack_file::{PackFile, planner_types, strategy};
 use super::progress::Progress;
-use super::Error;
 use eyelet::executor::{LoadError, OpenError};
 use eyelet::pack::crc32c::crc32c;
 use eyelet_planner::check::{Proof, check};
@@ -150,7 +150,11 @@ impl fmt::Display for Report {
             self.layers,
             self.isa
         )?;
-        writeln!(f, "header, skeleton and plans are whole; {} of weights verified", size::human(self.verified_bytes))?;
+        writeln!(
+            f,
+            "header, skeleton and plans are whole; {} of weights verified",
+            size::human(self.verified_bytes)
+        )?;
         for plan in &self.plans {
             writeln!(
                 f,

@@ -169,7 +169,11 @@ fn run_pack(pack: &Path, budget: u64, runs: u32, output: Output) -> Result<Row, 
     if !done.status.success() {
         let text = String::from_utf8_lossy(&done.stderr);
         let text = text.trim().trim_start_matches("eyelet: error: ");
-        return Err(failed(if text.is_empty() { done.status.to_string() } else { text.to_owned() }));
+        return Err(failed(if text.is_empty() {
+            done.status.to_string()
+        } else {
+            text.to_owned()
+        }));
     }
     serde_json::from_slice(&done.stdout).map_err(|error| failed(error.to_string()))
 }
@@ -188,7 +192,8 @@ fn digit(folder: &Path, output: Output) -> Result<Digit, Error> {
         .map_err(|source| Error::Import { path: name.to_owned(), source })?;
     let path = folder.join("digits.pack");
     let packed = order(vec![DIGITS_BUDGET]).pack(name, &graph, &path, output)?;
-    let bytes = std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
+    let bytes =
+        std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
 
     let internal = |error: &dyn fmt::Display| Error::Internal(format!("digits: {error}"));
     let (image, label) = sample(DIGIT).ok_or_else(|| internal(&"no such image"))?;

@@ -229,8 +229,7 @@ impl fmt::Display for Report {
             "budget", "arena", "resident", "streamed", "steps", "loads", "threads", "predicted"
         )?;
         for plan in &self.plans {
-            let predicted =
-                plan.predicted_ms.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
+            let predicted = plan.predicted_ms.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
             writeln!(
                 f,
                 "{:>10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {predicted:>12}  {}",

@@ -104,7 +104,12 @@ impl PackFile {
         range.ok_or_else(|| {
             let (what, index) = (section, pack::NONE);
             let found = end.unwrap_or(u64::MAX);
-            self.wrong(OpenError::Flaw(pack::Flaw { what, index, found, limit: self.header.file_bytes }))
+            self.wrong(OpenError::Flaw(pack::Flaw {
+                what,
+                index,
+                found,
+                limit: self.header.file_bytes,
+            }))
         })
     }
 }

@@ -77,8 +77,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let path = args.output.unwrap_or_else(|| args.model.with_extension("pack"));
 
     let start = Instant::now();
-    let graph = import(&args.model)
-        .map_err(|source| Error::Import { path: args.model.clone(), source })?;
+    let graph =
+        import(&args.model).map_err(|source| Error::Import { path: args.model.clone(), source })?;
     let import_time = start.elapsed();
     let mut packed = order.pack(&args.model, &graph, &path, output)?;
     packed.import_ms = to_ms(import_time);
@@ -94,8 +94,8 @@ fn choose_profile(board: Option<&str>, profile: Option<&Path>) -> Result<Profile
     let Some(path) = profile else {
         return Ok(of_board);
     };
-    let profile = Profile::load(path)
-        .map_err(|source| Error::Profile { path: path.to_owned(), source })?;
+    let profile =
+        Profile::load(path).map_err(|source| Error::Profile { path: path.to_owned(), source })?;
     match board {
         Some(board) if profile.isa != of_board.isa => Err(Error::ProfileOfOther {
             path: path.to_owned(),
@@ -263,12 +263,7 @@ pub struct Planned {
 }
 
 impl Packed {
-    fn new(
-        path: &Path,
-        network: &Network,
-        weights_bytes: u64,
-        order: &Order,
-    ) -> Self {
+    fn new(path: &Path, network: &Network, weights_bytes: u64, order: &Order) -> Self {
         let port = |port: &eyelet_planner::network::Port| Port {
             name: port.name.clone(),
             shape: port.shape.clone(),
@@ -317,7 +312,14 @@ impl fmt::Display for Packed {
         writeln!(
             f,
             "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>12} {:>12}",
-            "budget", "arena", "resident", "read each time", "steps", "loads", "predicted", "of that wait"
+            "budget",
+            "arena",
+            "resident",
+            "read each time",
+            "steps",
+            "loads",
+            "predicted",
+            "of that wait"
         )?;
         for plan in &self.plans {
             writeln!(

@@ -125,7 +125,12 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 }
 
 /// Writes a network, showing progress.
-pub fn write(name: &str, seed: u64, path: &std::path::Path, output: Output) -> Result<zoo::Model, Error> {
+pub fn write(
+    name: &str,
+    seed: u64,
+    path: &std::path::Path,
+    output: Output,
+) -> Result<zoo::Model, Error> {
     let model = zoo::model(name)?;
     let bytes = model.encoded_bytes();
     let progress = Progress::bytes(output, "writing the network", bytes);

@@ -82,7 +82,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     }
     let entry = choose(path, &mut storage, args.budget)?;
 
-    let threads = args.threads.unwrap_or_else(|| entry.threads.min(available_cores() as u32)).max(1);
+    let threads =
+        args.threads.unwrap_or_else(|| entry.threads.min(available_cores() as u32)).max(1);
     let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
     let mut memory = arena.memory();
     let options = Options { verify: !args.no_verify, threads };
@@ -106,8 +107,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         open_ms: milliseconds(open_ns),
         bytes_read_per_inference: instance.plan().loads.iter().map(|l| u64::from(l.bytes)).sum(),
         resident_bytes: instance.plan().resident.iter().map(|l| u64::from(l.bytes)).sum(),
-        predicted_ms: (entry.predicted_ns > 0)
-            .then(|| milliseconds(entry.predicted_ns)),
+        predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
         rss_before_bytes,
         outputs: skeleton
             .outputs
@@ -132,16 +132,12 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 }
 
 /// The plan with the largest budget up to `budget`.
-fn choose(
-    path: &Path,
-    storage: &mut Source,
-    budget: Option<u64>,
-) -> Result<PlanEntry, Error> {
+fn choose(path: &Path, storage: &mut Source, budget: Option<u64>) -> Result<PlanEntry, Error> {
     let wrong = |source| Error::pack(path, source);
     let size = storage.len().map_err(|error| wrong(error.into()))?;
     if size < PAGE {
-        let start = std::fs::read(path)
-            .map_err(|source| Error::Read { path: path.to_owned(), source })?;
+        let start =
+            std::fs::read(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
         return Err(wrong(too_short(&start, size)));
     }
     let mut page = MappedArena::new(PAGE as usize)?;

@@ -115,7 +115,8 @@ impl fmt::Display for Report {
              {:.2} waiting for weights",
             self.compute_ms, self.stall_ms
         )?;
-        let predicted = self.predicted_ms.map_or(String::new(), |ms| format!(", {ms:.2} predicted"));
+        let predicted =
+            self.predicted_ms.map_or(String::new(), |ms| format!(", {ms:.2} predicted"));
         writeln!(
             f,
             "             {:.2} ms the first, {:.2} ms to open{predicted}",
