@@ -5,7 +5,7 @@ use super::PassError;
 use super::affine::{Linear, point};
 use super::emit::{Emitter, conv_params, field, tensor, too_scattered};
 use super::program::Item;
-use super::view::{Rect, View, fold4, row_major};
+use super::view::{Rect, View, fold4, merge, row_major};
 use crate::graph::{Constant, ValueId};
 use crate::network::Weights;
 use eyelet::pack::{self, BinaryOp, BinaryParams, MatMulParams, OpKind, ReduceParams, Tensor};
@@ -288,16 +288,10 @@ fn matrix_strides(view: &View, batch: usize, adjacent: bool) -> Option<[usize; 3
     let columns = shape[batch + 1];
     let col = stride(batch + 1, 1)?;
     let row = stride(batch, columns)?;
-    let stack =
-        view.axes[..batch].iter().flatten().fold(Some(None), |outer, run| match outer? {
-            None => Some(Some(*run)),
-            Some(outer) if outer.stride == run.stride * run.extent => {
-                Some(Some(super::view::Run {
-                    extent: outer.extent * run.extent,
-                    stride: run.stride,
-                }))
-            }
-            Some(_) => None,
-        })?;
-    (!adjacent || col == 1).then_some([stack.map_or(0, |run| run.stride), row, col])
+    let stack = match merge(view.axes[..batch].iter().flatten().copied())[..] {
+        [] => 0,
+        [run] => run.stride,
+        _ => return None,
+    };
+    (!adjacent || col == 1).then_some([stack, row, col])
 }

@@ -65,7 +65,7 @@ pub(super) fn fold4(extents: &[usize]) -> [usize; 4] {
 }
 
 /// Joins runs that continue each other and drops those of extent 1.
-fn merge(runs: impl IntoIterator<Item = Run>) -> Vec<Run> {
+pub(super) fn merge(runs: impl IntoIterator<Item = Run>) -> Vec<Run> {
     let mut merged: Vec<Run> = Vec::new();
     for run in runs {
         if run.extent == 1 {
