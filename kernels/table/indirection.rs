@@ -52,7 +52,7 @@ impl Strip<'_> {
 ///
 /// # Panics
 /// When they do not, or it is misaligned.
-fn pointers(scratch: &mut [u8], count: usize) -> &mut [*const f32] {
+pub(super) fn pointers(scratch: &mut [u8], count: usize) -> &mut [*const f32] {
     // SAFETY: a pointer has no invalid bit patterns.
     let (head, pointers, _) = unsafe { scratch.align_to_mut::<*const f32>() };
     assert!(head.is_empty(), "misaligned scratch");

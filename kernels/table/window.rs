@@ -26,15 +26,12 @@ pub struct Window {
     pub channels: usize,
     /// Floats from one input row to the next.
     pub pitch: usize,
-    /// Whether a row of taps may be one segment; depthwise kernels want each tap.
-    pub merge: bool,
 }
 
 impl Window {
     /// Whether a row of taps is one segment.
     pub fn merged(&self) -> bool {
-        self.merge
-            && self.kernel[1] > 1
+        self.kernel[1] > 1
             && self.dilation[1] == 1
             && self.cols == self.channels
             && self.cols == self.pitch

@@ -11,7 +11,7 @@ use crate::arena::MatMut;
 use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
 use crate::kernels::table::{Addend, Indirection, Window};
-use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, OpKind, Tensor, params};
+use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, Tensor, params};
 use core::ops::Range;
 
 /// Input bytes that a block of pixels may read: what stays in a second-level cache beside a panel.
@@ -102,7 +102,6 @@ pub(super) fn window(layer: &Layer, input: &Tensor, output: &Tensor) -> Window {
         cols: input.dims[3] as usize,
         channels: (input.dims[3] / p.groups) as usize,
         pitch: input.pitch as usize,
-        merge: layer.kind == OpKind::Conv as u32,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::arena::MatRef;
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, assert_close, available, floats, pack, scratch};
 use crate::ops::depthwise;
-use crate::pack::params_words;
+use crate::pack::{OpKind, params_words};
 use bytemuck::Zeroable;
 use std::vec::Vec;
 use std::{format, vec};
