@@ -126,7 +126,8 @@ impl Kernels {
         let window = grid.window();
         let ([tap_lines, tap_cols], channels) = (window.kernel, out.cols());
         assert!(out.rows() == pixels.len() && channels > 0);
-        let needed = channels.div_ceil(self.nr()) * (1 + tap_lines * tap_cols) * self.nr();
+        let panel = (1 + tap_lines * tap_cols).saturating_mul(self.nr());
+        let needed = channels.div_ceil(self.nr()).saturating_mul(panel);
         assert!(panels.len() >= needed, "panels of {} floats, not {needed}", panels.len());
         assert!(
             offset.checked_add(channels).is_some_and(|end| end <= window.cols),

@@ -95,7 +95,8 @@ impl<'a> Indirection<'a> {
         let zeros: &'a [f32] = zeros;
 
         let segments = window.segments();
-        let pointers = pointers(list, rows.len() * segments);
+        let count = rows.len().checked_mul(segments);
+        let pointers = pointers(list, count.unwrap_or(usize::MAX));
         let source = Source { window, input, zeros };
         let [out_height, out_width] = window.output;
         let mut image = rows.start / area;

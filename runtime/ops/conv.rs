@@ -18,7 +18,7 @@ use core::ops::Range;
 const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Bytes of pointers that a block of pixels may take.
-const BLOCK_POINTERS: usize = 32 * 1024;
+const BLOCK_POINTERS: usize = 16 * 1024;
 
 /// A block has at least this many tiles: each panel is fetched once a block.
 const BLOCK_TILES: usize = 4;

@@ -1,4 +1,4 @@
-//! Elementwise functions.
+//! Elementwise functions. (Leaky ReLU only so far: enough to test how convolutions call it.)
 
 use crate::pack::{Activation, ActivationKind};
 
