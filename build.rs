@@ -16,18 +16,20 @@ struct Kernel {
 
 const AVX2: &[&str] = &["-mavx2", "-mfma"];
 const AVX512: &[&str] = &["-mavx512f", "-mfma"];
+// Scheduling before registers are given out would load everything first, and spill.
+const NEON_DWCONV: &[&str] = &["-fno-schedule-insns"];
 const NEON: &[&str] = &[];
 
 const X86: &[Kernel] = &[
     Kernel { source: "kernels/x86/f32-igemm-6x16-avx2.c", flags: AVX2 },
     Kernel { source: "kernels/x86/f32-igemm-14x32-avx512.c", flags: AVX512 },
-    Kernel { source: "kernels/x86/f32-dwconv-6x16-avx2.c", flags: AVX2 },
-    Kernel { source: "kernels/x86/f32-dwconv-14x32-avx512.c", flags: AVX512 },
+    Kernel { source: "kernels/x86/f32-dwconv-4x16-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-dwconv-7x32-avx512.c", flags: AVX512 },
 ];
 
 const ARM: &[Kernel] = &[
     Kernel { source: "kernels/neon/f32-igemm-8x8-neon.c", flags: NEON },
-    Kernel { source: "kernels/neon/f32-dwconv-8x8-neon.c", flags: NEON },
+    Kernel { source: "kernels/neon/f32-dwconv-8x8-neon.c", flags: NEON_DWCONV },
 ];
 
 const HEADERS: &[&str] = &["kernels/kernel.h", "kernels/igemm.h", "kernels/dwconv.h"];
@@ -110,7 +112,7 @@ fn compile(kernels: &[Kernel], compiler: Option<&str>, target: &str) -> Result<(
         let mut one = build();
         one.file(kernel.source);
         for flag in kernel.flags {
-            one.flag(flag);
+            one.flag_if_supported(flag);
         }
         objects.extend(one.try_compile_intermediates()?);
     }

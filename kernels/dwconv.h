@@ -1,20 +1,25 @@
-/* The contract of the f32_dwconv kernels: a few output pixels of a depthwise convolution.
+/* The contract of the f32_dwconv kernels: adjacent output pixels of one line of a depthwise convolution.
  *
- * Each output channel reads one input channel. Channels are the vector dimension; the taps of a pixel
- * are found through pointers, as in the implicit GEMM. Every output is one chain of fused
- * multiply-adds: bias first, then the taps in order. `kernels/table/dwconv.rs` has the same record and
- * calls with bounds checked. */
+ * Each output channel reads one input channel; channels are the vector dimension. Input pixels are
+ * found through a grid of pointers, one for each column and line that the window passes over, padding
+ * included. Every output is one chain of fused multiply-adds: bias first, then the taps in order.
+ * Where the taps of a line are three adjacent columns, neighbouring pixels share their columns: each is
+ * loaded once. `kernels/table/dwconv.rs` has the same record and calls with bounds checked. */
 #ifndef EYELET_DWCONV_H
 #define EYELET_DWCONV_H
 
 #include "kernel.h"
 
 struct eyelet_dwconv {
-    const float *const *a; /* [taps][pixels] */
+    const float *const *a; /* the first tap of the first pixel, in the grid */
+    size_t stride;         /* pointers from one pixel to the next */
+    size_t tap_lines;      /* taps: height, at least 1 */
+    size_t tap_cols;       /* taps: width, at least 1 */
+    size_t line_pitch;     /* pointers from one line of taps to the next */
+    size_t col_pitch;      /* pointers from one tap of a line to the next */
     size_t offset;         /* floats, added to each of these pointers: the first channel */
-    size_t pixels;         /* 1 to MR */
+    size_t pixels;         /* at least 1 */
     size_t channels;       /* at least 1 */
-    size_t taps;           /* at least 1 */
     const float *panels;   /* for every NR channels: bias[NR], then [taps][NR] */
     float *c;              /* the output: a row of `channels` for each pixel */
     size_t c_pitch;        /* floats from one of its rows to the next */
@@ -23,5 +28,19 @@ struct eyelet_dwconv {
     float min;             /* the clamp; infinite where there is none */
     float max;
 };
+
+/* Whether neighbouring pixels share columns as the bodies for three taps want it. */
+#define EYELET_THREE(t, s) ((t)->tap_cols == 3 && (t)->col_pitch == 1 && (t)->stride == (s))
+
+/* A body of `tile` for a count of pixels, from pixel `p` on. */
+#define EYELET_PIXELS_CASE(n)                                                                          \
+    case n:                                                                                            \
+        if (EYELET_THREE(t, 1))                                                                        \
+            tile(t, w, channel, p, n, 1);                                                              \
+        else if (EYELET_THREE(t, 2))                                                                   \
+            tile(t, w, channel, p, n, 2);                                                              \
+        else                                                                                           \
+            tile(t, w, channel, p, n, 0);                                                              \
+        break;
 
 #endif

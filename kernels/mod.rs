@@ -1,4 +1,4 @@
-//! Everything hand-tuned: sources per instruction set, and [`table`], which says what serves what.
+//! Everything hand-tuned: sources per instruction set, and `table`, which says what serves what.
 
 mod portable;
 pub mod table;

@@ -10,11 +10,13 @@
 mod cpuid;
 mod dwconv;
 mod fma;
+mod grid;
 mod igemm;
 mod indirection;
 mod window;
 
 pub use fma::fma;
+pub use grid::Grid;
 pub use igemm::Addend;
 pub use indirection::{Indirection, Strip};
 pub use window::Window;

@@ -1,7 +1,7 @@
 /* f32 depthwise convolution, up to 8 pixels by 8 channels at a time, NEON.
  *
- * Registers: 16 accumulators, two vectors of weights, the rest for activations. A short last panel
- * goes by four channels and then one by one. */
+ * Registers: 16 accumulators; for three adjacent taps 6 vectors of weights and 2 of a column, which
+ * serves up to three pixels. The channels of a short last panel go one by one. */
 #include "../dwconv.h"
 #include <arm_neon.h>
 
@@ -13,38 +13,70 @@ EYELET_INLINE float32x4_t clamp(float32x4_t v, float32x4_t min, float32x4_t max)
     return vbslq_f32(vcltq_f32(max, v), max, v);
 }
 
-/* All taps of `mr` pixels for eight channels from `channel` on, whose panel is `w`. */
-EYELET_INLINE void eight(const struct eyelet_dwconv *t, const size_t mr, const float *w, size_t channel)
+/* `n` pixels from `p` on, 8 channels. `three` is the stride where neighbours share columns, 0 in
+ * general. */
+EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t channel, size_t p,
+                        const size_t n, const size_t three)
 {
+    const size_t offset = t->offset + channel;
     float32x4_t acc[MR][2];
     const float32x4_t bias0 = vld1q_f32(w);
     const float32x4_t bias1 = vld1q_f32(w + 4);
 #pragma GCC unroll 8
-    for (size_t i = 0; i < mr; i++) {
+    for (size_t i = 0; i < n; i++) {
         acc[i][0] = bias0;
         acc[i][1] = bias1;
     }
-    const float *const *a = t->a;
-    const size_t offset = t->offset + channel;
-    for (size_t tap = t->taps; tap != 0; tap--) {
-        w += NR;
-        const float32x4_t w0 = vld1q_f32(w);
-        const float32x4_t w1 = vld1q_f32(w + 4);
+    w += NR;
+
+    const float *const *line = t->a + p * t->stride;
+    for (size_t ky = t->tap_lines; ky != 0; ky--) {
+        if (three) {
+            float32x4_t v[3][2];
+#pragma GCC unroll 3
+            for (size_t kx = 0; kx < 3; kx++) {
+                v[kx][0] = vld1q_f32(w + kx * NR);
+                v[kx][1] = vld1q_f32(w + kx * NR + 4);
+            }
+            w += 3 * NR;
+#pragma GCC unroll 18
+            for (size_t col = 0; col < (n - 1) * three + 3; col++) {
+                const float *x = line[col] + offset;
+                const float32x4_t x0 = vld1q_f32(x);
+                const float32x4_t x1 = vld1q_f32(x + 4);
+#pragma GCC unroll 3
+                for (size_t kx = 0; kx < 3; kx++) {
+                    if (col >= kx && (col - kx) % three == 0 && (col - kx) / three < n) {
+                        const size_t i = (col - kx) / three;
+                        acc[i][0] = vfmaq_f32(acc[i][0], x0, v[kx][0]);
+                        acc[i][1] = vfmaq_f32(acc[i][1], x1, v[kx][1]);
+                    }
+                }
+            }
+        } else {
+            const float *const *tap = line;
+            for (size_t kx = t->tap_cols; kx != 0; kx--) {
+                const float32x4_t v0 = vld1q_f32(w);
+                const float32x4_t v1 = vld1q_f32(w + 4);
+                w += NR;
 #pragma GCC unroll 8
-        for (size_t i = 0; i < mr; i++) {
-            const float *x = a[i] + offset;
-            acc[i][0] = vfmaq_f32(acc[i][0], vld1q_f32(x), w0);
-            acc[i][1] = vfmaq_f32(acc[i][1], vld1q_f32(x + 4), w1);
+                for (size_t i = 0; i < n; i++) {
+                    const float *x = tap[i * t->stride] + offset;
+                    acc[i][0] = vfmaq_f32(acc[i][0], vld1q_f32(x), v0);
+                    acc[i][1] = vfmaq_f32(acc[i][1], vld1q_f32(x + 4), v1);
+                }
+                tap += t->col_pitch;
+            }
         }
-        a += mr;
+        line += t->line_pitch;
     }
 
     const float32x4_t min = vdupq_n_f32(t->min);
     const float32x4_t max = vdupq_n_f32(t->max);
-    const float *r = t->residual ? t->residual + channel : NULL;
-    float *c = t->c + channel;
+    const float *r = t->residual ? t->residual + p * t->residual_pitch + channel : NULL;
+    float *c = t->c + p * t->c_pitch + channel;
 #pragma GCC unroll 8
-    for (size_t i = 0; i < mr; i++) {
+    for (size_t i = 0; i < n; i++) {
         float32x4_t v0 = acc[i][0];
         float32x4_t v1 = acc[i][1];
         if (r) {
@@ -58,79 +90,47 @@ EYELET_INLINE void eight(const struct eyelet_dwconv *t, const size_t mr, const f
     }
 }
 
-/* The same for four channels. */
-EYELET_INLINE void four(const struct eyelet_dwconv *t, const size_t mr, const float *w, size_t channel)
+/* All pixels of one channel, the first lane of `w`. */
+static void one(const struct eyelet_dwconv *t, const float *w, size_t channel)
 {
-    float32x4_t acc[MR];
-    const float32x4_t bias = vld1q_f32(w);
-#pragma GCC unroll 8
-    for (size_t i = 0; i < mr; i++)
-        acc[i] = bias;
-    const float *const *a = t->a;
-    const size_t offset = t->offset + channel;
-    for (size_t tap = t->taps; tap != 0; tap--) {
-        w += NR;
-        const float32x4_t w0 = vld1q_f32(w);
-#pragma GCC unroll 8
-        for (size_t i = 0; i < mr; i++)
-            acc[i] = vfmaq_f32(acc[i], vld1q_f32(a[i] + offset), w0);
-        a += mr;
-    }
-    const float32x4_t min = vdupq_n_f32(t->min);
-    const float32x4_t max = vdupq_n_f32(t->max);
-#pragma GCC unroll 8
-    for (size_t i = 0; i < mr; i++) {
-        float32x4_t v = acc[i];
-        if (t->residual)
-            v = vaddq_f32(v, vld1q_f32(t->residual + i * t->residual_pitch + channel));
-        vst1q_f32(t->c + i * t->c_pitch + channel, clamp(v, min, max));
-    }
-}
-
-/* The same for one channel. */
-EYELET_INLINE void one(const struct eyelet_dwconv *t, const float *w, size_t channel)
-{
-    for (size_t i = 0; i < t->pixels; i++) {
-        float v = w[0];
-        for (size_t tap = 0; tap < t->taps; tap++) {
-            const float x = t->a[tap * t->pixels + i][t->offset + channel];
-            v = __builtin_fmaf(x, w[(1 + tap) * NR], v);
+    for (size_t p = 0; p < t->pixels; p++) {
+        const float *v = w;
+        float sum = *v;
+        for (size_t ky = 0; ky < t->tap_lines; ky++) {
+            const float *const *tap = t->a + p * t->stride + ky * t->line_pitch;
+            for (size_t kx = 0; kx < t->tap_cols; kx++) {
+                v += NR;
+                sum = __builtin_fmaf(tap[kx * t->col_pitch][t->offset + channel], *v, sum);
+            }
         }
         if (t->residual)
-            v = v + t->residual[i * t->residual_pitch + channel];
-        v = t->min > v ? t->min : v;
-        v = t->max < v ? t->max : v;
-        t->c[i * t->c_pitch + channel] = v;
+            sum = sum + t->residual[p * t->residual_pitch + channel];
+        sum = t->min > sum ? t->min : sum;
+        sum = t->max < sum ? t->max : sum;
+        t->c[p * t->c_pitch + channel] = sum;
     }
-}
-
-EYELET_INLINE void tile(const struct eyelet_dwconv *t, const size_t mr)
-{
-    const float *w = t->panels;
-    size_t channel = 0;
-    for (; channel + NR <= t->channels; channel += NR) {
-        eight(t, mr, w, channel);
-        w += (1 + t->taps) * NR;
-    }
-    if (channel + 4 <= t->channels) {
-        four(t, mr, w, channel);
-        w += 4;
-        channel += 4;
-    }
-    for (; channel < t->channels; channel++)
-        one(t, w++, channel);
 }
 
 void eyelet_f32_dwconv_8x8__neon(const struct eyelet_dwconv *t)
 {
-    switch (t->pixels) {
-        EYELET_ROWS_CASE(1)
-        EYELET_ROWS_CASE(2)
-        EYELET_ROWS_CASE(3)
-        EYELET_ROWS_CASE(4)
-        EYELET_ROWS_CASE(5)
-        EYELET_ROWS_CASE(6)
-        EYELET_ROWS_CASE(7)
-        EYELET_ROWS_CASE(8)
+    const float *w = t->panels;
+    size_t channel = 0;
+    for (; channel + NR <= t->channels; channel += NR) {
+        for (size_t p = 0; p < t->pixels; p += MR) {
+            const size_t n = t->pixels - p;
+            switch (n < MR ? n : MR) {
+                EYELET_PIXELS_CASE(1)
+                EYELET_PIXELS_CASE(2)
+                EYELET_PIXELS_CASE(3)
+                EYELET_PIXELS_CASE(4)
+                EYELET_PIXELS_CASE(5)
+                EYELET_PIXELS_CASE(6)
+                EYELET_PIXELS_CASE(7)
+                EYELET_PIXELS_CASE(8)
+            }
+        }
+        w += (1 + t->tap_lines * t->tap_cols) * NR;
     }
+    for (; channel < t->channels; channel++)
+        one(t, w++, channel);
 }

@@ -119,7 +119,8 @@ mod tests {
             let (a, b, c) = (next(), next(), next());
             // Every other round with exponents near each other, so that the sum cancels.
             let near = |bits: u32| bits & 0x807f_ffff | (120 + (bits >> 23 & 7)) << 23;
-            let bits = if round % 2 == 0 { [a, b, c] } else { [near(a), near(b), near(c)] };
+            let bits =
+                if round.is_multiple_of(2) { [a, b, c] } else { [near(a), near(b), near(c)] };
             let [a, b, c] = bits.map(f32::from_bits);
             check(a, b, c);
             // Few significant bits: exact ties.

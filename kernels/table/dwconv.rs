@@ -1,17 +1,22 @@
 //! The depthwise kernels: their record, the functions, and the safe call.
 
-use super::{Addend, Kernels, Strip, fma};
+use super::{Addend, Grid, Kernels, fma};
 use crate::arena::MatMut;
 use crate::kernels::portable::igemm::clamp;
+use core::ops::Range;
 
 /// `struct eyelet_dwconv` of `kernels/dwconv.h`, which says what the fields are.
 #[repr(C)]
 pub(super) struct Pixels {
     a: *const *const f32,
+    stride: usize,
+    tap_lines: usize,
+    tap_cols: usize,
+    line_pitch: usize,
+    col_pitch: usize,
     offset: usize,
     pixels: usize,
     channels: usize,
-    taps: usize,
     panels: *const f32,
     c: *mut f32,
     c_pitch: usize,
@@ -24,18 +29,19 @@ pub(super) struct Pixels {
 /// A kernel.
 ///
 /// # Safety
-/// For `pixels` up to the kernel's rows: `a` has `taps · pixels` pointers, behind each of which
-/// `offset .. offset + channels` floats are readable; `panels` has `(1 + taps) · NR` for every NR
-/// channels begun; `c` is an exclusive matrix of `pixels` rows of `channels`, and `residual` null, the
-/// same matrix, or a readable one of that size. The processor has the instruction set.
+/// For every pixel, line of taps and tap of it there is a pointer at `a + pixel · stride + line ·
+/// line_pitch + tap · col_pitch`, behind which `offset .. offset + channels` floats are readable;
+/// `panels` has `(1 + taps) · NR` floats for every NR channels begun; `c` is an exclusive matrix of
+/// `pixels` rows of `channels`, and `residual` null, the same matrix, or a readable one of that size.
+/// The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Pixels);
 
 #[cfg(eyelet_x86)]
 unsafe extern "C" {
-    #[link_name = "eyelet_f32_dwconv_6x16__avx2"]
-    fn f32_dwconv_6x16__avx2(pixels: &Pixels);
-    #[link_name = "eyelet_f32_dwconv_14x32__avx512"]
-    fn f32_dwconv_14x32__avx512(pixels: &Pixels);
+    #[link_name = "eyelet_f32_dwconv_4x16__avx2"]
+    fn f32_dwconv_4x16__avx2(pixels: &Pixels);
+    #[link_name = "eyelet_f32_dwconv_7x32__avx512"]
+    fn f32_dwconv_7x32__avx512(pixels: &Pixels);
 }
 
 #[cfg(eyelet_neon)]
@@ -44,11 +50,11 @@ unsafe extern "C" {
     fn f32_dwconv_8x8__neon(pixels: &Pixels);
 }
 
-pub(super) const PORTABLE: Function = f32_dwconv_4x8_portable;
+pub(super) const PORTABLE: Function = f32_dwconv_1x8_portable;
 #[cfg(eyelet_x86)]
-pub(super) const AVX2: Function = f32_dwconv_6x16__avx2;
+pub(super) const AVX2: Function = f32_dwconv_4x16__avx2;
 #[cfg(eyelet_x86)]
-pub(super) const AVX512: Function = f32_dwconv_14x32__avx512;
+pub(super) const AVX512: Function = f32_dwconv_7x32__avx512;
 #[cfg(eyelet_neon)]
 pub(super) const NEON: Function = f32_dwconv_8x8__neon;
 
@@ -56,24 +62,26 @@ pub(super) const NEON: Function = f32_dwconv_8x8__neon;
 ///
 /// # Safety
 /// [`Function`]'s.
-unsafe extern "C" fn f32_dwconv_4x8_portable(t: &Pixels) {
+unsafe extern "C" fn f32_dwconv_1x8_portable(t: &Pixels) {
     const NR: usize = 8;
+    let taps = t.tap_lines * t.tap_cols;
     for first in (0..t.channels).step_by(NR) {
         let nr = NR.min(t.channels - first);
         // SAFETY (of all blocks here): the ranges are those that the contract names.
         let panel = unsafe {
-            let start = t.panels.add(first / NR * (1 + t.taps) * NR);
-            core::slice::from_raw_parts(start, (1 + t.taps) * NR)
+            let start = t.panels.add(first / NR * (1 + taps) * NR);
+            core::slice::from_raw_parts(start, (1 + taps) * NR)
         };
         let (bias, weights) = panel.split_at(NR);
         for pixel in 0..t.pixels {
             let mut sums = [0.0f32; NR];
             sums.copy_from_slice(bias);
             for (tap, weights) in weights.chunks_exact(NR).enumerate() {
+                let (line, col) = (tap / t.tap_cols, tap % t.tap_cols);
                 // SAFETY: as above.
                 let run = unsafe {
-                    let start = (*t.a.add(tap * t.pixels + pixel)).add(t.offset + first);
-                    core::slice::from_raw_parts(start, nr)
+                    let at = pixel * t.stride + line * t.line_pitch + col * t.col_pitch;
+                    core::slice::from_raw_parts((*t.a.add(at)).add(t.offset + first), nr)
                 };
                 for ((sum, &x), &w) in sums.iter_mut().zip(run).zip(weights) {
                     *sum = fma(x, w, *sum);
@@ -96,38 +104,48 @@ unsafe extern "C" fn f32_dwconv_4x8_portable(t: &Pixels) {
 }
 
 impl Kernels {
-    /// Computes the channels from `offset` on of a strip's pixels, as many as `out` has columns:
-    /// `out = clamp(bias + Σ taps · weights + addend)`, each element one chain of fused multiply-adds
-    /// in the order of the taps. `panels` has, for every `nr` channels begun, `bias[nr]`, then
-    /// `[tap][nr]`. The strip is one of single taps ([`Window::merge`](super::Window::merge) is off).
+    /// Computes adjacent pixels of an output line (counted from the grid's first), for the channels from
+    /// `offset` on, as many as `out` has columns: `out = clamp(bias + Σ taps · weights + addend)`, each
+    /// element one chain of fused multiply-adds in the order of the taps. `panels` has, for every `nr`
+    /// channels begun, `bias[nr]`, then `[tap][nr]`.
     ///
     /// # Panics
-    /// When the sizes of strip, panels, addend and output disagree.
+    /// When there are no such pixels, or the sizes of panels, addend and output disagree.
+    #[allow(clippy::too_many_arguments)]
     pub fn dwconv(
         &self,
-        strip: &Strip<'_>,
+        grid: &Grid<'_>,
+        line: usize,
+        pixels: Range<usize>,
         offset: usize,
         panels: &[f32],
         addend: Addend<'_>,
         clamp: [f32; 2],
         mut out: MatMut<'_>,
     ) {
-        let (taps, channels) = (strip.segments, out.cols());
-        assert!(out.rows() == strip.rows && (1..=self.mr()).contains(&strip.rows) && channels > 0);
-        let needed = channels.div_ceil(self.nr()) * (1 + taps) * self.nr();
+        let window = grid.window();
+        let ([tap_lines, tap_cols], channels) = (window.kernel, out.cols());
+        assert!(out.rows() == pixels.len() && channels > 0);
+        let panel = (1 + tap_lines * tap_cols).saturating_mul(self.nr());
+        let needed = channels.div_ceil(self.nr()).saturating_mul(panel);
         assert!(panels.len() >= needed, "panels of {} floats, not {needed}", panels.len());
         assert!(
-            offset.checked_add(channels).is_some_and(|end| end <= strip.readable),
+            offset.checked_add(channels).is_some_and(|end| end <= window.cols),
             "{channels} channels at {offset} of {}",
-            strip.readable
+            window.cols
         );
+        let taps = grid.taps(line, pixels);
         let (residual, residual_pitch) = addend.raw(&mut out);
         let pixels = Pixels {
-            a: strip.pointers.as_ptr(),
+            a: taps.pointers.as_ptr(),
+            stride: taps.stride,
+            tap_lines,
+            tap_cols,
+            line_pitch: taps.line_pitch,
+            col_pitch: taps.col_pitch,
             offset,
-            pixels: strip.rows,
+            pixels: out.rows(),
             channels,
-            taps,
             panels: panels.as_ptr(),
             c: out.as_mut_ptr(),
             c_pitch: out.pitch(),
@@ -136,9 +154,9 @@ impl Kernels {
             min: clamp[0],
             max: clamp[1],
         };
-        // SAFETY: the sizes were checked above; a strip has `segments · rows` pointers, behind each of
-        // which `readable` floats are readable; these kernels exist only on processors that can run
-        // them (`Kernels::for_isa`).
+        // SAFETY: the sizes were checked above; the taps of these pixels are in the grid, and `cols`
+        // floats are readable behind each of its pointers; these kernels exist only on processors that
+        // can run them (`Kernels::for_isa`).
         unsafe { (self.dwconv)(&pixels) }
     }
 }

@@ -20,5 +20,5 @@ pub fn fma(a: f32, b: f32, c: f32) -> f32 {
         all(target_arch = "aarch64", target_feature = "neon"),
         all(target_arch = "x86_64", target_feature = "fma")
     )))]
-    crate::kernels::portable::software_fma(a, b, c)
+    crate::kernels::portable::fma::software(a, b, c)
 }

@@ -141,7 +141,7 @@ impl Kernels {
         clamp: [f32; 2],
         mut out: MatMut<'_>,
     ) {
-        let k = strip.segments * strip.seg_len;
+        let k = strip.segments.saturating_mul(strip.seg_len);
         assert!(out.rows() == strip.rows && (1..=self.mr()).contains(&strip.rows));
         assert!((1..=self.nr()).contains(&out.cols()));
         assert!(panel.len() / self.nr() > k, "panel of {} floats for k = {k}", panel.len());

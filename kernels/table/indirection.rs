@@ -52,7 +52,7 @@ impl Strip<'_> {
 ///
 /// # Panics
 /// When they do not, or it is misaligned.
-fn pointers(scratch: &mut [u8], count: usize) -> &mut [*const f32] {
+pub(super) fn pointers(scratch: &mut [u8], count: usize) -> &mut [*const f32] {
     // SAFETY: a pointer has no invalid bit patterns.
     let (head, pointers, _) = unsafe { scratch.align_to_mut::<*const f32>() };
     assert!(head.is_empty(), "misaligned scratch");
@@ -95,7 +95,8 @@ impl<'a> Indirection<'a> {
         let zeros: &'a [f32] = zeros;
 
         let segments = window.segments();
-        let pointers = pointers(list, rows.len() * segments);
+        let count = rows.len().checked_mul(segments);
+        let pointers = pointers(list, count.unwrap_or(usize::MAX));
         let source = Source { window, input, zeros };
         let [out_height, out_width] = window.output;
         let mut image = rows.start / area;

@@ -26,15 +26,12 @@ pub struct Window {
     pub channels: usize,
     /// Floats from one input row to the next.
     pub pitch: usize,
-    /// Whether a row of taps may be one segment; depthwise kernels want each tap.
-    pub merge: bool,
 }
 
 impl Window {
     /// Whether a row of taps is one segment.
     pub fn merged(&self) -> bool {
-        self.merge
-            && self.kernel[1] > 1
+        self.kernel[1] > 1
             && self.dilation[1] == 1
             && self.cols == self.channels
             && self.cols == self.pitch
@@ -60,15 +57,19 @@ impl Window {
     /// relies on, and layers are checked for.
     pub fn is_bounded(&self) -> bool {
         let bounded = |x: usize| x as u64 <= u32::MAX as u64;
-        (0..2).all(|axis| {
-            let first = (self.output[axis] as u64).checked_mul(self.stride[axis] as u64);
-            let taps = (self.kernel[axis] as u64).checked_mul(self.dilation[axis] as u64);
-            let extents = [self.input[axis], self.output[axis], self.pad[axis]];
-            first.zip(taps).is_some_and(|(a, b)| a <= 1 << 40 && b <= 1 << 40)
-                && extents.into_iter().all(bounded)
-                && [self.input[axis], self.output[axis], self.kernel[axis]].iter().all(|&x| x > 0)
-                && self.stride[axis] > 0
-        })
+        let taps = self.kernel[0].checked_mul(self.kernel[1]);
+        taps.is_some_and(bounded)
+            && (0..2).all(|axis| {
+                let first = (self.output[axis] as u64).checked_mul(self.stride[axis] as u64);
+                let taps = (self.kernel[axis] as u64).checked_mul(self.dilation[axis] as u64);
+                let extents = [self.input[axis], self.output[axis], self.pad[axis]];
+                first.zip(taps).is_some_and(|(a, b)| a <= 1 << 40 && b <= 1 << 40)
+                    && extents.into_iter().all(bounded)
+                    && [self.input[axis], self.output[axis], self.kernel[axis]]
+                        .iter()
+                        .all(|&x| x > 0)
+                    && self.stride[axis] > 0
+            })
     }
 
     /// First input coordinate of an output coordinate on an axis; negative in the padding.

@@ -5,6 +5,7 @@
 //! ```
 
 pub mod board;
+pub mod bound;
 pub mod check;
 pub mod graph;
 pub mod import;

@@ -132,6 +132,13 @@ impl Skyline {
         self.segments.drain(kept.min(high)..high);
     }
 
+    /// The latest use of any of these bytes; -1 if none.
+    pub fn last_use(&self, range: Range<u64>) -> i64 {
+        let first = self.segments.partition_point(|segment| segment.0 <= range.start);
+        let inside = self.segments[first.saturating_sub(1)..].iter();
+        inside.take_while(|s| s.0 < range.end).map(|s| s.1).max().unwrap_or(-1)
+    }
+
     /// The place for `bytes` whose last use is best by `choice`, and before `time`.
     pub fn find(&self, bytes: u64, align: u64, time: i64, choice: Choice) -> Option<Place> {
         let mut best: Option<Place> = None;
@@ -192,38 +199,40 @@ pub enum Choice {
     Lowest,
 }
 
-/// Fills in the thresholds of a plan from its addresses, exactly: a load is released when the last
-/// step that uses any of its bytes for something else is done, this inference's or the one's before.
-pub fn set_thresholds(network: &Network, plan: &mut Plan, lives: &[Lifetime], uses: &[Lifetime]) {
+/// When a load is in use, and what was in its place before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Use {
+    /// Steps that read it.
+    pub life: Lifetime,
+    /// The last step of this inference, before them, that uses any of its bytes for something else;
+    /// -1 if none does.
+    pub before: i64,
+}
+
+/// Fills in the release of every load from the addresses, exactly: a load is released when the last
+/// step that uses any of its bytes for something else is done. If no step of this inference does so
+/// before the load is used, that step is one of the inference before, and the load runs ahead into it.
+pub fn set_releases(network: &Network, plan: &mut Plan, lives: &[Lifetime], uses: &[Use]) {
     let period = plan.period();
-    // Everything that is ever placed: range, first and last step.
-    let mut objects: Vec<(Range<u64>, i64, i64)> = Vec::new();
-    for (buffer, life) in lives.iter().enumerate() {
-        if life.start != usize::MAX {
-            let start = plan.addresses[buffer];
-            let range = start..start + network.buffers[buffer].bytes;
-            objects.push((range, life.start as i64, life.end as i64));
-        }
+    // The last use of every address in an inference, whatever for.
+    let mut sky = Skyline::new(0..plan.budget);
+    for (buffer, life) in lives.iter().enumerate().filter(|(_, life)| life.start != usize::MAX) {
+        let start = plan.addresses[buffer];
+        sky.raise(start..start + network.buffers[buffer].bytes, life.end as i64);
     }
     for (index, step) in plan.steps.iter().enumerate() {
-        if step.scratch_bytes > 0 {
-            let range = step.scratch..step.scratch + step.scratch_bytes;
-            objects.push((range, index as i64 + 1, index as i64 + 1));
-        }
+        sky.raise(step.scratch..step.scratch + step.scratch_bytes, index as i64 + 1);
     }
-    for (load, life) in plan.loads.iter().zip(uses) {
+    for (load, using) in plan.loads.iter().zip(uses) {
         let range = load.address..load.address + u64::from(load.bytes);
-        objects.push((range, life.start as i64, life.end as i64));
+        sky.raise(range, using.life.end as i64);
     }
-    for (load, life) in plan.loads.iter_mut().zip(uses) {
-        let (start, end) = (load.address, load.address + u64::from(load.bytes));
-        let first = life.start as i64;
-        let release = objects
-            .iter()
-            .filter(|(range, _, _)| range.start < end && start < range.end)
-            .map(|&(_, _, last)| if last < first { last + 1 } else { last + 1 - period })
-            .max();
-        load.release = release.unwrap_or(1 - period) as i32;
+    for (load, using) in plan.loads.iter_mut().zip(uses) {
+        let range = load.address..load.address + u64::from(load.bytes);
+        load.release = match using.before {
+            -1 => (sky.last_use(range) + 1 - period) as i32,
+            before => before as i32 + 1,
+        };
     }
 }
 

@@ -33,9 +33,7 @@ pub fn human(bytes: u64) -> String {
         value /= 1024.0;
         unit += 1;
     }
-    if unit == 0 || value.fract() < 0.005 {
-        format!("{value:.0} {}", units[unit])
-    } else if value >= 100.0 {
+    if unit == 0 || value.fract() < 0.005 || value >= 100.0 {
         format!("{value:.0} {}", units[unit])
     } else {
         format!("{value:.1} {}", units[unit])

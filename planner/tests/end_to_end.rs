@@ -7,6 +7,7 @@ use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
+use eyelet_planner::{bound::lower_bound_ns, simulate::simulate};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -126,6 +127,19 @@ fn digits_pack(budgets: &[u64]) -> (Subject, Vec<u8>) {
     let path = folder.path().join("digits.pack");
     subject.pack(&path, budgets, 1);
     (subject, std::fs::read(path).unwrap())
+}
+
+#[test]
+fn no_plan_is_predicted_below_the_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = Subject::new(&zoo_model("resnet18", folder.path()));
+    let profile = &subject.board.profile;
+    for budget in [8 * MIB, 12 * MIB, 20 * MIB, 40 * MIB, 80 * MIB] {
+        let plan = subject.plan(budget, 1).unwrap();
+        let predicted = simulate(&subject.network, &plan, profile, 1).steady_ns;
+        let bound = lower_bound_ns(&subject.network, budget, profile, 1);
+        assert!(bound <= predicted, "budget {budget}: {predicted} ns, below {bound} ns");
+    }
 }
 
 #[test]

@@ -11,14 +11,14 @@ use crate::arena::MatMut;
 use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
 use crate::kernels::table::{Addend, Indirection, Window};
-use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, OpKind, Tensor, params};
+use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, Tensor, params};
 use core::ops::Range;
 
 /// Input bytes that a block of pixels may read: what stays in a second-level cache beside a panel.
 const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Bytes of pointers that a block of pixels may take.
-const BLOCK_POINTERS: usize = 32 * 1024;
+const BLOCK_POINTERS: usize = 16 * 1024;
 
 /// A block has at least this many tiles: each panel is fetched once a block.
 const BLOCK_TILES: usize = 4;
@@ -102,7 +102,6 @@ pub(super) fn window(layer: &Layer, input: &Tensor, output: &Tensor) -> Window {
         cols: input.dims[3] as usize,
         channels: (input.dims[3] / p.groups) as usize,
         pitch: input.pitch as usize,
-        merge: layer.kind == OpKind::Conv as u32,
     }
 }
 

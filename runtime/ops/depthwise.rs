@@ -1,18 +1,22 @@
 //! Depthwise convolution: each output channel reads the input channel of the same index. With a 1x1
 //! kernel it is a per-channel scale and shift (batch normalisation that could not be fused).
 //!
-//! Pixels outside, channels inside: a strip of pixels reads all of its channels at once, in the order
-//! in which they lie in memory. There is little arithmetic for every byte, so nothing is blocked.
+//! Input pixels are found through a grid of pointers ([`Grid`]), made for a band of output lines at a
+//! time. The loops, from the outside: threads, bands, panels of channels, lines: the lines of taps that
+//! an output line shares with the next are read from the first-level cache.
 
 use super::conv::{addend, check_weights, clamp, divide_columns, finish, geometry, window};
 use super::{Call, LayerError, Operand, Slice};
 use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Indirection, Window};
+use crate::kernels::table::{Grid, Window};
 use crate::pack::{ConvParams, Layer, Tensor, params};
 
-/// Bytes of pointers for the pixels of a block, about.
-const BLOCK_POINTERS: usize = 8 * 1024;
+/// Bytes of pointers for a band of lines, unless one line needs more.
+const BAND_POINTERS: u64 = 12 * 1024;
+
+/// Input bytes that a band reads, unless one line needs more: what stays in a second-level cache.
+const BAND_BYTES: usize = 256 * 1024;
 
 /// Whether a depthwise convolution's record can be run: everything that [`run`] relies on.
 pub fn validate(
@@ -55,8 +59,8 @@ pub fn scratch_bytes(
 /// How one step is divided.
 struct Work {
     window: Window,
-    /// Output rows of a block, at most; a multiple of a strip's.
-    block: usize,
+    /// Output lines of a band, at most.
+    band: usize,
     split: Split,
     /// Threads that get a share.
     shares: usize,
@@ -73,15 +77,23 @@ impl Work {
         isa: Isa,
     ) -> Self {
         let window = window(layer, &inputs[0], output);
-        let (rows, mr, threads) = (slice.rows as usize, isa.rows(), threads.max(1));
-        let (by_rows, by_cols) = (rows.div_ceil(mr), slice.count as usize);
-        let block = (BLOCK_POINTERS / 8 / window.segments() / mr).max(1).min(by_rows) * mr;
+        let (rows, threads) = (slice.rows as usize, threads.max(1));
+        let [height, width] = window.output;
+        let pixels = if rows / width >= threads { width } else { isa.rows() };
+        let (by_rows, by_cols) = (rows.div_ceil(pixels), slice.count as usize);
         let (split, units) = match divide_columns(rows, by_rows, by_cols, threads) {
             true => (Split::Cols(isa.panel()), by_cols),
-            false => (Split::Rows(mr), by_rows),
+            false => (Split::Rows(pixels), by_rows),
         };
-        let scratch_each = window.scratch_bytes(block);
-        Self { window, block, split, shares: threads.min(units).max(1), scratch_each }
+        let line = window.input[1].saturating_mul(window.cols).saturating_mul(4);
+        let fit = (BAND_BYTES / line / window.stride[0]).max(1).min(height);
+        // The largest number of lines whose pointers fit, by halves: the same on every host.
+        let mut band = fit.min(rows.div_ceil(width) + 1);
+        while band > 1 && Grid::scratch_bytes(&window, band) > BAND_POINTERS {
+            band = band.div_ceil(2);
+        }
+        let scratch_each = Grid::scratch_bytes(&window, band);
+        Self { window, band, split, shares: threads.min(units).max(1), scratch_each }
     }
 }
 
@@ -100,37 +112,51 @@ pub fn run(call: Call<'_>) {
         row: call.rows.start as u32,
         rows: call.rows.len() as u32,
     };
-    let (mr, nr) = (kernels.mr(), kernels.nr());
+    let nr = kernels.nr();
     let work = Work::new(layer, &inputs, &output, &slice, device.threads(), kernels.isa());
-    let panel_floats = (1 + work.window.segments()) * nr;
+    let window = work.window;
+    let [height, width] = window.output;
+    let panel_floats = (1 + window.kernel[0] * window.kernel[1]) * nr;
     let clamp = clamp(&layer.activation);
     let columns = call.first * nr..((call.first + call.count) * nr).min(out.cols());
+    assert!(weights.len() >= call.count * panel_floats, "weights of {} floats", weights.len());
 
     let task = |share: Share<'_>| {
         let Share { rows, cols, mut out, scratch, .. } = share;
-        let first_row = call.rows.start + rows.start;
-        let channels = columns.start + cols.start..columns.start + cols.end;
-        let panels = &weights[cols.start / nr * panel_floats..];
-        let blocks = rows.len().div_ceil(work.block);
-        for block in (0..blocks).map(|index| device::cut(rows.len(), blocks, mr, index)) {
-            let pixels = first_row + block.start..first_row + block.end;
-            let lists = Indirection::convolution(&work.window, input, pixels, mr, &mut *scratch);
+        let (mut row, end) = (call.rows.start + rows.start, call.rows.start + rows.end);
+        let first_row = row;
+        while row < end {
+            // The band from this row's line on: up to its last line, the image's, or the share's.
+            let (image, y) = (row / width / height, row / width % height);
+            let lines = y..(y + work.band).min(height).min(y + end.div_ceil(width) - row / width);
+            let band_end = ((image * height + lines.end) * width).min(end);
+            let grid = Grid::new(&window, input, image, lines.clone(), &mut *scratch);
             for first in (0..cols.len()).step_by(nr) {
                 let here = first..(first + nr).min(cols.len());
-                let panel = &panels[first / nr * panel_floats..][..panel_floats];
-                let channels = channels.start + here.start..channels.start + here.end;
-                for strip in lists.strips() {
-                    let rows = block.start + strip.start..block.start + strip.start + strip.rows;
-                    let residual = addend(
-                        &operands[1],
-                        first_row + rows.start..first_row + rows.end,
-                        channels.clone(),
-                    );
+                let panel = &weights[(cols.start + first) / nr * panel_floats..][..panel_floats];
+                let channels =
+                    columns.start + cols.start + here.start..columns.start + cols.start + here.end;
+                for line in 0..lines.len() {
+                    let start = (image * height + y + line) * width;
+                    let rows = start.max(row)..(start + width).min(band_end);
+                    let pixels = rows.start - start..rows.end - start;
+                    let residual = addend(&operands[1], rows.clone(), channels.clone());
+                    let rows = rows.start - first_row..rows.end - first_row;
                     let mut tile = out.part_mut(rows, here.clone());
-                    kernels.dwconv(&strip, channels.start, panel, residual, clamp, tile.reborrow());
+                    kernels.dwconv(
+                        &grid,
+                        line,
+                        pixels,
+                        channels.start,
+                        panel,
+                        residual,
+                        clamp,
+                        tile.reborrow(),
+                    );
                     finish(&layer.activation, tile);
                 }
             }
+            row = band_end;
         }
     };
     let part = out.part_mut(call.rows.clone(), columns.clone());
@@ -151,6 +177,8 @@ mod tests {
         case([1, 12, 10, 20], 20, [5, 5]).depthwise().pad([2, 2]).gaps(3, 5).check();
         case([1, 12, 10, 20], 20, [7, 1]).depthwise().pad([3, 0]).check();
         case([1, 12, 10, 20], 20, [3, 3]).depthwise().dilation([2, 3]).pad([2, 3]).check();
+        case([1, 6, 23, 9], 9, [3, 3]).depthwise().stride([1, 2]).pad([1, 1]).check();
+        case([1, 6, 23, 9], 9, [2, 3]).depthwise().stride([3, 3]).pad([0, 1]).check();
         case([1, 12, 10, 1], 1, [3, 3]).depthwise().stride([1, 3]).check();
         case([1, 5, 6, 40], 40, [3, 3]).depthwise().pad([1, 1]).output(9, 11).check();
         case([1, 2, 3, 9], 9, [5, 7]).depthwise().pad([4, 5]).check();
@@ -179,9 +207,10 @@ mod tests {
         }
     }
 
-    /// More rows than a block has.
+    /// More lines than a band has; lines that are cut.
     #[test]
-    fn blocks() {
+    fn bands() {
+        case([2, 90, 41, 5], 5, [3, 3]).depthwise().pad([1, 1]).check();
         case([1, 40, 41, 5], 5, [3, 3]).depthwise().pad([1, 1]).check();
     }
 

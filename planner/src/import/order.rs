@@ -88,8 +88,8 @@ fn cycle(graph: &GraphProto, producer: &HashMap<&str, usize>, waits: &[usize]) -
     let mut value = String::new();
     while !std::mem::replace(&mut seen[index], true) {
         let inputs = graph.node[index].input.iter();
-        let waiting = inputs.filter_map(|name| Some((name, *producer.get(name.as_str())?)));
-        if let Some((name, from)) = waiting.filter(|&(_, from)| waits[from] > 0).last() {
+        let mut waiting = inputs.filter_map(|name| Some((name, *producer.get(name.as_str())?)));
+        if let Some((name, from)) = waiting.find(|&(_, from)| waits[from] > 0) {
             value = name.clone();
             index = from;
         }

@@ -4,15 +4,16 @@
 //! Graph ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse ─▶ Network
 //! ```
 //!
-//! [`fuse`] turns nodes into items, one for each layer-to-be, with batch norms, activations, residuals,
+//! [`fuse`] (with `windows`, `dense`, `affine`) turns nodes into items, one for each layer-to-be, with batch norms, activations, residuals,
 //! biases and paddings folded into them. [`emit`] walks the items in order and places each value: a
 //! [`view`] says where its elements lie, so that reshapes, transposes, slices and splits are free until
-//! a consumer needs another layout. [`home`] decides beforehand which values are written straight into
+//! a consumer needs another layout (`emit_products`, `emit_concat`: its larger operators). [`home`] decides beforehand which values are written straight into
 //! the buffer of a concatenation. [`reuse`] lets layers write in place and drops what nobody uses.
 
 mod affine;
 mod dense;
 mod emit;
+mod emit_concat;
 mod emit_products;
 mod fuse;
 mod home;
@@ -21,6 +22,7 @@ mod reuse;
 #[cfg(test)]
 mod tests;
 mod view;
+mod windows;
 
 use crate::graph::Graph;
 use crate::network::Network;

@@ -12,9 +12,9 @@
 //! ahead into the next inference without the placement having to know about it.
 
 use super::{PlanError, Request, residents};
-use crate::memory::{Choice, Lifetime, Skyline, lifetimes, place_buffers, set_thresholds};
+use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, place_buffers, set_releases};
 use crate::plan::Plan;
-use crate::simulate::simulate;
+use crate::simulate::{Costs, simulate_with};
 use crate::slice::{Slices, slice};
 use crate::write::table_bytes;
 use eyelet::ops::{self, Slice};
@@ -36,39 +36,55 @@ struct Misfit {
 
 /// The plan with the least predicted latency.
 pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
+    let costs = Costs::new(request.network, request.profile, request.threads);
     let mut best: Option<(u64, Plan)> = None;
     for limit in LIMITS {
-        let cut = Cut::new(request, limit);
         if limit * 2 > request.budget && limit > 1 {
             continue;
         }
+        let cut = Cut::new(request, &costs, limit);
+        let before = best.as_ref().map(|(latency, _)| *latency);
+        let mut least_here = u64::MAX;
         for share in SHARES {
             let Ok(plan) = cut.place(request, request.budget, share) else {
                 continue;
             };
             let streams = !plan.loads.is_empty();
-            let latency =
-                simulate(request.network, &plan, request.profile, request.threads).steady_ns;
-            if best.as_ref().is_none_or(|(least, _)| latency < *least) {
+            let latency = simulate_with(&plan, &costs).steady_ns;
+            least_here = least_here.min(latency);
+            if best.as_ref().is_none_or(|(least, held)| better(latency, &plan, *least, held)) {
                 best = Some((latency, plan));
             }
             if !streams {
                 break;
             }
         }
-        if best.as_ref().is_some_and(|(_, plan)| plan.loads.is_empty()) {
+        // Smaller slices cost more requests; once that outweighs what they free, the rest do not help.
+        let worse = before
+            .is_some_and(|before| least_here != u64::MAX && least_here > before + before / 50);
+        if worse || best.as_ref().is_some_and(|(_, plan)| plan.loads.is_empty()) {
             break;
         }
     }
     match best {
         Some((_, plan)) => Ok(plan),
-        None => Err(infeasible(request)),
+        None => Err(infeasible(request, &costs)),
+    }
+}
+
+/// Whether a plan is to be preferred: clearly faster, or as fast (within half a percent, which no
+/// prediction can tell apart) with fewer bytes read, whose storage, energy and first inference it saves.
+fn better(latency: u64, plan: &Plan, least: u64, held: &Plan) -> bool {
+    let near = |a: u64, b: u64| a <= b + b / 200;
+    match (near(latency, least), near(least, latency)) {
+        (true, true) => plan.bytes_per_inference() < held.bytes_per_inference(),
+        (faster, _) => faster,
     }
 }
 
 /// The smallest feasible budget, and the layer that sets it.
-fn infeasible(request: &Request<'_>) -> PlanError {
-    let cut = Cut::new(request, 1);
+fn infeasible(request: &Request<'_>, costs: &Costs) -> PlanError {
+    let cut = Cut::new(request, costs, 1);
     let fits = |pages: u64| cut.place(request, pages * PAGE, 0.0);
     let (mut low, mut high) = (0u64, 1u64);
     while fits(high).is_err() {
@@ -110,7 +126,7 @@ struct Cut {
 }
 
 impl Cut {
-    fn new(request: &Request<'_>, limit: u64) -> Self {
+    fn new(request: &Request<'_>, costs: &Costs, limit: u64) -> Self {
         let network = request.network;
         let slices = slice(network, limit);
         let period = slices.steps.len() + 1;
@@ -145,16 +161,15 @@ impl Cut {
                     .next_multiple_of(64)
             })
             .collect();
-        let step_ns = |step| request.profile.step_ns(network, step, request.threads);
         let mut compute_ns = vec![0; slices.reads.len()];
         let mut current = 0;
         for (index, step) in slices.steps.iter().enumerate() {
             current = slices.read_of[index].unwrap_or(current);
             if let Some(sum) = compute_ns.get_mut(current) {
-                *sum += step_ns(step);
+                *sum += costs.step_ns(step);
             }
         }
-        let load_ns = slices.reads.iter().map(|read| request.profile.load_ns(read.bytes)).collect();
+        let load_ns = slices.reads.iter().map(|read| costs.load_ns(read.bytes)).collect();
         Self { slices, lives, offsets, peak, peak_layer, scratch, load_ns, compute_ns }
     }
 
@@ -222,7 +237,8 @@ impl Cut {
             if let Some(read) = read {
                 address_of[read] = placed.weights;
                 plan.loads.push(self.load(read, placed.weights));
-                uses.push(Lifetime { start: index + 1, end: horizon });
+                let life = Lifetime { start: index + 1, end: horizon };
+                uses.push(Use { life, before: placed.before });
                 streamed += 1;
             }
             let step = &mut plan.steps[index];
@@ -235,7 +251,7 @@ impl Cut {
                 step.weights = address_of[read] + start - reads[read].offset;
             }
         }
-        set_thresholds(network, &mut plan, &self.lives, &uses);
+        set_releases(network, &mut plan, &self.lives, &uses);
         keep_undisturbed(&mut plan, &uses);
         plan.arena_bytes = end;
         Ok(plan)
@@ -251,6 +267,8 @@ impl Cut {
 struct Placed {
     weights: u64,
     scratch: u64,
+    /// Last use of the weights' place before.
+    before: i64,
 }
 
 /// Weights where memory has been free the longest, scratch where it was freed last.
@@ -278,9 +296,10 @@ fn place(
     choices: [Choice; 2],
 ) -> Option<Placed> {
     let before = (weights > 0 && scratch > 0).then(|| sky.clone());
-    let mut placed = Placed { weights: 0, scratch: 0 };
+    let mut placed = Placed { weights: 0, scratch: 0, before: -1 };
     if weights > 0 {
-        placed.weights = sky.find(weights, PAGE, time, choices[0])?.address;
+        let place = sky.find(weights, PAGE, time, choices[0])?;
+        (placed.weights, placed.before) = (place.address, place.last_use);
         sky.raise(placed.weights..placed.weights + weights, last);
     }
     if scratch > 0 {
@@ -298,12 +317,12 @@ fn place(
 
 /// Loads whose bytes nothing else ever uses stay where they are: they become residents. Such a load is
 /// released as soon as its own last use is over.
-fn keep_undisturbed(plan: &mut Plan, uses: &[Lifetime]) {
+fn keep_undisturbed(plan: &mut Plan, uses: &[Use]) {
     let period = plan.period();
     let loads = std::mem::take(&mut plan.loads);
     let mut renumbered = vec![0u32];
-    for (load, life) in loads.into_iter().zip(uses) {
-        if i64::from(load.release) == life.end as i64 + 1 - period {
+    for (load, using) in loads.into_iter().zip(uses) {
+        if i64::from(load.release) == using.life.end as i64 + 1 - period {
             plan.resident.push(Load { release: 0, ..load });
         } else {
             plan.loads.push(load);

@@ -231,7 +231,10 @@ pub(super) fn cast(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     };
     let known = DataType::try_from(to).unwrap_or(DataType::Undefined);
     if matches!(known, DataType::Undefined | DataType::String) {
-        return Err(NodeProblem::attribute("to", format!("is {}", data::type_name(to))));
+        return Err(NodeProblem::attribute(
+            "to",
+            format!("is {}; export the model in float", data::type_name(to)),
+        ));
     }
     let input = cx.input(0, "input")?;
     match (input, data::is_float(to)) {

@@ -1,5 +1,6 @@
 //! The operators: from a node of the model, with shapes inferred, to nodes of the graph or constants.
 
+mod cut;
 mod folded;
 mod layout;
 mod linear;
@@ -55,10 +56,10 @@ pub(super) fn translate(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
         "ReduceMean" => normalise::reduce_mean(cx),
 
         "Concat" => layout::concat(cx),
-        "Split" => layout::split(cx),
-        "Slice" => layout::slice(cx),
-        "Gather" => layout::gather(cx),
-        "Pad" => layout::pad(cx),
+        "Split" => cut::split(cx),
+        "Slice" => cut::slice(cx),
+        "Gather" => cut::gather(cx),
+        "Pad" => cut::pad(cx),
         "Reshape" => layout::reshape(cx),
         "Flatten" => layout::flatten(cx),
         "Squeeze" => layout::squeeze(cx),

@@ -60,8 +60,8 @@ fn window(
         }
         "VALID" => {}
         same @ ("SAME_UPPER" | "SAME_LOWER") => {
-            for axis in 0..2 {
-                let (extent, stride) = (extents[axis], window.stride[axis]);
+            for (axis, extent) in extents.into_iter().enumerate() {
+                let stride = window.stride[axis];
                 let covered = (extent.div_ceil(stride) - 1) * stride + reach(&window, axis);
                 let total = covered.saturating_sub(extent);
                 let less = total / 2;

@@ -71,6 +71,8 @@ fn integer_arithmetic() {
     assert_eq!(results("Range", vec![], "from to by"), [10.0, 6.0, 2.0]);
     assert_eq!(results("Constant", vec![ints("value_ints", &[4])], ""), [4.0]);
     assert_eq!(results("Constant", vec![int("value_int", 4)], ""), [4.0]);
+    assert_eq!(results("Constant", vec![floats("value_floats", &[0.5, 4.0])], ""), [0.5, 4.0]);
+    assert_eq!(results("Constant", vec![float("value_float", 0.5)], ""), [0.5]);
     let three = tensor("value", integer_tensor("", &[1], &[3]));
     assert_eq!(results("ConstantOfShape", vec![three], "two"), [3.0, 3.0]);
 }

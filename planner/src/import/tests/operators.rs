@@ -201,7 +201,7 @@ fn matrix_products() {
     let model =
         single(11, "Gemm", &[1, 2], "x w c", attributes).weights("w", &[2, 2]).weights("c", &[2]);
     // w = [-1 -.75; -.5 -.25], c = [-1 -.75]
-    assert_eq!(model.run(), [2.0 * -2.5 - 4.0, 2.0 * -1.0 - 3.0]);
+    assert_eq!(model.run(), [-5.0 - 4.0, -2.0 - 3.0]);
     for (a, b, expected) in [
         (vec![3, 4], vec![4, 5], vec![3, 5]),
         (vec![2, 1, 3, 4], vec![6, 4, 5], vec![2, 6, 3, 5]),

@@ -5,6 +5,7 @@
 mod fusion;
 mod interpret;
 mod layout;
+mod models;
 mod random;
 
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
@@ -146,7 +147,12 @@ impl Net {
         self.check_all()
     }
 
-    pub fn check_all(mut self) -> Network {
+    pub fn check_all(self) -> Network {
+        self.check_within(1e-2)
+    }
+
+    /// Errors are judged against the largest magnitude of an output, or `floor` if that is larger.
+    pub fn check_within(mut self, floor: f64) -> Network {
         let mut networks = Vec::new();
         let shapes: Vec<_> = self.graph.inputs.iter().map(|&x| self.shape(x)).collect();
         let inputs: Vec<Vec<f64>> = (shapes.iter())
@@ -158,7 +164,7 @@ impl Net {
             let found = interpret::run(&network, &inputs);
             for ((found, expected), port) in found.iter().zip(&expected).zip(&network.outputs) {
                 assert_eq!(found.len(), expected.len());
-                let scale = expected.iter().fold(1.0, |max: f64, value| max.max(value.abs()));
+                let scale = expected.iter().fold(floor, |max: f64, value| max.max(value.abs()));
                 for (i, (found, expected)) in found.iter().zip(expected).enumerate() {
                     let error = (found - expected).abs();
                     let context = || format!("{} [{i}]: {found}, not {expected}\n", port.name);

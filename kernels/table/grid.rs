@@ -1,0 +1,131 @@
+//! Where a depthwise convolution's reads lie: a grid of pointers to input pixels.
+//!
+//! The grid has a line for each input line and a column for each input column that the windows of a
+//! band of output lines pass over, padding included: there it points at a row of zeros. A tap of an
+//! output pixel is a fixed distance away in the grid, so neighbouring pixels share their pointers.
+
+use super::Window;
+use super::indirection::pointers;
+use super::window::POINTER;
+use crate::arena::MatRef;
+use core::marker::PhantomData;
+use core::ops::Range;
+
+/// The pointers for a band of output lines of one image.
+#[derive(Debug)]
+pub struct Grid<'a> {
+    /// `[lines][columns]`; behind each `window.cols` floats are readable for `'a`.
+    pointers: &'a [*const f32],
+    columns: usize,
+    window: Window,
+    lifetime: PhantomData<&'a [f32]>,
+}
+
+/// Input lines or columns that `outputs` adjacent outputs pass over.
+fn reach(window: &Window, axis: usize, outputs: usize) -> u64 {
+    let first = (outputs as u64).saturating_sub(1).saturating_mul(window.stride[axis] as u64);
+    let taps = (window.kernel[axis] as u64 - 1).saturating_mul(window.dilation[axis] as u64);
+    first.saturating_add(taps).saturating_add(1)
+}
+
+/// Bytes of pointers and of zeros, multiples of 64; saturates.
+fn parts(window: &Window, lines: usize) -> [u64; 2] {
+    let round = |bytes: u64| bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX);
+    let count = reach(window, 0, lines).saturating_mul(reach(window, 1, window.output[1]));
+    let zeros = if window.padded() { (window.cols as u64).saturating_mul(4) } else { 0 };
+    [round(count.saturating_mul(POINTER)), round(zeros)]
+}
+
+/// What a kernel gets of a grid: the pixels of a line.
+pub(super) struct Taps<'a> {
+    pub pointers: &'a [*const f32],
+    pub stride: usize,
+    pub line_pitch: usize,
+    pub col_pitch: usize,
+}
+
+impl<'a> Grid<'a> {
+    /// Bytes of scratch for a band of `lines` output lines, a multiple of 64; saturates. It is the same
+    /// number on every host.
+    pub fn scratch_bytes(window: &Window, lines: usize) -> u64 {
+        parts(window, lines).into_iter().fold(0, u64::saturating_add)
+    }
+
+    /// The grid for the output lines `lines` of an image of `input`. `scratch`, aligned to 64 bytes, has
+    /// at least `scratch_bytes(window, lines.len())`.
+    ///
+    /// # Panics
+    /// When the window and the matrix disagree, the image or the lines are none, or `scratch` is too
+    /// small or misaligned.
+    pub fn new(
+        window: &Window,
+        input: MatRef<'a>,
+        image: usize,
+        lines: Range<usize>,
+        scratch: &'a mut [u8],
+    ) -> Self {
+        let [height, width] = window.input;
+        let pixels = window.images.checked_mul(height).and_then(|n| n.checked_mul(width));
+        assert!(pixels == Some(input.rows()), "window of {pixels:?} rows, not {}", input.rows());
+        assert!(window.cols == input.cols() && window.is_bounded(), "{window:?}");
+        assert!(image < window.images && !lines.is_empty() && lines.end <= window.output[0]);
+
+        let [listed, zeros] = parts(window, lines.len()).map(|bytes| bytes as usize);
+        let (list, rest) = scratch.split_at_mut(listed);
+        let zeros: &'a mut [f32] = bytemuck::cast_slice_mut(&mut rest[..zeros]);
+        zeros.fill(0.0);
+        let zeros: &'a [f32] = zeros;
+        let columns = reach(window, 1, window.output[1]) as usize;
+        let rows = reach(window, 0, lines.len()) as usize;
+        let pointers = pointers(list, rows * columns);
+
+        // Columns of the grid that lie in the image.
+        let pad = window.pad[1].min(columns);
+        let inside = pad..(window.pad[1] + width).min(columns).max(pad);
+        let start = window.start(0, lines.start);
+        for (y, line) in (start..).zip(pointers.chunks_exact_mut(columns)) {
+            let is_line = (0..height as i64).contains(&y);
+            let inside = if is_line { inside.clone() } else { 0..0 };
+            if inside.len() < columns {
+                let zero = zeros[..window.cols].as_ptr();
+                line[..inside.start].fill(zero);
+                line[inside.end..].fill(zero);
+            }
+            if !inside.is_empty() {
+                let first = (image * height + y as usize) * width;
+                let address = input.row(first).as_ptr();
+                // The last one is checked to be inside the matrix; the others lie between the two.
+                input.row(first + inside.len() - 1);
+                for (x, pointer) in line[inside].iter_mut().enumerate() {
+                    *pointer = address.wrapping_add(x.wrapping_mul(input.pitch()));
+                }
+            }
+        }
+        Self { pointers, columns, window: *window, lifetime: PhantomData }
+    }
+
+    /// Its geometry.
+    pub fn window(&self) -> &Window {
+        &self.window
+    }
+
+    /// The taps of adjacent output pixels of an output line, counted from the band's first.
+    ///
+    /// # Panics
+    /// When there are no such pixels.
+    pub(super) fn taps(&self, line: usize, pixels: Range<usize>) -> Taps<'_> {
+        let Window { kernel, stride, dilation, output, .. } = self.window;
+        assert!(!pixels.is_empty() && pixels.end <= output[1]);
+        let first = line * stride[0] * self.columns + pixels.start * stride[1];
+        let line_pitch = dilation[0] * self.columns;
+        let last = (kernel[0] - 1) * line_pitch
+            + (kernel[1] - 1) * dilation[1]
+            + (pixels.len() - 1) * stride[1];
+        Taps {
+            pointers: &self.pointers[first..=first + last],
+            stride: stride[1],
+            line_pitch,
+            col_pitch: dilation[1],
+        }
+    }
+}

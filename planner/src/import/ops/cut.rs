@@ -1,0 +1,272 @@
+//! Operators that take parts of a tensor, or make one part of a larger: splitting, slicing, padding.
+//!
+//! Each works on flowing floats (a node), constant floats (folded) and integers.
+
+use super::super::array::Array;
+use super::super::attributes::size;
+use super::super::builder::{Context, Operand, axes, axis};
+use super::super::error::NodeProblem;
+use crate::graph::Op;
+
+/// The sizes of a split of `extent`: given, or equal (with a smaller last one from opset 18 on).
+fn split_sizes(cx: &Context<'_, '_>, extent: usize) -> Result<Vec<usize>, NodeProblem> {
+    let given = match cx.opset < 13 {
+        true => cx.attributes().ints("split")?.map(<[i64]>::to_vec),
+        false => cx.optional_integers(1, "split")?.map(|sizes| sizes.data.clone()),
+    };
+    if let Some(given) = given {
+        let sizes: Vec<usize> =
+            given.iter().map(|&one| size("split", one, 0)).collect::<Result<_, _>>()?;
+        if sizes.iter().sum::<usize>() != extent || sizes.len() < cx.proto.output.len() {
+            return Err(NodeProblem::shape(format!(
+                "the parts {sizes:?} do not cover an extent of {extent} with {} outputs",
+                cx.proto.output.len()
+            )));
+        }
+        return Ok(sizes);
+    }
+    let count = cx.proto.output.len();
+    if let Some(given) = cx.attributes().int("num_outputs")? {
+        let given = size("num_outputs", given, 1)?;
+        if given != count {
+            return Err(NodeProblem::attribute(
+                "num_outputs",
+                format!("is {given}, but there are {count} outputs"),
+            ));
+        }
+    }
+    let each = extent.div_ceil(count.max(1));
+    if count == 0 || each * (count - 1) >= extent || (cx.opset < 18 && each * count != extent) {
+        return Err(NodeProblem::shape(format!(
+            "an extent of {extent} cannot be split into {count} equal parts"
+        )));
+    }
+    Ok((0..count).map(|part| each.min(extent - part * each)).collect())
+}
+
+pub(super) fn split(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let data = cx.input(0, "input")?;
+    let shape = cx.shape_of(&data);
+    let axis = axis(cx.attributes().int_or("axis", 0)?, shape.len())?;
+    let sizes = split_sizes(cx, shape[axis])?;
+    if let [_] = sizes[..] {
+        return Ok(vec![data]);
+    }
+    let part = |size: usize| {
+        let mut part = shape.clone();
+        part[axis] = size;
+        part
+    };
+    match data {
+        Operand::Float(value) => {
+            let outputs =
+                sizes.iter().enumerate().map(|(at, &size)| (cx.output(at), part(size))).collect();
+            let op = Op::Split { axis, sizes };
+            let made = cx.builder.node(cx.name.into(), op, vec![Some(value)], outputs)?;
+            Ok(made.into_iter().map(Operand::Float).collect())
+        }
+        Operand::Integer(array) => {
+            cx.charge(&shape)?;
+            let mut starts = vec![0; shape.len()];
+            let mut parts = vec![];
+            for &size in &sizes {
+                let steps = vec![1; shape.len()];
+                parts.push(Operand::integers(array.slice(&starts, &steps, part(size))));
+                starts[axis] += size;
+            }
+            Ok(parts)
+        }
+    }
+}
+
+/// A slice of every axis: where it starts, the step, how many.
+struct Cut {
+    starts: Vec<usize>,
+    steps: Vec<isize>,
+    extents: Vec<usize>,
+}
+
+/// Reads the bounds of a `Slice` of this shape.
+fn cut(cx: &Context<'_, '_>, shape: &[usize]) -> Result<Cut, NodeProblem> {
+    let rank = shape.len();
+    let list = |index, role: &'static str| -> Result<Option<Vec<i64>>, NodeProblem> {
+        Ok(match cx.opset < 10 {
+            true => cx.attributes().ints(role)?.map(<[i64]>::to_vec),
+            false => cx.optional_integers(index, role)?.map(|list| list.data.clone()),
+        })
+    };
+    let starts = list(1, "starts")?.ok_or(NodeProblem::Missing { index: 1, role: "starts" })?;
+    let ends = list(2, "ends")?.ok_or(NodeProblem::Missing { index: 2, role: "ends" })?;
+    let count = starts.len();
+    let on = list(3, "axes")?.unwrap_or_else(|| (0..count as i64).collect());
+    let steps = if cx.opset < 10 { None } else { list(4, "steps")? }.unwrap_or(vec![1; count]);
+    if [ends.len(), on.len(), steps.len()] != [count; 3] {
+        return Err(NodeProblem::shape(format!(
+            "{count} starts, {} ends, {} axes and {} steps do not agree",
+            ends.len(),
+            on.len(),
+            steps.len()
+        )));
+    }
+    axes(&on, rank)?;
+    let mut cut = Cut { starts: vec![0; rank], steps: vec![1; rank], extents: shape.to_vec() };
+    for at in 0..count {
+        let axis = axis(on[at], rank)?;
+        let extent = shape[axis] as i64;
+        let counted = |bound: i64| if bound < 0 { bound.saturating_add(extent) } else { bound };
+        let step = steps[at];
+        let (start, taken) = if step > 0 {
+            let start = counted(starts[at]).clamp(0, extent);
+            let end = counted(ends[at]).clamp(start, extent);
+            (start, (end - start + step.min(extent.max(1)) - 1) / step.min(extent.max(1)))
+        } else if step < 0 {
+            let back = step.saturating_neg().min(extent.max(1));
+            let start = counted(starts[at]).clamp(0, (extent - 1).max(0));
+            let end = counted(ends[at]).clamp(-1, start);
+            (start, if extent == 0 { 0 } else { (start - end + back - 1) / back })
+        } else {
+            return Err(NodeProblem::shape(format!("the step of axis {axis} is zero")));
+        };
+        cut.starts[axis] = start as usize;
+        // A step beyond the extent takes one element, whatever its size.
+        cut.steps[axis] = step.clamp(-extent.max(1), extent.max(1)) as isize;
+        cut.extents[axis] = taken as usize;
+    }
+    Ok(cut)
+}
+
+pub(super) fn slice(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let data = cx.input(0, "data")?;
+    let shape = cx.shape_of(&data);
+    let Cut { starts, steps, extents } = cut(cx, &shape)?;
+    if extents == shape && steps.iter().all(|&step| step > 0) {
+        return Ok(vec![data]);
+    }
+    match data {
+        Operand::Integer(array) => {
+            cx.charge(&extents)?;
+            Ok(vec![Operand::integers(array.slice(&starts, &steps, extents))])
+        }
+        Operand::Float(value) => {
+            if let Some(array) = cx.builder.array(value)? {
+                let name = cx.output(0);
+                let folded = cx.builder.constant(name, array.slice(&starts, &steps, extents));
+                return Ok(vec![Operand::Float(folded)]);
+            }
+            let forward = steps.iter().map(|&step| usize::try_from(step).ok()).collect();
+            let Some(steps) = forward else {
+                return Err(NodeProblem::unsupported(
+                    "a computed tensor is sliced backwards; rewrite the model with positive steps",
+                ));
+            };
+            cx.emit(Op::Slice { starts, steps }, vec![Some(value)], extents)
+        }
+    }
+}
+
+/// `Gather` with constant indices: on flowing floats a slice, as long as the indices ascend evenly.
+pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let data = cx.input(0, "data")?;
+    let shape = cx.shape_of(&data);
+    let axis = axis(cx.attributes().int_or("axis", 0)?, shape.len())?;
+    let given = cx.integers(1, "indices")?;
+    let extent = shape[axis];
+    let index = |given: i64| {
+        let counted = if given < 0 { given.saturating_add(extent as i64) } else { given };
+        usize::try_from(counted).ok().filter(|&index| index < extent)
+    };
+    let indices = given.data.iter().map(|&one| index(one)).collect::<Option<Vec<usize>>>();
+    let Some(indices) = indices else {
+        return Err(NodeProblem::shape(format!(
+            "an index is outside axis {axis} with its {extent} entries"
+        )));
+    };
+    let indices = Array { shape: given.shape.clone(), data: indices };
+    let mut gathered = shape[..axis].to_vec();
+    gathered.extend_from_slice(&indices.shape);
+    gathered.extend_from_slice(&shape[axis + 1..]);
+    match data {
+        Operand::Integer(array) => {
+            cx.charge(&gathered)?;
+            Ok(vec![Operand::integers(array.gather(axis, &indices))])
+        }
+        Operand::Float(value) => {
+            if let Some(array) = cx.builder.array(value)? {
+                cx.charge(&gathered)?;
+                let name = cx.output(0);
+                let folded = cx.builder.constant(name, array.gather(axis, &indices));
+                return Ok(vec![Operand::Float(folded)]);
+            }
+            let step = match indices.data[..] {
+                [first, second, ..] => second.saturating_sub(first),
+                _ => 1,
+            };
+            let even = indices.data.windows(2).all(|pair| pair[0] + step == pair[1]);
+            if step == 0 || !even || indices.data.is_empty() {
+                return Err(NodeProblem::unsupported(
+                    "the indices into a computed tensor do not ascend evenly; rewrite the model with slices",
+                ));
+            }
+            let (mut starts, mut steps) = (vec![0; shape.len()], vec![1; shape.len()]);
+            let mut extents = shape.clone();
+            starts[axis] = indices.data[0];
+            steps[axis] = step;
+            extents[axis] = indices.data.len();
+            let op = Op::Slice { starts, steps };
+            if extents == gathered {
+                return cx.emit(op, vec![Some(value)], gathered);
+            }
+            let sliced = cx.helper("slice", op, value, extents)?;
+            cx.emit(Op::Reshape, vec![Some(sliced)], gathered)
+        }
+    }
+}
+
+pub(super) fn pad(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let data = cx.float(0, "data")?;
+    let mut shape = cx.shape(data);
+    let rank = shape.len();
+    let attributes = cx.attributes();
+    match attributes.string("mode")?.unwrap_or("constant") {
+        "constant" => {}
+        mode => {
+            return Err(NodeProblem::unsupported(format!(
+                "mode `{mode}` is not; pad with a constant instead"
+            )));
+        }
+    }
+    let (pads, value, on) = if cx.opset < 11 {
+        let pads =
+            attributes.ints("pads")?.ok_or_else(|| NodeProblem::attribute("pads", "is missing"))?;
+        (pads.to_vec(), attributes.float_or("value", 0.0)?, None)
+    } else {
+        let pads = cx.integers(1, "pads")?.data.clone();
+        let value = cx.optional_scalar(2, "constant_value")?.unwrap_or(0.0);
+        (pads, value, cx.optional_integers(3, "axes")?)
+    };
+    let on = on.map_or_else(|| (0..rank as i64).collect(), |axes| axes.data.clone());
+    axes(&on, rank)?;
+    if pads.len() != 2 * on.len() {
+        return Err(NodeProblem::shape(format!(
+            "{} pads do not fit {} axes: two are needed for each",
+            pads.len(),
+            on.len()
+        )));
+    }
+    if pads.iter().any(|&pad| pad < 0) {
+        return Err(NodeProblem::unsupported(format!(
+            "the negative pads in {pads:?} crop the tensor; use Slice for that"
+        )));
+    }
+    let (mut begin, mut end) = (vec![0; rank], vec![0; rank]);
+    for (at, &given) in on.iter().enumerate() {
+        let axis = axis(given, rank)?;
+        begin[axis] = size("pads", pads[at], 0)?;
+        end[axis] = size("pads", pads[on.len() + at], 0)?;
+        shape[axis] += begin[axis] + end[axis];
+    }
+    if pads.iter().all(|&pad| pad == 0) {
+        return Ok(vec![Operand::Float(data)]);
+    }
+    cx.emit(Op::Pad { begin, end, value }, vec![Some(data)], shape)
+}
