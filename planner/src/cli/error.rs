@@ -29,7 +29,7 @@ pub enum Error {
     Print(io::Error),
 
     #[error("{}{source}", named(path, source))]
-    Import { path: PathBuf, source: ImportError },
+    Import { path: PathBuf, source: Box<ImportError> },
     #[error("{}: {source}", path.display())]
     Pass { path: PathBuf, source: PassError },
     #[error(transparent)]

@@ -78,8 +78,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let path = args.output.unwrap_or_else(|| args.model.with_extension("pack"));
 
     let start = Instant::now();
-    let graph =
-        import(&args.model).map_err(|source| Error::Import { path: args.model.clone(), source })?;
+    let graph = import(&args.model)
+        .map_err(|error| Error::Import { path: args.model.clone(), source: Box::new(error) })?;
     let import_time = start.elapsed();
     let mut packed = order.pack(&args.model, &graph, &path, output)?;
     packed.import_ms = to_ms(import_time);
