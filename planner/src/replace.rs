@@ -3,9 +3,9 @@
 //! The content goes to a temporary name in the same directory and takes its place only when it is
 //! complete: a full disk or an error half-way leaves what was there before, and no fragment.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// What [`replace`] has its content written to: a file behind a buffer of 64 KiB.
@@ -30,25 +30,17 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> 
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
+    // As for any new file: the umask takes its share of the permissions. (Opened here, because the
+    // crate's own errors name the temporary file, which helps nobody.)
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true).mode(0o666);
     let mut temporary = tempfile::Builder::new()
         .prefix(".eyelet-")
         .suffix(".partial")
-        // As for any new file: the umask takes its share.
-        .permissions(Permissions::from_mode(0o666))
-        .tempfile_in(directory)
-        .map_err(without_path)?;
+        .make_in(directory, |path| options.open(path))?;
     fill(temporary.as_file_mut(), write)?;
     temporary.persist(&path).map_err(|failed| failed.error)?;
     Ok(())
-}
-
-/// The operating system's error alone: the crate adds the temporary file's name, which helps nobody.
-fn without_path(error: io::Error) -> io::Error {
-    let source = error.get_ref().and_then(|wrapped| wrapped.source());
-    match source.and_then(|source| source.downcast_ref()).and_then(io::Error::raw_os_error) {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => error,
-    }
 }
 
 fn fill(file: &mut File, write: impl FnOnce(&mut Sink) -> io::Result<()>) -> io::Result<()> {

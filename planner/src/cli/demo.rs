@@ -99,22 +99,15 @@ struct Digit {
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    let unwritable = |source| Error::Write { path: args.dir.clone(), source };
-    std::fs::create_dir_all(&args.dir).map_err(unwritable)?;
-    let folder = tempfile::Builder::new().prefix("run-").tempdir_in(&args.dir);
-    let folder = folder.map_err(|error| match error.raw_os_error() {
-        Some(code) => unwritable(std::io::Error::from_raw_os_error(code)),
-        None => unwritable(error),
-    })?;
-
-    let model = folder.path().join(format!("{}.onnx", args.network));
+    let folder = Folder::new(&args.dir)?;
+    let model = folder.0.join(format!("{}.onnx", args.network));
     output.line(format_args!("writing {} with random weights", args.network))?;
     zoo::write(&args.network, 1, &model, output)?;
     let (pack, weights_bytes, full) = plan(&args, &model, output)?;
     let streamed = run_pack(&pack, args.budget, args.runs, output)?;
     let resident = run_pack(&pack, full, args.runs, output)?;
     let identical = streamed.output_digest == resident.output_digest;
-    let digit = digit(folder.path(), output)?;
+    let digit = digit(&folder.0, output)?;
     output.report(&Report {
         network: args.network,
         weights_bytes,
@@ -125,6 +118,25 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     match identical {
         true => Ok(()),
         false => Err(Error::Internal("the outputs of the two plans differ".to_owned())),
+    }
+}
+
+/// A folder of this process, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(parent: &Path) -> Result<Self, Error> {
+        let path = parent.join(format!("run-{}", std::process::id()));
+        std::fs::create_dir_all(&path)
+            .map_err(|source| Error::Write { path: parent.to_owned(), source })?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nobody can do more about it than whoever finds it there.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -208,7 +220,11 @@ fn digit(folder: &Path, output: Output) -> Result<Digit, Error> {
         Some(input) if input.len() == image.len() => input.copy_from_slice(&image),
         _ => return Err(internal(&"the input has another size")),
     }
-    model.infer(&device::Inline).map_err(|source| Error::Infer { number: 1, source })?;
+    model.infer(&device::Inline).map_err(|source| Error::Infer {
+        path: path.clone(),
+        number: 1,
+        source,
+    })?;
     let logits = model.output(0).unwrap_or_default();
     let largest = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     let exponentials: Vec<f64> = logits.iter().map(|x| f64::from(x - largest).exp()).collect();

@@ -9,6 +9,7 @@ use eyelet_planner::check::Violation;
 use eyelet_planner::import::ImportError;
 use eyelet_planner::npy;
 use eyelet_planner::passes::PassError;
+use eyelet_planner::profile::MeasureError;
 use eyelet_planner::profile::ProfileError;
 use eyelet_planner::size;
 use eyelet_planner::strategy::PlanError;
@@ -40,6 +41,13 @@ pub enum Error {
          that board", path.display()
     )]
     ProfileOfOther { path: PathBuf, profile: &'static str, board: String, isa: &'static str },
+    #[error(transparent)]
+    Measure(#[from] MeasureError),
+    #[error(
+        "the board {board} needs kernels for {isa}, which this processor or build does not have; run \
+         `eyelet profile` on the board itself"
+    )]
+    NotHere { board: String, isa: &'static str },
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]
@@ -75,8 +83,8 @@ pub enum Error {
     Arena(#[from] ArenaError),
     #[error(transparent)]
     Threads(#[from] ThreadError),
-    #[error("inference {number}: {source}")]
-    Infer { number: u32, source: InferError },
+    #[error("{}: inference {number}: {source}", path.display())]
+    Infer { path: PathBuf, number: u32, source: InferError },
     #[error(
         "internal: inference {number} gave other outputs ({found}) than the first ({expected}); please \
          report this"

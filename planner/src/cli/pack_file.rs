@@ -25,6 +25,7 @@ impl PackFile {
     pub fn open(path: &Path) -> Result<Self, Error> {
         let unreadable = |source| Error::Read { path: path.to_owned(), source };
         let wrong = |source| Error::Pack { path: path.to_owned(), source };
+        refuse_folder(path)?;
         let file = File::open(path).map_err(unreadable)?;
         let size = file.metadata().map_err(unreadable)?.len();
         if size < PAGE {
@@ -111,6 +112,17 @@ impl PackFile {
                 limit: self.header.file_bytes,
             }))
         })
+    }
+}
+
+/// A folder can be opened, and fails later in ways that say nothing.
+pub fn refuse_folder(path: &Path) -> Result<(), Error> {
+    match path.is_dir() {
+        true => {
+            let source = std::io::ErrorKind::IsADirectory.into();
+            Err(Error::Read { path: path.to_owned(), source })
+        }
+        false => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@ use super::progress::Progress;
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::storage::residency;
 use eyelet_planner::board::{self, Board};
+use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::check::check;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::import::import;
@@ -174,6 +175,7 @@ impl Order {
         let checked = start.elapsed();
         let start = Instant::now();
         let timeline = simulate(network, &plan, profile, threads);
+        let bound_ns = lower_bound_ns(network, budget, profile, threads);
         let simulated = start.elapsed();
         let report = Planned {
             budget_bytes: budget,
@@ -188,6 +190,7 @@ impl Order {
             predicted_ms: milliseconds(timeline.steady_ns),
             predicted_compute_ms: milliseconds(timeline.compute_ns),
             predicted_stall_ms: milliseconds(timeline.stall_ns),
+            lower_bound_ms: milliseconds(bound_ns),
             predicted_ns: timeline.steady_ns,
             plan_ms: to_ms(planned),
             check_ms: to_ms(checked),
@@ -255,6 +258,8 @@ pub struct Planned {
     predicted_ms: f64,
     predicted_compute_ms: f64,
     predicted_stall_ms: f64,
+    /// No plan for this budget is faster, by the same costs.
+    lower_bound_ms: f64,
     #[serde(skip)]
     predicted_ns: u64,
     plan_ms: f64,
@@ -311,7 +316,7 @@ impl fmt::Display for Packed {
         }
         writeln!(
             f,
-            "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>12} {:>12}",
+            "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>12} {:>12} {:>12}",
             "budget",
             "arena",
             "resident",
@@ -319,12 +324,13 @@ impl fmt::Display for Packed {
             "steps",
             "loads",
             "predicted",
-            "of that wait"
+            "of that wait",
+            "lower bound"
         )?;
         for plan in &self.plans {
             writeln!(
                 f,
-                "{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>9.2} ms {:>9.2} ms",
+                "{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>9.2} ms {:>9.2} ms {:>9.2} ms",
                 size::human(plan.budget_bytes),
                 size::human(plan.arena_bytes),
                 size::human(plan.resident_bytes),
@@ -332,7 +338,8 @@ impl fmt::Display for Packed {
                 plan.steps,
                 plan.loads,
                 plan.predicted_ms,
-                plan.predicted_stall_ms
+                plan.predicted_stall_ms,
+                plan.lower_bound_ms
             )?;
         }
         if self.estimated {

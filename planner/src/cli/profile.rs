@@ -2,10 +2,94 @@
 
 use super::Error;
 use super::output::Output;
+use super::progress::Progress;
+use eyelet::device::workers::MAX_THREADS;
+use eyelet::kernels::Kernels;
+use eyelet_planner::board::{self, Board};
+use eyelet_planner::profile::{Profile, measure};
+use eyelet_planner::replace::replace;
+use eyelet_planner::size;
+use serde::Serialize;
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 
+/// Measures this machine: throughput of the kernels, and of its storage by the size of reads.
+///
+/// `eyelet plan --profile` plans with what was measured instead of a board's estimates. Takes some
+/// seconds; the machine should do nothing else meanwhile.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLE)]
+pub struct Args {
+    /// Measures the kernels of that board, which this processor must be able to run [default: its best].
+    #[arg(long, value_name = "BOARD")]
+    board: Option<String>,
+    /// Compute threads [default: as many as there are cores].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
+    threads: Option<u32>,
+    /// A folder on the storage that is to be measured [default: where the profile is written].
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Where to write the profile.
+    #[arg(short, long, value_name = "FILE.toml")]
+    output: PathBuf,
+}
 
-pub fn run(_args: Args, _output: Output) -> Result<(), Error> {
-    Ok(())
+const EXAMPLE: &str = "\
+Example:
+  eyelet profile -o here.toml
+  eyelet plan resnet50.onnx --budget 16MiB --profile here.toml";
+
+#[derive(Debug, Serialize)]
+struct Report {
+    file: PathBuf,
+    profile: Profile,
+}
+
+pub fn run(args: Args, output: Output) -> Result<(), Error> {
+    let board = match &args.board {
+        Some(name) => Board::load(name)?,
+        None => board::host(),
+    };
+    let isa = board.profile.isa;
+    let kernels = Kernels::for_isa(isa)
+        .ok_or_else(|| Error::NotHere { board: board.name().to_owned(), isa: isa.name() })?;
+    let cores = board::host().profile.threads.min(MAX_THREADS as u32);
+    let folder = args.dir.or_else(|| args.output.parent().map(Path::to_owned));
+    let folder = folder.filter(|folder| folder != Path::new("")).unwrap_or_else(|| ".".into());
+    let progress = Progress::elapsed(output, "measuring");
+    let profile = measure(board.name(), kernels, args.threads.unwrap_or(cores), &folder)?;
+    drop(progress);
+    replace(&args.output, |sink| sink.write_all(profile.to_toml().as_bytes()))
+        .map_err(|source| Error::Write { path: args.output.clone(), source })?;
+    output.report(&Report { file: args.output, profile })
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Profile { name, isa, threads, compute, storage, .. } = &self.profile;
+        let file = self.file.display();
+        writeln!(f, "{file}: {name}, {} kernels, {threads} threads\n", isa.name())?;
+        for (what, rate, unit) in [
+            ("convolutions 1x1", compute.conv_1x1_gflops, "GFLOP/s"),
+            ("larger convolutions", compute.conv_kxk_gflops, "GFLOP/s"),
+            ("depthwise convolutions", compute.depthwise_gflops, "GFLOP/s"),
+            ("products of activations", compute.matmul_gflops, "GFLOP/s"),
+            ("fully connected", compute.fully_connected_gbs, "GB/s of weights"),
+            ("elementwise", compute.elementwise_gbs, "GB/s"),
+            ("exponentials", compute.function_gbs, "GB/s"),
+            ("pooling", compute.pool_gbs, "GB/s"),
+            ("copies", compute.copy_gbs, "GB/s"),
+            ("memory", compute.memory_gbs, "GB/s"),
+            ("checksums", storage.checksum_gbs, "GB/s"),
+            ("a thread more adds", 100.0 * compute.scaling, "% of the first"),
+        ] {
+            writeln!(f, "{what:<24} {rate:>9.1} {unit}")?;
+        }
+        for read in &storage.reads {
+            let what = format!("reads of {}", size::human(read.bytes));
+            writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
+        }
+        Ok(())
+    }
 }

@@ -1,13 +1,22 @@
-//! Progress bars: on stderr, only if that is a terminal, never with `--json`.
+//! Progress bars: on stderr, only if that is a terminal, never with `--json`, and only for what takes
+//! long.
 
 use super::Output;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::cell::Cell;
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// What takes less than this has no bar.
+const PATIENCE: Duration = Duration::from_millis(700);
 
 /// A bar, or nothing where nobody would see it.
 #[derive(Debug)]
-pub struct Progress(Option<ProgressBar>);
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    start: Instant,
+    shown: Cell<bool>,
+}
 
 impl Progress {
     /// A bar over so many bytes.
@@ -23,39 +32,39 @@ impl Progress {
     /// For work of unknown length: how long it has taken.
     pub fn elapsed(output: Output, what: &'static str) -> Self {
         let progress = Self::new(output, what, 0, "{msg} {spinner} {elapsed}");
-        if let Some(bar) = &progress.0 {
-            bar.enable_steady_tick(Duration::from_millis(200));
+        if let Some(bar) = &progress.bar {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(Duration::from_millis(500));
         }
         progress
     }
 
     fn new(output: Output, what: &'static str, total: u64, template: &str) -> Self {
-        if output.json() || !std::io::stderr().is_terminal() {
-            return Self(None);
-        }
-        let style = ProgressStyle::with_template(template);
-        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        Self(Some(ProgressBar::new(total).with_style(style).with_message(what)))
+        let bar = (!output.json() && std::io::stderr().is_terminal()).then(|| {
+            let style = ProgressStyle::with_template(template);
+            let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+            bar.with_style(style).with_message(what)
+        });
+        Self { bar, start: Instant::now(), shown: Cell::new(false) }
     }
 
     /// So much is done.
     pub fn set(&self, done: u64) {
-        if let Some(bar) = &self.0 {
-            bar.set_position(done);
+        let Some(bar) = &self.bar else {
+            return;
+        };
+        if !self.shown.get() && self.start.elapsed() > PATIENCE {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.shown.set(true);
         }
-    }
-
-    /// What is being done now.
-    pub fn say(&self, what: String) {
-        if let Some(bar) = &self.0 {
-            bar.set_message(what);
-        }
+        bar.set_position(done);
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }

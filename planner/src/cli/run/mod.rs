@@ -10,7 +10,7 @@ mod report;
 mod source;
 
 use super::output::milliseconds;
-use super::pack_file::{shape_of, strategy, too_short};
+use super::pack_file::{refuse_folder, shape_of, strategy, too_short};
 use super::progress::Progress;
 use super::{Error, Output};
 use eyelet::arena::MappedArena;
@@ -73,6 +73,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let rss_before_bytes = process::status_bytes("VmRSS");
     let path = &args.pack;
     let wrong = |source| Error::pack(path, source);
+    refuse_folder(path)?;
     let c_path = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| Error::Read { path: path.clone(), source: error.into() })?;
     let mut storage = Source::open(&c_path, args.io).map_err(|error| wrong(error.into()))?;
@@ -190,7 +191,8 @@ fn measure(
             }
         }
         let start = Instant::now();
-        model.infer(device).map_err(|source| Error::Infer { number, source })?;
+        let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
+        model.infer(device).map_err(failed)?;
         let ns = start.elapsed().as_nanos() as u64;
         let found = digest_of(model);
         let expected = *digest.get_or_insert(found);

@@ -130,11 +130,10 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "memory       {} at most resident: {} of arena and {} beside it; {} of the pack in the \
+            "memory       {} of the process at most, its arena of {} included; {} of the pack in the \
              page cache",
             mib(self.peak_rss_bytes),
             mib(self.arena_bytes),
-            mib(self.peak_rss_bytes.saturating_sub(self.arena_bytes)),
             mib(self.page_cache_bytes)
         )?;
         writeln!(f, "digest       {}", self.output_digest)?;

@@ -1,0 +1,248 @@
+//! The command as a user has it: every verb, as text and as JSON.
+
+mod command;
+
+use command::{Done, LARGE, SMALL, eyelet_in, folder, packed};
+use serde_json::Value;
+use std::path::Path;
+
+fn run(folder: &Path, args: &[&str]) -> Done {
+    // Buffered I/O works on every file system; direct I/O has tests of its own.
+    eyelet_in(folder, &[&["run", "digits.pack", "--io", "buffered"], args].concat())
+}
+
+/// Whether files there can be read past the page cache.
+fn direct_io(folder: &Path) -> bool {
+    let done = eyelet_in(folder, &["run", "digits.pack"]);
+    assert!(done.code == Some(0) || done.err.contains("without direct I/O"), "{done:?}");
+    done.code == Some(0)
+}
+
+#[test]
+fn every_verb_has_help_with_an_example() {
+    let folder = folder();
+    for verb in ["zoo", "profile", "plan", "inspect", "check", "run", "demo"] {
+        let text = eyelet_in(folder.path(), &[verb, "--help"]).text();
+        assert!(text.contains(&format!("Example:\n  eyelet {verb}")), "{text}");
+        assert!(text.contains("--json"), "{text}");
+    }
+    let text = eyelet_in(folder.path(), &["--help"]).text();
+    assert!(text.contains("Example:"), "{text}");
+    let version = eyelet_in(folder.path(), &["--version"]).text();
+    assert_eq!(version.trim(), concat!("eyelet ", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn zoo_lists_and_writes() {
+    let folder = folder();
+    let text = eyelet_in(folder.path(), &["zoo", "--list"]).text();
+    assert!(text.contains("resnet152") && text.contains("60117096"), "{text}");
+    let list = eyelet_in(folder.path(), &["zoo", "--list", "--json"]).json();
+    assert_eq!(list["networks"][0]["name"], "squeezenet1_1");
+    assert_eq!(list["networks"][0]["parameters"], 1_235_496);
+
+    let write = ["--json", "zoo", "squeezenet1_1", "-o", "a.onnx", "--seed", "7"];
+    let report = eyelet_in(folder.path(), &write).json();
+    let bytes = std::fs::read(folder.path().join("a.onnx")).unwrap();
+    assert_eq!(report["file_bytes"], bytes.len());
+    eyelet_in(folder.path(), &["zoo", "squeezenet1_1", "--seed", "7"]).text();
+    assert!(bytes == std::fs::read(folder.path().join("squeezenet1_1.onnx")).unwrap());
+}
+
+#[test]
+fn plan_reports_every_budget_once() {
+    let folder = folder();
+    std::fs::copy(command::digits(), folder.path().join("d.onnx")).unwrap();
+    let budgets = ["--budget", LARGE, SMALL, "--budget", SMALL];
+    let args = [&["plan", "d.onnx", "--exact", "--json"], &budgets[..]].concat();
+    let report = eyelet_in(folder.path(), &args).json();
+    let plans = report["plans"].as_array().unwrap();
+    assert_eq!(plans.len(), 2);
+    assert_eq!(
+        (&plans[0]["budget_bytes"], &plans[1]["budget_bytes"]),
+        (&Value::from(112 << 10), &Value::from(1 << 20))
+    );
+    for plan in plans {
+        assert!(plan["arena_bytes"].as_u64() <= plan["budget_bytes"].as_u64());
+        assert!(plan["lower_bound_ms"].as_f64() > Some(0.0));
+        assert!(plan["predicted_ms"].as_f64() >= plan["lower_bound_ms"].as_f64());
+    }
+    assert!(plans[0]["bytes_read_per_inference"].as_u64().unwrap() > 0);
+    assert_eq!(plans[1]["bytes_read_per_inference"], 0);
+    assert_eq!(report["file"], "d.pack");
+    assert!(report["planning_ms"].as_f64().unwrap() > 0.0);
+    let file = std::fs::metadata(folder.path().join("d.pack")).unwrap();
+    assert_eq!(report["file_bytes"], file.len());
+}
+
+#[test]
+fn inspect_and_check_read_packs_of_any_board() {
+    let folder = packed();
+    for board in ["portable", "host-avx2", "host-avx512", "jetson-nano"] {
+        let pack = format!("{board}.pack");
+        let plan = ["plan", "digits.onnx", "--budget", "1MiB", "--board", board, "-o", &pack];
+        eyelet_in(folder.path(), &plan).text();
+        let inspected = eyelet_in(folder.path(), &["inspect", &pack, "--json"]).json();
+        let checked = eyelet_in(folder.path(), &["check", &pack, "--json"]).json();
+        assert_eq!(inspected["isa"], checked["isa"]);
+        assert_eq!(checked["plans"].as_array().unwrap().len(), 1);
+    }
+    let report = eyelet_in(folder.path(), &["inspect", "digits.pack", "--json"]).json();
+    assert_eq!(report["inputs"][0]["shape"], serde_json::json!([1, 1, 8, 8]));
+    assert_eq!(report["plans"][0]["memory"]["map"].as_str().unwrap().len(), 64);
+    assert!(report["layers"].as_array().unwrap().len() >= 5);
+    let text = eyelet_in(folder.path(), &["inspect", "digits.pack"]).text();
+    assert!(text.contains("112 KiB") && text.contains("Conv"), "{text}");
+    let text = eyelet_in(folder.path(), &["check", "digits.pack"]).text();
+    assert!(text.contains("sound") && text.contains("plan for 112 KiB"), "{text}");
+}
+
+#[test]
+fn run_tells_what_it_measured() {
+    let folder = packed();
+    let report = run(folder.path(), &["--json", "--runs", "4", "--warmup", "1"]).json();
+    for field in [
+        "network",
+        "strategy",
+        "budget_bytes",
+        "arena_bytes",
+        "threads",
+        "io",
+        "runs",
+        "warmup",
+        "compute_ms",
+        "stall_ms",
+        "open_ms",
+        "first_ms",
+        "period_ms",
+        "predicted_ms",
+        "bytes_read_per_inference",
+        "resident_bytes",
+        "peak_rss_bytes",
+        "rss_before_bytes",
+        "page_cache_bytes",
+        "output_digest",
+        "outputs",
+    ] {
+        assert!(!report[field].is_null(), "{field}");
+    }
+    let latency = &report["latency_ms"];
+    assert!(
+        latency["min"].as_f64() > Some(0.0)
+            && latency["min"].as_f64() <= latency["median"].as_f64()
+    );
+    assert!(latency["median"].as_f64() <= latency["max"].as_f64());
+    assert_eq!(report["runs"], 4);
+    assert_eq!(report["outputs"][0]["shape"], serde_json::json!([1, 10]));
+    let text = run(folder.path(), &[]).text();
+    assert!(text.contains("1 MiB") && text.contains("digest"), "{text}");
+}
+
+#[test]
+fn outputs_are_the_same_however_it_is_run() {
+    let folder = packed();
+    let small = ["--budget", SMALL, "--json"];
+    let mut ways: Vec<Vec<&str>> = vec![vec!["--json"], small.to_vec()];
+    for threads in ["1", "2"] {
+        for io in ["buffered", "memory"] {
+            ways.push([&small[..], &["--threads", threads, "--io", io, "--runs", "3"]].concat());
+        }
+    }
+    if direct_io(folder.path()) {
+        ways.push([&small[..], &["--io", "direct", "--no-verify", "--runs", "3"]].concat());
+    }
+    let mut digest = None;
+    for way in ways {
+        let args = [&["run", "digits.pack"], &way[..]].concat();
+        let args =
+            if way.contains(&"--io") { args } else { [&args[..], &["--io", "memory"]].concat() };
+        let report = eyelet_in(folder.path(), &args).json();
+        let found = report["output_digest"].clone();
+        assert_eq!(*digest.get_or_insert(found.clone()), found, "{way:?}");
+    }
+}
+
+#[test]
+fn the_largest_plan_within_the_budget_is_run() {
+    let folder = packed();
+    for (budget, planned) in [("112KiB", 112 << 10), ("1000KiB", 112 << 10), ("2GiB", 1 << 20)] {
+        let report = run(folder.path(), &["--budget", budget, "--json"]).json();
+        assert_eq!(report["budget_bytes"], planned);
+    }
+    assert_eq!(run(folder.path(), &["--json"]).json()["budget_bytes"], 1 << 20);
+}
+
+#[test]
+fn digits_are_read_from_files_and_answers_written() {
+    let folder = packed();
+    let data = command::digits().with_file_name("images.npy");
+    let (_, images) = eyelet_planner::npy::read(data).unwrap();
+    let (_, labels) =
+        eyelet_planner::npy::read(command::digits().with_file_name("labels.npy")).unwrap();
+    for index in [0, 5, 63] {
+        let image = &images[index * 64..][..64];
+        eyelet_planner::npy::write(folder.path().join("x.npy"), &[1, 1, 8, 8], image).unwrap();
+        let args =
+            ["--budget", SMALL, "--input", "x.npy", "--output", "out", "--runs", "2", "--json"];
+        let report = run(folder.path(), &args).json();
+        let file = report["outputs"][0]["file"].as_str().unwrap().to_owned();
+        let (shape, logits) = eyelet_planner::npy::read(folder.path().join(file)).unwrap();
+        assert_eq!(shape, [1, 10]);
+        let best = (0..10).max_by(|a, b| logits[*a].total_cmp(&logits[*b])).unwrap();
+        assert_eq!(best as f32, labels[index]);
+    }
+}
+
+/// The promise of the whole: with direct I/O, the arena and a few MiB of code and stacks.
+#[test]
+fn memory_stays_within_the_budget() {
+    let folder = packed();
+    if !direct_io(folder.path()) {
+        return;
+    }
+    let report = eyelet_in(
+        folder.path(),
+        &["run", "digits.pack", "--budget", SMALL, "--runs", "3", "--json"],
+    )
+    .json();
+    assert_eq!(report["page_cache_bytes"], 0);
+    let beside =
+        report["peak_rss_bytes"].as_u64().unwrap() - report["budget_bytes"].as_u64().unwrap();
+    assert!(beside <= 6 << 20, "{beside} bytes beside the arena");
+}
+
+#[test]
+fn profile_is_measured_and_planned_with() {
+    let folder = packed();
+    if !direct_io(folder.path()) {
+        return;
+    }
+    let report = eyelet_in(folder.path(), &["profile", "-o", "here.toml", "--json"]).json();
+    assert_eq!(report["profile"]["estimated"], false);
+    let plan = ["plan", "digits.onnx", "--budget", SMALL, "--profile", "here.toml", "--json"];
+    let report = eyelet_in(folder.path(), &plan).json();
+    assert_eq!(report["estimated"], false);
+}
+
+#[test]
+fn the_demo_compares_and_reads_a_digit() {
+    let folder = folder();
+    let args = ["demo", "--network", "squeezenet1_1", "--budget", "6MiB", "--runs", "1", "--json"];
+    let report = eyelet_in(folder.path(), &args).json();
+    assert_eq!(report["identical"], true);
+    assert_eq!(report["digit"]["recognised"], report["digit"]["label"]);
+    let left = std::fs::read_dir(folder.path().join("target/eyelet-demo")).unwrap();
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let folder = packed();
+    let script = "exec 3>&1; { \"$0\" inspect digits.pack; echo code=$? >&3; } | true";
+    let done = std::process::Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_eyelet")])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&done.stdout), "code=0\n");
+}

@@ -1,0 +1,97 @@
+//! The built command, and a small pack to try it on.
+#![allow(dead_code)]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What a run of the command left.
+#[derive(Debug)]
+pub struct Done {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+/// Runs the command in `folder`.
+pub fn eyelet_in(folder: &Path, args: &[impl AsRef<OsStr>]) -> Done {
+    let done = Command::new(env!("CARGO_BIN_EXE_eyelet"))
+        .args(args)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the command starts");
+    Done {
+        code: done.status.code(),
+        out: String::from_utf8(done.stdout).expect("UTF-8"),
+        err: String::from_utf8(done.stderr).expect("UTF-8"),
+    }
+}
+
+impl Done {
+    /// It worked: what it printed.
+    #[track_caller]
+    pub fn text(self) -> String {
+        assert_eq!((self.code, self.err.as_str()), (Some(0), ""), "{}", self.out);
+        self.out
+    }
+
+    /// It worked and printed one JSON object, and nothing else.
+    #[track_caller]
+    pub fn json(self) -> serde_json::Value {
+        let text = self.text();
+        let value: serde_json::Value = serde_json::from_str(&text).expect("one JSON value");
+        assert!(value.is_object(), "{text}");
+        value
+    }
+
+    /// It failed, and says so as it should, with all these parts.
+    #[track_caller]
+    pub fn fails(self, parts: &[&str]) {
+        assert_eq!(self.code, Some(1), "{self:?}");
+        assert_eq!(self.out, "");
+        assert!(self.err.starts_with("eyelet: error: "), "{}", self.err);
+        self.says(parts);
+    }
+
+    /// The command line made no sense.
+    #[track_caller]
+    pub fn misused(self, parts: &[&str]) {
+        assert_eq!(self.code, Some(2), "{self:?}");
+        assert_eq!(self.out, "");
+        self.says(parts);
+    }
+
+    #[track_caller]
+    fn says(&self, parts: &[&str]) {
+        for part in parts {
+            assert!(self.err.contains(part), "`{part}` is not in: {}", self.err);
+        }
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+    }
+}
+
+/// The model that is committed with the tests.
+pub fn digits() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/digits/digits.onnx")
+}
+
+/// A folder on the disk that holds the build, where direct I/O is likelier than in the system's own for
+/// temporary files.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder")
+}
+
+/// A budget that is less than the weights of the digits' network.
+pub const SMALL: &str = "112KiB";
+/// One that holds all of it.
+pub const LARGE: &str = "1MiB";
+
+/// A folder with `digits.onnx` and `digits.pack`, which has a plan for [`SMALL`] and one for [`LARGE`].
+pub fn packed() -> tempfile::TempDir {
+    let folder = folder();
+    std::fs::copy(digits(), folder.path().join("digits.onnx")).expect("a copy");
+    let plan = ["plan", "digits.onnx", "--budget", SMALL, "--budget", LARGE, "--threads", "2"];
+    eyelet_in(folder.path(), &plan).text();
+    folder
+}
