@@ -167,9 +167,14 @@ fn steps_make_an_inference() {
 
 #[test]
 fn a_pack_of_several_plans_opens_the_largest_that_fits() {
-    let budgets = [MIB / 4, MIB / 2, 2 * MIB];
-    let (_, pack) = digits_pack(&budgets);
-    for (arena, expected) in [(MIB / 4, 0), (MIB / 2 - 4096, 0), (MIB / 2, 1), (64 * MIB, 2)] {
+    let smallest = subject_smallest();
+    let budgets = [smallest, smallest + (16 << 10), 2 * MIB];
+    let (subject, pack) = digits_pack(&budgets);
+    let needs = budgets.map(|budget| subject.plan(budget, 1).unwrap().arena_bytes);
+    assert!(needs[0] < needs[1] && needs[1] < needs[2] && needs[2] < 2 * MIB);
+    for (arena, expected) in
+        [(needs[0], 0), (needs[1] - 4096, 0), (needs[1], 1), (needs[2], 2), (64 * MIB, 2)]
+    {
         let mut storage = Slice(&pack);
         let mut memory = Aligned::new(arena);
         let instance = Instance::open(&mut storage, memory.bytes(), Options::default()).unwrap();

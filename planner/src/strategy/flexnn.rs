@@ -13,7 +13,8 @@
 
 use super::{PlanError, Request, residents};
 use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, place_buffers, set_releases};
-use crate::plan::Plan;
+use crate::network::Network;
+use crate::plan::{Plan, step_weights};
 use crate::simulate::{Costs, simulate_with};
 use crate::slice::{Slices, slice};
 use crate::write::table_bytes;
@@ -245,15 +246,21 @@ impl Cut {
             step.ready = streamed;
             step.scratch_bytes = self.scratch[index];
             step.scratch = if step.scratch_bytes > 0 { placed.scratch } else { 0 };
-            if let Some(read) = self.slices.read_of[index] {
-                let layer = &network.layers[step.layer as usize];
-                let start = layer.weights + u64::from(step.first) * u64::from(layer.panel_bytes);
-                step.weights = address_of[read] + start - reads[read].offset;
+        }
+
+        // Residents move down onto the rest: what no one uses is not asked for.
+        let gap = top - used_end(network, &plan).next_multiple_of(PAGE).min(top);
+        plan.resident.iter_mut().for_each(|load| load.address -= gap);
+        plan.arena_bytes = end - gap;
+        for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
+            if let Some(read) = *read {
+                let moved = if pinned[read] { gap } else { 0 };
+                let start = step_weights(network, step).start;
+                step.weights = address_of[read] - moved + start - reads[read].offset;
             }
         }
         set_releases(network, &mut plan, &self.lives, &uses);
         keep_undisturbed(&mut plan, &uses);
-        plan.arena_bytes = end;
         Ok(plan)
     }
 
@@ -261,6 +268,14 @@ impl Cut {
         let read = &self.slices.reads[read];
         Load { offset: read.offset, address, bytes: read.bytes as u32, ..Load::default() }
     }
+}
+
+/// The end of the highest buffer, scratch or streamed load.
+fn used_end(network: &Network, plan: &Plan) -> u64 {
+    let buffers = plan.addresses.iter().zip(&network.buffers).map(|(at, b)| at + b.bytes);
+    let scratch = plan.steps.iter().map(|step| step.scratch + step.scratch_bytes);
+    let loads = plan.loads.iter().map(|load| load.address + u64::from(load.bytes));
+    buffers.chain(scratch).chain(loads).max().unwrap_or(0)
 }
 
 /// Where a step's weights and scratch went.
