@@ -1,72 +1,96 @@
 #!/usr/bin/env bash
 # Runs cargo for a target other than this machine's, installing what that needs.
 #
-#   tools/cross.sh linux test -p eyelet            64-bit ARM Linux, run under qemu-user
+#   tools/cross.sh linux test -p eyelet               64-bit ARM Linux, run under qemu-user
 #   tools/cross.sh bare build --no-default-features   64-bit ARM without an operating system
 #
-# The standard library of the target comes from rustup; where rustup cannot fetch it, from Debian's
-# packages, whose compiler is another version and so gets a target directory of its own.
+# The standard library of the target comes from rustup; where rustup cannot fetch it (or with
+# CROSS_FROM=debian), from Debian's packages, whose compiler is another version and so gets a target
+# directory of its own.
 set -euo pipefail
-cd "$(dirname "$0")/.."
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
 
-kind=$1
-shift
-case "$kind" in
+usage() {
+    echo "usage: tools/cross.sh linux|bare CARGO-ARGUMENTS" >&2
+    exit 2
+}
+[ $# -ge 2 ] || usage
+case "$1" in
     linux) target=aarch64-unknown-linux-gnu ;;
     bare) target=aarch64-unknown-none ;;
-    *) echo "usage: tools/cross.sh linux|bare CARGO-ARGUMENTS" >&2; exit 2 ;;
+    *) usage ;;
 esac
+kind=$1
+subcommand=$2
+shift 2
 
 apt_install() {
-    local missing=()
+    local missing=() sudo=""
     for package in "$@"; do
         dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
     done
     [ ${#missing[@]} -eq 0 ] && return
-    local sudo=""
+    if ! command -v apt-get >/dev/null; then
+        echo "tools/cross.sh: needs what Debian calls ${missing[*]}; install it" >&2
+        exit 1
+    fi
     [ "$(id -u)" -eq 0 ] || sudo=sudo
     if [[ "${missing[*]}" == *:arm64* ]]; then
         $sudo dpkg --add-architecture arm64
     fi
-    $sudo apt-get update -qq
+    # An unreachable repository of something else is no reason to stop.
+    $sudo apt-get update -qq || true
     $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         "${missing[@]}" >/dev/null
 }
 
-packages=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
-[ "$kind" = linux ] && packages+=(qemu-user-static)
-apt_install "${packages[@]}"
+# Wherever they come from, these two are enough with rustup.
+command -v aarch64-linux-gnu-gcc >/dev/null || apt_install gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+if [ "$kind" = linux ]; then
+    command -v qemu-aarch64-static >/dev/null || apt_install qemu-user-static
+fi
+
+# Whether rustup has the target, or fetches it. A failure is remembered: it can take its whole timeout.
+failed=target/cross-debian/no-rustup-$target
+from_rustup() {
+    [ "${CROSS_FROM:-}" != debian ] && [ ! -e "$failed" ] && command -v rustup >/dev/null || return 1
+    rustup target list --installed 2>/dev/null | grep -qx "$target" && return
+    timeout 120 rustup target add "$target" >/dev/null 2>&1 && return
+    mkdir -p "$(dirname "$failed")"
+    touch "$failed"
+    return 1
+}
 
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CC_aarch64_unknown_none=aarch64-linux-gnu-gcc
-flags=(--target "$target" --target-dir target/cross)
-if timeout 120 rustup target add "$target" >/dev/null 2>&1; then
+flags=(--target "$target")
+if from_rustup; then
     cargo=cargo
-    # libc comes from the cross compiler's tree.
-    runner="qemu-aarch64-static -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib -L /usr/aarch64-linux-gnu"
+    flags+=(--target-dir "$root/target/cross")
 else
     apt_install rustc-web cargo-web
     RUSTC=$(dpkg -L rustc-web | grep 'bin/rustc$')
     cargo=$(dpkg -L cargo-web | grep '^/usr/bin/cargo')
     export RUSTC
-    flags=(--target "$target" --target-dir target/cross-debian)
+    flags+=(--target-dir "$root/target/cross-debian")
     if [ "$kind" = linux ]; then
         apt_install libstd-rust-web-dev:arm64
-        runner="qemu-aarch64-static"
     else
         apt_install rust-web-src binutils-aarch64-linux-gnu
+        # The standard library is built from its source, which only an unstable option does.
         export RUSTC_BOOTSTRAP=1
         flags+=(-Zbuild-std=core)
         export CARGO_TARGET_AARCH64_UNKNOWN_NONE_LINKER=aarch64-linux-gnu-ld
         export CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clinker-flavor=ld ${CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS:-}"
     fi
 fi
-# With the target's own libc installed, qemu must not be given a second one.
 if [ "$kind" = linux ]; then
-    [ -e /lib/ld-linux-aarch64.so.1 ] && runner="qemu-aarch64-static"
+    runner=qemu-aarch64-static
+    # With the target's own libc installed, the emulator must not be given a second one: the loader of
+    # one with the library of the other hangs in the first pthread_create.
+    [ -e /lib/ld-linux-aarch64.so.1 ] ||
+        runner="$runner -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib -L /usr/aarch64-linux-gnu"
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="$runner"
 fi
-
-subcommand=$1
-shift
 exec "$cargo" "$subcommand" "${flags[@]}" "$@"

@@ -1,29 +1,75 @@
 #!/usr/bin/env bash
-# All tests: style, host, 64-bit ARM under emulation, bare metal. Installs what they need.
+# All tests: style, host, bare metal, 64-bit ARM Linux under emulation, agreement with onnxruntime.
+#
+# Needs Rust and a C compiler; installs what else it needs (a cross compiler and an emulator by apt,
+# onnxruntime by pip into target/). The budgets of the largest networks take minutes more:
+#
+#   cargo test --release -p eyelet-planner --test memory -- --ignored --nocapture
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-section() { printf '\n== %s (%s s)\n' "$1" "$SECONDS"; }
+# Most of this is building from nothing, where incremental compilation only costs time.
+export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
+
+times=()
+name=""
+section() { # what comes next
+    [ -z "$name" ] || times+=("$(printf '%5d s  %s' $((SECONDS - started)) "$name")")
+    name=$1
+    started=$SECONDS
+    [ -z "$name" ] || printf '\n== %s\n' "$name"
+}
+
+# Crates outside the workspace build with the versions that the workspace is tested with.
+with_locked_versions() { cp Cargo.lock "$1/Cargo.lock"; }
 
 section "format and lints"
 rustup component add rustfmt clippy >/dev/null 2>&1 || true
-cargo fmt --check
+cargo fmt --all --check
+for manifest in fuzz tests/firmware; do
+    with_locked_versions $manifest
+    cargo fmt --manifest-path $manifest/Cargo.toml --check
+done
 cargo clippy --workspace --all-targets -- -D warnings
 
-section "bare metal: core only, no allocator"
-tools/cross.sh bare build --no-default-features -p eyelet
-CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clink-arg=--defsym=PACK=0x40000000" \
-    tools/cross.sh bare build --manifest-path tests/firmware/Cargo.toml
-
-section "fuzz targets build"
-cargo check --manifest-path fuzz/Cargo.toml
+section "fuzz targets: lints"
+# Without libFuzzer itself, which wants a C++ compiler.
+cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target --no-default-features -- -D warnings
 
 section "host"
 cargo test --workspace
 
-section "64-bit ARM Linux, under emulation"
-tools/cross.sh linux test -p eyelet
-tools/cross.sh linux build --release -p eyelet-planner --bin eyelet
-tests/arm.sh
+section "bare metal: core only, no allocator"
+tools/cross.sh bare build --no-default-features -p eyelet
+CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clink-arg=--defsym=PACK=0x40000000" \
+    tools/cross.sh bare build --release --manifest-path tests/firmware/Cargo.toml
 
-section "done"
+section "64-bit ARM Linux, under emulation: unit tests"
+tools/cross.sh linux test -p eyelet
+
+section "64-bit ARM Linux, under emulation: the host's outputs, bit for bit"
+tools/cross.sh linux build --release -p eyelet-planner --bin eyelet
+# `cargo test` has built the host's command: the two differ in architecture and optimisation, too.
+EYELET_HOST=target/debug/eyelet tests/arm.sh
+
+section "onnxruntime"
+python=python3
+if ! command -v python3 >/dev/null; then
+    python=""
+elif ! python3 -c 'import numpy, onnxruntime' 2>/dev/null; then
+    python=target/onnxruntime/bin/python
+    if ! $python -c 'import numpy, onnxruntime' 2>/dev/null; then
+        (timeout 60 python3 -m venv target/onnxruntime &&
+            timeout 300 $python -m pip install -q --disable-pip-version-check onnxruntime) || python=""
+    fi
+fi
+if [ -n "$python" ]; then
+    $python tests/onnxruntime_check.py --eyelet target/debug/eyelet
+else
+    echo "onnxruntime could not be installed: not compared"
+fi
+
+section ""
+printf '\n'
+printf '%s\n' "${times[@]}"
+echo "all tests passed in $SECONDS s"

@@ -1,0 +1,93 @@
+//! What `docs/pack-format.md` says in numbers is what the code says.
+
+use eyelet::kernels::{Isa, Kernels};
+use eyelet::pack::*;
+
+const PAGE_OF_FORMAT: &str = include_str!("../docs/pack-format.md");
+
+/// The sizes in the table of records, by the record's name.
+fn stated_sizes() -> Vec<(&'static str, usize)> {
+    PAGE_OF_FORMAT
+        .lines()
+        .filter_map(|line| {
+            let mut cells = line.strip_prefix("| `")?.split('|');
+            let name = cells.next()?.trim().trim_end_matches('`');
+            Some((name, cells.next()?.trim().parse().ok()?))
+        })
+        .collect()
+}
+
+/// `1 Conv, 2 Depthwise, …` of the sentence that begins with `start`.
+fn stated_codes(start: &str) -> Vec<(u32, &'static str)> {
+    let from = PAGE_OF_FORMAT.find(start).unwrap_or_else(|| panic!("no sentence {start:?}"));
+    let sentence = &PAGE_OF_FORMAT[from + start.len()..];
+    let end = sentence.find([';', '.']).unwrap_or(sentence.len());
+    sentence[..end]
+        .split(',')
+        .filter_map(|item| {
+            let (code, name) = item.trim().split_once(char::is_whitespace)?;
+            Some((code.parse().ok()?, name.trim()))
+        })
+        .collect()
+}
+
+#[test]
+fn sizes_of_records() {
+    let actual = [
+        ("Header", size_of::<Header>()),
+        ("PlanEntry", size_of::<PlanEntry>()),
+        ("SkeletonHeader", size_of::<SkeletonHeader>()),
+        ("Buffer", size_of::<Buffer>()),
+        ("Tensor", size_of::<Tensor>()),
+        ("Layer", size_of::<Layer>()),
+        ("Port", size_of::<Port>()),
+        ("PlanHeader", size_of::<PlanHeader>()),
+        ("Load", size_of::<Load>()),
+        ("Step", size_of::<Step>()),
+    ];
+    assert_eq!(stated_sizes(), actual);
+}
+
+#[test]
+fn codes_of_operators() {
+    let stated = stated_codes("Operators (`Layer.kind`):");
+    for (code, name) in &stated {
+        let kind = OpKind::from_code(*code).unwrap_or_else(|| panic!("no operator {code}"));
+        assert_eq!(format!("{kind:?}"), *name);
+    }
+    let actual: Vec<u32> = (0..1000).filter(|code| OpKind::from_code(*code).is_some()).collect();
+    assert_eq!(stated.iter().map(|(code, _)| *code).collect::<Vec<_>>(), actual);
+}
+
+#[test]
+fn codes_and_panels_of_instruction_sets() {
+    let stated = stated_codes("Instruction sets (`Header.isa`), with their panels:");
+    let actual: Vec<(u32, String)> = (0..1000)
+        .filter_map(Isa::from_code)
+        .map(|isa| (isa as u32, format!("{} {}", isa.name(), isa.panel())))
+        .collect();
+    let stated: Vec<(u32, String)> =
+        stated.into_iter().map(|(code, text)| (code, text.to_owned())).collect();
+    assert_eq!(stated, actual);
+    // The kernels of this processor use the panels of their instruction set.
+    for isa in (0..1000).filter_map(Isa::from_code) {
+        if let Some(kernels) = Kernels::for_isa(isa) {
+            assert_eq!(kernels.nr(), isa.panel(), "{}", isa.name());
+        }
+    }
+}
+
+#[test]
+fn constants() {
+    let stated = [
+        format!("# The pack format, version {VERSION}"),
+        format!("up to {MAX_PLANS} PlanEntry records"),
+        format!("page ({PAGE} bytes)"),
+        format!("zero-filled to {PAGE} bytes"),
+    ];
+    for text in stated {
+        assert!(PAGE_OF_FORMAT.contains(&text), "the page does not say {text:?}");
+    }
+    let signature = std::str::from_utf8(&MAGIC).unwrap().escape_default().to_string();
+    assert!(PAGE_OF_FORMAT.contains(&signature), "the page does not say {signature:?}");
+}
