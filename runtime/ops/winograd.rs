@@ -110,7 +110,8 @@ pub fn scratch_bytes(
     isa: Isa,
 ) -> u64 {
     let panels = slice.count as usize;
-    let with = |threads| Work::new(layer, &inputs[0], output, panels, threads as usize, isa).bytes();
+    let with =
+        |threads| Work::new(layer, &inputs[0], output, panels, threads as usize, isa).bytes();
     (1..=threads.max(1)).map(with).max().unwrap_or(0)
 }
 
@@ -336,7 +337,8 @@ impl Part<'_> {
         let each = self.work.product_bytes() as usize;
         device::divide(self.device, out, Split::Cols(nr), scratch, each, |share| {
             let Share { cols, mut out, scratch, .. } = share;
-            let (list, products) = scratch.split_at_mut(Indirection::rows_bytes(self.work.block) as usize);
+            let (list, products) =
+                scratch.split_at_mut(Indirection::rows_bytes(self.work.block) as usize);
             let products: &mut [f32] = bytemuck::cast_slice_mut(products);
             // Each row reaches from a tile's first frequency to its last.
             let reach = (points - 1) * stride + channels;

@@ -307,9 +307,8 @@ fn scratch_is_bounded_and_serves_fewer_threads() {
                 let layer = case.layer(isa);
                 let slice = Slice { first: 0, count: layer.panels, row: 0, rows: size * size };
                 let inputs = [case.input, case.output];
-                let bytes = |threads| {
-                    scratch_bytes(&layer, &inputs, &case.output, &slice, threads, isa)
-                };
+                let bytes =
+                    |threads| scratch_bytes(&layer, &inputs, &case.output, &slice, threads, isa);
                 assert!(bytes(1) <= 1_650_000, "{isa:?} {case:?}: {}", bytes(1));
                 for threads in 1..6 {
                     assert!(bytes(threads) <= bytes(threads + 1));
@@ -330,9 +329,7 @@ fn records_that_do_not_fit_are_refused() {
         assert!(validate(&layer, &[case.input, case.output], &case.output, isa).is_err());
     };
     for tile in [0, 1, 3, 6, u32::MAX] {
-        refuse(good(), &|layer| {
-            layer.params = params_words(&WinogradParams { tile, pad: [1, 1] })
-        });
+        refuse(good(), &|layer| layer.params = params_words(&WinogradParams { tile, pad: [1, 1] }));
     }
     refuse(good(), &|layer| layer.panels += 1);
     refuse(good(), &|layer| layer.panel_bytes += 128);
