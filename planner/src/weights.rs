@@ -231,6 +231,49 @@ mod tests {
     }
 
     #[test]
+    fn transformed_filters_are_scaled_and_padded() {
+        let (nr, channels, outputs) = (8, 3, 11);
+        let k = 9 * channels;
+        let data: Vec<f32> = (0..outputs * k).map(|i| (i % 17) as f32 * 0.3 - 2.0).collect();
+        // as in a model: [output][channel][tap]; packed k is [tap][channel]
+        let order = (0..k).map(|k| (k % channels * 9 + k / channels) as u32).collect();
+        let scale: Vec<f32> = (0..outputs).map(|o| 0.1 + o as f32).collect();
+        let dense = Dense {
+            data: Constant::Owned(Arc::new(data.clone())),
+            out_channels: outputs,
+            groups: 1,
+            k,
+            row: k,
+            col: 1,
+            order: Some(order),
+            scale: Some(scale.clone()),
+            bias: Some(scale.clone()),
+        };
+        for tile in [2, 4] {
+            let points = (tile + 2) * (tile + 2);
+            let packed = unpack(&Weights::Winograd(dense.clone(), tile), nr);
+            assert_eq!(packed.len(), 2 * (1 + points * channels) * nr);
+            for (p, panel) in packed.chunks_exact((1 + points * channels) * nr).enumerate() {
+                for lane in 0..nr {
+                    let o = p * nr + lane;
+                    assert_eq!(panel[lane], scale.get(o).copied().unwrap_or(0.0));
+                    for c in 0..channels {
+                        let filter = std::array::from_fn(|tap| {
+                            data.get(o * k + c * 9 + tap)
+                                .map_or(0.0, |w| f64::from(*w) * f64::from(scale[o]))
+                        });
+                        let all = winograd::transform_weights(tile, &filter);
+                        for (point, weight) in all[..points].iter().enumerate() {
+                            let at = (1 + point * channels + c) * nr + lane;
+                            assert_eq!(panel[at], *weight as f32);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn constants_are_padded_to_a_cache_line() {
         let weights = Weights::Plain(Constant::Owned(Arc::new(vec![1.5; 17])));
         let packed = unpack(&weights, 8);

@@ -5,9 +5,12 @@ mod common;
 use common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
+use eyelet::pack::OpKind;
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
-use eyelet_planner::{bound::lower_bound_ns, simulate::simulate};
+use eyelet_planner::import::import;
+use eyelet_planner::passes::Algorithms;
+use eyelet_planner::{board, bound::lower_bound_ns, simulate::simulate};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -21,8 +24,11 @@ const TOLERANCE: f64 = 1e-4;
 /// Plans `model` at several budgets and runs each with one and several threads, inline and beside a
 /// loader, and compares everything with everything.
 fn same_everywhere(model: &Path, budgets: &[u64], isolated: bool) {
+    subject_same_everywhere(Subject::new(model), budgets, isolated);
+}
+
+fn subject_same_everywhere(subject: Subject, budgets: &[u64], isolated: bool) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let subject = Subject::new(model);
     let inputs = subject.inputs(3);
     let expected = subject.reference(&inputs);
     let mut first: Option<Vec<Vec<u32>>> = None;
@@ -95,6 +101,26 @@ fn run_beside(
         let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
         instance.with_loader(&mut storage, body).unwrap()
     }
+}
+
+/// With Winograd's algorithm wherever it applies: another network, but again the same everywhere.
+fn same_everywhere_by_winograd(name: &str, budgets: &[u64]) {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = import(&zoo_model(name, folder.path())).unwrap();
+    let subject = Subject::by(Algorithms::Winograd, graph, board::host());
+    let layers = &subject.network.layers;
+    assert!(layers.iter().any(|layer| layer.kind == OpKind::Winograd as u32));
+    subject_same_everywhere(subject, budgets, true);
+}
+
+#[test]
+fn squeezenet_by_winograd_is_the_same_everywhere() {
+    same_everywhere_by_winograd("squeezenet1_1", &[8 * MIB, 48 * MIB]);
+}
+
+#[test]
+fn resnet18_by_winograd_is_the_same_everywhere() {
+    same_everywhere_by_winograd("resnet18", &[200 * MIB]);
 }
 
 #[test]

@@ -22,7 +22,19 @@ use eyelet::ops::{self, Slice};
 use eyelet::pack::{Load, PAGE};
 
 /// Limits for slices and loads, largest first. The last one means one panel a slice.
-const LIMITS: [u64; 8] = [4 << 20, 2 << 20, 1 << 20, 512 << 10, 256 << 10, 128 << 10, 64 << 10, 1];
+const LIMITS: [u64; 11] = [
+    256 << 20,
+    64 << 20,
+    16 << 20,
+    4 << 20,
+    2 << 20,
+    1 << 20,
+    512 << 10,
+    256 << 10,
+    128 << 10,
+    64 << 10,
+    1,
+];
 
 /// Shares of the memory left beside activations that are tried for residents.
 const SHARES: [f64; 7] = [0.0, 0.25, 0.5, 0.7, 0.85, 0.93, 0.97];

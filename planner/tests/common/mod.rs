@@ -10,10 +10,11 @@ use eyelet_planner::check::check;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::layout::place_weights;
 use eyelet_planner::network::Network;
+use eyelet_planner::passes::{self, Algorithms};
 use eyelet_planner::plan::Plan;
 use eyelet_planner::strategy::{self, PlanError, Request};
 use eyelet_planner::write::write_pack;
-use eyelet_planner::{import, passes, reference, zoo};
+use eyelet_planner::{import, reference, zoo};
 use std::path::{Path, PathBuf};
 
 /// A network, lowered and laid out, with the graph it came from.
@@ -46,7 +47,11 @@ impl Subject {
     }
 
     pub fn of_graph(graph: Graph, board: Board) -> Self {
-        let mut network = passes::lower(&graph, board.profile.isa).unwrap();
+        Self::by(Algorithms::Direct, graph, board)
+    }
+
+    pub fn by(algorithms: Algorithms, graph: Graph, board: Board) -> Self {
+        let mut network = passes::lower_with(&graph, board.profile.isa, algorithms).unwrap();
         let weights_bytes = place_weights(&mut network);
         Self { graph, network, weights_bytes, board }
     }
