@@ -1,11 +1,17 @@
 //! Strategies: each turns a network and a budget into a [`Plan`]. One file each.
 
+pub mod baselines;
 pub mod flexnn;
+mod place;
 mod residents;
 
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
+use crate::simulate::Costs;
+use crate::slice::Cutting;
+use eyelet::pack::PAGE;
+use place::{Cut, Manner, Misfit};
 
 /// What a plan is wanted for.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +41,54 @@ pub enum PlanError {
 
 /// Plans by the strategy of that name.
 pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
-    match name {
+    let plan = match name {
         "flexnn" => flexnn::plan(request),
-        _ => Err(PlanError::Strategy(name.to_owned())),
+        "preload" => baselines::preload(request),
+        "on-demand" => baselines::on_demand(request),
+        _ => return Err(PlanError::Strategy(name.to_owned())),
+    };
+    plan.map(|plan| Plan { strategy: name.to_owned(), budget: request.budget, ..plan })
+}
+
+/// For a budget in which placing has failed: the smallest in which it succeeds, and the layer that sets
+/// it, as an error. Placing is greedy, so that it can fail in more memory than it needs: then the plan
+/// for less.
+fn smallest(
+    request: &Request<'_>,
+    costs: &Costs,
+    cutting: Cutting,
+    manner: Manner,
+) -> Result<Plan, PlanError> {
+    let cut = Cut::new(request, costs, cutting);
+    let place = |pages: u64| match cut.place(request, pages * PAGE, manner) {
+        Ok(plan) if manner.residents == 1.0 && !plan.loads.is_empty() => {
+            Err(Misfit { layer: plan.steps[0].layer, activations: false })
+        }
+        placed => placed,
+    };
+    let (mut low, mut high) = (0u64, 1u64);
+    while place(high).is_err() {
+        (low, high) = (high, high * 2);
     }
+    while low + 1 < high {
+        let middle = (low + high) / 2;
+        if place(middle).is_ok() { high = middle } else { low = middle }
+    }
+    let misfit = match (place(low), place(high)) {
+        (_, Ok(plan)) if high * PAGE <= request.budget => return Ok(plan),
+        (Err(misfit), _) => misfit,
+        (Ok(_), _) => Misfit { layer: 0, activations: true },
+    };
+    let reason = match (manner.residents == 1.0, misfit.activations) {
+        (true, _) => "all weights stay in memory",
+        (_, true) => "its inputs and output, with what else is alive then",
+        (_, false) => "one slice of its weights and its scratch beside the activations",
+    };
+    Err(PlanError::Budget {
+        network: request.network.name.clone(),
+        budget: request.budget,
+        smallest: high * PAGE,
+        layer: request.network.names.get(misfit.layer as usize).cloned().unwrap_or_default(),
+        reason: reason.to_owned(),
+    })
 }
