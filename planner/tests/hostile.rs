@@ -175,7 +175,8 @@ fn random_forgeries_are_refused_or_harmless() {
                     let at = words[rng.random_range(0..words.len())];
                     // Mostly values that mean something elsewhere nearby: those come far.
                     let near = at as i64 + 4 * rng.random_range(-60..60i64);
-                    let near = words.binary_search(&(near.max(0) as usize)).map_or(at, |i| words[i]);
+                    let near =
+                        words.binary_search(&(near.max(0) as usize)).map_or(at, |i| words[i]);
                     let value = match rng.random_range(0..4) {
                         0 => rng.random(),
                         1 => rng.random::<u32>() >> rng.random_range(0..32),
@@ -211,14 +212,19 @@ impl Records {
     /// One copy of 16 floats from an input to an output, in an arena of that size.
     fn copy(arena: u64) -> Self {
         let buffers = vec![Buffer { bytes: 64 }; 2];
-        let tensor = |buffer| Tensor { buffer, dims: [1, 1, 1, 16], pitch: 16, ..Tensor::default() };
+        let tensor =
+            |buffer| Tensor { buffer, dims: [1, 1, 1, 16], pitch: 16, ..Tensor::default() };
         let port = |tensor| {
             let mut shape = [1; 8];
             shape[0] = 16;
             Port { tensor, rank: 1, shape, ..Port::default() }
         };
-        let params =
-            CopyParams { dims: [1, 1, 1, 1, 1, 16], src: [1; 6], dst: [1; 6], ..CopyParams::default() };
+        let params = CopyParams {
+            dims: [1, 1, 1, 1, 1, 16],
+            src: [1; 6],
+            dst: [1; 6],
+            ..CopyParams::default()
+        };
         let layer = Layer {
             kind: OpKind::Copy as u32,
             inputs: [0, NONE],
@@ -349,8 +355,7 @@ fn packs_that_take_long_to_prove_are_refused() {
     let mut ports = Records::copy(arena);
     let count = 100_000u32;
     ports.buffers = vec![Buffer { bytes: 64 }; count as usize];
-    ports.tensors =
-        (0..count).map(|buffer| Tensor { buffer, ..ports.tensors[0] }).collect();
+    ports.tensors = (0..count).map(|buffer| Tensor { buffer, ..ports.tensors[0] }).collect();
     ports.inputs = (0..count).map(|tensor| Port { tensor, ..ports.inputs[0] }).collect();
     ports.outputs.clear();
     ports.addresses = (1..=u64::from(count)).map(|i| arena - 64 * i).collect();

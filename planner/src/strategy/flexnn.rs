@@ -39,7 +39,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
     let costs = Costs::new(request.network, request.profile, request.threads);
     let mut best: Option<(u64, Plan)> = None;
     for limit in LIMITS {
-        if limit * 2 > request.budget && limit > 1 {
+        if !is_candidate(limit, request.budget) {
             continue;
         }
         let cut = Cut::new(request, &costs, limit);
@@ -72,6 +72,11 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
     }
 }
 
+/// Whether slices of up to `limit` bytes are worth trying: two of them must fit.
+fn is_candidate(limit: u64, budget: u64) -> bool {
+    limit * 2 <= budget || limit == 1
+}
+
 /// Whether a plan is to be preferred: clearly faster, or as fast (within half a percent, which no
 /// prediction can tell apart) with fewer bytes read, whose storage, energy and first inference it saves.
 fn better(latency: u64, plan: &Plan, least: u64, held: &Plan) -> bool {
@@ -83,9 +88,22 @@ fn better(latency: u64, plan: &Plan, least: u64, held: &Plan) -> bool {
 }
 
 /// The smallest feasible budget, and the layer that sets it.
+///
+/// The same candidates count as in [`plan`]: one panel a slice needs the least memory for weights, but
+/// the most for tables, so that where the network is small, larger slices can need less.
 fn infeasible(request: &Request<'_>, costs: &Costs) -> PlanError {
-    let cut = Cut::new(request, costs, 1);
-    let fits = |pages: u64| cut.place(request, pages * PAGE, 0.0);
+    let cuts = LIMITS.map(|limit| (limit, Cut::new(request, costs, limit)));
+    let fits = |pages: u64| -> Result<(), Misfit> {
+        let budget = pages * PAGE;
+        let mut misfit = Misfit { layer: 0, activations: true };
+        for (_, cut) in cuts.iter().filter(|(limit, _)| is_candidate(*limit, budget)) {
+            match SHARES.iter().find_map(|share| cut.place(request, budget, *share).ok()) {
+                Some(_) => return Ok(()),
+                None => misfit = cut.place(request, budget, 0.0).err().unwrap_or(misfit),
+            }
+        }
+        Err(misfit)
+    };
     let (mut low, mut high) = (0u64, 1u64);
     while fits(high).is_err() {
         (low, high) = (high, high * 2);
