@@ -3,13 +3,16 @@
 
 mod common;
 
-use common::forge::{Guarded, Manner, entries, header, run, seal};
+use common::forge::{Guarded, Manner, Three, entries, header, run, seal};
 use common::{Subject, digits};
-use eyelet::executor::OpenError;
+use eyelet::device::Inline;
+use eyelet::executor::{InferError, Instance, OpenError, Options, Progress};
 use eyelet::pack::{
     Activation, Buffer, CopyParams, Header, Layer, Load, NONE, Name, OpKind, PAGE, PlanEntry,
     PlanHeader, Port, SkeletonHeader, Step, Tensor, params_words,
 };
+use eyelet::storage::faulty::Fault;
+use eyelet::storage::{Faulty, Slice};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::mem::offset_of;
@@ -449,8 +452,7 @@ fn every_refusal_says_what_to_do() {
 
     // An arena beside the page, and one that is too small for anything.
     let open = |bytes: &mut [u8]| {
-        use eyelet::executor::{Instance, Options};
-        let mut storage = eyelet::storage::Slice(&pack);
+        let mut storage = Slice(&pack);
         Instance::open(&mut storage, bytes, Options::default()).err().unwrap().to_string()
     };
     assert!(open(&mut arena.bytes()[64..]).contains("align it"));
@@ -463,4 +465,62 @@ fn every_refusal_says_what_to_do() {
     let load = run(&pack, &mut arena, PLAIN).unwrap_err();
     assert!(matches!(load, OpenError::Load(_)), "{load}");
     assert!(load.to_string().contains("the pack is damaged"), "{load}");
+}
+
+#[test]
+fn threads_are_counted_at_every_step() {
+    let (budget, pack) = packs().swap_remove(0);
+    let mut arena = Guarded::new(budget as usize);
+    let mut storage = Slice(&pack);
+    let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+    let mut model = instance.inline(&mut storage);
+    model.input_mut(0).unwrap().fill(0.25);
+    model.infer(&Inline).unwrap();
+    let whole = model.output(0).unwrap().to_vec();
+    model.input_mut(0).unwrap().fill(0.25);
+    let refused = Err(InferError::Threads { device: 3, opened: 1 });
+    assert_eq!(model.step(&Three), refused);
+    assert!(model.input_mut(0).is_some(), "the host's turn goes on");
+    assert_eq!(model.step(&Inline), Ok(Progress::Running));
+    assert_eq!(model.step(&Three), refused);
+    model.infer(&Inline).unwrap();
+    assert_eq!(model.output(0).unwrap(), whole);
+}
+
+#[test]
+fn a_load_that_fails_early_fails_the_inference_that_needs_it() {
+    let (budget, pack) = packs().swap_remove(0);
+    let mut arena = Guarded::new(budget as usize);
+    let counts = {
+        let mut storage = Slice(&pack);
+        let instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+        let plan = instance.plan();
+        assert!(!plan.loads.is_empty());
+        (3 + plan.resident.len() + plan.loads.len(), plan.steps.len())
+    };
+    // The first load of the second inference, which the loader comes to during the first one.
+    let script = [(counts.0 as u64, Fault::Errno(5))];
+    let mut storage = Faulty::new(Slice(&pack), &script);
+    let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+    instance
+        .with_loader(&mut storage, |model| {
+            let fill = |input: Option<&mut [f32]>| input.unwrap().fill(0.25);
+            fill(model.input_mut(0));
+            for _ in 1..counts.1 {
+                assert_eq!(model.step(&Inline), Ok(Progress::Running));
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            assert_eq!(model.step(&Inline), Ok(Progress::Finished));
+            let first = model.output(0).unwrap().to_vec();
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(model.output(0).unwrap(), first);
+            fill(model.input_mut(0));
+            assert!(matches!(model.infer(&Inline), Err(InferError::Load(_))));
+            for _ in 0..2 {
+                fill(model.input_mut(0));
+                assert_eq!(model.infer(&Inline), Ok(()));
+                assert_eq!(model.output(0).unwrap(), first);
+            }
+        })
+        .unwrap();
 }
