@@ -39,8 +39,11 @@ pub struct Cutting {
 }
 
 impl Cutting {
-    /// One panel a slice, one slice a load.
-    pub const FINEST: Self = Self { slice: 1, read: 1 };
+    /// Slices and loads of the same most bytes.
+    pub fn equal(limit: u64) -> Self {
+        Self { slice: limit, read: limit }
+    }
+
     /// One slice a layer, one load a layer.
     pub const LAYERS: Self = Self { slice: u64::MAX, read: 1 };
 }

@@ -10,7 +10,9 @@
 //! - **no race**: a load may be in flight from the moment its `release` permits it to the start of the
 //!   first step whose `ready` waits for it. No step that can run in that time (nor the host, while it
 //!   owns inputs and outputs) touches the load's bytes; and nothing ever touches a resident load's;
-//! - no deadlock: a step never waits for a load that waits for that step.
+//! - no deadlock: a step never waits for a load that waits for that step;
+//! - bounds on the proof itself: a pack whose tables make it long is refused, so that `open` takes at
+//!   most seconds, whatever it is given.
 //!
 //! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten) is
 //! the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
@@ -55,6 +57,10 @@ fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> 
 const MAX_TASKS: usize = 1 << 24;
 /// Most bytes of anything: sums of a few of them cannot overflow.
 const MAX_BYTES: u64 = 1 << 44;
+/// Most inputs and outputs together: they are compared pair by pair.
+const MAX_PORTS: usize = 1024;
+/// Most comparisons of a load with a step, a load or a port.
+const MAX_COMPARISONS: u64 = 1 << 28;
 
 /// A skeleton and a plan that have been proved to fit each other and the arena.
 #[derive(Clone, Copy, Debug)]
@@ -212,6 +218,9 @@ impl<'a> Proven<'a> {
 
     fn ports(&self) -> Result<(), Flaw> {
         let Skeleton { tensors, inputs, outputs, .. } = self.skeleton;
+        let count = inputs.len().saturating_add(outputs.len());
+        let what = "skeleton: too many inputs and outputs";
+        check(count <= MAX_PORTS, what, 0, count as u64, MAX_PORTS as u64)?;
         for (i, port) in inputs.iter().chain(outputs).enumerate() {
             let ok = (port.tensor as usize) < tensors.len();
             check(ok, "port: no such tensor", i, port.tensor.into(), tensors.len() as u64)?;
@@ -220,6 +229,10 @@ impl<'a> Proven<'a> {
             let what = "port: tensor is not contiguous";
             check(ok, what, i, tensor.pitch.into(), tensor.cols().into())?;
             check(port.rank <= 8, "port: rank", i, port.rank.into(), 8)?;
+            let (_, unused) = port.shape.split_at(port.rank as usize);
+            let other = unused.iter().find(|extent| **extent != 1);
+            let what = "port: extent beyond the rank";
+            check(other.is_none(), what, i, other.copied().unwrap_or(1).into(), 1)?;
             let elements = port.shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d.into()));
             let held = tensor.rows() * u64::from(tensor.cols());
             let what = "port: shape disagrees with its tensor's elements";
@@ -257,6 +270,17 @@ impl<'a> Proven<'a> {
         let PlanView { resident, loads, .. } = self.plan;
         let count = resident.len().max(loads.len());
         check(count <= MAX_TASKS, "plan: too many loads", 0, count as u64, MAX_TASKS as u64)?;
+        // What `races` does at most: a load may be in flight for up to two periods.
+        let ports = self.skeleton.inputs.len() + self.skeleton.outputs.len();
+        let each = 2 * (period as u64 + ports as u64) + loads.len() as u64;
+        let work = (resident.len() as u64 + loads.len() as u64).saturating_mul(each);
+        let what = "plan: too many loads times steps";
+        check(work <= MAX_COMPARISONS, what, 0, work, MAX_COMPARISONS)?;
+        // Residents lie beside one another, so they cannot be larger than the arena (or `open` would
+        // have more to read than it has room for).
+        let held = resident.iter().map(|load| u64::from(load.bytes)).sum();
+        let room = self.arena.end.saturating_sub(self.arena.start);
+        check(held <= room, "plan: bytes of all resident loads", 0, held, room)?;
         for (i, load) in resident.iter().chain(loads).enumerate() {
             for (value, what) in [
                 (load.offset, "load: offset is not a multiple of the page"),

@@ -4,7 +4,7 @@
 //! - `on-demand`: a layer's weights are loaded when its turn comes, it runs, they are dropped (FlexNN's
 //!   On-Demand baseline, layer streaming). No slices, no loading ahead, nothing kept.
 
-use super::place::{Cut, Manner};
+use super::place::{Cut, Manner, Misfit};
 use super::{PlanError, Request, smallest};
 use crate::plan::Plan;
 use crate::simulate::Costs;
@@ -14,20 +14,31 @@ use crate::slice::Cutting;
 const RESIDENT: Cutting = Cutting { slice: u64::MAX, read: 4 << 20 };
 
 pub fn preload(request: &Request<'_>) -> Result<Plan, PlanError> {
-    by(request, RESIDENT, Manner { residents: 1.0, ahead: true })
+    let costs = Costs::new(request.network, request.profile, request.threads);
+    let cut = Cut::new(request, &costs, RESIDENT);
+    plan(request, "all weights stay in memory", &|budget| {
+        // With all memory set aside for residents, all stay if they can.
+        let plan = cut.place(request, budget, Manner { residents: 1.0, ahead: true })?;
+        match plan.loads.is_empty() {
+            true => Ok(plan),
+            false => Err(Misfit { layer: plan.steps[0].layer, activations: false }),
+        }
+    })
 }
 
 pub fn on_demand(request: &Request<'_>) -> Result<Plan, PlanError> {
-    by(request, Cutting::LAYERS, Manner { residents: 0.0, ahead: false })
+    let costs = Costs::new(request.network, request.profile, request.threads);
+    let cut = Cut::new(request, &costs, Cutting::LAYERS);
+    plan(request, "all its weights and its scratch beside the activations", &|budget| {
+        cut.place(request, budget, Manner { residents: 0.0, ahead: false })
+    })
 }
 
-/// The one plan of this kind, or the budget at which there is one. With all memory set aside for
-/// residents that is one that holds them all.
-fn by(request: &Request<'_>, cutting: Cutting, manner: Manner) -> Result<Plan, PlanError> {
-    let costs = Costs::new(request.network, request.profile, request.threads);
-    let cut = Cut::new(request, &costs, cutting);
-    match cut.place(request, request.budget, manner) {
-        Ok(plan) if manner.residents < 1.0 || plan.loads.is_empty() => Ok(plan),
-        _ => smallest(request, &costs, cutting, manner),
-    }
+/// The plan for the budget, or the budget at which there is one.
+fn plan(
+    request: &Request<'_>,
+    reason: &str,
+    place: &dyn Fn(u64) -> Result<Plan, Misfit>,
+) -> Result<Plan, PlanError> {
+    place(request.budget).or_else(|_| smallest(request, reason, place))
 }

@@ -11,7 +11,7 @@
 //! residents. The released and ready thresholds follow exactly from the addresses, so that loads run
 //! ahead into the next inference without the placement having to know about it.
 
-use super::place::{Cut, Manner};
+use super::place::{Cut, Manner, Misfit};
 use super::{PlanError, Request, smallest};
 use crate::plan::Plan;
 use crate::simulate::{Costs, simulate_with};
@@ -28,10 +28,10 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
     let costs = Costs::new(request.network, request.profile, request.threads);
     let mut best: Option<(u64, Plan)> = None;
     for limit in LIMITS {
-        if limit * 2 > request.budget && limit > 1 {
+        if !is_candidate(limit, request.budget) {
             continue;
         }
-        let cut = Cut::new(request, &costs, Cutting { slice: limit, read: limit });
+        let cut = Cut::new(request, &costs, Cutting::equal(limit));
         let before = best.as_ref().map(|(latency, _)| *latency);
         let mut least_here = u64::MAX;
         for share in SHARES {
@@ -59,7 +59,38 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
     }
     match best {
         Some((_, plan)) => Ok(plan),
-        None => smallest(request, &costs, Cutting::FINEST, Manner { residents: 0.0, ahead: true }),
+        None => smallest(
+            request,
+            "one slice of its weights and its scratch beside the activations",
+            &any(request, &costs),
+        ),
+    }
+}
+
+/// Whether slices of up to `limit` bytes are worth trying: two of them must fit.
+fn is_candidate(limit: u64, budget: u64) -> bool {
+    limit * 2 <= budget || limit == 1
+}
+
+/// Any plan for a budget, of the same candidates as in [`plan`]: one panel a slice needs the least memory
+/// for weights, but the most for tables, so that where the network is small, larger slices can need less.
+fn any<'a>(
+    request: &'a Request<'_>,
+    costs: &Costs,
+) -> impl Fn(u64) -> Result<Plan, Misfit> + use<'a> {
+    let cuts = LIMITS.map(|limit| (limit, Cut::new(request, costs, Cutting::equal(limit))));
+    move |budget| {
+        let mut misfit = Misfit { layer: 0, activations: true };
+        for (_, cut) in cuts.iter().filter(|(limit, _)| is_candidate(*limit, budget)) {
+            for residents in SHARES {
+                match cut.place(request, budget, Manner { residents, ahead: true }) {
+                    Ok(plan) => return Ok(plan),
+                    Err(found) if residents == 0.0 => misfit = found,
+                    Err(_) => {}
+                }
+            }
+        }
+        Err(misfit)
     }
 }
 

@@ -8,10 +8,8 @@ mod residents;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
-use crate::simulate::Costs;
-use crate::slice::Cutting;
 use eyelet::pack::PAGE;
-use place::{Cut, Manner, Misfit};
+use place::Misfit;
 
 /// What a plan is wanted for.
 #[derive(Clone, Copy, Debug)]
@@ -50,45 +48,34 @@ pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
     plan.map(|plan| Plan { strategy: name.to_owned(), budget: request.budget, ..plan })
 }
 
-/// For a budget in which placing has failed: the smallest in which it succeeds, and the layer that sets
-/// it, as an error. Placing is greedy, so that it can fail in more memory than it needs: then the plan
-/// for less.
+/// For a budget in which `place` has failed: the smallest in which it succeeds, and the layer that sets
+/// it, as an error; `reason` says what of the layer, if it is not the activations. Placing is greedy, so
+/// that it can fail in more memory than it needs: then the plan for less.
 fn smallest(
     request: &Request<'_>,
-    costs: &Costs,
-    cutting: Cutting,
-    manner: Manner,
+    reason: &str,
+    place: &dyn Fn(u64) -> Result<Plan, Misfit>,
 ) -> Result<Plan, PlanError> {
-    let cut = Cut::new(request, costs, cutting);
-    let place = |pages: u64| match cut.place(request, pages * PAGE, manner) {
-        Ok(plan) if manner.residents == 1.0 && !plan.loads.is_empty() => {
-            Err(Misfit { layer: plan.steps[0].layer, activations: false })
-        }
-        placed => placed,
-    };
     let (mut low, mut high) = (0u64, 1u64);
-    while place(high).is_err() {
+    while place(high * PAGE).is_err() {
         (low, high) = (high, high * 2);
     }
     while low + 1 < high {
         let middle = (low + high) / 2;
-        if place(middle).is_ok() { high = middle } else { low = middle }
+        if place(middle * PAGE).is_ok() { high = middle } else { low = middle }
     }
-    let misfit = match (place(low), place(high)) {
-        (_, Ok(plan)) if high * PAGE <= request.budget => return Ok(plan),
-        (Err(misfit), _) => misfit,
-        (Ok(_), _) => Misfit { layer: 0, activations: true },
-    };
-    let reason = match (manner.residents == 1.0, misfit.activations) {
-        (true, _) => "all weights stay in memory",
-        (_, true) => "its inputs and output, with what else is alive then",
-        (_, false) => "one slice of its weights and its scratch beside the activations",
-    };
+    if high * PAGE <= request.budget
+        && let Ok(plan) = place(high * PAGE)
+    {
+        return Ok(plan);
+    }
+    let misfit = place(low * PAGE).err().unwrap_or(Misfit { layer: 0, activations: true });
+    let activations = "its inputs and output, with what else is alive then";
     Err(PlanError::Budget {
         network: request.network.name.clone(),
         budget: request.budget,
         smallest: high * PAGE,
         layer: request.network.names.get(misfit.layer as usize).cloned().unwrap_or_default(),
-        reason: reason.to_owned(),
+        reason: if misfit.activations { activations } else { reason }.to_owned(),
     })
 }

@@ -1,6 +1,8 @@
 //! From a model to outputs, as the tests of whole behaviour need it.
 #![allow(dead_code)]
 
+pub mod forge;
+
 use eyelet::device::Device;
 use eyelet::executor::{Instance, Options};
 use eyelet::kernels::Isa;
