@@ -352,7 +352,7 @@ fn packs_that_take_long_to_prove_are_refused() {
     long.loads = vec![Load { release: -100_000, ..load }; 200_000];
     long.steps = vec![Step { rows: 1, ..Step::default() }; 200_000];
     long.steps.last_mut().unwrap().ready = 200_000;
-    assert_eq!(long.flaw(), Some("plan: too many loads times steps"));
+    assert_eq!(long.flaw(), Some("plan: too many loads in flight over too many steps"));
 
     // So many ports that comparing them in pairs takes hours.
     let mut ports = Records::copy(arena);

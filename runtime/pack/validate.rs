@@ -270,12 +270,6 @@ impl<'a> Proven<'a> {
         let PlanView { resident, loads, .. } = self.plan;
         let count = resident.len().max(loads.len());
         check(count <= MAX_TASKS, "plan: too many loads", 0, count as u64, MAX_TASKS as u64)?;
-        // What `races` does at most: a load may be in flight for up to two periods.
-        let ports = self.skeleton.inputs.len() + self.skeleton.outputs.len();
-        let each = 2 * (period as u64 + ports as u64) + loads.len() as u64;
-        let work = (resident.len() as u64 + loads.len() as u64).saturating_mul(each);
-        let what = "plan: too many loads times steps";
-        check(work <= MAX_COMPARISONS, what, 0, work, MAX_COMPARISONS)?;
         // Residents lie beside one another, so they cannot be larger than the arena (or `open` would
         // have more to read than it has room for).
         let held = resident.iter().map(|load| u64::from(load.bytes)).sum();
@@ -358,23 +352,39 @@ impl<'a> Proven<'a> {
         check(ready == all, "plan: steps wait for all loads", 0, ready.into(), all.into())
     }
 
-    /// No load in flight meets a step that may run at the same time, and no step waits for ever.
-    fn races(&self) -> Result<(), Flaw> {
-        let PlanView { resident, loads, steps, .. } = self.plan;
-        let period = i64::from(self.plan.period());
-        // The first step (1-based) that waits for load j; `ready` does not decrease, so it moves on.
+    /// For each load the first step that may run beside it, and the first that waits for it: times in
+    /// steps from the start of its inference.
+    fn flights(&self) -> impl Iterator<Item = (i64, i64)> + use<'a> {
+        let PlanView { loads, steps, .. } = self.plan;
+        // `ready` does not decrease, so the first step that waits for load j moves on with j.
         let mut user = 0;
-        for (j, load) in loads.iter().enumerate() {
+        loads.iter().enumerate().map(move |(j, load)| {
             while user < steps.len() && steps[user].ready as usize <= j {
                 user += 1;
             }
-            let first_user = user as i64 + 1;
-            let release = i64::from(load.release);
-            let ok = release <= first_user;
+            (load.release.into(), user as i64 + 1)
+        })
+    }
+
+    /// No load in flight meets a step that may run at the same time, and no step waits for ever.
+    fn races(&self) -> Result<(), Flaw> {
+        let PlanView { resident, loads, .. } = self.plan;
+        let period = i64::from(self.plan.period());
+        let period_steps = u64::from(self.plan.period());
+        let ports = (self.skeleton.inputs.len() + self.skeleton.outputs.len()) as u64;
+        let mut work = (resident.len() as u64)
+            .saturating_mul(period_steps.saturating_add(ports).saturating_add(loads.len() as u64));
+        for (j, (release, first_user)) in self.flights().enumerate() {
             let what = "load: released only after a step that waits for it (deadlock)";
-            check(ok, what, j, release as u64, first_user as u64)?;
+            check(release <= first_user, what, j, release as u64, first_user as u64)?;
+            // A flight passes the host at most twice.
+            work = work.saturating_add((first_user - release) as u64 + 2 * ports);
+        }
+        let what = "plan: too many loads in flight over too many steps";
+        check(work <= MAX_COMPARISONS, what, 0, work, MAX_COMPARISONS)?;
+        for (j, (release, first_user)) in self.flights().enumerate() {
             for time in release..first_user {
-                self.apart(time.rem_euclid(period), image(load), j)?;
+                self.apart(time.rem_euclid(period), image(&loads[j]), j)?;
             }
         }
         let held = resident.iter().map(image).fold(Range64 { start: u64::MAX, end: 0 }, |a, b| {
