@@ -289,7 +289,13 @@ impl<'a> Proven<'a> {
             self.inside(image(load), "load: outside the arena", i)?;
             let release = i64::from(load.release);
             let ok = i < resident.len() || (release > -period && release < period);
-            check(ok, "load: release beyond one inference", i, release as u64, period as u64)?;
+            check(
+                ok,
+                "load: release beyond one inference",
+                i,
+                release.unsigned_abs(),
+                period as u64,
+            )?;
         }
         Ok(())
     }
@@ -376,7 +382,7 @@ impl<'a> Proven<'a> {
             .saturating_mul(period_steps.saturating_add(ports).saturating_add(loads.len() as u64));
         for (j, (release, first_user)) in self.flights().enumerate() {
             let what = "load: released only after a step that waits for it (deadlock)";
-            check(release <= first_user, what, j, release as u64, first_user as u64)?;
+            check(release <= first_user, what, j, release.unsigned_abs(), first_user as u64)?;
             // A flight passes the host at most twice.
             work = work.saturating_add((first_user - release) as u64 + 2 * ports);
         }
