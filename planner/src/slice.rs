@@ -59,8 +59,7 @@ pub fn slice(network: &Network, cutting: Cutting) -> Slices {
             count: layer.panels,
             ..Step::default()
         };
-        let kind = OpKind::from_code(layer.kind);
-        if !matches!(kind, Some(OpKind::Conv | OpKind::Depthwise)) {
+        if !OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels) {
             steps.push(step);
             continue;
         }

@@ -6,6 +6,7 @@
 
 use crate::graph::Constant;
 use crate::network::{Dense, Weights};
+use eyelet::ops::winograd;
 use eyelet::pack::Layer;
 use std::ops::Range;
 
@@ -21,6 +22,10 @@ pub fn panels(weights: &Weights, nr: usize) -> (usize, usize) {
             (dense.groups * group.div_ceil(nr), (1 + dense.k) * nr * 4)
         }
         Weights::Depthwise(dense) => (dense.out_channels.div_ceil(nr), (1 + dense.k) * nr * 4),
+        Weights::Winograd(dense, tile) => {
+            let points = (tile + 2) * (tile + 2);
+            (dense.out_channels.div_ceil(nr), (1 + points * (dense.k / 9)) * nr * 4)
+        }
         Weights::Plain(constant) => (1, (constant.len() * 4).next_multiple_of(64)),
     }
 }
@@ -45,6 +50,9 @@ pub fn pack_panels(
             }
             Weights::Dense(dense) => fill(dense, dense.groups, nr, index as usize, &mut panel),
             Weights::Depthwise(dense) => fill(dense, 1, nr, index as usize, &mut panel),
+            Weights::Winograd(dense, tile) => {
+                fill_transformed(dense, *tile, nr, index as usize, &mut panel);
+            }
         }
         out.extend_from_slice(bytemuck::cast_slice(&panel));
     }
@@ -68,6 +76,37 @@ fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]
         Constant::Raw(bytes) => {
             let words = bytes.as_chunks::<4>().0;
             fill_body(dense, &channels, nr, body, words, |&word| f32::from_le_bytes(word));
+        }
+    }
+}
+
+/// Fills one panel of transformed filters: `[bias nr][point][channel][nr]`. Filters are scaled and
+/// transformed in double precision and rounded once.
+fn fill_transformed(dense: &Dense, tile: usize, nr: usize, index: usize, panel: &mut [u32]) {
+    let (channels, points) = (dense.k / 9, (tile + 2) * (tile + 2));
+    let outputs = index * nr..dense.out_channels.min((index + 1) * nr);
+    panel.fill(0);
+    let (bias, body) = panel.split_at_mut(nr);
+    if let Some(all) = &dense.bias {
+        for (to, bias) in bias.iter_mut().zip(&all[outputs.clone()]) {
+            *to = bias.to_bits().to_le();
+        }
+    }
+    let at = |k: usize| dense.order.as_ref().map_or(k, |order| order[k] as usize) * dense.col;
+    let mut block = vec![0; points * nr];
+    for channel in 0..channels {
+        let taps: [usize; 9] = std::array::from_fn(|tap| at(tap * channels + channel));
+        for (lane, output) in outputs.clone().enumerate() {
+            let scale = dense.scale.as_ref().map_or(1.0, |scale| f64::from(scale[output]));
+            let filter =
+                taps.map(|tap| f64::from(dense.data.get(output * dense.row + tap)) * scale);
+            let all = winograd::transform_weights(tile, &filter);
+            for (point, weight) in all[..points].iter().enumerate() {
+                block[point * nr + lane] = (*weight as f32).to_bits().to_le();
+            }
+        }
+        for (point, row) in block.chunks_exact(nr).enumerate() {
+            body[(point * channels + channel) * nr..][..nr].copy_from_slice(row);
         }
     }
 }

@@ -174,7 +174,7 @@ impl<'a> Proven<'a> {
                 what: "layer: unknown operator",
                 index: i as u32,
                 found: layer.kind.into(),
-                limit: OpKind::Reduce as u64,
+                limit: OpKind::Winograd as u64,
             })?;
             for &input in &layer.inputs {
                 let ok = input == NONE || (input as usize) < tensors.len();
@@ -514,7 +514,7 @@ fn compatible(kind: OpKind, slot: usize, input: &Tensor, output: &Tensor) -> boo
     let in_place = match kind {
         OpKind::Unary => slot == 0,
         OpKind::Binary => true,
-        OpKind::Conv | OpKind::Depthwise => slot == 1,
+        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => slot == 1,
         _ => false,
     };
     (in_place && input == output)
@@ -539,7 +539,7 @@ fn interleaved(a: &Tensor, b: &Tensor) -> bool {
 
 fn layer_flaw(error: LayerError, index: usize) -> Flaw {
     let (what, found, limit) = match error {
-        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Reduce as u64),
+        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Winograd as u64),
         LayerError::Activation(code) => ("layer: unknown activation", code.into(), 7),
         LayerError::Field(what, found, limit) => (what, found, limit),
     };

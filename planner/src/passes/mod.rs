@@ -69,10 +69,26 @@ pub enum PassError {
     },
 }
 
-/// Lowers a graph to a network whose weights will be packed for `isa`.
+/// Which algorithms layers are computed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithms {
+    /// Every product directly: each output is one chain of fused multiply-adds.
+    #[default]
+    Direct,
+    /// 3x3 convolutions of stride 1 by Winograd's algorithm where it is faster: half the time or less, but
+    /// up to four times the bytes of weights, and a little more error.
+    Winograd,
+}
+
+/// Lowers a graph to a network whose weights will be packed for `isa`, by direct algorithms.
 pub fn lower(graph: &Graph, isa: Isa) -> Result<Network, PassError> {
+    lower_with(graph, isa, Algorithms::Direct)
+}
+
+/// Lowers a graph to a network whose weights will be packed for `isa`.
+pub fn lower_with(graph: &Graph, isa: Isa, algorithms: Algorithms) -> Result<Network, PassError> {
     let program = fuse::fuse(graph)?;
     let homes = home::homes(&program);
-    let drafts = emit::emit(&program, &homes, isa)?;
+    let drafts = emit::emit(&program, &homes, isa, algorithms)?;
     Ok(reuse::finish(drafts, program.name, isa))
 }
