@@ -156,6 +156,34 @@ fn digits_pack(budgets: &[u64]) -> (Subject, Vec<u8>) {
 }
 
 #[test]
+fn baselines_compute_the_same_with_more_memory_or_more_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = Subject::new(&zoo_model("squeezenet1_1", folder.path()));
+    let inputs = subject.inputs(9);
+    let budget = 16 * MIB;
+    let by = |strategy: &str| subject.plan_by(strategy, budget, 1).unwrap();
+    let (flexnn, preload, on_demand) = (by("flexnn"), by("preload"), by("on-demand"));
+    assert_eq!(preload.bytes_per_inference(), 0);
+    assert!(
+        on_demand.resident.is_empty() && on_demand.bytes_per_inference() >= subject.weights_bytes
+    );
+    let time = |plan| simulate(&subject.network, plan, &subject.board.profile, 1).steady_ns;
+    assert!(time(&flexnn) <= time(&on_demand) && time(&preload) <= time(&on_demand));
+    let mut all = Vec::new();
+    for plan in [flexnn, preload, on_demand] {
+        let path = folder.path().join("net.pack");
+        subject.write(&path, &[plan]);
+        all.push(bits(&run_inline(&std::fs::read(&path).unwrap(), budget, &inputs, &Inline, 2)));
+    }
+    assert!(all[0] == all[1] && all[1] == all[2]);
+
+    let error = subject.plan_by("preload", 6 * MIB, 1).unwrap_err().to_string();
+    assert!(error.contains("all weights stay in memory"), "{error}");
+    let error = subject.plan_by("best", 6 * MIB, 1).unwrap_err().to_string();
+    assert!(error.contains("there are: flexnn, preload, on-demand"), "{error}");
+}
+
+#[test]
 fn no_plan_is_predicted_below_the_bound() {
     let folder = tempfile::tempdir().unwrap();
     let subject = Subject::new(&zoo_model("resnet18", folder.path()));

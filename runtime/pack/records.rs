@@ -74,7 +74,7 @@ pub struct PlanEntry {
 }
 
 /// Names of the strategies, by code.
-pub const STRATEGIES: [&str; 1] = ["flexnn"];
+pub const STRATEGIES: [&str; 3] = ["flexnn", "preload", "on-demand"];
 
 /// The skeleton's own header, followed by its arrays in the order of its counts.
 #[repr(C)]

@@ -2,6 +2,7 @@
 
 use super::Error;
 use super::output::{Output, milliseconds, shape};
+use super::pack_file::PackFile;
 use super::progress::Progress;
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::pack::OpKind;
@@ -152,6 +153,12 @@ impl Order {
             progress.set(bytes);
         })?;
         drop(progress);
+        // What the board will prove before it runs the pack is proved here first.
+        let pack = PackFile::open(path)?;
+        for entry in &pack.entries {
+            pack.prove(entry)?;
+        }
+        drop(pack);
         forget(path);
         report.write_ms = to_ms(start.elapsed());
         report.file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());

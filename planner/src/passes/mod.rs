@@ -4,11 +4,12 @@
 //! Graph ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse ─▶ Network
 //! ```
 //!
-//! [`fuse`] (with `windows`, `dense`, `affine`) turns nodes into items, one for each layer-to-be, with batch norms, activations, residuals,
-//! biases and paddings folded into them. [`emit`] walks the items in order and places each value: a
-//! [`view`] says where its elements lie, so that reshapes, transposes, slices and splits are free until
-//! a consumer needs another layout (`emit_products`, `emit_concat`: its larger operators). [`home`] decides beforehand which values are written straight into
-//! the buffer of a concatenation. [`reuse`] lets layers write in place and drops what nobody uses.
+//! [`fuse`] (with `windows`, `dense`, `affine`) turns nodes into items, one for each layer-to-be, with
+//! batch norms, activations, residuals, biases and paddings folded into them. [`emit`] walks the items in
+//! order and places each value: a [`view`] says where its elements lie, so that reshapes, transposes,
+//! slices and splits are free until a consumer needs another layout (`emit_products` and `emit_concat`
+//! have its larger operators). [`home`] decides beforehand which values are written straight into the
+//! buffer of a concatenation. [`reuse`] lets layers write in place and drops what nobody uses.
 
 mod affine;
 mod dense;
