@@ -223,14 +223,7 @@ impl Emitter<'_> {
             Work::Reduce { axes, keep } => self.reduce(item, axes, *keep),
             Work::Concat { axis } => self.concat(item, *axis),
             Work::Pad { begin, value, .. } => self.pad(item, begin, *value),
-            Work::Split { axis, sizes } => {
-                let mut start = 0;
-                for (&output, &size) in item.outputs.iter().zip(sizes) {
-                    self.alias(name, x, output, |view| view.slice(*axis, start, 1, size))?;
-                    start += size;
-                }
-                Ok(())
-            }
+            Work::Split { axis, sizes } => self.split(item, *axis, sizes),
             Work::Slice { starts, steps } => {
                 let shape = self.program.values[y].shape.clone();
                 self.alias(name, x, y, |view| {
@@ -426,7 +419,7 @@ impl Emitter<'_> {
     }
 
     /// A value that is another view of `x`; of a row-major copy of it if there is none.
-    fn alias(
+    pub fn alias(
         &mut self,
         node: &str,
         x: ValueId,

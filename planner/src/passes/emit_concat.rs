@@ -1,9 +1,9 @@
-//! Emission of concatenation and padding: what is put together in one buffer.
+//! Emission of concatenation, padding and splits: what is put together in one buffer, and taken apart.
 
 use super::PassError;
 use super::emit::{Emitter, covering, too_scattered};
 use super::program::Item;
-use super::view::{Run, View};
+use super::view::{Run, View, image_order};
 
 impl Emitter<'_> {
     pub fn pad(&mut self, item: &Item, begin: &[usize], value: f32) -> Result<(), PassError> {
@@ -58,6 +58,32 @@ impl Emitter<'_> {
             }
         }
         self.set_view(y, target);
+        Ok(())
+    }
+
+    /// Parts are views. If the channels of an image are so interleaved (shuffled) that each part would have
+    /// to be copied, the whole is copied once: then the parts lie side by side, and one that goes on into a
+    /// concatenation may be in its place already (`coalesce`).
+    pub fn split(&mut self, item: &Item, axis: usize, sizes: &[usize]) -> Result<(), PassError> {
+        let (name, x) = (item.name.as_str(), item.inputs[0]);
+        let starts = sizes.iter().scan(0, |next, size| Some(std::mem::replace(next, *next + size)));
+        let parts: Vec<_> = item.outputs.iter().zip(starts.zip(sizes)).collect();
+        let view = self.view(name, x)?;
+        let rank = view.axes.len();
+        if let Some(order) = image_order(rank).filter(|_| rank > 2 && view.axes[axis].len() > 1) {
+            let readable = |start, size| view.slice(axis, start, 1, size)?.rect(&order);
+            if parts.iter().all(|(_, (start, size))| readable(*start, **size).is_none()) {
+                let whole = self.materialised(name, x, &order)?;
+                for (&y, (start, &size)) in parts {
+                    let part = whole.slice(axis, start, 1, size);
+                    self.set_view(y, part.ok_or_else(|| too_scattered(name, 0))?);
+                }
+                return Ok(());
+            }
+        }
+        for (&y, (start, &size)) in parts {
+            self.alias(name, x, y, |view| view.slice(axis, start, 1, size))?;
+        }
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! From the graph to the network: fusion, layout, concatenation by strided write.
 //!
 //! ```text
-//! Graph ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse ─▶ Network
+//! Graph ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse (coalesce) ─▶ Network
 //! ```
 //!
 //! [`fuse`] (with `windows`, `dense`, `affine`) turns nodes into items, one for each layer-to-be, with
@@ -9,9 +9,11 @@
 //! order and places each value: a [`view`] says where its elements lie, so that reshapes, transposes,
 //! slices and splits are free until a consumer needs another layout (`emit_products` and `emit_concat`
 //! have its larger operators). [`home`] decides beforehand which values are written straight into the
-//! buffer of a concatenation. [`reuse`] lets layers write in place and drops what nobody uses.
+//! buffer of a concatenation. [`reuse`] lets layers write in place, drops what nobody uses, and (with
+//! `coalesce`) joins buffers between which a copy would move nothing.
 
 mod affine;
+mod coalesce;
 mod dense;
 mod emit;
 mod emit_concat;

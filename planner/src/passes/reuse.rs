@@ -4,6 +4,7 @@
 //! afterwards. The two buffers then become one; which of the remaining ones share memory is the
 //! planner's business.
 
+use super::coalesce::coalesce;
 use super::emit::{Draft, Drafts};
 use crate::network::{Network, Port};
 use eyelet::kernels::Isa;
@@ -13,6 +14,7 @@ use std::collections::HashMap;
 /// Lets layers write in place where they can, drops what is not used, and makes the records.
 pub(super) fn finish(mut drafts: Drafts, name: String, isa: Isa) -> Network {
     drop_unread(&mut drafts);
+    coalesce(&mut drafts);
     write_in_place(&mut drafts);
     let mut records = Records { floats: &drafts.buffers, ..Records::default() };
     let mut layers = Vec::with_capacity(drafts.layers.len());

@@ -47,6 +47,66 @@ fn channel_shuffle_is_one_copy() {
     assert_eq!(copy.dims, [1, 1, 1, 20, 4, 3]);
 }
 
+/// A unit of a shuffle network: half of the channels go on untouched, the other half through `work`;
+/// then both are interleaved.
+fn shuffle_unit(
+    net: &mut Net,
+    x: ValueId,
+    work: impl FnOnce(&mut Net, ValueId) -> ValueId,
+) -> ValueId {
+    let [n, c, h, w] = net.shape(x)[..] else { panic!("no image") };
+    let half = [n, c / 2, h, w];
+    let sizes = vec![c / 2; 2];
+    let parts = net.nodes(Op::Split { axis: 1, sizes }, &[x], &[&half, &half]);
+    let worked = work(net, parts[1]);
+    let y = net.concat(&[parts[0], worked], 1);
+    let y = net.reshape(y, &[n, 2, c / 2, h, w]);
+    let y = net.transpose(y, &[0, 2, 1, 3, 4]);
+    net.reshape(y, &[n, c, h, w])
+}
+
+#[test]
+fn channels_that_go_on_untouched_stay_where_they_are() {
+    let (mut net, x) = Net::input(&[1, 3, 4, 5]);
+    let mut y = net.conv1(x, 12);
+    for _ in 0..3 {
+        y = shuffle_unit(&mut net, y, |net, x| {
+            let x = net.conv1(x, 6);
+            let x = net.conv(x, 6, window(3, 1, 1), 6);
+            net.conv1(x, 6)
+        });
+    }
+    let y = net.conv1(y, 4);
+    let network = net.check(y);
+    let unit = [Conv, Depthwise, Conv, Copy];
+    let expected: Vec<OpKind> =
+        [Copy, Conv].into_iter().chain(unit.repeat(3)).chain([Conv, Copy]).collect();
+    assert_eq!(kinds(&network), expected);
+}
+
+#[test]
+fn channels_that_are_read_while_or_after_others_take_their_place_are_copied() {
+    let halves = |network: &Network| {
+        let copies = kinds(network).into_iter().enumerate().filter(|(_, kind)| *kind == Copy);
+        copies.filter(|(i, _)| output_of(network, *i).dims[3] == 6).count()
+    };
+    // one layer reads the half that it would write over
+    let (mut net, x) = Net::input(&[1, 3, 4, 5]);
+    let y = net.conv1(x, 12);
+    let y = shuffle_unit(&mut net, y, |net, x| net.conv3(x, 6));
+    assert_eq!(halves(&net.check(y)), 1);
+    // the whole is read again afterwards
+    let (mut net, x) = Net::input(&[1, 3, 4, 5]);
+    let x = net.conv1(x, 12);
+    let y = shuffle_unit(&mut net, x, |net, x| {
+        let x = net.conv1(x, 6);
+        net.conv3(x, 6)
+    });
+    let z = net.conv3(x, 12);
+    let y = net.same(Op::Mul, &[y, z]);
+    assert_eq!(halves(&net.check(y)), 1);
+}
+
 #[test]
 fn split_and_slice_of_channels_are_views() {
     let (mut net, x) = Net::input(&[1, 3, 4, 5]);
