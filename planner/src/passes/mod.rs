@@ -5,7 +5,7 @@
 //! ```
 //!
 //! [`fuse`] (with `windows`, `dense`, `affine`) turns nodes into items, one for each layer-to-be, with batch norms, activations, residuals,
-//! biases and paddings folded into them. [`emit`] walks the items in order and places each value: a
+//! biases and paddings folded into them; `partition` makes slices that divide a value a split. [`emit`] walks the items in order and places each value: a
 //! [`view`] says where its elements lie, so that reshapes, transposes, slices and splits are free until
 //! a consumer needs another layout (`emit_products`, `emit_concat`: its larger operators). [`home`] decides beforehand which values are written straight into
 //! the buffer of a concatenation. [`reuse`] lets layers write in place, drops what nobody uses, and (`coalesce`)
@@ -19,6 +19,7 @@ mod emit_concat;
 mod emit_products;
 mod fuse;
 mod home;
+mod partition;
 mod program;
 mod reuse;
 #[cfg(test)]
@@ -73,7 +74,8 @@ pub enum PassError {
 
 /// Lowers a graph to a network whose weights will be packed for `isa`.
 pub fn lower(graph: &Graph, isa: Isa) -> Result<Network, PassError> {
-    let program = fuse::fuse(graph)?;
+    let mut program = fuse::fuse(graph)?;
+    partition::join_slices(&mut program);
     let homes = home::homes(&program);
     let drafts = emit::emit(&program, &homes, isa)?;
     Ok(reuse::finish(drafts, program.name, isa))
