@@ -25,14 +25,23 @@ const X86: &[Kernel] = &[
     Kernel { source: "kernels/x86/f32-igemm-14x32-avx512.c", flags: AVX512 },
     Kernel { source: "kernels/x86/f32-dwconv-4x16-avx2.c", flags: AVX2 },
     Kernel { source: "kernels/x86/f32-dwconv-7x32-avx512.c", flags: AVX512 },
+    Kernel { source: "kernels/x86/f32-winograd-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-winograd-avx512.c", flags: AVX512 },
 ];
 
 const ARM: &[Kernel] = &[
     Kernel { source: "kernels/neon/f32-igemm-8x8-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-dwconv-8x8-neon.c", flags: NEON_DWCONV },
+    Kernel { source: "kernels/neon/f32-winograd-neon.c", flags: NEON },
 ];
 
-const HEADERS: &[&str] = &["kernels/kernel.h", "kernels/igemm.h", "kernels/dwconv.h"];
+const HEADERS: &[&str] = &[
+    "kernels/kernel.h",
+    "kernels/igemm.h",
+    "kernels/dwconv.h",
+    "kernels/winograd.h",
+    "kernels/winograd-transforms.h",
+];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(eyelet_x86)");

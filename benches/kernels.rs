@@ -9,8 +9,10 @@ use bytemuck::Zeroable;
 use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
-use eyelet::ops::{Call, Operand, Slice, conv, depthwise};
-use eyelet::pack::{Activation, ConvParams, Layer, NONE, OpKind, Tensor, params_words};
+use eyelet::ops::{Call, LayerError, Operand, Slice, conv, depthwise, winograd};
+use eyelet::pack::{
+    Activation, ConvParams, Layer, NONE, OpKind, Tensor, WinogradParams, params_words,
+};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -119,6 +121,44 @@ const SHAPES: &[Shape] = &[
     Shape("mobilenet_v2 7 dw", true, 7, 960, 960, 3, 1, 3),
 ];
 
+/// 3x3 layers of stride 1, which are also computed by Winograd's algorithm: extent, channels in and out.
+const SQUARES: &[[u32; 2]] = &[
+    [56, 64],
+    [28, 128],
+    [14, 256],
+    [7, 512],
+    [224, 64],
+    [112, 128],
+    [56, 256],
+    [28, 512],
+    [14, 512],
+];
+
+/// Runs the algorithms for 3x3 layers in turn and prints the best time of each.
+fn squares(kernels: &'static Kernels, device: &dyn Device) {
+    println!("\n3x3, stride 1: ms (share of direct) and scratch");
+    println!("{:>10} {:>8} {:>24} {:>24}", "layer", "direct", "F(2,3)", "F(4,3)");
+    for &[extent, channels] in SQUARES {
+        let shape = Shape("", false, extent, channels, channels, 3, 1, 1);
+        let mut best = [(Duration::MAX, 0.0, 0); 3];
+        for _ in 0..3 {
+            for (best, tile) in best.iter_mut().zip([0, 2, 4]) {
+                let found = measure(&shape, tile, kernels, device);
+                if found.0 < best.0 {
+                    *best = found;
+                }
+            }
+        }
+        let ms = best.map(|(time, ..)| time.as_secs_f64() * 1e3);
+        print!("{:>10} {:>8.3}", format!("{extent}² x {channels}"), ms[0]);
+        for i in 1..3 {
+            let share = format!("{:.3} ({:.2}) {:>8}", ms[i], ms[i] / ms[0], best[i].2);
+            print!(" {share:>24}");
+        }
+        println!();
+    }
+}
+
 /// Copies of the weights take at least this many bytes, and there are at most 64.
 const COLD_BYTES: usize = 48 << 20;
 
@@ -147,7 +187,7 @@ fn main() {
             continue;
         }
         let before = peak();
-        let (time, flops, scratch) = measure(shape, kernels, device);
+        let (time, flops, scratch) = measure(shape, 0, kernels, device);
         let peak = peak().max(before);
         let us = time.as_secs_f64() * 1e6;
         let gflops = flops / time.as_secs_f64() / 1e9;
@@ -162,9 +202,22 @@ fn main() {
     for (network, ms) in sums {
         println!("{network}: {ms:.2} ms in these layers");
     }
+    if filter.as_ref().is_none_or(|filter| "winograd".contains(filter.as_str())) {
+        squares(kernels, device);
+    }
 }
 
-fn measure(shape: &Shape, kernels: &'static Kernels, device: &dyn Device) -> (Duration, f64, u64) {
+type Validate = fn(&Layer, &[Tensor; 2], &Tensor, Isa) -> Result<(), LayerError>;
+type ScratchBytes = fn(&Layer, &[Tensor; 2], &Tensor, &Slice, u32, Isa) -> u64;
+
+/// Best time, floating-point operations of the direct algorithm, scratch. `tile` is that of Winograd's
+/// algorithm, 0 where it is not used.
+fn measure(
+    shape: &Shape,
+    tile: u32,
+    kernels: &'static Kernels,
+    device: &dyn Device,
+) -> (Duration, f64, u64) {
     let &Shape(_, is_depthwise, extent, c, oc, kernel, stride, _) = shape;
     let out_extent = extent.div_ceil(stride);
     let params = ConvParams {
@@ -180,32 +233,40 @@ fn measure(shape: &Shape, kernels: &'static Kernels, device: &dyn Device) -> (Du
     let nr = kernels.nr();
     let k = (kernel * kernel * if is_depthwise { 1 } else { c }) as usize;
     let panels = (oc as usize).div_ceil(nr);
-    let kind = if is_depthwise { OpKind::Depthwise } else { OpKind::Conv };
+    let kind = match (is_depthwise, tile) {
+        (true, _) => OpKind::Depthwise,
+        (false, 0) => OpKind::Conv,
+        _ => OpKind::Winograd,
+    };
+    let stored = if tile == 0 { k } else { ((tile + 2) * (tile + 2) * c) as usize };
     let layer = Layer {
         kind: kind as u32,
         inputs: [0, NONE],
         output: 1,
         activation: Activation::RELU,
         panels: panels as u32,
-        panel_bytes: ((1 + k) * nr * 4) as u32,
-        params: params_words(&params),
+        panel_bytes: ((1 + stored) * nr * 4) as u32,
+        params: match kind {
+            OpKind::Winograd => params_words(&WinogradParams { tile, pad: params.pad }),
+            _ => params_words(&params),
+        },
         ..Layer::zeroed()
     };
     let inputs = [input, Tensor::default()];
     let rows = output.rows() as u32;
     let slice = Slice { first: 0, count: panels as u32, row: 0, rows };
     let (threads, isa) = (device.threads() as u32, kernels.isa());
-    let bytes = if is_depthwise {
-        depthwise::validate(&layer, &inputs, &output, isa).expect("a valid layer");
-        depthwise::scratch_bytes(&layer, &inputs, &output, &slice, threads, isa)
-    } else {
-        conv::validate(&layer, &inputs, &output, isa).expect("a valid layer");
-        conv::scratch_bytes(&layer, &inputs, &output, &slice, threads, isa)
+    let functions = match kind {
+        OpKind::Depthwise => (depthwise::validate as Validate, depthwise::scratch_bytes as _),
+        OpKind::Winograd => (winograd::validate as Validate, winograd::scratch_bytes as _),
+        _ => (conv::validate as Validate, conv::scratch_bytes as ScratchBytes),
     };
+    functions.0(&layer, &inputs, &output, isa).expect("a valid layer");
+    let bytes = functions.1(&layer, &inputs, &output, &slice, threads, isa);
 
     let mut data = lines(input.rows() as usize * c as usize * 4);
     fill(&mut data);
-    let floats = panels * (1 + k) * nr;
+    let floats = panels * (1 + stored) * nr;
     let copies = (COLD_BYTES / (floats * 4)).clamp(1, 64);
     let mut weights = lines(floats * 4 * copies);
     fill(&mut weights);
@@ -248,10 +309,10 @@ fn measure(shape: &Shape, kernels: &'static Kernels, device: &dyn Device) -> (Du
             kernels,
         };
         let begin = Instant::now();
-        if is_depthwise {
-            depthwise::run(call);
-        } else {
-            conv::run(call);
+        match kind {
+            OpKind::Depthwise => depthwise::run(call),
+            OpKind::Winograd => winograd::run(call),
+            _ => conv::run(call),
         }
         best = best.min(begin.elapsed());
     }

@@ -16,7 +16,8 @@ struct eyelet_igemm {
     size_t nr;             /* columns that are stored: 1 to NR */
     size_t segments;       /* at least 1 */
     size_t seg_len;        /* floats in a run, at least 1 */
-    const float *panel;    /* bias[NR], then [segments * seg_len][NR] */
+    const float *bias;     /* [NR] */
+    const float *panel;    /* [segments * seg_len][NR] */
     float *c;              /* the output tile */
     size_t c_pitch;        /* floats from one of its rows to the next */
     const float *residual; /* added before the clamp; may be `c`; null when there is none */

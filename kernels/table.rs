@@ -14,12 +14,14 @@ mod grid;
 mod igemm;
 mod indirection;
 mod window;
+mod winograd;
 
 pub use fma::fma;
 pub use grid::Grid;
 pub use igemm::Addend;
 pub use indirection::{Indirection, Strip};
 pub use window::Window;
+pub use winograd::{Patch, Place, TILES};
 
 /// An instruction set that packs are made for. The codes are part of the pack format.
 #[repr(u32)]
@@ -81,19 +83,31 @@ pub struct Kernels {
     isa: Isa,
     igemm: igemm::Function,
     dwconv: dwconv::Function,
+    winograd: winograd::Functions,
 }
 
-static PORTABLE: Kernels =
-    Kernels { isa: Isa::Portable, igemm: igemm::PORTABLE, dwconv: dwconv::PORTABLE };
+static PORTABLE: Kernels = Kernels {
+    isa: Isa::Portable,
+    igemm: igemm::PORTABLE,
+    dwconv: dwconv::PORTABLE,
+    winograd: winograd::PORTABLE,
+};
 
 #[cfg(eyelet_x86)]
-static AVX2: Kernels = Kernels { isa: Isa::Avx2, igemm: igemm::AVX2, dwconv: dwconv::AVX2 };
+static AVX2: Kernels =
+    Kernels { isa: Isa::Avx2, igemm: igemm::AVX2, dwconv: dwconv::AVX2, winograd: winograd::AVX2 };
 
 #[cfg(eyelet_x86)]
-static AVX512: Kernels = Kernels { isa: Isa::Avx512, igemm: igemm::AVX512, dwconv: dwconv::AVX512 };
+static AVX512: Kernels = Kernels {
+    isa: Isa::Avx512,
+    igemm: igemm::AVX512,
+    dwconv: dwconv::AVX512,
+    winograd: winograd::AVX512,
+};
 
 #[cfg(eyelet_neon)]
-static NEON: Kernels = Kernels { isa: Isa::Neon, igemm: igemm::NEON, dwconv: dwconv::NEON };
+static NEON: Kernels =
+    Kernels { isa: Isa::Neon, igemm: igemm::NEON, dwconv: dwconv::NEON, winograd: winograd::NEON };
 
 impl Kernels {
     /// The kernels for packs of an instruction set; `None` when this processor lacks it or they were

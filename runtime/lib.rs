@@ -15,6 +15,11 @@
 #[cfg(test)]
 extern crate std;
 
+/// The README's example compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;
+
 pub mod arena;
 pub mod device;
 pub mod executor;

@@ -29,7 +29,7 @@ EYELET_INLINE float32x4_t clamp(float32x4_t v, float32x4_t min, float32x4_t max)
 EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
 {
     float32x4_t acc[MR][2];
-    const float *w = t->panel;
+    const float *w = t->bias;
     const float32x4_t bias0 = vld1q_f32(w);
     const float32x4_t bias1 = vld1q_f32(w + 4);
 #pragma GCC unroll 8
@@ -37,7 +37,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
         acc[i][0] = bias0;
         acc[i][1] = bias1;
     }
-    w += NR;
+    w = t->panel;
 
     const float *const *a = t->a;
     for (size_t s = t->segments; s != 0; s--) {

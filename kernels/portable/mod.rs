@@ -3,3 +3,4 @@
 
 pub mod fma;
 pub mod igemm;
+pub mod winograd;

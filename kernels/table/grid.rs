@@ -81,7 +81,7 @@ impl<'a> Grid<'a> {
 
         // Columns of the grid that lie in the image.
         let pad = window.pad[1].min(columns);
-        let inside = pad..(window.pad[1] + width).min(columns).max(pad);
+        let inside = pad..window.pad[1].saturating_add(width).min(columns).max(pad);
         let start = window.start(0, lines.start);
         for (y, line) in (start..).zip(pointers.chunks_exact_mut(columns)) {
             let is_line = (0..height as i64).contains(&y);

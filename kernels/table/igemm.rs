@@ -14,6 +14,7 @@ pub(super) struct Tile {
     nr: usize,
     segments: usize,
     seg_len: usize,
+    bias: *const f32,
     panel: *const f32,
     c: *mut f32,
     c_pitch: usize,
@@ -27,8 +28,8 @@ pub(super) struct Tile {
 ///
 /// # Safety
 /// For `mr` up to the kernel's rows and `nr` up to its columns NR: `a` has `segments · mr` pointers,
-/// behind each of which `offset .. offset + seg_len` floats are readable; `panel` has
-/// `(1 + segments · seg_len) · NR`; `c` is an exclusive matrix of `mr` rows of `nr`, and `residual`
+/// behind each of which `offset .. offset + seg_len` floats are readable; `bias` has NR, `panel`
+/// `segments · seg_len · NR`; `c` is an exclusive matrix of `mr` rows of `nr`, and `residual`
 /// null, the same matrix, or a readable one of that size. The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Tile);
 
@@ -63,9 +64,10 @@ unsafe extern "C" fn f32_igemm_4x8_portable(tile: &Tile) {
     const NR: usize = 8;
     let mr = tile.mr.min(MR);
     // SAFETY (of all blocks here): the ranges are those that the contract names.
-    let panel =
-        unsafe { core::slice::from_raw_parts(tile.panel, (1 + tile.segments * tile.seg_len) * NR) };
-    let (bias, mut weights) = panel.split_at(NR);
+    let bias = unsafe { core::slice::from_raw_parts(tile.bias, NR) };
+    // SAFETY: as above.
+    let mut weights =
+        unsafe { core::slice::from_raw_parts(tile.panel, tile.segments * tile.seg_len * NR) };
     let mut acc = [[0.0f32; NR]; MR];
     for acc in &mut acc {
         acc.copy_from_slice(bias);
@@ -96,6 +98,9 @@ unsafe extern "C" fn f32_igemm_4x8_portable(tile: &Tile) {
         }
     }
 }
+
+/// No bias.
+static ZEROS: [f32; 32] = [0.0; 32];
 
 /// What is added to a tile's result before the clamp.
 #[derive(Clone, Copy, Debug)]
@@ -139,12 +144,36 @@ impl Kernels {
         panel: &[f32],
         addend: Addend<'_>,
         clamp: [f32; 2],
+        out: MatMut<'_>,
+    ) {
+        let (bias, panel) = panel.split_at(self.nr());
+        self.product(strip, offset, (bias, panel), addend, clamp, out);
+    }
+
+    /// The product alone: `out = strip · weights`, each element one chain of fused multiply-adds from
+    /// zero on. `weights` is `[k][nr]`.
+    ///
+    /// # Panics
+    /// When the sizes of strip, weights and output disagree.
+    pub fn gemm(&self, strip: &Strip<'_>, offset: usize, weights: &[f32], out: MatMut<'_>) {
+        let unbounded = [f32::NEG_INFINITY, f32::INFINITY];
+        self.product(strip, offset, (&ZEROS, weights), Addend::None, unbounded, out);
+    }
+
+    fn product(
+        &self,
+        strip: &Strip<'_>,
+        offset: usize,
+        (bias, panel): (&[f32], &[f32]),
+        addend: Addend<'_>,
+        clamp: [f32; 2],
         mut out: MatMut<'_>,
     ) {
         let k = strip.segments.saturating_mul(strip.seg_len);
         assert!(out.rows() == strip.rows && (1..=self.mr()).contains(&strip.rows));
         assert!((1..=self.nr()).contains(&out.cols()));
-        assert!(panel.len() / self.nr() > k, "panel of {} floats for k = {k}", panel.len());
+        assert!(bias.len() >= self.nr(), "{} biases", bias.len());
+        assert!(panel.len() / self.nr() >= k, "panel of {} floats for k = {k}", panel.len());
         assert!(
             offset.checked_add(strip.seg_len).is_some_and(|end| end <= strip.readable),
             "run of {} floats at {offset} of {}",
@@ -159,6 +188,7 @@ impl Kernels {
             nr: out.cols(),
             segments: strip.segments,
             seg_len: strip.seg_len,
+            bias: bias.as_ptr(),
             panel: panel.as_ptr(),
             c: out.as_mut_ptr(),
             c_pitch: out.pitch(),

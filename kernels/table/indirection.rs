@@ -171,6 +171,17 @@ impl<'a> Indirection<'a> {
         }
     }
 
+    /// The same lists, but only `floats` of each run at a time, from whichever offset the kernel is called
+    /// with.
+    ///
+    /// # Panics
+    /// When the runs are shorter.
+    pub fn seg_len(mut self, floats: usize) -> Self {
+        assert!(floats <= self.readable);
+        self.seg_len = floats;
+        self
+    }
+
     /// The strips, in order.
     pub fn strips(&self) -> impl Iterator<Item = Strip<'_>> {
         let count = self.rows.div_ceil(self.mr);

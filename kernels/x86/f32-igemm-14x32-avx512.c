@@ -12,7 +12,7 @@ enum { MR = 14, NR = 32, AHEAD = 4096 };
 EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
 {
     __m512 acc[MR][2];
-    const float *w = t->panel;
+    const float *w = t->bias;
     const __m512 bias0 = _mm512_loadu_ps(w);
     const __m512 bias1 = _mm512_loadu_ps(w + 16);
 #pragma GCC unroll 14
@@ -20,7 +20,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
         acc[i][0] = bias0;
         acc[i][1] = bias1;
     }
-    w += NR;
+    w = t->panel;
 
     const float *const *a = t->a;
     const size_t len = t->seg_len;

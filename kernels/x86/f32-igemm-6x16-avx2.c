@@ -17,7 +17,7 @@ EYELET_INLINE __m256i lanes(size_t n)
 EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
 {
     __m256 acc[MR][2];
-    const float *w = t->panel;
+    const float *w = t->bias;
     const __m256 bias0 = _mm256_loadu_ps(w);
     const __m256 bias1 = _mm256_loadu_ps(w + 8);
 #pragma GCC unroll 6
@@ -25,7 +25,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
         acc[i][0] = bias0;
         acc[i][1] = bias1;
     }
-    w += NR;
+    w = t->panel;
 
     const float *const *a = t->a;
     const size_t len = t->seg_len;

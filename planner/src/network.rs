@@ -44,6 +44,9 @@ pub enum Weights {
     Dense(Dense),
     /// Depthwise: panels of `nr` channels, `[bias nr][tap][nr]`.
     Depthwise(Dense),
+    /// Winograd: panels of `nr` output channels, `[bias nr][(tile + 2)²][channel][nr]`: the filters of a
+    /// [`Dense`] (3x3, one group), transformed.
+    Winograd(Dense, usize),
     /// One panel of floats as they are (a constant operand).
     Plain(Constant),
 }

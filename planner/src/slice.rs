@@ -29,9 +29,27 @@ pub struct Slices {
     pub read_of: Vec<Option<usize>>,
 }
 
-/// Cuts every layer into slices of at most `limit` bytes (but at least one panel), as even as possible,
-/// and joins neighbours into loads of at most `limit` bytes.
-pub fn slice(network: &Network, limit: u64) -> Slices {
+/// How finely a network is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cutting {
+    /// Most bytes of a slice (but it has at least one panel).
+    pub slice: u64,
+    /// Most bytes of a load that serves several slices.
+    pub read: u64,
+}
+
+impl Cutting {
+    /// Slices and loads of the same most bytes.
+    pub fn equal(limit: u64) -> Self {
+        Self { slice: limit, read: limit }
+    }
+
+    /// One slice a layer, one load a layer.
+    pub const LAYERS: Self = Self { slice: u64::MAX, read: 1 };
+}
+
+/// Cuts every layer into slices, as even as possible, and joins neighbours into loads.
+pub fn slice(network: &Network, cutting: Cutting) -> Slices {
     let mut steps = Vec::new();
     for (index, layer) in network.layers.iter().enumerate() {
         let output = &network.tensors[layer.output as usize];
@@ -41,19 +59,19 @@ pub fn slice(network: &Network, limit: u64) -> Slices {
             count: layer.panels,
             ..Step::default()
         };
-        let kind = OpKind::from_code(layer.kind);
-        if !matches!(kind, Some(OpKind::Conv | OpKind::Depthwise)) {
+        if !OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels) {
             steps.push(step);
             continue;
         }
-        let most = (limit / u64::from(layer.panel_bytes)).clamp(1, layer.panels.into()) as u32;
+        let most =
+            (cutting.slice / u64::from(layer.panel_bytes)).clamp(1, layer.panels.into()) as u32;
         let slices = layer.panels.div_ceil(most);
         let at = |i: u32| (u64::from(layer.panels) * u64::from(i) / u64::from(slices)) as u32;
         for i in 0..slices {
             steps.push(Step { first: at(i), count: at(i + 1) - at(i), ..step });
         }
     }
-    let (reads, read_of) = join(network, &steps, limit);
+    let (reads, read_of) = join(network, &steps, cutting.read);
     Slices { steps, reads, read_of }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::graph::Constant;
 use crate::network::{Dense, Weights};
+use eyelet::ops::winograd;
 use eyelet::pack::Layer;
 use std::ops::Range;
 
@@ -21,6 +22,10 @@ pub fn panels(weights: &Weights, nr: usize) -> (usize, usize) {
             (dense.groups * group.div_ceil(nr), (1 + dense.k) * nr * 4)
         }
         Weights::Depthwise(dense) => (dense.out_channels.div_ceil(nr), (1 + dense.k) * nr * 4),
+        Weights::Winograd(dense, tile) => {
+            let points = (tile + 2) * (tile + 2);
+            (dense.out_channels.div_ceil(nr), (1 + points * (dense.k / 9)) * nr * 4)
+        }
         Weights::Plain(constant) => (1, (constant.len() * 4).next_multiple_of(64)),
     }
 }
@@ -45,6 +50,9 @@ pub fn pack_panels(
             }
             Weights::Dense(dense) => fill(dense, dense.groups, nr, index as usize, &mut panel),
             Weights::Depthwise(dense) => fill(dense, 1, nr, index as usize, &mut panel),
+            Weights::Winograd(dense, tile) => {
+                fill_transformed(dense, *tile, nr, index as usize, &mut panel);
+            }
         }
         out.extend_from_slice(bytemuck::cast_slice(&panel));
     }
@@ -68,6 +76,37 @@ fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]
         Constant::Raw(bytes) => {
             let words = bytes.as_chunks::<4>().0;
             fill_body(dense, &channels, nr, body, words, |&word| f32::from_le_bytes(word));
+        }
+    }
+}
+
+/// Fills one panel of transformed filters: `[bias nr][point][channel][nr]`. Filters are scaled and
+/// transformed in double precision and rounded once.
+fn fill_transformed(dense: &Dense, tile: usize, nr: usize, index: usize, panel: &mut [u32]) {
+    let (channels, points) = (dense.k / 9, (tile + 2) * (tile + 2));
+    let outputs = index * nr..dense.out_channels.min((index + 1) * nr);
+    panel.fill(0);
+    let (bias, body) = panel.split_at_mut(nr);
+    if let Some(all) = &dense.bias {
+        for (to, bias) in bias.iter_mut().zip(&all[outputs.clone()]) {
+            *to = bias.to_bits().to_le();
+        }
+    }
+    let at = |k: usize| dense.order.as_ref().map_or(k, |order| order[k] as usize) * dense.col;
+    let mut block = vec![0; points * nr];
+    for channel in 0..channels {
+        let taps: [usize; 9] = std::array::from_fn(|tap| at(tap * channels + channel));
+        for (lane, output) in outputs.clone().enumerate() {
+            let scale = dense.scale.as_ref().map_or(1.0, |scale| f64::from(scale[output]));
+            let filter =
+                taps.map(|tap| f64::from(dense.data.get(output * dense.row + tap)) * scale);
+            let all = winograd::transform_weights(tile, &filter);
+            for (point, weight) in all[..points].iter().enumerate() {
+                block[point * nr + lane] = (*weight as f32).to_bits().to_le();
+            }
+        }
+        for (point, row) in block.chunks_exact(nr).enumerate() {
+            body[(point * channels + channel) * nr..][..nr].copy_from_slice(row);
         }
     }
 }
@@ -186,6 +225,49 @@ mod tests {
                         }
                     };
                     assert_eq!(panel[k * nr + lane], expected, "panel {p} lane {lane} k {k}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn transformed_filters_are_scaled_and_padded() {
+        let (nr, channels, outputs) = (8, 3, 11);
+        let k = 9 * channels;
+        let data: Vec<f32> = (0..outputs * k).map(|i| (i % 17) as f32 * 0.3 - 2.0).collect();
+        // as in a model: [output][channel][tap]; packed k is [tap][channel]
+        let order = (0..k).map(|k| (k % channels * 9 + k / channels) as u32).collect();
+        let scale: Vec<f32> = (0..outputs).map(|o| 0.1 + o as f32).collect();
+        let dense = Dense {
+            data: Constant::Owned(Arc::new(data.clone())),
+            out_channels: outputs,
+            groups: 1,
+            k,
+            row: k,
+            col: 1,
+            order: Some(order),
+            scale: Some(scale.clone()),
+            bias: Some(scale.clone()),
+        };
+        for tile in [2, 4] {
+            let points = (tile + 2) * (tile + 2);
+            let packed = unpack(&Weights::Winograd(dense.clone(), tile), nr);
+            assert_eq!(packed.len(), 2 * (1 + points * channels) * nr);
+            for (p, panel) in packed.chunks_exact((1 + points * channels) * nr).enumerate() {
+                for lane in 0..nr {
+                    let o = p * nr + lane;
+                    assert_eq!(panel[lane], scale.get(o).copied().unwrap_or(0.0));
+                    for c in 0..channels {
+                        let filter = std::array::from_fn(|tap| {
+                            data.get(o * k + c * 9 + tap)
+                                .map_or(0.0, |w| f64::from(*w) * f64::from(scale[o]))
+                        });
+                        let all = winograd::transform_weights(tile, &filter);
+                        for (point, weight) in all[..points].iter().enumerate() {
+                            let at = (1 + point * channels + c) * nr + lane;
+                            assert_eq!(panel[at], *weight as f32);
+                        }
+                    }
                 }
             }
         }

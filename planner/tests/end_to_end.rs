@@ -5,9 +5,12 @@ mod common;
 use common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
+use eyelet::pack::OpKind;
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
-use eyelet_planner::{bound::lower_bound_ns, simulate::simulate};
+use eyelet_planner::import::import;
+use eyelet_planner::passes::Algorithms;
+use eyelet_planner::{board, bound::lower_bound_ns, simulate::simulate};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -21,8 +24,11 @@ const TOLERANCE: f64 = 1e-4;
 /// Plans `model` at several budgets and runs each with one and several threads, inline and beside a
 /// loader, and compares everything with everything.
 fn same_everywhere(model: &Path, budgets: &[u64], isolated: bool) {
+    subject_same_everywhere(Subject::new(model), budgets, isolated);
+}
+
+fn subject_same_everywhere(subject: Subject, budgets: &[u64], isolated: bool) {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let subject = Subject::new(model);
     let inputs = subject.inputs(3);
     let expected = subject.reference(&inputs);
     let mut first: Option<Vec<Vec<u32>>> = None;
@@ -97,6 +103,26 @@ fn run_beside(
     }
 }
 
+/// With Winograd's algorithm wherever it applies: another network, but again the same everywhere.
+fn same_everywhere_by_winograd(name: &str, budgets: &[u64]) {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = import(&zoo_model(name, folder.path())).unwrap();
+    let subject = Subject::by(Algorithms::Winograd, graph, board::host());
+    let layers = &subject.network.layers;
+    assert!(layers.iter().any(|layer| layer.kind == OpKind::Winograd as u32));
+    subject_same_everywhere(subject, budgets, true);
+}
+
+#[test]
+fn squeezenet_by_winograd_is_the_same_everywhere() {
+    same_everywhere_by_winograd("squeezenet1_1", &[8 * MIB, 48 * MIB]);
+}
+
+#[test]
+fn resnet18_by_winograd_is_the_same_everywhere() {
+    same_everywhere_by_winograd("resnet18", &[200 * MIB]);
+}
+
 #[test]
 fn digits_is_the_same_everywhere() {
     same_everywhere(&digits(), &[MIB / 4, MIB / 2, 4 * MIB], true);
@@ -127,6 +153,34 @@ fn digits_pack(budgets: &[u64]) -> (Subject, Vec<u8>) {
     let path = folder.path().join("digits.pack");
     subject.pack(&path, budgets, 1);
     (subject, std::fs::read(path).unwrap())
+}
+
+#[test]
+fn baselines_compute_the_same_with_more_memory_or_more_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = Subject::new(&zoo_model("squeezenet1_1", folder.path()));
+    let inputs = subject.inputs(9);
+    let budget = 16 * MIB;
+    let by = |strategy: &str| subject.plan_by(strategy, budget, 1).unwrap();
+    let (flexnn, preload, on_demand) = (by("flexnn"), by("preload"), by("on-demand"));
+    assert_eq!(preload.bytes_per_inference(), 0);
+    assert!(
+        on_demand.resident.is_empty() && on_demand.bytes_per_inference() >= subject.weights_bytes
+    );
+    let time = |plan| simulate(&subject.network, plan, &subject.board.profile, 1).steady_ns;
+    assert!(time(&flexnn) <= time(&on_demand) && time(&preload) <= time(&on_demand));
+    let mut all = Vec::new();
+    for plan in [flexnn, preload, on_demand] {
+        let path = folder.path().join("net.pack");
+        subject.write(&path, &[plan]);
+        all.push(bits(&run_inline(&std::fs::read(&path).unwrap(), budget, &inputs, &Inline, 2)));
+    }
+    assert!(all[0] == all[1] && all[1] == all[2]);
+
+    let error = subject.plan_by("preload", 6 * MIB, 1).unwrap_err().to_string();
+    assert!(error.contains("all weights stay in memory"), "{error}");
+    let error = subject.plan_by("best", 6 * MIB, 1).unwrap_err().to_string();
+    assert!(error.contains("there are: flexnn, preload, on-demand"), "{error}");
 }
 
 #[test]

@@ -8,7 +8,8 @@ use crate::ops::{self, Call};
 use crate::pack::{Port, layer_of};
 use crate::storage::Storage;
 
-/// Why an inference ended early. The model stays usable: the next inference starts over.
+/// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load) the next
+/// inference starts over, after [`Threads`](Self::Threads) the same step may be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InferError {
     /// A load that the inference needs failed.
@@ -170,8 +171,13 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     pub fn step(&mut self, device: &dyn Device) -> Result<Progress, InferError> {
         let shared = self.shared;
         let plan = shared.proven.plan();
+        // At each step: the device may be another one each time.
+        let (threads, opened) = (device.threads(), shared.threads);
+        if threads > opened as usize {
+            return Err(InferError::Threads { device: threads, opened });
+        }
         if self.position == 0 {
-            self.begin(device)?;
+            self.begin();
         }
         let Some(step) = plan.steps.get(self.position - 1) else {
             // A network without layers: its outputs are its inputs.
@@ -202,8 +208,10 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             device,
             kernels: shared.kernels,
         });
-        self.stats.stall_ns += loaded - start;
-        self.stats.compute_ns += device.now_ns() - loaded;
+        // A board's clock is the board's: whatever it says, this does not panic.
+        let done = device.now_ns();
+        self.stats.stall_ns = self.stats.stall_ns.saturating_add(loaded.saturating_sub(start));
+        self.stats.compute_ns = self.stats.compute_ns.saturating_add(done.saturating_sub(loaded));
         self.position += 1;
         shared.steps_done.set(self.base_steps.wrapping_add(self.position as u32));
         if self.position > plan.steps.len() {
@@ -214,11 +222,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     }
 
     /// Ends the host's turn.
-    fn begin(&mut self, device: &dyn Device) -> Result<(), InferError> {
-        let (device, opened) = (device.threads(), self.shared.threads);
-        if device > opened as usize {
-            return Err(InferError::Threads { device, opened });
-        }
+    fn begin(&mut self) {
         if self.failed {
             self.shared.restart();
             self.feed.restarted();
@@ -227,7 +231,6 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         self.stats = Stats::default();
         self.position = 1;
         self.shared.steps_done.set(self.base_steps.wrapping_add(1));
-        Ok(())
     }
 
     /// Begins the host's turn of the next inference.

@@ -350,12 +350,12 @@ fn choose(page: &[u8], plans: u32, arena: u64, threads: u32) -> Result<PlanEntry
         section("pack: plan beyond the file", entry.offset, entry.bytes, size)?;
     }
     let smallest = entries().map(|entry| entry.arena_bytes).min().unwrap_or(0);
-    let entry = entries()
-        .filter(|entry| entry.arena_bytes <= arena)
+    let fitting = || entries().filter(|entry| entry.arena_bytes <= arena);
+    let Some(planned) = fitting().map(|entry| entry.threads).max() else {
+        return Err(OpenError::Budget { arena, smallest });
+    };
+    fitting()
+        .filter(|entry| threads <= entry.threads)
         .max_by_key(|entry| entry.budget)
-        .ok_or(OpenError::Budget { arena, smallest })?;
-    if threads > entry.threads {
-        return Err(OpenError::Threads { asked: threads, planned: entry.threads });
-    }
-    Ok(entry)
+        .ok_or(OpenError::Threads { asked: threads, planned })
 }

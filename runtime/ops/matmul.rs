@@ -35,6 +35,9 @@ pub fn validate(
             return Err(LayerError::Field("extent of a matrix product", 0, 1));
         }
     }
+    if layer.panels != 0 {
+        return Err(LayerError::Field("number of weight panels", layer.panels.into(), 0));
+    }
     if p.col_stride[0] != 1 {
         let found = p.col_stride[0] as u64;
         return Err(LayerError::Field("column stride of the left operand", found, 1));

@@ -22,6 +22,7 @@ pub mod pool;
 pub mod reduce;
 pub mod softmax;
 pub mod unary;
+pub mod winograd;
 mod work;
 
 pub use work::{Work, work};
@@ -140,12 +141,13 @@ pub fn validate(
         OpKind::Conv => conv::validate(layer, inputs, output, isa),
         OpKind::Depthwise => depthwise::validate(layer, inputs, output, isa),
         OpKind::MatMul => matmul::validate(layer, inputs, output, isa),
+        OpKind::Winograd => winograd::validate(layer, inputs, output, isa),
     }
 }
 
 /// Whether steps of this operator can make a part of the output's rows.
 pub fn sliceable(kind: OpKind) -> bool {
-    !matches!(kind, OpKind::Copy | OpKind::Reduce)
+    !matches!(kind, OpKind::Copy | OpKind::Reduce | OpKind::Winograd)
 }
 
 /// Refuses a slice that is not inside its (valid) layer, or that cuts what cannot be cut.
@@ -160,7 +162,7 @@ pub fn validate_slice(layer: &Layer, output: &Tensor, slice: &Slice) -> Result<(
     }
     let end = slice.first as u64 + slice.count as u64;
     check(end <= layer.panels as u64, "end of the step's panels", end, layer.panels as u64)?;
-    if !matches!(kind, OpKind::Conv | OpKind::Depthwise) {
+    if !kind.has_panels() {
         let (count, panels) = (slice.count as u64, layer.panels as u64);
         check(count == panels, "number of the step's panels", count, panels)?;
     }
@@ -188,6 +190,7 @@ pub fn scratch_bytes(
         OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Depthwise => depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::MatMul => matmul::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Winograd => winograd::scratch_bytes(layer, inputs, output, slice, threads, isa),
     }
 }
 
@@ -205,6 +208,7 @@ pub fn run(call: Call<'_>) {
         OpKind::Conv => conv::run(call),
         OpKind::Depthwise => depthwise::run(call),
         OpKind::MatMul => matmul::run(call),
+        OpKind::Winograd => winograd::run(call),
     }
 }
 

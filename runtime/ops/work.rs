@@ -2,7 +2,7 @@
 
 use crate::pack::{
     ActivationKind, ConvParams, Layer, LrnParams, MatMulParams, NONE, OpKind, PoolParams, Tensor,
-    params,
+    WinogradParams, params,
 };
 
 /// What one layer does, whole.
@@ -38,6 +38,18 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
         OpKind::Depthwise => {
             let conv: ConvParams = params(layer);
             made.saturating_mul(product(conv.kernel))
+        }
+        OpKind::Winograd => {
+            // Products, and about sixteen operations for each frequency of an input and an output.
+            let p: WinogradParams = params(layer);
+            let points = (p.tile as u64 + 2).saturating_mul(p.tile as u64 + 2);
+            let tiles = [0, 1, 2].map(|i| match i {
+                0 => output.dims[0],
+                i => output.dims[i].div_ceil(p.tile.max(1)),
+            });
+            let (from, to) = (inputs[0].cols() as u64, output.cols() as u64);
+            let each = from.saturating_mul(to).saturating_add(16u64.saturating_mul(from + to));
+            product(tiles).saturating_mul(points).saturating_mul(each)
         }
         OpKind::Pool => {
             let pool: PoolParams = params(layer);
@@ -100,7 +112,7 @@ mod tests {
     #[test]
     fn nothing_overflows() {
         let huge = tensor([u32::MAX; 4]);
-        for code in 1..=10 {
+        for code in 1..=11 {
             let kind = OpKind::from_code(code).unwrap();
             let mut layer = layer(kind, Activation::RELU, &[u32::MAX; 24]);
             layer.inputs = [0, 1];

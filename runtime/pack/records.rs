@@ -74,7 +74,7 @@ pub struct PlanEntry {
 }
 
 /// Names of the strategies, by code.
-pub const STRATEGIES: [&str; 1] = ["flexnn"];
+pub const STRATEGIES: [&str; 3] = ["flexnn", "preload", "on-demand"];
 
 /// The skeleton's own header, followed by its arrays in the order of its counts.
 #[repr(C)]
@@ -183,15 +183,22 @@ pub enum OpKind {
     MatMul = 9,
     /// Reduction to the mean. [`ReduceParams`].
     Reduce = 10,
+    /// 3x3 convolution of stride 1 by Winograd's algorithm. [`WinogradParams`].
+    Winograd = 11,
 }
 
 impl OpKind {
     /// The operator of a code, if there is one.
     pub fn from_code(code: u32) -> Option<Self> {
         use OpKind::*;
-        [Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce]
+        [Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd]
             .into_iter()
             .find(|kind| *kind as u32 == code)
+    }
+
+    /// Whether the weights are panels of output channels, of which a step may take some.
+    pub fn has_panels(self) -> bool {
+        matches!(self, Self::Conv | Self::Depthwise | Self::Winograd)
     }
 }
 
@@ -201,10 +208,10 @@ impl OpKind {
 pub struct Layer {
     /// [`OpKind`] code.
     pub kind: u32,
-    /// Input tensors; absent ones are [`NONE`]. Conv, Depthwise: data, residual. Binary: a, b.
+    /// Input tensors; absent ones are [`NONE`]. Conv, Depthwise, Winograd: data, residual. Binary: a, b.
     pub inputs: [u32; 2],
     /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, and for the
-    /// residual of Conv and Depthwise.
+    /// residual of Conv, Depthwise and Winograd.
     pub output: u32,
     /// Applied to the result, after the residual.
     pub activation: Activation,
@@ -286,6 +293,18 @@ pub struct ConvParams {
     pub pad: [u32; 2],
     /// Groups. Each group's output channels fill whole panels; the last panel of a group is padded.
     pub groups: u32,
+}
+
+/// Geometry of a 3x3 convolution of stride 1, without dilation or groups, that is computed in tiles of
+/// `tile` times `tile` outputs, F(tile, 3). Padding at the bottom and right follows from the output's
+/// extent. Panels are `[bias NR][(tile + 2)²][input channels][NR]`: transformed weights.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct WinogradParams {
+    /// Outputs of a tile along each axis: 2 or 4.
+    pub tile: u32,
+    /// Padding above and to the left.
+    pub pad: [u32; 2],
 }
 
 /// Maximum (0) or average (1) pooling.

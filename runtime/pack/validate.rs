@@ -10,7 +10,9 @@
 //! - **no race**: a load may be in flight from the moment its `release` permits it to the start of the
 //!   first step whose `ready` waits for it. No step that can run in that time (nor the host, while it
 //!   owns inputs and outputs) touches the load's bytes; and nothing ever touches a resident load's;
-//! - no deadlock: a step never waits for a load that waits for that step.
+//! - no deadlock: a step never waits for a load that waits for that step;
+//! - bounds on the proof itself: a pack whose tables make it long is refused, so that `open` takes at
+//!   most seconds, whatever it is given.
 //!
 //! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten) is
 //! the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
@@ -55,6 +57,10 @@ fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> 
 const MAX_TASKS: usize = 1 << 24;
 /// Most bytes of anything: sums of a few of them cannot overflow.
 const MAX_BYTES: u64 = 1 << 44;
+/// Most inputs and outputs together: they are compared pair by pair.
+const MAX_PORTS: usize = 1024;
+/// Most comparisons of a load with a step, a load or a port.
+const MAX_COMPARISONS: u64 = 1 << 28;
 
 /// A skeleton and a plan that have been proved to fit each other and the arena.
 #[derive(Clone, Copy, Debug)]
@@ -168,7 +174,7 @@ impl<'a> Proven<'a> {
                 what: "layer: unknown operator",
                 index: i as u32,
                 found: layer.kind.into(),
-                limit: OpKind::Reduce as u64,
+                limit: OpKind::Winograd as u64,
             })?;
             for &input in &layer.inputs {
                 let ok = input == NONE || (input as usize) < tensors.len();
@@ -212,6 +218,9 @@ impl<'a> Proven<'a> {
 
     fn ports(&self) -> Result<(), Flaw> {
         let Skeleton { tensors, inputs, outputs, .. } = self.skeleton;
+        let count = inputs.len().saturating_add(outputs.len());
+        let what = "skeleton: too many inputs and outputs";
+        check(count <= MAX_PORTS, what, 0, count as u64, MAX_PORTS as u64)?;
         for (i, port) in inputs.iter().chain(outputs).enumerate() {
             let ok = (port.tensor as usize) < tensors.len();
             check(ok, "port: no such tensor", i, port.tensor.into(), tensors.len() as u64)?;
@@ -220,6 +229,10 @@ impl<'a> Proven<'a> {
             let what = "port: tensor is not contiguous";
             check(ok, what, i, tensor.pitch.into(), tensor.cols().into())?;
             check(port.rank <= 8, "port: rank", i, port.rank.into(), 8)?;
+            let (_, unused) = port.shape.split_at(port.rank as usize);
+            let other = unused.iter().find(|extent| **extent != 1);
+            let what = "port: extent beyond the rank";
+            check(other.is_none(), what, i, other.copied().unwrap_or(1).into(), 1)?;
             let elements = port.shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d.into()));
             let held = tensor.rows() * u64::from(tensor.cols());
             let what = "port: shape disagrees with its tensor's elements";
@@ -257,6 +270,11 @@ impl<'a> Proven<'a> {
         let PlanView { resident, loads, .. } = self.plan;
         let count = resident.len().max(loads.len());
         check(count <= MAX_TASKS, "plan: too many loads", 0, count as u64, MAX_TASKS as u64)?;
+        // Residents lie beside one another, so they cannot be larger than the arena (or `open` would
+        // have more to read than it has room for).
+        let held = resident.iter().map(|load| u64::from(load.bytes)).sum();
+        let room = self.arena.end.saturating_sub(self.arena.start);
+        check(held <= room, "plan: bytes of all resident loads", 0, held, room)?;
         for (i, load) in resident.iter().chain(loads).enumerate() {
             for (value, what) in [
                 (load.offset, "load: offset is not a multiple of the page"),
@@ -271,7 +289,13 @@ impl<'a> Proven<'a> {
             self.inside(image(load), "load: outside the arena", i)?;
             let release = i64::from(load.release);
             let ok = i < resident.len() || (release > -period && release < period);
-            check(ok, "load: release beyond one inference", i, release as u64, period as u64)?;
+            check(
+                ok,
+                "load: release beyond one inference",
+                i,
+                release.unsigned_abs(),
+                period as u64,
+            )?;
         }
         Ok(())
     }
@@ -334,23 +358,39 @@ impl<'a> Proven<'a> {
         check(ready == all, "plan: steps wait for all loads", 0, ready.into(), all.into())
     }
 
-    /// No load in flight meets a step that may run at the same time, and no step waits for ever.
-    fn races(&self) -> Result<(), Flaw> {
-        let PlanView { resident, loads, steps, .. } = self.plan;
-        let period = i64::from(self.plan.period());
-        // The first step (1-based) that waits for load j; `ready` does not decrease, so it moves on.
+    /// For each load the first step that may run beside it, and the first that waits for it: times in
+    /// steps from the start of its inference.
+    fn flights(&self) -> impl Iterator<Item = (i64, i64)> + use<'a> {
+        let PlanView { loads, steps, .. } = self.plan;
+        // `ready` does not decrease, so the first step that waits for load j moves on with j.
         let mut user = 0;
-        for (j, load) in loads.iter().enumerate() {
+        loads.iter().enumerate().map(move |(j, load)| {
             while user < steps.len() && steps[user].ready as usize <= j {
                 user += 1;
             }
-            let first_user = user as i64 + 1;
-            let release = i64::from(load.release);
-            let ok = release <= first_user;
+            (load.release.into(), user as i64 + 1)
+        })
+    }
+
+    /// No load in flight meets a step that may run at the same time, and no step waits for ever.
+    fn races(&self) -> Result<(), Flaw> {
+        let PlanView { resident, loads, .. } = self.plan;
+        let period = i64::from(self.plan.period());
+        let period_steps = u64::from(self.plan.period());
+        let ports = (self.skeleton.inputs.len() + self.skeleton.outputs.len()) as u64;
+        let mut work = (resident.len() as u64)
+            .saturating_mul(period_steps.saturating_add(ports).saturating_add(loads.len() as u64));
+        for (j, (release, first_user)) in self.flights().enumerate() {
             let what = "load: released only after a step that waits for it (deadlock)";
-            check(ok, what, j, release as u64, first_user as u64)?;
+            check(release <= first_user, what, j, release.unsigned_abs(), first_user as u64)?;
+            // A flight passes the host at most twice.
+            work = work.saturating_add((first_user - release) as u64 + 2 * ports);
+        }
+        let what = "plan: too many loads in flight over too many steps";
+        check(work <= MAX_COMPARISONS, what, 0, work, MAX_COMPARISONS)?;
+        for (j, (release, first_user)) in self.flights().enumerate() {
             for time in release..first_user {
-                self.apart(time.rem_euclid(period), image(load), j)?;
+                self.apart(time.rem_euclid(period), image(&loads[j]), j)?;
             }
         }
         let held = resident.iter().map(image).fold(Range64 { start: u64::MAX, end: 0 }, |a, b| {
@@ -474,7 +514,7 @@ fn compatible(kind: OpKind, slot: usize, input: &Tensor, output: &Tensor) -> boo
     let in_place = match kind {
         OpKind::Unary => slot == 0,
         OpKind::Binary => true,
-        OpKind::Conv | OpKind::Depthwise => slot == 1,
+        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => slot == 1,
         _ => false,
     };
     (in_place && input == output)
@@ -499,7 +539,7 @@ fn interleaved(a: &Tensor, b: &Tensor) -> bool {
 
 fn layer_flaw(error: LayerError, index: usize) -> Flaw {
     let (what, found, limit) = match error {
-        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Reduce as u64),
+        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Winograd as u64),
         LayerError::Activation(code) => ("layer: unknown activation", code.into(), 7),
         LayerError::Field(what, found, limit) => (what, found, limit),
     };

@@ -113,7 +113,7 @@ fn in_place(layer: &Layer, input: usize) -> bool {
     match OpKind::from_code(layer.kind) {
         Some(OpKind::Unary) => input == 0,
         Some(OpKind::Binary) => true,
-        Some(OpKind::Conv | OpKind::Depthwise) => input == 1,
+        Some(OpKind::Conv | OpKind::Depthwise | OpKind::Winograd) => input == 1,
         _ => false,
     }
 }

@@ -2,8 +2,10 @@
 
 use super::Error;
 use super::output::{Output, milliseconds, shape};
+use super::pack_file::PackFile;
 use super::progress::Progress;
 use eyelet::device::workers::MAX_THREADS;
+use eyelet::pack::OpKind;
 use eyelet::storage::residency;
 use eyelet_planner::board::{self, Board};
 use eyelet_planner::bound::lower_bound_ns;
@@ -12,7 +14,7 @@ use eyelet_planner::graph::Graph;
 use eyelet_planner::import::import;
 use eyelet_planner::layout::place_weights;
 use eyelet_planner::network::Network;
-use eyelet_planner::passes::lower;
+use eyelet_planner::passes::{Algorithms, lower_with};
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::simulate;
@@ -55,8 +57,9 @@ pub struct Args {
     /// Compute threads that the pack can use [default: as many as the board has, but at most 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
     threads: Option<u32>,
-    /// Computes each layer by the same algorithm whatever the budget, so that outputs are the same bit
-    /// for bit. (So far there is one algorithm for each layer, and they always are.)
+    /// Computes each layer by the same algorithm whatever the budgets, the direct one, so that outputs are
+    /// the same bit for bit in all packs of a model. Otherwise 3x3 convolutions may use Winograd's
+    /// algorithm, where that is predicted to be faster in sum over the budgets.
     #[arg(long)]
     exact: bool,
     /// Where to write the pack [default: beside the model, with the extension .pack].
@@ -128,20 +131,19 @@ impl Order {
         output: Output,
     ) -> Result<Packed, Error> {
         let start = Instant::now();
-        let mut network = lower(graph, self.profile.isa)
-            .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
-        if network.name.is_empty() {
-            network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let mut chosen = self.candidate(model, graph, Algorithms::Direct)?;
+        if !self.exact {
+            // Where more scratch or larger weights do not fit a budget, the direct one stands.
+            let other = self.candidate(model, graph, Algorithms::Winograd);
+            chosen = match other {
+                Ok(other) if other.predicted_ns() < chosen.predicted_ns() => other,
+                _ => chosen,
+            };
         }
-        let weights_bytes = place_weights(&mut network);
+        let Candidate { network, weights_bytes, plans, planned, passes_ms } = chosen;
         let mut report = Packed::new(path, &network, weights_bytes, self);
-        report.passes_ms = to_ms(start.elapsed());
-        let mut plans = Vec::new();
-        for &budget in &self.budgets {
-            let (plan, planned) = self.plan(&network, weights_bytes, budget)?;
-            plans.push(plan);
-            report.plans.push(planned);
-        }
+        report.passes_ms = passes_ms;
+        report.plans = planned;
         report.planning_ms = to_ms(start.elapsed());
 
         let start = Instant::now();
@@ -151,10 +153,40 @@ impl Order {
             progress.set(bytes);
         })?;
         drop(progress);
+        // What the board will prove before it runs the pack is proved here first.
+        let pack = PackFile::open(path)?;
+        for entry in &pack.entries {
+            pack.prove(entry)?;
+        }
+        drop(pack);
         forget(path);
         report.write_ms = to_ms(start.elapsed());
         report.file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());
         Ok(report)
+    }
+
+    /// Lowers a graph with a choice of algorithms and plans it for all budgets.
+    fn candidate(
+        &self,
+        model: &Path,
+        graph: &Graph,
+        algorithms: Algorithms,
+    ) -> Result<Candidate, Error> {
+        let start = Instant::now();
+        let mut network = lower_with(graph, self.profile.isa, algorithms)
+            .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
+        if network.name.is_empty() {
+            network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        }
+        let weights_bytes = place_weights(&mut network);
+        let passes_ms = to_ms(start.elapsed());
+        let (mut plans, mut planned) = (Vec::new(), Vec::new());
+        for &budget in &self.budgets {
+            let (plan, report) = self.plan(&network, weights_bytes, budget)?;
+            plans.push(plan);
+            planned.push(report);
+        }
+        Ok(Candidate { network, weights_bytes, plans, planned, passes_ms })
     }
 
     /// Plans, proves and predicts.
@@ -200,6 +232,22 @@ impl Order {
     }
 }
 
+/// A network by one choice of algorithms, with a plan for each budget.
+struct Candidate {
+    network: Network,
+    weights_bytes: u64,
+    plans: Vec<Plan>,
+    planned: Vec<Planned>,
+    passes_ms: f64,
+}
+
+impl Candidate {
+    /// Predicted latencies, summed over the budgets.
+    fn predicted_ns(&self) -> u64 {
+        self.planned.iter().map(|plan| plan.predicted_ns).sum()
+    }
+}
+
 /// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy
 /// there is memory nobody asked for. Where that fails the pack is as good.
 fn forget(path: &Path) {
@@ -226,6 +274,8 @@ pub struct Packed {
     threads: u32,
     exact: bool,
     layers: usize,
+    /// Layers that are computed by Winograd's algorithm.
+    winograd_layers: usize,
     pub weights_bytes: u64,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
@@ -284,6 +334,11 @@ impl Packed {
             threads: order.threads,
             exact: order.exact,
             layers: network.layers.len(),
+            winograd_layers: network
+                .layers
+                .iter()
+                .filter(|layer| layer.kind == OpKind::Winograd as u32)
+                .count(),
             weights_bytes,
             inputs: network.inputs.iter().map(port).collect(),
             outputs: network.outputs.iter().map(port).collect(),
@@ -300,10 +355,11 @@ impl fmt::Display for Packed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{}: {}, {} layers, {} of weights, for {} with up to {} threads ({})",
+            "{}: {}, {} layers ({} by Winograd's algorithm), {} of weights, for {} with up to {} threads ({})",
             self.file.display(),
             self.network,
             self.layers,
+            self.winograd_layers,
             size::human(self.weights_bytes),
             self.isa,
             self.threads,

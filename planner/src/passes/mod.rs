@@ -4,12 +4,14 @@
 //! Graph ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse (coalesce) ─▶ Network
 //! ```
 //!
-//! [`fuse`] (with `windows`, `dense`, `affine`) turns nodes into items, one for each layer-to-be, with batch norms, activations, residuals,
-//! biases and paddings folded into them; `partition` makes slices that divide a value a split. [`emit`] walks the items in order and places each value: a
-//! [`view`] says where its elements lie, so that reshapes, transposes, slices and splits are free until
-//! a consumer needs another layout (`emit_products`, `emit_concat`: its larger operators). [`home`] decides beforehand which values are written straight into
-//! the buffer of a concatenation. [`reuse`] lets layers write in place, drops what nobody uses, and (`coalesce`)
-//! joins buffers between which a copy would move nothing.
+//! [`fuse`] (with `windows`, `dense`, `affine`) turns nodes into items, one for each layer-to-be, with
+//! batch norms, activations, residuals, biases and paddings folded into them; `partition` makes slices
+//! that divide a value a split. [`emit`] walks the items in order and places each value: a [`view`] says
+//! where its elements lie, so that reshapes, transposes, slices and splits are free until a consumer needs
+//! another layout (`emit_products` and `emit_concat` have its larger operators). [`home`] decides beforehand
+//! which values are written straight into the buffer of a concatenation. [`reuse`] lets layers write in
+//! place, drops what nobody uses, and (with `coalesce`) joins buffers between which a copy would move
+//! nothing.
 
 mod affine;
 mod coalesce;
@@ -72,11 +74,27 @@ pub enum PassError {
     },
 }
 
-/// Lowers a graph to a network whose weights will be packed for `isa`.
+/// Which algorithms layers are computed by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Algorithms {
+    /// Every product directly: each output is one chain of fused multiply-adds.
+    #[default]
+    Direct,
+    /// 3x3 convolutions of stride 1 by Winograd's algorithm where it is faster: half the time or less, but
+    /// up to four times the bytes of weights, and a little more error.
+    Winograd,
+}
+
+/// Lowers a graph to a network whose weights will be packed for `isa`, by direct algorithms.
 pub fn lower(graph: &Graph, isa: Isa) -> Result<Network, PassError> {
+    lower_with(graph, isa, Algorithms::Direct)
+}
+
+/// Lowers a graph to a network whose weights will be packed for `isa`.
+pub fn lower_with(graph: &Graph, isa: Isa, algorithms: Algorithms) -> Result<Network, PassError> {
     let mut program = fuse::fuse(graph)?;
     partition::join_slices(&mut program);
     let homes = home::homes(&program);
-    let drafts = emit::emit(&program, &homes, isa)?;
+    let drafts = emit::emit(&program, &homes, isa, algorithms)?;
     Ok(reuse::finish(drafts, program.name, isa))
 }

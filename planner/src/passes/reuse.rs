@@ -94,7 +94,7 @@ fn in_place_operands(kind: OpKind) -> &'static [usize] {
     match kind {
         OpKind::Unary => &[0],
         OpKind::Binary => &[0, 1],
-        OpKind::Conv | OpKind::Depthwise => &[1],
+        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => &[1],
         _ => &[],
     }
 }

@@ -2,9 +2,10 @@
 
 use super::{Compute, Profile, Storage};
 use crate::network::Network;
+use eyelet::ops::winograd;
 use eyelet::pack::{
     ActivationKind, ConvParams, CopyParams, Layer, MatMulParams, NONE, OpKind, PoolParams, Step,
-    params,
+    WinogradParams, params,
 };
 
 /// A convolution of at most so many output rows reads its weights faster than it could use them.
@@ -15,6 +16,8 @@ const FEW_ROWS: u64 = 4;
 pub enum Class {
     Conv1x1,
     ConvKxK,
+    /// The products between the transforms, at the speed of [`Class::Conv1x1`].
+    Winograd,
     FullyConnected,
     Depthwise,
     MatMul,
@@ -37,6 +40,7 @@ impl Class {
                 }
             }
             Some(OpKind::Depthwise) => Class::Depthwise,
+            Some(OpKind::Winograd) => Class::Winograd,
             Some(OpKind::MatMul) => Class::MatMul,
             Some(OpKind::Pool) => Class::Pool,
             Some(OpKind::Softmax | OpKind::Lrn) => Class::Function,
@@ -55,7 +59,7 @@ impl Class {
     /// Work a nanosecond on one thread: floating-point operations, or bytes.
     fn rate(self, compute: &Compute) -> f64 {
         match self {
-            Class::Conv1x1 => compute.conv_1x1_gflops,
+            Class::Conv1x1 | Class::Winograd => compute.conv_1x1_gflops,
             Class::ConvKxK => compute.conv_kxk_gflops,
             Class::FullyConnected => compute.fully_connected_gbs,
             Class::Depthwise => compute.depthwise_gflops,
@@ -112,6 +116,10 @@ impl Work {
                 let outputs = width * (panels * rows) as f64;
                 2.0 * taps(conv.kernel) * f64::from(channels) * outputs
             }
+            Class::Winograd => {
+                let channels = f64::from(network.tensors[layer.inputs[0] as usize].cols());
+                2.0 * Transforms::of(network, layer).points * channels * width * panels as f64
+            }
             Class::FullyConnected => panels as f64 * f64::from(layer.panel_bytes),
             Class::MatMul => {
                 let p: MatMulParams = params(layer);
@@ -132,10 +140,43 @@ impl Work {
     }
 }
 
+/// What surrounds the products of a Winograd convolution.
+struct Transforms {
+    /// Frequencies, over all tiles.
+    points: f64,
+    /// Bytes that the input transforms read and write: in every step again, whatever panels it has.
+    input_bytes: f64,
+    /// Bytes that the output transforms read and write.
+    output_bytes: f64,
+    /// How often weights are read: once for each block of tiles.
+    blocks: f64,
+}
+
+impl Transforms {
+    fn of(network: &Network, layer: &Layer) -> Self {
+        let p: WinogradParams = params(layer);
+        let input = &network.tensors[layer.inputs[0] as usize];
+        let output = &network.tensors[layer.output as usize];
+        let tiles = winograd::tiles(layer, output);
+        let (tile, side) = (f64::from(p.tile), f64::from(p.tile + 2));
+        let each = tiles as f64 * side * side;
+        let block =
+            winograd::block_tiles(p.tile as usize, input.cols() as usize, network.isa) as u64;
+        Self {
+            points: each,
+            input_bytes: 8.0 * each * f64::from(input.cols()),
+            output_bytes: 4.0 * f64::from(output.cols()) * (each + tiles as f64 * tile * tile),
+            blocks: tiles.div_ceil(block) as f64,
+        }
+    }
+}
+
 /// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
 /// are no panels).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LayerCost {
+    /// What every step of the layer does anew, with all threads.
+    step_ns: f64,
     /// Computing a piece, with all threads.
     piece_ns: f64,
     /// Reading the weights of a panel from memory.
@@ -154,9 +195,22 @@ impl LayerCost {
         // Weights come from memory whatever their size; activations if they do not fit the cache.
         let cached = read + written <= compute.cache_bytes;
         let memory_ns = |bytes: f64| if cached { 0.0 } else { bytes / compute.memory_gbs };
+        let mut panel_bytes = f64::from(layer.panel_bytes);
+        let [mut step_ns, mut piece_ns] = [0.0, amount / class.rate(compute)];
+        if class == Class::Winograd {
+            let transforms = Transforms::of(network, layer);
+            // Blocks stay in the cache, as pooled windows do.
+            step_ns = transforms.input_bytes / compute.pool_gbs;
+            piece_ns += transforms.output_bytes / compute.pool_gbs;
+            if panels as f64 * panel_bytes > compute.cache_bytes as f64 {
+                panel_bytes *= transforms.blocks;
+            }
+        }
+        let speedup = compute.speedup(threads);
         Self {
-            piece_ns: amount / class.rate(compute) / compute.speedup(threads) / pieces,
-            panel_memory_ns: f64::from(layer.panel_bytes) / compute.memory_gbs,
+            step_ns: step_ns / speedup,
+            piece_ns: piece_ns / speedup / pieces,
+            panel_memory_ns: panel_bytes / compute.memory_gbs,
             row_memory_ns: memory_ns(read as f64) / rows as f64,
             piece_memory_ns: memory_ns(written as f64) / pieces,
         }
@@ -172,7 +226,7 @@ impl LayerCost {
         let memory = f64::from(step.count) * self.panel_memory_ns
             + rows * self.row_memory_ns
             + pieces * self.piece_memory_ns;
-        (pieces * self.piece_ns).max(memory).round() as u64 + overhead_ns
+        (self.step_ns + pieces * self.piece_ns).max(memory).round() as u64 + overhead_ns
     }
 }
 

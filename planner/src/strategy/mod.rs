@@ -1,11 +1,15 @@
 //! Strategies: each turns a network and a budget into a [`Plan`]. One file each.
 
+pub mod baselines;
 pub mod flexnn;
+mod place;
 mod residents;
 
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
+use eyelet::pack::PAGE;
+use place::Misfit;
 
 /// What a plan is wanted for.
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +39,43 @@ pub enum PlanError {
 
 /// Plans by the strategy of that name.
 pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
-    match name {
+    let plan = match name {
         "flexnn" => flexnn::plan(request),
-        _ => Err(PlanError::Strategy(name.to_owned())),
+        "preload" => baselines::preload(request),
+        "on-demand" => baselines::on_demand(request),
+        _ => return Err(PlanError::Strategy(name.to_owned())),
+    };
+    plan.map(|plan| Plan { strategy: name.to_owned(), budget: request.budget, ..plan })
+}
+
+/// For a budget in which `place` has failed: the smallest in which it succeeds, and the layer that sets
+/// it, as an error; `reason` says what of the layer, if it is not the activations. Placing is greedy, so
+/// that it can fail in more memory than it needs: then the plan for less.
+fn smallest(
+    request: &Request<'_>,
+    reason: &str,
+    place: &dyn Fn(u64) -> Result<Plan, Misfit>,
+) -> Result<Plan, PlanError> {
+    let (mut low, mut high) = (0u64, 1u64);
+    while place(high * PAGE).is_err() {
+        (low, high) = (high, high * 2);
     }
+    while low + 1 < high {
+        let middle = (low + high) / 2;
+        if place(middle * PAGE).is_ok() { high = middle } else { low = middle }
+    }
+    if high * PAGE <= request.budget
+        && let Ok(plan) = place(high * PAGE)
+    {
+        return Ok(plan);
+    }
+    let misfit = place(low * PAGE).err().unwrap_or(Misfit { layer: 0, activations: true });
+    let activations = "its inputs and output, with what else is alive then";
+    Err(PlanError::Budget {
+        network: request.network.name.clone(),
+        budget: request.budget,
+        smallest: high * PAGE,
+        layer: request.network.names.get(misfit.layer as usize).cloned().unwrap_or_default(),
+        reason: if misfit.activations { activations } else { reason }.to_owned(),
+    })
 }

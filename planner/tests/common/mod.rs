@@ -1,6 +1,8 @@
 //! From a model to outputs, as the tests of whole behaviour need it.
 #![allow(dead_code)]
 
+pub mod forge;
+
 use eyelet::device::Device;
 use eyelet::executor::{Instance, Options};
 use eyelet::kernels::Isa;
@@ -10,10 +12,11 @@ use eyelet_planner::check::check;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::layout::place_weights;
 use eyelet_planner::network::Network;
+use eyelet_planner::passes::{self, Algorithms};
 use eyelet_planner::plan::Plan;
 use eyelet_planner::strategy::{self, PlanError, Request};
 use eyelet_planner::write::write_pack;
-use eyelet_planner::{import, passes, reference, zoo};
+use eyelet_planner::{import, reference, zoo};
 use std::path::{Path, PathBuf};
 
 /// A network, lowered and laid out, with the graph it came from.
@@ -46,7 +49,11 @@ impl Subject {
     }
 
     pub fn of_graph(graph: Graph, board: Board) -> Self {
-        let mut network = passes::lower(&graph, board.profile.isa).unwrap();
+        Self::by(Algorithms::Direct, graph, board)
+    }
+
+    pub fn by(algorithms: Algorithms, graph: Graph, board: Board) -> Self {
+        let mut network = passes::lower_with(&graph, board.profile.isa, algorithms).unwrap();
         let weights_bytes = place_weights(&mut network);
         Self { graph, network, weights_bytes, board }
     }
@@ -57,8 +64,13 @@ impl Subject {
 
     /// A plan, checked.
     pub fn plan(&self, budget: u64, threads: u32) -> Result<Plan, PlanError> {
+        self.plan_by("flexnn", budget, threads)
+    }
+
+    /// A plan by some strategy, checked.
+    pub fn plan_by(&self, strategy: &str, budget: u64, threads: u32) -> Result<Plan, PlanError> {
         let plan = strategy::plan(
-            "flexnn",
+            strategy,
             &Request {
                 network: &self.network,
                 weights_bytes: self.weights_bytes,
@@ -75,10 +87,14 @@ impl Subject {
 
     /// A pack with a plan for each budget.
     pub fn pack(&self, path: &Path, budgets: &[u64], threads: u32) {
-        let plans: Vec<Plan> =
-            budgets.iter().map(|&budget| self.plan(budget, threads).unwrap()).collect();
+        let plan = |budget: &u64| self.plan(*budget, threads).unwrap();
+        self.write(path, &budgets.iter().map(plan).collect::<Vec<_>>());
+    }
+
+    /// A pack of these plans.
+    pub fn write(&self, path: &Path, plans: &[Plan]) {
         let predicted = vec![0; plans.len()];
-        write_pack(path, &self.network, self.weights_bytes, &plans, &predicted, &mut |_| {})
+        write_pack(path, &self.network, self.weights_bytes, plans, &predicted, &mut |_| {})
             .unwrap();
     }
 

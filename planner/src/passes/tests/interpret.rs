@@ -118,6 +118,7 @@ impl Machine<'_> {
         let packed = self.packed(index);
         let x = inputs[0];
         let result: Vec<f64> = match kind {
+            OpKind::Winograd => unreachable!("lowered by direct algorithms"),
             OpKind::Conv | OpKind::Depthwise => self.conv(&layer, kind, inputs, &output, &packed),
             OpKind::Pool => self.pool(&params(&layer), &x.unwrap(), &output),
             OpKind::Unary => {

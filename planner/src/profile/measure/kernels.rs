@@ -14,7 +14,7 @@ use eyelet::kernels::{Isa, Kernels};
 use eyelet::ops::{self, Call, Operand, Slice};
 use eyelet::pack::{
     Activation, ActivationKind, BinaryParams, Buffer, ConvParams, CopyParams, Layer, MatMulParams,
-    NONE, Name, OpKind, PoolParams, Tensor, params_words,
+    NONE, Name, OpKind, PoolParams, Tensor, WinogradParams, params_words,
 };
 use std::time::{Duration, Instant};
 
@@ -85,6 +85,17 @@ fn conv(isa: Isa, kind: OpKind, size: u32, tap: u32, channels: u32, outputs: u32
     network
 }
 
+/// A 3x3 convolution by Winograd's algorithm, F(4,3).
+fn winograd(isa: Isa, size: u32, channels: u32, outputs: u32) -> Network {
+    let params = WinogradParams { tile: 4, pad: [1; 2] };
+    let shapes = ([size, size, channels], [size, size, outputs]);
+    let mut network = layer(isa, OpKind::Winograd, &params, &[shapes.0], shapes.1);
+    let width = isa.panel() as u32;
+    network.layers[0].panels = outputs.div_ceil(width);
+    network.layers[0].panel_bytes = 4 * width * (36 * channels + 1);
+    network
+}
+
 fn networks(isa: Isa, class: Class) -> Vec<Network> {
     match class {
         Class::Conv1x1 => vec![
@@ -97,6 +108,7 @@ fn networks(isa: Isa, class: Class) -> Vec<Network> {
             conv(isa, OpKind::Conv, 28, 3, 128, 128),
             conv(isa, OpKind::Conv, 14, 3, 256, 256),
         ],
+        Class::Winograd => vec![winograd(isa, 56, 64, 64), winograd(isa, 28, 128, 128)],
         Class::FullyConnected => vec![conv(isa, OpKind::Conv, 1, 1, 4096, 4096)],
         Class::Depthwise => vec![
             conv(isa, OpKind::Depthwise, 56, 3, 144, 144),
@@ -286,6 +298,7 @@ mod tests {
         for class in [
             Class::Conv1x1,
             Class::ConvKxK,
+            Class::Winograd,
             Class::FullyConnected,
             Class::Depthwise,
             Class::MatMul,

@@ -1,0 +1,168 @@
+"""The networks that are measured, in the forms that the engines read.
+
+Everything lies in one folder per network: NAME.onnx from `eyelet zoo`, the input, NAME.ncnn.param and .bin
+(pnnx), NAME.mnn (MNN's converter), NAME.pack (`eyelet plan`). What is there is kept, except for packs,
+which belong to the code being measured, and except when `eyelet zoo` writes another model.
+"""
+
+import filecmp
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+
+import numpy
+
+from settings import CONVERT_SECONDS, MIB, quiet_environment
+
+# Room for the activations, input, output and tables of a plan that keeps all weights: given in excess, since
+# what a plan does not touch is not resident.
+ROOM = 256 * MIB
+
+# MNN's own command reports to its makers over the network and installs what it needs for that. This calls the
+# converter beneath it.
+MNN_CONVERT = """
+import sys, _tools
+_tools.mnnconvert(["mnnconvert", "-f", "ONNX", "--modelFile", sys.argv[1], "--MNNModel", sys.argv[2],
+                   "--bizCode", "eyelet"])
+"""
+
+
+class Failed(Exception):
+    """A command that did not do its work, with the last line that says why."""
+
+
+def call(command, seconds=CONVERT_SECONDS, **options):
+    """Standard output of a command."""
+    command = [str(part) for part in command]
+    try:
+        done = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            env=quiet_environment(),
+            **options,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failed(str(error).splitlines()[0]) from error
+    if done.returncode != 0:
+        lines = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
+        raise Failed(f"status {done.returncode}: {lines[-1][:300]}")
+    return done.stdout
+
+
+class Network:
+    """A network and its files. `missing` says of engines why they cannot run it."""
+
+    def __init__(self, name, eyelet, work, threads, profile, budgets):
+        self.name = name
+        self.eyelet = eyelet
+        self.folder = work / "networks" / name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.onnx = self.folder / f"{name}.onnx"
+        self.input = self.folder / "input.npy"
+        self.pack = self.folder / f"{name}.pack"
+        self.mnn = self.folder / f"{name}.mnn"
+        self.ncnn = self.folder / f"{name}.ncnn"
+        self.missing = {}
+        self.export()
+        self.plan(threads, profile, budgets)
+        self.make_input()
+        self.convert("ncnn", self.to_ncnn, self.ncnn.with_suffix(".ncnn.bin"))
+        self.convert("mnn", self.to_mnn, self.mnn)
+
+    def export(self):
+        """Writes the model, and drops what was converted from another one of that name."""
+        part = self.onnx.with_suffix(".part.onnx")
+        call([self.eyelet, "zoo", self.name, "-o", part])
+        if not self.onnx.exists() or not filecmp.cmp(part, self.onnx, shallow=False):
+            for stale in (self.mnn, self.ncnn.with_suffix(".ncnn.bin"), self.input):
+                stale.unlink(missing_ok=True)
+            part.replace(self.onnx)
+        part.unlink(missing_ok=True)
+
+    def plan(self, threads, profile, budgets):
+        """Plans for an eighth of the weights (or the least that is possible), the budgets, and all."""
+        parameters = self.parameter_bytes()
+        eighth = parameters // 8
+        everything = parameters * 2 + ROOM
+        command = [self.eyelet, "plan", self.onnx, "--threads", threads, "-o", self.pack, "--json"]
+        command += ["--profile", profile] if profile else []
+        for _ in range(2):
+            sizes = sorted({eighth, everything, *budgets})
+            try:
+                report = json.loads(call(command + ["--budget", *sizes]))
+                break
+            except Failed as failed:
+                least = re.search(r"smallest feasible one is [^(]*\((\d+) bytes\)", str(failed))
+                if not least or min(sizes) >= int(least[1]):
+                    raise
+                eighth = max(eighth, int(least[1]))
+                budgets = [budget for budget in budgets if budget >= int(least[1])]
+        else:
+            raise Failed(f"no budget tried for {self.name} can be met")
+        # Direct reading would not be what it is with a copy left in the page cache, and a pack written back
+        # during a measurement would disturb it.
+        call(["sync", self.pack])
+        self.parameters = parameters
+        self.weights_bytes = report["weights_bytes"]
+        self.eighth, self.everything, self.budgets = eighth, everything, sorted(budgets)
+        self.isa = report["isa"]
+        self.estimated = report["estimated"]
+        (port,) = report["inputs"]
+        self.shape = port["shape"]
+        kept = next(plan for plan in report["plans"] if plan["budget_bytes"] == everything)
+        self.activation_bytes = kept["peak_activation_bytes"]
+        if kept["bytes_read_per_inference"]:
+            raise Failed(f"a budget of {everything} bytes does not keep all weights of {self.name}")
+
+    def parameter_bytes(self):
+        """Bytes of the weights in the model as 32-bit floats: the file but for its structure."""
+        return self.onnx.stat().st_size
+
+    def make_input(self):
+        if not self.input.exists():
+            random = numpy.random.default_rng(zlib.crc32(self.name.encode()))
+            numpy.save(self.input, random.standard_normal(self.shape, dtype=numpy.float32))
+
+    def convert(self, engine, convert, result):
+        if result.exists():
+            return
+        try:
+            convert()
+        except Failed as failed:
+            self.missing[engine] = f"conversion: {failed}"
+
+    def to_ncnn(self):
+        """With pnnx, at full precision, in a folder of its own: it leaves much beside its result."""
+        import importlib.util
+
+        package = importlib.util.find_spec("pnnx")
+        if package is None:
+            raise Failed("pnnx is not installed")
+        scratch = self.folder / "pnnx"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        model = scratch / "model.onnx"
+        model.symlink_to(self.onnx)
+        shape = ",".join(map(str, self.shape))
+        # The package's own entry asks for PyTorch; the program in it does without.
+        program = f"{package.submodule_search_locations[0]}/pnnx"
+        call([program, "model.onnx", f"inputshape=[{shape}]f32", "fp16=0"], cwd=scratch)
+        for suffix in (".param", ".bin"):
+            made = scratch / f"model.ncnn{suffix}"
+            if not made.exists():
+                raise Failed(f"pnnx wrote no {made.name}")
+            made.replace(f"{self.ncnn}{suffix}")
+        shutil.rmtree(scratch)
+
+    def to_mnn(self):
+        part = self.mnn.with_suffix(".part.mnn")
+        call([sys.executable, "-c", MNN_CONVERT, self.onnx, part])
+        if not part.exists():
+            raise Failed("the converter wrote nothing")
+        part.replace(self.mnn)

@@ -1,0 +1,128 @@
+"""Measures eyelet beside other engines; run.sh sets up what this needs and starts it. See README.md."""
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from measure import PYTHON_PEERS, RUST_PEERS, Bench
+from networks import Failed, Network
+from report import NAMES, Report
+from settings import BUDGETS, MIB, NETWORKS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def arguments():
+    parser = argparse.ArgumentParser(
+        prog="benches/peers/run.sh",
+        description="Measures eyelet beside other engines on this machine, and writes docs/results.md.",
+    )
+
+    def names(text):
+        return [name for name in text.split(",") if name]
+
+    def numbers(text):
+        values = [int(number) for number in names(text)]
+        if not values or min(values) < 1:
+            raise ValueError
+        return values
+
+    def above_zero(text):
+        value = float(text)
+        if not value > 0:
+            raise ValueError
+        return value
+
+    def count(text):
+        return numbers(text)[0]
+
+    parser.add_argument("--networks", type=names, default=NETWORKS, metavar="A,B", help=f"of `eyelet zoo --list` [default: {','.join(NETWORKS)}]")
+    parser.add_argument("--threads", type=numbers, default=[1, 2], metavar="N,M", help="numbers of threads [default: 1,2]")
+    parser.add_argument("--rounds", type=count, default=5, metavar="N", help="turns that every engine takes [default: 5]")
+    parser.add_argument("--seconds", type=above_zero, default=1.0, metavar="S", help="of inferences for each engine in each turn [default: 1]")
+    parser.add_argument("--profile", metavar="FILE.toml", help="costs to plan with, as `eyelet profile` writes them")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results.md", metavar="FILE.md", help="[default: docs/results.md]")
+    return parser.parse_args()
+
+
+def versions():
+    found = {}
+    for package in PYTHON_PEERS:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = None
+    with open(Path(__file__).with_name("rust") / "Cargo.lock", "rb") as file:
+        locked = {package["name"]: package["version"] for package in tomllib.load(file)["package"]}
+    return found | {peer: locked["tract-onnx" if peer == "tract" else peer] for peer in RUST_PEERS}
+
+
+def git(*args):
+    done = subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def machine(found, networks):
+    def field(path, name):
+        with open(path, encoding="ascii", errors="replace") as file:
+            lines = (line.split(":", 1) for line in file if ":" in line)
+            return next((value.strip() for key, value in lines if key.strip() == name), "unknown")
+
+    memory = int(field("/proc/meminfo", "MemTotal").split()[0]) * 1024
+    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no") else ""
+    peers = ", ".join(f"{NAMES.get(name, name)} {version or '(not installed)'}" for name, version in found.items())
+    kernels = ", ".join(sorted({network.isa for network in networks}))
+    command = " ".join(["benches/peers/run.sh", *sys.argv[1:]])
+    return {
+        "Date": datetime.date.today().isoformat(),
+        "Machine": f"{field('/proc/cpuinfo', 'model name')}, {os.cpu_count()} cores, {memory / MIB / 1024:.0f} GiB, {platform.system()} {platform.release()}",
+        "eyelet": f"{git('rev-parse', '--short', 'HEAD')}{changed}, kernels for {kernels}",
+        "Peers": peers,
+        "Command": f"`{command}`",
+    }
+
+
+def main():
+    args = arguments()
+    work = ROOT / "target" / "peers"
+    eyelet = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "eyelet"
+    found = versions()
+
+    def log(text):
+        print(f"peers: {text}", file=sys.stderr, flush=True)
+
+    networks, unmeasured = [], {}
+    for name in args.networks:
+        log(f"preparing {name}")
+        try:
+            budgets = [budget * MIB for budget in BUDGETS.get(name, [])]
+            networks.append(Network(name, eyelet, work, max(args.threads), args.profile, budgets))
+        except Failed as failed:
+            unmeasured[name] = str(failed)
+            log(f"  {name} cannot be measured: {failed}")
+    if not networks:
+        sys.exit("peers: error: no network can be measured")
+
+    bench = Bench(networks, args.threads, args.rounds, args.seconds, work, eyelet, found, log)
+    bench.run()
+    facts = machine(found, networks)
+    facts["Other load"] = f"{bench.other_cores:.2f} cores were busy with something else during the run"
+    raw = [
+        {"network": name, "threads": threads, "engine": engine} | vars(result)
+        for (name, threads, engine), result in bench.results.items()
+    ]
+    (work / "results.json").write_text(json.dumps(raw, indent=1))
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.write_text(Report(bench, facts, unmeasured).write())
+    log(f"wrote {args.output}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Measures eyelet beside other engines on this machine, and writes docs/results.md. README.md says how.
+#
+#   benches/peers/run.sh [--networks a,b,c] [--threads 1,2] [--rounds N] [--help]
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+case " $* " in
+*" --help "* | *" -h "*) exec python3 benches/peers/run.py --help ;;
+esac
+benches/peers/setup.sh target/peers
+exec target/peers/venv/bin/python benches/peers/run.py "$@"

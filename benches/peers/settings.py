@@ -1,0 +1,34 @@
+"""What is measured where nothing else is asked for."""
+
+import os
+
+MIB = 1 << 20
+
+NETWORKS = ["squeezenet1_1", "mobilenet_v2", "resnet50", "resnet152", "vgg19"]
+
+# Budgets of the table of memory, in MiB.
+BUDGETS = {
+    "squeezenet1_1": [6],
+    "mobilenet_v2": [8],
+    "resnet18": [12],
+    "resnet50": [12, 24],
+    "resnet152": [12, 24, 48],
+    "vgg19": [32, 64],
+}
+
+# Relative to the largest magnitude of onnxruntime's output.
+TOLERANCE = 1e-3
+
+CONVERT_SECONDS = 600
+RUN_SECONDS = 300
+
+
+def quiet_environment():
+    """The environment of every process: as it is, but no engine's package may install anything or reach
+    beyond its own virtual environment, and no library's own idea of a number of threads is used."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OMP_", "KMP_", "MKL_", "RAYON_", "RTEN_"))
+    }
+    return kept | {"PIP_NO_INDEX": "1", "PIP_REQUIRE_VIRTUALENV": "1"}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Installs the peers under target/peers (or $1) and builds eyelet. Nothing outside of that is touched. A
+# peer that cannot be had is said and left out; without Python's venv, numpy or eyelet there is no run.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+work=$(realpath -m "${1:-target/peers}")
+mkdir -p "$work"
+
+cargo build --release --package eyelet-planner --bin eyelet
+
+# The stamp is made of what was asked for, so that a changed pin is installed.
+stamp="$work/venv/.installed"
+if ! cmp -s benches/peers/requirements.txt "$stamp"; then
+    [ -x "$work/venv/bin/python" ] || python3 -m venv "$work/venv"
+    grep -v '^#' benches/peers/requirements.txt | while read -r package; do
+        # Wheels only: a source package would run its own build here.
+        "$work/venv/bin/pip" install --quiet --no-deps --only-binary :all: \
+            --disable-pip-version-check "$package" </dev/null ||
+            echo "peers: $package cannot be installed and is left out" >&2
+    done
+    "$work/venv/bin/python" -c 'import numpy'
+    cp benches/peers/requirements.txt "$stamp"
+fi
+
+for peer in tract rten; do
+    CARGO_TARGET_DIR="$work/rust" cargo build --release --locked \
+        --manifest-path benches/peers/rust/Cargo.toml --bin "peer-$peer" ||
+        echo "peers: $peer cannot be built and is left out" >&2
+done

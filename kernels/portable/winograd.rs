@@ -1,0 +1,67 @@
+//! The Winograd transforms in plain Rust, for any target: the definition of what the other kernels
+//! compute. `kernels/winograd-transforms.h` is the same arithmetic, operation by operation.
+
+use crate::kernels::table::fma;
+
+/// The points of F(4,3) beside 0 and infinity: ±[`A`] and ±[`B`]. Their powers that occur are exact.
+pub const A: f32 = 0.75;
+/// See [`A`].
+pub const B: f32 = 1.5;
+const AA: f32 = A * A;
+const BB: f32 = B * B;
+
+/// Most inputs of a one-dimensional transform.
+pub const MAX: usize = 6;
+
+/// `tile + 2` inputs to as many frequencies.
+pub fn input_1d(tile: usize, d: &[f32; MAX]) -> [f32; MAX] {
+    if tile == 2 {
+        return [d[2] - d[0], d[1] + d[2], d[2] - d[1], d[3] - d[1], 0.0, 0.0];
+    }
+    let even_a = fma(-BB, d[2], d[4]);
+    let odd_a = fma(-BB, d[1], d[3]);
+    let even_b = fma(-AA, d[2], d[4]);
+    let odd_b = fma(-AA, d[1], d[3]);
+    [
+        fma(AA * BB, d[0], fma(-(AA + BB), d[2], d[4])),
+        fma(A, odd_a, even_a),
+        fma(-A, odd_a, even_a),
+        fma(B, odd_b, even_b),
+        fma(-B, odd_b, even_b),
+        fma(AA * BB, d[1], fma(-(AA + BB), d[3], d[5])),
+    ]
+}
+
+/// `tile + 2` frequencies to `tile` outputs.
+pub fn output_1d(tile: usize, x: &[f32; MAX]) -> [f32; MAX] {
+    if tile == 2 {
+        return [x[0] + (x[1] + x[2]), x[3] + (x[1] - x[2]), 0.0, 0.0, 0.0, 0.0];
+    }
+    let (sum_a, diff_a) = (x[1] + x[2], x[1] - x[2]);
+    let (sum_b, diff_b) = (x[3] + x[4], x[3] - x[4]);
+    [
+        x[0] + (sum_a + sum_b),
+        fma(B, diff_b, A * diff_a),
+        fma(BB, sum_b, AA * sum_a),
+        fma(BB * B, diff_b, fma(AA * A, diff_a, x[5])),
+        0.0,
+        0.0,
+    ]
+}
+
+/// A one-dimensional transform down the columns, then along the rows, of the first `tile + 2` of each.
+pub fn in_two_dimensions(
+    tile: usize,
+    data: &mut [[f32; MAX]; MAX],
+    transform: fn(usize, &[f32; MAX]) -> [f32; MAX],
+) {
+    for x in 0..tile + 2 {
+        let column = transform(tile, &core::array::from_fn(|y| data[y][x]));
+        for (row, value) in data.iter_mut().zip(column) {
+            row[x] = value;
+        }
+    }
+    for row in data.iter_mut() {
+        *row = transform(tile, row);
+    }
+}

@@ -1,0 +1,256 @@
+//! The Winograd kernels: their records, the functions, and the safe calls.
+
+use super::{Addend, Kernels};
+use crate::arena::{MatMut, MatRef};
+use crate::kernels::portable::{igemm::clamp, winograd as portable};
+
+/// Outputs of a tile along each axis, of the transforms that there are.
+pub const TILES: [usize; 2] = [2, 4];
+
+/// Frequencies of the largest tile.
+const MAX_POINTS: usize = portable::MAX * portable::MAX;
+
+/// `struct eyelet_winograd_input` of `kernels/winograd.h`, which says what the fields are.
+#[repr(C)]
+pub(super) struct Input {
+    tile: usize,
+    pixels: *const *const f32,
+    channels: usize,
+    out: *mut f32,
+    stride: usize,
+}
+
+/// `struct eyelet_winograd_output`.
+#[repr(C)]
+pub(super) struct Output {
+    tile: usize,
+    input: *const f32,
+    stride: usize,
+    bias: *const f32,
+    nr: usize,
+    lines: usize,
+    cols: usize,
+    c: *mut f32,
+    c_pitch: usize,
+    c_line: usize,
+    residual: *const f32,
+    residual_pitch: usize,
+    residual_line: usize,
+    min: f32,
+    max: f32,
+}
+
+/// The transforms.
+///
+/// # Safety
+/// `tile` is one of [`TILES`]. Input: `(tile + 2)²` pointers to `channels` readable floats; as many
+/// exclusive runs of `channels` floats, `stride` apart, at `out`. Output: `(tile + 2)²` readable runs of
+/// NR floats at `input`, NR at `bias`; exclusive pixels of `nr` floats at `c`, `lines` times `cols` of
+/// them, up to `tile` each; `residual` null, the same pixels, or readable ones. The processor has the
+/// instruction set.
+#[derive(Debug)]
+pub(super) struct Functions {
+    input: unsafe extern "C" fn(&Input),
+    output: unsafe extern "C" fn(&Output),
+}
+
+#[cfg(eyelet_x86)]
+unsafe extern "C" {
+    #[link_name = "eyelet_f32_winograd_input__avx2"]
+    fn f32_winograd_input__avx2(transform: &Input);
+    #[link_name = "eyelet_f32_winograd_output__avx2"]
+    fn f32_winograd_output__avx2(transform: &Output);
+    #[link_name = "eyelet_f32_winograd_input__avx512"]
+    fn f32_winograd_input__avx512(transform: &Input);
+    #[link_name = "eyelet_f32_winograd_output__avx512"]
+    fn f32_winograd_output__avx512(transform: &Output);
+}
+
+#[cfg(eyelet_neon)]
+unsafe extern "C" {
+    #[link_name = "eyelet_f32_winograd_input__neon"]
+    fn f32_winograd_input__neon(transform: &Input);
+    #[link_name = "eyelet_f32_winograd_output__neon"]
+    fn f32_winograd_output__neon(transform: &Output);
+}
+
+pub(super) const PORTABLE: Functions =
+    Functions { input: f32_winograd_input_portable, output: f32_winograd_output_portable };
+#[cfg(eyelet_x86)]
+pub(super) const AVX2: Functions =
+    Functions { input: f32_winograd_input__avx2, output: f32_winograd_output__avx2 };
+#[cfg(eyelet_x86)]
+pub(super) const AVX512: Functions =
+    Functions { input: f32_winograd_input__avx512, output: f32_winograd_output__avx512 };
+#[cfg(eyelet_neon)]
+pub(super) const NEON: Functions =
+    Functions { input: f32_winograd_input__neon, output: f32_winograd_output__neon };
+
+/// The input transform in plain Rust, behind the interface of the others.
+///
+/// # Safety
+/// [`Functions`]'.
+unsafe extern "C" fn f32_winograd_input_portable(t: &Input) {
+    let n = t.tile + 2;
+    for channel in 0..t.channels {
+        let mut data = [[0.0; portable::MAX]; portable::MAX];
+        for (i, value) in data.iter_mut().take(n).enumerate() {
+            for (j, value) in value.iter_mut().take(n).enumerate() {
+                // SAFETY: one of the floats that the contract names.
+                *value = unsafe { *(*t.pixels.add(i * n + j)).add(channel) };
+            }
+        }
+        portable::in_two_dimensions(t.tile, &mut data, portable::input_1d);
+        for (i, value) in data.iter().take(n).enumerate() {
+            for (j, &value) in value.iter().take(n).enumerate() {
+                // SAFETY: as above.
+                unsafe { *t.out.add((i * n + j) * t.stride + channel) = value }
+            }
+        }
+    }
+}
+
+/// The output transform in plain Rust, behind the interface of the others.
+///
+/// # Safety
+/// [`Functions`]'.
+unsafe extern "C" fn f32_winograd_output_portable(t: &Output) {
+    let n = t.tile + 2;
+    for channel in 0..t.nr {
+        let mut data = [[0.0; portable::MAX]; portable::MAX];
+        for (i, value) in data.iter_mut().take(n).enumerate() {
+            for (j, value) in value.iter_mut().take(n).enumerate() {
+                // SAFETY: one of the floats that the contract names.
+                *value = unsafe { *t.input.add((i * n + j) * t.stride + channel) };
+            }
+        }
+        portable::in_two_dimensions(t.tile, &mut data, portable::output_1d);
+        for (y, line) in data.iter().take(t.lines).enumerate() {
+            for (x, &value) in line.iter().take(t.cols).enumerate() {
+                // SAFETY: as above; the residual is read before the output, which it may be, is written.
+                unsafe {
+                    let mut value = value + *t.bias.add(channel);
+                    if !t.residual.is_null() {
+                        let at = y * t.residual_line + x * t.residual_pitch + channel;
+                        value += *t.residual.add(at);
+                    }
+                    let at = y * t.c_line + x * t.c_pitch + channel;
+                    *t.c.add(at) = clamp(value, t.min, t.max);
+                }
+            }
+        }
+    }
+}
+
+/// The input pixels of a tile: `tile + 2` lines and columns of an image from `top` and `left` on, which
+/// may lie beside it, where zeros stand.
+#[derive(Clone, Copy, Debug)]
+pub struct Patch<'a> {
+    /// The image: a row for each pixel.
+    pub image: MatRef<'a>,
+    /// Pixels of a line.
+    pub width: usize,
+    /// The first line.
+    pub top: i64,
+    /// The first column.
+    pub left: i64,
+    /// As many zeros as a pixel has channels.
+    pub zeros: &'a [f32],
+}
+
+/// Where a tile's outputs go in an image, which may end before the tile does.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// Pixels of a line of the image.
+    pub width: usize,
+    /// The first line.
+    pub line: usize,
+    /// The first column.
+    pub col: usize,
+}
+
+impl Kernels {
+    /// Transforms the input of a tile: `out` has a row for each of the `(tile + 2)²` frequencies and a
+    /// column for each channel.
+    ///
+    /// # Panics
+    /// When the sizes disagree, or there is no such transform.
+    pub fn winograd_input(&self, tile: usize, patch: &Patch<'_>, mut out: MatMut<'_>) {
+        let n = tile + 2;
+        let channels = patch.image.cols();
+        assert!(TILES.contains(&tile) && out.rows() == n * n && out.cols() == channels);
+        assert!(patch.zeros.len() >= channels && patch.width > 0);
+        let height = (patch.image.rows() / patch.width) as i64;
+        let mut pixels = [patch.zeros.as_ptr(); MAX_POINTS];
+        for (y, line) in (patch.top..).zip(pixels.chunks_exact_mut(n)).take(n) {
+            if !(0..height).contains(&y) {
+                continue;
+            }
+            for (x, pixel) in (patch.left..).zip(line) {
+                if (0..patch.width as i64).contains(&x) {
+                    *pixel = patch.image.row(y as usize * patch.width + x as usize).as_ptr();
+                }
+            }
+        }
+        let input = Input {
+            tile,
+            pixels: pixels.as_ptr(),
+            channels,
+            out: out.as_mut_ptr(),
+            stride: out.pitch(),
+        };
+        // SAFETY: behind every pointer lies a row of the image or of zeros, at least `channels` floats;
+        // the sizes of `out` were checked; these kernels exist only on processors that can run them.
+        unsafe { (self.winograd.input)(&input) }
+    }
+
+    /// Transforms a tile to its outputs: `out = clamp(transformed + bias + addend)`, as far as they lie
+    /// inside the image `out`, which has a row for each pixel and a column for each channel of the panel.
+    /// `products` has a row for each frequency and `nr` columns; `bias` has `nr` floats.
+    ///
+    /// # Panics
+    /// When the sizes disagree, or there is no such transform.
+    #[allow(clippy::too_many_arguments)]
+    pub fn winograd_output(
+        &self,
+        tile: usize,
+        products: MatRef<'_>,
+        bias: &[f32],
+        addend: Addend<'_>,
+        clamp: [f32; 2],
+        place: Place,
+        mut out: MatMut<'_>,
+    ) {
+        let n = tile + 2;
+        assert!(TILES.contains(&tile) && products.rows() == n * n);
+        assert!(products.cols() == self.nr() && bias.len() >= self.nr());
+        assert!((1..=self.nr()).contains(&out.cols()) && place.col < place.width);
+        let (lines, cols) = (out.rows() / place.width, tile.min(place.width - place.col));
+        assert!(place.line < lines, "line {} of {lines}", place.line);
+        let (residual, residual_pitch) = addend.raw(&mut out);
+        let first = place.line * place.width + place.col;
+        let output = Output {
+            tile,
+            input: products.as_ptr(),
+            stride: products.pitch(),
+            bias: bias.as_ptr(),
+            nr: out.cols(),
+            lines: tile.min(lines - place.line),
+            cols,
+            c: out.as_mut_ptr().wrapping_add(first * out.pitch()),
+            c_pitch: out.pitch(),
+            c_line: out.pitch() * place.width,
+            residual: match residual.is_null() {
+                true => residual,
+                false => residual.wrapping_add(first * residual_pitch),
+            },
+            residual_pitch,
+            residual_line: residual_pitch * place.width,
+            min: clamp[0],
+            max: clamp[1],
+        };
+        // SAFETY: the sizes of `products` and `bias` were checked; lines and columns were cut to those of
+        // `out`, whose size the residual has; the kernels are those of this processor.
+        unsafe { (self.winograd.output)(&output) }
+    }
+}

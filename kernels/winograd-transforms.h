@@ -1,0 +1,152 @@
+/* The bodies of the f32_winograd kernels, for whichever vectors the including source defines: the type
+ * `vec` of LANES floats, `load`, `store`, `load_some`, `store_some` (of 1 to LANES floats), `add`, `sub`,
+ * `mul`, `fused` (a * b + c), `all` (one value in all lanes), `clamp`.
+ *
+ * Points of F(2,3): 0, 1, -1, infinity. Points of F(4,3): 0, +-A, +-B, infinity with A = 3/4, B = 3/2, which
+ * loses a third of what the usual 1 and 2 lose; all constants are exact. `kernels/portable/winograd.rs` is
+ * the same arithmetic, operation by operation. */
+#include "winograd.h"
+
+#define EYELET_A 0.75f
+#define EYELET_B 1.5f
+#define EYELET_AA (EYELET_A * EYELET_A)
+#define EYELET_BB (EYELET_B * EYELET_B)
+
+EYELET_INLINE void input_1d_2(const vec d[4], vec v[4])
+{
+    v[0] = sub(d[2], d[0]);
+    v[1] = add(d[1], d[2]);
+    v[2] = sub(d[2], d[1]);
+    v[3] = sub(d[3], d[1]);
+}
+
+EYELET_INLINE void output_1d_2(const vec x[4], vec y[2])
+{
+    y[0] = add(x[0], add(x[1], x[2]));
+    y[1] = add(x[3], sub(x[1], x[2]));
+}
+
+EYELET_INLINE void input_1d_4(const vec d[6], vec v[6])
+{
+    const vec even_a = fused(all(-EYELET_BB), d[2], d[4]);
+    const vec odd_a = fused(all(-EYELET_BB), d[1], d[3]);
+    const vec even_b = fused(all(-EYELET_AA), d[2], d[4]);
+    const vec odd_b = fused(all(-EYELET_AA), d[1], d[3]);
+    v[0] = fused(all(EYELET_AA * EYELET_BB), d[0], fused(all(-(EYELET_AA + EYELET_BB)), d[2], d[4]));
+    v[1] = fused(all(EYELET_A), odd_a, even_a);
+    v[2] = fused(all(-EYELET_A), odd_a, even_a);
+    v[3] = fused(all(EYELET_B), odd_b, even_b);
+    v[4] = fused(all(-EYELET_B), odd_b, even_b);
+    v[5] = fused(all(EYELET_AA * EYELET_BB), d[1], fused(all(-(EYELET_AA + EYELET_BB)), d[3], d[5]));
+}
+
+EYELET_INLINE void output_1d_4(const vec x[6], vec y[4])
+{
+    const vec sum_a = add(x[1], x[2]);
+    const vec diff_a = sub(x[1], x[2]);
+    const vec sum_b = add(x[3], x[4]);
+    const vec diff_b = sub(x[3], x[4]);
+    y[0] = add(x[0], add(sum_a, sum_b));
+    y[1] = fused(all(EYELET_B), diff_b, mul(all(EYELET_A), diff_a));
+    y[2] = fused(all(EYELET_BB), sum_b, mul(all(EYELET_AA), sum_a));
+    y[3] = fused(all(EYELET_BB * EYELET_B), diff_b, fused(all(EYELET_AA * EYELET_A), diff_a, x[5]));
+}
+
+/* The transforms of one vector of channels in two dimensions, from channel `c` on; `n` floats of it. */
+#define EYELET_WINOGRAD(M, N)                                                                          \
+    EYELET_INLINE void input_##M(const struct eyelet_winograd_input *t, size_t c, size_t n)            \
+    {                                                                                                  \
+        vec half[N][N];                                                                                \
+        _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++)                                         \
+        {                                                                                              \
+            vec d[N], v[N];                                                                            \
+            _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++)                                     \
+            {                                                                                          \
+                const float *from = t->pixels[y * N + x] + c;                                          \
+                d[y] = n == LANES ? load(from) : load_some(from, n);                                   \
+            }                                                                                          \
+            input_1d_##M(d, v);                                                                        \
+            _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++) half[y][x] = v[y];                  \
+        }                                                                                              \
+        float *out = t->out + c;                                                                       \
+        _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++)                                         \
+        {                                                                                              \
+            vec v[N];                                                                                  \
+            input_1d_##M(half[y], v);                                                                  \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++)                                     \
+            {                                                                                          \
+                if (n == LANES)                                                                        \
+                    store(out, v[x]);                                                                  \
+                else                                                                                   \
+                    store_some(out, v[x], n);                                                          \
+                out += t->stride;                                                                      \
+            }                                                                                          \
+        }                                                                                              \
+    }                                                                                                  \
+                                                                                                       \
+    EYELET_INLINE void output_##M(const struct eyelet_winograd_output *t, size_t c, size_t n)          \
+    {                                                                                                  \
+        vec half[M][N];                                                                                \
+        _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++)                                         \
+        {                                                                                              \
+            vec v[N], y[M];                                                                            \
+            _Pragma("GCC unroll 6") for (size_t i = 0; i < N; i++)                                     \
+                v[i] = load(t->in + (i * N + x) * t->stride + c);                                      \
+            output_1d_##M(v, y);                                                                       \
+            _Pragma("GCC unroll 6") for (size_t i = 0; i < M; i++) half[i][x] = y[i];                  \
+        }                                                                                              \
+        const vec bias = load(t->bias + c);                                                            \
+        const vec min = all(t->min);                                                                   \
+        const vec max = all(t->max);                                                                   \
+        _Pragma("GCC unroll 6") for (size_t y = 0; y < M; y++)                                         \
+        {                                                                                              \
+            if (y >= t->lines)                                                                         \
+                return;                                                                                \
+            vec v[M];                                                                                  \
+            output_1d_##M(half[y], v);                                                                 \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++)                                     \
+            {                                                                                          \
+                if (x >= t->cols)                                                                      \
+                    break;                                                                             \
+                vec z = add(v[x], bias);                                                               \
+                if (t->residual) {                                                                     \
+                    const float *r = t->residual + y * t->residual_line + x * t->residual_pitch + c;   \
+                    z = add(z, n == LANES ? load(r) : load_some(r, n));                                \
+                }                                                                                      \
+                z = clamp(z, min, max);                                                                \
+                float *to = t->c + y * t->c_line + x * t->c_pitch + c;                                 \
+                if (n == LANES)                                                                        \
+                    store(to, z);                                                                      \
+                else                                                                                   \
+                    store_some(to, z, n);                                                              \
+            }                                                                                          \
+        }                                                                                              \
+    }
+
+EYELET_WINOGRAD(2, 4)
+EYELET_WINOGRAD(4, 6)
+
+#define EYELET_WINOGRAD_LOOP(transform, count)                                                         \
+    do {                                                                                               \
+        size_t c = 0;                                                                                  \
+        for (; c + LANES <= (count); c += LANES)                                                       \
+            transform(t, c, LANES);                                                                    \
+        if (c < (count))                                                                               \
+            transform(t, c, (count) - c);                                                              \
+    } while (0)
+
+EYELET_INLINE void winograd_input(const struct eyelet_winograd_input *t)
+{
+    if (t->tile == 4)
+        EYELET_WINOGRAD_LOOP(input_4, t->channels);
+    else
+        EYELET_WINOGRAD_LOOP(input_2, t->channels);
+}
+
+EYELET_INLINE void winograd_output(const struct eyelet_winograd_output *t)
+{
+    if (t->tile == 4)
+        EYELET_WINOGRAD_LOOP(output_4, t->nr);
+    else
+        EYELET_WINOGRAD_LOOP(output_2, t->nr);
+}

@@ -1,0 +1,176 @@
+//! Forged packs: any bytes with the checksums put right, and an arena that notices.
+#![allow(dead_code)]
+
+use eyelet::device::{Device, Inline};
+use eyelet::executor::{Feed, InferError, Instance, LoadError, Model, OpenError, Options};
+use eyelet::pack::crc32c::crc32c;
+use eyelet::pack::{Header, Load, MAX_PLANS, PAGE, PlanEntry, PlanHeader};
+use eyelet::storage::Slice;
+use std::mem::{offset_of, size_of};
+use std::ops::Range;
+
+/// The bytes of a record, or a section, if the file has them.
+fn range(bytes: &[u8], start: u64, len: u64) -> Option<Range<usize>> {
+    let end = usize::try_from(start.checked_add(len)?).ok()?;
+    (end <= bytes.len()).then_some(start as usize..end)
+}
+
+pub fn header(pack: &[u8]) -> Header {
+    bytemuck::pod_read_unaligned(&pack[..size_of::<Header>()])
+}
+
+pub fn entries(pack: &[u8]) -> Vec<(usize, PlanEntry)> {
+    let count = (header(pack).plans as usize).min(MAX_PLANS);
+    let at = |index: usize| size_of::<Header>() + index * size_of::<PlanEntry>();
+    let entry = |at: usize| bytemuck::pod_read_unaligned(&pack[at..at + size_of::<PlanEntry>()]);
+    (0..count).map(|index| (at(index), entry(at(index)))).collect()
+}
+
+/// Puts every checksum right that has a place to be: of loads, plans, skeleton, header. `pack` has at least
+/// a page.
+pub fn seal(pack: &mut [u8]) {
+    let head = header(pack);
+    for (at, entry) in entries(pack) {
+        let Some(section) = range(pack, entry.offset, entry.bytes) else { continue };
+        seal_loads(pack, &head, section.clone());
+        let crc = crc32c(0, &pack[section]);
+        let field = at + offset_of!(PlanEntry, crc);
+        pack[field..field + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+    if let Some(skeleton) = range(pack, head.skeleton_offset, head.skeleton_bytes) {
+        let crc = crc32c(0, &pack[skeleton]);
+        let field = offset_of!(Header, skeleton_crc);
+        pack[field..field + 4].copy_from_slice(&crc.to_le_bytes());
+    }
+    let field = offset_of!(Header, crc);
+    pack[field..field + 4].fill(0);
+    let crc = crc32c(0, &pack[..PAGE as usize]);
+    pack[field..field + 4].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn seal_loads(pack: &mut [u8], head: &Header, section: Range<usize>) {
+    let Some(start) = section.start.checked_add(size_of::<PlanHeader>()) else { return };
+    if start > section.end {
+        return;
+    }
+    let counts: PlanHeader = bytemuck::pod_read_unaligned(&pack[section.start..start]);
+    let first = start as u64 + 8 * u64::from(counts.buffers);
+    let loads = u64::from(counts.resident_loads) + u64::from(counts.loads);
+    for index in 0..loads {
+        let Some(at) = range(pack, first + index * size_of::<Load>() as u64, 32) else { return };
+        if at.end > section.end {
+            return;
+        }
+        let load: Load = bytemuck::pod_read_unaligned(&pack[at.clone()]);
+        let offset = head.weights_offset.saturating_add(load.offset);
+        if let Some(bytes) = range(pack, offset, load.bytes.into()) {
+            let crc = crc32c(0, &pack[bytes]);
+            let field = at.start + offset_of!(Load, crc);
+            pack[field..field + 4].copy_from_slice(&crc.to_le_bytes());
+        }
+    }
+}
+
+/// An arena between two pages that must not be touched.
+pub struct Guarded {
+    start: *mut u8,
+    len: usize,
+}
+
+impl Guarded {
+    pub fn new(len: usize) -> Self {
+        let page = PAGE as usize;
+        let len = len.next_multiple_of(page);
+        // SAFETY: a new private mapping, of which only what lies between the guards is ever handed out.
+        let start = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let whole = len + 2 * page;
+            let map = libc::mmap(std::ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0);
+            assert_ne!(map, libc::MAP_FAILED);
+            let start = map.cast::<u8>().add(page);
+            let access = libc::PROT_READ | libc::PROT_WRITE;
+            assert_eq!(libc::mprotect(start.cast(), len, access), 0);
+            start
+        };
+        Self { start, len }
+    }
+
+    pub fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: mapped readable and writable, zeroed by the system, borrowed with `self`.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let page = PAGE as usize;
+        // SAFETY: exactly the mapping that was made.
+        unsafe { libc::munmap(self.start.sub(page).cast(), self.len + 2 * page) };
+    }
+}
+
+/// Divides work among three threads that are one.
+pub struct Three;
+
+impl Device for Three {
+    fn threads(&self) -> usize {
+        3
+    }
+
+    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
+        (0..parts).rev().for_each(task);
+    }
+}
+
+/// How a pack is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Manner {
+    pub verify: bool,
+    pub three: bool,
+    pub beside: bool,
+}
+
+/// Opens a pack and runs two inferences. Whatever the bytes are, this returns, and the tables in the arena
+/// stay as they were read.
+pub fn run(pack: &[u8], arena: &mut Guarded, manner: Manner) -> Result<(), OpenError> {
+    let device: &dyn Device = if manner.three { &Three } else { &Inline };
+    let options = Options { verify: manner.verify, threads: device.threads() as u32 };
+    let mut storage = Slice(pack);
+    let mut instance = Instance::open(&mut storage, arena.bytes(), options)?;
+    let plan = *instance.entry();
+    if manner.beside {
+        instance.with_loader(&mut storage, |model| twice(model, device)).unwrap();
+    } else {
+        twice(&mut instance.inline(&mut storage), device);
+    }
+    let head = header(pack);
+    let sections = [
+        (0, PAGE),
+        (head.skeleton_offset, head.skeleton_bytes.next_multiple_of(PAGE)),
+        (plan.offset, plan.bytes.next_multiple_of(PAGE)),
+    ];
+    let mut at = 0;
+    for (offset, bytes) in sections {
+        let section = range(pack, offset, bytes).unwrap();
+        assert!(arena.bytes()[at..at + bytes as usize] == pack[section], "tables are written to");
+        at += bytes as usize;
+    }
+    Ok(())
+}
+
+fn twice<F: Feed>(model: &mut Model<'_, '_, F>, device: &dyn Device) {
+    for round in 0..2 {
+        for index in 0..model.inputs().len() {
+            model.input_mut(index).unwrap().fill(0.5 + round as f32);
+        }
+        match model.infer(device) {
+            Ok(()) => {}
+            // A forged pack can have its checksums inside what they are of.
+            Err(InferError::Load(LoadError::Checksum { .. })) => {}
+            Err(error) => panic!("{error}"),
+        }
+        for index in 0..model.outputs().len() {
+            std::hint::black_box(model.output(index).unwrap().iter().sum::<f32>());
+        }
+    }
+}

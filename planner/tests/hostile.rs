@@ -1,0 +1,526 @@
+//! Packs that are damaged, and packs that are forged: an error or an answer, never a panic, a hang, or a
+//! byte outside the arena.
+
+mod common;
+
+use common::forge::{Guarded, Manner, Three, entries, header, run, seal};
+use common::{Subject, digits};
+use eyelet::device::Inline;
+use eyelet::executor::{InferError, Instance, OpenError, Options, Progress};
+use eyelet::pack::{
+    Activation, Buffer, CopyParams, Header, Layer, Load, NONE, Name, OpKind, PAGE, PlanEntry,
+    PlanHeader, Port, SkeletonHeader, Step, Tensor, params_words,
+};
+use eyelet::storage::faulty::Fault;
+use eyelet::storage::{Faulty, Slice};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::mem::offset_of;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+const PLAIN: Manner = Manner { verify: true, three: false, beside: false };
+
+/// Packs of the digits network, at the smallest budget and at ones with residents and in full.
+fn packs() -> Vec<(u64, Vec<u8>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = Subject::new(&digits());
+    let smallest = subject.smallest(3);
+    [smallest, smallest + (128 << 10), 1 << 20]
+        .into_iter()
+        .map(|budget| {
+            let path = folder.path().join("digits.pack");
+            subject.pack(&path, &[budget], 3);
+            (budget, std::fs::read(&path).unwrap())
+        })
+        .collect()
+}
+
+/// The sections before the weights that checksums cover: header page, skeleton, plan.
+fn sections(pack: &[u8]) -> [Range<usize>; 3] {
+    let head = header(pack);
+    let plan = entries(pack)[0].1;
+    let range = |start: u64, bytes: u64| start as usize..(start + bytes) as usize;
+    [
+        0..PAGE as usize,
+        range(head.skeleton_offset, head.skeleton_bytes),
+        range(plan.offset, plan.bytes),
+    ]
+}
+
+#[test]
+fn truncated_packs_are_refused() {
+    let (budget, pack) = packs().swap_remove(0);
+    let mut arena = Guarded::new(budget as usize);
+    run(&pack, &mut arena, PLAIN).unwrap();
+    let near = |at: usize| [at.saturating_sub(1), at, at + 1];
+    let edges = sections(&pack).into_iter().flat_map(|s| [s.start, s.end]).flat_map(near);
+    let steps = (0..pack.len()).step_by(509);
+    for len in edges.chain(steps).filter(|len| *len < pack.len()) {
+        match run(&pack[..len], &mut arena, PLAIN) {
+            Err(OpenError::Size { found, .. }) => assert_eq!(found, len as u64),
+            other => panic!("{len} bytes: {other:?}"),
+        }
+    }
+    let mut longer = pack.clone();
+    longer.push(0);
+    assert!(matches!(run(&longer, &mut arena, PLAIN), Err(OpenError::Size { .. })));
+}
+
+#[test]
+fn every_flipped_bit_of_the_tables_is_noticed() {
+    let (budget, mut pack) = packs().swap_remove(0);
+    let mut arena = Guarded::new(budget as usize);
+    for at in sections(&pack).into_iter().flatten() {
+        for bit in 0..8 {
+            pack[at] ^= 1 << bit;
+            let error = run(&pack, &mut arena, PLAIN).expect_err("a flipped bit went unnoticed");
+            match at {
+                0..8 => assert_eq!(error, OpenError::NotAPack),
+                8..12 => assert!(matches!(error, OpenError::Version { .. })),
+                24..32 => assert!(matches!(error, OpenError::Size { .. })),
+                _ => assert!(matches!(error, OpenError::Checksum { .. }), "{at}: {error}"),
+            }
+            pack[at] ^= 1 << bit;
+        }
+    }
+    run(&pack, &mut arena, PLAIN).unwrap();
+}
+
+/// Says which forgery it was when a test panics in it.
+struct Forgery<'a>(&'a [(usize, u32)]);
+
+impl Drop for Forgery<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("forged words (byte in the pack, value): {:x?}", self.0);
+        }
+    }
+}
+
+/// Runs a pack with some words changed and its checksums put right. Returns whether it opened.
+fn forged(
+    pack: &mut [u8],
+    arena: &mut Guarded,
+    words: &[(usize, u32)],
+    manner: Manner,
+) -> Option<()> {
+    let before: Vec<u8> = pack[..tables_end(pack)].to_vec();
+    for &(at, value) in words {
+        pack[at..at + 4].copy_from_slice(&value.to_le_bytes());
+    }
+    seal(pack);
+    let guard = Forgery(words);
+    let start = Instant::now();
+    let result = run(pack, arena, manner);
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    if let Err(error) = &result {
+        assert!(!error.to_string().is_empty());
+    }
+    drop(guard);
+    pack[..before.len()].copy_from_slice(&before);
+    result.ok()
+}
+
+fn tables_end(pack: &[u8]) -> usize {
+    header(pack).weights_offset.min(pack.len() as u64) as usize
+}
+
+/// Where the words lie that mean something: header and its one entry, skeleton without names, plan.
+fn words(pack: &[u8]) -> Vec<usize> {
+    let [_, skeleton, plan] = sections(pack);
+    let names: SkeletonHeader =
+        bytemuck::pod_read_unaligned(&pack[skeleton.start..][..size_of::<SkeletonHeader>()]);
+    let head = 0..size_of::<Header>() + size_of::<PlanEntry>();
+    let skeleton = skeleton.start..skeleton.end - names.names as usize;
+    [head, skeleton, plan].into_iter().flat_map(|range| range.step_by(4)).collect()
+}
+
+fn word(pack: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(pack[at..at + 4].try_into().unwrap())
+}
+
+#[test]
+fn every_forged_field_is_refused_or_harmless() {
+    for (budget, mut pack) in packs() {
+        let mut arena = Guarded::new(budget as usize);
+        let (mut opened, mut cases) = (0, 0);
+        for at in words(&pack) {
+            let old = word(&pack, at);
+            let mut values = vec![0, 1, 2, 3, NONE, NONE - 1, 1 << 31, (1 << 31) - 1, 1 << 16];
+            for step in [1, 16, 64, 4096] {
+                values.extend([old.wrapping_add(step), old.wrapping_sub(step)]);
+            }
+            values.extend([old.wrapping_mul(2), old / 2, !old]);
+            values.sort_unstable();
+            values.dedup();
+            for value in values.into_iter().filter(|value| *value != old) {
+                cases += 1;
+                let three = cases % 2 == 0;
+                let manner = Manner { verify: cases % 3 != 0, three, beside: cases % 5 == 0 };
+                opened += forged(&mut pack, &mut arena, &[(at, value)], manner).map_or(0, |()| 1);
+            }
+        }
+        eprintln!("budget {budget}: {opened} of {cases} forged packs opened");
+        assert!(cases > 1000 && opened > 0);
+    }
+}
+
+#[test]
+fn random_forgeries_are_refused_or_harmless() {
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    for (budget, mut pack) in packs() {
+        let mut arena = Guarded::new(budget as usize);
+        let words = words(&pack);
+        for case in 0..3000 {
+            let some: Vec<(usize, u32)> = (0..rng.random_range(1..5))
+                .map(|_| {
+                    let at = words[rng.random_range(0..words.len())];
+                    // Mostly values that mean something elsewhere nearby: those come far.
+                    let near = at as i64 + 4 * rng.random_range(-60..60i64);
+                    let near =
+                        words.binary_search(&(near.max(0) as usize)).map_or(at, |i| words[i]);
+                    let value = match rng.random_range(0..4) {
+                        0 => rng.random(),
+                        1 => rng.random::<u32>() >> rng.random_range(0..32),
+                        2 => word(&pack, at).wrapping_add(rng.random_range(0..9)).wrapping_sub(4),
+                        _ => word(&pack, near),
+                    };
+                    (at, value)
+                })
+                .collect();
+            let manner =
+                Manner { verify: case % 3 != 0, three: case % 2 == 0, beside: case % 4 == 0 };
+            forged(&mut pack, &mut arena, &some, manner);
+        }
+    }
+}
+
+/// A pack put together from records, with `weights` bytes of zeros: what no planner would make.
+struct Records {
+    buffers: Vec<Buffer>,
+    tensors: Vec<Tensor>,
+    layers: Vec<Layer>,
+    inputs: Vec<Port>,
+    outputs: Vec<Port>,
+    addresses: Vec<u64>,
+    resident: Vec<Load>,
+    loads: Vec<Load>,
+    steps: Vec<Step>,
+    arena: u64,
+    weights: u64,
+}
+
+impl Records {
+    /// One copy of 16 floats from an input to an output, in an arena of that size.
+    fn copy(arena: u64) -> Self {
+        let buffers = vec![Buffer { bytes: 64 }; 2];
+        let tensor =
+            |buffer| Tensor { buffer, dims: [1, 1, 1, 16], pitch: 16, ..Tensor::default() };
+        let port = |tensor| {
+            let mut shape = [1; 8];
+            shape[0] = 16;
+            Port { tensor, rank: 1, shape, ..Port::default() }
+        };
+        let params = CopyParams {
+            dims: [1, 1, 1, 1, 1, 16],
+            src: [1; 6],
+            dst: [1; 6],
+            ..CopyParams::default()
+        };
+        let layer = Layer {
+            kind: OpKind::Copy as u32,
+            inputs: [0, NONE],
+            output: 1,
+            activation: Activation::NONE,
+            panels: 0,
+            panel_bytes: 0,
+            reserved: 0,
+            weights: 0,
+            name: Name::default(),
+            params: params_words(&params),
+        };
+        let step = Step { rows: 1, ..Step::default() };
+        Self {
+            buffers,
+            tensors: vec![tensor(0), tensor(1)],
+            layers: vec![layer],
+            inputs: vec![port(0)],
+            outputs: vec![port(1)],
+            addresses: vec![arena - 128, arena - 64],
+            resident: Vec::new(),
+            loads: Vec::new(),
+            steps: vec![step],
+            arena,
+            weights: PAGE,
+        }
+    }
+
+    fn pack(&self) -> Vec<u8> {
+        let skeleton = SkeletonHeader {
+            buffers: self.buffers.len() as u32,
+            tensors: self.tensors.len() as u32,
+            layers: self.layers.len() as u32,
+            inputs: self.inputs.len() as u32,
+            outputs: self.outputs.len() as u32,
+            names: 0,
+            name: Name::default(),
+        };
+        let skeleton = [
+            bytemuck::bytes_of(&skeleton),
+            bytemuck::cast_slice(&self.buffers),
+            bytemuck::cast_slice(&self.tensors),
+            bytemuck::cast_slice(&self.layers),
+            bytemuck::cast_slice(&self.inputs),
+            bytemuck::cast_slice(&self.outputs),
+        ]
+        .concat();
+        let plan = PlanHeader {
+            buffers: self.addresses.len() as u32,
+            resident_loads: self.resident.len() as u32,
+            loads: self.loads.len() as u32,
+            steps: self.steps.len() as u32,
+        };
+        let plan = [
+            bytemuck::bytes_of(&plan),
+            bytemuck::cast_slice(&self.addresses),
+            bytemuck::cast_slice(&self.resident),
+            bytemuck::cast_slice(&self.loads),
+            bytemuck::cast_slice(&self.steps),
+        ]
+        .concat();
+        let plan_offset = PAGE + (skeleton.len() as u64).next_multiple_of(PAGE);
+        let weights_offset = plan_offset + (plan.len() as u64).next_multiple_of(PAGE);
+        let header = Header {
+            magic: eyelet::pack::MAGIC,
+            version: eyelet::pack::VERSION,
+            crc: 0,
+            isa: eyelet::kernels::Isa::Portable as u32,
+            panel: eyelet::kernels::Isa::Portable.panel() as u32,
+            file_bytes: weights_offset + self.weights,
+            skeleton_offset: PAGE,
+            skeleton_bytes: skeleton.len() as u64,
+            weights_offset,
+            weights_bytes: self.weights,
+            skeleton_crc: 0,
+            plans: 1,
+        };
+        let entry = PlanEntry {
+            budget: self.arena,
+            arena_bytes: self.arena,
+            offset: plan_offset,
+            bytes: plan.len() as u64,
+            threads: 3,
+            ..bytemuck::Zeroable::zeroed()
+        };
+        let mut pack = vec![0; header.file_bytes as usize];
+        let mut put = |at: u64, bytes: &[u8]| {
+            pack[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        };
+        put(0, bytemuck::bytes_of(&header));
+        put(size_of::<Header>() as u64, bytemuck::bytes_of(&entry));
+        put(PAGE, &skeleton);
+        put(plan_offset, &plan);
+        seal(&mut pack);
+        pack
+    }
+
+    /// The flaw for which it is refused, in less than ten seconds; `None` if it runs.
+    fn flaw(&self) -> Option<&'static str> {
+        let mut arena = Guarded::new(self.arena as usize);
+        let pack = self.pack();
+        let start = Instant::now();
+        let result = run(&pack, &mut arena, PLAIN);
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        match result {
+            Ok(()) => None,
+            Err(OpenError::Flaw(flaw)) => Some(flaw.what),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn packs_that_take_long_to_prove_are_refused() {
+    let arena = 64 << 20;
+    assert_eq!(Records::copy(arena).flaw(), None);
+
+    // Every load is in flight for as long as can be: a comparison with each step.
+    let mut long = Records::copy(arena);
+    let first = arena - 128 - PAGE;
+    let load = Load { address: first / PAGE * PAGE, bytes: PAGE as u32, ..Load::default() };
+    long.loads = vec![Load { release: -100_000, ..load }; 200_000];
+    long.steps = vec![Step { rows: 1, ..Step::default() }; 200_000];
+    long.steps.last_mut().unwrap().ready = 200_000;
+    assert_eq!(long.flaw(), Some("plan: too many loads in flight over too many steps"));
+
+    // So many ports that comparing them in pairs takes hours.
+    let mut ports = Records::copy(arena);
+    let count = 100_000u32;
+    ports.buffers = vec![Buffer { bytes: 64 }; count as usize];
+    ports.tensors = (0..count).map(|buffer| Tensor { buffer, ..ports.tensors[0] }).collect();
+    ports.inputs = (0..count).map(|tensor| Port { tensor, ..ports.inputs[0] }).collect();
+    ports.outputs.clear();
+    ports.addresses = (1..=u64::from(count)).map(|i| arena - 64 * i).collect();
+    assert_eq!(ports.flaw(), Some("skeleton: too many inputs and outputs"));
+
+    // The same bytes read again and again before `open` returns.
+    let mut again = Records::copy(arena);
+    again.weights = 16 << 20;
+    let load = Load { address: 32 << 20, bytes: 16 << 20, ..Load::default() };
+    again.resident = vec![load; 10_000];
+    assert_eq!(again.flaw(), Some("plan: bytes of all resident loads"));
+}
+
+#[test]
+fn loads_that_race_or_wait_for_ever_are_refused() {
+    let arena = 1 << 20;
+    let free = Load { address: 512 << 10, bytes: PAGE as u32, ..Load::default() };
+    let last = Load { address: arena - PAGE, ..free };
+    let with = |resident: &[Load], loads: &[Load], ready: u32| {
+        let mut records = Records::copy(arena);
+        (records.resident, records.loads) = (resident.to_vec(), loads.to_vec());
+        records.steps[0].ready = ready;
+        records.flaw()
+    };
+    let flight = Some("load: may be in flight while the host uses its bytes");
+    let stuck = Some("load: released only after a step that waits for it (deadlock)");
+    assert_eq!(with(&[free], &[Load { release: -1, address: 256 << 10, ..free }], 1), None);
+    assert_eq!(with(&[], &[Load { release: 1, ..last }], 1), None);
+    assert_eq!(with(&[], &[Load { release: 0, ..last }], 1), flight);
+    assert_eq!(with(&[last], &[], 0), flight);
+    assert_eq!(with(&[free], &[free], 1), Some("load: overwrites a resident"));
+    assert_eq!(with(&[], &[free], 0), Some("plan: steps wait for all loads"));
+    assert_eq!(with(&[], &[free], 2), Some("plan: steps wait for all loads"));
+    let beyond = Some("load: release beyond one inference");
+    for release in [2, -2, i32::MAX, i32::MIN] {
+        assert_eq!(with(&[], &[Load { release, ..free }], 1), beyond);
+    }
+    // Two steps, the first of which waits for a load that waits for it.
+    let mut records = Records::copy(arena);
+    records.steps = vec![Step { ready: 1, ..records.steps[0] }; 2];
+    records.loads = vec![Load { release: 2, ..free }];
+    assert_eq!(records.flaw(), stuck);
+    // Tables are nobody's.
+    let outside = Some("load: outside the arena");
+    assert_eq!(with(&[], &[Load { address: 0, ..free }], 1), outside);
+    assert_eq!(with(&[], &[Load { address: arena, ..free }], 1), outside);
+    assert_eq!(with(&[], &[Load { address: u64::MAX / PAGE * PAGE, ..free }], 1), outside);
+}
+
+#[test]
+fn every_refusal_says_what_to_do() {
+    let (budget, pack) = packs().swap_remove(0);
+    let mut arena = Guarded::new(budget as usize);
+    let mut text = |change: &dyn Fn(&mut Vec<u8>), sealed: bool, manner: Manner| {
+        let mut pack = pack.clone();
+        change(&mut pack);
+        if sealed {
+            seal(&mut pack);
+        }
+        run(&pack, &mut arena, manner).unwrap_err().to_string()
+    };
+    let set = |field: usize, value: u32| {
+        move |pack: &mut Vec<u8>| pack[field..field + 4].copy_from_slice(&value.to_le_bytes())
+    };
+    assert!(text(&set(0, 0), true, PLAIN).contains("not a pack"));
+    let version = text(&set(offset_of!(Header, version), 77), true, PLAIN);
+    assert!(version.contains("77") && version.contains("plan the model again"), "{version}");
+    let size = text(&|pack| pack.truncate(5000), false, PLAIN);
+    assert!(size.contains("5000 bytes") && size.contains("truncated"), "{size}");
+    let size = text(&|pack| pack.truncate(17), false, PLAIN);
+    assert!(size.contains("17 bytes"), "{size}");
+    for (at, name) in sections(&pack).iter().zip(["header", "skeleton", "plan"]) {
+        let last = at.end - 1;
+        let crc = text(&|pack| pack[last] ^= 1, false, PLAIN);
+        assert!(crc.contains("checksum") && crc.contains(name) && crc.contains("write it again"));
+    }
+    let isa = text(&set(offset_of!(Header, isa), 999), true, PLAIN);
+    assert!(isa.contains("instruction set (code 999)"), "{isa}");
+    let entry = size_of::<Header>();
+    let threads = text(
+        &set(entry + offset_of!(PlanEntry, threads), 1),
+        true,
+        Manner { three: true, ..PLAIN },
+    );
+    assert!(threads.contains("3 threads") && threads.contains("--threads 3"), "{threads}");
+    let more = (budget + 4096) as u32;
+    let smallest = text(&set(entry + offset_of!(PlanEntry, arena_bytes), more), true, PLAIN);
+    assert!(smallest.contains(&format!("needs {more}")), "{smallest}");
+    let flaw = text(&set(offset_of!(Header, panel), 5), true, PLAIN);
+    assert!(flaw.contains("malformed") && flaw.contains("found 5"), "{flaw}");
+
+    // An arena beside the page, and one that is too small for anything.
+    let open = |bytes: &mut [u8]| {
+        let mut storage = Slice(&pack);
+        Instance::open(&mut storage, bytes, Options::default()).err().unwrap().to_string()
+    };
+    assert!(open(&mut arena.bytes()[64..]).contains("align it"));
+    assert!(open(&mut arena.bytes()[..100]).contains("the arena has 100 bytes"));
+    // A resident load that is damaged.
+    let (budget, mut pack) = packs().pop().unwrap();
+    let mut arena = Guarded::new(budget as usize);
+    let last = header(&pack).weights_offset as usize + 10;
+    pack[last] ^= 4;
+    let load = run(&pack, &mut arena, PLAIN).unwrap_err();
+    assert!(matches!(load, OpenError::Load(_)), "{load}");
+    assert!(load.to_string().contains("the pack is damaged"), "{load}");
+}
+
+#[test]
+fn threads_are_counted_at_every_step() {
+    let (budget, pack) = packs().swap_remove(0);
+    let mut arena = Guarded::new(budget as usize);
+    let mut storage = Slice(&pack);
+    let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+    let mut model = instance.inline(&mut storage);
+    model.input_mut(0).unwrap().fill(0.25);
+    model.infer(&Inline).unwrap();
+    let whole = model.output(0).unwrap().to_vec();
+    model.input_mut(0).unwrap().fill(0.25);
+    let refused = Err(InferError::Threads { device: 3, opened: 1 });
+    assert_eq!(model.step(&Three), refused);
+    assert!(model.input_mut(0).is_some(), "the host's turn goes on");
+    assert_eq!(model.step(&Inline), Ok(Progress::Running));
+    assert_eq!(model.step(&Three), refused);
+    model.infer(&Inline).unwrap();
+    assert_eq!(model.output(0).unwrap(), whole);
+}
+
+#[test]
+fn a_load_that_fails_early_fails_the_inference_that_needs_it() {
+    let (budget, pack) = packs().swap_remove(0);
+    let mut arena = Guarded::new(budget as usize);
+    let counts = {
+        let mut storage = Slice(&pack);
+        let instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+        let plan = instance.plan();
+        assert!(!plan.loads.is_empty());
+        (3 + plan.resident.len() + plan.loads.len(), plan.steps.len())
+    };
+    // The first load of the second inference, which the loader comes to during the first one.
+    let script = [(counts.0 as u64, Fault::Errno(5))];
+    let mut storage = Faulty::new(Slice(&pack), &script);
+    let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+    instance
+        .with_loader(&mut storage, |model| {
+            let fill = |input: Option<&mut [f32]>| input.unwrap().fill(0.25);
+            fill(model.input_mut(0));
+            for _ in 1..counts.1 {
+                assert_eq!(model.step(&Inline), Ok(Progress::Running));
+                std::thread::sleep(Duration::from_millis(3));
+            }
+            assert_eq!(model.step(&Inline), Ok(Progress::Finished));
+            let first = model.output(0).unwrap().to_vec();
+            std::thread::sleep(Duration::from_millis(20));
+            assert_eq!(model.output(0).unwrap(), first);
+            fill(model.input_mut(0));
+            assert!(matches!(model.infer(&Inline), Err(InferError::Load(_))));
+            for _ in 0..2 {
+                fill(model.input_mut(0));
+                assert_eq!(model.infer(&Inline), Ok(()));
+                assert_eq!(model.output(0).unwrap(), first);
+            }
+        })
+        .unwrap();
+}

@@ -1,0 +1,182 @@
+//! Whatever the network and the budget: a plan that is proved, and that runs bit for bit as the one with
+//! all weights resident; or an error that names the smallest budget, and is right about it.
+
+mod common;
+
+use common::{Subject, bits, noise, run_inline};
+use eyelet::device::Inline;
+use eyelet::executor::{Instance, Options};
+use eyelet::storage::Slice;
+use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
+use eyelet_planner::strategy::PlanError;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const PAGE: u64 = 4096;
+
+/// A budget for which everything is resident.
+const AMPLE: u64 = 64 << 20;
+
+/// Puts a graph together.
+#[derive(Default)]
+struct Net(Graph);
+
+impl Net {
+    fn value(&mut self, shape: &[usize], constant: Option<Constant>) -> ValueId {
+        let name = format!("v{}", self.0.values.len());
+        self.0.values.push(Value { name, shape: shape.to_vec(), constant });
+        self.0.values.len() - 1
+    }
+
+    fn weights(&mut self, shape: &[usize]) -> ValueId {
+        let elements: usize = shape.iter().product();
+        let scale = 1.0 / (shape[1..].iter().product::<usize>() as f32).sqrt();
+        let seed = self.0.values.len() as u64;
+        let data = noise(elements, seed).into_iter().map(|x| x * scale).collect();
+        self.value(shape, Some(Constant::Owned(Arc::new(data))))
+    }
+
+    fn shape(&self, value: ValueId) -> Vec<usize> {
+        self.0.values[value].shape.clone()
+    }
+
+    fn node(&mut self, op: Op, inputs: &[ValueId], shape: &[usize]) -> ValueId {
+        let output = self.value(shape, None);
+        let name = format!("n{}", self.0.nodes.len());
+        let inputs = inputs.iter().copied().map(Some).collect();
+        self.0.nodes.push(Node { name, op, inputs, outputs: vec![output] });
+        output
+    }
+
+    fn conv(&mut self, x: ValueId, channels: usize, kernel: usize, groups: usize) -> ValueId {
+        let shape = self.shape(x);
+        let weight = self.weights(&[channels, shape[1] / groups, kernel, kernel]);
+        let bias = self.weights(&[channels, 1]);
+        self.0.values[bias].shape = vec![channels];
+        let pad = [kernel / 2; 2];
+        let window = Window {
+            kernel: [kernel; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            pad_begin: pad,
+            pad_end: pad,
+        };
+        let shape = [shape[0], channels, shape[2], shape[3]];
+        self.node(Op::Conv { window, groups }, &[x, weight, bias], &shape)
+    }
+}
+
+/// A network of one decision per node, all of them images of one size.
+fn network(size: usize, decisions: &[(u8, u8, u8)]) -> Graph {
+    let mut net = Net::default();
+    net.0.name = "random".into();
+    let input = net.value(&[1, 3, size, size], None);
+    net.0.inputs.push(input);
+    let mut live = vec![net.conv(input, 8, 3, 1)];
+    for &(kind, which, channels) in decisions {
+        let x = live[live.len() - 1 - which as usize % live.len().min(3)];
+        let (last, shape) = (live[live.len() - 1], net.shape(x));
+        let channels = 1 + channels as usize % 96;
+        let y = match kind % 10 {
+            0..3 => net.conv(x, channels, 1, 1),
+            3 | 4 => net.conv(x, channels, 3, 1),
+            5 => net.conv(x, shape[1], 3, shape[1]),
+            6 => net.node(Op::Clip { min: 0.0, max: 6.0 }, &[x], &shape),
+            7 => net.node(Op::Sigmoid, &[x], &shape),
+            8 if net.shape(last) == shape && last != x => net.node(Op::Add, &[x, last], &shape),
+            _ if last != x => {
+                let both = shape[1] + net.shape(last)[1];
+                let joined = net.node(Op::Concat { axis: 1 }, &[x, last], &[1, both, size, size]);
+                net.conv(joined, channels, 1, 1)
+            }
+            _ => net.conv(x, channels, 1, 1),
+        };
+        live.push(y);
+    }
+    let last = live[live.len() - 1];
+    let output = net.conv(last, 10, 1, 1);
+    net.0.outputs.push(output);
+    // Every node's output is read by someone, or it is none of the graph's.
+    loop {
+        let read = |value: &ValueId| {
+            let used = |node: &Node| node.inputs.contains(&Some(*value));
+            net.0.outputs.contains(value) || net.0.nodes.iter().any(used)
+        };
+        let kept: Vec<Node> =
+            net.0.nodes.iter().filter(|node| read(&node.outputs[0])).cloned().collect();
+        if kept.len() == net.0.nodes.len() {
+            return net.0;
+        }
+        net.0.nodes = kept;
+    }
+}
+
+/// The bytes of a pack with a plan for this budget.
+fn pack(subject: &Subject, budget: u64, threads: u32) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.pack");
+    subject.pack(&path, &[budget], threads);
+    std::fs::read(&path).unwrap()
+}
+
+/// Three inferences with a loader beside them.
+fn run_beside(pack: &[u8], budget: u64, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    let mut storage = Slice(pack);
+    let mut arena = common::Aligned::new(budget);
+    let options = Options::default();
+    let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
+    instance
+        .with_loader(&mut storage, |model| {
+            let mut outputs = Vec::new();
+            for _ in 0..3 {
+                model.input_mut(0).unwrap().copy_from_slice(&inputs[0]);
+                model.infer(&Inline).unwrap();
+                outputs = vec![model.output(0).unwrap().to_vec()];
+            }
+            outputs
+        })
+        .unwrap()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_proved_plan_with_the_same_result_or_the_smallest_budget(
+        size in 1usize..14,
+        decisions in prop::collection::vec(any::<(u8, u8, u8)>(), 1..14),
+        budgets in prop::collection::vec(0u64..400, 4),
+        threads in 1u32..4,
+    ) {
+        let board = eyelet_planner::board::host();
+        let subject = Subject::of_graph(network(size, &decisions), board);
+        let inputs = subject.inputs(1);
+        let expected = bits(&run_inline(&pack(&subject, AMPLE, 1), AMPLE, &inputs, &Inline, 1));
+        let smallest = subject.smallest(threads);
+        prop_assert!(smallest.is_multiple_of(PAGE));
+        prop_assert!(subject.plan(smallest - PAGE, threads).is_err(), "less than {smallest} is enough");
+        for pages in budgets.into_iter().chain([smallest / PAGE, smallest / PAGE + 1]) {
+            let budget = pages * PAGE;
+            match subject.plan(budget, threads) {
+                Ok(plan) => {
+                    prop_assert!(budget >= smallest && plan.arena_bytes <= budget);
+                    let pack = pack(&subject, budget, threads);
+                    let inline = run_inline(&pack, budget, &inputs, &Inline, 2);
+                    prop_assert!(bits(&inline) == expected, "inline in {budget} bytes");
+                    let beside = run_beside(&pack, budget, &inputs);
+                    prop_assert!(bits(&beside) == expected, "beside a loader in {budget} bytes");
+                }
+                Err(PlanError::Budget { smallest: named, .. }) => {
+                    prop_assert_eq!(named, smallest);
+                    prop_assert!(budget < smallest, "{} bytes should do, {} do", budget, smallest);
+                }
+                Err(error) => prop_assert!(false, "{}", error),
+            }
+        }
+    }
+}

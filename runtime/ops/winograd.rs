@@ -1,0 +1,397 @@
+//! 3x3 convolution of stride 1 by Winograd's algorithm, F(2,3) and F(4,3).
+//!
+//! An output of `tile` times `tile` pixels takes `(tile + 2)²` multiplications a channel instead of
+//! `9 · tile²`. The loops, from the outside: threads, blocks of tiles, then (transform of the block's
+//! inputs to frequencies) panels of weights, for each panel all frequencies (one matrix product each,
+//! over the block's tiles, with the implicit GEMM's kernels), then the panel's outputs are transformed
+//! back while they are in the cache. The scratch is one block of transformed inputs and one panel of
+//! products, whatever the map's size.
+//!
+//! Each frequency is one chain of fused multiply-adds over the input channels, and the transforms have
+//! one written order: the result is the same for every slice, block, thread count and instruction set.
+//! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
+//!
+//! A step transforms the inputs for its own panels: a layer that is cut into many steps does that often.
+
+use super::conv::{addend, check_weights, clamp, divide_columns, finish, geometry};
+use super::{Call, LayerError, Operand, Slice};
+use crate::arena::{MatMut, MatRef};
+use crate::device::{self, Device, Inline, Share, Split};
+use crate::kernels::Isa;
+use crate::kernels::table::{Indirection, Patch, Place, TILES};
+use crate::pack::{ConvParams, Layer, Tensor, WinogradParams, params, params_words};
+
+/// Bytes that a block's transformed inputs and products may take, unless a few tiles take more.
+const BLOCK_BYTES: usize = 1536 * 1024;
+
+/// Rows (tiles times frequencies) of a block: enough for each panel of weights to be worth fetching.
+const BLOCK_ROWS: usize = 28 * 36;
+
+/// A block has at least as many tiles, where there are as many.
+const FEW_TILES: usize = 4;
+
+/// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
+const GAP: usize = 16;
+
+/// Whether a layer's record can be run: everything that [`run`] relies on.
+pub fn validate(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    isa: Isa,
+) -> Result<(), LayerError> {
+    let p: WinogradParams = params(layer);
+    if !TILES.contains(&(p.tile as usize)) {
+        let largest = TILES[TILES.len() - 1] as u64;
+        return Err(LayerError::Field("tile of a Winograd convolution", p.tile.into(), largest));
+    }
+    let ones = [1; 2];
+    let conv = ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad: p.pad, groups: 1 };
+    geometry(&Layer { params: params_words(&conv), ..*layer }, inputs, output)?;
+    let points = u64::from(p.tile + 2) * u64::from(p.tile + 2);
+    let panels = u64::from(output.cols()).div_ceil(isa.panel() as u64);
+    check_weights(layer, panels, points.checked_mul(inputs[0].cols().into()), isa)
+}
+
+/// Output tiles of a layer, over all images.
+pub fn tiles(layer: &Layer, output: &Tensor) -> u64 {
+    let tile = params::<WinogradParams>(layer).tile.max(1);
+    let [images, height, width] = [output.dims[0], output.dims[1], output.dims[2]].map(u64::from);
+    images * height.div_ceil(tile.into()) * width.div_ceil(tile.into())
+}
+
+/// Tiles of a block for so many input channels: each panel of weights is read once for each block.
+pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
+    let points = (tile + 2) * (tile + 2);
+    let fit = BLOCK_BYTES / (4 * points).saturating_mul(channels.saturating_add(isa.panel()));
+    let wanted = (BLOCK_ROWS / points / isa.rows()).max(1) * isa.rows();
+    wanted.min(fit).max(FEW_TILES)
+}
+
+/// The points of F(4,3) beside 0 and infinity, positive ones.
+const POINTS: [f64; 2] = [0.75, 1.5];
+
+/// Transforms a 3x3 filter (row by row) to the `(tile + 2)²` weights that are stored, in double
+/// precision; the rest of the array is zero. They are rounded once, by the caller.
+pub fn transform_weights(tile: usize, filter: &[f64; 9]) -> [f64; 36] {
+    let [a, b] = POINTS;
+    // A filter is evaluated at each point, over the product of the point's distances to the others.
+    let at = |p: f64, norm: f64| [1.0 / norm, p / norm, p * p / norm];
+    let (norm_a, norm_b) = (2.0 * a * a * (a * a - b * b), 2.0 * b * b * (b * b - a * a));
+    let four = [
+        at(0.0, a * a * b * b),
+        at(a, norm_a),
+        at(-a, norm_a),
+        at(b, norm_b),
+        at(-b, norm_b),
+        [0.0, 0.0, 1.0],
+    ];
+    let two = [at(0.0, -1.0), at(1.0, 2.0), at(-1.0, 2.0), [0.0, 0.0, 1.0]];
+    let rows: &[[f64; 3]] = if tile == 2 { &two } else { &four };
+    let n = rows.len();
+    let dot = |row: &[f64; 3], x: [f64; 3]| row[0] * x[0] + row[1] * x[1] + row[2] * x[2];
+    let mut out = [0.0; 36];
+    for (i, down) in rows.iter().enumerate() {
+        let half = [0, 1, 2].map(|x| dot(down, [filter[x], filter[3 + x], filter[6 + x]]));
+        for (j, along) in rows.iter().enumerate() {
+            out[i * n + j] = dot(along, half);
+        }
+    }
+    out
+}
+
+/// Bytes of intermediates for one step: enough for every number of threads up to this one.
+pub fn scratch_bytes(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+) -> u64 {
+    let panels = slice.count as usize;
+    let with =
+        |threads| Work::new(layer, &inputs[0], output, panels, threads as usize, isa).bytes();
+    (1..=threads.max(1)).map(with).max().unwrap_or(0)
+}
+
+/// How one step is divided.
+#[derive(Clone, Copy, Debug)]
+struct Work {
+    tile: usize,
+    pad: [usize; 2],
+    channels: usize,
+    /// Output channels in a panel.
+    nr: usize,
+    /// Rows of the matrix kernel.
+    mr: usize,
+    images: usize,
+    /// Height and width.
+    input: [usize; 2],
+    output: [usize; 2],
+    /// Tiles of a block, at most.
+    block: usize,
+    /// Threads divide panels and share a block's transformed inputs; otherwise they divide rows of tiles.
+    by_panels: bool,
+    /// Threads that get a share.
+    shares: usize,
+}
+
+impl Work {
+    fn new(
+        layer: &Layer,
+        input: &Tensor,
+        output: &Tensor,
+        panels: usize,
+        threads: usize,
+        isa: Isa,
+    ) -> Self {
+        let p: WinogradParams = params(layer);
+        let pair = |pair: [u32; 2]| pair.map(|x| x as usize);
+        let tile = p.tile as usize;
+        let channels = input.cols() as usize;
+        let extent = pair([output.dims[1], output.dims[2]]);
+        let [down, across] = extent.map(|extent| extent.div_ceil(tile));
+        let by_panels = divide_columns(extent[0].saturating_mul(extent[1]), down, panels, threads);
+        let shares = threads.min(if by_panels { panels } else { down }).max(1);
+        // Tiles of the largest share.
+        let most = across.saturating_mul(if by_panels { down } else { down.div_ceil(shares) });
+        Self {
+            tile,
+            pad: pair(p.pad),
+            channels,
+            nr: isa.panel(),
+            mr: isa.rows(),
+            images: output.dims[0] as usize,
+            input: pair([input.dims[1], input.dims[2]]),
+            output: extent,
+            block: block_tiles(tile, channels, isa).min(most).max(1),
+            by_panels,
+            shares,
+        }
+    }
+
+    fn points(&self) -> usize {
+        (self.tile + 2) * (self.tile + 2)
+    }
+
+    /// Floats of zeros, for pixels beside the image.
+    fn zeros(&self) -> usize {
+        self.channels.next_multiple_of(16)
+    }
+
+    /// Floats from one frequency to the next, where each has so many floats a tile.
+    fn stride(&self, floats: usize) -> usize {
+        (self.block.saturating_mul(floats)).next_multiple_of(16) + GAP
+    }
+
+    /// Bytes of zeros and of a block's transformed inputs.
+    fn frequency_bytes(&self) -> u64 {
+        let floats = self.points() as u64 * self.stride(self.channels) as u64;
+        4 * (self.zeros() as u64 + floats)
+    }
+
+    /// Bytes of a block's products with one panel, and of the kernel's pointers.
+    fn product_bytes(&self) -> u64 {
+        let floats = self.points() as u64 * self.stride(self.nr) as u64;
+        4 * floats + Indirection::rows_bytes(self.block)
+    }
+
+    /// Bytes of a thread's own scratch.
+    fn each(&self) -> u64 {
+        let shared = if self.by_panels { 0 } else { self.frequency_bytes() };
+        self.product_bytes() + shared
+    }
+
+    fn bytes(&self) -> u64 {
+        let shared = if self.by_panels { self.frequency_bytes() } else { 0 };
+        shared.saturating_add(self.each().saturating_mul(self.shares as u64))
+    }
+}
+
+/// The part of a step that one thread, or all threads together, work on.
+struct Part<'a> {
+    call: &'a Call<'a>,
+    work: &'a Work,
+    device: &'a dyn Device,
+    /// The input image.
+    image: MatRef<'a>,
+    /// The first line of outputs.
+    line: usize,
+    /// Output pixels before the part's first one, in the whole output.
+    rows_before: usize,
+    /// Output channels before the step's first one.
+    cols_before: usize,
+}
+
+/// Computes one step.
+pub fn run(mut call: Call<'_>) {
+    if call.rows.is_empty() || call.count == 0 {
+        return;
+    }
+    let Operand::Mat(input) = call.operands[0] else {
+        unreachable!("`validate` refuses a convolution without an input of its own");
+    };
+    let (device, kernels) = (call.device, call.kernels);
+    let threads = device.threads();
+    let work =
+        Work::new(call.layer, &call.inputs[0], &call.output, call.count, threads, kernels.isa());
+    let scratch = core::mem::take(&mut call.scratch);
+    let channels = call.output.cols() as usize;
+    let cols = call.first * work.nr..((call.first + call.count) * work.nr).min(channels);
+    let mut whole = core::mem::replace(&mut call.out, empty());
+    let [in_area, area] = [work.input, work.output].map(|[height, width]| height * width);
+    for image in 0..work.images {
+        let rows = image * area..(image + 1) * area;
+        let pixels = image * in_area..(image + 1) * in_area;
+        let part = |device, line| Part {
+            call: &call,
+            work: &work,
+            device,
+            image: input.part(pixels.clone(), 0..work.channels),
+            line,
+            rows_before: rows.start + line * work.output[1],
+            cols_before: cols.start,
+        };
+        let out = whole.part_mut(rows.clone(), cols.clone());
+        if work.by_panels {
+            part(device, 0).run(out, scratch);
+            continue;
+        }
+        let split = Split::Rows(work.tile * work.output[1]);
+        device::divide(device, out, split, scratch, work.each() as usize, |share: Share<'_>| {
+            part(&Inline, share.rows.start / work.output[1]).run(share.out, share.scratch);
+        });
+    }
+}
+
+/// No output.
+fn empty() -> MatMut<'static> {
+    MatMut::new(&mut [], 0, 0, 0).unwrap_or_else(|| unreachable!("nothing fits into nothing"))
+}
+
+impl Part<'_> {
+    /// Computes the part: `out` has its lines of pixels and the step's channels.
+    fn run(&self, mut out: MatMut<'_>, scratch: &mut [u8]) {
+        let Work { tile, output, block, .. } = *self.work;
+        let across = output[1].div_ceil(tile);
+        let tiles = (out.rows() / output[1]).div_ceil(tile) * across;
+        let blocks = tiles.div_ceil(block);
+        let (shared, own) = scratch.split_at_mut(self.work.frequency_bytes() as usize);
+        let shared: &mut [f32] = bytemuck::cast_slice_mut(shared);
+        let (zeros, frequencies) = shared.split_at_mut(self.work.zeros());
+        zeros.fill(0.0);
+        for index in 0..blocks {
+            let tiles = device::cut(tiles, blocks, 1, index);
+            self.transform(tiles.start, tiles.len(), zeros, frequencies);
+            self.multiply(tiles.start, tiles.len(), frequencies, out.reborrow(), own);
+        }
+    }
+
+    /// Line and column of a tile's first output, in this part.
+    fn corner(&self, tile: usize) -> [usize; 2] {
+        let Work { tile: size, output, .. } = self.work;
+        let across = output[1].div_ceil(*size);
+        [tile / across * size, tile % across * size]
+    }
+
+    /// Transforms the inputs of `count` tiles from `first` on.
+    fn transform(&self, first: usize, count: usize, zeros: &[f32], frequencies: &mut [f32]) {
+        let Work { tile, channels, pad, input, .. } = *self.work;
+        let (points, stride) = (self.work.points(), self.work.stride(channels));
+        let all = MatMut::new(frequencies, points, count * channels, stride);
+        let all = all.unwrap_or_else(|| unreachable!("a block is no larger than its scratch"));
+        device::divide(self.device, all, Split::Cols(channels), &mut [], 0, |share| {
+            let Share { cols, mut out, .. } = share;
+            for (index, at) in (cols.start / channels..).zip((0..cols.len()).step_by(channels)) {
+                let [line, col] = self.corner(first + index);
+                let patch = Patch {
+                    image: self.image,
+                    width: input[1],
+                    top: (self.line + line) as i64 - pad[0] as i64,
+                    left: col as i64 - pad[1] as i64,
+                    zeros,
+                };
+                let to = out.part_mut(0..points, at..at + channels);
+                self.call.kernels.winograd_input(tile, &patch, to);
+            }
+        });
+    }
+
+    /// Multiplies the frequencies of a block with all panels of the step and transforms the products
+    /// back.
+    fn multiply(
+        &self,
+        first: usize,
+        count: usize,
+        frequencies: &[f32],
+        out: MatMut<'_>,
+        scratch: &mut [u8],
+    ) {
+        let Work { tile, channels, nr, mr, .. } = *self.work;
+        let Call { layer, weights, kernels, operands, .. } = self.call;
+        let (points, stride) = (self.work.points(), self.work.stride(channels));
+        let product_stride = self.work.stride(nr);
+        let panel_floats = (1 + points * channels) * nr;
+        let clamp = clamp(&layer.activation);
+        let each = self.work.product_bytes() as usize;
+        device::divide(self.device, out, Split::Cols(nr), scratch, each, |share| {
+            let Share { cols, mut out, scratch, .. } = share;
+            let (list, products) =
+                scratch.split_at_mut(Indirection::rows_bytes(self.work.block) as usize);
+            let products: &mut [f32] = bytemuck::cast_slice_mut(products);
+            // Each row reaches from a tile's first frequency to its last.
+            let reach = (points - 1) * stride + channels;
+            let lists = Indirection::rows(frequencies, channels, reach, 0..count, mr, list);
+            let lists = lists.seg_len(channels);
+            for start in (0..cols.len()).step_by(nr) {
+                let panel = (cols.start + start) / nr;
+                let (bias, body) = weights[panel * panel_floats..][..panel_floats].split_at(nr);
+                for (point, weights) in body.chunks_exact(channels * nr).enumerate() {
+                    for strip in lists.strips() {
+                        let at = point * product_stride + strip.start * nr;
+                        let to = &mut products[at..][..strip.rows * nr];
+                        let Some(to) = MatMut::new(to, strip.rows, nr, nr) else { continue };
+                        kernels.gemm(&strip, point * stride, weights, to);
+                    }
+                }
+                let rows = 0..out.rows();
+                let mut panel_out = out.part_mut(rows, start..(start + nr).min(cols.len()));
+                let at = self.cols_before + cols.start + start;
+                let residual = addend(
+                    &operands[1],
+                    self.rows_before..self.rows_before + panel_out.rows(),
+                    at..at + panel_out.cols(),
+                );
+                for index in 0..count {
+                    let Some(products) =
+                        MatRef::new(&products[index * nr..], points, nr, product_stride)
+                    else {
+                        continue;
+                    };
+                    let [line, col] = self.corner(first + index);
+                    let place = Place { width: self.work.output[1], line, col };
+                    let to = panel_out.reborrow();
+                    kernels.winograd_output(tile, products, bias, residual, clamp, place, to);
+                }
+                self.finish(first, count, panel_out);
+            }
+        });
+    }
+
+    /// Applies what is more than a clamp to a block's outputs.
+    fn finish(&self, first: usize, count: usize, mut out: MatMut<'_>) {
+        let Work { tile, output: [_, width], .. } = *self.work;
+        let lines = out.rows() / width;
+        let cols = 0..out.cols();
+        for [line, col] in (first..first + count).map(|index| self.corner(index)) {
+            for line in line..(line + tile).min(lines) {
+                let pixels = line * width + col..line * width + (col + tile).min(width);
+                finish(&self.call.layer.activation, out.part_mut(pixels, cols.clone()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,343 @@
+//! Winograd convolutions over odd shapes against double precision, and bit for bit across instruction
+//! sets, slices and thread counts.
+
+use super::*;
+use crate::kernels::Kernels;
+use crate::kernels::testing::{Threads, available, floats, scratch};
+use crate::ops::Slice;
+use crate::pack::{Activation, NONE, OpKind};
+use bytemuck::Zeroable;
+use std::vec::Vec;
+use std::{format, vec};
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Residual {
+    None,
+    InPlace,
+    Apart,
+}
+
+#[derive(Debug)]
+struct Case {
+    tile: u32,
+    input: Tensor,
+    output: Tensor,
+    pad: [u32; 2],
+    residual: Residual,
+    activation: Activation,
+}
+
+/// Images, height, width, channels of the input, channels of the output, padded so that the map stays.
+fn case(tile: u32, dims: [u32; 4], channels: u32) -> Case {
+    let tensor = |dims: [u32; 4]| Tensor { dims, pitch: dims[3], ..Tensor::default() };
+    Case {
+        tile,
+        input: tensor(dims),
+        output: tensor([dims[0], dims[1], dims[2], channels]),
+        pad: [1, 1],
+        residual: Residual::None,
+        activation: Activation::NONE,
+    }
+}
+
+impl Case {
+    fn residual(self, residual: Residual) -> Self {
+        Self { residual, ..self }
+    }
+    fn activation(self, activation: Activation) -> Self {
+        Self { activation, ..self }
+    }
+    fn gaps(mut self, input: u32, output: u32) -> Self {
+        self.input.pitch += input;
+        self.output.pitch += output;
+        self
+    }
+    /// Other padding above and to the left, and an output of another extent.
+    fn pad(mut self, pad: [u32; 2], extent: [u32; 2]) -> Self {
+        self.pad = pad;
+        [self.output.dims[1], self.output.dims[2]] = extent;
+        self
+    }
+
+    fn layer(&self, isa: Isa) -> Layer {
+        let points = (self.tile + 2) * (self.tile + 2);
+        Layer {
+            kind: OpKind::Winograd as u32,
+            inputs: [0, if self.residual == Residual::None { NONE } else { 1 }],
+            output: 2,
+            activation: self.activation,
+            panels: self.output.dims[3].div_ceil(isa.panel() as u32),
+            panel_bytes: (1 + points * self.input.dims[3]) * isa.panel() as u32 * 4,
+            params: params_words(&WinogradParams { tile: self.tile, pad: self.pad }),
+            ..Layer::zeroed()
+        }
+    }
+
+    /// Input, filters `[out][in][9]`, bias, residual.
+    fn data(&self) -> [Vec<f32>; 4] {
+        let buffer = |t: &Tensor| t.rows() as usize * t.pitch as usize;
+        let (from, to) = (self.input.dims[3] as usize, self.output.dims[3] as usize);
+        [
+            floats(buffer(&self.input), 1),
+            floats(to * from * 9, 2),
+            floats(to, 3),
+            floats(buffer(&self.output), 4),
+        ]
+    }
+
+    fn packed(&self, nr: usize) -> Vec<f32> {
+        let [_, filters, bias, _] = self.data();
+        let (from, to) = (self.input.dims[3] as usize, self.output.dims[3] as usize);
+        let points = ((self.tile + 2) * (self.tile + 2)) as usize;
+        let panel = (1 + points * from) * nr;
+        let mut packed = vec![0.0; to.div_ceil(nr) * panel];
+        for o in 0..to {
+            let (panel, lane) = (&mut packed[o / nr * panel..], o % nr);
+            panel[lane] = bias[o];
+            for c in 0..from {
+                let filter = &filters[(o * from + c) * 9..][..9];
+                let filter = core::array::from_fn(|i| filter[i] as f64);
+                let all = transform_weights(self.tile as usize, &filter);
+                for (point, &weight) in all[..points].iter().enumerate() {
+                    panel[(1 + point * from + c) * nr + lane] = weight as f32;
+                }
+            }
+        }
+        packed
+    }
+
+    /// The convolution in double precision, without the output's gaps.
+    fn exact(&self) -> Vec<f64> {
+        let [input, filters, bias, residual] = self.data();
+        let [images, height, width, to] = self.output.dims.map(|x| x as usize);
+        let [_, h, w, from] = self.input.dims.map(|x| x as i64);
+        let mut exact = Vec::new();
+        for row in 0..images * height * width {
+            let (n, y, x) = (row / (height * width), row / width % height, row % width);
+            for o in 0..to {
+                let mut sum = bias[o] as f64;
+                for tap in 0..9 {
+                    let y = (y + tap / 3) as i64 - self.pad[0] as i64;
+                    let x = (x + tap % 3) as i64 - self.pad[1] as i64;
+                    if (0..h).contains(&y) && (0..w).contains(&x) {
+                        let row = ((n as i64 * h + y) * w + x) as usize;
+                        let pixel = &input[row * self.input.pitch as usize..][..from as usize];
+                        let filter = filters[o * from as usize * 9 + tap..].iter().step_by(9);
+                        let products = pixel.iter().zip(filter).map(|(a, b)| *a as f64 * *b as f64);
+                        sum += products.sum::<f64>();
+                    }
+                }
+                if self.residual != Residual::None {
+                    sum += residual[row * self.output.pitch as usize + o] as f64;
+                }
+                let [min, max] = clamp(&self.activation);
+                exact.push(sum.max(min as f64).min(max as f64));
+            }
+        }
+        exact
+    }
+
+    /// Runs the steps; the output's gaps must not change.
+    fn run(&self, kernels: &'static Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
+        let [input, _, _, residual] = self.data();
+        let (layer, isa) = (self.layer(kernels.isa()), kernels.isa());
+        let inputs = [self.input, self.output];
+        assert_eq!(validate(&layer, &inputs, &self.output, isa), Ok(()), "{self:?}");
+        let packed = self.packed(kernels.nr());
+        let panel = layer.panel_bytes as usize / 4;
+        let mat = |data, t: &Tensor| {
+            MatRef::new(data, t.rows() as usize, t.dims[3] as usize, t.pitch as usize).unwrap()
+        };
+        let (rows, cols) = (self.output.rows() as usize, self.output.cols() as usize);
+        let pitch = self.output.pitch as usize;
+        let mut out = match self.residual {
+            Residual::InPlace => residual.clone(),
+            _ => vec![-7.0; residual.len()],
+        };
+        let before = out.clone();
+        for slice in slices {
+            let bytes = scratch_bytes(&layer, &inputs, &self.output, slice, threads as u32, isa);
+            let mut scratch = scratch(bytes);
+            let first = slice.first as usize;
+            run(Call {
+                layer: &layer,
+                inputs,
+                output: self.output,
+                operands: [
+                    Operand::Mat(mat(&input, &self.input)),
+                    match self.residual {
+                        Residual::None => Operand::Absent,
+                        Residual::InPlace => Operand::Output,
+                        Residual::Apart => Operand::Mat(mat(&residual, &self.output)),
+                    },
+                ],
+                out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
+                weights: &packed[first * panel..(first + slice.count as usize) * panel],
+                first,
+                count: slice.count as usize,
+                rows: 0..rows,
+                scratch: bytemuck::cast_slice_mut(&mut scratch),
+                // A device may have more or fewer threads than scratch was planned for.
+                device: &Threads(match threads {
+                    2 => 3,
+                    5 => 4,
+                    threads => threads,
+                }),
+                kernels,
+            });
+        }
+        let mut dense = Vec::new();
+        for row in 0..rows {
+            dense.extend_from_slice(&out[row * pitch..][..cols]);
+            let gap = row * pitch + cols..(row + 1) * pitch;
+            assert_eq!(out[gap.clone()], before[gap], "{self:?}");
+        }
+        dense
+    }
+
+    /// Runs whole and in slices of panels, on one and several threads, on all kernels.
+    fn check(&self) {
+        let exact = self.exact();
+        let rows = self.output.rows() as u32;
+        let mut bits: Option<Vec<u32>> = None;
+        for kernels in available() {
+            let panels = self.layer(kernels.isa()).panels;
+            let slice = |first, count| Slice { first, count, row: 0, rows };
+            let whole = vec![slice(0, panels)];
+            let single: Vec<_> = (0..panels).map(|first| slice(first, 1)).collect();
+            let mut halves = vec![slice(0, panels / 2), slice(panels / 2, panels - panels / 2)];
+            halves.retain(|slice| slice.count > 0);
+            for (threads, slices) in
+                [(1, &whole), (2, &whole), (3, &whole), (1, &single), (2, &halves), (5, &single)]
+            {
+                let got = self.run(kernels, threads, slices);
+                let what = format!("{}, {threads} threads, {self:?}", kernels.isa().name());
+                let found: Vec<u32> = got.iter().map(|x| x.to_bits()).collect();
+                assert!(*bits.get_or_insert_with(|| found.clone()) == found, "bits: {what}");
+                let error = relative_error(&got, &exact);
+                let bound = if self.tile == 2 { 2e-6 } else { 1e-5 };
+                assert!(error <= bound, "{what}: error {error}");
+            }
+        }
+    }
+}
+
+/// The largest error, relative to the largest magnitude.
+fn relative_error(got: &[f32], exact: &[f64]) -> f64 {
+    let largest = exact.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    let errors = got.iter().zip(exact).map(|(&got, exact)| (got as f64 - exact).abs());
+    errors.fold(0.0, f64::max) / largest
+}
+
+#[test]
+fn odd_shapes() {
+    for tile in [2, 4] {
+        case(tile, [1, 1, 1, 1], 1).check();
+        case(tile, [1, 1, 1, 17], 35).check();
+        case(tile, [1, 4, 4, 16], 32).check();
+        case(tile, [1, 7, 5, 33], 40).gaps(3, 5).check();
+        case(tile, [1, 13, 18, 20], 70).check();
+        case(tile, [3, 5, 6, 9], 16).gaps(0, 1).check();
+        case(tile, [1, 2, 31, 8], 24).check();
+    }
+}
+
+#[test]
+fn padding_and_extents() {
+    for tile in [2, 4] {
+        case(tile, [1, 9, 8, 5], 12).pad([0, 0], [7, 6]).check();
+        case(tile, [1, 9, 8, 5], 12).pad([2, 0], [11, 6]).check();
+        case(tile, [1, 3, 4, 5], 12).pad([1, 2], [9, 11]).check();
+    }
+}
+
+#[test]
+fn residuals_and_activations() {
+    for tile in [2, 4] {
+        for residual in [Residual::InPlace, Residual::Apart] {
+            case(tile, [1, 10, 9, 16], 33).residual(residual).check();
+            let relu = case(tile, [2, 6, 7, 19], 64).gaps(1, 4).residual(residual);
+            relu.activation(Activation::RELU).check();
+        }
+        // Other functions are applied to finished outputs, each once.
+        let plain = case(tile, [1, 7, 9, 16], 40).gaps(0, 2);
+        let silu = case(tile, [1, 7, 9, 16], 40).gaps(0, 2).activation(Activation {
+            kind: crate::pack::ActivationKind::Silu as u32,
+            ..Activation::NONE
+        });
+        for kernels in available() {
+            let panels = plain.layer(kernels.isa()).panels;
+            let whole = [Slice { first: 0, count: panels, row: 0, rows: 63 }];
+            let mut expected = plain.run(kernels, 1, &whole);
+            crate::ops::unary::apply(&silu.activation, &mut expected);
+            assert_eq!(silu.run(kernels, 2, &whole), expected);
+        }
+    }
+}
+
+/// Several blocks of tiles, in rows and in panels, and a block that many channels make small.
+#[test]
+fn blocks() {
+    case(4, [1, 50, 49, 16], 40).check();
+    case(2, [1, 40, 30, 24], 64).check();
+    case(4, [1, 12, 24, 1100], 8).check();
+}
+
+#[test]
+fn errors_of_deep_sums_stay_within_bounds() {
+    for (tile, bound) in [(2, 1e-6), (4, 6e-6)] {
+        for channels in [64, 512] {
+            let case = case(tile, [1, 14, 14, channels], 32);
+            let kernels = Kernels::best();
+            let slice = Slice { first: 0, count: 32 / kernels.nr() as u32, row: 0, rows: 196 };
+            let got = case.run(kernels, 1, &[slice]);
+            let error = relative_error(&got, &case.exact());
+            std::println!("F({tile},3), {channels} channels: {error:.1e}");
+            assert!(error <= bound, "F({tile},3), {channels} channels: {error}");
+        }
+    }
+}
+
+#[test]
+fn scratch_is_bounded_and_serves_fewer_threads() {
+    for isa in Isa::ALL {
+        for (size, channels) in [(224, 64), (112, 128), (56, 256), (28, 512), (14, 512), (7, 512)] {
+            for tile in [2, 4] {
+                let case = case(tile, [1, size, size, channels], channels);
+                let layer = case.layer(isa);
+                let slice = Slice { first: 0, count: layer.panels, row: 0, rows: size * size };
+                let inputs = [case.input, case.output];
+                let bytes =
+                    |threads| scratch_bytes(&layer, &inputs, &case.output, &slice, threads, isa);
+                assert!(bytes(1) <= 1_650_000, "{isa:?} {case:?}: {}", bytes(1));
+                for threads in 1..6 {
+                    assert!(bytes(threads) <= bytes(threads + 1));
+                    assert!(bytes(threads) <= u64::from(threads) * 1_650_000);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn records_that_do_not_fit_are_refused() {
+    let isa = Isa::Avx512;
+    let good = || case(4, [1, 9, 8, 20], 40);
+    let refuse = |case: Case, change: &dyn Fn(&mut Layer)| {
+        let mut layer = case.layer(isa);
+        change(&mut layer);
+        assert!(validate(&layer, &[case.input, case.output], &case.output, isa).is_err());
+    };
+    for tile in [0, 1, 3, 6, u32::MAX] {
+        refuse(good(), &|layer| layer.params = params_words(&WinogradParams { tile, pad: [1, 1] }));
+    }
+    refuse(good(), &|layer| layer.panels += 1);
+    refuse(good(), &|layer| layer.panel_bytes += 128);
+    refuse(good(), &|layer| layer.inputs[0] = NONE);
+    refuse(good(), &|layer| layer.inputs[0] = layer.output);
+    refuse(good(), &|layer| layer.activation.kind = 99);
+    refuse(good().residual(Residual::Apart), &|layer| layer.panel_bytes = 0);
+    let mut huge = good();
+    huge.output.dims[1] = u32::MAX;
+    refuse(huge, &|_| {});
+}
