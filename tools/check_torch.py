@@ -5,9 +5,9 @@
 
 For each export:
 - the smallest feasible budget is what `plan` names when it refuses one, and a plan for just that is made;
-- a pack is planned for a small budget (1.3 times the smallest) and for one that holds everything;
+- a pack is planned, with --exact, for a small budget (1.3 times the smallest) and for one that holds everything;
 - `check` proves the pack;
-- `run` at either budget, with one and with two threads, gives one and the same output, bit for bit;
+- `run` at each of the three budgets, with one and with two threads, gives one and the same output, bit for bit;
 - that output differs from the expected one by at most 1e-4 of its largest magnitude;
 - planning takes less than a second.
 
@@ -51,7 +51,7 @@ def eyelet(*arguments):
 def smallest(model, pack):
     """The smallest feasible budget, by the message that refuses a hopeless one."""
     try:
-        eyelet("plan", model, "--budget", 1, "-o", pack)
+        eyelet("plan", model, "--exact", "--budget", 1, "-o", pack)
     except Failure as failure:
         named = re.search(r"smallest feasible one is .*?\((\d+) bytes\)", str(failure))
         if named is None:
@@ -65,7 +65,7 @@ def check(model, image, expected, work):
     pack = work / "net.pack"
     least = smallest(model, pack)
     budgets = [least, int(least * SMALL), LARGE]
-    planned = eyelet("plan", model, "--budget", *budgets, "--threads", 2, "-o", pack)
+    planned = eyelet("plan", model, "--exact", "--budget", *budgets, "--threads", 2, "-o", pack)
     eyelet("check", pack)
     kinds = Counter(layer["kind"] for layer in eyelet("inspect", pack)["layers"])
 

@@ -5,12 +5,13 @@
 //! ```
 //!
 //! [`fuse`] (with `windows`, `dense`, `affine`) turns nodes into items, one for each layer-to-be, with
-//! batch norms, activations, residuals, biases and paddings folded into them. [`emit`] walks the items in
-//! order and places each value: a [`view`] says where its elements lie, so that reshapes, transposes,
-//! slices and splits are free until a consumer needs another layout (`emit_products` and `emit_concat`
-//! have its larger operators). [`home`] decides beforehand which values are written straight into the
-//! buffer of a concatenation. [`reuse`] lets layers write in place, drops what nobody uses, and (with
-//! `coalesce`) joins buffers between which a copy would move nothing.
+//! batch norms, activations, residuals, biases and paddings folded into them; `partition` makes slices
+//! that divide a value a split. [`emit`] walks the items in order and places each value: a [`view`] says
+//! where its elements lie, so that reshapes, transposes, slices and splits are free until a consumer needs
+//! another layout (`emit_products` and `emit_concat` have its larger operators). [`home`] decides beforehand
+//! which values are written straight into the buffer of a concatenation. [`reuse`] lets layers write in
+//! place, drops what nobody uses, and (with `coalesce`) joins buffers between which a copy would move
+//! nothing.
 
 mod affine;
 mod coalesce;
@@ -20,6 +21,7 @@ mod emit_concat;
 mod emit_products;
 mod fuse;
 mod home;
+mod partition;
 mod program;
 mod reuse;
 #[cfg(test)]
@@ -90,7 +92,8 @@ pub fn lower(graph: &Graph, isa: Isa) -> Result<Network, PassError> {
 
 /// Lowers a graph to a network whose weights will be packed for `isa`.
 pub fn lower_with(graph: &Graph, isa: Isa, algorithms: Algorithms) -> Result<Network, PassError> {
-    let program = fuse::fuse(graph)?;
+    let mut program = fuse::fuse(graph)?;
+    partition::join_slices(&mut program);
     let homes = home::homes(&program);
     let drafts = emit::emit(&program, &homes, isa, algorithms)?;
     Ok(reuse::finish(drafts, program.name, isa))

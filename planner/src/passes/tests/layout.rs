@@ -52,12 +52,21 @@ fn channel_shuffle_is_one_copy() {
 fn shuffle_unit(
     net: &mut Net,
     x: ValueId,
+    slices: bool,
     work: impl FnOnce(&mut Net, ValueId) -> ValueId,
 ) -> ValueId {
     let [n, c, h, w] = net.shape(x)[..] else { panic!("no image") };
     let half = [n, c / 2, h, w];
-    let sizes = vec![c / 2; 2];
-    let parts = net.nodes(Op::Split { axis: 1, sizes }, &[x], &[&half, &half]);
+    let parts = if slices {
+        // the second half first: their order is the exporter's
+        let [b, a] = [c / 2, 0].map(|start| {
+            let slice = Op::Slice { starts: vec![0, start, 0, 0], steps: vec![1; 4] };
+            net.node(slice, &[x], &half)
+        });
+        vec![a, b]
+    } else {
+        net.nodes(Op::Split { axis: 1, sizes: vec![c / 2; 2] }, &[x], &[&half, &half])
+    };
     let worked = work(net, parts[1]);
     let y = net.concat(&[parts[0], worked], 1);
     let y = net.reshape(y, &[n, 2, c / 2, h, w]);
@@ -67,21 +76,23 @@ fn shuffle_unit(
 
 #[test]
 fn channels_that_go_on_untouched_stay_where_they_are() {
-    let (mut net, x) = Net::input(&[1, 3, 4, 5]);
-    let mut y = net.conv1(x, 12);
-    for _ in 0..3 {
-        y = shuffle_unit(&mut net, y, |net, x| {
-            let x = net.conv1(x, 6);
-            let x = net.conv(x, 6, window(3, 1, 1), 6);
-            net.conv1(x, 6)
-        });
+    for slices in [false, true] {
+        let (mut net, x) = Net::input(&[1, 3, 4, 5]);
+        let mut y = net.conv1(x, 12);
+        for _ in 0..3 {
+            y = shuffle_unit(&mut net, y, slices, |net, x| {
+                let x = net.conv1(x, 6);
+                let x = net.conv(x, 6, window(3, 1, 1), 6);
+                net.conv1(x, 6)
+            });
+        }
+        let y = net.conv1(y, 4);
+        let network = net.check(y);
+        let unit = [Conv, Depthwise, Conv, Copy];
+        let expected: Vec<OpKind> =
+            [Copy, Conv].into_iter().chain(unit.repeat(3)).chain([Conv, Copy]).collect();
+        assert_eq!(kinds(&network), expected);
     }
-    let y = net.conv1(y, 4);
-    let network = net.check(y);
-    let unit = [Conv, Depthwise, Conv, Copy];
-    let expected: Vec<OpKind> =
-        [Copy, Conv].into_iter().chain(unit.repeat(3)).chain([Conv, Copy]).collect();
-    assert_eq!(kinds(&network), expected);
 }
 
 #[test]
@@ -93,12 +104,12 @@ fn channels_that_are_read_while_or_after_others_take_their_place_are_copied() {
     // one layer reads the half that it would write over
     let (mut net, x) = Net::input(&[1, 3, 4, 5]);
     let y = net.conv1(x, 12);
-    let y = shuffle_unit(&mut net, y, |net, x| net.conv3(x, 6));
+    let y = shuffle_unit(&mut net, y, false, |net, x| net.conv3(x, 6));
     assert_eq!(halves(&net.check(y)), 1);
     // the whole is read again afterwards
     let (mut net, x) = Net::input(&[1, 3, 4, 5]);
     let x = net.conv1(x, 12);
-    let y = shuffle_unit(&mut net, x, |net, x| {
+    let y = shuffle_unit(&mut net, x, false, |net, x| {
         let x = net.conv1(x, 6);
         net.conv3(x, 6)
     });
