@@ -24,6 +24,6 @@ fi
 
 for peer in tract rten; do
     CARGO_TARGET_DIR="$work/rust" cargo build --release --locked \
-        --manifest-path benches/peers/rust/Cargo.toml --bin "peer-$peer" ||
+        --manifest-path benches/peers/rust/Cargo.toml --package "peer-$peer" ||
         echo "peers: $peer cannot be built and is left out" >&2
 done

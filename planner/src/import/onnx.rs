@@ -1,5 +1,8 @@
 //! The messages of `onnx.proto` that eyelet reads and writes (field numbers are ONNX's).
 //!
+//! Repeated numbers of attributes and extents are written one by one, as `onnx.proto` (proto2) has them:
+//! strict readers refuse the packed form. Both are read.
+//!
 //! Tensor data are `Bytes`, so that a model decoded from a memory map keeps its weights there.
 
 use bytes::Bytes;
@@ -71,9 +74,9 @@ pub struct AttributeProto {
     pub s: Bytes,
     #[prost(message, optional, tag = "5")]
     pub t: Option<TensorProto>,
-    #[prost(float, repeated, tag = "7")]
+    #[prost(float, repeated, packed = "false", tag = "7")]
     pub floats: Vec<f32>,
-    #[prost(int64, repeated, tag = "8")]
+    #[prost(int64, repeated, packed = "false", tag = "8")]
     pub ints: Vec<i64>,
     #[prost(bytes = "bytes", repeated, tag = "9")]
     pub strings: Vec<Bytes>,
@@ -95,7 +98,7 @@ pub enum AttributeType {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct TensorProto {
-    #[prost(int64, repeated, tag = "1")]
+    #[prost(int64, repeated, packed = "false", tag = "1")]
     pub dims: Vec<i64>,
     #[prost(enumeration = "DataType", tag = "2")]
     pub data_type: i32,
