@@ -3,9 +3,7 @@
 //! Work goes line by line: a line of the output, and from each operand a line of adjacent floats or one
 //! float for all of it. Without broadcasting and gaps everything is one line.
 
-use super::{
-    Call, LayerError, Operand, Slice, check, check_same_extents, device_for, split, unary,
-};
+use super::{Call, LayerError, Operand, check, check_same_extents, device_for, split, unary};
 use crate::arena::MatRef;
 use crate::device::{Share, divide};
 use crate::kernels::Isa;
@@ -49,18 +47,6 @@ pub fn validate(
         check(bytes <= limit, "bytes of the constant operand", bytes, limit)?;
     }
     Ok(())
-}
-
-/// None.
-pub fn scratch_bytes(
-    _layer: &Layer,
-    _inputs: &[Tensor; 2],
-    _output: &Tensor,
-    _slice: &Slice,
-    _threads: u32,
-    _isa: Isa,
-) -> u64 {
-    0
 }
 
 /// Which operand is constant.

@@ -6,7 +6,7 @@
 //!
 //! Threads divide the output's floats at multiples of the outermost stride. A step makes the whole output.
 
-use super::{Call, LayerError, Operand, Slice, check, check_one_input, device_for};
+use super::{Call, LayerError, Operand, check, check_one_input, device_for};
 use crate::arena::MatMut;
 use crate::device::{Device, Split, divide};
 use crate::kernels::Isa;
@@ -43,18 +43,6 @@ pub fn validate(
     let (source, target) = (end(params.src_start, &params.src), end(params.dst_start, &params.dst));
     check(source <= buffers[0], "floats of the input's buffer", source, buffers[0])?;
     check(target <= buffers[1], "floats of the output's buffer", target, buffers[1])
-}
-
-/// None.
-pub fn scratch_bytes(
-    _layer: &Layer,
-    _inputs: &[Tensor; 2],
-    _output: &Tensor,
-    _slice: &Slice,
-    _threads: u32,
-    _isa: Isa,
-) -> u64 {
-    0
 }
 
 /// One dimension of a copy: extent, and strides in floats.

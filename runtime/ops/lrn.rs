@@ -4,8 +4,7 @@
 //! The power is [`math::pow`], of -beta; the result is a product.
 
 use super::{
-    Call, LayerError, Operand, Slice, check, check_one_input, check_same_extents, device_for, math,
-    unary,
+    Call, LayerError, Operand, check, check_one_input, check_same_extents, device_for, math, unary,
 };
 use crate::device::{Split, divide};
 use crate::kernels::Isa;
@@ -22,18 +21,6 @@ pub fn validate(
     check_same_extents(&inputs[0], output)?;
     let params: LrnParams = params(layer);
     check(params.size > 0, "number of channels in the window", 0, 1)
-}
-
-/// None.
-pub fn scratch_bytes(
-    _layer: &Layer,
-    _inputs: &[Tensor; 2],
-    _output: &Tensor,
-    _slice: &Slice,
-    _threads: u32,
-    _isa: Isa,
-) -> u64 {
-    0
 }
 
 /// Computes the rows of one step.

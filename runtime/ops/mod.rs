@@ -5,8 +5,8 @@
 //!
 //! - `validate(layer, inputs, output, isa)`: everything that `run` relies on. Called once, by `open`, on
 //!   untrusted records; it must reject whatever could make `run` panic or index out of bounds.
-//! - `scratch_bytes(layer, inputs, output, slice, threads, isa)`: intermediates for one step. The planner
-//!   calls the same function, so plan and runtime cannot disagree.
+//! - `scratch_bytes(layer, inputs, output, slice, threads, isa)`, of those that need any: intermediates
+//!   for one step. The planner calls the same function, so plan and runtime cannot disagree.
 //! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
 //!
 //! [`math`] has the elementary functions, [`work`] the estimates that the planner weighs layers by.
@@ -180,17 +180,18 @@ pub fn scratch_bytes(
 ) -> u64 {
     let Some(kind) = OpKind::from_code(layer.kind) else { return 0 };
     match kind {
-        OpKind::Pool => pool::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Unary => unary::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Binary => binary::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Softmax => softmax::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Lrn => lrn::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Copy => copy::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Reduce => reduce::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Depthwise => depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::MatMul => matmul::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Winograd => winograd::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        // The others need none.
+        OpKind::Pool
+        | OpKind::Unary
+        | OpKind::Binary
+        | OpKind::Softmax
+        | OpKind::Lrn
+        | OpKind::Copy
+        | OpKind::Reduce => 0,
     }
 }
 

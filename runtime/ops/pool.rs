@@ -8,7 +8,7 @@
 //! Small windows keep a block of channels in registers over all taps; large ones stream whole pixels, four
 //! at a time, into sums in the first cache. Both form the same chains.
 
-use super::{Call, LayerError, Operand, Slice, check, check_one_input, device_for, split, unary};
+use super::{Call, LayerError, Operand, check, check_one_input, device_for, split, unary};
 use crate::arena::MatRef;
 use crate::device::divide;
 use crate::kernels::Isa;
@@ -55,18 +55,6 @@ pub fn validate(
         }
     }
     Ok(())
-}
-
-/// None.
-pub fn scratch_bytes(
-    _layer: &Layer,
-    _inputs: &[Tensor; 2],
-    _output: &Tensor,
-    _slice: &Slice,
-    _threads: u32,
-    _isa: Isa,
-) -> u64 {
-    0
 }
 
 /// Windows along the height or the width.

@@ -4,7 +4,7 @@
 //! [`math::sum`]; otherwise each average is one chain, in ascending order, and vectors run over `inner`. The
 //! mean is the sum divided by the count.
 
-use super::{Call, LayerError, Operand, Slice, check, check_one_input, device_for, math, split};
+use super::{Call, LayerError, Operand, check, check_one_input, device_for, math, split};
 use super::{unary, work::elements};
 use crate::arena::MatMut;
 use crate::device::divide;
@@ -36,18 +36,6 @@ pub fn validate(
 fn check_contiguous(tensor: &Tensor) -> Result<(), LayerError> {
     let (pitch, cols) = (tensor.pitch.into(), tensor.cols().into());
     check(tensor.rows() == 1 || pitch == cols, "pitch of a contiguous tensor", pitch, cols)
-}
-
-/// None.
-pub fn scratch_bytes(
-    _layer: &Layer,
-    _inputs: &[Tensor; 2],
-    _output: &Tensor,
-    _slice: &Slice,
-    _threads: u32,
-    _isa: Isa,
-) -> u64 {
-    0
 }
 
 /// Computes the whole output.

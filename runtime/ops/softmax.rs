@@ -4,7 +4,7 @@
 //! multiplied by the reciprocal of the sum.
 
 use super::{
-    Call, LayerError, Operand, Slice, check_one_input, check_same_extents, device_for, math, unary,
+    Call, LayerError, Operand, check_one_input, check_same_extents, device_for, math, unary,
 };
 use crate::device::{Split, divide};
 use crate::kernels::Isa;
@@ -19,18 +19,6 @@ pub fn validate(
 ) -> Result<(), LayerError> {
     check_one_input(layer)?;
     check_same_extents(&inputs[0], output)
-}
-
-/// None.
-pub fn scratch_bytes(
-    _layer: &Layer,
-    _inputs: &[Tensor; 2],
-    _output: &Tensor,
-    _slice: &Slice,
-    _threads: u32,
-    _isa: Isa,
-) -> u64 {
-    0
 }
 
 /// Computes the rows of one step.

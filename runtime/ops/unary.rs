@@ -1,8 +1,8 @@
 //! Elementwise functions of one tensor, and the same as the epilogue of other operators.
 
 use super::{
-    Call, LayerError, Operand, Slice, check_one_input_or_in_place, check_same_extents, device_for,
-    math, split,
+    Call, LayerError, Operand, check_one_input_or_in_place, check_same_extents, device_for, math,
+    split,
 };
 use crate::arena::MatMut;
 use crate::device::divide;
@@ -65,18 +65,6 @@ pub fn validate(
 ) -> Result<(), LayerError> {
     check_one_input_or_in_place(layer)?;
     check_same_extents(&inputs[0], output)
-}
-
-/// None.
-pub fn scratch_bytes(
-    _layer: &Layer,
-    _inputs: &[Tensor; 2],
-    _output: &Tensor,
-    _slice: &Slice,
-    _threads: u32,
-    _isa: Isa,
-) -> u64 {
-    0
 }
 
 /// Computes the rows of one step.
