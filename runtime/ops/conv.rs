@@ -10,7 +10,7 @@ use super::{Call, LayerError, Operand, Slice, unary};
 use crate::arena::MatMut;
 use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Addend, Indirection, Window};
+use crate::kernels::table::{Addend, Indirection, Panel, Window};
 use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, Tensor, params};
 use core::ops::Range;
 
@@ -193,13 +193,7 @@ impl Work {
             let cols = channels.cols(slice.first as usize, slice.count as usize);
             cols.len().div_ceil(align)
         });
-        // The share of threads' time that is used: all have as much to wait for as the busiest does.
-        let used =
-            |units: usize| units as u64 * 1000 / (units.div_ceil(threads).max(1) * threads) as u64;
-        let columns = match rows <= FEW_ROWS {
-            true => used(by_cols) >= 800 || used(by_cols) >= used(by_rows),
-            false => used(by_cols) > used(by_rows) + 200,
-        };
+        let columns = divide_columns(rows, by_rows, by_cols, threads);
         let (split, units) = match channels.align() {
             Some(align) if columns => (Split::Cols(align), by_cols),
             _ => (Split::Rows(mr), by_rows),
@@ -325,14 +319,19 @@ pub fn run(call: Call<'_>) {
             let pixels = first_row + block.start..first_row + block.end;
             let lists =
                 Indirection::convolution(&window, input, pixels, kernels.mr(), &mut *scratch);
-            for (index, panel) in weights.chunks_exact(panel_floats).enumerate().take(call.count) {
-                let index = call.first + index;
+            for number in 0..call.count {
+                let index = call.first + number;
                 let cols = channels.panel(index);
                 if cols.start < first_col || cols.end > first_col + out.cols() {
                     continue;
                 }
                 let offset = index / channels.panels * window.channels;
-                for strip in lists.strips() {
+                let place = [number * panel_floats, panel_floats];
+                let next = (number + 1 < call.count).then_some(place[0] + panel_floats);
+                let strips = lists.strips();
+                let count = strips.len();
+                for (strip_index, strip) in strips.enumerate() {
+                    let panel = Panel::of(weights, place, next, strip_index, count);
                     let rows = block.start + strip.start..block.start + strip.start + strip.rows;
                     let here = cols.start - first_col..cols.end - first_col;
                     let residual = addend(
