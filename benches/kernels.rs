@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 struct Spin {
     threads: usize,
     task: std::sync::Mutex<Option<&'static (dyn Fn(usize) + Sync)>>,
+    next: AtomicUsize,
     generation: AtomicUsize,
     done: AtomicUsize,
 }
@@ -30,6 +31,7 @@ impl Spin {
         let spin: &'static Self = Box::leak(Box::new(Self {
             threads,
             task: std::sync::Mutex::new(None),
+            next: AtomicUsize::new(0),
             generation: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
         }));
@@ -58,10 +60,15 @@ impl Device for Spin {
         self.threads
     }
 
-    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
-        let part = move |index: usize| {
-            if index < parts {
-                task(index)
+    fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
+        self.next.store(0, Ordering::Relaxed);
+        let part = move |thread: usize| {
+            loop {
+                let part = self.next.fetch_add(1, Ordering::Relaxed);
+                if part >= parts {
+                    break;
+                }
+                task(part, thread);
             }
         };
         let task: &(dyn Fn(usize) + Sync) = &part;
