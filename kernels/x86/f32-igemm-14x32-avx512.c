@@ -88,10 +88,25 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
         }
     }
 
-    const unsigned keep = t->nr >= NR ? 0xffffffffu : (1u << t->nr) - 1;
-    const __mmask16 mask[2] = { (__mmask16)keep, (__mmask16)(keep >> 16) };
     const __m512 min = _mm512_set1_ps(t->min);
     const __m512 max = _mm512_set1_ps(t->max);
+    if (t->nr == 16 * vectors) {
+#pragma GCC unroll 14
+        for (size_t i = 0; i < mr; i++) {
+            for (size_t v = 0; v < vectors; v++) {
+                __m512 z = acc[i][v];
+                if (r)
+                    z = _mm512_add_ps(z, _mm512_loadu_ps(r + 16 * v));
+                _mm512_storeu_ps(c + 16 * v, _mm512_min_ps(max, _mm512_max_ps(min, z)));
+            }
+            if (r)
+                r += t->residual_pitch;
+            c += t->c_pitch;
+        }
+        return;
+    }
+    const unsigned keep = t->nr >= NR ? 0xffffffffu : (1u << t->nr) - 1;
+    const __mmask16 mask[2] = { (__mmask16)keep, (__mmask16)(keep >> 16) };
 #pragma GCC unroll 14
     for (size_t i = 0; i < mr; i++) {
         for (size_t v = 0; v < vectors; v++) {
