@@ -35,7 +35,8 @@ const ARM: &[Kernel] = &[
     Kernel { source: "kernels/neon/f32-igemm-8x8-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-igemm-8x8-neon-inorder.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-dwconv-8x8-neon.c", flags: NEON },
-    Kernel { source: "kernels/neon/f32-winograd-neon.c", flags: &[] },
+    Kernel { source: "kernels/neon/f32-dwconv-8x8-neon-inorder.c", flags: NEON },
+    Kernel { source: "kernels/neon/f32-winograd-neon.c", flags: NEON },
 ];
 
 const HEADERS: &[&str] = &[
@@ -45,6 +46,8 @@ const HEADERS: &[&str] = &[
     "kernels/winograd.h",
     "kernels/winograd-transforms.h",
     "kernels/neon/f32-igemm-8x8-neon.h",
+    "kernels/neon/f32-dwconv-8x8-neon.h",
+    "kernels/neon/store-neon.h",
 ];
 
 fn main() {

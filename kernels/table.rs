@@ -127,7 +127,13 @@ static NEON: Kernels = Kernels {
 
 /// For processors that execute in order.
 #[cfg(eyelet_neon)]
-static NEON_INORDER: Kernels = Kernels { name: "neon-inorder", igemm: igemm::NEON_INORDER, ..NEON };
+static NEON_INORDER: Kernels = Kernels {
+    isa: Isa::Neon,
+    name: "neon-inorder",
+    igemm: igemm::NEON_INORDER,
+    dwconv: dwconv::NEON_INORDER,
+    winograd: winograd::NEON,
+};
 
 impl Kernels {
     /// The kernels for packs of an instruction set; `None` when this processor lacks it or they were

@@ -119,18 +119,20 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
     const float *const *a = t->a;
     for (size_t s = t->segments; s != 0; s--) {
         const size_t fours = t->seg_len / 4;
+        size_t at = t->offset * sizeof(float);
         const float *row[MR];
 #pragma GCC unroll 8
         for (size_t i = 0; i < mr; i++)
-            row[i] = a[i] + t->offset;
+            row[i] = a[i];
         a += mr;
         if (fours != 0) {
             struct operands even, odd;
             const size_t count = vectors(mr);
             from.at = 8 - 16 * (int64_t)fours;
+            at += 16 * fours;
 #pragma GCC unroll 8
             for (size_t i = 0; i < mr; i++)
-                from.row[i] = row[i] + (4 * fours - 2);
+                from.row[i] = float_at(row[i], at - 8);
 #pragma GCC unroll 8
             for (size_t j = 0; j < count; j++) {
                 load_lower(&even, &from, j, mr);
@@ -145,11 +147,8 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
             }
             two_k(acc, &even, &odd, &from, mr);
             two_k(acc, &odd, NULL, &from, mr);
-#pragma GCC unroll 8
-            for (size_t i = 0; i < mr; i++)
-                row[i] = from.row[i] + 2;
         }
-        from.w = rest(acc, row, from.w, t->seg_len % 4, mr);
+        from.w = rest(acc, row, at, from.w, t->seg_len % 4, mr);
     }
     finish(t, acc, mr);
 }

@@ -1,8 +1,8 @@
 /* f32 implicit GEMM, 8 pixels by 8 channels, NEON with lane multiplies, for processors that reorder
  * instructions.
  *
- * Activations are loaded 128 bits at a time where they lie: 8 vectors of four adjacent k, two to eight
- * vectors of the panel. */
+ * Activations are loaded 128 bits at a time where they lie: 8 vectors of four adjacent k; the panel four
+ * vectors, two k, at a time. */
 #include "f32-igemm-8x8-neon.h"
 
 EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
@@ -16,32 +16,37 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
         const float *row[MR];
 #pragma GCC unroll 8
         for (size_t i = 0; i < mr; i++)
-            row[i] = a[i] + t->offset;
+            row[i] = a[i];
         a += mr;
 
-        size_t k = t->seg_len;
-        for (; k >= 4; k -= 4) {
+        size_t at = t->offset * sizeof(float);
+        const size_t end = at + t->seg_len / 4 * sizeof(float32x4_t);
+        while (at != end) {
             float32x4_t x[MR];
 #pragma GCC unroll 8
-            for (size_t i = 0; i < mr; i++) {
-                x[i] = vld1q_f32(row[i]);
-                row[i] += 4;
-            }
-            __builtin_prefetch((const char *)w + AHEAD);
-            __builtin_prefetch((const char *)w + AHEAD + 64);
-#pragma GCC unroll 4
-            for (size_t u = 0; u < 4; u++) {
-                const float32x4_t b0 = vld1q_f32(w + u * NR);
-                const float32x4_t b1 = vld1q_f32(w + u * NR + 4);
+            for (size_t i = 0; i < mr; i++)
+                x[i] = vld1q_f32(float_at(row[i], at));
+            at += sizeof(float32x4_t);
+            EYELET_KEEP(at);
+#pragma GCC unroll 2
+            for (size_t u = 0; u < 4; u += 2) {
+                const float32x4x4_t b = vld1q_f32_x4(w);
+                w += 2 * NR;
+                EYELET_KEEP(w);
+                __builtin_prefetch((const char *)w + AHEAD);
 #pragma GCC unroll 8
                 for (size_t i = 0; i < mr; i++) {
-                    MULTIPLY(acc[i][0], b0, x[i], u);
-                    MULTIPLY(acc[i][1], b1, x[i], u);
+                    MULTIPLY(acc[i][0], b.val[0], x[i], u);
+                    MULTIPLY(acc[i][1], b.val[1], x[i], u);
+                }
+#pragma GCC unroll 8
+                for (size_t i = 0; i < mr; i++) {
+                    MULTIPLY(acc[i][0], b.val[2], x[i], u + 1);
+                    MULTIPLY(acc[i][1], b.val[3], x[i], u + 1);
                 }
             }
-            w += 4 * NR;
         }
-        w = rest(acc, row, w, k, mr);
+        w = rest(acc, row, at, w, t->seg_len % 4, mr);
     }
     finish(t, acc, mr);
 }

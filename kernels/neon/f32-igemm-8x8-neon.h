@@ -6,7 +6,7 @@
 #define EYELET_F32_IGEMM_8X8_NEON_H
 
 #include "../igemm.h"
-#include <arm_neon.h>
+#include "store-neon.h"
 
 /* AHEAD: bytes of the panel that are fetched into the cache before they are needed. */
 enum { MR = 8, NR = 8, AHEAD = 1024 };
@@ -14,6 +14,11 @@ enum { MR = 8, NR = 8, AHEAD = 1024 };
 /* `acc += b * a[lane]`; `lane` is constant once loops are unrolled. */
 #define MULTIPLY(acc, b, a, lane)                                                                      \
     __asm__("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(acc) : "w"(b), "w"(a), "i"(lane))
+
+EYELET_INLINE const float *float_at(const float *run, size_t bytes)
+{
+    return (const float *)((const char *)run + bytes);
+}
 
 EYELET_INLINE void start(const struct eyelet_igemm *t, float32x4_t acc[MR][2], const size_t mr)
 {
@@ -26,18 +31,18 @@ EYELET_INLINE void start(const struct eyelet_igemm *t, float32x4_t acc[MR][2], c
     }
 }
 
-/* A run's last one to three k, one by one: nothing past a run is read. Returns the rest of the panel. */
-EYELET_INLINE const float *rest(float32x4_t acc[MR][2], const float *row[MR], const float *w, size_t k,
-                                const size_t mr)
+/* A run's last one to three k, from byte `at` on, one by one: nothing past a run is read. Returns the rest of
+ * the panel. */
+EYELET_INLINE const float *rest(float32x4_t acc[MR][2], const float *const row[MR], size_t at,
+                                const float *w, size_t k, const size_t mr)
 {
-    for (; k != 0; k--) {
+    for (; k != 0; k--, at += sizeof(float)) {
         const float32x4_t b0 = vld1q_f32(w);
         const float32x4_t b1 = vld1q_f32(w + 4);
         w += NR;
 #pragma GCC unroll 8
         for (size_t i = 0; i < mr; i++) {
-            const float32x4_t x = vld1q_dup_f32(row[i]);
-            row[i]++;
+            const float32x4_t x = vld1q_dup_f32(float_at(row[i], at));
             acc[i][0] = vfmaq_f32(acc[i][0], b0, x);
             acc[i][1] = vfmaq_f32(acc[i][1], b1, x);
         }
@@ -45,32 +50,11 @@ EYELET_INLINE const float *rest(float32x4_t acc[MR][2], const float *row[MR], co
     return w;
 }
 
-EYELET_INLINE float32x4_t clamp(float32x4_t v, float32x4_t min, float32x4_t max)
-{
-    v = vbslq_f32(vcgtq_f32(min, v), min, v);
-    return vbslq_f32(vcltq_f32(max, v), max, v);
-}
-
 EYELET_INLINE void finish(const struct eyelet_igemm *t, float32x4_t acc[MR][2], const size_t mr)
 {
-    const float32x4_t min = vdupq_n_f32(t->min);
-    const float32x4_t max = vdupq_n_f32(t->max);
-    const float *r = t->residual;
-    float *c = t->c;
     if (t->nr >= NR) {
-#pragma GCC unroll 8
-        for (size_t i = 0; i < mr; i++) {
-            float32x4_t v0 = acc[i][0];
-            float32x4_t v1 = acc[i][1];
-            if (r) {
-                v0 = vaddq_f32(v0, vld1q_f32(r));
-                v1 = vaddq_f32(v1, vld1q_f32(r + 4));
-                r += t->residual_pitch;
-            }
-            vst1q_f32(c, clamp(v0, min, max));
-            vst1q_f32(c + 4, clamp(v1, min, max));
-            c += t->c_pitch;
-        }
+        add_rows(acc, mr, t->residual, t->residual_pitch);
+        store_rows(acc, mr, t->c, t->c_pitch, t->min, t->max);
     } else {
         float full[MR][NR];
 #pragma GCC unroll 8
@@ -81,11 +65,11 @@ EYELET_INLINE void finish(const struct eyelet_igemm *t, float32x4_t acc[MR][2], 
         for (size_t i = 0; i < mr; i++) {
             for (size_t j = 0; j < t->nr; j++) {
                 float v = full[i][j];
-                if (r)
-                    v = v + r[i * t->residual_pitch + j];
+                if (t->residual)
+                    v = v + t->residual[i * t->residual_pitch + j];
                 v = t->min > v ? t->min : v;
                 v = t->max < v ? t->max : v;
-                c[i * t->c_pitch + j] = v;
+                t->c[i * t->c_pitch + j] = v;
             }
         }
     }

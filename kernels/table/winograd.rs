@@ -48,7 +48,7 @@ pub(super) struct Output {
 /// NR floats at `input`, NR at `bias`; exclusive pixels of `nr` floats at `c`, `lines` times `cols` of
 /// them, up to `tile` each; `residual` null, the same pixels, or readable ones. The processor has the
 /// instruction set.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Functions {
     input: unsafe extern "C" fn(&Input),
     output: unsafe extern "C" fn(&Output),
