@@ -37,11 +37,16 @@ CORES = {
     "A55": ("a55", 1, True),
 }
 
-# kernel, what its loop is, which cores use it (in order?), and the share of the peak that they must reach. The
-# Winograd algorithms' products are the implicit GEMM's kernels.
+# kernel, its loop (by number, the one that multiplies most first), what that is, and the share of the peak that the
+# cores which use the kernel must reach. The Winograd algorithms' products are the implicit GEMM's. A depthwise
+# convolution loads nearly as much as it multiplies and is bound by that: its shares are there to be kept.
 GATES = [
-    ("f32_igemm_8x8__neon", "8 rows", False, {"A57, A72": 98, "A76, A78": 98}),
-    ("f32_igemm_8x8__neon_inorder", "8 rows", True, {"A53": 70, "A55": 90}),
+    ("f32_igemm_8x8__neon", 0, "8 rows", {"A57, A72": 98, "A76, A78": 98}),
+    ("f32_igemm_8x8__neon_inorder", 0, "8 rows", {"A53": 70, "A55": 90}),
+    ("f32_dwconv_8x8__neon", 1, "3x3", {"A57, A72": 98, "A76, A78": 80}),
+    ("f32_dwconv_8x8__neon", 0, "3x3, stride 2", {"A57, A72": 80, "A76, A78": 60}),
+    ("f32_dwconv_8x8__neon_inorder", 1, "3x3", {"A53": 40, "A55": 42}),
+    ("f32_dwconv_8x8__neon_inorder", 0, "3x3, stride 2", {"A53": 30, "A55": 32}),
 ]
 
 
@@ -140,12 +145,11 @@ def judge(mca, core, body):
 
 def rows(mca, kernels, everything):
     """What there is to say, a record for each loop and core."""
-    wanted = [(name, what, index, least) for name, what, _, least, index in
-              [(*gate[:4], gate[4] if len(gate) > 4 else 0) for gate in GATES]]
+    wanted = GATES
     if everything:
-        wanted = [(name, "", index, dict.fromkeys(CORES)) for name, code in sorted(kernels.items())
+        wanted = [(name, index, "", dict.fromkeys(CORES)) for name, code in sorted(kernels.items())
                   for index in range(len(loops(code)))]
-    for name, what, index, least in wanted:
+    for name, index, what, least in wanted:
         found = loops(kernels.get(name, []))
         if len(found) <= index:
             raise Unanswerable(f"{name} has no loop number {index} that multiplies")

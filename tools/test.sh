@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # All tests: style, host, bare metal, 64-bit ARM Linux under emulation, agreement with onnxruntime.
 #
-# Needs Rust and a C compiler; installs what else it needs (a cross compiler, an emulator and
-# models of processors by apt, onnxruntime by pip into target/). The budgets of the largest networks take minutes more:
+# Needs Rust and a C compiler; installs what else it needs (a cross compiler, an emulator and models of
+# processors by apt, onnxruntime by pip into target/). The budgets of the largest networks take minutes
+# more:
 #
 #   cargo test --release -p eyelet-planner --test memory -- --ignored --nocapture
 set -euo pipefail

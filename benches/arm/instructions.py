@@ -4,7 +4,7 @@
     benches/arm/instructions.py [--networks a,b,c] [--functions N]
 
 Runs both under QEMU's user emulation with a plugin that counts (`count.c`), one thread, 32-bit floats, all weights
-in memory. An inference is the difference of runs with one and with two. Writes `docs/results-arm.md`.
+in memory. An inference is a quarter of the difference of runs with one and with five. Writes `docs/results-arm.md`.
 
 Needs Debian or what is like it, for the emulator, its plugins and a Python for 64-bit ARM: apt installs the
 emulator; all else goes to target/arm. What is executed does not depend on the machine; how long it takes on real
@@ -24,6 +24,8 @@ DOCUMENT = ROOT / "docs/results-arm.md"
 NETWORKS = {name: "1,3,224,224" for name in ("squeezenet1_1", "mobilenet_v2", "resnet18")}
 # A core that executes out of order: kernels/table chooses by it.
 CPU = "cortex-a72"
+# Inferences that are counted: enough that what varies from start to start does not matter.
+MORE = 4
 
 
 def run(command, **options):
@@ -120,9 +122,10 @@ def count(emulator, command, inferences):
 
 
 def one_inference(emulator, command):
-    fewer, more = (count(emulator, command, inferences) for inferences in (1, 2))
+    fewer, more = (count(emulator, command, inferences) for inferences in (1, 1 + MORE))
     nothing = (0, 0)
-    return {name: tuple(b - a for a, b in zip(fewer.get(name, nothing), found)) for name, found in more.items()}
+    return {name: tuple((b - a) // MORE for a, b in zip(fewer.get(name, nothing), found))
+            for name, found in more.items()}
 
 
 def total(counts):
@@ -198,7 +201,7 @@ def main():
 
     libraries = ":".join(f"{system}/{folder}/aarch64-linux-gnu" for folder in ("usr/lib", "lib"))
     emulator = ["qemu-aarch64", "-L", system, "-E", f"LD_LIBRARY_PATH={libraries}"]
-    python = ["-E", f"PYTHONHOME={system}/usr", "-E", f"PYTHONPATH={site}"]
+    python = ["-E", f"PYTHONHOME={system}/usr", "-E", f"PYTHONPATH={site}", "-E", "PYTHONHASHSEED=0"]
     results = {}
     for name in arguments.networks.split(","):
         shape = NETWORKS.get(name, "1,3,224,224")
