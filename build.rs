@@ -3,6 +3,9 @@
 //! Without a C compiler for the target the library still builds, with the portable kernels only; a
 //! warning says so. `kernels/table` learns what was compiled from the `eyelet_x86` and `eyelet_neon`
 //! configuration flags.
+//!
+//! `EYELET_CORE=in-order` or `out-of-order` says how the processor works for which it is built, where
+//! kernels differ by that and nobody can be asked at run time: without Linux.
 
 use std::env;
 use std::path::Path;
@@ -16,9 +19,8 @@ struct Kernel {
 
 const AVX2: &[&str] = &["-mavx2", "-mfma"];
 const AVX512: &[&str] = &["-mavx512f", "-mfma", "-mprfchw"];
-// Scheduling before registers are given out would load everything first, and spill.
-const NEON_DWCONV: &[&str] = &["-fno-schedule-insns"];
-const NEON: &[&str] = &[];
+// Scheduling before registers are given out would load everything first, and spill or copy.
+const NEON: &[&str] = &["-fno-schedule-insns"];
 
 const X86: &[Kernel] = &[
     Kernel { source: "kernels/x86/f32-igemm-6x16-avx2.c", flags: AVX2 },
@@ -31,7 +33,9 @@ const X86: &[Kernel] = &[
 
 const ARM: &[Kernel] = &[
     Kernel { source: "kernels/neon/f32-igemm-8x8-neon.c", flags: NEON },
-    Kernel { source: "kernels/neon/f32-dwconv-8x8-neon.c", flags: NEON_DWCONV },
+    Kernel { source: "kernels/neon/f32-igemm-8x8-neon-inorder.c", flags: NEON },
+    Kernel { source: "kernels/neon/f32-dwconv-8x8-neon.c", flags: NEON },
+    Kernel { source: "kernels/neon/f32-dwconv-8x8-neon-inorder.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-winograd-neon.c", flags: NEON },
 ];
 
@@ -41,11 +45,23 @@ const HEADERS: &[&str] = &[
     "kernels/dwconv.h",
     "kernels/winograd.h",
     "kernels/winograd-transforms.h",
+    "kernels/neon/f32-igemm-8x8-neon.h",
+    "kernels/neon/f32-dwconv-8x8-neon.h",
+    "kernels/neon/store-neon.h",
 ];
 
 fn main() {
     println!("cargo::rustc-check-cfg=cfg(eyelet_x86)");
     println!("cargo::rustc-check-cfg=cfg(eyelet_neon)");
+    println!("cargo::rustc-check-cfg=cfg(eyelet_core, values(\"in-order\", \"out-of-order\"))");
+    println!("cargo::rerun-if-env-changed=EYELET_CORE");
+    match env::var("EYELET_CORE").as_deref() {
+        Ok(core @ ("in-order" | "out-of-order")) => {
+            println!("cargo::rustc-cfg=eyelet_core={core:?}")
+        }
+        Ok("") | Err(env::VarError::NotPresent) => (),
+        other => panic!("EYELET_CORE is in-order or out-of-order, not {other:?}"),
+    }
     for header in HEADERS {
         println!("cargo::rerun-if-changed={header}");
     }

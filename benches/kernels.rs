@@ -184,15 +184,13 @@ fn main() {
     let isa = std::env::var("ISA").ok();
     let kernels = match &isa {
         None => Kernels::best(),
-        Some(name) => Isa::ALL
-            .into_iter()
-            .find(|isa| isa.name() == name)
-            .and_then(Kernels::for_isa)
-            .expect("an instruction set of this machine"),
+        Some(name) => Kernels::all()
+            .find(|kernels| kernels.name() == name)
+            .expect("kernels that this machine can run"),
     };
     let device = Spin::start(threads);
     let peak = || peak::gflops(kernels.isa()) * threads as f64;
-    println!("{}, {threads} threads, peak {:.0} GFLOP/s", kernels.isa().name(), peak());
+    println!("{}, {threads} threads, peak {:.0} GFLOP/s", kernels.name(), peak());
     println!(
         "{:24} {:>5} {:>5} {:>9} {:>9} {:>6} {:>10}",
         "layer", "in", "out", "us", "GFLOP/s", "peak", "scratch"

@@ -9,6 +9,10 @@
 
 #define EYELET_INLINE static inline __attribute__((always_inline))
 
+/* Keeps a variable that loops step, or that many addresses are made of: compilers would otherwise make
+ * several of it that differ by constants. */
+#define EYELET_KEEP(variable) __asm__("" : "+r"(variable))
+
 /* Dispatches on the number of rows, so that each count has a body of its own with all accumulators in
  * registers. */
 #define EYELET_ROWS_CASE(n, ...)                                                                       \

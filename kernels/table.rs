@@ -13,6 +13,8 @@ mod fma;
 mod grid;
 mod igemm;
 mod indirection;
+#[cfg(eyelet_neon)]
+mod midr;
 mod window;
 mod winograd;
 
@@ -77,10 +79,12 @@ impl Isa {
     }
 }
 
-/// The kernels of one instruction set.
+/// The kernels of one instruction set. Where micro-architectures want different ones, there are several
+/// sets of them; they run the same packs and give the same bits.
 #[derive(Debug)]
 pub struct Kernels {
     isa: Isa,
+    name: &'static str,
     igemm: igemm::Function,
     dwconv: dwconv::Function,
     winograd: winograd::Functions,
@@ -88,26 +92,48 @@ pub struct Kernels {
 
 static PORTABLE: Kernels = Kernels {
     isa: Isa::Portable,
+    name: Isa::Portable.name(),
     igemm: igemm::PORTABLE,
     dwconv: dwconv::PORTABLE,
     winograd: winograd::PORTABLE,
 };
 
 #[cfg(eyelet_x86)]
-static AVX2: Kernels =
-    Kernels { isa: Isa::Avx2, igemm: igemm::AVX2, dwconv: dwconv::AVX2, winograd: winograd::AVX2 };
+static AVX2: Kernels = Kernels {
+    isa: Isa::Avx2,
+    name: Isa::Avx2.name(),
+    igemm: igemm::AVX2,
+    dwconv: dwconv::AVX2,
+    winograd: winograd::AVX2,
+};
 
 #[cfg(eyelet_x86)]
 static AVX512: Kernels = Kernels {
     isa: Isa::Avx512,
+    name: Isa::Avx512.name(),
     igemm: igemm::AVX512,
     dwconv: dwconv::AVX512,
     winograd: winograd::AVX512,
 };
 
 #[cfg(eyelet_neon)]
-static NEON: Kernels =
-    Kernels { isa: Isa::Neon, igemm: igemm::NEON, dwconv: dwconv::NEON, winograd: winograd::NEON };
+static NEON: Kernels = Kernels {
+    isa: Isa::Neon,
+    name: Isa::Neon.name(),
+    igemm: igemm::NEON,
+    dwconv: dwconv::NEON,
+    winograd: winograd::NEON,
+};
+
+/// For processors that execute in order.
+#[cfg(eyelet_neon)]
+static NEON_INORDER: Kernels = Kernels {
+    isa: Isa::Neon,
+    name: "neon-inorder",
+    igemm: igemm::NEON_INORDER,
+    dwconv: dwconv::NEON_INORDER,
+    winograd: winograd::NEON,
+};
 
 impl Kernels {
     /// The kernels for packs of an instruction set; `None` when this processor lacks it or they were
@@ -120,7 +146,7 @@ impl Kernels {
             #[cfg(eyelet_x86)]
             Isa::Avx512 => cpuid::features().avx512.then_some(&AVX512),
             #[cfg(eyelet_neon)]
-            Isa::Neon => Some(&NEON),
+            Isa::Neon => Some(if midr::in_order() { &NEON_INORDER } else { &NEON }),
             #[allow(unreachable_patterns)]
             _ => None,
         }
@@ -130,6 +156,17 @@ impl Kernels {
     pub fn best() -> &'static Self {
         [Isa::Avx512, Isa::Avx2, Isa::Neon].into_iter().find_map(Self::for_isa).unwrap_or(&PORTABLE)
     }
+
+    /// All that this processor can run, also those that are meant for others: for tests and measurements.
+    pub fn all() -> impl Iterator<Item = &'static Self> {
+        #[cfg(eyelet_neon)]
+        let others = [&NEON, &NEON_INORDER];
+        #[cfg(not(eyelet_neon))]
+        let others = [];
+        let usual = Isa::ALL.into_iter().filter(|&isa| isa != Isa::Neon).filter_map(Self::for_isa);
+        usual.chain(others)
+    }
+
     /// Plain Rust, for the tests of operators that need no tuned kernels.
     #[cfg(test)]
     pub(crate) const PORTABLE: &'static Self = &PORTABLE;
@@ -137,6 +174,11 @@ impl Kernels {
     /// The instruction set.
     pub fn isa(&self) -> Isa {
         self.isa
+    }
+
+    /// The name of these kernels: that of the instruction set, and for whom they are if not for all.
+    pub fn name(&self) -> &'static str {
+        self.name
     }
 
     /// Rows (output pixels) of a GEMM tile, at most.
@@ -161,6 +203,8 @@ mod tests {
         for isa in Isa::ALL {
             assert!(Kernels::for_isa(isa).is_none_or(|kernels| kernels.isa() == isa));
             assert_eq!(Isa::from_code(isa as u32), Some(isa));
+            let usual = Kernels::for_isa(isa).map(Kernels::name);
+            assert!(usual.is_none_or(|usual| Kernels::all().any(|kernels| kernels.name == usual)));
         }
     }
 

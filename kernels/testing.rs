@@ -2,15 +2,15 @@
 //! scratch, and the two references: double precision, and the chain of fused multiply-adds that every
 //! kernel must reproduce bit for bit.
 
-use super::{Isa, Kernels};
+use super::Kernels;
 use crate::device::Device;
 use bytemuck::{Pod, Zeroable};
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::vec::Vec;
 
-/// Every instruction set that this machine can run.
+/// All kernels that this machine can run.
 pub fn available() -> Vec<&'static Kernels> {
-    Isa::ALL.into_iter().filter_map(Kernels::for_isa).collect()
+    Kernels::all().collect()
 }
 
 /// Small numbers from -1 to 1, the same for the same seed.

@@ -1,6 +1,7 @@
 /* The bodies of the f32_winograd kernels, for whichever vectors the including source defines: the type
  * `vec` of LANES floats, `load`, `store`, `load_some`, `store_some` (of 1 to LANES floats), `add`, `sub`,
- * `mul`, `fused` (a * b + c), `all` (one value in all lanes), `clamp`.
+ * `mul`, `fused` (a * b + c), `all` (one value in all lanes), `larger` (a > b ? a : b),
+ * `smaller` (a < b ? a : b).
  *
  * Points of F(2,3): 0, 1, -1, infinity. Points of F(4,3): 0, +-A, +-B, infinity with A = 3/4, B = 3/2, which
  * loses a third of what the usual 1 and 2 lose; all constants are exact. `kernels/portable/winograd.rs` is
@@ -52,7 +53,9 @@ EYELET_INLINE void output_1d_4(const vec x[6], vec y[4])
     y[3] = fused(all(EYELET_BB * EYELET_B), diff_b, fused(all(EYELET_AA * EYELET_A), diff_a, x[5]));
 }
 
-/* The transforms of one vector of channels in two dimensions, from channel `c` on; `n` floats of it. */
+/* The transforms of one vector of channels in two dimensions, from channel `c` on; `n` floats of it. The
+ * output's stores M x M pixels if `whole`. Offsets and addresses are kept, or they would be computed anew
+ * for each load and store. */
 #define EYELET_WINOGRAD(M, N)                                                                          \
     EYELET_INLINE void input_##M(const struct eyelet_winograd_input *t, size_t c, size_t n)            \
     {                                                                                                  \
@@ -69,6 +72,7 @@ EYELET_INLINE void output_1d_4(const vec x[6], vec y[4])
             _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++) half[y][x] = v[y];                  \
         }                                                                                              \
         float *out = t->out + c;                                                                       \
+        const size_t stride = t->stride;                                                               \
         _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++)                                         \
         {                                                                                              \
             vec v[N];                                                                                  \
@@ -79,74 +83,118 @@ EYELET_INLINE void output_1d_4(const vec x[6], vec y[4])
                     store(out, v[x]);                                                                  \
                 else                                                                                   \
                     store_some(out, v[x], n);                                                          \
-                out += t->stride;                                                                      \
+                out += stride;                                                                         \
+                EYELET_KEEP(out);                                                                      \
             }                                                                                          \
         }                                                                                              \
     }                                                                                                  \
                                                                                                        \
-    EYELET_INLINE void output_##M(const struct eyelet_winograd_output *t, size_t c, size_t n)          \
+    EYELET_INLINE void output_##M(const struct eyelet_winograd_output *t, size_t c, size_t n,          \
+                                  const int whole)                                                     \
     {                                                                                                  \
+        const size_t lines = whole ? M : t->lines;                                                     \
+        const size_t cols = whole ? M : t->cols;                                                       \
         vec half[M][N];                                                                                \
+        size_t below[N];                                                                               \
+        _Pragma("GCC unroll 6") for (size_t i = 0; i < N; i++)                                         \
+        {                                                                                              \
+            below[i] = i * N * t->stride;                                                              \
+            EYELET_KEEP(below[i]);                                                                     \
+        }                                                                                              \
+        const float *in = t->in + c;                                                                   \
         _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++)                                         \
         {                                                                                              \
             vec v[N], y[M];                                                                            \
             _Pragma("GCC unroll 6") for (size_t i = 0; i < N; i++)                                     \
-                v[i] = load(t->in + (i * N + x) * t->stride + c);                                      \
+                v[i] = load(in + below[i]);                                                            \
+            in += t->stride;                                                                           \
+            EYELET_KEEP(in);                                                                           \
             output_1d_##M(v, y);                                                                       \
             _Pragma("GCC unroll 6") for (size_t i = 0; i < M; i++) half[i][x] = y[i];                  \
         }                                                                                              \
         const vec bias = load(t->bias + c);                                                            \
         const vec min = all(t->min);                                                                   \
         const vec max = all(t->max);                                                                   \
+        const int bounded = t->max < __builtin_inff();                                                 \
+        const float *residual = t->residual ? t->residual + c : NULL;                                  \
+        float *line = t->c + c;                                                                        \
         _Pragma("GCC unroll 6") for (size_t y = 0; y < M; y++)                                         \
         {                                                                                              \
-            if (y >= t->lines)                                                                         \
+            if (y >= lines)                                                                            \
                 return;                                                                                \
             vec v[M];                                                                                  \
             output_1d_##M(half[y], v);                                                                 \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++) v[x] = add(v[x], bias);             \
+            if (residual) {                                                                            \
+                const float *r = residual;                                                             \
+                _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++)                                 \
+                {                                                                                      \
+                    if (x >= cols)                                                                     \
+                        break;                                                                         \
+                    v[x] = add(v[x], n == LANES ? load(r) : load_some(r, n));                          \
+                    r += t->residual_pitch;                                                            \
+                    EYELET_KEEP(r);                                                                    \
+                }                                                                                      \
+                residual += t->residual_line;                                                          \
+            }                                                                                          \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++) v[x] = larger(min, v[x]);           \
+            if (bounded) {                                                                             \
+                _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++) v[x] = smaller(max, v[x]);      \
+            }                                                                                          \
+            float *to = line;                                                                          \
             _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++)                                     \
             {                                                                                          \
-                if (x >= t->cols)                                                                      \
+                if (x >= cols)                                                                         \
                     break;                                                                             \
-                vec z = add(v[x], bias);                                                               \
-                if (t->residual) {                                                                     \
-                    const float *r = t->residual + y * t->residual_line + x * t->residual_pitch + c;   \
-                    z = add(z, n == LANES ? load(r) : load_some(r, n));                                \
-                }                                                                                      \
-                z = clamp(z, min, max);                                                                \
-                float *to = t->c + y * t->c_line + x * t->c_pitch + c;                                 \
                 if (n == LANES)                                                                        \
-                    store(to, z);                                                                      \
+                    store(to, v[x]);                                                                   \
                 else                                                                                   \
-                    store_some(to, z, n);                                                              \
+                    store_some(to, v[x], n);                                                           \
+                to += t->c_pitch;                                                                      \
+                EYELET_KEEP(to);                                                                       \
             }                                                                                          \
+            line += t->c_line;                                                                         \
         }                                                                                              \
     }
 
 EYELET_WINOGRAD(2, 4)
 EYELET_WINOGRAD(4, 6)
 
-#define EYELET_WINOGRAD_LOOP(transform, count)                                                         \
+#define EYELET_WINOGRAD_LOOP(count, transform, ...)                                                    \
     do {                                                                                               \
-        size_t c = 0;                                                                                  \
         for (; c + LANES <= (count); c += LANES)                                                       \
-            transform(t, c, LANES);                                                                    \
-        if (c < (count))                                                                               \
-            transform(t, c, (count) - c);                                                              \
+            transform(t, c, LANES, ##__VA_ARGS__);                                                     \
     } while (0)
 
 EYELET_INLINE void winograd_input(const struct eyelet_winograd_input *t)
 {
-    if (t->tile == 4)
-        EYELET_WINOGRAD_LOOP(input_4, t->channels);
-    else
-        EYELET_WINOGRAD_LOOP(input_2, t->channels);
+    size_t c = 0;
+    if (t->tile == 4) {
+        EYELET_WINOGRAD_LOOP(t->channels, input_4);
+        if (c < t->channels)
+            input_4(t, c, t->channels - c);
+    } else {
+        EYELET_WINOGRAD_LOOP(t->channels, input_2);
+        if (c < t->channels)
+            input_2(t, c, t->channels - c);
+    }
 }
 
 EYELET_INLINE void winograd_output(const struct eyelet_winograd_output *t)
 {
-    if (t->tile == 4)
-        EYELET_WINOGRAD_LOOP(output_4, t->nr);
-    else
-        EYELET_WINOGRAD_LOOP(output_2, t->nr);
+    const int whole = t->lines == t->tile && t->cols == t->tile;
+    size_t c = 0;
+    if (t->tile == 4) {
+        if (whole)
+            EYELET_WINOGRAD_LOOP(t->nr, output_4, 1);
+        EYELET_WINOGRAD_LOOP(t->nr, output_4, 0);
+        if (c < t->nr)
+            output_4(t, c, t->nr - c, 0);
+    } else {
+        if (whole)
+            EYELET_WINOGRAD_LOOP(t->nr, output_2, 1);
+        EYELET_WINOGRAD_LOOP(t->nr, output_2, 0);
+        if (c < t->nr)
+            output_2(t, c, t->nr - c, 0);
+    }
 }

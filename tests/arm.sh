@@ -39,4 +39,7 @@ compare digits tests/data/digits/digits.onnx 256KiB 1
 compare digits tests/data/digits/digits.onnx 1MiB 2
 compare squeezenet1_1 "$work/squeezenet1_1.onnx" 6MiB 1
 compare squeezenet1_1 "$work/squeezenet1_1.onnx" 12MiB 2
+# With the kernels for processors that execute in order.
+export QEMU_CPU=cortex-a53
+compare "squeezenet1_1 on a Cortex-A53" "$work/squeezenet1_1.onnx" 6MiB 1
 exit $failed

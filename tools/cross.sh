@@ -25,30 +25,10 @@ kind=$1
 subcommand=$2
 shift 2
 
-apt_install() {
-    local missing=() sudo=""
-    for package in "$@"; do
-        dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")
-    done
-    [ ${#missing[@]} -eq 0 ] && return
-    if ! command -v apt-get >/dev/null; then
-        echo "tools/cross.sh: needs what Debian calls ${missing[*]}; install it" >&2
-        exit 1
-    fi
-    [ "$(id -u)" -eq 0 ] || sudo=sudo
-    if [[ "${missing[*]}" == *:arm64* ]]; then
-        $sudo dpkg --add-architecture arm64
-    fi
-    # An unreachable repository of something else is no reason to stop.
-    $sudo apt-get update -qq || true
-    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        "${missing[@]}" >/dev/null
-}
-
 # Wherever they come from, these two are enough with rustup.
-command -v aarch64-linux-gnu-gcc >/dev/null || apt_install gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+command -v aarch64-linux-gnu-gcc >/dev/null || tools/apt.sh gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 if [ "$kind" = linux ]; then
-    command -v qemu-aarch64-static >/dev/null || apt_install qemu-user-static
+    command -v qemu-aarch64-static >/dev/null || tools/apt.sh qemu-user-static
 fi
 
 # Whether rustup has the target, or fetches it. A failure is remembered: it can take its whole timeout.
@@ -69,15 +49,15 @@ if from_rustup; then
     cargo=cargo
     flags+=(--target-dir "$root/target/cross")
 else
-    apt_install rustc-web cargo-web
+    tools/apt.sh rustc-web cargo-web
     RUSTC=$(dpkg -L rustc-web | grep 'bin/rustc$')
     cargo=$(dpkg -L cargo-web | grep '^/usr/bin/cargo')
     export RUSTC
     flags+=(--target-dir "$root/target/cross-debian")
     if [ "$kind" = linux ]; then
-        apt_install libstd-rust-web-dev:arm64
+        tools/apt.sh libstd-rust-web-dev:arm64
     else
-        apt_install rust-web-src binutils-aarch64-linux-gnu
+        tools/apt.sh rust-web-src binutils-aarch64-linux-gnu
         # The standard library is built from its source, which only an unstable option does.
         export RUSTC_BOOTSTRAP=1
         flags+=(-Zbuild-std=core)

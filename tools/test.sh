@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # All tests: style, host, bare metal, 64-bit ARM Linux under emulation, agreement with onnxruntime.
 #
-# Needs Rust and a C compiler; installs what else it needs (a cross compiler and an emulator by apt,
-# onnxruntime by pip into target/). The budgets of the largest networks take minutes more:
+# Needs Rust and a C compiler; installs what else it needs (a cross compiler, an emulator and models of
+# processors by apt, onnxruntime by pip into target/). The budgets of the largest networks take minutes
+# more:
 #
 #   cargo test --release -p eyelet-planner --test memory -- --ignored --nocapture
 set -euo pipefail
@@ -46,6 +47,12 @@ CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clink-arg=--defsym=PACK=0x40000000
 
 section "64-bit ARM Linux, under emulation: unit tests"
 tools/cross.sh linux test -p eyelet
+for cpu in cortex-a53 cortex-a72; do
+    QEMU_CPU=$cpu tools/cross.sh linux test -p eyelet --lib -- kernels::table::midr
+done
+
+section "ARM cores: the kernels' main loops in models of them"
+tools/arm_gate.py
 
 section "64-bit ARM Linux, under emulation: the host's outputs, bit for bit"
 tools/cross.sh linux build --release -p eyelet-planner --bin eyelet

@@ -28,11 +28,8 @@ EYELET_INLINE vec sub(vec a, vec b) { return vsubq_f32(a, b); }
 EYELET_INLINE vec mul(vec a, vec b) { return vmulq_f32(a, b); }
 EYELET_INLINE vec fused(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
 EYELET_INLINE vec all(float x) { return vdupq_n_f32(x); }
-EYELET_INLINE vec clamp(vec v, vec min, vec max)
-{
-    v = vbslq_f32(vcgtq_f32(min, v), min, v);
-    return vbslq_f32(vcltq_f32(max, v), max, v);
-}
+EYELET_INLINE vec larger(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
+EYELET_INLINE vec smaller(vec a, vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 
 #include "../winograd-transforms.h"
 

@@ -48,6 +48,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     #[link_name = "eyelet_f32_dwconv_8x8__neon"]
     fn f32_dwconv_8x8__neon(pixels: &Pixels);
+    #[link_name = "eyelet_f32_dwconv_8x8__neon_inorder"]
+    fn f32_dwconv_8x8__neon_inorder(pixels: &Pixels);
 }
 
 pub(super) const PORTABLE: Function = f32_dwconv_1x8_portable;
@@ -57,6 +59,8 @@ pub(super) const AVX2: Function = f32_dwconv_4x16__avx2;
 pub(super) const AVX512: Function = f32_dwconv_7x32__avx512;
 #[cfg(eyelet_neon)]
 pub(super) const NEON: Function = f32_dwconv_8x8__neon;
+#[cfg(eyelet_neon)]
+pub(super) const NEON_INORDER: Function = f32_dwconv_8x8__neon_inorder;
 
 /// The kernel in plain Rust, behind the interface of the others.
 ///

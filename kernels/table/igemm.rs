@@ -48,6 +48,8 @@ unsafe extern "C" {
 unsafe extern "C" {
     #[link_name = "eyelet_f32_igemm_8x8__neon"]
     fn f32_igemm_8x8__neon(tile: &Tile);
+    #[link_name = "eyelet_f32_igemm_8x8__neon_inorder"]
+    fn f32_igemm_8x8__neon_inorder(tile: &Tile);
 }
 
 pub(super) const PORTABLE: Function = f32_igemm_4x8_portable;
@@ -57,6 +59,8 @@ pub(super) const AVX2: Function = f32_igemm_6x16__avx2;
 pub(super) const AVX512: Function = f32_igemm_14x32__avx512;
 #[cfg(eyelet_neon)]
 pub(super) const NEON: Function = f32_igemm_8x8__neon;
+#[cfg(eyelet_neon)]
+pub(super) const NEON_INORDER: Function = f32_igemm_8x8__neon_inorder;
 
 /// The kernel in plain Rust, behind the interface of the others.
 ///

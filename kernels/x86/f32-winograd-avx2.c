@@ -20,7 +20,8 @@ EYELET_INLINE vec sub(vec a, vec b) { return _mm256_sub_ps(a, b); }
 EYELET_INLINE vec mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
 EYELET_INLINE vec fused(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 EYELET_INLINE vec all(float x) { return _mm256_set1_ps(x); }
-EYELET_INLINE vec clamp(vec v, vec min, vec max) { return _mm256_min_ps(max, _mm256_max_ps(min, v)); }
+EYELET_INLINE vec larger(vec a, vec b) { return _mm256_max_ps(a, b); }
+EYELET_INLINE vec smaller(vec a, vec b) { return _mm256_min_ps(a, b); }
 
 #include "../winograd-transforms.h"
 

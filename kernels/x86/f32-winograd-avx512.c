@@ -17,7 +17,8 @@ EYELET_INLINE vec sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
 EYELET_INLINE vec mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
 EYELET_INLINE vec fused(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 EYELET_INLINE vec all(float x) { return _mm512_set1_ps(x); }
-EYELET_INLINE vec clamp(vec v, vec min, vec max) { return _mm512_min_ps(max, _mm512_max_ps(min, v)); }
+EYELET_INLINE vec larger(vec a, vec b) { return _mm512_max_ps(a, b); }
+EYELET_INLINE vec smaller(vec a, vec b) { return _mm512_min_ps(a, b); }
 
 #include "../winograd-transforms.h"
 

@@ -294,7 +294,7 @@ mod tests {
                         kernels,
                     });
                 }
-                let what = format!("{}, {threads} threads, {cut}, {p:?}", kernels.isa().name());
+                let what = format!("{}, {threads} threads, {cut}, {p:?}", kernels.name());
                 assert_close(&out, &chain, &exact, &what);
             }
         }

@@ -292,7 +292,7 @@ impl Case {
                 [(1, &whole), (2, &whole), (3, &whole), (1, &by_panel), (2, &cross), (5, &by_panel)]
             {
                 let got = self.run(kernels, threads, slices);
-                let isa = kernels.isa().name();
+                let isa = kernels.name();
                 let slices = slices.len();
                 let what = format!("{isa}, {threads} threads, {slices} slices, {self:?}");
                 assert_close(&got, &chain, &exact, &what);

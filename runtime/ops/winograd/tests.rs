@@ -211,7 +211,7 @@ impl Case {
                 [(1, &whole), (2, &whole), (3, &whole), (1, &single), (2, &halves), (5, &single)]
             {
                 let got = self.run(kernels, threads, slices);
-                let what = format!("{}, {threads} threads, {self:?}", kernels.isa().name());
+                let what = format!("{}, {threads} threads, {self:?}", kernels.name());
                 let found: Vec<u32> = got.iter().map(|x| x.to_bits()).collect();
                 assert!(*bits.get_or_insert_with(|| found.clone()) == found, "bits: {what}");
                 let error = relative_error(&got, &exact);

@@ -1,0 +1,119 @@
+/* The body of the f32_dwconv kernels of NEON, up to 8 pixels by 8 channels at a time, for the including
+ * source's LOAD_EIGHT(p, v0, v1): eight floats of a pixel.
+ *
+ * Registers: 16 accumulators; for three adjacent taps 6 vectors of weights and 2 of a column, which
+ * serves up to three pixels. The channels of a short last panel go one by one. */
+#include "../dwconv.h"
+#include "store-neon.h"
+
+enum { MR = 8, NR = 8 };
+
+/* `n` pixels from `p` on, 8 channels. `three` is the stride where neighbours share columns, 0 in
+ * general. */
+EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t channel, size_t p,
+                        const size_t n, const size_t three)
+{
+    const size_t offset = t->offset + channel;
+    float32x4_t acc[MR][2];
+    const float32x4_t bias0 = vld1q_f32(w);
+    const float32x4_t bias1 = vld1q_f32(w + 4);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < n; i++) {
+        acc[i][0] = bias0;
+        acc[i][1] = bias1;
+    }
+    w += NR;
+
+    const float *const *line = t->a + p * t->stride;
+    for (size_t ky = t->tap_lines; ky != 0; ky--) {
+        if (three) {
+            float32x4_t v[3][2];
+#pragma GCC unroll 3
+            for (size_t kx = 0; kx < 3; kx++) {
+                v[kx][0] = vld1q_f32(w + kx * NR);
+                v[kx][1] = vld1q_f32(w + kx * NR + 4);
+            }
+            w += 3 * NR;
+#pragma GCC unroll 18
+            for (size_t col = 0; col < (n - 1) * three + 3; col++) {
+                const float *x = line[col] + offset;
+                float32x4_t x0, x1;
+                LOAD_EIGHT(x, &x0, &x1);
+#pragma GCC unroll 3
+                for (size_t kx = 0; kx < 3; kx++) {
+                    if (col >= kx && (col - kx) % three == 0 && (col - kx) / three < n) {
+                        const size_t i = (col - kx) / three;
+                        acc[i][0] = vfmaq_f32(acc[i][0], x0, v[kx][0]);
+                        acc[i][1] = vfmaq_f32(acc[i][1], x1, v[kx][1]);
+                    }
+                }
+            }
+        } else {
+            const float *const *tap = line;
+            for (size_t kx = t->tap_cols; kx != 0; kx--) {
+                const float32x4_t v0 = vld1q_f32(w);
+                const float32x4_t v1 = vld1q_f32(w + 4);
+                w += NR;
+#pragma GCC unroll 8
+                for (size_t i = 0; i < n; i++) {
+                    const float *x = tap[i * t->stride] + offset;
+                    float32x4_t x0, x1;
+                    LOAD_EIGHT(x, &x0, &x1);
+                    acc[i][0] = vfmaq_f32(acc[i][0], x0, v0);
+                    acc[i][1] = vfmaq_f32(acc[i][1], x1, v1);
+                }
+                tap += t->col_pitch;
+            }
+        }
+        line += t->line_pitch;
+    }
+
+    const float *r = t->residual ? t->residual + p * t->residual_pitch + channel : NULL;
+    add_rows(acc, n, r, t->residual_pitch);
+    store_rows(acc, n, t->c + p * t->c_pitch + channel, t->c_pitch, t->min, t->max);
+}
+
+/* All pixels of one channel, the first lane of `w`. */
+static void one(const struct eyelet_dwconv *t, const float *w, size_t channel)
+{
+    for (size_t p = 0; p < t->pixels; p++) {
+        const float *v = w;
+        float sum = *v;
+        for (size_t ky = 0; ky < t->tap_lines; ky++) {
+            const float *const *tap = t->a + p * t->stride + ky * t->line_pitch;
+            for (size_t kx = 0; kx < t->tap_cols; kx++) {
+                v += NR;
+                sum = __builtin_fmaf(tap[kx * t->col_pitch][t->offset + channel], *v, sum);
+            }
+        }
+        if (t->residual)
+            sum = sum + t->residual[p * t->residual_pitch + channel];
+        sum = t->min > sum ? t->min : sum;
+        sum = t->max < sum ? t->max : sum;
+        t->c[p * t->c_pitch + channel] = sum;
+    }
+}
+
+EYELET_INLINE void dwconv(const struct eyelet_dwconv *t)
+{
+    const float *w = t->panels;
+    size_t channel = 0;
+    for (; channel + NR <= t->channels; channel += NR) {
+        for (size_t p = 0; p < t->pixels; p += MR) {
+            const size_t n = t->pixels - p;
+            switch (n < MR ? n : MR) {
+                EYELET_PIXELS_CASE(1)
+                EYELET_PIXELS_CASE(2)
+                EYELET_PIXELS_CASE(3)
+                EYELET_PIXELS_CASE(4)
+                EYELET_PIXELS_CASE(5)
+                EYELET_PIXELS_CASE(6)
+                EYELET_PIXELS_CASE(7)
+                EYELET_PIXELS_CASE(8)
+            }
+        }
+        w += (1 + t->tap_lines * t->tap_cols) * NR;
+    }
+    for (; channel < t->channels; channel++)
+        one(t, w++, channel);
+}
