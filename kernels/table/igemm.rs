@@ -1,6 +1,7 @@
 //! The implicit GEMM kernels: their record, the functions, and the safe call.
 
-use super::{Kernels, Strip};
+use super::indirection::balanced;
+use super::{Indirection, Kernels};
 use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::igemm as portable;
 use core::ptr;
@@ -147,53 +148,58 @@ impl Addend<'_> {
     }
 }
 
-/// Weights of a tile, and those that are to be in the cache soon.
+/// A panel of weights, and what is to be in the second-level cache soon.
 #[derive(Clone, Copy, Debug)]
 pub struct Panel<'a> {
-    /// What the tile is computed with.
-    pub weights: &'a [f32],
-    /// What is fetched into the second-level cache meanwhile; as much as the panel has, at most.
-    pub next: &'a [f32],
+    /// What is computed with.
+    weights: &'a [f32],
+    /// The same some way further on.
+    ahead: &'a [f32],
+    /// What is used after it; as much as it has itself, or nothing.
+    next: &'a [f32],
 }
 
 impl<'a> Panel<'a> {
-    /// The `len` floats at `start`, used by `strips` strips of pixels of which this is number `strip`, and
-    /// followed by those at `next`. Each strip fetches its share of what follows. A panel that meets only
-    /// one strip, or would take much of the cache, is fetched itself, some way ahead of its use.
+    /// A panel that is in the cache, as what follows it is.
+    pub fn cached(weights: &'a [f32]) -> Self {
+        Self { weights, ahead: &[], next: &[] }
+    }
+
+    /// The `len` floats of `weights` at `start`, which those at `next` follow. Each strip of pixels fetches
+    /// its share of what follows. A panel that meets only one strip, or would take much of the cache, is
+    /// fetched itself, some way ahead of its use.
     ///
     /// # Panics
     /// When a range is not inside `weights`.
-    pub fn of(
-        weights: &'a [f32],
-        [start, len]: [usize; 2],
-        next: Option<usize>,
-        strip: usize,
-        strips: usize,
-    ) -> Self {
-        let own = &weights[start..start + len];
-        let fetched = match next {
-            _ if strips == 1 || len > LARGE_PANEL => {
-                let first = (start + AHEAD).min(weights.len());
-                let end = if strip == 0 { (first + len).min(weights.len()) } else { first };
-                &weights[first..end]
-            }
-            Some(next) => &weights[next + len * strip / strips..next + len * (strip + 1) / strips],
-            None => &[],
-        };
-        Self { weights: own, next: fetched }
+    pub fn of(weights: &'a [f32], start: usize, len: usize, next: Option<usize>) -> Self {
+        let ahead = (start + AHEAD).min(weights.len());
+        Self {
+            weights: &weights[start..start + len],
+            ahead: &weights[ahead..(ahead + len).min(weights.len())],
+            next: next.map_or(&[], |next| &weights[next..next + len]),
+        }
+    }
+
+    /// What strip `index` of `count` fetches.
+    fn fetched(&self, index: usize, count: usize) -> &'a [f32] {
+        if count > 1 && self.weights.len() <= LARGE_PANEL {
+            let len = self.next.len();
+            return &self.next[len * index / count..len * (index + 1) / count];
+        }
+        if index == 0 { self.ahead } else { &[] }
     }
 }
 
 impl Kernels {
-    /// Computes one tile: `out = clamp(bias + strip · panel + addend)`, each element one chain of fused
-    /// multiply-adds in the order of k. The strip's rows are read from channel `offset` on. `panel` is
-    /// `bias[nr]`, then `[k][nr]`.
+    /// Computes the rows that `lists` are for and the channels of a panel: `out = clamp(bias + rows · panel
+    /// + addend)`, each element one chain of fused multiply-adds in the order of k. The rows are read from
+    /// channel `offset` on. `panel` is `bias[nr]`, then `[k][nr]`.
     ///
     /// # Panics
-    /// When the sizes of strip, panel, addend and output disagree.
+    /// When the sizes of lists, panel, addend and output disagree.
     pub fn igemm(
         &self,
-        strip: &Strip<'_>,
+        lists: &Indirection<'_>,
         offset: usize,
         panel: Panel<'_>,
         addend: Addend<'_>,
@@ -201,63 +207,91 @@ impl Kernels {
         out: MatMut<'_>,
     ) {
         let (bias, weights) = panel.weights.split_at(self.nr());
-        self.product(strip, offset, bias, Panel { weights, ..panel }, addend, clamp, out);
+        self.product(lists, offset, bias, Panel { weights, ..panel }, addend, clamp, out);
     }
 
-    /// The product alone: `out = strip · weights`, each element one chain of fused multiply-adds from
-    /// zero on. `weights` is `[k][nr]`.
+    /// The product alone: `out = rows · weights`, each element one chain of fused multiply-adds from zero
+    /// on. `weights` is `[k][nr]`.
     ///
     /// # Panics
-    /// When the sizes of strip, weights and output disagree.
-    pub fn gemm(&self, strip: &Strip<'_>, offset: usize, weights: Panel<'_>, out: MatMut<'_>) {
+    /// When the sizes of lists, weights and output disagree.
+    pub fn gemm(
+        &self,
+        lists: &Indirection<'_>,
+        offset: usize,
+        weights: Panel<'_>,
+        out: MatMut<'_>,
+    ) {
         let unbounded = [f32::NEG_INFINITY, f32::INFINITY];
-        self.product(strip, offset, &ZEROS, weights, Addend::None, unbounded, out);
+        self.product(lists, offset, &ZEROS, weights, Addend::None, unbounded, out);
     }
 
     #[allow(clippy::too_many_arguments)]
     fn product(
         &self,
-        strip: &Strip<'_>,
+        lists: &Indirection<'_>,
         offset: usize,
         bias: &[f32],
-        Panel { weights: panel, next }: Panel<'_>,
+        panel: Panel<'_>,
         addend: Addend<'_>,
         clamp: [f32; 2],
         mut out: MatMut<'_>,
     ) {
-        let k = strip.segments.saturating_mul(strip.seg_len);
-        assert!(out.rows() == strip.rows && (1..=self.mr()).contains(&strip.rows));
+        let &Indirection { pointers, rows, mr, segments, seg_len, readable, .. } = lists;
+        let (k, weights) = (segments.saturating_mul(seg_len), panel.weights);
+        assert!(out.rows() == rows && (1..=self.mr()).contains(&mr));
         assert!((1..=self.nr()).contains(&out.cols()));
         assert!(bias.len() >= self.nr(), "{} biases", bias.len());
-        assert!(panel.len() / self.nr() >= k, "panel of {} floats for k = {k}", panel.len());
+        assert!(weights.len() / self.nr() >= k, "panel of {} floats for k = {k}", weights.len());
+        assert!(pointers.len() / segments.max(1) >= rows, "{} pointers", pointers.len());
         assert!(
-            offset.checked_add(strip.seg_len).is_some_and(|end| end <= strip.readable),
-            "run of {} floats at {offset} of {}",
-            strip.seg_len,
-            strip.readable
+            offset.checked_add(seg_len).is_some_and(|end| end <= readable),
+            "run of {seg_len} floats at {offset} of {readable}"
         );
         let (residual, residual_pitch) = addend.raw(&mut out);
-        let tile = Tile {
-            a: strip.pointers.as_ptr(),
+        let (c, c_pitch) = (out.as_mut_ptr(), out.pitch());
+        let mut tile = Tile {
+            a: pointers.as_ptr(),
             offset,
-            mr: strip.rows,
+            mr: 0,
             nr: out.cols(),
-            segments: strip.segments,
-            seg_len: strip.seg_len,
+            segments,
+            seg_len,
             bias: bias.as_ptr(),
-            panel: panel.as_ptr(),
-            c: out.as_mut_ptr(),
-            c_pitch: out.pitch(),
+            panel: weights.as_ptr(),
+            c,
+            c_pitch,
             residual,
             residual_pitch,
             min: clamp[0],
             max: clamp[1],
-            next: if next.is_empty() { panel.as_ptr() } else { next.as_ptr() },
-            next_step: size_of_val(next).checked_div(k).unwrap_or(0).min(2 * LINE),
+            next: weights.as_ptr(),
+            next_step: 0,
         };
-        // SAFETY: the sizes were checked above; a strip has `segments · rows` pointers, behind each of
-        // which `readable` floats are readable; these kernels exist only on processors that can run
-        // them (`Kernels::for_isa`).
-        unsafe { (self.igemm)(&tile) }
+        let strips = rows.div_ceil(mr);
+        // All strips fetch about as much.
+        let step = |floats: &[f32]| size_of_val(floats).checked_div(k).unwrap_or(0).min(2 * LINE);
+        let usual = step(panel.fetched(0, strips));
+        for strip in 0..strips {
+            let range = balanced(rows, strips, strip);
+            let fetched = panel.fetched(strip, strips);
+            (tile.next, tile.next_step) = match fetched.is_empty() {
+                true => (weights.as_ptr(), 0),
+                false => (fetched.as_ptr(), usual),
+            };
+            tile.mr = range.len();
+            // SAFETY: the sizes were checked above: strips are cut as the lists were made, up to `mr` rows
+            // each, with `segments · rows` pointers, behind each of which `readable` floats are readable;
+            // the strip's rows are inside the output, which is exclusive, and inside the addend, which has
+            // its size. These kernels exist only on processors that can run them (`Kernels::for_isa`).
+            unsafe {
+                tile.a = pointers.as_ptr().add(range.start * segments);
+                tile.c = c.add(range.start * c_pitch);
+                if !residual.is_null() {
+                    tile.residual = residual.add(range.start * residual_pitch);
+                }
+                (self.igemm)(&tile);
+            }
+        }
     }
 }

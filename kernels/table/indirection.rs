@@ -18,34 +18,15 @@ use core::ops::Range;
 /// The pointer lists of a block of output rows.
 #[derive(Debug)]
 pub struct Indirection<'a> {
-    pointers: &'a [*const f32],
-    rows: usize,
-    mr: usize,
-    segments: usize,
-    seg_len: usize,
-    readable: usize,
-    lifetime: PhantomData<&'a [f32]>,
-}
-
-/// Up to MR output rows of a block: the rows of one tile.
-#[derive(Clone, Copy, Debug)]
-pub struct Strip<'a> {
-    /// `[segments][rows]`; behind each pointer `readable` floats are readable for `'a`.
+    /// Strip by strip `[segments][rows]`; behind each pointer `readable` floats are readable for `'a`.
     pub(super) pointers: &'a [*const f32],
-    /// First row, counted from the start of the block.
-    pub start: usize,
-    /// Number of rows.
-    pub rows: usize,
+    pub(super) rows: usize,
+    /// The most rows of a strip.
+    pub(super) mr: usize,
     pub(super) segments: usize,
     pub(super) seg_len: usize,
     pub(super) readable: usize,
-}
-
-impl Strip<'_> {
-    /// Its rows, counted from the start of the block.
-    pub fn range(&self) -> Range<usize> {
-        self.start..self.start + self.rows
-    }
+    lifetime: PhantomData<&'a [f32]>,
 }
 
 /// The first `count` pointers that fit into scratch.
@@ -60,7 +41,7 @@ pub(super) fn pointers(scratch: &mut [u8], count: usize) -> &mut [*const f32] {
 }
 
 /// Rows of strip `index` of `count` over `rows` rows: as even as possible.
-fn balanced(rows: usize, count: usize, index: usize) -> Range<usize> {
+pub(super) fn balanced(rows: usize, count: usize, index: usize) -> Range<usize> {
     rows * index / count..rows * (index + 1) / count
 }
 
@@ -180,22 +161,6 @@ impl<'a> Indirection<'a> {
         assert!(floats <= self.readable);
         self.seg_len = floats;
         self
-    }
-
-    /// The strips, in order.
-    pub fn strips(&self) -> impl ExactSizeIterator<Item = Strip<'_>> {
-        let count = self.rows.div_ceil(self.mr);
-        (0..count).map(move |index| {
-            let range = balanced(self.rows, count, index);
-            Strip {
-                pointers: &self.pointers[range.start * self.segments..range.end * self.segments],
-                start: range.start,
-                rows: range.len(),
-                segments: self.segments,
-                seg_len: self.seg_len,
-                readable: self.readable,
-            }
-        })
     }
 }
 

@@ -356,8 +356,13 @@ pub fn run(call: Call<'_>) {
         let blocks = rows.len().div_ceil(work.block);
         for block in (0..blocks).map(|index| device::cut(rows.len(), blocks, kernels.mr(), index)) {
             let pixels = first_row + block.start..first_row + block.end;
-            let lists =
-                Indirection::convolution(&window, input, pixels, kernels.mr(), &mut *scratch);
+            let lists = Indirection::convolution(
+                &window,
+                input,
+                pixels.clone(),
+                kernels.mr(),
+                &mut *scratch,
+            );
             for number in 0..call.count {
                 let index = call.first + number;
                 let cols = channels.panel(index);
@@ -365,23 +370,14 @@ pub fn run(call: Call<'_>) {
                     continue;
                 }
                 let offset = index / channels.panels * window.channels;
-                let place = [number * panel_floats, panel_floats];
-                let next = (number + 1 < call.count).then_some(place[0] + panel_floats);
-                let strips = lists.strips();
-                let count = strips.len();
-                for (strip_index, strip) in strips.enumerate() {
-                    let panel = Panel::of(weights, place, next, strip_index, count);
-                    let rows = block.start + strip.start..block.start + strip.start + strip.rows;
-                    let here = cols.start - first_col..cols.end - first_col;
-                    let residual = addend(
-                        &operands[1],
-                        first_row + rows.start..first_row + rows.end,
-                        cols.clone(),
-                    );
-                    let mut tile = out.part_mut(rows, here);
-                    kernels.igemm(&strip, offset, panel, residual, clamp, tile.reborrow());
-                    finish(&layer.activation, tile);
-                }
+                let start = number * panel_floats;
+                let next = (number + 1 < call.count).then_some(start + panel_floats);
+                let panel = Panel::of(weights, start, panel_floats, next);
+                let here = cols.start - first_col..cols.end - first_col;
+                let residual = addend(&operands[1], pixels.clone(), cols.clone());
+                let mut tile = out.part_mut(block.clone(), here);
+                kernels.igemm(&lists, offset, panel, residual, clamp, tile.reborrow());
+                finish(&layer.activation, tile);
             }
         }
     };

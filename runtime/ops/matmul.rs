@@ -191,14 +191,12 @@ pub fn run(call: Call<'_>) {
                         mr,
                         &mut *pointers,
                     );
-                    for strip in lists.strips() {
-                        let at = from - first_row + block.start + strip.start;
-                        let mut tile =
-                            out.part_mut(at..at + strip.rows, first - cols.start..end - cols.start);
-                        let panel = Panel { weights: panel, next: &[] };
-                        kernels.igemm(&strip, 0, panel, Addend::None, clamp, tile.reborrow());
-                        finish(&layer.activation, tile);
-                    }
+                    let at = from - first_row + block.start;
+                    let mut tile =
+                        out.part_mut(at..at + block.len(), first - cols.start..end - cols.start);
+                    let panel = Panel::cached(panel);
+                    kernels.igemm(&lists, 0, panel, Addend::None, clamp, tile.reborrow());
+                    finish(&layer.activation, tile);
                 }
             }
         }

@@ -375,7 +375,6 @@ impl Part<'_> {
                 let reach = (points - 1) * stride + channels;
                 let lists = Indirection::rows(frequencies, channels, reach, 0..count, mr, list);
                 let lists = lists.seg_len(channels);
-                let strips = lists.strips().len();
                 let chunk = channels * nr;
                 let panels = cols.start / nr..cols.end.div_ceil(nr);
                 // Where the weights of a panel for one frequency lie.
@@ -390,17 +389,11 @@ impl Part<'_> {
                                 _ if group.end < panels.end => Some(at(group.end, 0)),
                                 _ => None,
                             };
-                            let place = [at(panel, point), chunk];
-                            let products = &mut products[(panel - group.start) * product_floats..]
-                                [point * product_stride..];
-                            for (index, strip) in lists.strips().enumerate() {
-                                let to = &mut products[strip.start * nr..][..strip.rows * nr];
-                                let Some(to) = MatMut::new(to, strip.rows, nr, nr) else {
-                                    continue;
-                                };
-                                let weights = Panel::of(weights, place, next, index, strips);
-                                kernels.gemm(&strip, point * stride, weights, to);
-                            }
+                            let to = &mut products[(panel - group.start) * product_floats..]
+                                [point * product_stride..][..count * nr];
+                            let Some(to) = MatMut::new(to, count, nr, nr) else { continue };
+                            let weights = Panel::of(weights, at(panel, point), chunk, next);
+                            kernels.gemm(&lists, point * stride, weights, to);
                         }
                     }
                     for (panel, products) in group.zip(products.chunks_exact(product_floats)) {
