@@ -1,15 +1,30 @@
 /* f32 depthwise convolution, up to 7 pixels by 32 channels at a time, AVX-512 F.
  *
  * Registers: 14 accumulators; for three adjacent taps 6 vectors of weights and 2 of a column, which
- * serves up to three pixels. All loads of activations are masked: it costs nothing and ends rows. */
+ * serves up to three pixels. Loads and stores
+ * are masked for the last channels only: masks cost time at the stores. */
 #include "../dwconv.h"
 #include <immintrin.h>
 
 enum { MR = 7, NR = 32 };
 
-/* `n` pixels from `p` on. `three` is the stride where neighbours share columns, 0 in general. */
-EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t channel, size_t p,
-                        const size_t n, const size_t three)
+EYELET_INLINE __m512 load(const float *p, __mmask16 m, const size_t whole)
+{
+    return whole ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(m, p);
+}
+
+EYELET_INLINE void store(float *p, __mmask16 m, __m512 v, const size_t whole)
+{
+    if (whole)
+        _mm512_storeu_ps(p, v);
+    else
+        _mm512_mask_storeu_ps(p, m, v);
+}
+
+/* `n` pixels from `p` on. `three` is the stride where neighbours share columns, 0 in general; `whole`
+ * where all channels of the panel are there. */
+EYELET_INLINE void body(const struct eyelet_dwconv *t, const float *w, size_t channel, size_t p,
+                        const size_t n, const size_t three, const size_t whole)
 {
     const size_t left = t->channels - channel;
     const unsigned keep = left >= NR ? 0xffffffffu : (1u << left) - 1;
@@ -40,8 +55,8 @@ EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t ch
 #pragma GCC unroll 16
             for (size_t col = 0; col < (n - 1) * three + 3; col++) {
                 const float *x = line[col] + offset;
-                const __m512 x0 = _mm512_maskz_loadu_ps(m0, x);
-                const __m512 x1 = _mm512_maskz_loadu_ps(m1, x + 16);
+                const __m512 x0 = load(x, m0, whole);
+                const __m512 x1 = load(x + 16, m1, whole);
 #pragma GCC unroll 3
                 for (size_t kx = 0; kx < 3; kx++) {
                     if (col >= kx && (col - kx) % three == 0 && (col - kx) / three < n) {
@@ -60,8 +75,8 @@ EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t ch
 #pragma GCC unroll 7
                 for (size_t i = 0; i < n; i++) {
                     const float *x = tap[i * t->stride] + offset;
-                    acc[i][0] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(m0, x), v0, acc[i][0]);
-                    acc[i][1] = _mm512_fmadd_ps(_mm512_maskz_loadu_ps(m1, x + 16), v1, acc[i][1]);
+                    acc[i][0] = _mm512_fmadd_ps(load(x, m0, whole), v0, acc[i][0]);
+                    acc[i][1] = _mm512_fmadd_ps(load(x + 16, m1, whole), v1, acc[i][1]);
                 }
                 tap += t->col_pitch;
             }
@@ -78,14 +93,23 @@ EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t ch
         __m512 v0 = acc[i][0];
         __m512 v1 = acc[i][1];
         if (r) {
-            v0 = _mm512_add_ps(v0, _mm512_maskz_loadu_ps(m0, r));
-            v1 = _mm512_add_ps(v1, _mm512_maskz_loadu_ps(m1, r + 16));
+            v0 = _mm512_add_ps(v0, load(r, m0, whole));
+            v1 = _mm512_add_ps(v1, load(r + 16, m1, whole));
             r += t->residual_pitch;
         }
-        _mm512_mask_storeu_ps(c, m0, _mm512_min_ps(max, _mm512_max_ps(min, v0)));
-        _mm512_mask_storeu_ps(c + 16, m1, _mm512_min_ps(max, _mm512_max_ps(min, v1)));
+        store(c, m0, _mm512_min_ps(max, _mm512_max_ps(min, v0)), whole);
+        store(c + 16, m1, _mm512_min_ps(max, _mm512_max_ps(min, v1)), whole);
         c += t->c_pitch;
     }
+}
+
+EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t channel, size_t p,
+                        const size_t n, const size_t three)
+{
+    if (t->channels - channel >= NR)
+        body(t, w, channel, p, n, three, 1);
+    else
+        body(t, w, channel, p, n, three, 0);
 }
 
 void eyelet_f32_dwconv_7x32__avx512(const struct eyelet_dwconv *t)
