@@ -295,3 +295,53 @@ impl Kernels {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::arena::MatMut;
+    use crate::kernels::portable::igemm::clamp;
+    use crate::kernels::table::{Addend, Indirection};
+    use crate::kernels::testing::{available, scratch};
+    use std::vec;
+
+    #[test]
+    fn every_clamp_of_every_value() {
+        const INF: f32 = f32::INFINITY;
+        let values = [f32::NAN, -0.0, 0.0, INF, -INF, -1.0, 7.0, 1e-40];
+        let bounds = [
+            [-INF, INF],
+            [0.0, INF],
+            [-0.0, INF],
+            [0.0, 6.0],
+            [-1.0, 0.0],
+            [-2.0, -0.0],
+            [-INF, 1.0],
+        ];
+        for kernels in available() {
+            let (mr, nr) = (kernels.mr(), kernels.nr());
+            // Each output is its bias: one times minus zero is added.
+            let mut panel = vec![-0.0f32; 2 * nr];
+            for (bias, &value) in panel.iter_mut().zip(values.iter().cycle()).take(nr) {
+                *bias = value;
+            }
+            let ones = vec![1.0f32; mr];
+            let mut list = scratch(Indirection::rows_bytes(mr));
+            let list = bytemuck::cast_slice_mut(&mut list);
+            let lists = Indirection::rows(&ones, 1, 1, 0..mr, mr, list);
+            let strip = lists.strips().next().unwrap();
+            for [min, max] in bounds {
+                // Whole tiles, and columns one by one.
+                for cols in [nr, nr - 1] {
+                    let mut out = vec![0.0f32; mr * nr];
+                    let mat = MatMut::new(&mut out, mr, cols, nr).unwrap();
+                    kernels.igemm(&strip, 0, &panel, Addend::None, [min, max], mat);
+                    for (i, &got) in out.iter().enumerate().filter(|(i, _)| i % nr < cols) {
+                        let want = clamp(values[i % nr % values.len()], min, max);
+                        let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+                        assert!(same, "{}: {got:?} for {want:?} in {min}..{max}", kernels.name());
+                    }
+                }
+            }
+        }
+    }
+}
