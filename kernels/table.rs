@@ -9,17 +9,22 @@
 #[cfg(eyelet_x86)]
 mod cpuid;
 mod dwconv;
+mod elementwise;
 mod fma;
 mod grid;
 mod igemm;
 mod indirection;
+mod pool;
+mod rows;
 mod window;
 mod winograd;
 
+pub use elementwise::Beside;
 pub use fma::fma;
 pub use grid::Grid;
 pub use igemm::Addend;
 pub use indirection::{Indirection, Strip};
+pub use pool::{Pooling, Taps};
 pub use window::Window;
 pub use winograd::{Patch, Place, TILES};
 
@@ -84,30 +89,33 @@ pub struct Kernels {
     igemm: igemm::Function,
     dwconv: dwconv::Function,
     winograd: winograd::Functions,
+    elementwise: elementwise::Functions,
+    pool: pool::Function,
+    rows: rows::Functions,
 }
 
-static PORTABLE: Kernels = Kernels {
-    isa: Isa::Portable,
-    igemm: igemm::PORTABLE,
-    dwconv: dwconv::PORTABLE,
-    winograd: winograd::PORTABLE,
-};
+/// The kernels of an instruction set, by the name of its constants.
+macro_rules! kernels {
+    ($isa:ident, $table:ident) => {
+        Kernels {
+            isa: Isa::$isa,
+            igemm: igemm::$table,
+            dwconv: dwconv::$table,
+            winograd: winograd::$table,
+            elementwise: elementwise::$table,
+            pool: pool::$table,
+            rows: rows::$table,
+        }
+    };
+}
 
+static PORTABLE: Kernels = kernels!(Portable, PORTABLE);
 #[cfg(eyelet_x86)]
-static AVX2: Kernels =
-    Kernels { isa: Isa::Avx2, igemm: igemm::AVX2, dwconv: dwconv::AVX2, winograd: winograd::AVX2 };
-
+static AVX2: Kernels = kernels!(Avx2, AVX2);
 #[cfg(eyelet_x86)]
-static AVX512: Kernels = Kernels {
-    isa: Isa::Avx512,
-    igemm: igemm::AVX512,
-    dwconv: dwconv::AVX512,
-    winograd: winograd::AVX512,
-};
-
+static AVX512: Kernels = kernels!(Avx512, AVX512);
 #[cfg(eyelet_neon)]
-static NEON: Kernels =
-    Kernels { isa: Isa::Neon, igemm: igemm::NEON, dwconv: dwconv::NEON, winograd: winograd::NEON };
+static NEON: Kernels = kernels!(Neon, NEON);
 
 impl Kernels {
     /// The kernels for packs of an instruction set; `None` when this processor lacks it or they were

@@ -196,7 +196,7 @@ pub fn run(call: Call<'_>) {
                         let mut tile =
                             out.part_mut(at..at + strip.rows, first - cols.start..end - cols.start);
                         kernels.igemm(&strip, 0, panel, Addend::None, clamp, tile.reborrow());
-                        finish(&layer.activation, tile);
+                        finish(kernels, &layer.activation, tile);
                     }
                 }
             }

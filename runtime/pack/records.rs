@@ -261,6 +261,14 @@ pub enum ActivationKind {
     Tanh = 6,
     /// x · sigmoid(x) (SiLU)
     Silu = 7,
+    /// x · Φ(x), Φ the normal distribution: x/2 · (1 + erf(x/√2)) (GELU)
+    Gelu = 8,
+    /// x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))), the approximation of GELU
+    GeluTanh = 9,
+    /// erf(x)
+    Erf = 10,
+    /// exp(x)
+    Exp = 11,
 }
 
 impl Activation {
@@ -273,9 +281,21 @@ impl Activation {
     /// The function, if the code is one.
     pub fn function(&self) -> Option<ActivationKind> {
         use ActivationKind::*;
-        [None, Clamp, LeakyRelu, Sigmoid, HardSigmoid, HardSwish, Tanh, Silu]
-            .into_iter()
-            .find(|kind| *kind as u32 == self.kind)
+        const ALL: [ActivationKind; 12] = [
+            None,
+            Clamp,
+            LeakyRelu,
+            Sigmoid,
+            HardSigmoid,
+            HardSwish,
+            Tanh,
+            Silu,
+            Gelu,
+            GeluTanh,
+            Erf,
+            Exp,
+        ];
+        ALL.into_iter().find(|kind| *kind as u32 == self.kind)
     }
 }
 
@@ -355,13 +375,17 @@ pub enum BinaryOp {
     Div = 3,
     /// a if a ≥ 0, a·b otherwise (PReLU, b the slope)
     PRelu = 4,
+    /// the larger
+    Max = 5,
+    /// the smaller
+    Min = 6,
 }
 
 impl BinaryOp {
     /// The operation of a code, if there is one.
     pub fn from_code(code: u32) -> Option<Self> {
         use BinaryOp::*;
-        [Add, Sub, Mul, Div, PRelu].into_iter().find(|op| *op as u32 == code)
+        [Add, Sub, Mul, Div, PRelu, Max, Min].into_iter().find(|op| *op as u32 == code)
     }
 }
 

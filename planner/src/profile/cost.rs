@@ -46,9 +46,15 @@ impl Class {
             Some(OpKind::Softmax | OpKind::Lrn) => Class::Function,
             Some(OpKind::Unary | OpKind::Binary | OpKind::Reduce) => {
                 match layer.activation.function() {
-                    Some(ActivationKind::Sigmoid | ActivationKind::Tanh | ActivationKind::Silu) => {
-                        Class::Function
-                    }
+                    Some(
+                        ActivationKind::Sigmoid
+                        | ActivationKind::Tanh
+                        | ActivationKind::Silu
+                        | ActivationKind::Gelu
+                        | ActivationKind::GeluTanh
+                        | ActivationKind::Erf
+                        | ActivationKind::Exp,
+                    ) => Class::Function,
                     _ => Class::Elementwise,
                 }
             }

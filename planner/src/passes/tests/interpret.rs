@@ -65,6 +65,19 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
+/// The error function, by Simpson's rule.
+fn erf(x: f64) -> f64 {
+    let (x, sign) = (x.abs().min(6.0), x.signum());
+    let steps = 400;
+    let sum: f64 = (0..=steps)
+        .map(|i| {
+            let weight = if i == 0 || i == steps { 1.0 } else { 2.0 + 2.0 * f64::from(i % 2) };
+            weight * (-(x * f64::from(i) / f64::from(steps)).powi(2)).exp()
+        })
+        .sum();
+    sign * sum * x / f64::from(steps) / 3.0 * std::f64::consts::FRAC_2_SQRT_PI
+}
+
 fn activate(activation: &Activation, x: f64) -> f64 {
     let (alpha, beta) = (f64::from(activation.alpha), f64::from(activation.beta));
     match activation.function().unwrap() {
@@ -77,6 +90,12 @@ fn activate(activation: &Activation, x: f64) -> f64 {
         ActivationKind::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
         ActivationKind::Tanh => x.tanh(),
         ActivationKind::Silu => x * sigmoid(x),
+        ActivationKind::Gelu => x / 2.0 * (1.0 + erf(x / 2f64.sqrt())),
+        ActivationKind::GeluTanh => {
+            x * sigmoid((8.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x))
+        }
+        ActivationKind::Erf => erf(x),
+        ActivationKind::Exp => x.exp(),
     }
 }
 
@@ -263,6 +282,8 @@ impl Machine<'_> {
                 BinaryOp::Div => a / b,
                 BinaryOp::PRelu if a >= 0.0 => a,
                 BinaryOp::PRelu => a * b,
+                BinaryOp::Max => a.max(b),
+                BinaryOp::Min => a.min(b),
             }
         });
         result.collect()
