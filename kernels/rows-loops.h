@@ -20,25 +20,19 @@ EYELET_INLINE vec load_part(const float *x, size_t n, vec rest)
     return n == LANES ? load(x) : n ? first(load_some(x, n), n, rest) : rest;
 }
 
-EYELET_INLINE float combined_sum(const vec acc[PARTS])
-{
-    float lane[EYELET_PARTIAL];
-    EYELET_EACH_PART(part) store(lane + part * LANES, acc[part]);
-    for (int half = EYELET_PARTIAL / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++)
-            lane[l] = lane[l] + lane[l + half];
-    return lane[0];
-}
-
-EYELET_INLINE float combined_max(const vec acc[PARTS])
-{
-    float lane[EYELET_PARTIAL];
-    EYELET_EACH_PART(part) store(lane + part * LANES, acc[part]);
-    for (int half = EYELET_PARTIAL / 2; half > 0; half /= 2)
-        for (int l = 0; l < half; l++)
-            lane[l] = lane[l + half] > lane[l] ? lane[l + half] : lane[l];
-    return lane[0];
-}
+/* Partial results by halves: first whole vectors, then lanes. */
+#define EYELET_COMBINED(name, f)                                                                       \
+    EYELET_INLINE float name(vec acc[PARTS])                                                           \
+    {                                                                                                  \
+        _Pragma("GCC unroll 4") for (int half = PARTS / 2; half > 0; half /= 2)                        \
+            _Pragma("GCC unroll 4") for (int part = 0; part < half; part++)                            \
+                acc[part] = f(acc[part + half], acc[part]);                                            \
+        _Pragma("GCC unroll 4") for (int half = LANES / 2; half > 0; half /= 2)                        \
+            acc[0] = f(lanes_from(acc[0], half), acc[0]);                                              \
+        return first_lane(acc[0]);                                                                     \
+    }
+EYELET_COMBINED(combined_sum, add)
+EYELET_COMBINED(combined_max, larger)
 
 EYELET_INLINE float row_sum(const float *x, size_t n)
 {

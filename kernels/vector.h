@@ -14,6 +14,9 @@
  *   less, less_or_equal    a < b, a <= b; false for NaN
  *   choose(m, yes, no)     lane by lane
  *   magnitude, with_sign   bits: without the sign; with that of the second
+ *   lanes_from(v, at)      in lane l < at lane l + at, for at a power of two below LANES; what is in the others is
+ *                          not said
+ *   first_lane             lane 0
  *   bits, from_bits        the same bits as the other type
  *   add_ints, sub_ints, and_ints, shift_left, shift_right (arithmetic), to_float
  *   EYELET_TIMES_POWER(v, n)  where there is an instruction for it: v * 2^n for whole n, rounded once */

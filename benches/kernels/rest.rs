@@ -111,6 +111,18 @@ fn cases() -> Vec<Case> {
     let mut item = case("concat, 28² x 128 of 256", OpKind::Copy, &params, &[map], map);
     item.output = [1, 28, 28, 256];
     cases.push(item);
+    for (name, channels, pixels) in
+        [("to pixels, 3 x 224²", 3, 224 * 224), ("to pixels, 64 x 56²", 64, 56 * 56)]
+    {
+        let params = CopyParams {
+            dims: [1, 1, 1, 1, channels, pixels],
+            src: [0, 0, 0, 0, pixels, 1],
+            dst: [0, 0, 0, 0, 1, channels],
+            ..CopyParams::default()
+        };
+        let dims = [1, 1, pixels, channels];
+        cases.push(case(name, OpKind::Copy, &params, &[dims], dims));
+    }
     cases
 }
 

@@ -47,6 +47,9 @@ EYELET_INLINE vec choose(mask m, vec yes, vec no) { return vbslq_f32(m, yes, no)
 EYELET_INLINE vec magnitude(vec v) { return vabsq_f32(v); }
 EYELET_INLINE vec with_sign(vec v, vec sign) { return vbslq_f32(vdupq_n_u32(0x80000000u), sign, v); }
 
+EYELET_INLINE vec lanes_from(vec v, int at) { return at == 2 ? vextq_f32(v, v, 2) : vextq_f32(v, v, 1); }
+EYELET_INLINE float first_lane(vec v) { return vgetq_lane_f32(v, 0); }
+
 EYELET_INLINE ints bits(vec v) { return vreinterpretq_s32_f32(v); }
 EYELET_INLINE vec from_bits(ints i) { return vreinterpretq_f32_s32(i); }
 EYELET_INLINE ints all_ints(int x) { return vdupq_n_s32(x); }

@@ -41,6 +41,14 @@ EYELET_INLINE vec with_sign(vec v, vec sign)
     return _mm256_or_ps(magnitude(v), _mm256_and_ps(_mm256_set1_ps(-0.0f), sign));
 }
 
+EYELET_INLINE vec lanes_from(vec v, int at)
+{
+    return at == 4 ? _mm256_permute2f128_ps(v, v, 1)
+           : at == 2 ? _mm256_permute_ps(v, 0x4e)
+                     : _mm256_permute_ps(v, 0xb1);
+}
+EYELET_INLINE float first_lane(vec v) { return _mm256_cvtss_f32(v); }
+
 EYELET_INLINE ints bits(vec v) { return _mm256_castps_si256(v); }
 EYELET_INLINE vec from_bits(ints i) { return _mm256_castsi256_ps(i); }
 EYELET_INLINE ints all_ints(int x) { return _mm256_set1_epi32(x); }

@@ -38,6 +38,15 @@ EYELET_INLINE vec with_sign(vec v, vec sign)
         _mm512_ternarylogic_epi32(at, _mm512_castps_si512(sign), _mm512_castps_si512(v), 0xca));
 }
 
+EYELET_INLINE vec lanes_from(vec v, int at)
+{
+    return at == 8   ? _mm512_shuffle_f32x4(v, v, 0x4e)
+           : at == 4 ? _mm512_shuffle_f32x4(v, v, 0xb1)
+           : at == 2 ? _mm512_permute_ps(v, 0x4e)
+                     : _mm512_permute_ps(v, 0xb1);
+}
+EYELET_INLINE float first_lane(vec v) { return _mm512_cvtss_f32(v); }
+
 EYELET_INLINE ints bits(vec v) { return _mm512_castps_si512(v); }
 EYELET_INLINE vec from_bits(ints i) { return _mm512_castsi512_ps(i); }
 EYELET_INLINE ints all_ints(int x) { return _mm512_set1_epi32(x); }
