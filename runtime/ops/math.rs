@@ -6,7 +6,7 @@
 //! results too large or small saturate to infinity, subnormals and zero as IEEE rounding has it.
 //!
 //! Largest errors against double precision, in units in the last place of the result (the tests hold
-//! them to it): `exp` 1.1, `sigmoid` 2.5, `tanh` 3, `log2` 3; `pow` 4 + |p · log2 x| · 1.5.
+//! them to it): `exp` 1.1, `sigmoid` 2.5, `tanh` 3, `erf` 2, `sqrt` 0.5, `log2` 3; `pow` 4 + |p · log2 x| · 1.5.
 //!
 //! The polynomials are Chebyshev fits, made for the intervals that stand beside them.
 
@@ -100,6 +100,62 @@ pub fn tanh(x: f32) -> f32 {
     let power = power_of_two(integer(rounded));
     let u = exp_minus_one_near_zero(r) * power + (power - 1.0);
     (-u / (2.0 + u)).copysign(x)
+}
+
+/// The error function: x + x · P(x²) near zero, 1 - exp(-Q(|x|)) beyond.
+#[inline(always)]
+pub fn erf(x: f32) -> f32 {
+    // 0 ≤ z ≤ 0.826
+    let z = x * x;
+    let mut p = 8.481_194e-5;
+    p = p * z - 8.168_985e-4;
+    p = p * z + 5.203_355_6e-3;
+    p = p * z - 2.686_034_1e-2;
+    p = p * z + 1.128_371_3e-1;
+    p = p * z - 3.761_263_5e-1;
+    p = p * z + 1.283_792_3e-1;
+    // 0.882 ≤ a ≤ 4, from where on the result is 1
+    let a = x.abs();
+    let a = if a > 4.0 { 4.0 } else { a };
+    let mut q = -1.602_491_7e-6;
+    q = q * a + 4.535_461_3e-5;
+    q = q * a - 5.907_155e-4;
+    q = q * a + 4.730_283_3e-3;
+    q = q * a - 2.633_554_4e-2;
+    q = q * a + 1.099_251_9e-1;
+    q = q * a + 6.319_953e-1;
+    q = q * a + 1.130_131_5;
+    q = q * a - 2.942_759e-4;
+    if a < 0.9 { x * p + x } else { (1.0 - exp(-q)).copysign(x) }
+}
+
+/// x/2 · (1 + erf(x/√2)).
+#[inline(always)]
+pub fn gelu(x: f32) -> f32 {
+    // From -6 on down the result is -0.
+    let x = if x < -16.0 { -16.0 } else { x };
+    0.5 * x * (1.0 + erf(x * core::f32::consts::FRAC_1_SQRT_2))
+}
+
+/// x/2 · (1 + tanh u) with u = √(2/π) · (x + 0.044715·x³), as x · sigmoid(2u).
+#[inline(always)]
+pub fn gelu_tanh(x: f32) -> f32 {
+    let x = if x < -16.0 { -16.0 } else { x };
+    let twice = x * (7.135_481_6e-2 * (x * x) + 1.595_769_1);
+    x * sigmoid(twice)
+}
+
+/// √x, correctly rounded, as the instructions for it are. (Rounding what double precision has to 24 bits
+/// cannot go wrong: no square root of a float lies so close to the middle of two.)
+#[inline(always)]
+pub fn sqrt(x: f32) -> f32 {
+    let d = x as f64;
+    let mut y = f64::from_bits((d.to_bits() >> 1).wrapping_add(1023 << 51));
+    for _ in 0..4 {
+        y = 0.5 * (y + d / y);
+    }
+    let root = if x > 0.0 && x < f32::INFINITY { y as f32 } else { x };
+    if x < 0.0 { f32::NAN } else { root }
 }
 
 /// log₂ x for x > 0; infinity for infinity, NaN for everything else.
@@ -235,6 +291,40 @@ mod tests {
     }
 
     #[test]
+    fn erf_is_within_its_bound() {
+        // erfc by its continued fraction, erf by its series.
+        let truth = |x: f64| {
+            let a = x.abs();
+            if a < 2.5 {
+                let (mut term, mut sum) = (a, a);
+                for n in 1..200 {
+                    term *= -a * a / n as f64;
+                    sum += term / (2 * n + 1) as f64;
+                }
+                return (sum * core::f64::consts::FRAC_2_SQRT_PI).copysign(x);
+            }
+            let fraction = (1..200).rev().fold(a, |f, n| a + n as f64 / 2.0 / f);
+            let rest = (-a * a).exp() / fraction / core::f64::consts::PI.sqrt();
+            (1.0 - rest).copysign(x)
+        };
+        let (error, x) = worst(both_signs(6.0), erf, truth);
+        assert!(error <= 2.0, "{error} at {x}");
+        assert_eq!(erf(f32::NEG_INFINITY), -1.0);
+        assert_eq!(erf(f32::INFINITY), 1.0);
+        assert!(erf(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn sqrt_is_correctly_rounded() {
+        for x in floats(0.0, f32::INFINITY, 997) {
+            assert_eq!(sqrt(x).to_bits(), x.sqrt().to_bits(), "{x}");
+        }
+        assert_eq!(sqrt(-0.0).to_bits(), (-0.0f32).to_bits());
+        assert_eq!(sqrt(f32::INFINITY), f32::INFINITY);
+        assert!(sqrt(-1.0).is_nan() && sqrt(f32::NAN).is_nan());
+    }
+
+    #[test]
     fn pow_is_within_its_bound() {
         for p in [-0.75f32, -0.5, 0.75, -1.0, 2.0, -3.3] {
             for x in floats(1e-30, 1e30, 30011) {
@@ -262,6 +352,9 @@ mod tests {
             checksum(tanh),
             checksum(|x| log2(x.abs() + f32::MIN_POSITIVE)),
             checksum(|x| pow(x.abs() + f32::MIN_POSITIVE, -0.75)),
+            checksum(erf),
+            checksum(gelu),
+            checksum(gelu_tanh),
         ];
         let always = [
             0x65b8_3a63_a3d6_d6f1,
@@ -269,6 +362,9 @@ mod tests {
             0x61ac_6033_0293_a689,
             0xb9bd_1a71_c512_a845,
             0x535e_53ca_065a_8ba5,
+            0x396b_1b17_7cf7_a689,
+            0x1e32_0fcf_cc0e_df37,
+            0xe760_c970_7e4e_fb2c,
         ];
         assert_eq!(found, always, "{found:#x?}");
     }

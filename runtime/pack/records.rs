@@ -261,6 +261,14 @@ pub enum ActivationKind {
     Tanh = 6,
     /// x · sigmoid(x) (SiLU)
     Silu = 7,
+    /// x/2 · (1 + erf(x/√2))
+    Gelu = 8,
+    /// x/2 · (1 + tanh(√(2/π) · (x + 0.044715·x³)))
+    GeluTanh = 9,
+    /// erf x
+    Erf = 10,
+    /// √x
+    Sqrt = 11,
 }
 
 impl Activation {
@@ -273,9 +281,22 @@ impl Activation {
     /// The function, if the code is one.
     pub fn function(&self) -> Option<ActivationKind> {
         use ActivationKind::*;
-        [None, Clamp, LeakyRelu, Sigmoid, HardSigmoid, HardSwish, Tanh, Silu]
-            .into_iter()
-            .find(|kind| *kind as u32 == self.kind)
+        [
+            None,
+            Clamp,
+            LeakyRelu,
+            Sigmoid,
+            HardSigmoid,
+            HardSwish,
+            Tanh,
+            Silu,
+            Gelu,
+            GeluTanh,
+            Erf,
+            Sqrt,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u32 == self.kind)
     }
 }
 
