@@ -29,6 +29,7 @@ EYELET_MAP_PLAIN(silu)
 EYELET_MAP_PLAIN(gelu)
 EYELET_MAP_PLAIN(gelu_tanh)
 EYELET_MAP_PLAIN(error_function)
+EYELET_MAP_PLAIN(root)
 EYELET_MAP_PLAIN(exponential)
 
 EYELET_INLINE void map_rows(const struct eyelet_map *t, map_function f)
@@ -69,12 +70,14 @@ EYELET_INLINE void elementwise_map(const struct eyelet_map *t)
     case EYELET_GELU: map_rows(t, map_gelu); break;
     case EYELET_GELU_TANH: map_rows(t, map_gelu_tanh); break;
     case EYELET_ERF: map_rows(t, map_error_function); break;
+    case EYELET_SQRT: map_rows(t, map_root); break;
     case EYELET_EXP: map_rows(t, map_exponential); break;
     }
 }
 
 typedef vec (*binary_function)(vec a, vec b);
 
+EYELET_INLINE vec masked(vec a, vec b) { return choose(less_or_equal(b, b), b, a); }
 EYELET_INLINE vec prelu(vec a, vec b) { return choose(less_or_equal(all(0.0f), a), a, mul(a, b)); }
 
 /* `a_step` and `b_step` are known when this is compiled. */
@@ -134,6 +137,7 @@ EYELET_INLINE void elementwise_binary(const struct eyelet_binary *t)
     case EYELET_MUL: binary_steps(t, mul); break;
     case EYELET_DIV: binary_steps(t, over); break;
     case EYELET_PRELU: binary_steps(t, prelu); break;
+    case EYELET_MASK: binary_steps(t, masked); break;
     case EYELET_MAX: binary_steps(t, larger); break;
     case EYELET_MIN: binary_steps(t, smaller); break;
     }

@@ -31,7 +31,8 @@ enum eyelet_function {
     EYELET_GELU = 8,
     EYELET_GELU_TANH = 9,
     EYELET_ERF = 10,
-    EYELET_EXP = 11,
+    EYELET_SQRT = 11,
+    EYELET_EXP = 12,
 };
 
 struct eyelet_binary {
@@ -56,8 +57,9 @@ enum eyelet_binary_op {
     EYELET_MUL = 2,
     EYELET_DIV = 3,
     EYELET_PRELU = 4, /* a where it is not less than 0, a * b elsewhere */
-    EYELET_MAX = 5,   /* a > b ? a : b */
-    EYELET_MIN = 6,   /* a < b ? a : b */
+    EYELET_MASK = 5,  /* b, but a where b is NaN */
+    EYELET_MAX = 6,   /* a > b ? a : b */
+    EYELET_MIN = 7,   /* a < b ? a : b */
 };
 
 #endif

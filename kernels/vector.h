@@ -7,7 +7,7 @@
  *   load_some, store_some  the first n, 1 to LANES - 1; nothing else is touched; the others are zeros
  *   first(v, n, rest)      the first n lanes of v, the others of rest
  *   all, all_ints          one value in all lanes
- *   add, sub, mul, over    rounded once each; over is the quotient
+ *   add, sub, mul, over, root  rounded once each; over is the quotient
  *   fused(a, b, c)         a * b + c, rounded once
  *   larger(a, b)           a > b ? a : b, so that b stays where one is NaN
  *   smaller(a, b)          a < b ? a : b

@@ -52,6 +52,7 @@ fn cases() -> Vec<Case> {
         (A::Silu, 0.0, 0.0),
         (A::Tanh, 0.0, 0.0),
         (A::Erf, 0.0, 0.0),
+        (A::Sqrt, 0.0, 0.0),
         (A::Gelu, 0.0, 0.0),
         (A::GeluTanh, 0.0, 0.0),
     ] {

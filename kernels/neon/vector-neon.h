@@ -37,6 +37,7 @@ EYELET_INLINE vec add(vec a, vec b) { return vaddq_f32(a, b); }
 EYELET_INLINE vec sub(vec a, vec b) { return vsubq_f32(a, b); }
 EYELET_INLINE vec mul(vec a, vec b) { return vmulq_f32(a, b); }
 EYELET_INLINE vec over(vec a, vec b) { return vdivq_f32(a, b); }
+EYELET_INLINE vec root(vec a) { return vsqrtq_f32(a); }
 EYELET_INLINE vec fused(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
 EYELET_INLINE vec larger(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 EYELET_INLINE vec smaller(vec a, vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }

@@ -22,6 +22,7 @@ pub fn map(function: ActivationKind, x: f32, alpha: f32, beta: f32) -> f32 {
         ActivationKind::Gelu => math::gelu(x),
         ActivationKind::GeluTanh => math::gelu_tanh(x),
         ActivationKind::Erf => math::erf(x),
+        ActivationKind::Sqrt => math::sqrt(x),
         ActivationKind::Exp => math::exp(x),
     }
 }
@@ -35,6 +36,13 @@ pub fn binary(op: BinaryOp, a: f32, b: f32) -> f32 {
         BinaryOp::Mul => a * b,
         BinaryOp::Div => a / b,
         BinaryOp::PRelu => leaky(a, b),
+        BinaryOp::Mask => {
+            if b.is_nan() {
+                a
+            } else {
+                b
+            }
+        }
         BinaryOp::Max => larger(a, b),
         BinaryOp::Min => smaller(a, b),
     }

@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn functions_have_the_portable_bits() {
-        for code in 1..12 {
+        for code in 1..13 {
             let parameters = if code == 1 { [-0.5, 6.0] } else { [0.2, 0.5] };
             let activation = Activation { kind: code, alpha: parameters[0], beta: parameters[1] };
             let function = activation.function().unwrap();
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn arithmetic_has_the_portable_bits() {
-        for op in (0..7).map(|code| BinaryOp::from_code(code).unwrap()) {
+        for op in (0..8).map(|code| BinaryOp::from_code(code).unwrap()) {
             for (rows, cols) in sizes() {
                 let data = [1, 2].map(|seed| any_floats(rows * (cols + 2), seed + cols as u64));
                 for kinds in 0..16 {

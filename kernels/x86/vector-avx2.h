@@ -28,6 +28,7 @@ EYELET_INLINE vec add(vec a, vec b) { return _mm256_add_ps(a, b); }
 EYELET_INLINE vec sub(vec a, vec b) { return _mm256_sub_ps(a, b); }
 EYELET_INLINE vec mul(vec a, vec b) { return _mm256_mul_ps(a, b); }
 EYELET_INLINE vec over(vec a, vec b) { return _mm256_div_ps(a, b); }
+EYELET_INLINE vec root(vec a) { return _mm256_sqrt_ps(a); }
 EYELET_INLINE vec fused(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 EYELET_INLINE vec larger(vec a, vec b) { return _mm256_max_ps(a, b); }
 EYELET_INLINE vec smaller(vec a, vec b) { return _mm256_min_ps(a, b); }

@@ -22,6 +22,7 @@ EYELET_INLINE vec add(vec a, vec b) { return _mm512_add_ps(a, b); }
 EYELET_INLINE vec sub(vec a, vec b) { return _mm512_sub_ps(a, b); }
 EYELET_INLINE vec mul(vec a, vec b) { return _mm512_mul_ps(a, b); }
 EYELET_INLINE vec over(vec a, vec b) { return _mm512_div_ps(a, b); }
+EYELET_INLINE vec root(vec a) { return _mm512_sqrt_ps(a); }
 EYELET_INLINE vec fused(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 EYELET_INLINE vec larger(vec a, vec b) { return _mm512_max_ps(a, b); }
 EYELET_INLINE vec smaller(vec a, vec b) { return _mm512_min_ps(a, b); }

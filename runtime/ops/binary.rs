@@ -28,7 +28,7 @@ pub fn validate(
     _isa: Isa,
 ) -> Result<(), LayerError> {
     let params: BinaryParams = params(layer);
-    check(BinaryOp::from_code(params.op).is_some(), "arithmetic operation", params.op.into(), 6)?;
+    check(BinaryOp::from_code(params.op).is_some(), "arithmetic operation", params.op.into(), 7)?;
     let which = params.constant_operand;
     check(which <= 2, "constant operand", which.into(), 2)?;
     check(layer.panels == (which > 0) as u32, "number of weight panels", layer.panels.into(), 1)?;
@@ -163,12 +163,13 @@ mod tests {
     use crate::pack::OpKind;
     use std::prelude::rust_2024::*;
 
-    const OPS: [BinaryOp; 7] = [
+    const OPS: [BinaryOp; 8] = [
         BinaryOp::Add,
         BinaryOp::Sub,
         BinaryOp::Mul,
         BinaryOp::Div,
         BinaryOp::PRelu,
+        BinaryOp::Mask,
         BinaryOp::Max,
         BinaryOp::Min,
     ];
@@ -196,6 +197,7 @@ mod tests {
             BinaryOp::Mul => a * b,
             BinaryOp::Div => a / b,
             BinaryOp::PRelu => a * if a >= 0.0 { 1.0 } else { b },
+            BinaryOp::Mask => b,
             BinaryOp::Max => a.max(b),
             BinaryOp::Min => a.min(b),
         }

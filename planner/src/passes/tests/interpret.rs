@@ -2,6 +2,7 @@
 //! what nobody wrote shows; the rules on sharing of memory within a layer are asserted.
 
 use crate::network::{Network, Weights};
+use crate::reference::erf;
 use crate::weights;
 use eyelet::pack::*;
 
@@ -65,19 +66,6 @@ fn sigmoid(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 
-/// The error function, by Simpson's rule.
-fn erf(x: f64) -> f64 {
-    let (x, sign) = (x.abs().min(6.0), x.signum());
-    let steps = 400;
-    let sum: f64 = (0..=steps)
-        .map(|i| {
-            let weight = if i == 0 || i == steps { 1.0 } else { 2.0 + 2.0 * f64::from(i % 2) };
-            weight * (-(x * f64::from(i) / f64::from(steps)).powi(2)).exp()
-        })
-        .sum();
-    sign * sum * x / f64::from(steps) / 3.0 * std::f64::consts::FRAC_2_SQRT_PI
-}
-
 fn activate(activation: &Activation, x: f64) -> f64 {
     let (alpha, beta) = (f64::from(activation.alpha), f64::from(activation.beta));
     match activation.function().unwrap() {
@@ -90,11 +78,13 @@ fn activate(activation: &Activation, x: f64) -> f64 {
         ActivationKind::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
         ActivationKind::Tanh => x.tanh(),
         ActivationKind::Silu => x * sigmoid(x),
-        ActivationKind::Gelu => x / 2.0 * (1.0 + erf(x / 2f64.sqrt())),
+        ActivationKind::Gelu => 0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2)),
         ActivationKind::GeluTanh => {
-            x * sigmoid((8.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x))
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+            0.5 * x * (1.0 + inner.tanh())
         }
         ActivationKind::Erf => erf(x),
+        ActivationKind::Sqrt => x.sqrt(),
         ActivationKind::Exp => x.exp(),
     }
 }
@@ -282,6 +272,8 @@ impl Machine<'_> {
                 BinaryOp::Div => a / b,
                 BinaryOp::PRelu if a >= 0.0 => a,
                 BinaryOp::PRelu => a * b,
+                BinaryOp::Mask if b.is_nan() => a,
+                BinaryOp::Mask => b,
                 BinaryOp::Max => a.max(b),
                 BinaryOp::Min => a.min(b),
             }
