@@ -8,7 +8,7 @@
 //! Largest errors against double precision, in units in the last place of the result (the tests hold them
 //! to it): `exp` 1.1, `sigmoid` 2.5, `tanh` 2.5, `erf` 5, `sqrt` 0.5, `log2` 3; `pow` 4 + |p · log2 x| · 1.5; of the
 //! activations `silu` 3.5 and `gelu_tanh` 5 + |x|³, relative down to the smallest results. The error of `gelu`,
-//! x · Φ(x), is at most 1.6e-7 · |x|: below x = -2 that is no longer small beside the result.
+//! x · Φ(x), is at most 2.1e-7 · |x|: below x = -2 that is no longer small beside the result.
 //!
 //! The polynomials are Chebyshev fits, made for the intervals that stand beside them; the quotient behind `erf`
 //! is a rational minimax fit.
@@ -278,7 +278,7 @@ mod tests {
         let (error, x) =
             worst.fold((0.0, 0.0), |worst, at| if at.0 > worst.0 { at } else { worst });
         std::println!("gelu: {error} of x at {x}");
-        assert!(error <= 1.6e-7, "gelu: {error} of x at {x}");
+        assert!(error <= 2.1e-7, "gelu: {error} of x at {x}");
     }
 
     #[test]
