@@ -28,6 +28,9 @@ pub use pool::{Pooling, Taps};
 pub use window::Window;
 pub use winograd::{Patch, Place, TILES};
 
+/// The square root of one float, correctly rounded.
+pub use super::portable::math::sqrt;
+
 /// An instruction set that packs are made for. The codes are part of the pack format.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
