@@ -29,6 +29,12 @@ const X86: &[Kernel] = &[
     Kernel { source: "kernels/x86/f32-dwconv-7x32-avx512.c", flags: AVX512 },
     Kernel { source: "kernels/x86/f32-winograd-avx2.c", flags: AVX2 },
     Kernel { source: "kernels/x86/f32-winograd-avx512.c", flags: AVX512 },
+    Kernel { source: "kernels/x86/f32-elementwise-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-elementwise-avx512.c", flags: AVX512 },
+    Kernel { source: "kernels/x86/f32-pool-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-pool-avx512.c", flags: AVX512 },
+    Kernel { source: "kernels/x86/f32-rows-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-rows-avx512.c", flags: AVX512 },
 ];
 
 const ARM: &[Kernel] = &[
@@ -37,6 +43,9 @@ const ARM: &[Kernel] = &[
     Kernel { source: "kernels/neon/f32-dwconv-8x8-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-dwconv-8x8-neon-inorder.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-winograd-neon.c", flags: NEON },
+    Kernel { source: "kernels/neon/f32-elementwise-neon.c", flags: NEON },
+    Kernel { source: "kernels/neon/f32-pool-neon.c", flags: NEON },
+    Kernel { source: "kernels/neon/f32-rows-neon.c", flags: NEON },
 ];
 
 const HEADERS: &[&str] = &[
@@ -48,6 +57,17 @@ const HEADERS: &[&str] = &[
     "kernels/neon/f32-igemm-8x8-neon.h",
     "kernels/neon/f32-dwconv-8x8-neon.h",
     "kernels/neon/store-neon.h",
+    "kernels/elementwise.h",
+    "kernels/elementwise-loops.h",
+    "kernels/pool.h",
+    "kernels/pool-loops.h",
+    "kernels/rows.h",
+    "kernels/rows-loops.h",
+    "kernels/math.h",
+    "kernels/vector.h",
+    "kernels/x86/vector-avx2.h",
+    "kernels/x86/vector-avx512.h",
+    "kernels/neon/vector-neon.h",
 ];
 
 fn main() {

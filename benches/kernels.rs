@@ -1,7 +1,7 @@
 //! Throughput of the kernels on the layer shapes of well-known networks, as a share of the peak of
 //! fused multiply-adds that the same core reaches in the same run.
 //!
-//! `cargo bench --bench kernels [-- FILTER]`. `ISA=avx2` chooses an instruction set, `THREADS=2` the number
+//! `cargo bench --bench kernels [-- FILTER]`; `rest` is the operators beside convolution. `ISA=avx2` chooses an instruction set, `THREADS=2` the number
 //! of threads. Weights are cold: each repetition takes the next of several copies, more than a
 //! second-level cache holds. Times are the best of many repetitions, since other programs disturb them.
 
@@ -16,6 +16,9 @@ use eyelet::pack::{
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+#[path = "kernels/rest.rs"]
+mod rest;
 
 /// Worker threads that spin for work.
 struct Spin {
@@ -219,6 +222,7 @@ fn main() {
     if filter.as_ref().is_none_or(|filter| "winograd".contains(filter.as_str())) {
         squares(kernels, device);
     }
+    rest::print(filter.as_deref(), kernels, device);
 }
 
 type Validate = fn(&Layer, &[Tensor; 2], &Tensor, Isa) -> Result<(), LayerError>;

@@ -9,21 +9,29 @@
 #[cfg(eyelet_x86)]
 mod cpuid;
 mod dwconv;
+mod elementwise;
 mod fma;
 mod grid;
 mod igemm;
 mod indirection;
 #[cfg(eyelet_neon)]
 mod midr;
+mod pool;
+mod rows;
 mod window;
 mod winograd;
 
+pub use elementwise::Beside;
 pub use fma::fma;
 pub use grid::Grid;
 pub use igemm::{Addend, Panel};
 pub use indirection::Indirection;
+pub use pool::{Pooling, Taps};
 pub use window::Window;
 pub use winograd::{Patch, Place, TILES};
+
+/// The square root of one float, correctly rounded.
+pub use super::portable::math::sqrt;
 
 /// An instruction set that packs are made for. The codes are part of the pack format.
 #[repr(u32)]
@@ -88,51 +96,41 @@ pub struct Kernels {
     igemm: igemm::Function,
     dwconv: dwconv::Function,
     winograd: winograd::Functions,
+    elementwise: elementwise::Functions,
+    pool: pool::Function,
+    rows: rows::Functions,
 }
 
-static PORTABLE: Kernels = Kernels {
-    isa: Isa::Portable,
-    name: Isa::Portable.name(),
-    igemm: igemm::PORTABLE,
-    dwconv: dwconv::PORTABLE,
-    winograd: winograd::PORTABLE,
-};
+/// The kernels of an instruction set, by the name of its constants.
+macro_rules! kernels {
+    ($isa:ident, $table:ident) => {
+        Kernels {
+            isa: Isa::$isa,
+            name: Isa::$isa.name(),
+            igemm: igemm::$table,
+            dwconv: dwconv::$table,
+            winograd: winograd::$table,
+            elementwise: elementwise::$table,
+            pool: pool::$table,
+            rows: rows::$table,
+        }
+    };
+}
 
+static PORTABLE: Kernels = kernels!(Portable, PORTABLE);
 #[cfg(eyelet_x86)]
-static AVX2: Kernels = Kernels {
-    isa: Isa::Avx2,
-    name: Isa::Avx2.name(),
-    igemm: igemm::AVX2,
-    dwconv: dwconv::AVX2,
-    winograd: winograd::AVX2,
-};
-
+static AVX2: Kernels = kernels!(Avx2, AVX2);
 #[cfg(eyelet_x86)]
-static AVX512: Kernels = Kernels {
-    isa: Isa::Avx512,
-    name: Isa::Avx512.name(),
-    igemm: igemm::AVX512,
-    dwconv: dwconv::AVX512,
-    winograd: winograd::AVX512,
-};
-
+static AVX512: Kernels = kernels!(Avx512, AVX512);
 #[cfg(eyelet_neon)]
-static NEON: Kernels = Kernels {
-    isa: Isa::Neon,
-    name: Isa::Neon.name(),
-    igemm: igemm::NEON,
-    dwconv: dwconv::NEON,
-    winograd: winograd::NEON,
-};
-
+static NEON: Kernels = kernels!(Neon, NEON);
 /// For processors that execute in order.
 #[cfg(eyelet_neon)]
 static NEON_INORDER: Kernels = Kernels {
-    isa: Isa::Neon,
     name: "neon-inorder",
     igemm: igemm::NEON_INORDER,
     dwconv: dwconv::NEON_INORDER,
-    winograd: winograd::NEON,
+    ..kernels!(Neon, NEON)
 };
 
 impl Kernels {

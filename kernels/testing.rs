@@ -89,3 +89,53 @@ pub fn assert_close(got: &[f32], chain: &[f32], exact: &[f64], what: &str) {
         assert_eq!(got.to_bits(), chain[i].to_bits(), "{what}: element {i} is {got}");
     }
 }
+
+/// The error function in double precision: its series near zero, a continued fraction elsewhere.
+pub fn erf(x: f64) -> f64 {
+    let z = x * x;
+    if z < 9.0 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..100 {
+            term *= -z / n as f64;
+            sum += term / (2 * n + 1) as f64;
+        }
+        return sum * std::f64::consts::FRAC_2_SQRT_PI;
+    }
+    let fraction = (1..60).rev().fold(x.abs(), |f, n| x.abs() + n as f64 / 2.0 / f);
+    (1.0 - (-z).exp() / (fraction * std::f64::consts::PI.sqrt())).copysign(x)
+}
+
+/// Asserts that two results have the same bits; any NaN is as good as another.
+pub fn assert_same(got: &[f32], want: &[f32], what: &str) {
+    assert_eq!(got.len(), want.len(), "{what}");
+    for (i, (got, want)) in got.iter().zip(want).enumerate() {
+        let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
+        assert!(same, "{what}: element {i} is {got:e}, not {want:e}");
+    }
+}
+
+/// Numbers of all kinds: the special ones, small ones, and floats of any bits.
+pub fn any_floats(count: usize, seed: u64) -> Vec<f32> {
+    let special = [
+        0.0,
+        -0.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        f32::MIN_POSITIVE / 2.0,
+        f32::MAX,
+        -f32::MAX,
+    ];
+    let uniform = floats(2 * count, seed);
+    (0..count)
+        .map(|i| match i % 8 {
+            0 => special[i / 8 % special.len()],
+            1 | 2 => {
+                let [high, low] = [0, 1].map(|k| ((uniform[2 * i + k] + 1.0) * 32767.9) as u32);
+                f32::from_bits(high << 16 | low)
+            }
+            3 => uniform[i] * 100.0,
+            _ => uniform[i] * 8.0,
+        })
+        .collect()
+}

@@ -1,11 +1,9 @@
-/* The bodies of the f32_winograd kernels, for whichever vectors the including source defines: the type
- * `vec` of LANES floats, `load`, `store`, `load_some`, `store_some` (of 1 to LANES floats), `add`, `sub`,
- * `mul`, `fused` (a * b + c), `all` (one value in all lanes), `larger` (a > b ? a : b),
- * `smaller` (a < b ? a : b).
+/* The bodies of the f32_winograd kernels, for whichever vectors the including source defines (`vector.h`).
  *
  * Points of F(2,3): 0, 1, -1, infinity. Points of F(4,3): 0, +-A, +-B, infinity with A = 3/4, B = 3/2, which
  * loses a third of what the usual 1 and 2 lose; all constants are exact. `kernels/portable/winograd.rs` is
  * the same arithmetic, operation by operation. */
+#include "vector.h"
 #include "winograd.h"
 
 #define EYELET_A 0.75f

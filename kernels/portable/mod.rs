@@ -1,6 +1,10 @@
 //! Kernels in plain Rust. They run anywhere, and they define correctness: every other kernel gives the
 //! same bits.
 
+pub mod elementwise;
 pub mod fma;
 pub mod igemm;
+pub mod math;
+pub mod pool;
+pub mod rows;
 pub mod winograd;

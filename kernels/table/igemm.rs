@@ -300,7 +300,7 @@ impl Kernels {
 mod tests {
     use crate::arena::MatMut;
     use crate::kernels::portable::igemm::clamp;
-    use crate::kernels::table::{Addend, Indirection};
+    use crate::kernels::table::{Addend, Indirection, Panel};
     use crate::kernels::testing::{available, scratch};
     use std::vec;
 
@@ -328,13 +328,13 @@ mod tests {
             let mut list = scratch(Indirection::rows_bytes(mr));
             let list = bytemuck::cast_slice_mut(&mut list);
             let lists = Indirection::rows(&ones, 1, 1, 0..mr, mr, list);
-            let strip = lists.strips().next().unwrap();
             for [min, max] in bounds {
                 // Whole tiles, and columns one by one.
                 for cols in [nr, nr - 1] {
                     let mut out = vec![0.0f32; mr * nr];
                     let mat = MatMut::new(&mut out, mr, cols, nr).unwrap();
-                    kernels.igemm(&strip, 0, &panel, Addend::None, [min, max], mat);
+                    let panel = Panel::cached(&panel);
+                    kernels.igemm(&lists, 0, panel, Addend::None, [min, max], mat);
                     for (i, &got) in out.iter().enumerate().filter(|(i, _)| i % nr < cols) {
                         let want = clamp(values[i % nr % values.len()], min, max);
                         let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();

@@ -1,17 +1,21 @@
 //! Elementwise arithmetic of two operands, each broadcast where its extent is 1, then the activation.
 //!
-//! Work goes line by line: a line of the output, and from each operand a line of adjacent floats or one
-//! float for all of it. Without broadcasting and gaps everything is one line.
+//! Work goes by rectangles of the output beside which each operand is a rectangle, a row, a column or one
+//! float: the whole output where nothing is broadcast, an image or a line of pixels where something is.
 
-use super::{Call, LayerError, Operand, check, check_same_extents, device_for, split, unary};
+use super::conv::{clamp, finish};
+use super::{Call, LayerError, Operand, check, check_same_extents, device_for, split};
 use crate::arena::MatRef;
-use crate::device::{Share, divide};
+use crate::device::divide;
 use crate::kernels::Isa;
-use crate::pack::{Activation, BinaryOp, BinaryParams, Layer, NONE, Tensor, params};
+use crate::kernels::table::Beside;
+use crate::pack::{
+    Activation, ActivationKind, BinaryOp, BinaryParams, Layer, NONE, Tensor, params,
+};
 use core::ops::Range;
 
-/// Floats that the arithmetic and then the activation pass over: well inside the first cache.
-const CHUNK: usize = 2048;
+/// Floats that the arithmetic and then a function other than a clamp pass over, about: inside the first cache.
+const CHUNK: usize = 4096;
 
 /// Refuses layers that [`run`] cannot compute.
 ///
@@ -24,7 +28,7 @@ pub fn validate(
     _isa: Isa,
 ) -> Result<(), LayerError> {
     let params: BinaryParams = params(layer);
-    check(BinaryOp::from_code(params.op).is_some(), "arithmetic operation", params.op.into(), 4)?;
+    check(BinaryOp::from_code(params.op).is_some(), "arithmetic operation", params.op.into(), 7)?;
     let which = params.constant_operand;
     check(which <= 2, "constant operand", which.into(), 2)?;
     check(layer.panels == (which > 0) as u32, "number of weight panels", layer.panels.into(), 1)?;
@@ -68,14 +72,6 @@ enum Side<'a> {
     Mat { mat: MatRef<'a>, strides: [usize; 3] },
 }
 
-/// What an operand has for one line of the output.
-#[derive(Clone, Copy)]
-enum Line<'a> {
-    Output,
-    Floats(&'a [f32]),
-    Float(f32),
-}
-
 impl<'a> Side<'a> {
     fn new(mat: MatRef<'a>, dims: [u32; 4]) -> Self {
         let [_, lines, pixels, _] = dims.map(|extent| extent as usize);
@@ -84,29 +80,28 @@ impl<'a> Side<'a> {
         Side::Mat { mat, strides: [stride(0), stride(1), stride(2)] }
     }
 
-    /// The operand beside pixel `at` of the output, for the output's columns `cols` of `width`.
-    fn line(&self, at: [usize; 3], cols: &Range<usize>, width: usize) -> Line<'a> {
-        let Side::Mat { mat, strides } = self else { return Line::Output };
-        let row = mat.row(at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2]);
-        if row.len() == width { Line::Floats(&row[cols.clone()]) } else { Line::Float(row[0]) }
-    }
-
-    /// The operand beside the rows `rows` of the output as one line, where it is one.
-    fn all(&self, rows: &Range<usize>, out: [usize; 2]) -> Option<Line<'a>> {
-        let Side::Mat { mat, .. } = self else { return Some(Line::Output) };
-        if [mat.rows(), mat.cols()] != out {
-            return None;
-        }
-        mat.part(rows.clone(), 0..mat.cols()).contiguous().map(Line::Floats)
-    }
-}
-
-impl<'a> Line<'a> {
-    fn part(&self, range: Range<usize>) -> Line<'a> {
+    /// Whether it goes on by as many rows with every row of the output, of which there are so many.
+    fn is_even(&self, rows: usize) -> bool {
         match self {
-            Line::Floats(floats) => Line::Floats(&floats[range]),
-            other => *other,
+            Side::Output => true,
+            Side::Mat { mat, .. } => mat.rows() == 1 || mat.rows() == rows,
         }
+    }
+
+    /// The operand beside `count` rows of the output from the pixel `at` on, which are in one line of pixels
+    /// unless it is even, and the columns `cols`. `out` is the output's size.
+    fn beside(
+        &self,
+        at: [usize; 3],
+        count: usize,
+        cols: &Range<usize>,
+        out: [usize; 2],
+    ) -> Beside<'a> {
+        let Side::Mat { mat, strides } = self else { return Beside::Output };
+        let first = at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2];
+        let rows = if strides[2] == 0 && mat.rows() != out[0] { 1 } else { count };
+        let cols = if mat.cols() == out[1] { cols.clone() } else { 0..1 };
+        Beside::Mat(mat.part(first..first + rows, cols))
     }
 }
 
@@ -132,68 +127,33 @@ pub fn run(mut call: Call<'_>) {
     let out = call.out.part_mut(call.rows, 0..cols);
     let device = device_for(call.device, out.rows() * cols);
     let split = split(out.rows(), cols, device);
-    let activation = &call.layer.activation;
-    divide(device, out, split, &mut [], 0, |share| {
-        let Share { rows: range, cols: part, mut out, .. } = share;
-        let range = first + range.start..first + range.end;
-        if part.len() == cols
-            && let (Some(a), Some(b)) = (a.all(&range, [rows, cols]), b.all(&range, [rows, cols]))
-            && let Some(out) = out.contiguous_mut()
-        {
-            return compute(op, activation, out, a, b);
-        }
-        let line = range.start / pixels;
-        let mut at = [line / lines, line % lines, range.start % pixels];
-        for row in 0..out.rows() {
-            let (a, b) = (a.line(at, &part, cols), b.line(at, &part, cols));
-            compute(op, activation, out.row_mut(row), a, b);
-            at[2] += 1;
-            if at[2] == pixels {
-                at = [at[0], at[1] + 1, 0];
+    let (activation, kernels) = (&call.layer.activation, call.kernels);
+    let even = a.is_even(rows) && b.is_even(rows);
+    divide(device, out, split, &mut [], 0, |mut share| {
+        let mut done = 0;
+        while done < share.out.rows() {
+            let row = first + share.rows.start + done;
+            let (line, pixel) = (row / pixels, row % pixels);
+            let at = [line / lines, line % lines, pixel];
+            let mut count = share.out.rows() - done;
+            if !even {
+                count = count.min(pixels - pixel);
             }
-            if at[1] == lines {
-                at = [at[0] + 1, 0, 0];
+            if !is_clamp(activation) {
+                count = count.min((CHUNK / share.cols.len().max(1)).max(1));
             }
+            let [a, b] = [a, b].map(|side| side.beside(at, count, &share.cols, [rows, cols]));
+            let mut out = share.out.part_mut(done..done + count, 0..share.cols.len());
+            kernels.binary(op, a, b, clamp(activation), out.reborrow());
+            finish(kernels, activation, out);
+            done += count;
         }
     });
 }
 
-/// One line of the output.
-fn compute(op: BinaryOp, activation: &Activation, out: &mut [f32], a: Line<'_>, b: Line<'_>) {
-    let mut start = 0;
-    for out in out.chunks_mut(CHUNK) {
-        let range = start..start + out.len();
-        start = range.end;
-        let (a, b) = (a.part(range.clone()), b.part(range));
-        match op {
-            BinaryOp::Add => combine(out, a, b, |a, b| a + b),
-            BinaryOp::Sub => combine(out, a, b, |a, b| a - b),
-            BinaryOp::Mul => combine(out, a, b, |a, b| a * b),
-            BinaryOp::Div => combine(out, a, b, |a, b| a / b),
-            BinaryOp::PRelu => combine(out, a, b, |a, b| if a >= 0.0 { a } else { a * b }),
-        }
-        unary::apply(activation, out);
-    }
-}
-
-#[inline(always)]
-fn combine(out: &mut [f32], a: Line<'_>, b: Line<'_>, f: impl Fn(f32, f32) -> f32) {
-    use Line::{Float, Floats, Output};
-    match (a, b) {
-        (Floats(a), Floats(b)) => {
-            for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-                *out = f(*a, *b);
-            }
-        }
-        (Floats(a), Float(b)) => out.iter_mut().zip(a).for_each(|(out, a)| *out = f(*a, b)),
-        (Float(a), Floats(b)) => out.iter_mut().zip(b).for_each(|(out, b)| *out = f(a, *b)),
-        (Float(a), Float(b)) => out.fill(f(a, b)),
-        (Output, Floats(b)) => out.iter_mut().zip(b).for_each(|(out, b)| *out = f(*out, *b)),
-        (Floats(a), Output) => out.iter_mut().zip(a).for_each(|(out, a)| *out = f(*a, *out)),
-        (Output, Float(b)) => out.iter_mut().for_each(|out| *out = f(*out, b)),
-        (Float(a), Output) => out.iter_mut().for_each(|out| *out = f(a, *out)),
-        (Output, Output) => out.iter_mut().for_each(|out| *out = f(*out, *out)),
-    }
+/// Whether nothing is left to do after a clamp.
+fn is_clamp(activation: &Activation) -> bool {
+    matches!(activation.function(), Some(ActivationKind::None | ActivationKind::Clamp))
 }
 
 #[cfg(test)]
@@ -203,8 +163,16 @@ mod tests {
     use crate::pack::OpKind;
     use std::prelude::rust_2024::*;
 
-    const OPS: [BinaryOp; 5] =
-        [BinaryOp::Add, BinaryOp::Sub, BinaryOp::Mul, BinaryOp::Div, BinaryOp::PRelu];
+    const OPS: [BinaryOp; 8] = [
+        BinaryOp::Add,
+        BinaryOp::Sub,
+        BinaryOp::Mul,
+        BinaryOp::Div,
+        BinaryOp::PRelu,
+        BinaryOp::Mask,
+        BinaryOp::Max,
+        BinaryOp::Min,
+    ];
 
     /// Extents of a, of b, of the output.
     const SHAPES: [[[u32; 4]; 3]; 12] = [
@@ -229,6 +197,9 @@ mod tests {
             BinaryOp::Mul => a * b,
             BinaryOp::Div => a / b,
             BinaryOp::PRelu => a * if a >= 0.0 { 1.0 } else { b },
+            BinaryOp::Mask => b,
+            BinaryOp::Max => a.max(b),
+            BinaryOp::Min => a.min(b),
         }
     }
 

@@ -6,11 +6,11 @@
 //! strips of pixels (tiles). The reduction is never cut: each output is one chain of fused
 //! multiply-adds from the bias on, whatever the slice, block, strip or thread it falls into.
 
-use super::{Call, LayerError, Operand, Slice, unary};
+use super::{Call, LayerError, Operand, Slice};
 use crate::arena::MatMut;
 use crate::device::{self, Share, Split};
-use crate::kernels::Isa;
 use crate::kernels::table::{Addend, Indirection, Panel, Window};
+use crate::kernels::{Isa, Kernels};
 use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, Tensor, params};
 use core::ops::Range;
 
@@ -306,11 +306,9 @@ pub(super) fn clamp(activation: &Activation) -> [f32; 2] {
 }
 
 /// The part of an activation that is applied to finished rows: everything but a clamp.
-pub(super) fn finish(activation: &Activation, mut out: MatMut<'_>) {
-    if !matches!(activation.function(), Some(ActivationKind::None | ActivationKind::Clamp)) {
-        for row in 0..out.rows() {
-            unary::apply(activation, out.row_mut(row));
-        }
+pub(super) fn finish(kernels: &Kernels, activation: &Activation, out: MatMut<'_>) {
+    if activation.function() != Some(ActivationKind::Clamp) {
+        kernels.map(activation, out);
     }
 }
 
@@ -377,7 +375,7 @@ pub fn run(call: Call<'_>) {
                 let residual = addend(&operands[1], pixels.clone(), cols.clone());
                 let mut tile = out.part_mut(block.clone(), here);
                 kernels.igemm(&lists, offset, panel, residual, clamp, tile.reborrow());
-                finish(&layer.activation, tile);
+                finish(kernels, &layer.activation, tile);
             }
         }
     };

@@ -172,7 +172,7 @@ pub fn run(call: Call<'_>) {
                         clamp,
                         tile.reborrow(),
                     );
-                    finish(&layer.activation, tile);
+                    finish(kernels, &layer.activation, tile);
                 }
             }
             row = band_end;

@@ -1,13 +1,11 @@
 //! Local response normalisation: `x / (bias + alpha/size · Σ x²)^beta`.
 //!
 //! The sum runs in ascending order over the channels `c - ⌊(size-1)/2⌋` to `c + ⌈(size-1)/2⌉` that exist.
-//! The power is [`math::pow`], of -beta; the result is a product.
+//! [`Kernels::lrn`](crate::kernels::Kernels::lrn) says how the rest is computed.
 
-use super::{
-    Call, LayerError, Operand, check, check_one_input, check_same_extents, device_for, math, unary,
-};
+use super::{Call, LayerError, Operand, check, check_one_input, check_same_extents, device_for};
 use crate::device::{Split, divide};
-use crate::kernels::Isa;
+use crate::kernels::{Isa, Kernels};
 use crate::pack::{Layer, LrnParams, Tensor, params};
 
 /// Refuses layers that [`run`] cannot compute.
@@ -27,19 +25,20 @@ pub fn validate(
 pub fn run(mut call: Call<'_>) {
     let Operand::Mat(input) = call.operands[0] else { return };
     let params: LrnParams = params(call.layer);
+    let (activation, kernels) = (&call.layer.activation, call.kernels);
     let (cols, first) = (call.out.cols(), call.rows.start);
     let out = call.out.part_mut(call.rows, 0..cols);
     let device = device_for(call.device, out.rows() * cols);
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
-            let out = share.out.row_mut(row);
-            normalise(&params, input.row(first + share.rows.start + row), out);
-            unary::apply(&call.layer.activation, out);
+            let input = input.row(first + share.rows.start + row);
+            normalise(kernels, &params, input, share.out.row_mut(row));
         }
+        kernels.map(activation, share.out);
     });
 }
 
-fn normalise(params: &LrnParams, x: &[f32], out: &mut [f32]) {
+fn normalise(kernels: &Kernels, params: &LrnParams, x: &[f32], out: &mut [f32]) {
     let last = x.len() - 1;
     let before = (params.size as usize - 1) / 2;
     let after = params.size as usize - 1 - before;
@@ -52,9 +51,7 @@ fn normalise(params: &LrnParams, x: &[f32], out: &mut [f32]) {
         add_squares(out, &x[distance..]);
     }
     let alpha = params.alpha / params.size as f32;
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = x * math::pow(params.bias + alpha * *out, -params.beta);
-    }
+    kernels.lrn(x, [alpha, params.beta, params.bias], out);
 }
 
 fn add_squares(sums: &mut [f32], x: &[f32]) {

@@ -196,7 +196,7 @@ pub fn run(call: Call<'_>) {
                         out.part_mut(at..at + block.len(), first - cols.start..end - cols.start);
                     let panel = Panel::cached(panel);
                     kernels.igemm(&lists, 0, panel, Addend::None, clamp, tile.reborrow());
-                    finish(&layer.activation, tile);
+                    finish(kernels, &layer.activation, tile);
                 }
             }
         }

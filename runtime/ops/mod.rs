@@ -9,14 +9,13 @@
 //!   for one step. The planner calls the same function, so plan and runtime cannot disagree.
 //! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
 //!
-//! [`math`] has the elementary functions, [`work`] the estimates that the planner weighs layers by.
+//! [`work`] has the estimates that the planner weighs layers by.
 
 pub mod binary;
 pub mod conv;
 pub mod copy;
 pub mod depthwise;
 pub mod lrn;
-pub mod math;
 pub mod matmul;
 pub mod pool;
 pub mod reduce;

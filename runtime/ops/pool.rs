@@ -5,20 +5,12 @@
 //! pixels it covers. The maximum passes over NaN, and is minus infinity where a window covers nothing.
 //! The average is the sum divided by the number of positions that count; 0 where none does.
 //!
-//! Small windows keep a block of channels in registers over all taps; large ones stream whole pixels, four
-//! at a time, into sums in the first cache. Both form the same chains.
-
-use super::{Call, LayerError, Operand, check, check_one_input, device_for, split, unary};
-use crate::arena::MatRef;
+use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};
 use crate::device::divide;
 use crate::kernels::Isa;
+use crate::kernels::table::{self, Pooling};
 use crate::pack::{Layer, PoolParams, Tensor, params};
 use core::ops::Range;
-
-/// Windows of more taps than this are streamed.
-const LARGE: usize = 32;
-/// Channels that are streamed at a time.
-const STRIP: usize = 1024;
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -93,6 +85,16 @@ impl Axis {
         }
     }
 
+    /// The outputs, of so many, whose windows lie inside the image: adjacent ones.
+    fn inside(&self, outputs: usize) -> Range<usize> {
+        let reach = (self.kernel - 1) * self.dilation;
+        let start = (self.pad + self.stride - 1) / self.stride;
+        let last = self.extent - 1 - reach + self.pad;
+        let end = if last < 0 { 0 } else { last / self.stride + 1 };
+        let [start, end] = [start, end].map(|at| at.min(outputs as i64) as usize);
+        start..end.max(start)
+    }
+
     fn taps(&self, output: usize) -> Taps {
         let start = output as i64 * self.stride - self.pad;
         // Taps before position `end`.
@@ -110,109 +112,12 @@ impl Axis {
     }
 }
 
-/// One output pixel's window: the rows of the input that it covers.
-#[derive(Clone, Copy)]
-struct Window<'a> {
-    input: MatRef<'a>,
-    /// The image's first row.
-    base: usize,
-    /// Pixels in a line of the image.
-    width: usize,
-    y: Taps,
-    x: Taps,
-}
-
-impl<'a> Window<'a> {
-    fn taps(&self) -> usize {
-        self.y.count * self.x.count
-    }
-
-    /// The pixels, in the order in which they are summed.
-    fn pixels(self) -> impl Iterator<Item = &'a [f32]> {
-        (0..self.y.count).flat_map(move |i| {
-            let line = self.base + (self.y.start + i * self.y.step) * self.width + self.x.start;
-            (0..self.x.count).map(move |j| self.input.row(line + j * self.x.step))
-        })
-    }
-
-    /// Folds the pixels into `out`, channel by channel.
-    #[inline(always)]
-    fn fold(self, out: &mut [f32], initial: f32, f: impl Fn(f32, f32) -> f32 + Copy) {
-        if self.taps() > LARGE {
-            return self.stream(out, initial, f);
-        }
-        let mut at = 0;
-        let (blocks, rest) = out.as_chunks_mut::<32>();
-        for block in blocks {
-            *block = self.fold_block(at, initial, f);
-            at += 32;
-        }
-        let (blocks, rest) = rest.as_chunks_mut::<4>();
-        for block in blocks {
-            *block = self.fold_block(at, initial, f);
-            at += 4;
-        }
-        for out in rest {
-            [*out] = self.fold_block(at, initial, f);
-            at += 1;
-        }
-    }
-
-    #[inline(always)]
-    fn fold_block<const N: usize>(
-        self,
-        at: usize,
-        initial: f32,
-        f: impl Fn(f32, f32) -> f32,
-    ) -> [f32; N] {
-        let mut block = [initial; N];
-        for i in 0..self.y.count {
-            let line = self.base + (self.y.start + i * self.y.step) * self.width + self.x.start;
-            for j in 0..self.x.count {
-                let pixel = self.input.row(line + j * self.x.step);
-                if let Some(pixel) = pixel.get(at..).and_then(|pixel| pixel.first_chunk::<N>()) {
-                    for (value, x) in block.iter_mut().zip(pixel) {
-                        *value = f(*value, *x);
-                    }
-                }
-            }
-        }
-        block
-    }
-
-    #[inline(always)]
-    fn stream(self, out: &mut [f32], initial: f32, f: impl Fn(f32, f32) -> f32) {
-        out.fill(initial);
-        for (strip, out) in out.chunks_mut(STRIP).enumerate() {
-            let cols: Range<usize> = strip * STRIP..strip * STRIP + out.len();
-            let mut four: [&[f32]; 4] = [&[]; 4];
-            let mut waiting = 0;
-            for pixel in self.pixels() {
-                four[waiting] = &pixel[cols.clone()];
-                waiting += 1;
-                if waiting == 4 {
-                    let [a, b, c, d] = four;
-                    for ((((out, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-                        *out = f(f(f(f(*out, *a), *b), *c), *d);
-                    }
-                    waiting = 0;
-                }
-            }
-            for pixel in &four[..waiting] {
-                for (out, x) in out.iter_mut().zip(*pixel) {
-                    *out = f(*out, *x);
-                }
-            }
-        }
-    }
-}
-
 /// Computes the rows of one step.
 pub fn run(mut call: Call<'_>) {
     let Operand::Mat(input) = call.operands[0] else { return };
     let params: PoolParams = params(call.layer);
     let [image, _] = &call.inputs;
-    let axes = [0, 1].map(|axis| Axis::new(&params, image, axis));
+    let [down, along] = [0, 1].map(|axis| Axis::new(&params, image, axis));
     let [_, lines, width, _] = image.dims.map(|extent| extent as usize);
     let [_, out_lines, out_width, _] = call.output.dims.map(|extent| extent as usize);
     let (cols, first) = (call.out.cols(), call.rows.start);
@@ -221,34 +126,36 @@ pub fn run(mut call: Call<'_>) {
         .saturating_mul(params.kernel[1].min(image.dims[2]) as usize);
     let device = device_for(call.device, (out.rows() * cols).saturating_mul(taps));
     let split = split(out.rows(), cols, device);
+    let (activation, kernels) = (&call.layer.activation, call.kernels);
+    let inside = along.inside(out_width);
     divide(device, out, split, &mut [], 0, |mut share| {
-        let input = input.part(0..input.rows(), share.cols);
-        for row in 0..share.out.rows() {
-            let pixel = first + share.rows.start + row;
-            let line = pixel / out_width;
-            let window = Window {
-                input,
-                base: line / out_lines * lines * width,
-                width,
-                y: axes[0].taps(line % out_lines),
-                x: axes[1].taps(pixel % out_width),
+        let input = input.part(0..input.rows(), share.cols.clone());
+        let mut done = 0;
+        while done < share.out.rows() {
+            let pixel = first + share.rows.start + done;
+            let (line, col) = (pixel / out_width, pixel % out_width);
+            // One kernel call for all whose windows are whole from side to side, one for each of the others.
+            let count = match inside.contains(&col) {
+                true => (inside.end - col).min(share.out.rows() - done),
+                false => 1,
             };
-            let out = share.out.row_mut(row);
-            if params.average == 1 {
-                window.fold(out, 0.0, |sum, x| sum + x);
-                let count = match params.count_include_pad {
-                    0 => window.taps(),
-                    _ => window.y.padded.saturating_mul(window.x.padded),
-                };
-                let count = count.max(1) as f32;
-                for out in &mut *out {
-                    *out /= count;
-                }
-            } else {
-                window.fold(out, f32::NEG_INFINITY, |max, x| if x > max { x } else { max });
-            }
-            unary::apply(&call.layer.activation, out);
+            let (y, x) = (down.taps(line % out_lines), along.taps(col));
+            let pooling = match (params.average, params.count_include_pad) {
+                (0, _) => Pooling::Max,
+                (_, 0) => Pooling::Average((y.count * x.count).max(1) as f32),
+                _ => Pooling::Average(y.padded.saturating_mul(x.padded).max(1) as f32),
+            };
+            let taps = table::Taps {
+                first: (line / out_lines * lines + y.start) * width + x.start,
+                lines: [y.count, y.step.saturating_mul(width)],
+                cols: [x.count, x.step],
+                pixel_step: along.stride as usize,
+            };
+            let out = share.out.part_mut(done..done + count, 0..share.cols.len());
+            kernels.pool(pooling, input, taps, out);
+            done += count;
         }
+        kernels.map(activation, share.out);
     });
 }
 
@@ -340,24 +247,6 @@ mod tests {
                 let found = case.run_everywhere();
                 case.assert_close(&found, 4e-6, |at| reference(&case, &params, at).max(0.0));
             }
-        }
-    }
-
-    #[test]
-    fn large_and_small_windows_form_the_same_chains() {
-        let mut random = Random::new(3);
-        let params = PoolParams { kernel: [6, 7], ..Default::default() };
-        let layer = layer(OpKind::Pool, Activation::NONE, &params);
-        let case = Case::new(layer, &mut random, &[[1, 6, 7, 45]], [1, 1, 1, 45]);
-        let tensor = &case.inputs[0];
-        let data = &case.data[0][tensor.offset as usize..];
-        let input = MatRef::new(data, 42, 45, tensor.pitch as usize).unwrap();
-        let all = |count| Taps { start: 0, count, step: 1, padded: count };
-        let window = Window { input, base: 0, width: 7, y: all(6), x: all(7) };
-        let mut streamed = [0.0; 45];
-        window.stream(&mut streamed, 0.0, |sum, x| sum + x);
-        for (at, x) in streamed.iter().enumerate() {
-            assert_eq!([*x], window.fold_block(at, 0.0, |sum, x| sum + x));
         }
     }
 

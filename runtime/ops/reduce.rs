@@ -1,18 +1,16 @@
 //! The mean over the middle of `outer × reduce × inner` contiguous floats.
 //!
 //! Where `inner` is 1 the values of an average lie side by side and are summed in the order of
-//! [`math::sum`]; otherwise each average is one chain, in ascending order, and vectors run over `inner`. The
-//! mean is the sum divided by the count.
+//! [`Kernels::sum`](crate::kernels::Kernels::sum); otherwise each average is one chain, in ascending order, and
+//! vectors run over `inner`: average pooling. The mean is the sum divided by the count.
 
-use super::{Call, LayerError, Operand, check, check_one_input, device_for, math, split};
-use super::{unary, work::elements};
-use crate::arena::MatMut;
+use super::work::elements;
+use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};
+use crate::arena::{MatMut, MatRef};
 use crate::device::divide;
 use crate::kernels::Isa;
+use crate::kernels::table::{Pooling, Taps};
 use crate::pack::{Layer, ReduceParams, Tensor, params};
-
-/// Averages that are summed at a time, while the sums stay in the first cache.
-const STRIP: usize = 1024;
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -54,44 +52,23 @@ pub fn run(mut call: Call<'_>) {
     let device = device_for(call.device, input.len());
     let split = split(outer, inner, device);
     let count = reduce as f32;
+    let Some(lines) = MatRef::new(input, outer * reduce, inner, inner) else { return };
+    let (activation, kernels) = (&call.layer.activation, call.kernels);
     divide(device, out, split, &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
-            let at = (share.rows.start + row) * reduce * inner;
-            let block = &input[at..at + reduce * inner];
-            let out = share.out.row_mut(row);
-            if let ([out], 1) = (&mut *out, inner) {
-                *out = math::sum(block);
-            } else {
-                let strips = out.chunks_mut(STRIP).zip((share.cols.start..).step_by(STRIP));
-                for (out, start) in strips {
-                    add_lines(block, inner, start, out);
-                }
+            let index = share.rows.start + row;
+            if inner == 1 {
+                let sum = kernels.sum(&input[index * reduce..][..reduce]);
+                share.out.row_mut(row).fill(sum / count);
+                continue;
             }
-            for out in &mut *out {
-                *out /= count;
-            }
-            unary::apply(&call.layer.activation, out);
+            let lines = lines.part(index * reduce..(index + 1) * reduce, share.cols.clone());
+            let taps = Taps { first: 0, lines: [reduce, 1], cols: [1, 0], pixel_step: 0 };
+            let out = share.out.part_mut(row..row + 1, 0..share.cols.len());
+            kernels.pool(Pooling::Average(count), lines, taps, out);
         }
+        kernels.map(activation, share.out);
     });
-}
-
-/// Sums the lines of `block`, each `inner` long, from column `start` on; four lines at a time.
-fn add_lines(block: &[f32], inner: usize, start: usize, out: &mut [f32]) {
-    out.fill(0.0);
-    let cols = start..start + out.len();
-    let mut fours = block.chunks_exact(4 * inner);
-    for four in &mut fours {
-        let line = |i: usize| &four[i * inner..][cols.clone()];
-        let (a, b, c, d) = (line(0), line(1), line(2), line(3));
-        for ((((out, a), b), c), d) in out.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-            *out = (((*out + a) + b) + c) + d;
-        }
-    }
-    for line in fours.remainder().chunks_exact(inner) {
-        for (out, x) in out.iter_mut().zip(&line[cols.clone()]) {
-            *out += x;
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,11 +1,8 @@
 //! Softmax over the channels of each row.
 //!
-//! The largest element is subtracted, the exponentials are summed in the order of [`math::sum`], and
-//! multiplied by the reciprocal of the sum.
+//! [`Kernels::softmax`](crate::kernels::Kernels::softmax) says how.
 
-use super::{
-    Call, LayerError, Operand, check_one_input, check_same_extents, device_for, math, unary,
-};
+use super::{Call, LayerError, Operand, check_one_input, check_same_extents, device_for};
 use crate::device::{Split, divide};
 use crate::kernels::Isa;
 use crate::pack::{Layer, Tensor};
@@ -24,33 +21,22 @@ pub fn validate(
 /// Computes the rows of one step.
 pub fn run(mut call: Call<'_>) {
     let Operand::Mat(input) = call.operands[0] else { return };
+    let (activation, kernels) = (&call.layer.activation, call.kernels);
     let (cols, first) = (call.out.cols(), call.rows.start);
     let out = call.out.part_mut(call.rows, 0..cols);
     let device = device_for(call.device, out.rows() * cols);
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
-            let out = share.out.row_mut(row);
-            softmax(input.row(first + share.rows.start + row), out);
-            unary::apply(&call.layer.activation, out);
+            let input = input.row(first + share.rows.start + row);
+            kernels.softmax(input, share.out.row_mut(row));
         }
+        kernels.map(activation, share.out);
     });
-}
-
-fn softmax(x: &[f32], out: &mut [f32]) {
-    let max = math::max(x);
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = math::exp(x - max);
-    }
-    let scale = 1.0 / math::sum(out);
-    for out in out {
-        *out *= scale;
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{Case, Random, layer};
-    use super::*;
     use crate::pack::{Activation, OpKind};
     use std::prelude::rust_2024::*;
 
@@ -74,14 +60,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn one_infinity_takes_all_or_nothing() {
-        let mut out = [0.0; 3];
-        softmax(&[f32::NEG_INFINITY, 2.0, f32::NEG_INFINITY], &mut out);
-        assert_eq!(out, [0.0, 1.0, 0.0]);
-        softmax(&[f32::NAN, 2.0, 1.0], &mut out);
-        assert!(out.iter().all(|x| x.is_nan()));
     }
 }

@@ -434,7 +434,11 @@ impl Part<'_> {
         for [line, col] in (first..first + count).map(|index| self.corner(index)) {
             for line in line..(line + tile).min(lines) {
                 let pixels = line * width + col..line * width + (col + tile).min(width);
-                finish(&self.call.layer.activation, out.part_mut(pixels, cols.clone()));
+                finish(
+                    self.call.kernels,
+                    &self.call.layer.activation,
+                    out.part_mut(pixels, cols.clone()),
+                );
             }
         }
     }

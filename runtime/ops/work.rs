@@ -75,6 +75,8 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
         Some(ActivationKind::Clamp | ActivationKind::LeakyRelu) => 1,
         Some(ActivationKind::HardSigmoid | ActivationKind::HardSwish) => 3,
         Some(ActivationKind::Sigmoid | ActivationKind::Tanh | ActivationKind::Silu) => 18,
+        Some(ActivationKind::Gelu | ActivationKind::GeluTanh | ActivationKind::Erf) => 36,
+        Some(ActivationKind::Sqrt | ActivationKind::Exp) => 18,
     };
     Work {
         macs: macs.saturating_add(made.saturating_mul(activation)),

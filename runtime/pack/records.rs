@@ -261,6 +261,16 @@ pub enum ActivationKind {
     Tanh = 6,
     /// x · sigmoid(x) (SiLU)
     Silu = 7,
+    /// x/2 · (1 + erf(x/√2))
+    Gelu = 8,
+    /// x/2 · (1 + tanh(√(2/π) · (x + 0.044715·x³)))
+    GeluTanh = 9,
+    /// erf x
+    Erf = 10,
+    /// √x
+    Sqrt = 11,
+    /// eˣ
+    Exp = 12,
 }
 
 impl Activation {
@@ -273,9 +283,23 @@ impl Activation {
     /// The function, if the code is one.
     pub fn function(&self) -> Option<ActivationKind> {
         use ActivationKind::*;
-        [None, Clamp, LeakyRelu, Sigmoid, HardSigmoid, HardSwish, Tanh, Silu]
-            .into_iter()
-            .find(|kind| *kind as u32 == self.kind)
+        [
+            None,
+            Clamp,
+            LeakyRelu,
+            Sigmoid,
+            HardSigmoid,
+            HardSwish,
+            Tanh,
+            Silu,
+            Gelu,
+            GeluTanh,
+            Erf,
+            Sqrt,
+            Exp,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u32 == self.kind)
     }
 }
 
@@ -355,13 +379,19 @@ pub enum BinaryOp {
     Div = 3,
     /// a if a ≥ 0, a·b otherwise (PReLU, b the slope)
     PRelu = 4,
+    /// b, but a where b is NaN (a constant over part of a tensor)
+    Mask = 5,
+    /// the larger; b where one is NaN
+    Max = 6,
+    /// the smaller; b where one is NaN
+    Min = 7,
 }
 
 impl BinaryOp {
     /// The operation of a code, if there is one.
     pub fn from_code(code: u32) -> Option<Self> {
         use BinaryOp::*;
-        [Add, Sub, Mul, Div, PRelu].into_iter().find(|op| *op as u32 == code)
+        [Add, Sub, Mul, Div, PRelu, Mask, Max, Min].into_iter().find(|op| *op as u32 == code)
     }
 }
 

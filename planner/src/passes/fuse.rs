@@ -232,7 +232,10 @@ impl Builder {
                 (BinaryOp::Sub, true) => (all(-1.0), values),
                 (BinaryOp::Mul, _) => (values.clone(), all(0.0)),
                 (BinaryOp::Div, false) => (values.iter().map(|c| 1.0 / c).collect(), all(0.0)),
-                (BinaryOp::Div, true) | (BinaryOp::PRelu, _) => return None,
+                (BinaryOp::Div, true)
+                | (BinaryOp::PRelu | BinaryOp::Mask | BinaryOp::Max | BinaryOp::Min, _) => {
+                    return None;
+                }
             })
         };
         if self.fold(x, y, |b, axis| coefficients(b.per_channel(c, &shape, axis)?)) {

@@ -45,8 +45,9 @@ impl Class {
             Some(OpKind::Pool) => Class::Pool,
             Some(OpKind::Softmax | OpKind::Lrn) => Class::Function,
             Some(OpKind::Unary | OpKind::Binary | OpKind::Reduce) => {
+                use ActivationKind::{Erf, Exp, Gelu, GeluTanh, Sigmoid, Silu, Sqrt, Tanh};
                 match layer.activation.function() {
-                    Some(ActivationKind::Sigmoid | ActivationKind::Tanh | ActivationKind::Silu) => {
+                    Some(Sigmoid | Tanh | Silu | Gelu | GeluTanh | Erf | Sqrt | Exp) => {
                         Class::Function
                     }
                     _ => Class::Elementwise,

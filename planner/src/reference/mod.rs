@@ -13,6 +13,7 @@ mod tests;
 mod window;
 
 use crate::graph::{Constant, Graph, Op, ValueId};
+pub use pointwise::erf;
 use std::borrow::Cow;
 
 /// A tensor that is read.

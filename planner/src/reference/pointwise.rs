@@ -21,6 +21,23 @@ pub(super) fn unary(op: &Op, x: f64) -> f64 {
     }
 }
 
+/// The error function: its series where that converges fast, the continued fraction of its complement
+/// beyond.
+pub fn erf(x: f64) -> f64 {
+    let a = x.abs();
+    if a < 2.5 {
+        let (mut term, mut sum) = (x, x);
+        for n in 1..100 {
+            term *= -x * x / f64::from(n);
+            sum += term / f64::from(2 * n + 1);
+        }
+        return sum * std::f64::consts::FRAC_2_SQRT_PI;
+    }
+    let fraction = (1..100).rev().fold(a, |fraction, n| a + f64::from(n) / 2.0 / fraction);
+    let rest = (-a * a).exp() / fraction / std::f64::consts::PI.sqrt();
+    (1.0 - rest).copysign(x)
+}
+
 /// Combines two tensors, each broadcast where its extent is 1 (or absent, in front).
 pub(super) fn binary(
     a: Tensor<'_>,

@@ -184,6 +184,7 @@ impl Case {
                 e = e.max(min as f64).min(max as f64);
                 f = f.max(min).min(max);
                 finish(
+                    Kernels::PORTABLE,
                     &self.activation,
                     MatMut::new(std::slice::from_mut(&mut f), 1, 1, 1).unwrap(),
                 );

@@ -2,6 +2,7 @@
 //! what nobody wrote shows; the rules on sharing of memory within a layer are asserted.
 
 use crate::network::{Network, Weights};
+use crate::reference::erf;
 use crate::weights;
 use eyelet::pack::*;
 
@@ -77,6 +78,14 @@ fn activate(activation: &Activation, x: f64) -> f64 {
         ActivationKind::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
         ActivationKind::Tanh => x.tanh(),
         ActivationKind::Silu => x * sigmoid(x),
+        ActivationKind::Gelu => 0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2)),
+        ActivationKind::GeluTanh => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+            0.5 * x * (1.0 + inner.tanh())
+        }
+        ActivationKind::Erf => erf(x),
+        ActivationKind::Sqrt => x.sqrt(),
+        ActivationKind::Exp => x.exp(),
     }
 }
 
@@ -263,6 +272,10 @@ impl Machine<'_> {
                 BinaryOp::Div => a / b,
                 BinaryOp::PRelu if a >= 0.0 => a,
                 BinaryOp::PRelu => a * b,
+                BinaryOp::Mask if b.is_nan() => a,
+                BinaryOp::Mask => b,
+                BinaryOp::Max => a.max(b),
+                BinaryOp::Min => a.min(b),
             }
         });
         result.collect()

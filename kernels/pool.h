@@ -1,0 +1,24 @@
+/* The contract of the f32_pool kernels: adjacent pixels of an output line whose windows cover equally many taps,
+ * equally far from each other. Every channel takes its taps one after the other, line by line.
+ * `kernels/table/pool.rs` has the same record and calls with bounds checked. */
+#ifndef EYELET_POOL_H
+#define EYELET_POOL_H
+
+#include "kernel.h"
+
+struct eyelet_pool {
+    size_t average;     /* 1: the mean; 0: the maximum, which passes over NaN */
+    const float *in;    /* the first tap of the first pixel: `channels` floats */
+    size_t tap_lines;   /* taps of a window; where there are none: minus infinity, or 0 */
+    size_t tap_cols;
+    size_t line_pitch;  /* floats from one line of taps to the next */
+    size_t col_pitch;   /* floats from one tap of a line to the next */
+    size_t pixels;      /* pixels of the output */
+    size_t pixel_pitch; /* floats from the window of one to the next */
+    size_t channels;
+    float *out;
+    size_t out_pitch;   /* floats from one pixel to the next */
+    float count;        /* what the sum is divided by; at least 1 */
+};
+
+#endif

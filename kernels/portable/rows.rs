@@ -1,0 +1,103 @@
+//! What goes over one row of adjacent floats, in plain Rust, for any target: the definition of what the other
+//! kernels compute. `kernels/rows.h` says how partial results are combined.
+
+use super::elementwise::larger;
+use super::math;
+use crate::kernels::table::fma;
+
+/// Partial sums, and partial maxima.
+const PARTIAL: usize = 16;
+
+/// Element i goes to the partial result i mod 16; then they are combined by halves.
+#[inline(always)]
+fn reduce(
+    x: &[f32],
+    initial: f32,
+    enter: impl Fn(f32, f32) -> f32,
+    combine: impl Fn(f32, f32) -> f32,
+) -> f32 {
+    let mut partial = [initial; PARTIAL];
+    for part in x.chunks(PARTIAL) {
+        for (result, x) in partial.iter_mut().zip(part) {
+            *result = enter(*result, *x);
+        }
+    }
+    let mut half = PARTIAL / 2;
+    while half > 0 {
+        for lane in 0..half {
+            partial[lane] = combine(partial[lane], partial[lane + half]);
+        }
+        half /= 2;
+    }
+    partial[0]
+}
+
+/// Σ x.
+pub fn sum(x: &[f32]) -> f32 {
+    reduce(x, 0.0, |sum, x| sum + x, |a, b| a + b)
+}
+
+/// Σ (x - mean)², products and sums fused.
+pub fn square_differences(x: &[f32], mean: f32) -> f32 {
+    let enter = |sum: f32, x: f32| {
+        let difference = x - mean;
+        fma(difference, difference, sum)
+    };
+    reduce(x, 0.0, enter, |a, b| a + b)
+}
+
+/// The largest element, NaN passed over; minus infinity where there is none.
+pub fn max(x: &[f32]) -> f32 {
+    reduce(x, f32::NEG_INFINITY, |max, x| larger(x, max), |a, b| larger(b, a))
+}
+
+/// Exponentials of the differences to the largest element, over their sum.
+pub fn softmax(x: &[f32], out: &mut [f32]) {
+    let max = max(x);
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = math::exp(x - max);
+    }
+    let scale = 1.0 / sum(out);
+    for out in out {
+        *out *= scale;
+    }
+}
+
+/// (x - mean) · scale · gamma + beta.
+#[inline(always)]
+pub fn standardised(x: f32, mean: f32, scale: f32, gamma: f32, beta: f32) -> f32 {
+    fma((x - mean) * scale, gamma, beta)
+}
+
+/// x · (bias + alpha · squares)^-beta.
+#[inline(always)]
+pub fn lrn(x: f32, squares: f32, alpha: f32, beta: f32, bias: f32) -> f32 {
+    x * math::pow(fma(alpha, squares, bias), -beta)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::prelude::rust_2024::*;
+
+    #[test]
+    fn sums_and_maxima_of_whole_numbers_are_exact() {
+        let x: Vec<f32> = (0..75).map(|i| ((i * 37) % 75) as f32 - 70.0).collect();
+        for n in 0..x.len() {
+            let x = &x[..n];
+            assert_eq!(sum(x), x.iter().sum::<f32>());
+            assert_eq!(max(x), x.iter().fold(f32::NEG_INFINITY, |m, x| m.max(*x)));
+            let squares = x.iter().map(|x| (x - 3.0) * (x - 3.0)).sum::<f32>();
+            assert_eq!(square_differences(x, 3.0), squares);
+        }
+    }
+
+    #[test]
+    fn one_infinity_takes_all_or_nothing() {
+        let mut out = [0.0; 3];
+        softmax(&[f32::NEG_INFINITY, 2.0, f32::NEG_INFINITY], &mut out);
+        assert_eq!(out, [0.0, 1.0, 0.0]);
+        softmax(&[f32::NAN, 2.0, 1.0], &mut out);
+        assert!(out.iter().all(|x| x.is_nan()));
+    }
+}

@@ -1,0 +1,152 @@
+/* The bodies of the kernels over rows, for whichever vectors the including source defines (`vector.h`). */
+#include "math.h"
+#include "rows.h"
+
+/* Sixteen lanes, in as many vectors as that takes. */
+enum { PARTS = EYELET_PARTIAL / LANES };
+
+#define EYELET_EACH_PART(part) _Pragma("GCC unroll 4") for (int part = 0; part < PARTS; part++)
+
+/* How many of the `n` floats behind the last whole sixteen a part has: 0 to LANES. */
+EYELET_INLINE size_t in_part(size_t n, int part)
+{
+    const size_t before = (size_t)part * LANES;
+    return n <= before ? 0 : n - before < LANES ? n - before : LANES;
+}
+
+/* The floats of a part, behind them `rest`. */
+EYELET_INLINE vec load_part(const float *x, size_t n, vec rest)
+{
+    return n == LANES ? load(x) : n ? first(load_some(x, n), n, rest) : rest;
+}
+
+/* Partial results by halves: first whole vectors, then lanes. */
+#define EYELET_COMBINED(name, f)                                                                       \
+    EYELET_INLINE float name(vec acc[PARTS])                                                           \
+    {                                                                                                  \
+        _Pragma("GCC unroll 4") for (int half = PARTS / 2; half > 0; half /= 2)                        \
+            _Pragma("GCC unroll 4") for (int part = 0; part < half; part++)                            \
+                acc[part] = f(acc[part + half], acc[part]);                                            \
+        _Pragma("GCC unroll 4") for (int half = LANES / 2; half > 0; half /= 2)                        \
+            acc[0] = f(lanes_from(acc[0], half), acc[0]);                                              \
+        return first_lane(acc[0]);                                                                     \
+    }
+EYELET_COMBINED(combined_sum, add)
+EYELET_COMBINED(combined_max, larger)
+
+EYELET_INLINE float row_sum(const float *x, size_t n)
+{
+    vec acc[PARTS];
+    EYELET_EACH_PART(part) acc[part] = all(0.0f);
+    for (; n >= EYELET_PARTIAL; n -= EYELET_PARTIAL, x += EYELET_PARTIAL)
+        EYELET_EACH_PART(part) acc[part] = add(acc[part], load(x + part * LANES));
+    /* No partial sum is -0, so that adding 0 changes none. */
+    if (n)
+        EYELET_EACH_PART(part)
+            acc[part] = add(acc[part], load_part(x + part * LANES, in_part(n, part), all(0.0f)));
+    return combined_sum(acc);
+}
+
+EYELET_INLINE float row_max(const float *x, size_t n)
+{
+    const vec lowest = all(-__builtin_inff());
+    vec acc[PARTS];
+    EYELET_EACH_PART(part) acc[part] = lowest;
+    for (; n >= EYELET_PARTIAL; n -= EYELET_PARTIAL, x += EYELET_PARTIAL)
+        EYELET_EACH_PART(part) acc[part] = larger(load(x + part * LANES), acc[part]);
+    if (n)
+        EYELET_EACH_PART(part)
+            acc[part] = larger(load_part(x + part * LANES, in_part(n, part), lowest), acc[part]);
+    return combined_max(acc);
+}
+
+EYELET_INLINE float row_square_differences(const float *x, size_t n, float mean)
+{
+    const vec middle = all(mean);
+    vec acc[PARTS];
+    EYELET_EACH_PART(part) acc[part] = all(0.0f);
+    for (; n >= EYELET_PARTIAL; n -= EYELET_PARTIAL, x += EYELET_PARTIAL)
+        EYELET_EACH_PART(part)
+        {
+            const vec d = sub(load(x + part * LANES), middle);
+            acc[part] = fused(d, d, acc[part]);
+        }
+    if (n)
+        EYELET_EACH_PART(part)
+        {
+            const size_t some = in_part(n, part);
+            const vec d = sub(load_part(x + part * LANES, some, middle), middle);
+            const vec kept = first(d, some, all(0.0f));
+            acc[part] = fused(kept, kept, acc[part]);
+        }
+    return combined_sum(acc);
+}
+
+EYELET_INLINE void row_softmax(const float *x, float *out, size_t n)
+{
+    const vec largest = all(row_max(x, n));
+    vec acc[PARTS];
+    EYELET_EACH_PART(part) acc[part] = all(0.0f);
+    size_t i = 0;
+    for (; i + EYELET_PARTIAL <= n; i += EYELET_PARTIAL)
+        EYELET_EACH_PART(part)
+        {
+            const size_t at = i + (size_t)part * LANES;
+            const vec e = exponential(sub(load(x + at), largest));
+            acc[part] = add(acc[part], e);
+            store(out + at, e);
+        }
+    if (i < n)
+        EYELET_EACH_PART(part)
+        {
+            const size_t at = i + (size_t)part * LANES;
+            const size_t some = in_part(n - i, part);
+            if (!some)
+                break;
+            const vec e = exponential(sub(load_part(x + at, some, largest), largest));
+            acc[part] = add(acc[part], first(e, some, all(0.0f)));
+            if (some == LANES)
+                store(out + at, e);
+            else
+                store_some(out + at, e, some);
+        }
+    const vec scale = all(1.0f / combined_sum(acc));
+    for (i = 0; i + LANES <= n; i += LANES)
+        store(out + i, mul(load(out + i), scale));
+    if (i < n)
+        store_some(out + i, mul(load_some(out + i, n - i), scale), n - i);
+}
+
+EYELET_INLINE vec standardised(const struct eyelet_standardise *t, vec x, vec gamma, vec beta)
+{
+    return fused(mul(sub(x, all(t->mean)), all(t->scale)), gamma, beta);
+}
+
+EYELET_INLINE void row_standardise(const struct eyelet_standardise *t)
+{
+    size_t i = 0;
+    for (; i + LANES <= t->n; i += LANES)
+        store(t->out + i, standardised(t, load(t->x + i), load(t->gamma + i), load(t->beta + i)));
+    if (i < t->n) {
+        const size_t n = t->n - i;
+        const vec gamma = load_some(t->gamma + i, n);
+        const vec beta = load_some(t->beta + i, n);
+        store_some(t->out + i, standardised(t, load_some(t->x + i, n), gamma, beta), n);
+    }
+}
+
+EYELET_INLINE vec lrn(const struct eyelet_lrn *t, vec x, vec squares)
+{
+    return mul(x, power(fused(all(t->alpha), squares, all(t->bias)), all(-t->beta)));
+}
+
+EYELET_INLINE void row_lrn(const struct eyelet_lrn *t)
+{
+    size_t i = 0;
+    for (; i + LANES <= t->n; i += LANES)
+        store(t->out + i, lrn(t, load(t->x + i), load(t->out + i)));
+    if (i < t->n) {
+        const size_t n = t->n - i;
+        store_some(t->out + i, lrn(t, load_some(t->x + i, n), load_some(t->out + i, n)), n);
+    }
+}
