@@ -25,6 +25,10 @@ const TURNS: usize = 32;
 /// Times that the best choice's layers are gone through for improvement.
 const SWEEPS: usize = 2;
 
+/// An algorithm with more bytes must take at most this share of the time: less of a gain no prediction can
+/// vouch for, and the bytes are certain.
+const GAIN: f64 = 0.9;
+
 /// An algorithm for each layer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
@@ -152,8 +156,8 @@ fn answer(offers: &[Vec<Offer>], worth: &[(f64, f64)]) -> Vec<usize> {
     offers.iter().zip(worth).map(best).collect()
 }
 
-/// For each layer the algorithms that are of use: each faster than those with fewer bytes, and such that
-/// one panel of weights and its scratch fit beside the activations in the least budget.
+/// For each layer the algorithms that are of use: each clearly faster than those with fewer
+/// bytes, and such that one panel of weights and its scratch fit beside the activations in the least budget.
 fn offers(
     network: &Network,
     profile: &Profile,
@@ -172,7 +176,7 @@ fn offers(
         let costs = Costs::new(&changed, profile, threads);
         for (layer, offers) in offers.iter_mut().enumerate() {
             let (ns, bytes) = layer_demand(&changed, &costs, layer);
-            let faster = offers.last().is_none_or(|before| ns < before.ns);
+            let faster = offers.last().is_none_or(|before| ns < GAIN * before.ns);
             let fits = || bound.alive(layer) + panel_need(&changed, layer, threads) <= least as f64;
             if offers.is_empty()
                 || (Algorithm::of(&changed, layer) == algorithm && faster && fits())
