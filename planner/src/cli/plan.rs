@@ -69,7 +69,7 @@ pub struct Args {
 }
 
 /// So many choices of algorithms are planned, those with the least bounds, and the direct one.
-const MOST_CHOICES: usize = 3;
+const MOST_CHOICES: usize = 2;
 
 const EXAMPLE: &str = "\
 Example:
