@@ -98,7 +98,7 @@ class Bench:
         pairs = [(n, b) for n in self.networks for b in n.budgets]
         if not pairs:
             return None
-        network, budget = max(pairs, key=lambda pair: pair[0].weights_bytes / pair[1])
+        network, budget = max(pairs, key=lambda pair: pair[0].parameters / pair[1])
         return network.name, budget
 
     def ways(self, network):
@@ -151,7 +151,7 @@ class Bench:
         """Inferences to measure, and before those: for about as many seconds for each engine as were
         asked, judged by eyelet itself."""
         if not hasattr(network, "pace_ms"):
-            command = [self.eyelet, "run", network.pack, "--budget", network.everything, "--json"]
+            command = [self.eyelet, "run", network.pack(network.everything), "--json"]
             command += ["--runs", 3, "--threads", 1]
             network.pace_ms = json.loads(call(command))["latency_ms"]["min"]
         runs = round(self.seconds * 1e3 * threads / network.pace_ms)
@@ -160,7 +160,7 @@ class Bench:
 
     def run_eyelet(self, network, way, threads, warmup, runs, output):
         folder = output.with_suffix("")
-        command = [self.eyelet, "run", network.pack, "--budget", way.budget, "--input", network.input]
+        command = [self.eyelet, "run", network.pack(way.budget), "--input", network.input]
         command += ["--io", way.io, "--threads", threads, "--warmup", warmup, "--runs", runs]
         command += ["--output", folder, "--json"] + ([] if way.verify else ["--no-verify"])
         report = json.loads(call(command, RUN_SECONDS))

@@ -1,8 +1,9 @@
 """The networks that are measured, in the forms that the engines read.
 
 Everything lies in one folder per network: NAME.onnx from `eyelet zoo`, the input, NAME.ncnn.param and .bin
-(pnnx), NAME.mnn (MNN's converter), NAME.pack (`eyelet plan`). What is there is kept, except for packs,
-which belong to the code being measured, and except when `eyelet zoo` writes another model.
+(pnnx), NAME.mnn (MNN's converter), and for each budget a pack of its own (`eyelet plan`), so that layers'
+algorithms are chosen for that budget. What is there is kept, except for packs, which belong to the code being
+measured, and except when `eyelet zoo` writes another model.
 """
 
 import filecmp
@@ -65,7 +66,6 @@ class Network:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.onnx = self.folder / f"{name}.onnx"
         self.input = self.folder / "input.npy"
-        self.pack = self.folder / f"{name}.pack"
         self.mnn = self.folder / f"{name}.mnn"
         self.ncnn = self.folder / f"{name}.ncnn"
         self.missing = {}
@@ -86,39 +86,53 @@ class Network:
         part.unlink(missing_ok=True)
 
     def plan(self, threads, profile, budgets):
-        """Plans for an eighth of the weights (or the least that is possible), the budgets, and all."""
-        parameters = self.parameter_bytes()
-        eighth = parameters // 8
-        everything = parameters * 2 + ROOM
-        command = [self.eyelet, "plan", self.onnx, "--threads", threads, "-o", self.pack, "--json"]
-        command += ["--profile", profile] if profile else []
-        for _ in range(2):
-            sizes = sorted({eighth, everything, *budgets})
-            try:
-                report = json.loads(call(command + ["--budget", *sizes]))
-                break
-            except Failed as failed:
-                least = re.search(r"smallest feasible one is [^(]*\((\d+) bytes\)", str(failed))
-                if not least or min(sizes) >= int(least[1]):
-                    raise
-                eighth = max(eighth, int(least[1]))
-                budgets = [budget for budget in budgets if budget >= int(least[1])]
-        else:
-            raise Failed(f"no budget tried for {self.name} can be met")
-        # Direct reading would not be what it is with a copy left in the page cache, and a pack written back
-        # during a measurement would disturb it.
-        call(["sync", self.pack])
-        self.parameters = parameters
+        """Plans for all weights, an eighth of them (or the least that is possible), and the budgets."""
+        self.parameters = self.parameter_bytes()
+        for stale in self.folder.glob("*.pack"):
+            stale.unlink()
+        command = [self.eyelet, "plan", self.onnx, "--threads", threads, "--json"]
+        self.command = command + (["--profile", profile] if profile else [])
+        # Winograd's algorithms take up to four times the bytes of weights.
+        self.everything = self.parameters * 4 + ROOM
+        report = self.pack_for(self.everything)
         self.weights_bytes = report["weights_bytes"]
-        self.eighth, self.everything, self.budgets = eighth, everything, sorted(budgets)
+        self.winograd_layers = report["winograd_layers"]
         self.isa = report["isa"]
         self.estimated = report["estimated"]
         (port,) = report["inputs"]
         self.shape = port["shape"]
-        kept = next(plan for plan in report["plans"] if plan["budget_bytes"] == everything)
+        (kept,) = report["plans"]
         self.activation_bytes = kept["peak_activation_bytes"]
+        self.arena_bytes = kept["arena_bytes"]
         if kept["bytes_read_per_inference"]:
-            raise Failed(f"a budget of {everything} bytes does not keep all weights of {self.name}")
+            raise Failed(f"a budget of {self.everything} bytes does not keep all weights of {self.name}")
+        self.eighth = self.feasible(self.parameters // 8)
+        self.budgets = sorted(budget for budget in budgets if self.feasible(budget) == budget)
+
+    def pack(self, budget):
+        """The pack for a budget."""
+        return self.folder / f"{self.name}-{budget}.pack"
+
+    def pack_for(self, budget):
+        """Writes the pack for a budget."""
+        pack = self.pack(budget)
+        report = json.loads(call([*self.command, "--budget", budget, "-o", pack]))
+        # Direct reading would not be what it is with a copy left in the page cache, and a pack written back
+        # during a measurement would disturb it.
+        call(["sync", pack])
+        return report
+
+    def feasible(self, budget):
+        """Writes the pack for a budget or, if that cannot be met, for the least that can, which it returns."""
+        try:
+            self.pack_for(budget)
+            return budget
+        except Failed as failed:
+            least = re.search(r"smallest feasible one is [^(]*\((\d+) bytes\)", str(failed))
+            if not least:
+                raise
+        self.pack_for(int(least[1]))
+        return int(least[1])
 
     def parameter_bytes(self):
         """Bytes of the weights in the model as 32-bit floats: the file but for its structure."""

@@ -4,7 +4,7 @@ import math
 import statistics
 
 from measure import EIGHTH, PEERS, REFERENCE, RESIDENT, Way
-from settings import MIB, TOLERANCE
+from settings import MEMORY_RATIO, MIB, TOLERANCE
 
 NAMES = {"openvino": "OpenVINO", "mnn": "MNN"}
 
@@ -155,18 +155,21 @@ not in the peak), against itself with all weights resident.
             rows.append(row)
             own = self.result(network, threads, RESIDENT)
             if own:
-                floor = network.weights_bytes + network.activation_bytes
+                packed, alive = network.weights_bytes, network.activation_bytes
+                ratio = own.peak() / (packed + alive)
                 floors.append(
                     [
                         network.name,
-                        mib(network.weights_bytes),
-                        mib(network.activation_bytes),
+                        mib(packed),
+                        mib(alive),
+                        mib(network.arena_bytes - packed - alive),
+                        mib(own.peak() - network.arena_bytes),
                         mib(own.peak()),
-                        f"{own.peak() / floor:.2f}",
+                        f"{ratio:.2f}" if ratio <= MEMORY_RATIO else f"**{ratio:.2f}**",
                     ]
                 )
         head = ["network", "model file", *(NAMES.get(peer, peer) for peer in PEERS), "eyelet"]
-        own = ["network", "weights as packed", "activations", "eyelet's peak", "peak / (weights + activations)"]
+        own = ["network", "weights as packed", "activations", "scratch and tables", "process", "eyelet's peak", "peak / (weights + activations)"]
         plural = "thread" if threads == 1 else "threads"
         return f"""### Peak memory, {threads} {plural} (MiB)
 
@@ -174,6 +177,10 @@ VmHWM of the whole process, and in brackets that less what was resident before t
 OpenVINO, ncnn and MNN run in a Python process.
 
 {table(head, rows)}
+
+What eyelet's peak is made of: weights as packed (transformed ones count as they are), the activations alive at
+once, what else is in the arena, and the process around it (code, stacks; less than nothing where parts of the arena
+are never touched). Above {MEMORY_RATIO:g} the ratio is marked.
 
 {table(own, floors)}"""
 

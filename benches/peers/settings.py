@@ -19,6 +19,9 @@ BUDGETS = {
 # Relative to the largest magnitude of onnxruntime's output.
 TOLERANCE = 1e-3
 
+# What eyelet's peak memory should not exceed, relative to its weights as packed and its activations.
+MEMORY_RATIO = 1.1
+
 CONVERT_SECONDS = 600
 RUN_SECONDS = 300
 

@@ -8,8 +8,8 @@ use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Prog
 use eyelet::pack::OpKind;
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
+use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::import::import;
-use eyelet_planner::passes::Algorithms;
 use eyelet_planner::{board, bound::lower_bound_ns, simulate::simulate};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -103,11 +103,13 @@ fn run_beside(
     }
 }
 
-/// With Winograd's algorithm wherever it applies: another network, but again the same everywhere.
+/// With Winograd's algorithms wherever they apply, one and the other in turn: another network, but again
+/// the same everywhere.
 fn same_everywhere_by_winograd(name: &str, budgets: &[u64]) {
     let folder = tempfile::tempdir().unwrap();
     let graph = import(&zoo_model(name, folder.path())).unwrap();
-    let subject = Subject::by(Algorithms::Winograd, graph, board::host());
+    let subject =
+        Subject::by(|layer| Algorithm::Winograd { tile: [2, 4][layer % 2] }, graph, board::host());
     let layers = &subject.network.layers;
     assert!(layers.iter().any(|layer| layer.kind == OpKind::Winograd as u32));
     subject_same_everywhere(subject, budgets, true);

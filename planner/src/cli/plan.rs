@@ -14,11 +14,12 @@ use eyelet_planner::graph::Graph;
 use eyelet_planner::import::import;
 use eyelet_planner::layout::place_weights;
 use eyelet_planner::network::Network;
-use eyelet_planner::passes::{Algorithms, lower_with};
+use eyelet_planner::passes::lower;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
-use eyelet_planner::simulate::simulate;
-use eyelet_planner::strategy::{self, Request};
+use eyelet_planner::simulate::{Costs, simulate, simulate_with};
+use eyelet_planner::strategy::algorithms::{Choice, choices};
+use eyelet_planner::strategy::{self, PlanError, Request};
 use eyelet_planner::{size, write};
 use serde::Serialize;
 use std::ffi::CString;
@@ -58,14 +59,17 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
     threads: Option<u32>,
     /// Computes each layer by the same algorithm whatever the budgets, the direct one, so that outputs are
-    /// the same bit for bit in all packs of a model. Otherwise 3x3 convolutions may use Winograd's
-    /// algorithm, where that is predicted to be faster in sum over the budgets.
+    /// the same bit for bit in all packs of a model. Otherwise each 3x3 convolution may use Winograd's
+    /// algorithm, where that is predicted to make the pack faster, in sum over the budgets.
     #[arg(long)]
     exact: bool,
     /// Where to write the pack [default: beside the model, with the extension .pack].
     #[arg(short, long, value_name = "FILE.pack")]
     output: Option<PathBuf>,
 }
+
+/// So many choices of algorithms are planned, those with the least bounds, and the direct one.
+const MOST_CHOICES: usize = 2;
 
 const EXAMPLE: &str = "\
 Example:
@@ -131,16 +135,15 @@ impl Order {
         output: Output,
     ) -> Result<Packed, Error> {
         let start = Instant::now();
-        let mut chosen = self.candidate(model, graph, Algorithms::Direct)?;
-        if !self.exact {
-            // Where more scratch or larger weights do not fit a budget, the direct one stands.
-            let other = self.candidate(model, graph, Algorithms::Winograd);
-            chosen = match other {
-                Ok(other) if other.predicted_ns() < chosen.predicted_ns() => other,
-                _ => chosen,
-            };
+        let mut network = lower(graph, self.profile.isa)
+            .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
+        if network.name.is_empty() {
+            network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         }
-        let Candidate { network, weights_bytes, plans, planned, passes_ms } = chosen;
+        let passes_ms = to_ms(start.elapsed());
+        let Candidate { weights_bytes, plans, plan_times, .. } = self.choose(&mut network)?;
+        let prove = |(plan, time)| self.prove(&network, weights_bytes, plan, time);
+        let planned = plans.iter().zip(plan_times).map(prove).collect::<Result<_, _>>()?;
         let mut report = Packed::new(path, &network, weights_bytes, self);
         report.passes_ms = passes_ms;
         report.plans = planned;
@@ -165,51 +168,73 @@ impl Order {
         Ok(report)
     }
 
-    /// Lowers a graph with a choice of algorithms and plans it for all budgets.
-    fn candidate(
-        &self,
-        model: &Path,
-        graph: &Graph,
-        algorithms: Algorithms,
-    ) -> Result<Candidate, Error> {
-        let start = Instant::now();
-        let mut network = lower_with(graph, self.profile.isa, algorithms)
-            .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
-        if network.name.is_empty() {
-            network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    /// Chooses the algorithms of a network's layers and plans it for all budgets.
+    fn choose(&self, network: &mut Network) -> Result<Candidate, Error> {
+        let Self { budgets, profile, threads, exact, .. } = self;
+        let choices = choices(network, profile, *threads, budgets, *exact);
+        let mut best: Option<(Candidate, &Choice)> = None;
+        let mut refused = None;
+        for (index, choice) in choices.iter().enumerate() {
+            let least = best.as_ref().map_or(f64::INFINITY, |(best, _)| best.predicted_ns as f64);
+            if choice.bound_ns >= least {
+                break; // as all that follow
+            }
+            // Where larger weights or more scratch do not fit a budget, the direct algorithms stand.
+            if index >= MOST_CHOICES && !choice.is_direct() {
+                continue;
+            }
+            choice.apply(network);
+            match self.candidate(network) {
+                Ok(candidate) if (candidate.predicted_ns as f64) < least => {
+                    best = Some((candidate, choice));
+                }
+                Ok(_) => {}
+                Err(error) => refused = Some(error),
+            }
         }
-        let weights_bytes = place_weights(&mut network);
-        let passes_ms = to_ms(start.elapsed());
-        let (mut plans, mut planned) = (Vec::new(), Vec::new());
-        for &budget in &self.budgets {
-            let (plan, report) = self.plan(&network, weights_bytes, budget)?;
-            plans.push(plan);
-            planned.push(report);
-        }
-        Ok(Candidate { network, weights_bytes, plans, planned, passes_ms })
+        let Some((best, choice)) = best else {
+            return Err(refused.expect("there is a choice, and it was refused").into());
+        };
+        choice.apply(network);
+        place_weights(network);
+        Ok(best)
     }
 
-    /// Plans, proves and predicts.
-    fn plan(
+    /// Plans a network for all budgets.
+    fn candidate(&self, network: &mut Network) -> Result<Candidate, PlanError> {
+        let weights_bytes = place_weights(network);
+        let (threads, profile) = (self.threads, &self.profile);
+        let costs = Costs::new(network, profile, threads);
+        let mut found = Candidate { weights_bytes, ..Candidate::default() };
+        for &budget in &self.budgets {
+            let start = Instant::now();
+            let request = Request { network, weights_bytes, budget, threads, profile };
+            let plan = strategy::plan(&self.strategy, &request)?;
+            found.plan_times.push(start.elapsed());
+            found.predicted_ns += simulate_with(&plan, &costs).steady_ns;
+            found.plans.push(plan);
+        }
+        Ok(found)
+    }
+
+    /// Proves and predicts a plan that took so long to make.
+    fn prove(
         &self,
         network: &Network,
         weights_bytes: u64,
-        budget: u64,
-    ) -> Result<(Plan, Planned), Error> {
-        let (threads, profile) = (self.threads, &self.profile);
+        plan: &Plan,
+        planned: Duration,
+    ) -> Result<Planned, Error> {
+        let (threads, profile, budget) = (self.threads, &self.profile, plan.budget);
         let start = Instant::now();
-        let request = Request { network, weights_bytes, budget, threads, profile };
-        let plan = strategy::plan(&self.strategy, &request)?;
-        let planned = start.elapsed();
-        let start = Instant::now();
-        let proof = check(network, &plan, weights_bytes)
+        let proof = check(network, plan, weights_bytes)
             .map_err(|violations| Error::Planned { budget, violations })?;
         let checked = start.elapsed();
         let start = Instant::now();
-        let timeline = simulate(network, &plan, profile, threads);
+        let timeline = simulate(network, plan, profile, threads);
         let bound_ns = lower_bound_ns(network, budget, profile, threads);
         let simulated = start.elapsed();
-        let report = Planned {
+        Ok(Planned {
             budget_bytes: budget,
             arena_bytes: plan.arena_bytes,
             tables_bytes: plan.tables,
@@ -227,25 +252,19 @@ impl Order {
             plan_ms: to_ms(planned),
             check_ms: to_ms(checked),
             simulate_ms: to_ms(simulated),
-        };
-        Ok((plan, report))
+        })
     }
 }
 
-/// A network by one choice of algorithms, with a plan for each budget.
+/// A network by one choice of algorithms.
+#[derive(Default)]
 struct Candidate {
-    network: Network,
     weights_bytes: u64,
+    /// One for each budget.
     plans: Vec<Plan>,
-    planned: Vec<Planned>,
-    passes_ms: f64,
-}
-
-impl Candidate {
+    plan_times: Vec<Duration>,
     /// Predicted latencies, summed over the budgets.
-    fn predicted_ns(&self) -> u64 {
-        self.planned.iter().map(|plan| plan.predicted_ns).sum()
-    }
+    predicted_ns: u64,
 }
 
 /// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy

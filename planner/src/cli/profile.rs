@@ -76,11 +76,13 @@ impl fmt::Display for Report {
             ("depthwise convolutions", compute.depthwise_gflops, "GFLOP/s"),
             ("products of activations", compute.matmul_gflops, "GFLOP/s"),
             ("fully connected", compute.fully_connected_gbs, "GB/s of weights"),
+            ("Winograd's transforms", compute.transform_gbs, "GB/s"),
             ("elementwise", compute.elementwise_gbs, "GB/s"),
             ("exponentials", compute.function_gbs, "GB/s"),
             ("pooling", compute.pool_gbs, "GB/s"),
             ("copies", compute.copy_gbs, "GB/s"),
             ("memory", compute.memory_gbs, "GB/s"),
+            ("of memory's time exposed", 100.0 * compute.exposed, "%"),
             ("checksums", storage.checksum_gbs, "GB/s"),
             ("a thread more adds", 100.0 * compute.scaling, "% of the first"),
         ] {

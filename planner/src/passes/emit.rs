@@ -4,17 +4,15 @@
 //! layer can read; if a view is no rectangle in that order, the value is copied once (and the copy is
 //! remembered). Outputs go to their home in a concatenation, or to a buffer of their own.
 
+use super::PassError;
 use super::home::Home;
 use super::program::{Item, Program, Work};
 use super::view::{Rect, View, image_order, row_major};
-use super::{Algorithms, PassError};
 use crate::graph::{ValueId, Window};
 use crate::network::{Port, Weights};
 use crate::weights;
 use eyelet::kernels::Isa;
-use eyelet::pack::{
-    self, Activation, ConvParams, CopyParams, OpKind, PoolParams, Tensor, WinogradParams,
-};
+use eyelet::pack::{self, Activation, ConvParams, CopyParams, OpKind, PoolParams, Tensor};
 use std::collections::HashMap;
 
 /// A layer whose tensors are spelled out.
@@ -46,7 +44,6 @@ pub(super) struct Emitter<'a> {
     pub program: &'a Program,
     homes: &'a [Option<Home>],
     isa: Isa,
-    algorithms: Algorithms,
     views: Vec<Option<View>>,
     /// Where concatenations will be, once one of their operands has been placed.
     pub reserved: Vec<Option<View>>,
@@ -60,14 +57,12 @@ pub(super) fn emit(
     program: &Program,
     homes: &[Option<Home>],
     isa: Isa,
-    algorithms: Algorithms,
 ) -> Result<Drafts, PassError> {
     let count = program.values.len();
     let mut emitter = Emitter {
         program,
         homes,
         isa,
-        algorithms,
         views: vec![None; count],
         reserved: vec![None; count],
         copies: HashMap::new(),
@@ -174,19 +169,10 @@ impl Emitter<'_> {
                 let residual =
                     item.residual.map(|other| self.operand(name, other, &order)).transpose()?;
                 let output = self.place(name, y, &order)?;
-                let tile = match self.algorithms {
-                    Algorithms::Winograd if !depthwise => tile(&params, &input, &output),
-                    _ => None,
-                };
-                let words = pack::params_words(&params);
-                let (kind, params, weights) = match (depthwise, tile) {
-                    (true, _) => (OpKind::Depthwise, words, Weights::Depthwise(recipe)),
-                    (false, None) => (OpKind::Conv, words, Weights::Dense(recipe)),
-                    (false, Some(tile)) => {
-                        let params = WinogradParams { tile, pad };
-                        let weights = Weights::Winograd(recipe, tile as usize);
-                        (OpKind::Winograd, pack::params_words(&params), weights)
-                    }
+                let params = pack::params_words(&params);
+                let (kind, weights) = match depthwise {
+                    true => (OpKind::Depthwise, Weights::Depthwise(recipe)),
+                    false => (OpKind::Conv, Weights::Dense(recipe)),
                 };
                 self.layer(item, kind, [Some(input), residual], output, params, weights)
             }
@@ -433,20 +419,6 @@ impl Emitter<'_> {
         };
         self.views[y] = Some(changed.ok_or_else(|| too_scattered(node, 0))?);
         Ok(())
-    }
-}
-
-/// The tile by which Winograd's algorithm computes a convolution faster, if there is one. On small maps
-/// the larger tile's weights take longer to read than its arithmetic saves (`docs/kernels.md`).
-fn tile(p: &ConvParams, input: &Tensor, output: &Tensor) -> Option<u32> {
-    let ones = [1; 2];
-    let square = p.kernel == [3; 2] && p.stride == ones && p.dilation == ones && p.groups == 1;
-    let enough = input.cols() >= 16 && output.cols() >= 16;
-    match output.dims[1].min(output.dims[2]) {
-        _ if !square || !enough => None,
-        0..=3 => None,
-        4..=11 => Some(2),
-        _ => Some(4),
     }
 }
 

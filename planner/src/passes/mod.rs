@@ -74,27 +74,12 @@ pub enum PassError {
     },
 }
 
-/// Which algorithms layers are computed by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Algorithms {
-    /// Every product directly: each output is one chain of fused multiply-adds.
-    #[default]
-    Direct,
-    /// 3x3 convolutions of stride 1 by Winograd's algorithm where it is faster: half the time or less, but
-    /// up to four times the bytes of weights, and a little more error.
-    Winograd,
-}
-
-/// Lowers a graph to a network whose weights will be packed for `isa`, by direct algorithms.
+/// Lowers a graph to a network whose weights will be packed for `isa`. Every layer is computed directly;
+/// [`Algorithm`](crate::algorithm::Algorithm) changes that.
 pub fn lower(graph: &Graph, isa: Isa) -> Result<Network, PassError> {
-    lower_with(graph, isa, Algorithms::Direct)
-}
-
-/// Lowers a graph to a network whose weights will be packed for `isa`.
-pub fn lower_with(graph: &Graph, isa: Isa, algorithms: Algorithms) -> Result<Network, PassError> {
     let mut program = fuse::fuse(graph)?;
     partition::join_slices(&mut program);
     let homes = home::homes(&program);
-    let drafts = emit::emit(&program, &homes, isa, algorithms)?;
+    let drafts = emit::emit(&program, &homes, isa)?;
     Ok(reuse::finish(drafts, program.name, isa))
 }

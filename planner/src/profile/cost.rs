@@ -16,7 +16,7 @@ const FEW_ROWS: u64 = 4;
 pub enum Class {
     Conv1x1,
     ConvKxK,
-    /// The products between the transforms, at the speed of [`Class::Conv1x1`].
+    /// The products between the transforms are as fast as [`Class::Conv1x1`].
     Winograd,
     FullyConnected,
     Depthwise,
@@ -57,6 +57,12 @@ impl Class {
         }
     }
 
+    /// Whether weights are what its kernels stream: with little computing for each, that takes its time.
+    fn has_weights(self) -> bool {
+        use Class::{Conv1x1, ConvKxK, Depthwise, FullyConnected, Winograd};
+        matches!(self, Conv1x1 | ConvKxK | Winograd | Depthwise | FullyConnected)
+    }
+
     /// Work a nanosecond on one thread: floating-point operations, or bytes.
     fn rate(self, compute: &Compute) -> f64 {
         match self {
@@ -86,6 +92,8 @@ pub(crate) struct Work {
     panels: u64,
     /// Rows of the output, at least 1.
     rows: u64,
+    /// Bytes that Winograd's transforms move.
+    pub transform_bytes: f64,
 }
 
 impl Work {
@@ -137,7 +145,14 @@ impl Work {
             }
             Class::Elementwise | Class::Function => (read + written) as f64,
         };
-        Self { class, amount, read, written, panels, rows }
+        let transform_bytes = match class {
+            Class::Winograd => {
+                let transforms = Transforms::of(network, layer);
+                transforms.input_bytes + transforms.output_bytes
+            }
+            _ => 0.0,
+        };
+        Self { class, amount, read, written, panels, rows, transform_bytes }
     }
 }
 
@@ -186,34 +201,42 @@ pub(super) struct LayerCost {
     row_memory_ns: f64,
     /// Writing a piece to memory.
     piece_memory_ns: f64,
+    /// Share of the shorter one of computing and memory that the longer one does not hide.
+    exposed: f64,
 }
 
 impl LayerCost {
     fn new(network: &Network, layer: &Layer, profile: &Profile, threads: u32) -> Self {
         let compute = &profile.compute;
-        let Work { class, amount, read, written, panels, rows } = Work::of(network, layer);
+        let Work { class, amount, read, written, panels, rows, .. } = Work::of(network, layer);
         let pieces = (panels * rows) as f64;
         // Weights come from memory whatever their size; activations if they do not fit the cache.
+        let bandwidth = compute.bandwidth_gbs(threads);
         let cached = read + written <= compute.cache_bytes;
-        let memory_ns = |bytes: f64| if cached { 0.0 } else { bytes / compute.memory_gbs };
+        let memory_ns = |bytes: f64| if cached { 0.0 } else { bytes / bandwidth };
         let mut panel_bytes = f64::from(layer.panel_bytes);
         let [mut step_ns, mut piece_ns] = [0.0, amount / class.rate(compute)];
-        if class == Class::Winograd {
-            let transforms = Transforms::of(network, layer);
-            // Blocks stay in the cache, as pooled windows do.
-            step_ns = transforms.input_bytes / compute.pool_gbs;
-            piece_ns += transforms.output_bytes / compute.pool_gbs;
-            if panels as f64 * panel_bytes > compute.cache_bytes as f64 {
-                panel_bytes *= transforms.blocks;
+        match class {
+            // Reading its weights is all there is to it.
+            Class::FullyConnected => piece_ns = 0.0,
+            Class::Winograd => {
+                let transforms = Transforms::of(network, layer);
+                step_ns = transforms.input_bytes / compute.transform_gbs;
+                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                if panels as f64 * panel_bytes > compute.cache_bytes as f64 {
+                    panel_bytes *= transforms.blocks;
+                }
             }
+            _ => {}
         }
         let speedup = compute.speedup(threads);
         Self {
             step_ns: step_ns / speedup,
             piece_ns: piece_ns / speedup / pieces,
-            panel_memory_ns: panel_bytes / compute.memory_gbs,
+            panel_memory_ns: panel_bytes / bandwidth,
             row_memory_ns: memory_ns(read as f64) / rows as f64,
             piece_memory_ns: memory_ns(written as f64) / pieces,
+            exposed: if class.has_weights() { compute.exposed } else { 0.0 },
         }
     }
 
@@ -227,7 +250,9 @@ impl LayerCost {
         let memory = f64::from(step.count) * self.panel_memory_ns
             + rows * self.row_memory_ns
             + pieces * self.piece_memory_ns;
-        (self.step_ns + pieces * self.piece_ns).max(memory).round() as u64 + overhead_ns
+        let compute = self.step_ns + pieces * self.piece_ns;
+        let both = compute.max(memory) + self.exposed * compute.min(memory);
+        both.round() as u64 + overhead_ns
     }
 }
 
@@ -255,6 +280,12 @@ impl Costs {
         layer: usize,
     ) -> LayerCost {
         LayerCost::new(network, &network.layers[layer], profile, threads)
+    }
+
+    /// The class of kernels that a layer's cost is reckoned by.
+    pub fn class(network: &Network, layer: usize) -> Class {
+        let layer = &network.layers[layer];
+        Class::of(layer, network.tensors[layer.output as usize].rows())
     }
 
     /// Predicted time of a step.
@@ -318,6 +349,7 @@ mod tests {
         let mut profile = Board::load("jetson-nano").unwrap().profile;
         profile.compute.step_overhead_ns = 0;
         profile.compute.scaling = 1.0;
+        profile.compute.exposed = 0.0;
         profile
     }
 
@@ -377,6 +409,21 @@ mod tests {
         assert!(half(Step { count: 4, ..whole }).abs_diff(all) <= 2);
         assert!(half(Step { rows: 98, ..whole }).abs_diff(all) <= 2);
         assert!((4 * profile.step_ns(&network, &whole, 4)).abs_diff(all) <= 4);
+    }
+
+    #[test]
+    fn what_memory_hides_is_told() {
+        let mut profile = profile();
+        let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
+        let whole = whole(&network);
+        let compute = profile.step_ns(&network, &whole, 1) as f64;
+        let weights = 4.0 * 8.0 * 8.0 * 257.0 / profile.compute.bandwidth_gbs(1);
+        profile.compute.exposed = 0.5;
+        let found = profile.step_ns(&network, &whole, 1) as f64;
+        assert!(
+            (found - compute - weights / 2.0).abs() <= 2.0,
+            "{found}, {compute} + {weights} / 2"
+        );
     }
 
     #[test]

@@ -3,10 +3,12 @@
 //! A profile is TOML, either measured on the machine itself or estimated from data sheets (it says
 //! which). Its model is deliberately small:
 //!
-//! - A step takes `max(compute, memory) + overhead`. Compute is the step's work in its kernel's class,
-//!   at that class's rate on one thread times the speed-up of the threads. Memory is the weights that
-//!   it reads (which have just been loaded, so no cache has them) plus its activations if they are
-//!   larger than the cache, at the bandwidth that all threads share ([`Costs`]).
+//! - A step takes `max(compute, memory) + exposed · min(compute, memory) + overhead`. Compute is the step's
+//!   work in its kernel's class, at that class's rate on one thread times the speed-up of the threads.
+//!   Memory is the weights that it reads (which no cache has: they have just been loaded, or all others
+//!   were used since) plus its activations if they are larger than the cache, at a bandwidth that grows
+//!   with the threads up to that of the memory. `exposed` is how much of the shorter one prefetching does
+//!   not hide; of operators without weights it hides all ([`Costs`]).
 //! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum.
 //!
 //! Units are in the names: 1 GFLOP/s is one floating-point operation a nanosecond (a fused multiply-add
@@ -55,8 +57,10 @@ pub struct Compute {
     pub depthwise_gflops: f64,
     /// Products of two activations.
     pub matmul_gflops: f64,
-    /// Convolutions of few rows: bytes of weights.
+    /// Convolutions of few rows: bytes of weights, which is what one thread reads of memory.
     pub fully_connected_gbs: f64,
+    /// Transforms of Winograd convolutions: bytes read and written.
+    pub transform_gbs: f64,
     /// Elementwise arithmetic and means: bytes read and written.
     pub elementwise_gbs: f64,
     /// Exponentials and powers (sigmoid, softmax, ...): bytes read and written.
@@ -69,6 +73,9 @@ pub struct Compute {
     pub memory_gbs: f64,
     /// Activations that are smaller are not read from memory.
     pub cache_bytes: u64,
+    /// Share of the shorter one of computing and reading memory, in layers with weights, that adds to the
+    /// longer one.
+    pub exposed: f64,
     /// What every thread after the first adds to the rate, 1 being as much as the first.
     pub scaling: f64,
     /// Cost of a step beyond its work: counters, waking threads, borders.
@@ -145,6 +152,7 @@ impl Profile {
             ("compute.depthwise_gflops", compute.depthwise_gflops),
             ("compute.matmul_gflops", compute.matmul_gflops),
             ("compute.fully_connected_gbs", compute.fully_connected_gbs),
+            ("compute.transform_gbs", compute.transform_gbs),
             ("compute.elementwise_gbs", compute.elementwise_gbs),
             ("compute.function_gbs", compute.function_gbs),
             ("compute.pool_gbs", compute.pool_gbs),
@@ -156,9 +164,11 @@ impl Profile {
             // A rate may be infinite (no checksum), time may not.
             value(field.to_owned(), rate, rate >= 1e-6, "positive")?;
         }
-        let scaling = compute.scaling;
-        let good = (0.0..=1.0).contains(&scaling);
-        value("compute.scaling".to_owned(), scaling, good, "between 0 and 1")?;
+        for (field, share) in
+            [("compute.scaling", compute.scaling), ("compute.exposed", compute.exposed)]
+        {
+            value(field.to_owned(), share, (0.0..=1.0).contains(&share), "between 0 and 1")?;
+        }
         value("threads".to_owned(), self.threads.into(), self.threads > 0, "positive")?;
         let count = self.storage.reads.len();
         value("the length of storage.reads".to_owned(), count as f64, count > 0, "positive")?;
@@ -192,6 +202,11 @@ impl Compute {
     /// Rate of so many threads, that of one being 1.
     pub fn speedup(&self, threads: u32) -> f64 {
         1.0 + f64::from(threads.saturating_sub(1)) * self.scaling
+    }
+
+    /// What so many threads together read of memory.
+    pub fn bandwidth_gbs(&self, threads: u32) -> f64 {
+        (self.fully_connected_gbs * f64::from(threads)).min(self.memory_gbs)
     }
 }
 

@@ -1,5 +1,7 @@
-//! Strategies: each turns a network and a budget into a [`Plan`]. One file each.
+//! Strategies: each turns a network and a budget into a [`Plan`]. One file each. Before them, [`algorithms`]
+//! chooses how layers are computed.
 
+pub mod algorithms;
 pub mod baselines;
 pub mod flexnn;
 mod place;

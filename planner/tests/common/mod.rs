@@ -7,12 +7,13 @@ use eyelet::device::Device;
 use eyelet::executor::{Instance, Options};
 use eyelet::kernels::Isa;
 use eyelet::storage::Slice;
+use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::board::Board;
 use eyelet_planner::check::check;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::layout::place_weights;
 use eyelet_planner::network::Network;
-use eyelet_planner::passes::{self, Algorithms};
+use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::strategy::{self, PlanError, Request};
 use eyelet_planner::write::write_pack;
@@ -49,11 +50,18 @@ impl Subject {
     }
 
     pub fn of_graph(graph: Graph, board: Board) -> Self {
-        Self::by(Algorithms::Direct, graph, board)
+        Self::by(|_| Algorithm::Direct, graph, board)
     }
 
-    pub fn by(algorithms: Algorithms, graph: Graph, board: Board) -> Self {
-        let mut network = passes::lower_with(&graph, board.profile.isa, algorithms).unwrap();
+    /// Every layer by the algorithm of its index, where that serves it.
+    pub fn by(algorithm: impl Fn(usize) -> Algorithm, graph: Graph, board: Board) -> Self {
+        let mut network = passes::lower(&graph, board.profile.isa).unwrap();
+        for layer in 0..network.layers.len() {
+            let algorithm = algorithm(layer);
+            if algorithm.serves(&network, layer) {
+                algorithm.set(&mut network, layer);
+            }
+        }
         let weights_bytes = place_weights(&mut network);
         Self { graph, network, weights_bytes, board }
     }

@@ -1,9 +1,12 @@
 //! Rates of the kernels' classes, on layers of the shapes that networks have.
 //!
 //! The work of a layer is counted by the same function as when its time is predicted, so a rate that was
-//! measured predicts the time that was measured.
+//! measured predicts the time that was measured. Rates of computing are measured with weights in the cache;
+//! memory by weights that no cache holds; how far one hides the other by layers that do both.
+//!
+//! Runs on one thread and on all take turns, so that what disturbs a machine disturbs both, and of the times
+//! of each the lower quartile counts: disturbances only add.
 
-use super::median;
 use crate::network::Network;
 use crate::profile::Compute;
 use crate::profile::cost::{Class, Work};
@@ -18,9 +21,15 @@ use eyelet::pack::{
 };
 use std::time::{Duration, Instant};
 
-/// Time for each layer, and the least number of runs.
-const TIME: Duration = Duration::from_millis(60);
-const RUNS: usize = 5;
+/// Time for each layer on all devices, and the least number of turns.
+const TIME: Duration = Duration::from_millis(100);
+const TURNS: usize = 3;
+
+/// Runs that are counted of a device's turn.
+const RUNS_A_TURN: usize = 4;
+
+/// Copies of cold weights take at least this many bytes.
+const COLD_BYTES: u64 = 128 << 20;
 
 /// A cache line of memory.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -85,14 +94,14 @@ fn conv(isa: Isa, kind: OpKind, size: u32, tap: u32, channels: u32, outputs: u32
     network
 }
 
-/// A 3x3 convolution by Winograd's algorithm, F(4,3).
-fn winograd(isa: Isa, size: u32, channels: u32, outputs: u32) -> Network {
-    let params = WinogradParams { tile: 4, pad: [1; 2] };
+/// A 3x3 convolution by Winograd's algorithm, F(tile,3).
+fn winograd(isa: Isa, tile: u32, size: u32, channels: u32, outputs: u32) -> Network {
+    let params = WinogradParams { tile, pad: [1; 2] };
     let shapes = ([size, size, channels], [size, size, outputs]);
     let mut network = layer(isa, OpKind::Winograd, &params, &[shapes.0], shapes.1);
     let width = isa.panel() as u32;
     network.layers[0].panels = outputs.div_ceil(width);
-    network.layers[0].panel_bytes = 4 * width * (36 * channels + 1);
+    network.layers[0].panel_bytes = 4 * width * ((tile + 2) * (tile + 2) * channels + 1);
     network
 }
 
@@ -108,7 +117,12 @@ fn networks(isa: Isa, class: Class) -> Vec<Network> {
             conv(isa, OpKind::Conv, 28, 3, 128, 128),
             conv(isa, OpKind::Conv, 14, 3, 256, 256),
         ],
-        Class::Winograd => vec![winograd(isa, 56, 64, 64), winograd(isa, 28, 128, 128)],
+        Class::Winograd => vec![
+            winograd(isa, 2, 56, 64, 64),
+            winograd(isa, 4, 56, 64, 64),
+            winograd(isa, 2, 28, 128, 128),
+            winograd(isa, 4, 28, 128, 128),
+        ],
         Class::FullyConnected => vec![conv(isa, OpKind::Conv, 1, 1, 4096, 4096)],
         Class::Depthwise => vec![
             conv(isa, OpKind::Depthwise, 56, 3, 144, 144),
@@ -168,117 +182,218 @@ fn networks(isa: Isa, class: Class) -> Vec<Network> {
     }
 }
 
-/// The median time of running a layer in nanoseconds, or `None` if these kernels cannot.
-fn time(network: &Network, kernels: &Kernels, device: &dyn Device) -> Option<f64> {
-    let layer = &network.layers[0];
-    let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
-    let (inputs, output) = (layer.inputs.map(record), record(layer.output));
-    let floats = |buffer: usize| network.buffers[buffer].bytes / 4;
-    ops::validate(layer, &inputs, &output, [floats(0), floats(2)], network.isa).ok()?;
-    let rows = output.rows() as u32;
-    let slice = Slice { first: 0, count: layer.panels, row: 0, rows };
-    let threads = device.threads() as u32;
-    let scratch = ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa);
-    let mut scratch = lines(scratch);
-    let weights = lines(u64::from(layer.panels) * u64::from(layer.panel_bytes));
-    let weights =
-        &bytemuck::cast_slice(&weights)[..layer.panels as usize * layer.panel_bytes as usize / 4];
-    let data: Vec<Vec<Line>> =
-        network.buffers[..2].iter().map(|buffer| lines(buffer.bytes)).collect();
-    let mut made = lines(network.buffers[2].bytes);
-    let flat = matches!(OpKind::from_code(layer.kind), Some(OpKind::Copy | OpKind::MatMul));
-    let operand = |index: usize| {
-        let tensor = &inputs[index];
-        let (rows, cols) = (tensor.rows() as usize, tensor.cols() as usize);
-        let floats: &[f32] = bytemuck::cast_slice(&data[index]);
-        let mat = if flat {
-            MatRef::new(floats, 1, rows * cols, rows * cols)
-        } else {
-            MatRef::new(floats, rows, cols, cols)
+/// Layers whose weights take about as long to read as to use.
+fn balanced(isa: Isa) -> Vec<Network> {
+    vec![
+        conv(isa, OpKind::Conv, 7, 1, 512, 2048),
+        conv(isa, OpKind::Conv, 7, 3, 512, 512),
+        winograd(isa, 2, 14, 256, 256),
+        winograd(isa, 4, 14, 256, 256),
+        winograd(isa, 2, 7, 512, 512),
+    ]
+}
+
+/// A layer with memory for everything that it needs.
+struct Bench<'a> {
+    layer: &'a Layer,
+    inputs: [Tensor; 2],
+    output: Tensor,
+    kernels: &'a Kernels,
+    data: Vec<Vec<Line>>,
+    made: Vec<Line>,
+    scratch: Vec<Line>,
+    /// As many copies as keep each run from finding them in the cache.
+    weights: Vec<Vec<Line>>,
+    runs: usize,
+}
+
+impl<'a> Bench<'a> {
+    /// `None` if these kernels cannot run the layer.
+    fn new(network: &'a Network, kernels: &'a Kernels, threads: usize, cold: bool) -> Option<Self> {
+        let layer = &network.layers[0];
+        let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+        let (inputs, output) = (layer.inputs.map(record), record(layer.output));
+        let floats = |buffer: usize| network.buffers[buffer].bytes / 4;
+        ops::validate(layer, &inputs, &output, [floats(0), floats(2)], network.isa).ok()?;
+        let rows = output.rows() as u32;
+        let slice = Slice { first: 0, count: layer.panels, row: 0, rows };
+        let isa = network.isa;
+        let scratch = ops::scratch_bytes(layer, &inputs, &output, &slice, threads as u32, isa);
+        let weights = u64::from(layer.panels) * u64::from(layer.panel_bytes);
+        let copies = if cold { (COLD_BYTES / weights.max(1)).max(1) } else { 1 };
+        Some(Self {
+            layer,
+            inputs,
+            output,
+            kernels,
+            data: network.buffers[..2].iter().map(|buffer| lines(buffer.bytes)).collect(),
+            made: lines(network.buffers[2].bytes),
+            scratch: lines(scratch),
+            weights: (0..copies).map(|_| lines(weights)).collect(),
+            runs: 0,
+        })
+    }
+
+    /// Nanoseconds of one run.
+    fn run(&mut self, device: &dyn Device) -> Option<f64> {
+        let (layer, inputs, output) = (self.layer, self.inputs, self.output);
+        let kind = OpKind::from_code(layer.kind);
+        let flat = matches!(kind, Some(OpKind::Copy | OpKind::MatMul));
+        let operand = |index: usize| {
+            let (rows, cols) = (inputs[index].rows() as usize, inputs[index].cols() as usize);
+            let floats: &[f32] = bytemuck::cast_slice(&self.data[index]);
+            let mat = match flat {
+                true => MatRef::new(floats, 1, rows * cols, rows * cols),
+                false => MatRef::new(floats, rows, cols, cols),
+            };
+            match (layer.inputs[index], mat) {
+                (NONE, _) | (_, None) => Operand::Absent,
+                (_, Some(mat)) => Operand::Mat(mat),
+            }
         };
-        match (layer.inputs[index], mat) {
-            (NONE, _) | (_, None) => Operand::Absent,
-            (_, Some(mat)) => Operand::Mat(mat),
-        }
-    };
-    let copy = OpKind::from_code(layer.kind) == Some(OpKind::Copy);
-    let mut times = Vec::new();
-    let begin = Instant::now();
-    // The first run is not counted: it brings caches and threads to life.
-    while times.len() <= RUNS || begin.elapsed() < TIME {
+        let operands = [operand(0), operand(1)];
         let (rows, cols) = (output.rows() as usize, output.cols() as usize);
-        let floats: &mut [f32] = bytemuck::cast_slice_mut(&mut made);
-        let out = if copy {
-            MatMut::new(floats, 1, rows * cols, rows * cols)
-        } else {
-            MatMut::new(floats, rows, cols, cols)
+        let floats: &mut [f32] = bytemuck::cast_slice_mut(&mut self.made);
+        let out = match kind {
+            Some(OpKind::Copy) => MatMut::new(floats, 1, rows * cols, rows * cols),
+            _ => MatMut::new(floats, rows, cols, cols),
         };
+        let weights: &[f32] = bytemuck::cast_slice(&self.weights[self.runs % self.weights.len()]);
+        self.runs += 1;
         let call = Call {
             layer,
             inputs,
             output,
-            operands: [operand(0), operand(1)],
+            operands,
             out: out?,
-            weights,
+            weights: &weights[..layer.panels as usize * layer.panel_bytes as usize / 4],
             first: 0,
             count: layer.panels as usize,
             rows: 0..rows,
-            scratch: bytemuck::cast_slice_mut(&mut scratch),
+            scratch: bytemuck::cast_slice_mut(&mut self.scratch),
             device,
-            kernels,
+            kernels: self.kernels,
         };
         let start = Instant::now();
         ops::run(call);
-        times.push(start.elapsed().as_nanos() as f64);
+        Some(start.elapsed().as_nanos() as f64)
     }
-    Some(median(&mut times[1..]).max(1.0))
 }
 
-/// Work a nanosecond over all layers of a class, if there are kernels for it.
-fn rate(class: Class, kernels: &Kernels, device: &dyn Device) -> Option<f64> {
-    let (mut work, mut ns) = (0.0, 0.0);
+/// What running a layer takes on each of two devices, in nanoseconds, or `None` if these kernels cannot.
+fn times(
+    network: &Network,
+    kernels: &Kernels,
+    devices: [&dyn Device; 2],
+    cold: bool,
+) -> Option<[f64; 2]> {
+    let threads = devices.map(|device| device.threads()).into_iter().max().unwrap_or(1);
+    let mut bench = Bench::new(network, kernels, threads, cold)?;
+    let mut times = [const { Vec::new() }; 2];
+    let begin = Instant::now();
+    let mut turn = 0;
+    while turn < TURNS || begin.elapsed() < TIME {
+        for (device, times) in devices.iter().zip(&mut times) {
+            // In each turn the first run is not counted: it brings the device's caches and threads to life.
+            for run in 0..=RUNS_A_TURN {
+                let ns = bench.run(*device)?;
+                if run > 0 {
+                    times.push(ns);
+                }
+            }
+        }
+        turn += 1;
+    }
+    Some(times.map(|times| undisturbed(times).max(1.0)))
+}
+
+/// The lower quartile.
+fn undisturbed(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 4).copied().unwrap_or(0.0)
+}
+
+/// Work a nanosecond over all layers of a class, on each of two devices, if there are kernels for it.
+fn rates(class: Class, kernels: &Kernels, devices: [&dyn Device; 2]) -> Option<[f64; 2]> {
+    let (mut work, mut ns) = (0.0, [0.0; 2]);
     for network in networks(kernels.isa(), class) {
         let of = Work::of(&network, &network.layers[0]);
         debug_assert_eq!(of.class, class);
         work += of.amount;
-        ns += time(&network, kernels, device)?;
+        let times = times(&network, kernels, devices, false)?;
+        ns = [ns[0] + times[0], ns[1] + times[1]];
     }
-    Some(work / ns)
+    Some(ns.map(|ns| work / ns))
 }
 
 /// Measures on one thread and on all.
 pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute {
+    let isa = kernels.isa();
+    let devices = [one, all];
     // A class without a kernel of its own costs what convolutions do.
-    let conv_1x1_gflops = rate(Class::Conv1x1, kernels, one).unwrap_or(1.0);
-    let of = |class| rate(class, kernels, one).unwrap_or(conv_1x1_gflops);
-    let conv_kxk_gflops = of(Class::ConvKxK);
-    let fully_connected_gbs = of(Class::FullyConnected);
-    let threads = all.threads() as f64;
-    let (mut scaling, mut memory_gbs) = (1.0, fully_connected_gbs);
-    if threads > 1.0 {
-        let sped = rate(Class::ConvKxK, kernels, all).unwrap_or(conv_kxk_gflops) / conv_kxk_gflops;
-        scaling = ((sped - 1.0) / (threads - 1.0)).clamp(0.0, 1.0);
-        memory_gbs = rate(Class::FullyConnected, kernels, all).unwrap_or(1.0).max(memory_gbs);
+    let conv_1x1 = rates(Class::Conv1x1, kernels, devices).unwrap_or([1.0; 2]);
+    let rates = |class| rates(class, kernels, devices).unwrap_or(conv_1x1);
+    let of = |class| rates(class)[0];
+    let conv_kxk = rates(Class::ConvKxK);
+    let read = rates(Class::FullyConnected);
+    let more = all.threads() as f64 - 1.0;
+    let mut scaling = 1.0;
+    if more > 0.0 {
+        let sped = (conv_1x1[1] / conv_1x1[0] + conv_kxk[1] / conv_kxk[0]) / 2.0;
+        scaling = ((sped - 1.0) / more).clamp(0.0, 1.0);
     }
     // What a step costs that has next to nothing to do.
-    let small = conv(kernels.isa(), OpKind::Conv, 8, 1, 16, 64);
-    let ideal = Work::of(&small, &small.layers[0]).amount / conv_1x1_gflops;
-    let step = time(&small, kernels, all).unwrap_or(ideal);
-    Compute {
-        conv_1x1_gflops,
-        conv_kxk_gflops,
+    let small = conv(isa, OpKind::Conv, 8, 1, 16, 64);
+    let ideal = Work::of(&small, &small.layers[0]).amount / conv_1x1[0];
+    let step = times(&small, kernels, devices, false).map_or(ideal, |times| times[1]);
+    let mut compute = Compute {
+        conv_1x1_gflops: conv_1x1[0],
+        conv_kxk_gflops: conv_kxk[0],
         depthwise_gflops: of(Class::Depthwise),
         matmul_gflops: of(Class::MatMul),
-        fully_connected_gbs,
+        fully_connected_gbs: read[0],
+        transform_gbs: transform_gbs(kernels, devices, conv_1x1[0]),
         elementwise_gbs: of(Class::Elementwise),
         function_gbs: of(Class::Function),
         pool_gbs: of(Class::Pool),
         copy_gbs: of(Class::Copy),
-        memory_gbs,
+        memory_gbs: read[0].max(read[1]),
         cache_bytes: cache_bytes(),
+        exposed: 0.0,
         scaling,
         step_overhead_ns: (step - ideal).max(100.0) as u64,
+    };
+    compute.exposed = exposed(kernels, devices, &compute);
+    compute
+}
+
+/// What is left of the time of Winograd convolutions when their products are taken off.
+fn transform_gbs(kernels: &Kernels, devices: [&dyn Device; 2], product_gflops: f64) -> f64 {
+    let (mut bytes, mut left, mut all) = (0.0, 0.0, 0.0);
+    for network in networks(kernels.isa(), Class::Winograd) {
+        let Some([ns, _]) = times(&network, kernels, devices, false) else { continue };
+        let work = Work::of(&network, &network.layers[0]);
+        bytes += work.transform_bytes;
+        left += ns - work.amount / product_gflops;
+        all += ns;
     }
+    // They take some time, however disturbed the measurement.
+    bytes / left.max(all / 20.0).max(1.0)
+}
+
+/// How much of the shorter one of computing and reading weights adds to the longer one.
+fn exposed(kernels: &Kernels, devices: [&dyn Device; 2], compute: &Compute) -> f64 {
+    let (mut beyond, mut shorter) = (0.0, 0.0);
+    for network in balanced(kernels.isa()) {
+        let times = |cold| times(&network, kernels, devices, cold);
+        let (Some([warm, _]), Some([cold, _])) = (times(false), times(true)) else { continue };
+        let layer = &network.layers[0];
+        let bytes = f64::from(layer.panels) * f64::from(layer.panel_bytes);
+        let memory = bytes / compute.fully_connected_gbs;
+        beyond += cold - warm.max(memory);
+        shorter += warm.min(memory);
+    }
+    if shorter > 0.0 { (beyond / shorter).clamp(0.0, 1.0) } else { 0.0 }
 }
 
 /// The second-level cache of the first processor, as the system tells it; a megabyte if it does not.
@@ -310,7 +425,7 @@ mod tests {
             for network in networks(Isa::Portable, class) {
                 assert_eq!(Work::of(&network, &network.layers[0]).class, class);
             }
-            let runs = rate(class, Kernels::best(), &Inline).is_some();
+            let runs = rates(class, Kernels::best(), [&Inline, &Inline]).is_some();
             // Products of activations may have no kernel, and are then charged as convolutions.
             assert!(runs || class == Class::MatMul, "{class:?} is refused");
         }

@@ -1,0 +1,87 @@
+//! The algorithms that a layer can be computed by, and changing one for another.
+//!
+//! The passes lower every convolution to the direct algorithm. A 3x3 one of stride 1 can be computed by
+//! Winograd's instead: fewer multiplications, but more bytes of weights and a little more error. The
+//! layer's tensors stay as they are, so that a change concerns nobody else: only the place of the weights
+//! in the pack ([`place_weights`](crate::layout::place_weights)) has to be found anew.
+
+use crate::network::{Network, Weights};
+use crate::weights;
+use eyelet::kernels::table::TILES;
+use eyelet::pack::{ConvParams, OpKind, WinogradParams, params, params_words};
+
+/// Channels in and out below which the transforms, which work on vectors of channels, are not worth it.
+const FEW_CHANNELS: u32 = 16;
+
+/// How a layer is computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Algorithm {
+    /// As its operator says; a convolution's output is one chain of fused multiply-adds.
+    Direct,
+    /// F(tile, 3): outputs in squares of `tile` by `tile` pixels.
+    Winograd { tile: usize },
+}
+
+impl Algorithm {
+    /// What there is, with the fewest bytes of weights first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        std::iter::once(Self::Direct).chain(TILES.into_iter().map(|tile| Self::Winograd { tile }))
+    }
+
+    /// How a layer of a network is computed now.
+    pub fn of(network: &Network, layer: usize) -> Self {
+        match network.weights[layer] {
+            Weights::Winograd(_, tile) => Self::Winograd { tile },
+            _ => Self::Direct,
+        }
+    }
+
+    /// Whether a layer can be computed so.
+    pub fn serves(self, network: &Network, index: usize) -> bool {
+        let layer = &network.layers[index];
+        match (self, OpKind::from_code(layer.kind)) {
+            (Self::Direct, _) | (_, Some(OpKind::Winograd)) => true,
+            (_, Some(OpKind::Conv)) => {
+                let p: ConvParams = params(layer);
+                let channels = |tensor: u32| network.tensors[tensor as usize].cols();
+                let few = channels(layer.inputs[0]).min(channels(layer.output)) < FEW_CHANNELS;
+                let ones = [1; 2];
+                let square = p.kernel == [3; 2] && p.stride == ones && p.dilation == ones;
+                // Transformed, a panel must still fit its field.
+                let fits = layer.panel_bytes < u32::MAX / 4;
+                square && p.groups == 1 && !few && fits
+            }
+            _ => false,
+        }
+    }
+
+    /// Has a layer that this algorithm serves be computed so.
+    pub fn set(self, network: &mut Network, index: usize) {
+        let (layer, recipe) = (&mut network.layers[index], &mut network.weights[index]);
+        let (dense, pad) = match std::mem::replace(recipe, Weights::None) {
+            Weights::Dense(dense) if self != Self::Direct => {
+                (dense, params::<ConvParams>(layer).pad)
+            }
+            Weights::Winograd(dense, _) => (dense, params::<WinogradParams>(layer).pad),
+            unchanged => {
+                *recipe = unchanged;
+                return;
+            }
+        };
+        let kind;
+        (kind, layer.params, *recipe) = match self {
+            Self::Direct => {
+                let ones = [1; 2];
+                let p = ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad, groups: 1 };
+                (OpKind::Conv, params_words(&p), Weights::Dense(dense))
+            }
+            Self::Winograd { tile } => {
+                let p = WinogradParams { tile: tile as u32, pad };
+                (OpKind::Winograd, params_words(&p), Weights::Winograd(dense, tile))
+            }
+        };
+        layer.kind = kind as u32;
+        let (panels, bytes) = weights::panels(recipe, network.isa.panel());
+        (layer.panels, layer.panel_bytes) = (panels as u32, bytes as u32);
+    }
+}

@@ -1,0 +1,257 @@
+//! Which algorithm computes each layer: a choice between time and bytes, for all budgets of a pack at once.
+//!
+//! The lower bound of [`bound`](crate::bound) is, for each budget, a maximum over cyclic intervals of
+//! layers, each linear in what the layers cost: those inside count with their time, those outside with
+//! the time to read their bytes. So the choice is a game: an adversary names an interval for each budget,
+//! we answer with the best algorithm for every layer by itself. Both answer in turns to the average of
+//! what the other has said so far (fictitious play, which converges where the choices may be mixed).
+//! All choices that came up are ranked by their bound. It knows nothing of slices and addresses, so the
+//! first of them are planned and simulated before one is taken.
+//!
+//! One choice serves all budgets of a pack: its outputs are then the same bits in every budget, also when
+//! the budget changes between two inferences.
+
+use crate::algorithm::Algorithm;
+use crate::bound::{Binding, Bound, layer_demand};
+use crate::network::Network;
+use crate::profile::{Costs, Profile};
+use eyelet::ops::{self, Slice};
+use eyelet::pack::PAGE;
+use std::cmp::Ordering;
+
+/// Turns of the game.
+const TURNS: usize = 32;
+
+/// Times that the best choice's layers are gone through for improvement.
+const SWEEPS: usize = 2;
+
+/// An algorithm with more bytes must take at most this share of the time: less of a gain no prediction can
+/// vouch for, and the bytes are certain.
+const GAIN: f64 = 0.9;
+
+/// An algorithm for each layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    pub algorithms: Vec<Algorithm>,
+    /// The lower bounds of all budgets together.
+    pub bound_ns: f64,
+}
+
+impl Choice {
+    /// Whether every layer is computed directly.
+    pub fn is_direct(&self) -> bool {
+        self.algorithms.iter().all(|algorithm| *algorithm == Algorithm::Direct)
+    }
+
+    /// Has a network be computed so.
+    pub fn apply(&self, network: &mut Network) {
+        for (layer, algorithm) in self.algorithms.iter().enumerate() {
+            algorithm.set(network, layer);
+        }
+    }
+}
+
+/// An algorithm and what it asks for.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    algorithm: Algorithm,
+    ns: f64,
+    bytes: f64,
+}
+
+/// Choices for a network, the one with the least bound first. To compute all layers directly is one, and
+/// the only one if results are to be `exact`.
+pub fn choices(
+    network: &Network,
+    profile: &Profile,
+    threads: u32,
+    budgets: &[u64],
+    exact: bool,
+) -> Vec<Choice> {
+    let bound = Bound::new(network, profile);
+    let least = budgets.iter().copied().min().filter(|_| !exact).unwrap_or(0);
+    play(&offers(network, profile, threads, least, &bound), &bound, budgets)
+}
+
+/// All choices that come up, the one with the least bound first.
+fn play(offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Vec<Choice> {
+    let layers = offers.len();
+    // What the adversary has said so far: the worth of a layer's time, and of its bytes.
+    let mut worth = vec![(0.0, 0.0); layers];
+    let mut found = vec![Played::new(vec![0; layers], offers, bound, budgets)];
+    let mut picks = answer(offers, &vec![(1.0, 0.0); layers]);
+    for _ in 0..TURNS {
+        let played = Played::new(picks, offers, bound, budgets);
+        for binding in &played.bindings {
+            for (layer, (time, byte)) in worth.iter_mut().enumerate() {
+                match binding.holds(layer, layers) {
+                    true => *time += 1.0,
+                    false => *byte += bound.ns_per_byte(),
+                }
+            }
+        }
+        found.push(played);
+        picks = answer(offers, &worth);
+    }
+    found.sort_by(Played::compare);
+    // The game ends in a mixture; what is whole may gain from a change of single layers.
+    let mut best = Played::new(found[0].picks.clone(), offers, bound, budgets);
+    for _ in 0..SWEEPS {
+        for (layer, offers_here) in offers.iter().enumerate().filter(|(_, all)| all.len() > 1) {
+            for pick in 0..offers_here.len() {
+                let mut picks = best.picks.clone();
+                picks[layer] = pick;
+                let other = Played::new(picks, offers, bound, budgets);
+                if other.compare(&best).is_lt() {
+                    best = other;
+                }
+            }
+        }
+    }
+    found.insert(0, best);
+    let mut choices: Vec<Choice> = Vec::new();
+    for played in found {
+        let pick = |(offers, pick): (&Vec<Offer>, &usize)| offers[*pick].algorithm;
+        let algorithms: Vec<Algorithm> = offers.iter().zip(&played.picks).map(pick).collect();
+        if choices.iter().all(|choice| choice.algorithms != algorithms) {
+            choices.push(Choice { algorithms, bound_ns: played.bound_ns });
+        }
+    }
+    choices
+}
+
+/// An offer for each layer, and what the adversary answers.
+struct Played {
+    picks: Vec<usize>,
+    /// One for each budget, and their sum.
+    bindings: Vec<Binding>,
+    bound_ns: f64,
+    /// Computing, reads left aside.
+    compute_ns: f64,
+}
+
+impl Played {
+    fn new(picks: Vec<usize>, offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Self {
+        let at = |(offers, pick): (&Vec<Offer>, &usize)| (offers[*pick].ns, offers[*pick].bytes);
+        let (compute, bytes): (Vec<f64>, Vec<f64>) = offers.iter().zip(&picks).map(at).unzip();
+        let binding = |budget: &u64| bound.binding(&compute, &bytes, *budget);
+        let bindings: Vec<Binding> = budgets.iter().map(binding).collect();
+        let bound_ns = bindings.iter().map(|binding| binding.ns).sum();
+        Self { picks, bindings, bound_ns, compute_ns: compute.iter().sum() }
+    }
+
+    fn compare(&self, other: &Self) -> Ordering {
+        let bounds = self.bound_ns.total_cmp(&other.bound_ns);
+        bounds.then(self.compute_ns.total_cmp(&other.compute_ns))
+    }
+}
+
+/// The best offer for each layer, when its time and its bytes are worth so much.
+fn answer(offers: &[Vec<Offer>], worth: &[(f64, f64)]) -> Vec<usize> {
+    let best = |(offers, worth): (&Vec<Offer>, &(f64, f64))| {
+        let cost = |pick: &usize| worth.0 * offers[*pick].ns + worth.1 * offers[*pick].bytes;
+        // Of equals the first, which has the fewest bytes.
+        (0..offers.len()).min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(0)
+    };
+    offers.iter().zip(worth).map(best).collect()
+}
+
+/// For each layer the algorithms that are of use: each clearly faster than those with fewer
+/// bytes, and such that one panel of weights and its scratch fit beside the activations in the least budget.
+fn offers(
+    network: &Network,
+    profile: &Profile,
+    threads: u32,
+    least: u64,
+    bound: &Bound,
+) -> Vec<Vec<Offer>> {
+    let mut changed = network.clone();
+    let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];
+    for algorithm in Algorithm::all() {
+        for layer in 0..network.layers.len() {
+            if algorithm.serves(network, layer) {
+                algorithm.set(&mut changed, layer);
+            }
+        }
+        let costs = Costs::new(&changed, profile, threads);
+        for (layer, offers) in offers.iter_mut().enumerate() {
+            let (ns, bytes) = layer_demand(&changed, &costs, layer);
+            let faster = offers.last().is_none_or(|before| ns < GAIN * before.ns);
+            let fits = || bound.alive(layer) + panel_need(&changed, layer, threads) <= least as f64;
+            if offers.is_empty()
+                || (Algorithm::of(&changed, layer) == algorithm && faster && fits())
+            {
+                offers.push(Offer { algorithm: Algorithm::of(&changed, layer), ns, bytes });
+            }
+        }
+    }
+    offers
+}
+
+/// Bytes that a step with one panel of a layer takes beside the activations.
+fn panel_need(network: &Network, index: usize, threads: u32) -> f64 {
+    let layer = &network.layers[index];
+    let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+    let output = record(layer.output);
+    let slice = Slice { first: 0, count: layer.panels.min(1), row: 0, rows: output.rows() as u32 };
+    let inputs = layer.inputs.map(record);
+    let scratch = ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa);
+    let weights = u64::from(layer.panel_bytes).next_multiple_of(PAGE);
+    (scratch + weights) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Layers with three offers each: the time of the slowest, and shares of it; bytes and activations.
+    fn layers() -> impl Strategy<Value = Vec<(f64, f64, f64, f64)>> {
+        let layer = (1e3..1e6f64, 0.3..0.9f64, 1e3..1e6f64, 0.0..1e5f64);
+        proptest::collection::vec(layer, 1..7)
+    }
+
+    fn game(layers: &[(f64, f64, f64, f64)]) -> (Vec<Vec<Offer>>, Bound) {
+        let offers = |&(ns, share, bytes, _): &(f64, f64, f64, f64)| {
+            let algorithms =
+                Algorithm::all().zip([(1.0, 1.0), (share, 1.78), (share * share, 4.0)]);
+            let offer =
+                |(algorithm, (time, size))| Offer { algorithm, ns: ns * time, bytes: bytes * size };
+            algorithms.map(offer).collect()
+        };
+        let alive = layers.iter().map(|layer| layer.3).collect();
+        (layers.iter().map(offers).collect(), Bound::of(alive, 1.0))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn never_far_from_the_best_of_all(layers in layers(), share in 0.1..6.0f64) {
+            let (offers, bound) = game(&layers);
+            let all: f64 = layers.iter().map(|layer| layer.2).sum();
+            let budgets = [(all * share) as u64 + 100_000, (all * share * 2.0) as u64 + 100_000];
+            let mut least = f64::INFINITY;
+            for number in 0..3usize.pow(offers.len() as u32) {
+                let pick = |layer: usize| offers[layer][number / 3usize.pow(layer as u32) % 3];
+                let compute: Vec<f64> = (0..offers.len()).map(|layer| pick(layer).ns).collect();
+                let bytes: Vec<f64> = (0..offers.len()).map(|layer| pick(layer).bytes).collect();
+                let of = |budget: &u64| bound.binding(&compute, &bytes, *budget).ns;
+                least = least.min(budgets.iter().map(of).sum());
+            }
+            let found = play(&offers, &bound, &budgets);
+            prop_assert!(found[0].bound_ns >= least * (1.0 - 1e-9));
+            prop_assert!(found[0].bound_ns <= least * 1.25, "{} for {least}", found[0].bound_ns);
+            prop_assert!(found.iter().any(Choice::is_direct));
+            prop_assert!(found.windows(2).all(|pair| pair[0].bound_ns <= pair[1].bound_ns));
+        }
+
+        #[test]
+        fn memory_in_plenty_makes_it_the_fastest(layers in layers()) {
+            let (offers, bound) = game(&layers);
+            let found = play(&offers, &bound, &[1 << 40]);
+            let largest = Algorithm::Winograd { tile: 4 };
+            prop_assert!(found[0].algorithms.iter().all(|found| *found == largest));
+        }
+    }
+}
