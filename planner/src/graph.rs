@@ -130,12 +130,20 @@ pub enum Op {
     },
     HardSwish,
     Tanh,
+    Erf,
+    Sqrt,
+    /// By the error function, or its approximation by tanh.
+    Gelu {
+        tanh: bool,
+    },
     /// x, slope
     PRelu,
     Add,
     Sub,
     Mul,
     Div,
+    /// a, b (constant): b, but a where b is NaN
+    Mask,
     Concat {
         axis: usize,
     },
@@ -188,6 +196,13 @@ pub enum Op {
         beta: f32,
         bias: f32,
     },
+    /// x, scale, shift (optional, constant): mean 0 and variance 1 over the axes from this one on
+    LayerNorm {
+        axis: usize,
+        epsilon: f32,
+    },
+    /// table (constant, two axes), indices (whole numbers): rows of the table
+    Gather,
     /// Constant padding per axis.
     Pad {
         begin: Vec<usize>,

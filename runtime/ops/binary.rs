@@ -24,7 +24,7 @@ pub fn validate(
     _isa: Isa,
 ) -> Result<(), LayerError> {
     let params: BinaryParams = params(layer);
-    check(BinaryOp::from_code(params.op).is_some(), "arithmetic operation", params.op.into(), 4)?;
+    check(BinaryOp::from_code(params.op).is_some(), "arithmetic operation", params.op.into(), 5)?;
     let which = params.constant_operand;
     check(which <= 2, "constant operand", which.into(), 2)?;
     check(layer.panels == (which > 0) as u32, "number of weight panels", layer.panels.into(), 1)?;
@@ -171,6 +171,7 @@ fn compute(op: BinaryOp, activation: &Activation, out: &mut [f32], a: Line<'_>, 
             BinaryOp::Mul => combine(out, a, b, |a, b| a * b),
             BinaryOp::Div => combine(out, a, b, |a, b| a / b),
             BinaryOp::PRelu => combine(out, a, b, |a, b| if a >= 0.0 { a } else { a * b }),
+            BinaryOp::Mask => combine(out, a, b, |a, b| if b.is_nan() { a } else { b }),
         }
         unary::apply(activation, out);
     }
@@ -229,6 +230,13 @@ mod tests {
             BinaryOp::Mul => a * b,
             BinaryOp::Div => a / b,
             BinaryOp::PRelu => a * if a >= 0.0 { 1.0 } else { b },
+            BinaryOp::Mask => {
+                if b.is_nan() {
+                    a
+                } else {
+                    b
+                }
+            }
         }
     }
 

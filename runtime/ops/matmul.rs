@@ -1,7 +1,7 @@
 //! Product of two activations, for each of a batch: attention.
 //!
 //! The right operand is packed, panel by panel, into scratch, as weights are offline (with a bias of
-//! zero); then it is the implicit GEMM of a convolution, the rows of the left operand being read in
+//! zero), and scaled on the way; then it is the implicit GEMM of a convolution, the rows of the left operand being read in
 //! place. Either operand may be a strided view, so that neither heads nor transposes are copied first.
 
 use super::conv::{clamp, finish};
@@ -124,24 +124,26 @@ impl Work {
     }
 }
 
-/// Packs columns `first..` of a `k × n` matrix, given by strides, as a panel of `nr` columns with a bias
-/// of zero.
+/// Packs columns `first..` of a `k × n` matrix, given by strides, times its scale, as a panel of `nr`
+/// columns with a bias of zero.
 fn pack(matrix: &[f32], p: &MatMulParams, first: usize, nr: usize, panel: &mut [f32]) {
     let (row, col) = (p.row_stride[1] as usize, p.col_stride[1] as usize);
-    let (k, cols) = (p.k as usize, nr.min(p.n as usize - first));
+    let (k, cols, scale) = (p.k as usize, nr.min(p.n as usize - first), p.scale);
     panel[..nr].fill(0.0);
     let lines = panel[nr..].chunks_exact_mut(nr).take(k);
     if col == 1 {
         for (i, line) in lines.enumerate() {
             let (line, rest) = line.split_at_mut(cols);
-            line.copy_from_slice(&matrix[i * row + first..][..cols]);
+            for (to, x) in line.iter_mut().zip(&matrix[i * row + first..][..cols]) {
+                *to = x * scale;
+            }
             rest.fill(0.0);
         }
     } else {
         for (i, line) in lines.enumerate() {
             let (line, rest) = line.split_at_mut(cols);
             for (j, x) in line.iter_mut().enumerate() {
-                *x = matrix[i * row + (first + j) * col];
+                *x = matrix[i * row + (first + j) * col] * scale;
             }
             rest.fill(0.0);
         }
@@ -257,8 +259,8 @@ mod tests {
                 let (mut e, mut f) = (0.0f64, 0.0f32);
                 for i in 0..k {
                     let (x, y) = (at(0, row / m, row % m, i), at(1, row / m, i, col));
-                    e += x as f64 * y as f64;
-                    f = x.mul_add(y, f);
+                    e += x as f64 * y as f64 * p.scale as f64;
+                    f = x.mul_add(y * p.scale, f);
                 }
                 exact.push(e);
                 chain.push(f);
@@ -301,6 +303,7 @@ mod tests {
 
     fn plain(batch: u32, m: u32, k: u32, n: u32) -> MatMulParams {
         MatMulParams {
+            scale: 1.0,
             batch,
             m,
             k,
@@ -319,6 +322,8 @@ mod tests {
             check(plain(batch, m, k, n));
         }
         check(plain(1, 1100, 3, 5));
+        check(MatMulParams { scale: -0.125, ..plain(3, 20, 9, 33) });
+        check(MatMulParams { scale: 0.3, ..plain(2, 9, 70, 12) });
     }
 
     #[test]

@@ -218,8 +218,12 @@ impl Emitter<'_> {
                 order.push(*axis);
                 self.simple(item, OpKind::Softmax, &order, [0; 24])
             }
+            Work::LayerNorm { epsilon, scale, shift } => {
+                self.layer_norm(item, *epsilon, scale, shift)
+            }
+            Work::Gather { linear } => self.gather(item, linear),
             Work::Binary { op } => self.binary(item, *op),
-            Work::MatMul => self.mat_mul(item),
+            Work::MatMul { scale } => self.mat_mul(item, *scale),
             Work::Reduce { axes, keep } => self.reduce(item, axes, *keep),
             Work::Concat { axis } => self.concat(item, *axis),
             Work::Pad { begin, value, .. } => self.pad(item, begin, *value),

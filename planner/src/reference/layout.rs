@@ -34,6 +34,20 @@ pub(super) fn split(x: Tensor<'_>, axis: usize, sizes: &[usize]) -> Vec<Vec<f64>
     parts.collect()
 }
 
+/// Rows of a table; NaN for an index outside.
+pub(super) fn gather(table: Tensor<'_>, indices: Tensor<'_>) -> Vec<f64> {
+    let (entries, width) = (table.shape[0], table.shape[1]);
+    let mut result = Vec::with_capacity(indices.data.len() * width);
+    for &index in indices.data {
+        let counted = if index < 0.0 { index + entries as f64 } else { index };
+        match counted >= 0.0 && counted < entries as f64 {
+            true => result.extend_from_slice(&table.data[counted as usize * width..][..width]),
+            false => result.extend(std::iter::repeat_n(f64::NAN, width)),
+        }
+    }
+    result
+}
+
 pub(super) fn concat(parts: &[Tensor<'_>], axis: usize) -> Vec<f64> {
     let outer: usize = parts[0].shape[..axis].iter().product();
     let mut result = vec![];

@@ -40,6 +40,8 @@ pub(super) fn translate(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
         }
         "HardSwish" => pointwise::unary(cx, Op::HardSwish),
         "Tanh" => pointwise::unary(cx, Op::Tanh),
+        "Erf" => pointwise::unary(cx, Op::Erf),
+        "Gelu" => pointwise::gelu(cx),
         "PRelu" => pointwise::prelu(cx),
         "Add" => pointwise::arithmetic(cx, Op::Add),
         "Sub" => pointwise::arithmetic(cx, Op::Sub),
@@ -53,6 +55,7 @@ pub(super) fn translate(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
         "BatchNormalization" => normalise::batch_norm(cx),
         "LRN" => normalise::lrn(cx),
         "Softmax" => normalise::softmax(cx),
+        "LayerNormalization" => normalise::layer_norm(cx),
         "ReduceMean" => normalise::reduce_mean(cx),
 
         "Concat" => layout::concat(cx),
