@@ -33,7 +33,7 @@ def spreads(model, feeds):
     """Standard deviation of every activation, run with all of them as outputs."""
     probe = onnx.ModelProto()
     probe.CopyFrom(model)
-    computed = [node for node in probe.graph.node if node.op_type not in ("Constant", "Cast", "Reshape")]
+    computed = [node for node in probe.graph.node if node.op_type not in ("Constant", "Cast", "Reshape", "Where")]
     names = [node.output[0] for node in computed if node.output[0] != "output"]
     probe.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     session = onnxruntime.InferenceSession(probe.SerializeToString(), providers=["CPUExecutionProvider"])

@@ -182,6 +182,8 @@ pub enum Op {
     MatMul,
     /// Flatten, Reshape, Squeeze, Unsqueeze: the output's shape says it all.
     Reshape,
+    /// Axes of extent 1, or absent in front, repeated: the output's shape says it all.
+    Expand,
     Transpose {
         perm: Vec<usize>,
     },

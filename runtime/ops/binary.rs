@@ -306,6 +306,22 @@ mod tests {
     }
 
     #[test]
+    fn a_mask_replaces_where_it_is_a_number() {
+        let mut random = Random::new(5);
+        let dims = [1, 2, 3, 7];
+        let mut case =
+            Case::new(layer_of(BinaryOp::Mask, 1, [1, 1, 3, 7]), &mut random, &[dims], dims);
+        let mask = (0..32).map(|i| if i % 3 == 0 { f32::NAN } else { i as f32 });
+        (case.layer.panels, case.layer.panel_bytes, case.weights) = (1, 128, mask.collect());
+        case.layer.activation = Activation::NONE;
+        let found = case.run_everywhere();
+        case.assert_close(&found, 0.0, |at| match at % 21 {
+            place if place % 3 == 0 => case.input(0, at),
+            place => place as f64,
+        });
+    }
+
+    #[test]
     fn constants_match_double_precision_and_in_place() {
         let mut random = Random::new(3);
         for [dims, constant, output] in SHAPES {

@@ -242,6 +242,10 @@ impl Emitter<'_> {
                 let shape = self.program.values[y].shape.clone();
                 self.alias(name, x, y, |view| view.reshape(&shape))
             }
+            Work::Expand => {
+                let shape = self.program.values[y].shape.clone();
+                self.alias(name, x, y, |view| Some(view.expand(&shape)))
+            }
             Work::Transpose { perm } => self.alias(name, x, y, |view| Some(view.transpose(perm))),
         }
     }

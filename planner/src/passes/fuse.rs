@@ -123,6 +123,7 @@ impl Builder {
             }
             Op::MatMul => self.mat_mul(node)?,
             Op::Reshape => self.push(name, Work::Reshape, &[x], &[y]),
+            Op::Expand => self.push(name, Work::Expand, &[x], &[y]),
             Op::Transpose { perm } => {
                 self.push(name, Work::Transpose { perm: perm.clone() }, &[x], &[y]);
             }

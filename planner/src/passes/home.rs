@@ -32,7 +32,7 @@ pub(super) fn homes(program: &Program) -> Vec<Option<Home>> {
             Work::MatMul { .. } | Work::Reduce { .. } => false,
             // these are views
             Work::Split { .. } | Work::Slice { .. } => false,
-            Work::Reshape | Work::Transpose { .. } => false,
+            Work::Reshape | Work::Expand | Work::Transpose { .. } => false,
         };
         for &output in &item.outputs {
             placeable[output] = anywhere && !program.outputs.contains(&output);

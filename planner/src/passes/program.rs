@@ -92,6 +92,7 @@ pub(super) enum Work {
         steps: Vec<usize>,
     },
     Reshape,
+    Expand,
     Transpose {
         perm: Vec<usize>,
     },

@@ -18,6 +18,11 @@ pub(super) fn transpose(x: Tensor<'_>, perm: &[usize], out: &[usize]) -> Vec<f64
     moved(x, out, |index, axis| index[inverse[axis]])
 }
 
+pub(super) fn expand(x: Tensor<'_>, out: &[usize]) -> Vec<f64> {
+    let lost = out.len() - x.shape.len();
+    moved(x, out, |index, axis| if x.shape[axis] == 1 { 0 } else { index[lost + axis] })
+}
+
 pub(super) fn slice(x: Tensor<'_>, starts: &[usize], steps: &[usize], out: &[usize]) -> Vec<f64> {
     moved(x, out, |index, axis| starts[axis] + index[axis] * steps[axis])
 }

@@ -168,6 +168,7 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         }
         Op::Slice { starts, steps } => layout::slice(input(0), starts, steps, out),
         Op::Reshape => input(0).data.to_vec(),
+        Op::Expand => layout::expand(input(0), out),
         Op::Transpose { perm } => layout::transpose(input(0), perm, out),
         Op::Pad { begin, value, .. } => layout::pad(input(0), begin, f64::from(*value), out),
         Op::Split { .. } => unreachable!("handled above"),

@@ -395,7 +395,7 @@ fn choose<T: Copy>(
     Ok(condition.zip(&both, shape, |which, (x, y)| if which != 0 { x } else { y }))
 }
 
-/// `Expand`: nothing where the shape stays, a fold on constants.
+/// `Expand`: nothing where the shape stays.
 pub(super) fn expand(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let input = cx.input(0, "input")?;
     let wanted = shape_from(&cx.integers(1, "shape")?.data)?;
@@ -411,7 +411,9 @@ pub(super) fn expand(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
         }
         Operand::Whole(_) => Err(only_folded()),
         Operand::Float(value) => {
-            let Some(array) = cx.builder.array(value)? else { return Err(only_folded()) };
+            let Some(array) = cx.builder.array(value)? else {
+                return cx.emit(Op::Expand, vec![Some(value)], shape);
+            };
             cx.charge(&shape)?;
             Ok(float(cx, array.expand(shape)))
         }
