@@ -85,7 +85,7 @@ pub fn scratch_bytes(
     isa: Isa,
 ) -> u64 {
     let work = Work::new(layer, slice, threads as usize, isa);
-    work.panel_bytes.saturating_add(work.pointer_bytes).saturating_mul(work.shares as u64)
+    work.panel_bytes.saturating_add(work.pointer_bytes).saturating_mul(work.most_shares as u64)
 }
 
 /// How one step is divided.
@@ -93,8 +93,8 @@ struct Work {
     /// Rows of a block, at most; a multiple of a tile's.
     block: usize,
     split: Split,
-    /// Threads that get a share.
-    shares: usize,
+    /// Shares that so many threads get at most, or fewer threads, which may divide the step otherwise.
+    most_shares: usize,
     /// Bytes of a share's packed panel, a multiple of 64.
     panel_bytes: u64,
     /// Bytes of a share's pointers, a multiple of 64.
@@ -108,16 +108,17 @@ impl Work {
         let (mr, nr) = (isa.rows(), isa.panel());
         let (by_batch, by_cols) = (rows.div_ceil(m), (p.n as usize).div_ceil(nr));
         // A product's panels are packed by every thread that has rows of it.
-        let (split, units) = match () {
-            _ if by_batch >= threads => (Split::Rows(m), by_batch),
-            _ if by_cols >= threads => (Split::Cols(nr), by_cols),
-            _ => (Split::Rows(mr), rows.div_ceil(mr)),
+        let split = match () {
+            _ if by_batch >= threads => Split::Rows(m),
+            _ if by_cols >= threads => Split::Cols(nr),
+            _ => Split::Rows(mr),
         };
+        let units = by_batch.max(by_cols).max(rows.div_ceil(mr));
         let block = BLOCK_ROWS.min(m).min(rows).div_ceil(mr) * mr;
         Self {
             block,
             split,
-            shares: threads.min(units).max(1),
+            most_shares: threads.min(units).max(1),
             panel_bytes: ((1 + p.k as u64) * nr as u64 * 4).next_multiple_of(64),
             pointer_bytes: Indirection::rows_bytes(block),
         }
@@ -324,6 +325,21 @@ mod tests {
         check(plain(1, 1100, 3, 5));
         check(MatMulParams { scale: -0.125, ..plain(3, 20, 9, 33) });
         check(MatMulParams { scale: 0.3, ..plain(2, 9, 70, 12) });
+    }
+
+    #[test]
+    fn fewer_threads_need_no_more_scratch() {
+        for p in [plain(2, 6, 12, 6), plain(3, 100, 9, 33), plain(5, 1, 8, 300)] {
+            let (layer, inputs, output) = (layer(&p), [tensor(&p, 0), tensor(&p, 1)], output(&p));
+            for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon] {
+                for rows in [1, p.m, p.batch * p.m] {
+                    let slice = Slice { first: 0, count: 0, row: 0, rows };
+                    let bytes =
+                        |threads| scratch_bytes(&layer, &inputs, &output, &slice, threads, isa);
+                    assert!((1..20).all(|threads| bytes(threads) <= bytes(threads + 1)), "{p:?}");
+                }
+            }
+        }
     }
 
     #[test]

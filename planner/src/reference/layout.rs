@@ -44,7 +44,8 @@ pub(super) fn gather(table: Tensor<'_>, indices: Tensor<'_>) -> Vec<f64> {
     let (entries, width) = (table.shape[0], table.shape[1]);
     let mut result = Vec::with_capacity(indices.data.len() * width);
     for &index in indices.data {
-        let counted = if index < 0.0 { index + entries as f64 } else { index };
+        let whole = index.trunc();
+        let counted = if whole < 0.0 { whole + entries as f64 } else { whole };
         match counted >= 0.0 && counted < entries as f64 {
             true => result.extend_from_slice(&table.data[counted as usize * width..][..width]),
             false => result.extend(std::iter::repeat_n(f64::NAN, width)),
