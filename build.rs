@@ -15,7 +15,7 @@ struct Kernel {
 }
 
 const AVX2: &[&str] = &["-mavx2", "-mfma"];
-const AVX512: &[&str] = &["-mavx512f", "-mfma"];
+const AVX512: &[&str] = &["-mavx512f", "-mfma", "-mprfchw"];
 // Scheduling before registers are given out would load everything first, and spill.
 const NEON_DWCONV: &[&str] = &["-fno-schedule-insns"];
 const NEON: &[&str] = &[];

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 struct Spin {
     threads: usize,
     task: std::sync::Mutex<Option<&'static (dyn Fn(usize) + Sync)>>,
+    next: AtomicUsize,
     generation: AtomicUsize,
     done: AtomicUsize,
 }
@@ -30,6 +31,7 @@ impl Spin {
         let spin: &'static Self = Box::leak(Box::new(Self {
             threads,
             task: std::sync::Mutex::new(None),
+            next: AtomicUsize::new(0),
             generation: AtomicUsize::new(0),
             done: AtomicUsize::new(0),
         }));
@@ -58,10 +60,15 @@ impl Device for Spin {
         self.threads
     }
 
-    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
-        let part = move |index: usize| {
-            if index < parts {
-                task(index)
+    fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
+        self.next.store(0, Ordering::Relaxed);
+        let part = move |thread: usize| {
+            loop {
+                let part = self.next.fetch_add(1, Ordering::Relaxed);
+                if part >= parts {
+                    break;
+                }
+                task(part, thread);
             }
         };
         let task: &(dyn Fn(usize) + Sync) = &part;
@@ -109,6 +116,15 @@ const SHAPES: &[Shape] = &[
     Shape("resnet50 fc", false, 1, 2048, 1000, 1, 1, 1),
     Shape("vgg19 224 3x3", false, 224, 64, 64, 3, 1, 1),
     Shape("vgg19 fc", false, 1, 4096, 4096, 1, 1, 1),
+    Shape("mobilenet_v2 224 3x3/2", false, 224, 3, 32, 3, 2, 1),
+    Shape("mobilenet_v2 112 1x1", false, 112, 32, 16, 1, 1, 1),
+    Shape("mobilenet_v2 112 1x1", false, 112, 16, 96, 1, 1, 1),
+    Shape("mobilenet_v2 56 1x1", false, 56, 96, 24, 1, 1, 1),
+    Shape("mobilenet_v2 56 1x1", false, 56, 24, 144, 1, 1, 2),
+    Shape("mobilenet_v2 56 1x1", false, 56, 144, 24, 1, 1, 1),
+    Shape("mobilenet_v2 28 1x1", false, 28, 32, 192, 1, 1, 3),
+    Shape("mobilenet_v2 14 1x1", false, 14, 64, 384, 1, 1, 4),
+    Shape("mobilenet_v2 fc", false, 1, 1280, 1000, 1, 1, 1),
     Shape("mobilenet_v2 112 dw", true, 112, 32, 32, 3, 1, 1),
     Shape("mobilenet_v2 112 dw/2", true, 112, 96, 96, 3, 2, 1),
     Shape("mobilenet_v2 56 dw", true, 56, 144, 144, 3, 1, 1),

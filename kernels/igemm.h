@@ -24,6 +24,8 @@ struct eyelet_igemm {
     size_t residual_pitch; /* floats from one of its rows to the next */
     float min;             /* the clamp; infinite where there is none */
     float max;
+    const char *next; /* fetched into the second-level cache on the way: weights that are used soon */
+    size_t next_step; /* bytes of it for each k; at most two lines of 64 bytes */
 };
 
 #endif

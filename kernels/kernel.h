@@ -11,9 +11,9 @@
 
 /* Dispatches on the number of rows, so that each count has a body of its own with all accumulators in
  * registers. */
-#define EYELET_ROWS_CASE(n)                                                                            \
+#define EYELET_ROWS_CASE(n, ...)                                                                       \
     case n:                                                                                            \
-        tile(t, n);                                                                                    \
+        tile(t, n, ##__VA_ARGS__);                                                                     \
         break;
 
 #endif

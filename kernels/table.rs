@@ -18,7 +18,7 @@ mod winograd;
 
 pub use fma::fma;
 pub use grid::Grid;
-pub use igemm::Addend;
+pub use igemm::{Addend, Panel};
 pub use indirection::{Indirection, Strip};
 pub use window::Window;
 pub use winograd::{Patch, Place, TILES};

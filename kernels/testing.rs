@@ -5,6 +5,7 @@
 use super::{Isa, Kernels};
 use crate::device::Device;
 use bytemuck::{Pod, Zeroable};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::vec::Vec;
 
 /// Every instruction set that this machine can run.
@@ -50,10 +51,18 @@ impl Device for Threads {
         self.0
     }
 
-    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
+    fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
+        let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
-            for part in 0..parts {
-                scope.spawn(move || task(part));
+            for thread in 0..self.0 {
+                let next = &next;
+                scope.spawn(move || {
+                    let claim =
+                        || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|p| *p < parts);
+                    while let Some(part) = claim() {
+                        task(part, thread);
+                    }
+                });
             }
         });
     }

@@ -22,6 +22,8 @@ pub(super) struct Tile {
     residual_pitch: usize,
     min: f32,
     max: f32,
+    next: *const f32,
+    next_step: usize,
 }
 
 /// A kernel.
@@ -30,7 +32,8 @@ pub(super) struct Tile {
 /// For `mr` up to the kernel's rows and `nr` up to its columns NR: `a` has `segments · mr` pointers,
 /// behind each of which `offset .. offset + seg_len` floats are readable; `bias` has NR, `panel`
 /// `segments · seg_len · NR`; `c` is an exclusive matrix of `mr` rows of `nr`, and `residual`
-/// null, the same matrix, or a readable one of that size. The processor has the instruction set.
+/// null, the same matrix, or a readable one of that size. `next` is only fetched into a cache, never
+/// read. The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Tile);
 
 #[cfg(eyelet_x86)]
@@ -99,6 +102,16 @@ unsafe extern "C" fn f32_igemm_4x8_portable(tile: &Tile) {
     }
 }
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
+
+/// Floats that a panel is fetched ahead of its own use.
+const AHEAD: usize = 2048;
+
+/// Floats of a panel that is not fetched whole before it is used: two of that size fill half of a
+/// second-level cache of 1 MiB.
+const LARGE_PANEL: usize = 64 * 1024;
+
 /// No bias.
 static ZEROS: [f32; 32] = [0.0; 32];
 
@@ -130,6 +143,43 @@ impl Addend<'_> {
     }
 }
 
+/// Weights of a tile, and those that are to be in the cache soon.
+#[derive(Clone, Copy, Debug)]
+pub struct Panel<'a> {
+    /// What the tile is computed with.
+    pub weights: &'a [f32],
+    /// What is fetched into the second-level cache meanwhile; as much as the panel has, at most.
+    pub next: &'a [f32],
+}
+
+impl<'a> Panel<'a> {
+    /// The `len` floats at `start`, used by `strips` strips of pixels of which this is number `strip`, and
+    /// followed by those at `next`. Each strip fetches its share of what follows. A panel that meets only
+    /// one strip, or would take much of the cache, is fetched itself, some way ahead of its use.
+    ///
+    /// # Panics
+    /// When a range is not inside `weights`.
+    pub fn of(
+        weights: &'a [f32],
+        [start, len]: [usize; 2],
+        next: Option<usize>,
+        strip: usize,
+        strips: usize,
+    ) -> Self {
+        let own = &weights[start..start + len];
+        let fetched = match next {
+            _ if strips == 1 || len > LARGE_PANEL => {
+                let first = (start + AHEAD).min(weights.len());
+                let end = if strip == 0 { (first + len).min(weights.len()) } else { first };
+                &weights[first..end]
+            }
+            Some(next) => &weights[next + len * strip / strips..next + len * (strip + 1) / strips],
+            None => &[],
+        };
+        Self { weights: own, next: fetched }
+    }
+}
+
 impl Kernels {
     /// Computes one tile: `out = clamp(bias + strip · panel + addend)`, each element one chain of fused
     /// multiply-adds in the order of k. The strip's rows are read from channel `offset` on. `panel` is
@@ -141,13 +191,13 @@ impl Kernels {
         &self,
         strip: &Strip<'_>,
         offset: usize,
-        panel: &[f32],
+        panel: Panel<'_>,
         addend: Addend<'_>,
         clamp: [f32; 2],
         out: MatMut<'_>,
     ) {
-        let (bias, panel) = panel.split_at(self.nr());
-        self.product(strip, offset, (bias, panel), addend, clamp, out);
+        let (bias, weights) = panel.weights.split_at(self.nr());
+        self.product(strip, offset, bias, Panel { weights, ..panel }, addend, clamp, out);
     }
 
     /// The product alone: `out = strip · weights`, each element one chain of fused multiply-adds from
@@ -155,16 +205,18 @@ impl Kernels {
     ///
     /// # Panics
     /// When the sizes of strip, weights and output disagree.
-    pub fn gemm(&self, strip: &Strip<'_>, offset: usize, weights: &[f32], out: MatMut<'_>) {
+    pub fn gemm(&self, strip: &Strip<'_>, offset: usize, weights: Panel<'_>, out: MatMut<'_>) {
         let unbounded = [f32::NEG_INFINITY, f32::INFINITY];
-        self.product(strip, offset, (&ZEROS, weights), Addend::None, unbounded, out);
+        self.product(strip, offset, &ZEROS, weights, Addend::None, unbounded, out);
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn product(
         &self,
         strip: &Strip<'_>,
         offset: usize,
-        (bias, panel): (&[f32], &[f32]),
+        bias: &[f32],
+        Panel { weights: panel, next }: Panel<'_>,
         addend: Addend<'_>,
         clamp: [f32; 2],
         mut out: MatMut<'_>,
@@ -196,6 +248,8 @@ impl Kernels {
             residual_pitch,
             min: clamp[0],
             max: clamp[1],
+            next: if next.is_empty() { panel.as_ptr() } else { next.as_ptr() },
+            next_step: size_of_val(next).checked_div(k).unwrap_or(0).min(2 * LINE),
         };
         // SAFETY: the sizes were checked above; a strip has `segments · rows` pointers, behind each of
         // which `readable` floats are readable; these kernels exist only on processors that can run

@@ -183,7 +183,7 @@ impl<'a> Indirection<'a> {
     }
 
     /// The strips, in order.
-    pub fn strips(&self) -> impl Iterator<Item = Strip<'_>> {
+    pub fn strips(&self) -> impl ExactSizeIterator<Item = Strip<'_>> {
         let count = self.rows.div_ceil(self.mr);
         (0..count).map(move |index| {
             let range = balanced(self.rows, count, index);

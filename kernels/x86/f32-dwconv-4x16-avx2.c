@@ -118,17 +118,19 @@ EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t ch
 
 void eyelet_f32_dwconv_4x16__avx2(const struct eyelet_dwconv *t)
 {
-    const float *w = t->panels;
-    for (size_t channel = 0; channel < t->channels; channel += NR) {
-        for (size_t p = 0; p < t->pixels; p += MR) {
-            const size_t n = t->pixels - p;
+    const size_t panel = (1 + t->tap_lines * t->tap_cols) * NR;
+    /* All channels of some pixels, then the next ones: activations are read once, from end to end. */
+    for (size_t p = 0; p < t->pixels; p += MR) {
+        const size_t n = t->pixels - p;
+        const float *w = t->panels;
+        for (size_t channel = 0; channel < t->channels; channel += NR) {
             switch (n < MR ? n : MR) {
                 EYELET_PIXELS_CASE(1)
                 EYELET_PIXELS_CASE(2)
                 EYELET_PIXELS_CASE(3)
                 EYELET_PIXELS_CASE(4)
             }
+            w += panel;
         }
-        w += (1 + t->tap_lines * t->tap_cols) * NR;
     }
 }

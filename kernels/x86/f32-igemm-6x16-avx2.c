@@ -1,11 +1,11 @@
 /* f32 implicit GEMM, 6 pixels by 16 channels, AVX2 and FMA.
  *
  * Registers: 12 accumulators (6 rows of two vectors), two vectors of the panel, two for the
- * broadcasts. The panel is prefetched into L2 one page ahead. */
+ * broadcasts. */
 #include "../igemm.h"
 #include <immintrin.h>
 
-enum { MR = 6, NR = 16, AHEAD = 4096 };
+enum { MR = 6, NR = 16 };
 
 /* A mask of the first `n` of eight lanes. */
 EYELET_INLINE __m256i lanes(size_t n)
@@ -27,6 +27,8 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
     }
     w = t->panel;
 
+    const char *next = t->next;
+    const size_t step = t->next_step;
     const float *const *a = t->a;
     const size_t len = t->seg_len;
     for (size_t s = t->segments; s != 0; s--) {
@@ -40,7 +42,8 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
         for (; k + 4 <= len; k += 4) {
 #pragma GCC unroll 4
             for (size_t u = 0; u < 4; u++) {
-                _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T1);
+                _mm_prefetch(next, _MM_HINT_T1);
+                next += step;
                 const __m256 b0 = _mm256_loadu_ps(w);
                 const __m256 b1 = _mm256_loadu_ps(w + 8);
                 w += NR;
@@ -53,7 +56,8 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
             }
         }
         for (; k < len; k++) {
-            _mm_prefetch((const char *)w + AHEAD, _MM_HINT_T1);
+            _mm_prefetch(next, _MM_HINT_T1);
+            next += step;
             const __m256 b0 = _mm256_loadu_ps(w);
             const __m256 b1 = _mm256_loadu_ps(w + 8);
             w += NR;

@@ -22,9 +22,10 @@ pub trait Device: Sync {
     /// The largest number of parts that run at the same time; at least 1.
     fn threads(&self) -> usize;
 
-    /// Calls `task(0)`, …, `task(parts - 1)`, each exactly once, at the same time as far as there are
-    /// threads, and returns when all have returned.
-    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync));
+    /// Calls `task(part, thread)` for each part from 0 to `parts - 1` exactly once, at the same time as far
+    /// as there are threads, and returns when all have returned. `thread` is below
+    /// [`threads`](Self::threads), and no two calls with the same one overlap.
+    fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync));
 
     /// A monotone clock, nanoseconds; always 0 where there is none. A board may bring its own.
     fn now_ns(&self) -> u64 {
@@ -41,10 +42,14 @@ impl Device for Inline {
         1
     }
 
-    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
-        (0..parts).for_each(task);
+    fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
+        (0..parts).for_each(|part| task(part, 0));
     }
 }
+
+/// Parts that work is divided into for each thread, where it can be: a thread that has lost its core to
+/// the loader for a while, or is slower than the others, leaves some of its parts to them.
+pub const PARTS: usize = 4;
 
 /// How an output is divided among threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,10 +60,10 @@ pub enum Split {
     Cols(usize),
 }
 
-/// One thread's share of an output.
+/// A part of an output.
 #[derive(Debug)]
 pub struct Share<'a> {
-    /// Index of the share: 0 up to the number of threads.
+    /// Index of the part.
     pub index: usize,
     /// Its rows in the whole output.
     pub rows: Range<usize>,
@@ -66,7 +71,7 @@ pub struct Share<'a> {
     pub cols: Range<usize>,
     /// That rectangle.
     pub out: MatMut<'a>,
-    /// Scratch of its own, aligned to 64 bytes if the whole scratch is.
+    /// Its thread's scratch, aligned to 64 bytes if the whole scratch is.
     pub scratch: &'a mut [u8],
 }
 
@@ -77,12 +82,13 @@ pub fn cut(len: usize, parts: usize, align: usize, index: usize) -> Range<usize>
     at(index)..at(index + 1)
 }
 
-/// Divides `out` and `scratch` among the device's threads and runs `task` on every share that is not
-/// empty. Each share gets `scratch_each` bytes (a multiple of 64).
+/// Divides `out` into parts of whole multiples of the split's extent, up to [`PARTS`] for each thread, and
+/// runs `task` on every one that is not empty. Each thread has `scratch_each` bytes (a multiple of 64) of
+/// `scratch`.
 ///
 /// # Panics
-/// When `scratch` holds less than one share. With less than one share for each thread, fewer threads
-/// are used.
+/// When `scratch` is for less than one thread. With less than that for each thread, there are only as
+/// many parts as it is for.
 pub fn divide(
     device: &dyn Device,
     out: MatMut<'_>,
@@ -95,18 +101,23 @@ pub fn divide(
         Split::Rows(align) => (out.rows(), align.max(1)),
         Split::Cols(align) => (out.cols(), align.max(1)),
     };
-    let mut parts = device.threads().min(len.div_ceil(align));
+    let threads = device.threads();
+    let most = if threads == 1 { 1 } else { threads * PARTS };
+    let mut parts = most.min(len.div_ceil(align));
+    // With too little scratch for each thread, it belongs to the parts.
+    let mut by_part = false;
     if let Some(shares) = scratch.len().checked_div(scratch_each) {
         assert!(shares > 0, "scratch of {} bytes, {scratch_each} needed", scratch.len());
-        parts = parts.min(shares);
+        by_part = shares < threads;
+        parts = if by_part { parts.min(shares) } else { parts };
     }
     struct Base(*mut u8);
-    // SAFETY: only disjoint parts of it are touched, below.
+    // SAFETY: only disjoint parts of it are touched at the same time, below.
     unsafe impl Sync for Base {}
     let base = Base(scratch.as_mut_ptr());
     let base = &base;
     let out = &out;
-    device.run(parts, &|index| {
+    device.run(parts, &|index, thread| {
         let range = cut(len, parts, align, index);
         if range.is_empty() {
             return;
@@ -115,13 +126,16 @@ pub fn divide(
             Split::Rows(_) => (range, 0..out.cols()),
             Split::Cols(_) => (0..out.rows(), range),
         };
-        // SAFETY: `cut` gives disjoint ranges for different indices, the device passes each index
-        // once, so neither the rectangles nor the pieces of scratch (inside it, since
-        // `parts · scratch_each ≤ len`) overlap.
+        let place = if by_part { index } else { thread };
+        assert!(by_part || thread < threads, "thread {thread} of {threads}");
+        // SAFETY: `cut` gives disjoint ranges for different indices, and the device passes each index
+        // once, so that rectangles do not overlap. Nor do the pieces of scratch that are in use: there
+        // are as many as parts, or as many as threads (checked above and here), and no two parts run at
+        // the same time on one thread; all are inside it.
         let (out, scratch) = unsafe {
             (
                 out.part_unchecked(rows.clone(), cols.clone()),
-                core::slice::from_raw_parts_mut(base.0.add(index * scratch_each), scratch_each),
+                core::slice::from_raw_parts_mut(base.0.add(place * scratch_each), scratch_each),
             )
         };
         task(Share { index, rows, cols, out, scratch });

@@ -32,13 +32,13 @@ pub const MAX_THREADS: usize = 16;
 
 /// How long a thread spins for the next task, and the caller for the end of one, before it sleeps:
 /// longer than a layer's serial parts, much shorter than a pause between inferences.
-pub const SPIN_NS: u64 = 100_000;
+pub const SPIN_NS: u64 = 50_000;
 
 /// A thread without a core of its own.
 const ANY_CORE: u32 = u32::MAX;
 
 /// A task as the threads see it; see the module's text for why its borrow may be forgotten.
-type Task = *const (dyn Fn(usize) + Sync);
+type Task = *const (dyn Fn(usize, usize) + Sync);
 
 /// Words that different threads write lie on lines of their own.
 #[derive(Debug)]
@@ -198,18 +198,18 @@ impl Pool {
     ///
     /// # Safety
     /// The calling thread has claimed `part` and not yet counted it as finished.
-    unsafe fn call(&self, part: usize) {
+    unsafe fn call(&self, part: usize, thread: usize) {
         // SAFETY: as long as a claimed part is unfinished, the caller is in `run_round`: the task is
         // there, not written, and what it points to is alive.
         unsafe {
             if let Some(task) = *self.task.0.get() {
-                (*task)(part);
+                (*task)(part, thread);
             }
         }
     }
 
     /// One round of at most [`Claims::LIMIT`] parts. The caller holds `busy`.
-    fn run_round(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
+    fn run_round(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
         /// Ends the round, also when the task panics on the caller's thread.
         struct Finish<'a> {
             pool: &'a Pool,
@@ -227,11 +227,12 @@ impl Pool {
             }
         }
 
-        let task: *const (dyn Fn(usize) + Sync + '_) = task;
+        let task: *const (dyn Fn(usize, usize) + Sync + '_) = task;
         // SAFETY: only the lifetime changes. The pointer is followed in `call` alone, before `finish`,
         // below, lets this function end.
-        let task =
-            unsafe { core::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), Task>(task) };
+        let task = unsafe {
+            core::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + '_), Task>(task)
+        };
         // SAFETY: no round is open, so nobody reads it, and `busy` is held, so nobody else writes it.
         unsafe { *self.task.0.get() = Some(task) };
 
@@ -242,7 +243,7 @@ impl Pool {
         while let Some(part) = self.claims.0.claim() {
             finish.own.set(finish.own.get() + 1);
             // SAFETY: just claimed, and counted as finished when `finish` is dropped.
-            unsafe { self.call(part) };
+            unsafe { self.call(part, 0) };
         }
     }
 }
@@ -271,7 +272,7 @@ extern "C" fn work(pool: *mut c_void) -> *mut c_void {
         let mut done = 0;
         while let Some(part) = pool.claims.0.claim() {
             // SAFETY: just claimed, and counted as finished below.
-            unsafe { pool.call(part) };
+            unsafe { pool.call(part, index) };
             done += 1;
         }
         if done > 0 {
@@ -310,7 +311,7 @@ impl Device for Workers<'_> {
         self.handles.len() + 1
     }
 
-    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
+    fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
         /// Gives the pool back, also when the task panics.
         struct Release<'a>(&'a AtomicBool);
         impl Drop for Release<'_> {
@@ -321,7 +322,7 @@ impl Device for Workers<'_> {
 
         let alone = parts <= 1 || self.handles.is_empty();
         if alone || self.pool.busy.swap(true, Ordering::Acquire) {
-            return (0..parts).for_each(task);
+            return (0..parts).for_each(|part| task(part, 0));
         }
         let _release = Release(&self.pool.busy);
         let limit = Claims::LIMIT;
@@ -329,7 +330,7 @@ impl Device for Workers<'_> {
             let count = (parts - first).min(limit);
             match first {
                 0 => self.pool.run_round(count, task),
-                _ => self.pool.run_round(count, &|part| task(first + part)),
+                _ => self.pool.run_round(count, &|part, thread| task(first + part, thread)),
             }
         }
     }
@@ -355,7 +356,7 @@ mod tests {
 
     fn each_part_once(device: &dyn Device, parts: usize) {
         let counts: Vec<AtomicU32> = (0..parts).map(|_| AtomicU32::new(0)).collect();
-        device.run(parts, &|part| {
+        device.run(parts, &|part, _| {
             counts[part].fetch_add(1, Ordering::Relaxed);
         });
         assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1), "{parts} parts");
@@ -382,7 +383,7 @@ mod tests {
                 let mut sum = 0u64;
                 for round in 0..100_000u64 {
                     let cells = [const { AtomicU64::new(0) }; 2];
-                    workers.run(2, &|part| cells[part].store(round + 1, Ordering::Relaxed));
+                    workers.run(2, &|part, _| cells[part].store(round + 1, Ordering::Relaxed));
                     sum += cells.iter().map(|cell| cell.load(Ordering::Relaxed)).sum::<u64>();
                 }
                 assert_eq!(sum, 100_000 * 100_001);
@@ -427,7 +428,7 @@ mod tests {
                     std::thread::sleep(std::time::Duration::from_millis(2));
                     let (there, all) = (Counter::new(), 3);
                     // Each part waits for the others: three threads are needed.
-                    workers.run(3, &|_| {
+                    workers.run(3, &|_, _| {
                         there.add(1);
                         assert!(there.wait_until(all, 0, || false));
                     });
@@ -440,7 +441,7 @@ mod tests {
     fn nested_and_concurrent_runs_are_done_alone() {
         Pool::new()
             .scope(2, None, |workers| {
-                workers.run(4, &|_| each_part_once(workers, 9));
+                workers.run(4, &|_, _| each_part_once(workers, 9));
                 std::thread::scope(|scope| {
                     for _ in 0..3 {
                         scope.spawn(|| (0..500).for_each(|_| each_part_once(workers, 5)));
@@ -458,7 +459,7 @@ mod tests {
                 for _ in 0..50 {
                     let result = catch_unwind(AssertUnwindSafe(|| {
                         // Only the caller's panic unwinds; its part comes last or never.
-                        workers.run(64, &|_| {
+                        workers.run(64, &|_, _| {
                             if std::thread::current().id() == caller {
                                 panic!("on purpose");
                             }
@@ -508,7 +509,7 @@ mod tests {
             .scope(2, Some(&[core, core]), |workers| {
                 let caller = std::thread::current().id();
                 let there = Counter::new();
-                workers.run(2, &|_| {
+                workers.run(2, &|_, _| {
                     there.add(1);
                     assert!(there.wait_until(2, 0, || false));
                     if std::thread::current().id() != caller {
@@ -528,7 +529,7 @@ mod tests {
             let _ = Pool::new().scope(2, None, |workers| {
                 // The caller waits in its part until the worker is in the other.
                 let there = Counter::new();
-                workers.run(2, &|_| {
+                workers.run(2, &|_, _| {
                     there.add(1);
                     there.wait_until(2, 0, || false);
                     assert!(std::thread::current().id() == caller, "on purpose");

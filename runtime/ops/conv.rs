@@ -10,7 +10,7 @@ use super::{Call, LayerError, Operand, Slice, unary};
 use crate::arena::MatMut;
 use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Addend, Indirection, Window};
+use crate::kernels::table::{Addend, Indirection, Panel, Window};
 use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, Tensor, params};
 use core::ops::Range;
 
@@ -23,9 +23,8 @@ const BLOCK_POINTERS: usize = 16 * 1024;
 /// A block has at least this many tiles: each panel is fetched once a block.
 const BLOCK_TILES: usize = 4;
 
-/// Up to this many output rows, threads divide channels: each then reads all of the pixels, but only
-/// its part of the weights.
-const FEW_ROWS: usize = 196;
+/// Multiply-accumulates of a part that is worth the trouble of dealing it out: some ten microseconds.
+const PART_MACS: u64 = 1 << 20;
 
 /// Checks a convolution's record against its tensors. Returns the geometry.
 pub(super) fn geometry(
@@ -188,21 +187,27 @@ impl Work {
         let block = (fit / mr).max(BLOCK_TILES).min(rows.div_ceil(mr)) * mr;
 
         let threads = threads.max(1);
-        let by_rows = rows.div_ceil(mr);
-        let by_cols = channels.align().map_or(1, |align| {
-            let cols = channels.cols(slice.first as usize, slice.count as usize);
-            cols.len().div_ceil(align)
-        });
-        // The share of threads' time that is used: all have as much to wait for as the busiest does.
-        let used =
-            |units: usize| units as u64 * 1000 / (units.div_ceil(threads).max(1) * threads) as u64;
-        let columns = match rows <= FEW_ROWS {
-            true => used(by_cols) >= 800 || used(by_cols) >= used(by_rows),
-            false => used(by_cols) > used(by_rows) + 200,
+        let cols = channels.cols(slice.first as usize, slice.count as usize).len();
+        let by_cols = channels.align().map_or(1, |align| cols.div_ceil(align));
+        let k = window.segments().saturating_mul(window.seg_len());
+        let sizes = Sizes {
+            by_rows: rows,
+            by_cols,
+            input: rows.saturating_mul(window.cols),
+            weights: cols.saturating_mul(k),
         };
+        let macs = (rows as u64).saturating_mul(sizes.weights as u64);
         let (split, units) = match channels.align() {
-            Some(align) if columns => (Split::Cols(align), by_cols),
-            _ => (Split::Rows(mr), by_rows),
+            Some(align) if sizes.divide_columns(threads) => {
+                let each = part(by_cols, macs, threads);
+                (Split::Cols(each * align), by_cols.div_ceil(each))
+            }
+            _ => {
+                // A part has some whole tiles, unless there are too few for all threads.
+                let tiles = (rows / (BLOCK_TILES * mr)).max(1) as u64;
+                let each = part(rows, macs.min(tiles * PART_MACS), threads);
+                (Split::Rows(each), rows.div_ceil(each))
+            }
         };
         Self {
             window,
@@ -215,16 +220,44 @@ impl Work {
     }
 }
 
-/// Whether threads divide columns (channels) rather than rows (pixels), where an output has as many
-/// rows and may be divided into so many parts either way.
-pub(super) fn divide_columns(rows: usize, by_rows: usize, by_cols: usize, threads: usize) -> bool {
-    // Thousandths of the threads' time that is used: all wait for the busiest.
-    let used = |units: usize| {
-        units as u64 * 1000 / (units.div_ceil(threads).max(1) as u64 * threads as u64)
+/// How many of `units` make a part, where all of them take so many multiply-accumulates: of the numbers of
+/// parts that are worth dealing out, the largest that keeps all threads busy to the end.
+pub(super) fn part(units: usize, macs: u64, threads: usize) -> usize {
+    let worth = usize::try_from(macs / PART_MACS).unwrap_or(usize::MAX);
+    let most = worth.clamp(threads, threads * device::PARTS);
+    // What the busiest thread has to do.
+    let longest = |parts: usize| {
+        let each = units.div_ceil(parts);
+        each * units.div_ceil(each.max(1)).div_ceil(threads)
     };
-    match rows <= FEW_ROWS {
-        true => used(by_cols) >= 800 || used(by_cols) >= used(by_rows),
-        false => used(by_cols) > used(by_rows) + 200,
+    let parts = (1..=most).rev().min_by_key(|parts| longest(*parts)).unwrap_or(1);
+    units.div_ceil(parts).max(1)
+}
+
+/// What decides how an output is divided.
+pub(super) struct Sizes {
+    /// Parts that it can be divided into by rows, and by columns (channels).
+    pub by_rows: usize,
+    pub by_cols: usize,
+    /// Floats that are read of the input, and of the weights.
+    pub input: usize,
+    pub weights: usize,
+}
+
+impl Sizes {
+    /// Whether threads divide columns rather than rows. Those who divide rows all read all weights; those
+    /// who divide columns read all of the input, most of which lies in another core's cache, where rows
+    /// would have been computed by the core that reads them.
+    pub fn divide_columns(&self, threads: usize) -> bool {
+        // Thousandths of the threads' time that is used: all wait for the busiest.
+        let used = |units: usize| {
+            units as u64 * 1000 / (units.div_ceil(threads).max(1) as u64 * threads as u64)
+        };
+        let (rows, cols) = (used(self.by_rows), used(self.by_cols));
+        match self.weights >= self.input {
+            true => cols >= 900 || cols >= rows,
+            false => cols > rows + 100,
+        }
     }
 }
 
@@ -325,14 +358,19 @@ pub fn run(call: Call<'_>) {
             let pixels = first_row + block.start..first_row + block.end;
             let lists =
                 Indirection::convolution(&window, input, pixels, kernels.mr(), &mut *scratch);
-            for (index, panel) in weights.chunks_exact(panel_floats).enumerate().take(call.count) {
-                let index = call.first + index;
+            for number in 0..call.count {
+                let index = call.first + number;
                 let cols = channels.panel(index);
                 if cols.start < first_col || cols.end > first_col + out.cols() {
                     continue;
                 }
                 let offset = index / channels.panels * window.channels;
-                for strip in lists.strips() {
+                let place = [number * panel_floats, panel_floats];
+                let next = (number + 1 < call.count).then_some(place[0] + panel_floats);
+                let strips = lists.strips();
+                let count = strips.len();
+                for (strip_index, strip) in strips.enumerate() {
+                    let panel = Panel::of(weights, place, next, strip_index, count);
                     let rows = block.start + strip.start..block.start + strip.start + strip.rows;
                     let here = cols.start - first_col..cols.end - first_col;
                     let residual = addend(

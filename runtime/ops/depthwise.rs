@@ -5,7 +5,7 @@
 //! time. The loops, from the outside: threads, bands, panels of channels, lines: the lines of taps that
 //! an output line shares with the next are read from the first-level cache.
 
-use super::conv::{addend, check_weights, clamp, divide_columns, finish, geometry, window};
+use super::conv::{Sizes, addend, check_weights, clamp, finish, geometry, part, window};
 use super::{Call, LayerError, Operand, Slice};
 use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
@@ -17,6 +17,10 @@ const BAND_POINTERS: u64 = 12 * 1024;
 
 /// Input bytes that a band reads, unless one line needs more: what stays in a second-level cache.
 const BAND_BYTES: usize = 256 * 1024;
+
+/// Weights of the panels that a line of pixels is computed with at a time, all channels of a few pixels
+/// after the other: about half of a first-level cache.
+const GROUP_BYTES: usize = 16 * 1024;
 
 /// Whether a depthwise convolution's record can be run: everything that [`run`] relies on.
 pub fn validate(
@@ -79,11 +83,24 @@ impl Work {
         let window = window(layer, &inputs[0], output);
         let (rows, threads) = (slice.rows as usize, threads.max(1));
         let [height, width] = window.output;
+        let taps = window.kernel[0].saturating_mul(window.kernel[1]);
+        let cols = (slice.count as usize).saturating_mul(isa.panel());
         let pixels = if rows / width >= threads { width } else { isa.rows() };
-        let (by_rows, by_cols) = (rows.div_ceil(pixels), slice.count as usize);
-        let (split, units) = match divide_columns(rows, by_rows, by_cols, threads) {
-            true => (Split::Cols(isa.panel()), by_cols),
-            false => (Split::Rows(pixels), by_rows),
+        let sizes = Sizes {
+            by_rows: rows.div_ceil(pixels),
+            by_cols: slice.count as usize,
+            input: rows.saturating_mul(cols),
+            weights: taps.saturating_mul(cols),
+        };
+        let macs = (rows as u64).saturating_mul(sizes.weights as u64);
+        let (unit, units) = match sizes.divide_columns(threads) {
+            true => (Split::Cols(isa.panel()), sizes.by_cols),
+            false => (Split::Rows(pixels), sizes.by_rows),
+        };
+        let each = part(units, macs, threads);
+        let split = match unit {
+            Split::Cols(align) => Split::Cols(each * align),
+            Split::Rows(align) => Split::Rows(each * align),
         };
         let line = window.input[1].saturating_mul(window.cols).saturating_mul(4);
         let fit = (BAND_BYTES / line / window.stride[0]).max(1).min(height);
@@ -93,7 +110,7 @@ impl Work {
             band = band.div_ceil(2);
         }
         let scratch_each = Grid::scratch_bytes(&window, band);
-        Self { window, band, split, shares: threads.min(units).max(1), scratch_each }
+        Self { window, band, split, shares: threads.min(units.div_ceil(each)).max(1), scratch_each }
     }
 }
 
@@ -117,6 +134,7 @@ pub fn run(call: Call<'_>) {
     let window = work.window;
     let [height, width] = window.output;
     let panel_floats = (1 + window.kernel[0] * window.kernel[1]) * nr;
+    let group = (GROUP_BYTES / (4 * panel_floats)).max(1);
     let clamp = clamp(&layer.activation);
     let columns = call.first * nr..((call.first + call.count) * nr).min(out.cols());
     assert!(weights.len() >= call.count * panel_floats, "weights of {} floats", weights.len());
@@ -131,9 +149,10 @@ pub fn run(call: Call<'_>) {
             let lines = y..(y + work.band).min(height).min(y + end.div_ceil(width) - row / width);
             let band_end = ((image * height + lines.end) * width).min(end);
             let grid = Grid::new(&window, input, image, lines.clone(), &mut *scratch);
-            for first in (0..cols.len()).step_by(nr) {
-                let here = first..(first + nr).min(cols.len());
-                let panel = &weights[(cols.start + first) / nr * panel_floats..][..panel_floats];
+            for first in (0..cols.len()).step_by(group * nr) {
+                let here = first..(first + group * nr).min(cols.len());
+                let panels = &weights[(cols.start + first) / nr * panel_floats..]
+                    [..here.len().div_ceil(nr) * panel_floats];
                 let channels =
                     columns.start + cols.start + here.start..columns.start + cols.start + here.end;
                 for line in 0..lines.len() {
@@ -148,7 +167,7 @@ pub fn run(call: Call<'_>) {
                         line,
                         pixels,
                         channels.start,
-                        panel,
+                        panels,
                         residual,
                         clamp,
                         tile.reborrow(),

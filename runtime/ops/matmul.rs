@@ -8,7 +8,7 @@ use super::conv::{clamp, finish};
 use super::{Call, LayerError, Operand, Slice};
 use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Addend, Indirection};
+use crate::kernels::table::{Addend, Indirection, Panel};
 use crate::pack::{Layer, MatMulParams, NONE, Tensor, params};
 
 /// Rows whose pointers are made at a time, about.
@@ -198,6 +198,7 @@ pub fn run(call: Call<'_>) {
                         let at = from - first_row + block.start + strip.start;
                         let mut tile =
                             out.part_mut(at..at + strip.rows, first - cols.start..end - cols.start);
+                        let panel = Panel { weights: panel, next: &[] };
                         kernels.igemm(&strip, 0, panel, Addend::None, clamp, tile.reborrow());
                         finish(&layer.activation, tile);
                     }

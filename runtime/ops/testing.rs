@@ -3,7 +3,7 @@
 
 use super::{Call, LayerError, Operand, Slice, scratch_bytes, sliceable, validate, validate_slice};
 use crate::arena::{MatMut, MatRef};
-use crate::device::Device;
+pub use crate::kernels::testing::Threads;
 use crate::kernels::{Isa, Kernels};
 use crate::pack::{
     Activation, ActivationKind, BinaryOp, BinaryParams, Layer, LrnParams, NONE, Name, OpKind,
@@ -34,23 +34,6 @@ impl Random {
     /// In [-1, 1).
     pub fn float(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
-    }
-}
-
-/// A thread for every part.
-pub struct Threads(pub usize);
-
-impl Device for Threads {
-    fn threads(&self) -> usize {
-        self.0
-    }
-
-    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
-        std::thread::scope(|scope| {
-            for part in 0..parts {
-                scope.spawn(move || task(part));
-            }
-        });
     }
 }
 

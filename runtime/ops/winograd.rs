@@ -2,10 +2,10 @@
 //!
 //! An output of `tile` times `tile` pixels takes `(tile + 2)²` multiplications a channel instead of
 //! `9 · tile²`. The loops, from the outside: threads, blocks of tiles, then (transform of the block's
-//! inputs to frequencies) panels of weights, for each panel all frequencies (one matrix product each,
-//! over the block's tiles, with the implicit GEMM's kernels), then the panel's outputs are transformed
-//! back while they are in the cache. The scratch is one block of transformed inputs and one panel of
-//! products, whatever the map's size.
+//! inputs to frequencies) groups of panels of weights, frequencies, panels (one matrix product each, over
+//! the block's tiles, with the implicit GEMM's kernels), then the group's outputs are transformed back
+//! while they are in the cache. Weights are used once a block, so each product fetches those of the next.
+//! The scratch is one block of transformed inputs and one group of products, whatever the map's size.
 //!
 //! Each frequency is one chain of fused multiply-adds over the input channels, and the transforms have
 //! one written order: the result is the same for every slice, block, thread count and instruction set.
@@ -13,19 +13,22 @@
 //!
 //! A step transforms the inputs for its own panels: a layer that is cut into many steps does that often.
 
-use super::conv::{addend, check_weights, clamp, divide_columns, finish, geometry};
+use super::conv::{Sizes, addend, check_weights, clamp, finish, geometry, part};
 use super::{Call, LayerError, Operand, Slice};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Indirection, Patch, Place, TILES};
+use crate::kernels::table::{Indirection, Panel, Patch, Place, TILES};
 use crate::pack::{ConvParams, Layer, Tensor, WinogradParams, params, params_words};
 
-/// Bytes that a block's transformed inputs and products may take, unless a few tiles take more.
-const BLOCK_BYTES: usize = 1536 * 1024;
+/// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles take more.
+const BLOCK_BYTES: usize = 2304 * 1024;
 
 /// Rows (tiles times frequencies) of a block: enough for each panel of weights to be worth fetching.
 const BLOCK_ROWS: usize = 28 * 36;
+
+/// Panels that are multiplied with a frequency's inputs while these are in the second-level cache.
+const GROUP: usize = 4;
 
 /// A block has at least as many tiles, where there are as many.
 const FEW_TILES: usize = 4;
@@ -131,8 +134,12 @@ struct Work {
     output: [usize; 2],
     /// Tiles of a block, at most.
     block: usize,
+    /// Panels whose products with a frequency are computed before the next frequency, at most.
+    group: usize,
     /// Threads divide panels and share a block's transformed inputs; otherwise they divide rows of tiles.
     by_panels: bool,
+    /// Panels, or rows of tiles, of a part.
+    each: usize,
     /// Threads that get a share.
     shares: usize,
 }
@@ -152,10 +159,21 @@ impl Work {
         let channels = input.cols() as usize;
         let extent = pair([output.dims[1], output.dims[2]]);
         let [down, across] = extent.map(|extent| extent.div_ceil(tile));
-        let by_panels = divide_columns(extent[0].saturating_mul(extent[1]), down, panels, threads);
-        let shares = threads.min(if by_panels { panels } else { down }).max(1);
-        // Tiles of the largest share.
-        let most = across.saturating_mul(if by_panels { down } else { down.div_ceil(shares) });
+        let tiles = down.saturating_mul(across);
+        let points = (tile + 2) * (tile + 2);
+        let sizes = Sizes {
+            by_rows: down,
+            by_cols: panels,
+            input: extent[0].saturating_mul(extent[1]).saturating_mul(channels),
+            weights: panels.saturating_mul(isa.panel()).saturating_mul(points * channels),
+        };
+        let macs = (tiles as u64).saturating_mul(sizes.weights as u64);
+        let by_panels = sizes.divide_columns(threads);
+        let units = if by_panels { panels } else { down };
+        let each = part(units, macs, threads.max(1));
+        let shares = threads.min(units.div_ceil(each)).max(1);
+        // Tiles and panels of the largest part.
+        let most = across.saturating_mul(if by_panels { down } else { each });
         Self {
             tile,
             pad: pair(p.pad),
@@ -166,6 +184,8 @@ impl Work {
             input: pair([input.dims[1], input.dims[2]]),
             output: extent,
             block: block_tiles(tile, channels, isa).min(most).max(1),
+            group: GROUP.min(if by_panels { each } else { panels }).max(1),
+            each,
             by_panels,
             shares,
         }
@@ -191,10 +211,14 @@ impl Work {
         4 * (self.zeros() as u64 + floats)
     }
 
-    /// Bytes of a block's products with one panel, and of the kernel's pointers.
+    /// Floats of a block's products with one panel.
+    fn product_floats(&self) -> usize {
+        self.points().saturating_mul(self.stride(self.nr))
+    }
+
+    /// Bytes of a block's products with a group of panels, and of the kernel's pointers.
     fn product_bytes(&self) -> u64 {
-        let floats = self.points() as u64 * self.stride(self.nr) as u64;
-        4 * floats + Indirection::rows_bytes(self.block)
+        4 * self.group as u64 * self.product_floats() as u64 + Indirection::rows_bytes(self.block)
     }
 
     /// Bytes of a thread's own scratch.
@@ -258,7 +282,7 @@ pub fn run(mut call: Call<'_>) {
             part(device, 0).run(out, scratch);
             continue;
         }
-        let split = Split::Rows(work.tile * work.output[1]);
+        let split = Split::Rows(work.each * work.tile * work.output[1]);
         device::divide(device, out, split, scratch, work.each() as usize, |share: Share<'_>| {
             part(&Inline, share.rows.start / work.output[1]).run(share.out, share.scratch);
         });
@@ -332,51 +356,81 @@ impl Part<'_> {
         let Call { layer, weights, kernels, operands, .. } = self.call;
         let (points, stride) = (self.work.points(), self.work.stride(channels));
         let product_stride = self.work.stride(nr);
+        let product_floats = self.work.product_floats();
         let panel_floats = (1 + points * channels) * nr;
         let clamp = clamp(&layer.activation);
         let each = self.work.product_bytes() as usize;
-        device::divide(self.device, out, Split::Cols(nr), scratch, each, |share| {
-            let Share { cols, mut out, scratch, .. } = share;
-            let (list, products) =
-                scratch.split_at_mut(Indirection::rows_bytes(self.work.block) as usize);
-            let products: &mut [f32] = bytemuck::cast_slice_mut(products);
-            // Each row reaches from a tile's first frequency to its last.
-            let reach = (points - 1) * stride + channels;
-            let lists = Indirection::rows(frequencies, channels, reach, 0..count, mr, list);
-            let lists = lists.seg_len(channels);
-            for start in (0..cols.len()).step_by(nr) {
-                let panel = (cols.start + start) / nr;
-                let (bias, body) = weights[panel * panel_floats..][..panel_floats].split_at(nr);
-                for (point, weights) in body.chunks_exact(channels * nr).enumerate() {
-                    for strip in lists.strips() {
-                        let at = point * product_stride + strip.start * nr;
-                        let to = &mut products[at..][..strip.rows * nr];
-                        let Some(to) = MatMut::new(to, strip.rows, nr, nr) else { continue };
-                        kernels.gemm(&strip, point * stride, weights, to);
+        device::divide(
+            self.device,
+            out,
+            Split::Cols(self.work.each * nr),
+            scratch,
+            each,
+            |share| {
+                let Share { cols, mut out, scratch, .. } = share;
+                let (list, products) =
+                    scratch.split_at_mut(Indirection::rows_bytes(self.work.block) as usize);
+                let products: &mut [f32] = bytemuck::cast_slice_mut(products);
+                // Each row reaches from a tile's first frequency to its last.
+                let reach = (points - 1) * stride + channels;
+                let lists = Indirection::rows(frequencies, channels, reach, 0..count, mr, list);
+                let lists = lists.seg_len(channels);
+                let strips = lists.strips().len();
+                let chunk = channels * nr;
+                let panels = cols.start / nr..cols.end.div_ceil(nr);
+                // Where the weights of a panel for one frequency lie.
+                let at = |panel: usize, point: usize| panel * panel_floats + nr + point * chunk;
+                for group in panels.clone().step_by(self.work.group) {
+                    let group = group..(group + self.work.group).min(panels.end);
+                    for point in 0..points {
+                        for panel in group.clone() {
+                            let next = match () {
+                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
+                                _ if point + 1 < points => Some(at(group.start, point + 1)),
+                                _ if group.end < panels.end => Some(at(group.end, 0)),
+                                _ => None,
+                            };
+                            let place = [at(panel, point), chunk];
+                            let products = &mut products[(panel - group.start) * product_floats..]
+                                [point * product_stride..];
+                            for (index, strip) in lists.strips().enumerate() {
+                                let to = &mut products[strip.start * nr..][..strip.rows * nr];
+                                let Some(to) = MatMut::new(to, strip.rows, nr, nr) else {
+                                    continue;
+                                };
+                                let weights = Panel::of(weights, place, next, index, strips);
+                                kernels.gemm(&strip, point * stride, weights, to);
+                            }
+                        }
+                    }
+                    for (panel, products) in group.zip(products.chunks_exact(product_floats)) {
+                        let start = panel * nr - cols.start;
+                        let bias = &weights[panel * panel_floats..][..nr];
+                        let rows = 0..out.rows();
+                        let mut panel_out = out.part_mut(rows, start..(start + nr).min(cols.len()));
+                        let at = self.cols_before + cols.start + start;
+                        let residual = addend(
+                            &operands[1],
+                            self.rows_before..self.rows_before + panel_out.rows(),
+                            at..at + panel_out.cols(),
+                        );
+                        for index in 0..count {
+                            let Some(products) =
+                                MatRef::new(&products[index * nr..], points, nr, product_stride)
+                            else {
+                                continue;
+                            };
+                            let [line, col] = self.corner(first + index);
+                            let place = Place { width: self.work.output[1], line, col };
+                            let to = panel_out.reborrow();
+                            kernels
+                                .winograd_output(tile, products, bias, residual, clamp, place, to);
+                        }
+                        self.finish(first, count, panel_out);
                     }
                 }
-                let rows = 0..out.rows();
-                let mut panel_out = out.part_mut(rows, start..(start + nr).min(cols.len()));
-                let at = self.cols_before + cols.start + start;
-                let residual = addend(
-                    &operands[1],
-                    self.rows_before..self.rows_before + panel_out.rows(),
-                    at..at + panel_out.cols(),
-                );
-                for index in 0..count {
-                    let Some(products) =
-                        MatRef::new(&products[index * nr..], points, nr, product_stride)
-                    else {
-                        continue;
-                    };
-                    let [line, col] = self.corner(first + index);
-                    let place = Place { width: self.work.output[1], line, col };
-                    let to = panel_out.reborrow();
-                    kernels.winograd_output(tile, products, bias, residual, clamp, place, to);
-                }
-                self.finish(first, count, panel_out);
-            }
-        });
+            },
+        );
     }
 
     /// Applies what is more than a clamp to a block's outputs.

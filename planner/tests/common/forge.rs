@@ -117,8 +117,8 @@ impl Device for Three {
         3
     }
 
-    fn run(&self, parts: usize, task: &(dyn Fn(usize) + Sync)) {
-        (0..parts).rev().for_each(task);
+    fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
+        (0..parts).rev().for_each(|part| task(part, part % 3));
     }
 }
 

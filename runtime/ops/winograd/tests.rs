@@ -309,10 +309,10 @@ fn scratch_is_bounded_and_serves_fewer_threads() {
                 let inputs = [case.input, case.output];
                 let bytes =
                     |threads| scratch_bytes(&layer, &inputs, &case.output, &slice, threads, isa);
-                assert!(bytes(1) <= 1_650_000, "{isa:?} {case:?}: {}", bytes(1));
+                assert!(bytes(1) <= 2_800_000, "{isa:?} {case:?}: {}", bytes(1));
                 for threads in 1..6 {
                     assert!(bytes(threads) <= bytes(threads + 1));
-                    assert!(bytes(threads) <= u64::from(threads) * 1_650_000);
+                    assert!(bytes(threads) <= u64::from(threads) * 2_800_000);
                 }
             }
         }

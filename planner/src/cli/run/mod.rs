@@ -5,6 +5,7 @@
 //! process needs beyond its arena is code, stacks, and a few numbers for each inference.
 
 mod input;
+mod layers;
 mod process;
 mod report;
 mod source;
@@ -22,6 +23,7 @@ use eyelet::pack::{PAGE, PlanEntry};
 use eyelet::storage::{Storage, residency};
 use eyelet_planner::{npy, size};
 use input::Input;
+use layers::Layers;
 use report::{Digest, Report, Spread, Tensor};
 use source::{Io, Source};
 use std::ffi::CString;
@@ -63,6 +65,9 @@ pub struct Args {
     /// Does not compare what is read with its checksums.
     #[arg(long)]
     no_verify: bool,
+    /// Tells the time of each layer.
+    #[arg(long)]
+    layers: bool,
 }
 
 const EXAMPLE: &str = "\
@@ -118,17 +123,20 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         ..Report::default()
     };
     let inputs = Input::all(&args.inputs, skeleton.inputs, name)?;
+    let steps = instance.plan().steps;
+    let mut layers = args.layers.then(|| Layers::new(&skeleton, steps, args.runs as usize));
 
     let pool = Pool::new();
     pool.scope(threads as usize, None, |workers| {
         instance.with_loader(&mut storage, |model| {
-            measure(model, workers, &args, &inputs, output, &mut report)
+            measure(model, workers, &args, &inputs, output, &mut report, layers.as_mut())
         })
     })???;
 
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
     report.page_cache_bytes = cached * page_bytes();
+    report.layers = layers.map(Layers::finish);
     output.report(&report)
 }
 
@@ -175,6 +183,7 @@ fn measure(
     inputs: &[Input],
     output: Output,
     report: &mut Report,
+    mut layers: Option<&mut Layers>,
 ) -> Result<(), Error> {
     let runs = args.runs as usize;
     let (mut latency, mut period) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
@@ -192,7 +201,11 @@ fn measure(
         }
         let start = Instant::now();
         let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
-        model.infer(device).map_err(failed)?;
+        match layers.as_deref_mut() {
+            Some(layers) => layers.infer(model, device, number > args.warmup),
+            None => model.infer(device),
+        }
+        .map_err(failed)?;
         let ns = start.elapsed().as_nanos() as u64;
         let found = digest_of(model);
         let expected = *digest.get_or_insert(found);

@@ -1,5 +1,6 @@
 //! What `run` tells.
 
+use super::layers::{self, LayerTimes};
 use crate::cli::output::{milliseconds, shape};
 use eyelet_planner::size;
 use serde::Serialize;
@@ -35,6 +36,8 @@ pub struct Report {
     pub page_cache_bytes: u64,
     pub output_digest: String,
     pub outputs: Vec<Tensor>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layers: Option<Vec<LayerTimes>>,
 }
 
 /// An output.
@@ -142,7 +145,7 @@ impl fmt::Display for Report {
             let file = file.map_or(String::new(), |file| format!(", {}", file.display()));
             writeln!(f, "output       {} {}{file}", output.name, shape(&output.shape))?;
         }
-        Ok(())
+        self.layers.as_deref().map_or(Ok(()), |layers| layers::table(layers, f))
     }
 }
 
