@@ -15,6 +15,8 @@ import sys
 import tempfile
 
 ZOO = {"squeezenet1_1": "6MiB", "mobilenet_v2": "8MiB", "resnet18": "16MiB"}
+# Indices that every table has.
+ENTRIES = 1000
 TOLERANCE = 1e-4
 
 
@@ -26,7 +28,10 @@ def compare(eyelet, model, budget, work):
     rng = np.random.default_rng(7)
     feeds, arguments = {}, []
     for index, port in enumerate(session.get_inputs()):
-        feeds[port.name] = rng.standard_normal(port.shape).astype(np.float32)
+        if port.type == "tensor(int64)":
+            feeds[port.name] = rng.integers(0, ENTRIES, port.shape)
+        else:
+            feeds[port.name] = rng.standard_normal(port.shape).astype(np.float32)
         path = work / f"input{index}.npy"
         np.save(path, feeds[port.name])
         arguments += ["--input", str(path)]

@@ -130,12 +130,20 @@ pub enum Op {
     },
     HardSwish,
     Tanh,
+    Erf,
+    Sqrt,
+    /// By the error function, or its approximation by tanh.
+    Gelu {
+        tanh: bool,
+    },
     /// x, slope
     PRelu,
     Add,
     Sub,
     Mul,
     Div,
+    /// a, b (constant): b, but a where b is NaN
+    Mask,
     Concat {
         axis: usize,
     },
@@ -174,6 +182,8 @@ pub enum Op {
     MatMul,
     /// Flatten, Reshape, Squeeze, Unsqueeze: the output's shape says it all.
     Reshape,
+    /// Axes of extent 1, or absent in front, repeated: the output's shape says it all.
+    Expand,
     Transpose {
         perm: Vec<usize>,
     },
@@ -188,6 +198,13 @@ pub enum Op {
         beta: f32,
         bias: f32,
     },
+    /// x, scale, shift (optional, constant): mean 0 and variance 1 over the axes from this one on
+    LayerNorm {
+        axis: usize,
+        epsilon: f32,
+    },
+    /// table (constant, two axes), indices (whole numbers): rows of the table
+    Gather,
     /// Constant padding per axis.
     Pad {
         begin: Vec<usize>,

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::transformer::transformer;
 use common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
@@ -123,6 +124,15 @@ fn squeezenet_by_winograd_is_the_same_everywhere() {
 #[test]
 fn resnet18_by_winograd_is_the_same_everywhere() {
     same_everywhere_by_winograd("resnet18", &[200 * MIB]);
+}
+
+#[test]
+fn a_transformer_is_the_same_everywhere() {
+    let subject = Subject::of_graph(transformer(), board::host());
+    subject_same_everywhere(subject, &[MIB / 8, MIB], true);
+    let subject = Subject::of_graph(transformer(), board::host());
+    assert!(subject.network.layers.iter().any(|layer| layer.kind == OpKind::Gather as u32));
+    assert!(subject.network.layers.iter().any(|layer| layer.kind == OpKind::LayerNorm as u32));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod common;
 
 use common::forge::{Guarded, Manner, Three, entries, header, run, seal};
+use common::transformer::transformer;
 use common::{Subject, digits};
 use eyelet::device::Inline;
 use eyelet::executor::{InferError, Instance, OpenError, Options, Progress};
@@ -21,19 +22,22 @@ use std::time::{Duration, Instant};
 
 const PLAIN: Manner = Manner { verify: true, three: false, beside: false };
 
-/// Packs of the digits network, at the smallest budget and at ones with residents and in full.
+/// Packs of the digits network, at the smallest budget and at ones with residents and in full, and one of a
+/// transformer.
 fn packs() -> Vec<(u64, Vec<u8>)> {
     let folder = tempfile::tempdir().unwrap();
+    let pack = |subject: &Subject, budget| {
+        let path = folder.path().join("net.pack");
+        subject.pack(&path, &[budget], 3);
+        (budget, std::fs::read(&path).unwrap())
+    };
     let subject = Subject::new(&digits());
     let smallest = subject.smallest(3);
-    [smallest, smallest + (128 << 10), 1 << 20]
-        .into_iter()
-        .map(|budget| {
-            let path = folder.path().join("digits.pack");
-            subject.pack(&path, &[budget], 3);
-            (budget, std::fs::read(&path).unwrap())
-        })
-        .collect()
+    let budgets = [smallest, smallest + (128 << 10), 1 << 20];
+    let mut packs: Vec<_> = budgets.into_iter().map(|budget| pack(&subject, budget)).collect();
+    let subject = Subject::of_graph(transformer(), eyelet_planner::board::host());
+    packs.insert(1, pack(&subject, subject.smallest(3)));
+    packs
 }
 
 /// The sections before the weights that checksums cover: header page, skeleton, plan.

@@ -197,7 +197,13 @@ mod tests {
             BinaryOp::Mul => a * b,
             BinaryOp::Div => a / b,
             BinaryOp::PRelu => a * if a >= 0.0 { 1.0 } else { b },
-            BinaryOp::Mask => b,
+            BinaryOp::Mask => {
+                if b.is_nan() {
+                    a
+                } else {
+                    b
+                }
+            }
             BinaryOp::Max => a.max(b),
             BinaryOp::Min => a.min(b),
         }
@@ -266,6 +272,22 @@ mod tests {
             [&|at| case.input(0, at), &|at| case.input(0, at)],
         );
         assert_eq!(found, case.in_place(0).run_everywhere());
+    }
+
+    #[test]
+    fn a_mask_replaces_where_it_is_a_number() {
+        let mut random = Random::new(5);
+        let dims = [1, 2, 3, 7];
+        let mut case =
+            Case::new(layer_of(BinaryOp::Mask, 1, [1, 1, 3, 7]), &mut random, &[dims], dims);
+        let mask = (0..32).map(|i| if i % 3 == 0 { f32::NAN } else { i as f32 });
+        (case.layer.panels, case.layer.panel_bytes, case.weights) = (1, 128, mask.collect());
+        case.layer.activation = Activation::NONE;
+        let found = case.run_everywhere();
+        case.assert_close(&found, 0.0, |at| match at % 21 {
+            place if place % 3 == 0 => case.input(0, at),
+            place => place as f64,
+        });
     }
 
     #[test]

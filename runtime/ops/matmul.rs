@@ -1,7 +1,7 @@
 //! Product of two activations, for each of a batch: attention.
 //!
 //! The right operand is packed, panel by panel, into scratch, as weights are offline (with a bias of
-//! zero); then it is the implicit GEMM of a convolution, the rows of the left operand being read in
+//! zero), and scaled on the way; then it is the implicit GEMM of a convolution, the rows of the left operand being read in
 //! place. Either operand may be a strided view, so that neither heads nor transposes are copied first.
 
 use super::conv::{clamp, finish};
@@ -85,7 +85,7 @@ pub fn scratch_bytes(
     isa: Isa,
 ) -> u64 {
     let work = Work::new(layer, slice, threads as usize, isa);
-    work.panel_bytes.saturating_add(work.pointer_bytes).saturating_mul(work.shares as u64)
+    work.panel_bytes.saturating_add(work.pointer_bytes).saturating_mul(work.most_shares as u64)
 }
 
 /// How one step is divided.
@@ -93,8 +93,8 @@ struct Work {
     /// Rows of a block, at most; a multiple of a tile's.
     block: usize,
     split: Split,
-    /// Threads that get a share.
-    shares: usize,
+    /// Shares that so many threads get at most, or fewer threads, which may divide the step otherwise.
+    most_shares: usize,
     /// Bytes of a share's packed panel, a multiple of 64.
     panel_bytes: u64,
     /// Bytes of a share's pointers, a multiple of 64.
@@ -108,40 +108,43 @@ impl Work {
         let (mr, nr) = (isa.rows(), isa.panel());
         let (by_batch, by_cols) = (rows.div_ceil(m), (p.n as usize).div_ceil(nr));
         // A product's panels are packed by every thread that has rows of it.
-        let (split, units) = match () {
-            _ if by_batch >= threads => (Split::Rows(m), by_batch),
-            _ if by_cols >= threads => (Split::Cols(nr), by_cols),
-            _ => (Split::Rows(mr), rows.div_ceil(mr)),
+        let split = match () {
+            _ if by_batch >= threads => Split::Rows(m),
+            _ if by_cols >= threads => Split::Cols(nr),
+            _ => Split::Rows(mr),
         };
+        let units = by_batch.max(by_cols).max(rows.div_ceil(mr));
         let block = BLOCK_ROWS.min(m).min(rows).div_ceil(mr) * mr;
         Self {
             block,
             split,
-            shares: threads.min(units).max(1),
+            most_shares: threads.min(units).max(1),
             panel_bytes: ((1 + p.k as u64) * nr as u64 * 4).next_multiple_of(64),
             pointer_bytes: Indirection::rows_bytes(block),
         }
     }
 }
 
-/// Packs columns `first..` of a `k × n` matrix, given by strides, as a panel of `nr` columns with a bias
-/// of zero.
+/// Packs columns `first..` of a `k × n` matrix, given by strides, times its scale, as a panel of `nr`
+/// columns with a bias of zero.
 fn pack(matrix: &[f32], p: &MatMulParams, first: usize, nr: usize, panel: &mut [f32]) {
     let (row, col) = (p.row_stride[1] as usize, p.col_stride[1] as usize);
-    let (k, cols) = (p.k as usize, nr.min(p.n as usize - first));
+    let (k, cols, scale) = (p.k as usize, nr.min(p.n as usize - first), p.scale);
     panel[..nr].fill(0.0);
     let lines = panel[nr..].chunks_exact_mut(nr).take(k);
     if col == 1 {
         for (i, line) in lines.enumerate() {
             let (line, rest) = line.split_at_mut(cols);
-            line.copy_from_slice(&matrix[i * row + first..][..cols]);
+            for (to, x) in line.iter_mut().zip(&matrix[i * row + first..][..cols]) {
+                *to = x * scale;
+            }
             rest.fill(0.0);
         }
     } else {
         for (i, line) in lines.enumerate() {
             let (line, rest) = line.split_at_mut(cols);
             for (j, x) in line.iter_mut().enumerate() {
-                *x = matrix[i * row + (first + j) * col];
+                *x = matrix[i * row + (first + j) * col] * scale;
             }
             rest.fill(0.0);
         }
@@ -256,8 +259,8 @@ mod tests {
                 let (mut e, mut f) = (0.0f64, 0.0f32);
                 for i in 0..k {
                     let (x, y) = (at(0, row / m, row % m, i), at(1, row / m, i, col));
-                    e += x as f64 * y as f64;
-                    f = x.mul_add(y, f);
+                    e += x as f64 * y as f64 * p.scale as f64;
+                    f = x.mul_add(y * p.scale, f);
                 }
                 exact.push(e);
                 chain.push(f);
@@ -300,6 +303,7 @@ mod tests {
 
     fn plain(batch: u32, m: u32, k: u32, n: u32) -> MatMulParams {
         MatMulParams {
+            scale: 1.0,
             batch,
             m,
             k,
@@ -318,6 +322,23 @@ mod tests {
             check(plain(batch, m, k, n));
         }
         check(plain(1, 1100, 3, 5));
+        check(MatMulParams { scale: -0.125, ..plain(3, 20, 9, 33) });
+        check(MatMulParams { scale: 0.3, ..plain(2, 9, 70, 12) });
+    }
+
+    #[test]
+    fn fewer_threads_need_no_more_scratch() {
+        for p in [plain(2, 6, 12, 6), plain(3, 100, 9, 33), plain(5, 1, 8, 300)] {
+            let (layer, inputs, output) = (layer(&p), [tensor(&p, 0), tensor(&p, 1)], output(&p));
+            for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon] {
+                for rows in [1, p.m, p.batch * p.m] {
+                    let slice = Slice { first: 0, count: 0, row: 0, rows };
+                    let bytes =
+                        |threads| scratch_bytes(&layer, &inputs, &output, &slice, threads, isa);
+                    assert!((1..20).all(|threads| bytes(threads) <= bytes(threads + 1)), "{p:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ pub mod binary;
 pub mod conv;
 pub mod copy;
 pub mod depthwise;
+pub mod gather;
+pub mod layernorm;
 pub mod lrn;
 pub mod matmul;
 pub mod pool;
@@ -141,6 +143,8 @@ pub fn validate(
         OpKind::Depthwise => depthwise::validate(layer, inputs, output, isa),
         OpKind::MatMul => matmul::validate(layer, inputs, output, isa),
         OpKind::Winograd => winograd::validate(layer, inputs, output, isa),
+        OpKind::LayerNorm => layernorm::validate(layer, inputs, output, isa),
+        OpKind::Gather => gather::validate(layer, inputs, output, isa),
     }
 }
 
@@ -190,7 +194,9 @@ pub fn scratch_bytes(
         | OpKind::Softmax
         | OpKind::Lrn
         | OpKind::Copy
-        | OpKind::Reduce => 0,
+        | OpKind::Reduce
+        | OpKind::LayerNorm
+        | OpKind::Gather => 0,
     }
 }
 
@@ -209,6 +215,8 @@ pub fn run(call: Call<'_>) {
         OpKind::Depthwise => depthwise::run(call),
         OpKind::MatMul => matmul::run(call),
         OpKind::Winograd => winograd::run(call),
+        OpKind::LayerNorm => layernorm::run(call),
+        OpKind::Gather => gather::run(call),
     }
 }
 
@@ -219,10 +227,17 @@ fn check(holds: bool, what: &'static str, found: u64, limit: u64) -> Result<(), 
 
 /// For operators with one input, no weights, and an output elsewhere.
 fn check_one_input(layer: &Layer) -> Result<(), LayerError> {
-    let (input, output) = (layer.inputs[0], layer.output);
+    check_one_input_panels(layer)?;
+    check(layer.panels == 0, "number of weight panels", layer.panels.into(), 0)
+}
+
+/// For operators with one input, and an output elsewhere.
+fn check_one_input_panels(layer: &Layer) -> Result<(), LayerError> {
+    let ([first, second], output) = (layer.inputs, layer.output);
     let what = "output tensor, which must not be the input,";
-    check(input != output, what, output.into(), input.into())?;
-    check_one_input_or_in_place(layer)
+    check(first != output, what, output.into(), first.into())?;
+    check(first != NONE, "number of inputs", 0, 1)?;
+    check(second == NONE, "number of inputs", 2, 1)
 }
 
 /// For operators with one input and no weights.

@@ -68,7 +68,8 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
         }
         OpKind::Reduce => elements(&inputs[0]),
         OpKind::Binary => made,
-        OpKind::Unary | OpKind::Copy => 0,
+        OpKind::LayerNorm => made.saturating_mul(8),
+        OpKind::Unary | OpKind::Copy | OpKind::Gather => 0,
     };
     let activation = match layer.activation.function() {
         None | Some(ActivationKind::None) => 0,
@@ -114,7 +115,7 @@ mod tests {
     #[test]
     fn nothing_overflows() {
         let huge = tensor([u32::MAX; 4]);
-        for code in 1..=11 {
+        for code in 1..=13 {
             let kind = OpKind::from_code(code).unwrap();
             let mut layer = layer(kind, Activation::RELU, &[u32::MAX; 24]);
             layer.inputs = [0, 1];

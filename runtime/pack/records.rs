@@ -185,20 +185,27 @@ pub enum OpKind {
     Reduce = 10,
     /// 3x3 convolution of stride 1 by Winograd's algorithm. [`WinogradParams`].
     Winograd = 11,
+    /// Normalisation over the channels of each row, with scale and shift. [`LayerNormParams`].
+    LayerNorm = 12,
+    /// Rows of a constant table, chosen by the input. [`GatherParams`].
+    Gather = 13,
 }
 
 impl OpKind {
     /// The operator of a code, if there is one.
     pub fn from_code(code: u32) -> Option<Self> {
         use OpKind::*;
-        [Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd]
-            .into_iter()
-            .find(|kind| *kind as u32 == code)
+        [
+            Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd,
+            LayerNorm, Gather,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u32 == code)
     }
 
     /// Whether the weights are panels of output channels, of which a step may take some.
     pub fn has_panels(self) -> bool {
-        matches!(self, Self::Conv | Self::Depthwise | Self::Winograd)
+        matches!(self, Self::Conv | Self::Depthwise | Self::Winograd | Self::Gather)
     }
 }
 
@@ -210,8 +217,8 @@ pub struct Layer {
     pub kind: u32,
     /// Input tensors; absent ones are [`NONE`]. Conv, Depthwise, Winograd: data, residual. Binary: a, b.
     pub inputs: [u32; 2],
-    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, and for the
-    /// residual of Conv, Depthwise and Winograd.
+    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, LayerNorm, and
+    /// for the residual of Conv, Depthwise and Winograd.
     pub output: u32,
     /// Applied to the result, after the residual.
     pub activation: Activation,
@@ -409,6 +416,23 @@ pub struct LrnParams {
     pub bias: f32,
 }
 
+/// Layer normalisation: `(x - mean) / √(variance + epsilon) · scale + shift` over the channels of a row. The
+/// weights are one panel: all scales, then all shifts.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+pub struct LayerNormParams {
+    /// Keeps the root away from zero.
+    pub epsilon: f32,
+}
+
+/// A table of rows: output row i is row `input[i]` of it. Panels are `[bias NR][entries][NR]`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct GatherParams {
+    /// Rows of the table.
+    pub entries: u32,
+}
+
 /// A strided copy: for every index in `dims`, `output[dst_start + Σ i·dst] = input[src_start + Σ i·src]`,
 /// in floats from the first element of the tensors' *buffers*. Strides may be zero, never negative.
 #[repr(C)]
@@ -430,11 +454,13 @@ pub struct CopyParams {
     pub fill: f32,
 }
 
-/// `output[i] = a[i] · b[i]` for each `i` in `batch`: `m×k` times `k×n`. Operands are given by strides
+/// `output[i] = a[i] · (scale · b[i])` for each `i` in `batch`: `m×k` times `k×n`. Operands are given by strides
 /// in floats from the tensors' first elements. The output is contiguous: `batch·m` rows of `n`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 pub struct MatMulParams {
+    /// Multiplies b before the product.
+    pub scale: f32,
     /// Number of products.
     pub batch: u32,
     /// Rows of a.

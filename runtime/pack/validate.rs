@@ -174,7 +174,7 @@ impl<'a> Proven<'a> {
                 what: "layer: unknown operator",
                 index: i as u32,
                 found: layer.kind.into(),
-                limit: OpKind::Winograd as u64,
+                limit: OpKind::Gather as u64,
             })?;
             for &input in &layer.inputs {
                 let ok = input == NONE || (input as usize) < tensors.len();
@@ -512,7 +512,7 @@ fn compatible(kind: OpKind, slot: usize, input: &Tensor, output: &Tensor) -> boo
         return true;
     }
     let in_place = match kind {
-        OpKind::Unary => slot == 0,
+        OpKind::Unary | OpKind::LayerNorm => slot == 0,
         OpKind::Binary => true,
         OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => slot == 1,
         _ => false,
@@ -539,8 +539,8 @@ fn interleaved(a: &Tensor, b: &Tensor) -> bool {
 
 fn layer_flaw(error: LayerError, index: usize) -> Flaw {
     let (what, found, limit) = match error {
-        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Winograd as u64),
-        LayerError::Activation(code) => ("layer: unknown activation", code.into(), 7),
+        LayerError::Kind(code) => ("layer: unknown operator", code.into(), OpKind::Gather as u64),
+        LayerError::Activation(code) => ("layer: unknown activation", code.into(), 11),
         LayerError::Field(what, found, limit) => (what, found, limit),
     };
     Flaw { what, index: index as u32, found, limit }

@@ -17,6 +17,8 @@ pub(super) enum Operand {
     Float(ValueId),
     /// Integers or truth values, always constant.
     Integer(Rc<Array<i64>>),
+    /// Whole numbers that flow, as floats: integers of an input, on their way to be indices.
+    Whole(ValueId),
 }
 
 impl Operand {
@@ -207,7 +209,7 @@ impl<'a> Context<'a, '_> {
         match self.optional(index) {
             None => Ok(None),
             Some(Operand::Float(value)) => Ok(Some(value)),
-            Some(Operand::Integer(_)) => {
+            Some(Operand::Integer(_) | Operand::Whole(_)) => {
                 Err(NodeProblem::Type { role, wanted: "a float", given: "an integer" })
             }
         }
@@ -260,6 +262,10 @@ impl<'a> Context<'a, '_> {
         match self.optional(index) {
             None => Ok(None),
             Some(Operand::Integer(array)) => Ok(Some(array)),
+            Some(Operand::Whole(value)) => {
+                let value = self.builder.graph.values[value].name.clone();
+                Err(NodeProblem::NotConstant { role, value })
+            }
             Some(Operand::Float(value)) => {
                 let found = &self.builder.graph.values[value];
                 Err(match found.constant {
@@ -286,7 +292,7 @@ impl<'a> Context<'a, '_> {
     /// The shape of an operand of either kind.
     pub fn shape_of(&self, operand: &Operand) -> Vec<usize> {
         match operand {
-            Operand::Float(value) => self.shape(*value),
+            Operand::Float(value) | Operand::Whole(value) => self.shape(*value),
             Operand::Integer(array) => array.shape.clone(),
         }
     }

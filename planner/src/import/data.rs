@@ -42,6 +42,11 @@ pub(super) fn is_float(data_type: i32) -> bool {
     matches!(DataType::try_from(data_type), Ok(Float | Float16 | Bfloat16 | Double))
 }
 
+/// Whether inputs of this type can be indices.
+pub(super) fn is_index(data_type: i32) -> bool {
+    matches!(DataType::try_from(data_type), Ok(DataType::Int32 | DataType::Int64))
+}
+
 /// Bytes of one element, for the types that can be read.
 fn element_bytes(data_type: DataType) -> Option<usize> {
     use DataType::*;

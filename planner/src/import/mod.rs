@@ -116,9 +116,9 @@ impl<'a> Importer<'a> {
         // Older files list initializers among the inputs.
         for input in &self.proto.input {
             if !self.initializers.contains_key(input.name.as_str()) {
-                let value = self.input(input)?;
+                let (value, operand) = self.input(input)?;
                 self.builder.graph.inputs.push(value);
-                self.names.insert(&input.name, Operand::Float(value));
+                self.names.insert(&input.name, operand);
             }
         }
         for index in order::needed(self.proto)? {
@@ -129,7 +129,7 @@ impl<'a> Importer<'a> {
             let reader = || format!("output `{}`", output.name);
             match self.lookup(&output.name, reader)? {
                 Operand::Float(value) => outputs.push((output.name.clone(), value)),
-                Operand::Integer(_) => {
+                Operand::Integer(_) | Operand::Whole(_) => {
                     return Err(ImportError::IntegerOutput { output: output.name.clone() });
                 }
             }
@@ -138,11 +138,12 @@ impl<'a> Importer<'a> {
     }
 
     /// Adds a graph input, whose shape must be fixed.
-    fn input(&mut self, input: &ValueInfoProto) -> Result<ValueId, ImportError> {
+    fn input(&mut self, input: &ValueInfoProto) -> Result<(ValueId, Operand), ImportError> {
         let name = || input.name.clone();
         let tensor = input.r#type.as_ref().and_then(|kind| kind.tensor_type.as_ref());
         let tensor = tensor.ok_or_else(|| ImportError::NoShape { input: name() })?;
-        if !data::is_float(tensor.elem_type) {
+        let whole = data::is_index(tensor.elem_type);
+        if !whole && !data::is_float(tensor.elem_type) {
             let given = data::type_name(tensor.elem_type);
             let quantized = matches!(&given[..], "INT8" | "UINT8");
             return Err(ImportError::InputType { input: name(), given, quantized });
@@ -164,7 +165,8 @@ impl<'a> Importer<'a> {
             shape: shape.clone(),
             problem,
         })?;
-        Ok(self.builder.value(name(), shape, None))
+        let value = self.builder.value(name(), shape, None);
+        Ok((value, if whole { Operand::Whole(value) } else { Operand::Float(value) }))
     }
 
     /// What a name stands for; an initializer is read when it is first asked for.

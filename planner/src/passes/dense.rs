@@ -6,7 +6,7 @@ use super::affine::Linear;
 use super::fuse::{input, unsupported};
 use super::program::{Builder, Work};
 use crate::graph::{Constant, Node, ValueId};
-use eyelet::pack::BinaryOp;
+use eyelet::pack::{Activation, BinaryOp};
 
 /// The last two axes exchanged.
 fn swapped(rank: usize) -> Vec<usize> {
@@ -67,6 +67,33 @@ impl Builder {
         Ok(())
     }
 
+    /// Rows of a constant table, packed as the matrix that one-hot vectors would be multiplied with.
+    pub fn gather(&mut self, node: &Node) -> Result<(), PassError> {
+        let (table, indices) = (input(node, 0)?, input(node, 1)?);
+        let (Some(data), [entries, width]) = (self.constant(table).cloned(), self.shape(table))
+        else {
+            return Err(unsupported(
+                node,
+                "its table is not a constant matrix",
+                "cut the model here",
+            ));
+        };
+        let (k, out_channels) = (*entries, *width);
+        let linear = Linear {
+            data,
+            out_channels,
+            groups: 1,
+            k,
+            row: 1,
+            col: out_channels,
+            order: None,
+            scale: None,
+            bias: None,
+        };
+        self.push(&node.name, Work::Gather { linear }, &[indices], &[node.outputs[0]]);
+        Ok(())
+    }
+
     pub fn gemm(
         &mut self,
         node: &Node,
@@ -110,7 +137,7 @@ impl Builder {
             (None, None) => {
                 let left = if trans_a { self.transposed(name, a) } else { a };
                 let right = if trans_b { self.transposed(name, b) } else { b };
-                self.push(name, Work::MatMul, &[left, right], &[scaled]);
+                self.push(name, Work::MatMul { scale: 1.0 }, &[left, right], &[scaled]);
             }
         }
         if scaled != product {
@@ -135,6 +162,46 @@ impl Builder {
         }
         self.binary(name, BinaryOp::Add, product, c, y);
         Ok(())
+    }
+
+    /// What a value is a multiple of, for the node at hand alone, and which.
+    fn unscaled(&mut self, value: ValueId) -> (ValueId, f64) {
+        let found = self.sole_maker(value).and_then(|item| match item.work {
+            Work::Binary { op } if item.activation == Activation::NONE => {
+                Some((op, [item.inputs[0], item.inputs[1]]))
+            }
+            _ => None,
+        });
+        let Some((op, [a, b])) = found else { return (value, 1.0) };
+        let number = |value: ValueId| {
+            let data = self.constant(value).filter(|data| data.len() == 1)?;
+            Some(f64::from(data.get(0))).filter(|number| number.is_finite())
+        };
+        let (of, scale) = match (op, number(a), number(b)) {
+            (BinaryOp::Mul, None, Some(b)) => (a, b),
+            (BinaryOp::Mul, Some(a), None) => (b, a),
+            (BinaryOp::Div, None, Some(b)) if b != 0.0 => (a, 1.0 / b),
+            _ => return (value, 1.0),
+        };
+        if self.shape(of) != self.shape(value) {
+            return (value, 1.0);
+        }
+        self.remove(value);
+        self.read(of);
+        (of, scale)
+    }
+
+    /// Follows the product that makes `x`, for the node at hand alone, by `· scale`.
+    pub fn scale_product(&mut self, x: ValueId, y: ValueId, by: f64) -> bool {
+        match self.sole_maker(x) {
+            Some(item) if by.is_finite() && item.activation == Activation::NONE => {
+                let Work::MatMul { scale } = &mut item.work else { return false };
+                *scale *= by;
+            }
+            _ => return false,
+        }
+        self.retarget(x, y);
+        true
     }
 
     pub fn mat_mul(&mut self, node: &Node) -> Result<(), PassError> {
@@ -198,7 +265,8 @@ impl Builder {
                 }
                 let result =
                     if target == self.shape(y) { y } else { self.temporary(name, &target) };
-                self.push(name, Work::MatMul, &[a, b], &[result]);
+                let ((a, left), (b, right)) = (self.unscaled(a), self.unscaled(b));
+                self.push(name, Work::MatMul { scale: left * right }, &[a, b], &[result]);
                 if result != y {
                     self.push(name, Work::Reshape, &[result], &[y]);
                 }

@@ -204,8 +204,12 @@ impl Emitter<'_> {
                 order.push(*axis);
                 self.simple(item, OpKind::Softmax, &order, [0; 24])
             }
+            Work::LayerNorm { epsilon, scale, shift } => {
+                self.layer_norm(item, *epsilon, scale, shift)
+            }
+            Work::Gather { linear } => self.gather(item, linear),
             Work::Binary { op } => self.binary(item, *op),
-            Work::MatMul => self.mat_mul(item),
+            Work::MatMul { scale } => self.mat_mul(item, *scale),
             Work::Reduce { axes, keep } => self.reduce(item, axes, *keep),
             Work::Concat { axis } => self.concat(item, *axis),
             Work::Pad { begin, value, .. } => self.pad(item, begin, *value),
@@ -223,6 +227,10 @@ impl Emitter<'_> {
             Work::Reshape => {
                 let shape = self.program.values[y].shape.clone();
                 self.alias(name, x, y, |view| view.reshape(&shape))
+            }
+            Work::Expand => {
+                let shape = self.program.values[y].shape.clone();
+                self.alias(name, x, y, |view| Some(view.expand(&shape)))
             }
             Work::Transpose { perm } => self.alias(name, x, y, |view| Some(view.transpose(perm))),
         }

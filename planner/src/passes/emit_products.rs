@@ -8,7 +8,10 @@ use super::program::Item;
 use super::view::{Rect, View, fold4, merge, row_major};
 use crate::graph::{Constant, ValueId};
 use crate::network::Weights;
-use eyelet::pack::{self, BinaryOp, BinaryParams, MatMulParams, OpKind, ReduceParams, Tensor};
+use eyelet::pack::{
+    self, BinaryOp, BinaryParams, GatherParams, LayerNormParams, MatMulParams, OpKind,
+    ReduceParams, Tensor,
+};
 use std::sync::Arc;
 
 /// The axes behind each of a tensor record's four dimensions.
@@ -92,6 +95,41 @@ impl Emitter<'_> {
         self.layer(item, OpKind::Conv, [Some(input), residual], output, params, weights)
     }
 
+    /// Rows of a table, one for each index.
+    pub fn gather(&mut self, item: &Item, linear: &Linear) -> Result<(), PassError> {
+        let (name, x, y) = (item.name.as_str(), item.inputs[0], item.outputs[0]);
+        let shape = self.program.values[x].shape.clone();
+        let count = shape.iter().product::<usize>();
+        let list = |view: &View| view.reshape(&[1, 1, count, 1])?.rect(&[0, 1, 2, 3]);
+        let rect = match list(&self.view(name, x)?) {
+            Some(rect) => Some(rect),
+            None => list(&self.materialised(name, x, &row_major(shape.len()))?),
+        };
+        let indices = tensor(name, rect.ok_or_else(|| too_scattered(name, 0))?)?;
+        let output = self.place(name, y, &row_major(shape.len() + 1))?;
+        let params = GatherParams { entries: field(name, "the entries of a table", linear.k)? };
+        let (params, weights) = (pack::params_words(&params), Weights::Dense(linear.dense()));
+        self.layer(item, OpKind::Gather, [Some(indices), None], output, params, weights)
+    }
+
+    /// The last axis normalised.
+    pub fn layer_norm(
+        &mut self,
+        item: &Item,
+        epsilon: f32,
+        scale: &[f64],
+        shift: &[f64],
+    ) -> Result<(), PassError> {
+        let (name, x, y) = (item.name.as_str(), item.inputs[0], item.outputs[0]);
+        let order = last_axis_last(&self.view(name, x)?);
+        let input = self.operand(name, x, &order)?;
+        let output = self.place(name, y, &order)?;
+        let constants = scale.iter().chain(shift).map(|&value| value as f32).collect();
+        let weights = Weights::Plain(Constant::Owned(Arc::new(constants)));
+        let params = pack::params_words(&LayerNormParams { epsilon });
+        self.layer(item, OpKind::LayerNorm, [Some(input), None], output, params, weights)
+    }
+
     pub fn binary(&mut self, item: &Item, op: BinaryOp) -> Result<(), PassError> {
         let (name, y) = (item.name.as_str(), item.outputs[0]);
         let values = &self.program.values;
@@ -152,7 +190,7 @@ impl Emitter<'_> {
         self.layer(item, OpKind::Binary, inputs, output, pack::params_words(&params), weights)
     }
 
-    pub fn mat_mul(&mut self, item: &Item) -> Result<(), PassError> {
+    pub fn mat_mul(&mut self, item: &Item, scale: f64) -> Result<(), PassError> {
         let (name, y) = (item.name.as_str(), item.outputs[0]);
         let shape = self.program.values[y].shape.clone();
         let (batch, [m, n]) = match shape.split_last_chunk::<2>() {
@@ -167,6 +205,7 @@ impl Emitter<'_> {
         let rect = Rect { buffer: view.buffer, offset: 0, dims: [1, count, m, n], pitch: n };
         self.set_view(y, view);
         let params = MatMulParams {
+            scale: scale as f32,
             batch: field(name, "the number of products", count)?,
             m: field(name, "an extent", m)?,
             k: field(name, "an extent", k)?,

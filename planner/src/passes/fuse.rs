@@ -86,6 +86,15 @@ impl Builder {
             }
             Op::HardSwish => self.activation(name, x, y, activation(A::HardSwish, 0.0, 0.0)),
             Op::Tanh => self.activation(name, x, y, activation(A::Tanh, 0.0, 0.0)),
+            Op::Erf => self.activation(name, x, y, activation(A::Erf, 0.0, 0.0)),
+            Op::Sqrt => self.activation(name, x, y, activation(A::Sqrt, 0.0, 0.0)),
+            Op::Gelu { tanh } => {
+                let kind = if *tanh { A::GeluTanh } else { A::Gelu };
+                self.activation(name, x, y, activation(kind, 0.0, 0.0));
+            }
+            Op::Mask => self.binary(name, BinaryOp::Mask, x, input(node, 1)?, y),
+            Op::LayerNorm { axis, epsilon } => self.layer_norm(node, *axis, *epsilon),
+            Op::Gather => self.gather(node)?,
             Op::PRelu => self.binary(name, BinaryOp::PRelu, x, input(node, 1)?, y),
             Op::Add => self.binary(name, BinaryOp::Add, x, input(node, 1)?, y),
             Op::Sub => self.binary(name, BinaryOp::Sub, x, input(node, 1)?, y),
@@ -114,6 +123,7 @@ impl Builder {
             }
             Op::MatMul => self.mat_mul(node)?,
             Op::Reshape => self.push(name, Work::Reshape, &[x], &[y]),
+            Op::Expand => self.push(name, Work::Expand, &[x], &[y]),
             Op::Transpose { perm } => {
                 self.push(name, Work::Transpose { perm: perm.clone() }, &[x], &[y]);
             }
@@ -241,6 +251,22 @@ impl Builder {
         if self.fold(x, y, |b, axis| coefficients(b.per_channel(c, &shape, axis)?)) {
             return true;
         }
+        let number =
+            self.constant(c).filter(|data| data.len() == 1).map(|data| f64::from(data.get(0)));
+        let product = match (op, reversed, number) {
+            (BinaryOp::Mul, _, Some(number)) => self.scale_product(x, y, number),
+            (BinaryOp::Div, false, Some(number)) => self.scale_product(x, y, 1.0 / number),
+            _ => false,
+        };
+        if product {
+            return true;
+        }
+        let last = shape.len().saturating_sub(1);
+        if let Some((scale, shift)) = self.per_channel(c, &shape, last).and_then(coefficients)
+            && self.fold_norm(x, y, &scale, &shift)
+        {
+            return true;
+        }
         if op == BinaryOp::Add && self.join_sums(x, c, y) {
             return true;
         }
@@ -296,10 +322,53 @@ impl Builder {
         }
         let rank = self.shape(x).len();
         let Some(item) = self.sole_maker(x) else { return false };
-        if item.bare_linear(rank).is_none() {
+        let sums = matches!(item.work, Work::Conv { .. } | Work::Rows { .. });
+        if !sums || item.bare_linear(rank).is_none() {
             return false;
         }
         item.residual = Some(other);
+        self.retarget(x, y);
+        true
+    }
+
+    /// Layer normalisation, over the last axis of a matrix where it is over several.
+    fn layer_norm(&mut self, node: &Node, axis: usize, epsilon: f32) {
+        let name = node.name.as_str();
+        let (x, y) = (node.inputs[0].unwrap_or_default(), node.outputs[0]);
+        let shape = self.shape(x).to_vec();
+        let length: usize = shape[axis..].iter().product();
+        let all = |builder: &Self, index: usize, neutral| {
+            let constant = node.inputs.get(index).copied().flatten();
+            match constant.and_then(|constant| builder.constant(constant)) {
+                Some(data) => data.to_vec().into_iter().map(f64::from).collect(),
+                None => vec![neutral; length],
+            }
+        };
+        let work = Work::LayerNorm { epsilon, scale: all(self, 1, 1.0), shift: all(self, 2, 0.0) };
+        if axis + 1 == shape.len() {
+            return self.push(name, work, &[x], &[y]);
+        }
+        let folded = [shape[..axis].iter().product(), length];
+        let (rows, result) = (self.temporary(name, &folded), self.temporary(name, &folded));
+        self.push(name, Work::Reshape, &[x], &[rows]);
+        self.push(name, work, &[rows], &[result]);
+        self.push(name, Work::Reshape, &[result], &[y]);
+    }
+
+    /// Follows the normalisation that makes `x`, for the node at hand alone, by `· scale + shift`.
+    fn fold_norm(&mut self, x: ValueId, y: ValueId, by: &[f64], to: &[f64]) -> bool {
+        let width = self.shape(x).last().copied();
+        let Some(item) = self.sole_maker(x).filter(|item| item.takes_activation()) else {
+            return false;
+        };
+        let Work::LayerNorm { scale, shift, .. } = &mut item.work else { return false };
+        if Some(scale.len()) != width || by.len() != scale.len() {
+            return false;
+        }
+        for ((shift, by), to) in shift.iter_mut().zip(by).zip(to) {
+            *shift = *shift * by + to;
+        }
+        scale.iter_mut().zip(by).for_each(|(scale, by)| *scale *= by);
         self.retarget(x, y);
         true
     }

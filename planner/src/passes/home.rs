@@ -27,11 +27,12 @@ pub(super) fn homes(program: &Program) -> Vec<Option<Home>> {
             Work::Conv { .. } | Work::Rows { .. } | Work::Pool { .. } | Work::Unary => true,
             Work::Binary { .. } | Work::Softmax { .. } | Work::Lrn { .. } => true,
             Work::Pad { .. } | Work::Concat { .. } => true,
+            Work::LayerNorm { .. } | Work::Gather { .. } => true,
             // these write contiguous rows
-            Work::MatMul | Work::Reduce { .. } => false,
+            Work::MatMul { .. } | Work::Reduce { .. } => false,
             // these are views
             Work::Split { .. } | Work::Slice { .. } => false,
-            Work::Reshape | Work::Transpose { .. } => false,
+            Work::Reshape | Work::Expand | Work::Transpose { .. } => false,
         };
         for &output in &item.outputs {
             placeable[output] = anywhere && !program.outputs.contains(&output);

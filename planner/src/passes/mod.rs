@@ -1,10 +1,11 @@
 //! From the graph to the network: fusion, layout, concatenation by strided write.
 //!
 //! ```text
-//! Graph ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse (coalesce) ─▶ Network
+//! Graph ─ patterns ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse (coalesce) ─▶ Network
 //! ```
 //!
-//! [`fuse`] (with `windows`, `dense`, `affine`) turns nodes into items, one for each layer-to-be, with
+//! `patterns` finds the operators that exporters write out as several nodes. [`fuse`] (with `windows`, `dense`,
+//! `affine`) turns nodes into items, one for each layer-to-be, with
 //! batch norms, activations, residuals, biases and paddings folded into them; `partition` makes slices
 //! that divide a value a split. [`emit`] walks the items in order and places each value: a [`view`] says
 //! where its elements lie, so that reshapes, transposes, slices and splits are free until a consumer needs
@@ -22,6 +23,7 @@ mod emit_products;
 mod fuse;
 mod home;
 mod partition;
+mod patterns;
 mod program;
 mod reuse;
 #[cfg(test)]
@@ -77,7 +79,7 @@ pub enum PassError {
 /// Lowers a graph to a network whose weights will be packed for `isa`. Every layer is computed directly;
 /// [`Algorithm`](crate::algorithm::Algorithm) changes that.
 pub fn lower(graph: &Graph, isa: Isa) -> Result<Network, PassError> {
-    let mut program = fuse::fuse(graph)?;
+    let mut program = fuse::fuse(&patterns::recognise(graph))?;
     partition::join_slices(&mut program);
     let homes = home::homes(&program);
     let drafts = emit::emit(&program, &homes, isa)?;

@@ -61,8 +61,20 @@ pub(super) enum Work {
     Lrn {
         params: LrnParams,
     },
-    /// Products of the last two axes.
-    MatMul,
+    /// Products of the last two axes, times a number.
+    MatMul {
+        scale: f64,
+    },
+    /// Over the last axis.
+    LayerNorm {
+        epsilon: f32,
+        scale: Vec<f64>,
+        shift: Vec<f64>,
+    },
+    /// Rows of a table: a linear map of what would be one-hot vectors.
+    Gather {
+        linear: Linear,
+    },
     /// Mean over axes.
     Reduce {
         axes: Vec<usize>,
@@ -80,6 +92,7 @@ pub(super) enum Work {
         steps: Vec<usize>,
     },
     Reshape,
+    Expand,
     Transpose {
         perm: Vec<usize>,
     },
@@ -94,7 +107,13 @@ impl Item {
     /// Whether another activation can be applied to the result.
     pub fn takes_activation(&self) -> bool {
         self.activation.kind == ActivationKind::None as u32
-            && matches!(self.work, Work::Conv { .. } | Work::Rows { .. } | Work::Binary { .. })
+            && matches!(
+                self.work,
+                Work::Conv { .. }
+                    | Work::Rows { .. }
+                    | Work::Binary { .. }
+                    | Work::LayerNorm { .. }
+            )
     }
 
     /// The linear map and its channel axis, if the item is one and nothing follows it yet.
@@ -104,7 +123,7 @@ impl Item {
         }
         match &mut self.work {
             Work::Conv { linear, .. } => Some((linear, 1)),
-            Work::Rows { linear } => Some((linear, rank - 1)),
+            Work::Rows { linear } | Work::Gather { linear } => Some((linear, rank - 1)),
             _ => None,
         }
     }

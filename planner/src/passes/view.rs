@@ -208,17 +208,20 @@ impl View {
     /// the axes are interleaved.
     pub fn order(&self) -> Vec<usize> {
         let rank = self.axes.len();
-        if self.axes.iter().any(|runs| runs.len() > 1) {
+        // what is repeated lies nowhere
+        let place = |axis: usize| self.axes[axis].iter().filter(|run| run.stride > 0);
+        if (0..rank).any(|axis| place(axis).count() > 1) {
             return row_major(rank);
         }
-        let mut order: Vec<usize> = (0..rank).filter(|&axis| !self.axes[axis].is_empty()).collect();
-        order.sort_by_key(|&axis| std::cmp::Reverse(self.axes[axis][0].stride));
+        let lies = |axis: &usize| place(*axis).next().is_some();
+        let mut order: Vec<usize> = (0..rank).filter(lies).collect();
+        order.sort_by_key(|&axis| std::cmp::Reverse(place(axis).next().map(|run| run.stride)));
         for known in [image_order(rank), Some(row_major(rank))].into_iter().flatten() {
-            if known.iter().filter(|&&axis| !self.axes[axis].is_empty()).eq(&order) {
+            if known.iter().copied().filter(lies).eq(order.iter().copied()) {
                 return known;
             }
         }
-        (0..rank).filter(|&axis| self.axes[axis].is_empty()).chain(order.iter().copied()).collect()
+        (0..rank).filter(|axis| !lies(axis)).chain(order.iter().copied()).collect()
     }
 
     /// The rectangle that holds the value, its rows in the order of the axes named first and its

@@ -44,6 +44,7 @@ impl Class {
             Some(OpKind::MatMul) => Class::MatMul,
             Some(OpKind::Pool) => Class::Pool,
             Some(OpKind::Softmax | OpKind::Lrn) => Class::Function,
+            Some(OpKind::LayerNorm | OpKind::Gather) => Class::Elementwise,
             Some(OpKind::Unary | OpKind::Binary | OpKind::Reduce) => {
                 use ActivationKind::{Erf, Exp, Gelu, GeluTanh, Sigmoid, Silu, Sqrt, Tanh};
                 match layer.activation.function() {

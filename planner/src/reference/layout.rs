@@ -18,6 +18,11 @@ pub(super) fn transpose(x: Tensor<'_>, perm: &[usize], out: &[usize]) -> Vec<f64
     moved(x, out, |index, axis| index[inverse[axis]])
 }
 
+pub(super) fn expand(x: Tensor<'_>, out: &[usize]) -> Vec<f64> {
+    let lost = out.len() - x.shape.len();
+    moved(x, out, |index, axis| if x.shape[axis] == 1 { 0 } else { index[lost + axis] })
+}
+
 pub(super) fn slice(x: Tensor<'_>, starts: &[usize], steps: &[usize], out: &[usize]) -> Vec<f64> {
     moved(x, out, |index, axis| starts[axis] + index[axis] * steps[axis])
 }
@@ -32,6 +37,21 @@ pub(super) fn split(x: Tensor<'_>, axis: usize, sizes: &[usize]) -> Vec<Vec<f64>
         moved(x, &shape, |index, at| index[at] + if at == axis { shift } else { 0 })
     });
     parts.collect()
+}
+
+/// Rows of a table; NaN for an index outside.
+pub(super) fn gather(table: Tensor<'_>, indices: Tensor<'_>) -> Vec<f64> {
+    let (entries, width) = (table.shape[0], table.shape[1]);
+    let mut result = Vec::with_capacity(indices.data.len() * width);
+    for &index in indices.data {
+        let whole = index.trunc();
+        let counted = if whole < 0.0 { whole + entries as f64 } else { whole };
+        match counted >= 0.0 && counted < entries as f64 {
+            true => result.extend_from_slice(&table.data[counted as usize * width..][..width]),
+            false => result.extend(std::iter::repeat_n(f64::NAN, width)),
+        }
+    }
+    result
 }
 
 pub(super) fn concat(parts: &[Tensor<'_>], axis: usize) -> Vec<f64> {

@@ -139,12 +139,24 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
             let prelu = |x: f64, slope: f64| if x < 0.0 { slope * x } else { x };
             pointwise::binary(input(0), input(1), out, prelu)
         }
+        Op::Mask => {
+            let mask = |a: f64, b: f64| if b.is_nan() { a } else { b };
+            pointwise::binary(input(0), input(1), out, mask)
+        }
+        Op::LayerNorm { axis, epsilon } => {
+            let [scale, shift] = [1, 2].map(|index| optional(index).map(|tensor| tensor.data));
+            normalise::layer_norm(f64::from(*epsilon), input(0), *axis, scale, shift)
+        }
+        Op::Gather => layout::gather(input(0), input(1)),
         Op::Clip { .. }
         | Op::LeakyRelu { .. }
         | Op::Sigmoid
         | Op::HardSigmoid { .. }
         | Op::HardSwish
-        | Op::Tanh => input(0).data.iter().map(|&x| pointwise::unary(op, x)).collect(),
+        | Op::Tanh
+        | Op::Erf
+        | Op::Sqrt
+        | Op::Gelu { .. } => input(0).data.iter().map(|&x| pointwise::unary(op, x)).collect(),
         Op::Gemm { alpha, beta, trans_a, trans_b } => {
             let scale = [f64::from(*alpha), f64::from(*beta)];
             linear::gemm(scale, [*trans_a, *trans_b], input(0), input(1), optional(2), out)
@@ -156,6 +168,7 @@ pub fn evaluate(op: &Op, inputs: &[Option<Tensor<'_>>], outputs: &[&[usize]]) ->
         }
         Op::Slice { starts, steps } => layout::slice(input(0), starts, steps, out),
         Op::Reshape => input(0).data.to_vec(),
+        Op::Expand => layout::expand(input(0), out),
         Op::Transpose { perm } => layout::transpose(input(0), perm, out),
         Op::Pad { begin, value, .. } => layout::pad(input(0), begin, f64::from(*value), out),
         Op::Split { .. } => unreachable!("handled above"),

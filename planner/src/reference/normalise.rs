@@ -29,6 +29,27 @@ pub(super) fn batch_norm(
     normalised.collect()
 }
 
+/// Mean 0 and variance 1 over all axes from one on, then scale and shift.
+pub(super) fn layer_norm(
+    epsilon: f64,
+    x: Tensor<'_>,
+    axis: usize,
+    scale: Option<&[f64]>,
+    shift: Option<&[f64]>,
+) -> Vec<f64> {
+    let length: usize = x.shape[axis..].iter().product();
+    let mut result = Vec::with_capacity(x.data.len());
+    for row in x.data.chunks(length) {
+        let mean = row.iter().sum::<f64>() / length as f64;
+        let variance = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / length as f64;
+        result.extend(row.iter().enumerate().map(|(at, x)| {
+            let normal = (x - mean) / (variance + epsilon).sqrt();
+            normal * scale.map_or(1.0, |scale| scale[at]) + shift.map_or(0.0, |shift| shift[at])
+        }));
+    }
+    result
+}
+
 /// Softmax over one axis, or over all axes from it on.
 pub(super) fn softmax(x: Tensor<'_>, axis: usize, flat: bool) -> Vec<f64> {
     let outer: usize = x.shape[..axis].iter().product();

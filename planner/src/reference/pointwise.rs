@@ -17,6 +17,13 @@ pub(super) fn unary(op: &Op, x: f64) -> f64 {
         Op::HardSigmoid { alpha, beta } => (f64::from(alpha) * x + f64::from(beta)).clamp(0.0, 1.0),
         Op::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
         Op::Tanh => x.tanh(),
+        Op::Erf => erf(x),
+        Op::Sqrt => x.sqrt(),
+        Op::Gelu { tanh: false } => 0.5 * x * (1.0 + erf(x / std::f64::consts::SQRT_2)),
+        Op::Gelu { tanh: true } => {
+            let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x.powi(3));
+            0.5 * x * (1.0 + inner.tanh())
+        }
         _ => unreachable!("not a function of one element: {op:?}"),
     }
 }

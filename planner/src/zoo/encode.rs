@@ -15,7 +15,6 @@ use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, k
 use std::io::{self, Write};
 
 const IR_VERSION: i64 = 8;
-const OPSET: i64 = 13;
 
 /// Field numbers of `onnx.proto`.
 const MODEL_GRAPH: u32 = 7;
@@ -42,10 +41,10 @@ impl Model {
 
 /// All up to the first initializer.
 fn head(model: &Model) -> Vec<u8> {
-    let value = |name: &str, shape: &[usize]| {
+    let value = |name: &str, elem_type: DataType, shape: &[usize]| {
         let dim = |&extent: &usize| DimensionProto { value: Some(Dimension::Value(extent as i64)) };
         let shape = TensorShapeProto { dim: shape.iter().map(dim).collect() };
-        let tensor = TensorTypeProto { elem_type: DataType::Float as i32, shape: Some(shape) };
+        let tensor = TensorTypeProto { elem_type: elem_type as i32, shape: Some(shape) };
         let r#type = Some(TypeProto { tensor_type: Some(tensor) });
         ValueInfoProto { name: name.to_string(), r#type }
     };
@@ -53,12 +52,12 @@ fn head(model: &Model) -> Vec<u8> {
         node: model.nodes().to_vec(),
         name: model.name().to_string(),
         initializer: Vec::new(),
-        input: vec![value("input", model.input_shape())],
-        output: vec![value("output", model.output_shape())],
+        input: vec![value(model.input_name(), model.input_type(), model.input_shape())],
+        output: vec![value("output", DataType::Float, model.output_shape())],
     };
     let mut bytes = ModelProto {
         ir_version: IR_VERSION,
-        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: OPSET }],
+        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: model.opset() }],
         producer_name: "eyelet zoo".to_string(),
         producer_version: env!("CARGO_PKG_VERSION").to_string(),
         graph: None,

@@ -12,6 +12,8 @@ use std::io::{self, Write};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fill {
     Constant(f32),
+    /// One on and left of the diagonal, zero elsewhere.
+    LowerTriangle,
     /// Independent, mean 0.
     Normal {
         std: f32,
@@ -39,6 +41,10 @@ pub fn write(
     let (std, centred) = match fill {
         Fill::Constant(value) => {
             return (0..rows * row).try_for_each(|_| out.write_all(&value.to_le_bytes()));
+        }
+        Fill::LowerTriangle => {
+            let at = (0..rows).flat_map(|i| (0..row).map(move |j| u8::from(j <= i)));
+            return at.map(f32::from).try_for_each(|value| out.write_all(&value.to_le_bytes()));
         }
         Fill::Normal { std } => (std, false),
         Fill::Centred { std } => (std, true),
@@ -108,5 +114,7 @@ mod tests {
         assert!(floats(fill, (1, 64), 0) == floats(fill, (1, 64), 0));
         assert!(floats(fill, (1, 64), 0) != floats(fill, (1, 64), 1));
         assert!(floats(Fill::Constant(6.0), (3, 5), 0) == [6.0; 15]);
+        let triangle = floats(Fill::LowerTriangle, (3, 3), 0);
+        assert_eq!(triangle, [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0]);
     }
 }

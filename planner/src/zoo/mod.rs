@@ -1,8 +1,8 @@
 //! Reference networks, written as ONNX files with random weights.
 //!
-//! Each has the operators, shapes and parameters of torchvision's network of the same name as
-//! `torch.onnx.export` writes it: in evaluation mode, batch norms folded into the convolutions,
-//! 224x224 images, batch 1. Planning, memory and speed depend on nothing else, so measurements need
+//! Each has the operators, shapes and parameters of torchvision's network of the same name (transformers': of
+//! GPT-2) as `torch.onnx.export` writes it: in evaluation mode, batch norms folded into the convolutions,
+//! 224x224 images (Inception: 299x299; GPT-2: 64 tokens), batch 1. Planning, memory and speed depend on nothing else, so measurements need
 //! no download; weights are scaled so that activations keep their size through the whole depth, and
 //! the outputs can be compared.
 //!
@@ -10,8 +10,10 @@
 
 mod encode;
 mod fill;
+mod inception;
 mod model;
 mod networks;
+mod transformers;
 
 pub use encode::encode;
 pub use model::{Initializer, Model};
@@ -21,8 +23,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// The networks there are.
-pub const NAMES: &[&str] =
-    &["squeezenet1_1", "mobilenet_v2", "resnet18", "resnet50", "resnet101", "resnet152", "vgg19"];
+pub const NAMES: &[&str] = &[
+    "squeezenet1_1",
+    "mobilenet_v2",
+    "resnet18",
+    "resnet50",
+    "resnet101",
+    "resnet152",
+    "vgg19",
+    "densenet201",
+    "resnext101_32x8d",
+    "inception_v3",
+    "vit_b_16",
+    "gpt2",
+];
 
 /// Why a network could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +83,13 @@ mod tests {
         ("resnet101", 44_549_160 - 52_672, 104, 7_801),
         ("resnet152", 60_192_808 - 75_712, 155, 11_514),
         ("vgg19", 143_667_240, 16, 19_632),
+        ("densenet201", 20_013_928 - 12_608, 200, 4_291),
+        ("resnext101_32x8d", 88_791_336 - 101_440, 104, 16_414),
+        // without the auxiliary classifier
+        ("inception_v3", 27_161_264 - 3_326_696 - 17_216, 94, 5_713),
+        ("vit_b_16", 86_567_656, 1, 17_564),
+        // the embedding is the last matrix, too; 64 tokens
+        ("gpt2", 124_439_808, 0, 7_981),
     ];
 
     #[test]
@@ -90,7 +111,7 @@ mod tests {
 
     #[test]
     fn every_name_resolves_and_every_tensor_is_complete() {
-        for name in NAMES.iter().filter(|&&name| name != "vgg19") {
+        for name in NAMES.iter().filter(|name| model(name).unwrap().parameters() < 50_000_000) {
             let mut file = Vec::new();
             encode(&model(name).unwrap(), 1, &mut file).unwrap();
             let graph = ModelProto::decode(&file[..]).unwrap().graph.unwrap();

@@ -6,12 +6,14 @@
 //! estimate as it is.
 
 use super::fill::Fill;
-use crate::import::onnx::{AttributeProto, AttributeType, NodeProto};
+use crate::import::onnx::{AttributeProto, AttributeType, DataType, NodeProto, TensorProto};
 
 /// A network, without its weights.
 #[derive(Clone, Debug)]
 pub struct Model {
     name: String,
+    opset: i64,
+    input: (String, DataType),
     nodes: Vec<NodeProto>,
     initializers: Vec<Initializer>,
     input_shape: Vec<usize>,
@@ -45,11 +47,11 @@ impl Initializer {
 /// An activation of batch 1.
 #[derive(Clone, Debug)]
 pub(super) struct Value {
-    name: String,
-    /// Without the batch: channels and, unless flat, height and width.
-    shape: Vec<usize>,
-    mean: f32,
-    variance: f32,
+    pub name: String,
+    /// Without the batch: channels and, unless flat, height and width; or tokens and width.
+    pub shape: Vec<usize>,
+    pub mean: f32,
+    pub variance: f32,
 }
 
 impl Value {
@@ -62,15 +64,21 @@ impl Value {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Conv {
     pub out_channels: usize,
-    pub kernel: usize,
+    pub kernel: [usize; 2],
     pub stride: usize,
-    pub pad: usize,
+    pub pad: [usize; 2],
     pub groups: usize,
+    pub bias: bool,
 }
 
 impl Conv {
     pub(super) fn new(out_channels: usize, kernel: usize) -> Conv {
-        Conv { out_channels, kernel, stride: 1, pad: kernel / 2, groups: 1 }
+        Conv::of(out_channels, [kernel; 2])
+    }
+
+    pub(super) fn of(out_channels: usize, kernel: [usize; 2]) -> Conv {
+        let pad = kernel.map(|kernel| kernel / 2);
+        Conv { out_channels, kernel, stride: 1, pad, groups: 1, bias: true }
     }
 
     pub(super) fn stride(self, stride: usize) -> Conv {
@@ -78,11 +86,16 @@ impl Conv {
     }
 
     pub(super) fn pad(self, pad: usize) -> Conv {
-        Conv { pad, ..self }
+        Conv { pad: [pad; 2], ..self }
     }
 
     pub(super) fn groups(self, groups: usize) -> Conv {
         Conv { groups, ..self }
+    }
+
+    /// For what no batch norm was folded into.
+    pub(super) fn no_bias(self) -> Conv {
+        Conv { bias: false, ..self }
     }
 }
 
@@ -107,6 +120,18 @@ impl Model {
         &self.name
     }
 
+    pub fn opset(&self) -> i64 {
+        self.opset
+    }
+
+    pub fn input_name(&self) -> &str {
+        &self.input.0
+    }
+
+    pub fn input_type(&self) -> DataType {
+        self.input.1
+    }
+
     pub fn nodes(&self) -> &[NodeProto] {
         &self.nodes
     }
@@ -115,7 +140,7 @@ impl Model {
         &self.initializers
     }
 
-    /// Shape of `input`, with the batch.
+    /// Shape of the input, with the batch.
     pub fn input_shape(&self) -> &[usize] {
         &self.input_shape
     }
@@ -139,6 +164,8 @@ impl Model {
     pub(super) fn new(name: &str, image: [usize; 3]) -> (Model, Value) {
         let model = Model {
             name: name.to_string(),
+            opset: 13,
+            input: ("input".to_string(), DataType::Float),
             nodes: Vec::new(),
             initializers: Vec::new(),
             input_shape: [&[1], &image[..]].concat(),
@@ -154,17 +181,19 @@ impl Model {
     /// A convolution with bias whose output has mean 0 and about the given variance.
     pub(super) fn conv(&mut self, layer: &str, x: &Value, conv: Conv, variance: f32) -> Value {
         let [channels, height, width] = x.shape[..] else { panic!("{layer}: input is flat") };
-        let extent = |n: usize| (n + 2 * conv.pad - conv.kernel) / conv.stride + 1;
-        let shape = vec![conv.out_channels, extent(height), extent(width)];
-        let weight = [conv.out_channels, channels / conv.groups, conv.kernel, conv.kernel].to_vec();
+        let extent =
+            |n: usize, axis: usize| (n + 2 * conv.pad[axis] - conv.kernel[axis]) / conv.stride + 1;
+        let shape = vec![conv.out_channels, extent(height, 0), extent(width, 1)];
+        let depth = channels / conv.groups;
+        let weight = [conv.out_channels, depth, conv.kernel[0], conv.kernel[1]].to_vec();
         self.macs += (weight.iter().product::<usize>() * shape[1] * shape[2]) as u64;
         // A depthwise filter is too short to be centred: little would be left of it.
-        let inputs = self.weights(layer, x, weight, variance, conv.groups == 1);
+        let inputs = self.weights(layer, x, weight, variance, (depth > 1, conv.bias));
         let attributes = vec![
             ints("dilations", &[1, 1]),
             int("group", conv.groups),
-            ints("kernel_shape", &[conv.kernel; 2]),
-            ints("pads", &[conv.pad; 4]),
+            ints("kernel_shape", &conv.kernel),
+            ints("pads", &[conv.pad, conv.pad].concat()),
             ints("strides", &[conv.stride; 2]),
         ];
         self.node("Conv", layer, inputs, attributes);
@@ -175,7 +204,7 @@ impl Model {
     pub(super) fn gemm(&mut self, layer: &str, x: &Value, out: usize, variance: f32) -> Value {
         let weight = vec![out, x.shape.iter().product()];
         self.macs += weight.iter().product::<usize>() as u64;
-        let inputs = self.weights(layer, x, weight, variance, true);
+        let inputs = self.weights(layer, x, weight, variance, (true, true));
         let attributes = vec![float("alpha", 1.0), float("beta", 1.0), int("transB", 1)];
         self.node("Gemm", layer, inputs, attributes);
         Value { name: layer.to_string(), shape: vec![out], mean: 0.0, variance }
@@ -188,7 +217,7 @@ impl Model {
         x: &Value,
         dims: Vec<usize>,
         variance: f32,
-        centre: bool,
+        (centre, biased): (bool, bool),
     ) -> Vec<String> {
         let (rows, fan_in) = (dims[0], dims[1..].iter().product::<usize>() as f32);
         let fill = match centre && x.mean > 0.0 {
@@ -198,10 +227,32 @@ impl Model {
             }
         };
         let bias = Fill::Normal { std: BIAS_STD * variance.sqrt() };
-        self.parameters += dims.iter().product::<usize>() + rows;
+        self.parameters += dims.iter().product::<usize>();
         let weight = self.initializer(&format!("{layer}.weight"), dims, fill);
+        if !biased {
+            return vec![x.name.clone(), weight];
+        }
+        self.parameters += rows;
         let bias = self.initializer(&format!("{layer}.bias"), vec![rows], bias);
         vec![x.name.clone(), weight, bias]
+    }
+
+    /// A batch norm that could not be folded; its statistics (which are no parameters) are the input's.
+    pub(super) fn batch_norm(&mut self, layer: &str, x: &Value) -> Value {
+        let channels = x.channels();
+        let mut inputs = vec![x.name.clone()];
+        for (part, fill) in [
+            ("weight", Fill::Constant(1.0)),
+            ("bias", Fill::Normal { std: BIAS_STD }),
+            ("running_mean", Fill::Constant(x.mean)),
+            ("running_var", Fill::Constant(x.variance)),
+        ] {
+            inputs.push(self.initializer(&format!("{layer}.{part}"), vec![channels], fill));
+        }
+        self.parameters += 2 * channels;
+        let attributes = vec![float("epsilon", 1e-5), float("momentum", 0.9)];
+        self.node("BatchNormalization", layer, inputs, attributes);
+        Value { name: layer.to_string(), mean: 0.0, variance: 1.0, ..x.clone() }
     }
 
     pub(super) fn relu(&mut self, layer: &str, x: &Value) -> Value {
@@ -239,13 +290,37 @@ impl Model {
         }
     }
 
-    /// Concatenates along channels two values of like moments.
-    pub(super) fn concat(&mut self, layer: &str, a: &Value, b: &Value) -> Value {
-        assert_eq!(a.shape[1..], b.shape[1..], "{layer}");
-        self.node("Concat", layer, vec![a.name.clone(), b.name.clone()], vec![int("axis", 1)]);
-        let mut shape = a.shape.clone();
-        shape[0] += b.shape[0];
-        Value { name: layer.to_string(), shape, mean: a.mean, variance: a.variance }
+    /// Concatenates along channels; the moments are those over all of them.
+    pub(super) fn concat(&mut self, layer: &str, parts: &[&Value]) -> Value {
+        let inputs = parts.iter().map(|part| part.name.clone()).collect();
+        self.node("Concat", layer, inputs, vec![int("axis", 1)]);
+        let mut shape = parts[0].shape.clone();
+        shape[0] = 0;
+        let (mut mean, mut square) = (0.0, 0.0);
+        for part in parts {
+            assert_eq!(part.shape[1..], shape[1..], "{layer}");
+            shape[0] += part.shape[0];
+            mean += part.mean * part.shape[0] as f32;
+            square += (part.variance + part.mean * part.mean) * part.shape[0] as f32;
+        }
+        let count = shape[0] as f32;
+        mean /= count;
+        Value { name: layer.to_string(), shape, mean, variance: square / count - mean * mean }
+    }
+
+    /// Average pooling, padding counted.
+    pub(super) fn average_pool(&mut self, layer: &str, x: &Value, pool: Pool) -> Value {
+        let extent = |n: usize| (n + 2 * pool.pad - pool.kernel) / pool.stride + 1;
+        let attributes = vec![
+            int("ceil_mode", 0),
+            int("count_include_pad", 1),
+            ints("kernel_shape", &[pool.kernel; 2]),
+            ints("pads", &[pool.pad; 4]),
+            ints("strides", &[pool.stride; 2]),
+        ];
+        self.node("AveragePool", layer, vec![x.name.clone()], attributes);
+        let shape = vec![x.shape[0], extent(x.shape[1]), extent(x.shape[2])];
+        Value { name: layer.to_string(), shape, ..x.clone() }
     }
 
     pub(super) fn max_pool(&mut self, layer: &str, x: &Value, pool: Pool) -> Value {
@@ -286,13 +361,45 @@ impl Model {
         self
     }
 
-    fn initializer(&mut self, name: &str, dims: Vec<usize>, fill: Fill) -> String {
+    /// The newest operator set that the model needs.
+    pub(super) fn needs_opset(&mut self, opset: i64) {
+        self.opset = opset;
+    }
+
+    /// Takes integers of this shape as `name`, instead of an image.
+    pub(super) fn takes_integers(&mut self, name: &str, shape: &[usize]) {
+        self.input = (name.to_string(), DataType::Int64);
+        self.input_shape = shape.to_vec();
+    }
+
+    /// Counts what a node adds to the network's size.
+    pub(super) fn count(&mut self, parameters: usize, macs: u64) {
+        self.parameters += parameters;
+        self.macs += macs;
+    }
+
+    pub(super) fn initializer(&mut self, name: &str, dims: Vec<usize>, fill: Fill) -> String {
         self.initializers.push(Initializer { name: name.to_string(), dims, fill });
         name.to_string()
     }
 
+    /// Cuts a value along an axis.
+    pub(super) fn split(&mut self, name: &str, inputs: &[&str], outputs: &[&str], axis: usize) {
+        let list = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
+        self.node("Split", name, list(inputs), vec![int("axis", axis)]);
+        if let Some(node) = self.nodes.last_mut() {
+            node.output = list(outputs);
+        }
+    }
+
     /// A node named as its only output.
-    fn node(&mut self, op: &str, name: &str, input: Vec<String>, attribute: Vec<AttributeProto>) {
+    pub(super) fn node(
+        &mut self,
+        op: &str,
+        name: &str,
+        input: Vec<String>,
+        attribute: Vec<AttributeProto>,
+    ) {
         self.nodes.push(NodeProto {
             input,
             output: vec![name.to_string()],
@@ -304,7 +411,7 @@ impl Model {
     }
 }
 
-fn int(name: &str, value: usize) -> AttributeProto {
+pub(super) fn int(name: &str, value: usize) -> AttributeProto {
     AttributeProto {
         name: name.to_string(),
         r#type: AttributeType::Int as i32,
@@ -313,7 +420,7 @@ fn int(name: &str, value: usize) -> AttributeProto {
     }
 }
 
-fn ints(name: &str, values: &[usize]) -> AttributeProto {
+pub(super) fn ints(name: &str, values: &[usize]) -> AttributeProto {
     AttributeProto {
         name: name.to_string(),
         r#type: AttributeType::Ints as i32,
@@ -322,7 +429,22 @@ fn ints(name: &str, values: &[usize]) -> AttributeProto {
     }
 }
 
-fn float(name: &str, value: f32) -> AttributeProto {
+pub(super) fn integers(name: &str, dims: &[i64], values: &[i64]) -> AttributeProto {
+    let tensor = TensorProto {
+        dims: dims.to_vec(),
+        data_type: DataType::Int64 as i32,
+        raw_data: values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        ..Default::default()
+    };
+    AttributeProto {
+        name: name.to_string(),
+        r#type: AttributeType::Tensor as i32,
+        t: Some(tensor),
+        ..Default::default()
+    }
+}
+
+pub(super) fn float(name: &str, value: f32) -> AttributeProto {
     AttributeProto {
         name: name.to_string(),
         r#type: AttributeType::Float as i32,

@@ -1,12 +1,13 @@
 //! The networks, layer by layer; layers have the names of torchvision's modules.
 
 use super::model::{Conv, Model, Pool, Value};
+use super::{inception, transformers};
 
 const IMAGE: [usize; 3] = [3, 224, 224];
-const CLASSES: usize = 1000;
+pub(super) const CLASSES: usize = 1000;
 
 /// Variance of what enters a ReLU.
-const UNIT: f32 = 1.0;
+pub(super) const UNIT: f32 = 1.0;
 /// Variance of what enters a ReLU6: two standard deviations fit below 6, so that the cap has work.
 const BELOW_SIX: f32 = 9.0;
 
@@ -19,22 +20,33 @@ pub fn build(name: &str) -> Option<Model> {
     let model = match name {
         "squeezenet1_1" => squeezenet(name),
         "mobilenet_v2" => mobilenet_v2(name),
-        "resnet18" => resnet(name, [2, 2, 2, 2], false),
-        "resnet50" => resnet(name, [3, 4, 6, 3], true),
-        "resnet101" => resnet(name, [3, 4, 23, 3], true),
-        "resnet152" => resnet(name, [3, 8, 36, 3], true),
+        "resnet18" => resnet(name, [2, 2, 2, 2], None),
+        "resnet50" => resnet(name, [3, 4, 6, 3], Some((1, 64))),
+        "resnet101" => resnet(name, [3, 4, 23, 3], Some((1, 64))),
+        "resnet152" => resnet(name, [3, 8, 36, 3], Some((1, 64))),
+        "resnext101_32x8d" => resnet(name, [3, 4, 23, 3], Some((32, 8))),
+        "densenet201" => densenet(name, [6, 12, 48, 32]),
+        "inception_v3" => inception::v3(name),
+        "vit_b_16" => transformers::vit_b_16(name),
+        "gpt2" => transformers::gpt2(name),
         "vgg19" => vgg(name, [2, 2, 4, 4, 4]),
         _ => return None,
     };
     Some(model)
 }
 
-fn conv_relu(model: &mut Model, layer: &str, relu: &str, x: &Value, conv: Conv) -> Value {
+pub(super) fn conv_relu(
+    model: &mut Model,
+    layer: &str,
+    relu: &str,
+    x: &Value,
+    conv: Conv,
+) -> Value {
     let y = model.conv(layer, x, conv, UNIT);
     model.relu(relu, &y)
 }
 
-fn classifier(mut model: Model, layer: &str, x: &Value) -> Model {
+pub(super) fn classifier(mut model: Model, layer: &str, x: &Value) -> Model {
     let x = model.global_average_pool("avgpool", x);
     let x = model.flatten("flatten", &x);
     let x = model.gemm(layer, &x, CLASSES, UNIT);
@@ -70,7 +82,7 @@ fn squeezenet(name: &str) -> Model {
         let squeezed = part("squeeze", &x, Conv::new(squeeze, 1));
         let one = part("expand1x1", &squeezed, Conv::new(expand, 1));
         let three = part("expand3x3", &squeezed, Conv::new(expand, 3));
-        x = model.concat(&path, &one, &three);
+        x = model.concat(&path, &[&one, &three]);
     }
     x = conv_relu(&mut model, "classifier.1", "classifier.2", &x, Conv::new(CLASSES, 1));
     x = model.global_average_pool("classifier.3", &x);
@@ -120,8 +132,9 @@ fn mobilenet_v2(name: &str) -> Model {
     classifier(model, "classifier.1", &x)
 }
 
-/// ResNet (He et al. 2015), the stride on the 3x3 convolution of a bottleneck as in torchvision.
-fn resnet(name: &str, stages: [usize; 4], bottleneck: bool) -> Model {
+/// ResNet (He et al. 2015), the stride on the 3x3 convolution of a bottleneck as in torchvision. Bottlenecks have
+/// groups and a base width: more than one group make it a ResNeXt (Xie et al. 2016).
+fn resnet(name: &str, stages: [usize; 4], bottleneck: Option<(usize, usize)>) -> Model {
     let (mut model, x) = Model::new(name, IMAGE);
     let stem = Conv::new(64, 7).stride(2);
     let mut x = conv_relu(&mut model, "conv1", "relu", &x, stem);
@@ -132,14 +145,15 @@ fn resnet(name: &str, stages: [usize; 4], bottleneck: bool) -> Model {
             let path = format!("layer{}.{block}", stage + 1);
             let at = |part: &str| format!("{path}.{part}");
             let stride = if block == 0 && stage > 0 { 2 } else { 1 };
-            let out_channels = if bottleneck { 4 * width } else { width };
+            let out_channels = if bottleneck.is_some() { 4 * width } else { width };
             let project = stride > 1 || x.channels() != out_channels;
             // The sum of a projecting block starts anew at variance 1. The others add to what
             // there is, together as much again in a stage, so that depth cannot blow it up.
             let variance = if project { UNIT / 2.0 } else { UNIT / blocks as f32 };
-            let y = if bottleneck {
+            let y = if let Some((groups, base)) = bottleneck {
+                let width = width * base / 64 * groups;
                 let y = conv_relu(&mut model, &at("conv1"), &at("relu1"), &x, Conv::new(width, 1));
-                let middle = Conv::new(width, 3).stride(stride);
+                let middle = Conv::new(width, 3).stride(stride).groups(groups);
                 let y = conv_relu(&mut model, &at("conv2"), &at("relu2"), &y, middle);
                 model.conv(&at("conv3"), &y, Conv::new(out_channels, 1), variance)
             } else {
@@ -158,6 +172,46 @@ fn resnet(name: &str, stages: [usize; 4], bottleneck: bool) -> Model {
         }
     }
     classifier(model, "fc", &x)
+}
+
+/// DenseNet (Huang et al. 2016) with a growth of 32 channels.
+fn densenet(name: &str, blocks: [usize; 4]) -> Model {
+    const GROWTH: usize = 32;
+    let (mut model, x) = Model::new(name, IMAGE);
+    let stem = Conv::new(64, 7).stride(2);
+    let mut x = conv_relu(&mut model, "features.conv0", "features.relu0", &x, stem);
+    x = model.max_pool("features.pool0", &x, POOL_3_PADDED);
+    for (block, layers) in blocks.into_iter().enumerate() {
+        let path = format!("features.denseblock{}", block + 1);
+        let mut features = vec![x];
+        for layer in 1..=layers {
+            let at = |part: &str| format!("{path}.denselayer{layer}.{part}");
+            let parts: Vec<&Value> = features.iter().collect();
+            // the first layer's concatenation of one is none
+            let y = match parts[..] {
+                [one] => one.clone(),
+                _ => model.concat(&at("cat"), &parts),
+            };
+            let y = model.batch_norm(&at("norm1"), &y);
+            let y = model.relu(&at("relu1"), &y);
+            let wide = Conv::new(4 * GROWTH, 1);
+            let y = conv_relu(&mut model, &at("conv1"), &at("relu2"), &y, wide);
+            features.push(model.conv(&at("conv2"), &y, Conv::new(GROWTH, 3).no_bias(), UNIT));
+        }
+        let parts: Vec<&Value> = features.iter().collect();
+        x = model.concat(&path, &parts);
+        let last = block + 1 == blocks.len();
+        let path = format!("features.transition{}", block + 1);
+        let norm = if last { "features.norm5".to_string() } else { format!("{path}.norm") };
+        x = model.batch_norm(&norm, &x);
+        x = model.relu(&format!("{path}.relu"), &x);
+        if !last {
+            let half = Conv::new(x.channels() / 2, 1).no_bias();
+            x = model.conv(&format!("{path}.conv"), &x, half, UNIT);
+            x = model.average_pool(&format!("{path}.pool"), &x, POOL_2);
+        }
+    }
+    classifier(model, "classifier", &x)
 }
 
 /// VGG (Simonyan and Zisserman 2014) without batch norms; its adaptive pooling to 7x7 is the

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod forge;
+pub mod transformer;
 
 use eyelet::device::Device;
 use eyelet::executor::{Instance, Options};
@@ -10,7 +11,7 @@ use eyelet::storage::Slice;
 use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::board::Board;
 use eyelet_planner::check::check;
-use eyelet_planner::graph::Graph;
+use eyelet_planner::graph::{Graph, Op};
 use eyelet_planner::layout::place_weights;
 use eyelet_planner::network::Network;
 use eyelet_planner::passes;
@@ -117,7 +118,15 @@ impl Subject {
     /// Values for input `index` that look like data.
     pub fn input(&self, index: usize, seed: u64) -> Vec<f32> {
         let elements: usize = self.network.inputs[index].shape.iter().product();
-        noise(elements, seed + index as u64)
+        let values = noise(elements, seed + index as u64);
+        let entries = (self.graph.nodes.iter())
+            .filter(|node| node.op == Op::Gather)
+            .find(|node| node.inputs[1] == Some(self.graph.inputs[index]))
+            .and_then(|node| Some(self.graph.values[node.inputs[0]?].shape[0] as f32));
+        match entries {
+            Some(entries) => values.iter().map(|value| (value * entries).trunc()).collect(),
+            None => values,
+        }
     }
 
     pub fn inputs(&self, seed: u64) -> Vec<Vec<f32>> {

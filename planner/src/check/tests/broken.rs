@@ -356,6 +356,7 @@ fn products_read_what_their_strides_say() {
         single(record, tensors, floats)
     };
     let params = MatMulParams {
+        scale: 1.0,
         batch: 2,
         m: 5,
         k: 3,

@@ -6,7 +6,12 @@ use super::super::array::Array;
 use super::super::attributes::size;
 use super::super::builder::{Context, Operand, axes, axis};
 use super::super::error::NodeProblem;
-use crate::graph::Op;
+use crate::graph::{Op, ValueId};
+
+/// Integers of an input can be looked up in a table, and little else.
+fn whole() -> NodeProblem {
+    NodeProblem::unsupported("integers of an input can only be reshaped, cast, and used as indices")
+}
 
 /// The sizes of a split of `extent`: given, or equal (with a smaller last one from opset 18 on).
 fn split_sizes(cx: &Context<'_, '_>, extent: usize) -> Result<Vec<usize>, NodeProblem> {
@@ -65,6 +70,7 @@ pub(super) fn split(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
             let made = cx.builder.node(cx.name.into(), op, vec![Some(value)], outputs)?;
             Ok(made.into_iter().map(Operand::Float).collect())
         }
+        Operand::Whole(_) => Err(whole()),
         Operand::Integer(array) => {
             cx.charge(&shape)?;
             let mut starts = vec![0; shape.len()];
@@ -143,6 +149,7 @@ pub(super) fn slice(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         return Ok(vec![data]);
     }
     match data {
+        Operand::Whole(_) => Err(whole()),
         Operand::Integer(array) => {
             cx.charge(&extents)?;
             Ok(vec![Operand::integers(array.slice(&starts, &steps, extents))])
@@ -169,6 +176,9 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     let data = cx.input(0, "data")?;
     let shape = cx.shape_of(&data);
     let axis = axis(cx.attributes().int_or("axis", 0)?, shape.len())?;
+    if let Operand::Whole(indices) = cx.input(1, "indices")? {
+        return embed(cx, data, indices, axis);
+    }
     let given = cx.integers(1, "indices")?;
     let extent = shape[axis];
     let index = |given: i64| {
@@ -186,6 +196,7 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     gathered.extend_from_slice(&indices.shape);
     gathered.extend_from_slice(&shape[axis + 1..]);
     match data {
+        Operand::Whole(_) => Err(whole()),
         Operand::Integer(array) => {
             cx.charge(&gathered)?;
             Ok(vec![Operand::integers(array.gather(axis, &indices))])
@@ -220,6 +231,36 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
             cx.emit(Op::Reshape, vec![Some(sliced)], gathered)
         }
     }
+}
+
+/// `Gather` with computed indices: rows of a constant table.
+fn embed(
+    cx: &mut Context<'_, '_>,
+    data: Operand,
+    indices: ValueId,
+    axis: usize,
+) -> Result<Vec<Operand>, NodeProblem> {
+    let table = match data {
+        Operand::Float(table) if cx.builder.graph.values[table].constant.is_some() => table,
+        _ => {
+            return Err(NodeProblem::unsupported(
+                "computed indices need a constant table of floats; cut the model before this node",
+            ));
+        }
+    };
+    let &[entries, width] = &cx.shape(table)[..] else {
+        return Err(NodeProblem::shape(format!(
+            "the table has the shape {:?}, expected entries and width",
+            cx.shape(table)
+        )));
+    };
+    if axis != 0 || entries == 0 {
+        return Err(NodeProblem::unsupported(
+            "computed indices must choose along axis 0 of a table; transpose it",
+        ));
+    }
+    let shape = [cx.shape(indices), vec![width]].concat();
+    cx.emit(Op::Gather, vec![Some(table), Some(indices)], shape)
 }
 
 pub(super) fn pad(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {

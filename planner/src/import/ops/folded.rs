@@ -105,7 +105,7 @@ pub(super) fn fold_unary(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeP
             Ok(vec![Operand::integers(array.map(function))])
         }
         Operand::Float(value) => {
-            let Some(array) = cx.builder.array(value)? else { return Err(only_folded()) };
+            let Some(array) = cx.builder.array(value)? else { return computed_unary(cx, value) };
             let function: fn(f32) -> f32 = match operator {
                 "Neg" => |x| -x,
                 "Abs" => f32::abs,
@@ -120,20 +120,57 @@ pub(super) fn fold_unary(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeP
             };
             Ok(float(cx, array.map(function)))
         }
+        Operand::Whole(_) => Err(only_folded()),
     }
 }
 
-/// `a` to the power `b`, both constant, or a flowing tensor squared.
+/// The functions of one tensor that computed ones may have, too.
+fn computed_unary(cx: &mut Context<'_, '_>, x: ValueId) -> Result<Vec<Operand>, NodeProblem> {
+    let shape = cx.shape(x);
+    let number = |cx: &mut Context<'_, '_>, value| {
+        let name = format!("{}/constant", cx.name);
+        cx.builder.constant(name, Array::scalar(value))
+    };
+    match cx.proto.op_type.as_str() {
+        "Sqrt" => cx.emit(Op::Sqrt, vec![Some(x)], shape),
+        "Neg" => {
+            let minus = number(cx, -1.0);
+            cx.emit(Op::Mul, vec![Some(x), Some(minus)], shape)
+        }
+        "Reciprocal" => {
+            let one = number(cx, 1.0);
+            cx.emit(Op::Div, vec![Some(one), Some(x)], shape)
+        }
+        _ => Err(only_folded()),
+    }
+}
+
+/// `a` to the power `b`, both constant, or a computed tensor to a power that products and roots make.
 pub(super) fn power(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let base = cx.float(0, "base")?;
     let exponent = match cx.input(1, "exponent")? {
         Operand::Float(value) => cx.builder.array(value)?,
         Operand::Integer(array) => Some(array.map(|value| value as f32)),
+        Operand::Whole(_) => None,
     };
     let Some(exponent) = exponent else { return Err(only_folded()) };
     let shape = common(&cx.shape(base), &exponent.shape)?;
-    if exponent.data == [2.0] && shape == cx.shape(base) {
-        return cx.emit(Op::Mul, vec![Some(base), Some(base)], shape);
+    if cx.builder.graph.values[base].constant.is_none() && shape == cx.shape(base) {
+        let twice = vec![Some(base), Some(base)];
+        return match exponent.data[..] {
+            [0.5] => cx.emit(Op::Sqrt, vec![Some(base)], shape),
+            [1.0] => Ok(vec![Operand::Float(base)]),
+            [2.0] => cx.emit(Op::Mul, twice, shape),
+            [3.0] => {
+                let name = format!("{}/square", cx.name);
+                let outputs = vec![(name.clone(), shape.clone())];
+                let square = cx.builder.node(name, Op::Mul, twice, outputs)?[0];
+                cx.emit(Op::Mul, vec![Some(square), Some(base)], shape)
+            }
+            _ => Err(NodeProblem::unsupported(
+                "of a computed tensor only the powers 1/2, 1, 2 and 3 are; rewrite it as products",
+            )),
+        };
     }
     let Some(base) = cx.builder.array(base)? else { return Err(only_folded()) };
     cx.charge(&shape)?;
@@ -223,7 +260,7 @@ pub(super) fn cast(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     let to = if cx.proto.op_type == "CastLike" {
         match cx.input(1, "target_type")? {
             Operand::Float(_) => DataType::Float as i32,
-            Operand::Integer(_) => DataType::Int64 as i32,
+            Operand::Integer(_) | Operand::Whole(_) => DataType::Int64 as i32,
         }
     } else {
         let to = cx.attributes().int_or("to", 0)?;
@@ -251,6 +288,10 @@ pub(super) fn cast(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
                 _ => array.map(|value| value as i64),
             })])
         }
+        // exact up to 2²⁴
+        (Operand::Whole(value), true) => Ok(vec![Operand::Float(value)]),
+        (Operand::Whole(value), false) if data::is_index(to) => Ok(vec![Operand::Whole(value)]),
+        (Operand::Whole(_), false) => Err(only_folded()),
         (Operand::Integer(array), true) => {
             cx.charge(&array.shape)?;
             Ok(float(cx, array.map(|value| value as f32)))
@@ -301,7 +342,7 @@ pub(super) fn range(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
     Ok(vec![Operand::integers(Array::vector(data))])
 }
 
-/// `Where` on constants.
+/// `Where` on constants, or a constant that takes the place of a part of a computed tensor.
 pub(super) fn select(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let condition = cx.integers(0, "condition")?;
     match (cx.input(1, "x")?, cx.input(2, "y")?) {
@@ -309,14 +350,37 @@ pub(super) fn select(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
             Ok(vec![Operand::integers(choose(cx, &condition, &x, &y)?)])
         }
         (Operand::Float(x), Operand::Float(y)) => {
-            let (Some(x), Some(y)) = (cx.builder.array(x)?, cx.builder.array(y)?) else {
-                return Err(only_folded());
-            };
-            let chosen = choose(cx, &condition, &x, &y)?;
-            Ok(float(cx, chosen))
+            match (cx.builder.array(x)?, cx.builder.array(y)?) {
+                (Some(x), Some(y)) => {
+                    let chosen = choose(cx, &condition, &x, &y)?;
+                    Ok(float(cx, chosen))
+                }
+                (Some(x), None) => mask(cx, y, &x, &condition),
+                (None, Some(y)) => mask(cx, x, &y, &condition.map(|which| i64::from(which == 0))),
+                (None, None) => Err(NodeProblem::unsupported(
+                    "one of the tensors that it chooses from must be constant; rewrite it as arithmetic",
+                )),
+            }
         }
         _ => Err(NodeProblem::Type { role: "y", wanted: "the same kind of", given: "another" }),
     }
+}
+
+/// The computed tensor `x`, with `constant` where the condition holds.
+fn mask(
+    cx: &mut Context<'_, '_>,
+    x: ValueId,
+    constant: &Array<f32>,
+    condition: &Array<i64>,
+) -> Result<Vec<Operand>, NodeProblem> {
+    if constant.data.iter().any(|value| value.is_nan()) {
+        return Err(NodeProblem::unsupported("its constant is no number; use another value"));
+    }
+    let mask = choose(cx, condition, constant, &Array::scalar(f32::NAN))?;
+    let shape = common(&cx.shape(x), &mask.shape)?;
+    let name = format!("{}/mask", cx.name);
+    let mask = cx.builder.constant(name, mask);
+    cx.emit(Op::Mask, vec![Some(x), Some(mask)], shape)
 }
 
 fn choose<T: Copy>(
@@ -331,7 +395,7 @@ fn choose<T: Copy>(
     Ok(condition.zip(&both, shape, |which, (x, y)| if which != 0 { x } else { y }))
 }
 
-/// `Expand`: nothing where the shape stays, a fold on constants.
+/// `Expand`: nothing where the shape stays.
 pub(super) fn expand(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let input = cx.input(0, "input")?;
     let wanted = shape_from(&cx.integers(1, "shape")?.data)?;
@@ -345,8 +409,11 @@ pub(super) fn expand(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
             cx.charge(&shape)?;
             Ok(vec![Operand::integers(array.expand(shape))])
         }
+        Operand::Whole(_) => Err(only_folded()),
         Operand::Float(value) => {
-            let Some(array) = cx.builder.array(value)? else { return Err(only_folded()) };
+            let Some(array) = cx.builder.array(value)? else {
+                return cx.emit(Op::Expand, vec![Some(value)], shape);
+            };
             cx.charge(&shape)?;
             Ok(float(cx, array.expand(shape)))
         }

@@ -24,6 +24,14 @@ fn reshaped(
     }
     match operand {
         Operand::Float(value) => cx.emit(Op::Reshape, vec![Some(value)], shape),
+        Operand::Whole(value) => {
+            let made = cx.emit(Op::Reshape, vec![Some(value)], shape)?;
+            let whole = made.into_iter().map(|operand| match operand {
+                Operand::Float(value) => Operand::Whole(value),
+                other => other,
+            });
+            Ok(whole.collect())
+        }
         Operand::Integer(array) => {
             cx.charge(&shape)?;
             Ok(vec![Operand::integers(array.reshape(shape))])
@@ -130,6 +138,7 @@ pub(super) fn transpose(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
         return Ok(vec![data]);
     }
     match data {
+        Operand::Whole(_) => Err(NodeProblem::unsupported("integers of an input are transposed")),
         Operand::Integer(array) => {
             cx.charge(&shape)?;
             Ok(vec![Operand::integers(array.transpose(&perm))])
@@ -175,7 +184,7 @@ pub(super) fn concat(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
         .iter()
         .map(|part| match part {
             Operand::Float(value) => Some(Some(*value)),
-            Operand::Integer(_) => None,
+            Operand::Integer(_) | Operand::Whole(_) => None,
         })
         .collect();
     if let Some(inputs) = floats {

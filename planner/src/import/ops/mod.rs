@@ -6,6 +6,7 @@ mod layout;
 mod linear;
 mod normalise;
 mod pointwise;
+mod resize;
 mod window;
 
 use super::builder::{Context, Operand};
@@ -40,6 +41,8 @@ pub(super) fn translate(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
         }
         "HardSwish" => pointwise::unary(cx, Op::HardSwish),
         "Tanh" => pointwise::unary(cx, Op::Tanh),
+        "Erf" => pointwise::unary(cx, Op::Erf),
+        "Gelu" => pointwise::gelu(cx),
         "PRelu" => pointwise::prelu(cx),
         "Add" => pointwise::arithmetic(cx, Op::Add),
         "Sub" => pointwise::arithmetic(cx, Op::Sub),
@@ -53,6 +56,7 @@ pub(super) fn translate(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
         "BatchNormalization" => normalise::batch_norm(cx),
         "LRN" => normalise::lrn(cx),
         "Softmax" => normalise::softmax(cx),
+        "LayerNormalization" => normalise::layer_norm(cx),
         "ReduceMean" => normalise::reduce_mean(cx),
 
         "Concat" => layout::concat(cx),
@@ -60,6 +64,7 @@ pub(super) fn translate(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
         "Slice" => cut::slice(cx),
         "Gather" => cut::gather(cx),
         "Pad" => cut::pad(cx),
+        "Resize" | "Upsample" => resize::resize(cx),
         "Reshape" => layout::reshape(cx),
         "Flatten" => layout::flatten(cx),
         "Squeeze" => layout::squeeze(cx),
@@ -117,9 +122,6 @@ fn advice(operator: &str) -> String {
         "LSTM" | "GRU" | "RNN" => "recurrent networks are not: unroll it into MatMul and Add",
         "GlobalMaxPool" => "replace it by MaxPool over the whole image",
         "Einsum" => "export the model with MatMul and Transpose in its place",
-        "Resize" | "Upsample" => {
-            "export the model without interpolation, or cut it before this node"
-        }
         "NonMaxSuppression" | "TopK" | "NonZero" => {
             "cut the model before this node and do its work after the inference"
         }

@@ -1,5 +1,6 @@
 //! Normalisation and reduction.
 
+use super::super::array::broadcast;
 use super::super::attributes::size;
 use super::super::builder::{Context, Operand, axes, axis};
 use super::super::error::NodeProblem;
@@ -48,6 +49,40 @@ pub(super) fn lrn(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>
         return Err(NodeProblem::shape(format!("the input has the shape {shape:?}, no channels")));
     }
     cx.emit(op, vec![Some(x)], shape)
+}
+
+/// Scale and shift may have any shape that broadcasts to the axes that are normalised.
+pub(super) fn layer_norm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let x = cx.float(0, "x")?;
+    let shape = cx.shape(x);
+    let attributes = cx.attributes();
+    let axis = axis(attributes.int_or("axis", -1)?, shape.len())?;
+    let epsilon = attributes.float_or("epsilon", 1e-5)?;
+    let mut inputs = vec![Some(x)];
+    for (index, role) in [(1, "scale"), (2, "bias")] {
+        let Some(value) = cx.optional_weights(index, role)? else {
+            inputs.push(None);
+            continue;
+        };
+        let own = cx.shape(value);
+        let normalised = &shape[axis..];
+        if broadcast(&own, normalised).as_deref() != Some(normalised) {
+            return Err(NodeProblem::shape(format!(
+                "`{role}` has the shape {own:?}, but normalised are {normalised:?}"
+            )));
+        }
+        let value = match own == normalised {
+            true => value,
+            false => {
+                cx.charge(normalised)?;
+                let array = cx.builder.array(value)?.ok_or(NodeProblem::Missing { index, role })?;
+                let name = format!("{}/{role}", cx.name);
+                cx.builder.constant(name, array.expand(normalised.to_vec()))
+            }
+        };
+        inputs.push(Some(value));
+    }
+    cx.emit(Op::LayerNorm { axis, epsilon }, inputs, shape)
 }
 
 pub(super) fn softmax(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {

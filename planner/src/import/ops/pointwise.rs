@@ -13,6 +13,18 @@ pub(super) fn unary(cx: &mut Context<'_, '_>, op: Op) -> Result<Vec<Operand>, No
     cx.emit(op, vec![Some(x)], shape)
 }
 
+pub(super) fn gelu(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
+    let tanh = match cx.attributes().string("approximate")?.unwrap_or("none") {
+        "none" => false,
+        "tanh" => true,
+        other => {
+            let reason = format!("is `{other}`, expected none or tanh");
+            return Err(NodeProblem::attribute("approximate", reason));
+        }
+    };
+    unary(cx, Op::Gelu { tanh })
+}
+
 pub(super) fn clip(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let (min, max) = if cx.opset < 11 {
         (cx.attributes().float("min")?, cx.attributes().float("max")?)

@@ -100,8 +100,10 @@ fn types_of_inputs_and_outputs() {
     let mut model = single(13, "Relu", &[1], "x", vec![]);
     model.graph().input[0] = port("x", DataType::Uint8, vec![dimension(1)]);
     says(&model.error(), &["input `x` has the type UINT8", "float input and without quantization"]);
+    model.graph().input[0] = port("x", DataType::Bool, vec![dimension(1)]);
+    says(&model.error(), &["input `x` has the type BOOL, but inputs must be floats"]);
     model.graph().input[0] = port("x", DataType::Int64, vec![dimension(1)]);
-    says(&model.error(), &["input `x` has the type INT64, but inputs must be floats"]);
+    says(&model.error(), &["node `Relu_0`", "must be a float tensor, but it is an integer one"]);
     let model = single(13, "Shape", &[1], "x", vec![]);
     says(&model.error(), &["output `y` is an integer tensor", "cut the model"]);
 }

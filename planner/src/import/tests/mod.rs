@@ -6,6 +6,7 @@ mod layout;
 mod mutations;
 mod operators;
 mod structure;
+mod transformers;
 
 use super::onnx::*;
 use super::{ImportError, import_bytes};

@@ -37,6 +37,28 @@ fn model() -> Model {
         .output("y")
 }
 
+/// The same of a transformer.
+fn transformer() -> Model {
+    let mut model = Model::new(20).weights("t", &[5, 4]).weights("s", &[4]);
+    model.graph().input.push(port("ids", DataType::Int64, vec![dimension(1), dimension(3)]));
+    model
+        .node("Gather", "t ids", "x", vec![])
+        .node("LayerNormalization", "x s s", "n", vec![])
+        .node("Gelu", "n", "g", vec![string("approximate", "tanh")])
+        .node("Transpose", "g", "k", vec![ints("perm", &[0, 2, 1])])
+        .node("MatMul", "g k", "p", vec![])
+        .initializer(integer_tensor("c", &[1, 3], &[1, 1, 0]))
+        .initializer(float_tensor("low", &[], &[-9.0]))
+        .node("Where", "c p low", "m", vec![])
+        .initializer(float_tensor("three", &[], &[3.0]))
+        .node("Pow", "m three", "q", vec![])
+        .list("e", &[2, 3, 3])
+        .node("Expand", "q e", "z", vec![])
+        .initializer(float_tensor("f", &[3], &[1.0, 2.0, 1.0]))
+        .node("Resize", "z - f", "y", vec![])
+        .output("y")
+}
+
 #[test]
 fn every_truncation_is_noticed() {
     let bytes = Bytes::from(model().bytes());
@@ -50,11 +72,11 @@ fn every_truncation_is_noticed() {
 
 #[test]
 fn random_changes_never_panic() {
-    let original = model().bytes();
+    let originals = [model().bytes(), transformer().bytes()];
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let mut imported = 0;
-    for _ in 0..40_000 {
-        let mut bytes = original.clone();
+    for round in 0..50_000 {
+        let mut bytes = originals[round % 2].clone();
         for _ in 0..random.random_range(1..4) {
             let at = random.random_range(0..bytes.len());
             match random.random_range(0..4) {
@@ -87,8 +109,8 @@ fn random_changes_never_panic() {
 fn random_attributes_and_dimensions_never_panic() {
     let mut random = ChaCha8Rng::seed_from_u64(2);
     let numbers = [-1, 0, 1, 2, 3, 7, 64, -64, 1 << 31, 1 << 40, 1 << 62, i64::MAX, i64::MIN];
-    for _ in 0..20_000 {
-        let mut model = model();
+    for round in 0..30_000 {
+        let mut model = if round % 3 == 0 { transformer() } else { model() };
         for _ in 0..random.random_range(1..4) {
             let number = numbers[random.random_range(0..numbers.len())];
             let graph = model.graph();
@@ -106,8 +128,10 @@ fn random_attributes_and_dimensions_never_panic() {
                 }
                 1 => {
                     let dims = &mut graph.initializer[tensor].dims;
-                    let at = random.random_range(0..dims.len());
-                    dims[at] = number;
+                    let at = random.random_range(0..dims.len().max(1));
+                    if let Some(dim) = dims.get_mut(at) {
+                        *dim = number;
+                    }
                 }
                 2 => {
                     let data = &mut graph.initializer[tensor].int64_data;

@@ -101,7 +101,7 @@ impl Machine<'_> {
             }
             assert!(!matches!(kind, OpKind::Copy | OpKind::MatMul));
             let allowed = match kind {
-                OpKind::Unary | OpKind::Binary => true,
+                OpKind::Unary | OpKind::Binary | OpKind::LayerNorm => true,
                 OpKind::Conv | OpKind::Depthwise => i == 1,
                 _ => false,
             };
@@ -139,6 +139,8 @@ impl Machine<'_> {
             OpKind::MatMul => self.mat_mul(&params(&layer), inputs, &output),
             OpKind::Reduce => self.reduce(&params(&layer), &x.unwrap(), &output),
             OpKind::Copy => return self.copy(&params(&layer), &x.unwrap(), &output),
+            OpKind::LayerNorm => self.layer_norm(&params(&layer), &x.unwrap(), &output, &packed),
+            OpKind::Gather => self.gather(&layer, &x.unwrap(), &output, &packed),
             OpKind::Winograd => unreachable!("these tests lower to direct algorithms"),
         };
         for (i, value) in indices(output.dims).zip(result) {
@@ -290,6 +292,40 @@ impl Machine<'_> {
         indices(output.dims).map(|i| exp(i) / sum(i)).collect()
     }
 
+    fn layer_norm(
+        &self,
+        p: &LayerNormParams,
+        x: &Tensor,
+        output: &Tensor,
+        packed: &[f64],
+    ) -> Vec<f64> {
+        assert_eq!(x.dims, output.dims);
+        let width = x.dims[3] as usize;
+        let result = indices(output.dims).map(|[a, b, c, d]| {
+            let row = || (0..width).map(|d| self.read(x, [a, b, c, d]));
+            let mean = row().sum::<f64>() / width as f64;
+            let variance = row().map(|x| (x - mean).powi(2)).sum::<f64>() / width as f64;
+            let normal =
+                (self.read(x, [a, b, c, d]) - mean) / (variance + f64::from(p.epsilon)).sqrt();
+            normal * packed[d] + packed[width + d]
+        });
+        result.collect()
+    }
+
+    fn gather(&self, layer: &Layer, x: &Tensor, output: &Tensor, packed: &[f64]) -> Vec<f64> {
+        let p: GatherParams = params(layer);
+        let (nr, panel) = (self.network.isa.panel(), layer.panel_bytes as usize / 4);
+        assert_eq!((panel, x.dims[3]), ((1 + p.entries as usize) * nr, 1));
+        assert_eq!(x.rows(), output.rows());
+        let rows: Vec<f64> = indices(x.dims).map(|i| self.read(x, i)).collect();
+        let result = indices(output.dims).enumerate().map(|(at, i)| {
+            let entry = rows[at / output.dims[3] as usize] as usize;
+            let panel = &packed[i[3] / nr * panel..];
+            panel[(1 + entry) * nr + i[3] % nr] + panel[i[3] % nr]
+        });
+        result.collect()
+    }
+
     fn lrn(&self, p: &LrnParams, x: &Tensor, output: &Tensor) -> Vec<f64> {
         let size = p.size as usize;
         let result = indices(output.dims).map(|[a, b, c, d]| {
@@ -317,7 +353,8 @@ impl Machine<'_> {
             for m in 0..p.m {
                 for n in 0..p.n {
                     let product = |k| element(0, [i, m, k]) * element(1, [i, k, n]);
-                    result.push((0..p.k).map(product).sum());
+                    let sum: f64 = (0..p.k).map(product).sum();
+                    result.push(sum * f64::from(p.scale));
                 }
             }
         }

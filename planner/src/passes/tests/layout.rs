@@ -292,8 +292,41 @@ fn attention_reads_heads_through_strides() {
     let w = net.constant(&[8, 8]);
     let y = net.node(Op::MatMul, &[y, w], &[1, 7, 8]);
     let network = net.check(y);
-    let expected = [Conv, Conv, Conv, MatMul, Binary, Binary, Softmax, MatMul, Copy, Conv];
+    let expected = [Conv, Conv, Conv, MatMul, Binary, Softmax, MatMul, Copy, Conv];
     assert_eq!(kinds(&network), expected);
+}
+
+#[test]
+fn enlarged_maps_are_copied_once() {
+    let enlarged = |net: &mut Net, x: ValueId| {
+        let [n, c, h, w] = net.shape(x)[..] else { panic!("an image") };
+        let y = net.reshape(x, &[n, c, h, 1, w, 1]);
+        let y = net.node(Op::Expand, &[y], &[n, c, h, 2, w, 3]);
+        net.reshape(y, &[n, c, 2 * h, 3 * w])
+    };
+    let (mut net, x) = Net::input(&[2, 3, 4, 5]);
+    let x = net.conv1(x, 8);
+    let y = enlarged(&mut net, x);
+    let y = net.conv3(y, 6);
+    assert_eq!(kinds(&net.check(y)), [Copy, Conv, Copy, Conv, Copy]);
+    // into a concatenation, first and last, and on its own
+    let (mut net, x) = Net::input(&[1, 3, 4, 5]);
+    let x = net.conv1(x, 8);
+    let other = net.add_input(&[1, 8, 8, 15]);
+    let other = net.conv1(other, 5);
+    let y = enlarged(&mut net, x);
+    let joined = net.concat(&[y, other, y], 1);
+    let z = net.conv1(joined, 4);
+    net.output(y);
+    let network = net.check(z);
+    assert_eq!(kinds(&network).iter().filter(|kind| **kind == Conv).count(), 3);
+    // a vector along new axes, and arithmetic on it
+    let (mut net, x) = Net::input(&[1, 6]);
+    let y = net.node(Op::Expand, &[x], &[4, 3, 6]);
+    let y = net.same(Op::Tanh, &[y]);
+    let z = net.node(Op::Expand, &[x], &[3, 6]);
+    let y = net.same(Op::Sub, &[y, z]);
+    net.check(y);
 }
 
 #[test]

@@ -131,6 +131,7 @@ fn networks(isa: Isa, class: Class) -> Vec<Network> {
         Class::MatMul => {
             let [batch, tokens, width] = [12, 197, 64];
             let params = MatMulParams {
+                scale: 1.0,
                 batch,
                 m: tokens,
                 k: width,

@@ -1,0 +1,143 @@
+//! Rows of a constant table, chosen by the input: embeddings.
+//!
+//! The table's columns are panels of output channels, as a convolution's are, so that a table that is larger
+//! than the memory streams through it like any other weights: each step makes some columns of all rows. The
+//! panel's biases are added. An index counts from the end where it is negative; the row of one that is no
+//! entry of the table (or no number) is NaN.
+
+use super::{Call, LayerError, Operand, check, check_one_input_panels, device_for};
+use crate::device::{Split, divide};
+use crate::kernels::Isa;
+use crate::pack::{GatherParams, Layer, Tensor, params};
+
+/// Refuses layers that [`run`] cannot compute.
+pub fn validate(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    isa: Isa,
+) -> Result<(), LayerError> {
+    check_one_input_panels(layer)?;
+    let GatherParams { entries } = params(layer);
+    let (found, limit) = (inputs[0].cols().into(), 1);
+    check(found == limit, "number of columns of the indices", found, limit)?;
+    let (found, limit) = (inputs[0].rows(), output.rows());
+    check(found == limit, "number of indices", found, limit)?;
+    check(entries > 0, "number of entries", entries.into(), 1)?;
+    let panel = isa.panel() as u64;
+    let (found, limit) = (layer.panels.into(), u64::from(output.cols()).div_ceil(panel));
+    check(found == limit, "number of weight panels", found, limit)?;
+    let (found, limit) = (layer.panel_bytes.into(), (1 + u64::from(entries)) * panel * 4);
+    check(found == limit, "bytes of a panel", found, limit)
+}
+
+/// Computes one step.
+pub fn run(mut call: Call<'_>) {
+    let Operand::Mat(indices) = call.operands[0] else { return };
+    if call.count == 0 || call.rows.is_empty() {
+        return;
+    }
+    let GatherParams { entries } = params(call.layer);
+    let width = call.kernels.nr();
+    let first = call.rows.start;
+    let columns = call.first * width..call.out.cols().min((call.first + call.count) * width);
+    let out = call.out.part_mut(call.rows, columns);
+    let device = device_for(call.device, out.rows() * out.cols());
+    let panel = call.layer.panel_bytes as usize / 4;
+    divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
+        for row in 0..share.out.rows() {
+            let out = share.out.row_mut(row);
+            let Some(entry) = entry(indices.row(first + share.rows.start + row)[0], entries) else {
+                out.fill(f32::NAN);
+                continue;
+            };
+            for (out, panel) in out.chunks_mut(width).zip(call.weights.chunks_exact(panel)) {
+                let line = &panel[(1 + entry) * width..][..width];
+                for ((out, x), bias) in out.iter_mut().zip(line).zip(panel) {
+                    *out = x + bias;
+                }
+            }
+        }
+        call.kernels.map(&call.layer.activation, share.out);
+    });
+}
+
+/// The entry of a table that an index stands for.
+fn entry(index: f32, entries: u32) -> Option<usize> {
+    if index.is_nan() {
+        return None;
+    }
+    let whole = index as i64;
+    let counted = if whole < 0 { whole.checked_add(entries.into())? } else { whole };
+    usize::try_from(counted).ok().filter(|entry| *entry < entries as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, Random, layer};
+    use super::*;
+    use crate::pack::{Activation, NONE, OpKind};
+    use std::prelude::rust_2024::*;
+
+    fn case(random: &mut Random, count: u32, entries: u32, cols: u32) -> Case {
+        let mut layer = layer(OpKind::Gather, Activation::NONE, &GatherParams { entries });
+        (layer.panels, layer.panel_bytes) = (cols.div_ceil(8), (1 + entries) * 32);
+        let mut case = Case::new(layer, random, &[[1, 1, count, 1]], [1, 1, count, cols]);
+        let floats = (layer.panels * layer.panel_bytes / 4) as usize;
+        case.weights = (0..floats).map(|_| random.float()).collect();
+        let tensor = case.inputs[0];
+        for row in 0..count {
+            let index = random.below(entries as usize) as f32;
+            case.data[0][(tensor.offset + row * tensor.pitch) as usize] = index;
+        }
+        case
+    }
+
+    #[test]
+    fn rows_are_those_of_the_table() {
+        let mut random = Random::new(1);
+        for (count, entries, cols) in [(1, 1, 1), (5, 7, 8), (64, 50, 21), (9, 300, 97)] {
+            let case = case(&mut random, count, entries, cols);
+            let found = case.run_everywhere();
+            let panel = (1 + entries as usize) * 8;
+            case.assert_close(&found, 1e-7, |at| {
+                let (row, col) = (at / cols as usize, at % cols as usize);
+                let entry = case.input(0, row) as usize;
+                let at =
+                    |line: usize| f64::from(case.weights[col / 8 * panel + line * 8 + col % 8]);
+                at(1 + entry) + at(0)
+            });
+        }
+    }
+
+    #[test]
+    fn indices_are_checked_when_they_are_used() {
+        assert_eq!(entry(3.0, 4), Some(3));
+        assert_eq!(entry(-1.0, 4), Some(3));
+        assert_eq!(entry(-4.0, 4), Some(0));
+        for outside in [4.0, -5.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30] {
+            assert_eq!(entry(outside, 4), None, "{outside}");
+        }
+    }
+
+    #[test]
+    fn refuses_other_tables() {
+        let mut random = Random::new(2);
+        let good = case(&mut random, 5, 7, 9);
+        assert_eq!(good.validate(), Ok(()));
+        let refused = |change: fn(&mut Case)| {
+            let mut case = good.clone();
+            change(&mut case);
+            case.validate().is_err()
+        };
+        assert!(refused(|case| case.layer.params[0] = 0));
+        assert!(refused(|case| case.layer.params[0] = 8));
+        assert!(refused(|case| case.layer.params[0] = u32::MAX));
+        assert!(refused(|case| case.layer.panels = 1));
+        assert!(refused(|case| case.layer.panel_bytes = 32));
+        assert!(refused(|case| case.layer.inputs[0] = NONE));
+        assert!(refused(|case| case.layer.inputs[0] = case.layer.output));
+        assert!(refused(|case| case.inputs[0].dims[3] = 2));
+        assert!(refused(|case| case.inputs[0].dims[2] = 4));
+    }
+}

@@ -1,0 +1,110 @@
+//! Layer normalisation: each row gets mean 0 and variance 1 over its channels, then scale and shift of its
+//! channel, the constants of the layer: one panel, first all scales, then all shifts.
+//!
+//! Mean and variance (of the differences from the mean) are sums in the order of [`Kernels::sum`].
+//!
+//! [`Kernels::sum`]: crate::kernels::Kernels::sum
+
+use super::{Call, LayerError, Operand, check, check_same_extents, device_for};
+use crate::device::{Split, divide};
+use crate::kernels::Isa;
+use crate::kernels::table::sqrt;
+use crate::pack::{Layer, LayerNormParams, NONE, Tensor, params};
+
+/// Refuses layers that [`run`] cannot compute.
+pub fn validate(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    _isa: Isa,
+) -> Result<(), LayerError> {
+    let [first, second] = layer.inputs;
+    check(first != NONE, "number of inputs", 0, 1)?;
+    check(second == NONE, "number of inputs", 2, 1)?;
+    check(layer.panels == 1, "number of weight panels", layer.panels.into(), 1)?;
+    let (bytes, limit) = (8 * u64::from(output.cols()), layer.panel_bytes.into());
+    check(bytes <= limit, "bytes of scales and shifts", bytes, limit)?;
+    check_same_extents(&inputs[0], output)
+}
+
+/// Computes the rows of one step.
+pub fn run(mut call: Call<'_>) {
+    let LayerNormParams { epsilon } = params(call.layer);
+    let (cols, first) = (call.out.cols(), call.rows.start);
+    let (scale, shift) = call.weights.split_at(cols);
+    let out = call.out.part_mut(call.rows, 0..cols);
+    let device = device_for(call.device, out.rows() * cols);
+    let kernels = call.kernels;
+    divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
+        for row in 0..share.out.rows() {
+            let input = match call.operands[0] {
+                Operand::Mat(input) => Some(input.row(first + share.rows.start + row)),
+                _ => None,
+            };
+            let out = share.out.row_mut(row);
+            let x = input.unwrap_or(&*out);
+            let mean = kernels.sum(x) / cols as f32;
+            let variance = kernels.square_differences(x, mean) / cols as f32;
+            let factor = 1.0 / sqrt(variance + epsilon);
+            kernels.standardise(input, [mean, factor], [&scale[..cols], &shift[..cols]], out);
+        }
+        kernels.map(&call.layer.activation, share.out);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Case, Random, layer};
+    use super::*;
+    use crate::pack::{Activation, OpKind};
+    use std::prelude::rust_2024::*;
+
+    fn case(random: &mut Random, dims: [u32; 4]) -> Case {
+        let params = LayerNormParams { epsilon: 1e-5 };
+        let mut layer = layer(OpKind::LayerNorm, Activation::NONE, &params);
+        let cols = dims[3] as usize;
+        (layer.panels, layer.panel_bytes) = (1, (8 * dims[3]).next_multiple_of(64));
+        let mut case = Case::new(layer, random, &[dims], dims);
+        case.weights = (0..2 * cols.next_multiple_of(8)).map(|_| random.float()).collect();
+        case
+    }
+
+    #[test]
+    fn matches_double_precision() {
+        let mut random = Random::new(1);
+        for dims in [[1, 1, 1, 1], [1, 1, 7, 16], [2, 3, 5, 7], [1, 1, 197, 768], [1, 1, 3, 1031]] {
+            let case = case(&mut random, dims);
+            let found = case.run_everywhere();
+            let cols = dims[3] as usize;
+            case.assert_close(&found, 4e-6, |at| {
+                let (row, col) = (at / cols, at % cols);
+                let x = |col: usize| case.input(0, row * cols + col);
+                let mean = (0..cols).map(x).sum::<f64>() / cols as f64;
+                let square = |col: usize| (x(col) - mean).powi(2);
+                let variance = (0..cols).map(square).sum::<f64>() / cols as f64;
+                let [scale, shift] = [col, cols + col].map(|i| f64::from(case.weights[i]));
+                (x(col) - mean) / (variance + 1e-5f32 as f64).sqrt() * scale + shift
+            });
+            let in_place = case.in_place(0).run_everywhere();
+            assert_eq!(found, in_place, "{dims:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_missing_weights_and_other_extents() {
+        let mut random = Random::new(2);
+        let good = case(&mut random, [1, 2, 3, 9]);
+        assert_eq!(good.validate(), Ok(()));
+        let refused = |change: fn(&mut Case)| {
+            let mut case = good.clone();
+            change(&mut case);
+            case.validate().is_err()
+        };
+        assert!(refused(|case| case.layer.panels = 0));
+        assert!(refused(|case| case.layer.panels = 2));
+        assert!(refused(|case| case.layer.panel_bytes = 64));
+        assert!(refused(|case| case.layer.inputs[0] = NONE));
+        assert!(refused(|case| case.layer.inputs[1] = 1));
+        assert!(refused(|case| case.inputs[0].dims[2] = 2));
+    }
+}
