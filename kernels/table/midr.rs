@@ -20,7 +20,7 @@ const fn is_in_order(midr: u64) -> bool {
     matches!(
         (implementer, part),
         // Cortex-A53, A35 and A55.
-        (0x41, 0xd03 | 0xd04 | 0xd05)
+        (0x41, 0xd03..=0xd05)
         // Qualcomm's Kryo 2xx Silver (of the A53), 3xx and 4xx Silver (of the A55).
         | (0x51, 0x801 | 0x803 | 0x805)
     )
