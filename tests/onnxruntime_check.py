@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-ZOO = {"squeezenet1_1": "6MiB", "mobilenet_v2": "8MiB", "resnet18": "16MiB"}
+ZOO = {"squeezenet1_1": "6MiB", "mobilenet_v2": "8MiB", "resnet18": "16MiB", "densenet201": "16MiB",
+       "vit_b_16": "32MiB", "gpt2": "48MiB"}
 # Indices that every table has.
 ENTRIES = 1000
 TOLERANCE = 1e-4

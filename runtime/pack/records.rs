@@ -145,6 +145,7 @@ impl Tensor {
 }
 
 /// An input or output of the network, in the model's own layout (row-major, NCHW as exported).
+/// Integers (indices into a table) are floats here, too: exact up to 2²⁴.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Port {

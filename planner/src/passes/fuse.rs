@@ -177,13 +177,24 @@ impl Builder {
 
     /// Applies an elementwise function.
     pub fn activation(&mut self, name: &str, x: ValueId, y: ValueId, function: Activation) {
-        match self.sole_maker(x) {
+        let source = self.behind_views(x);
+        match self.sole_maker(source) {
             Some(item) if item.takes_activation() => {
                 item.activation = function;
                 self.retarget(x, y);
             }
             _ => self.push_active(name, Work::Unary, &[x], &[y], function),
         }
+    }
+
+    /// What a value is only another view of, as long as nobody else reads either.
+    fn behind_views(&mut self, mut value: ValueId) -> ValueId {
+        while let Some(item) = self.sole_maker(value)
+            && matches!(item.work, Work::Reshape | Work::Transpose { .. })
+        {
+            value = item.inputs[0];
+        }
+        value
     }
 
     /// Arithmetic, after trying what it can be fused into.

@@ -130,6 +130,25 @@ fn gelu_in_every_form_is_an_activation() {
 }
 
 #[test]
+fn an_activation_joins_what_lies_behind_views() {
+    let (mut net, x) = Net::input(&[5, 12]);
+    let x = net.gemm(x, 20);
+    let x = net.reshape(x, &[1, 5, 20]);
+    let x = net.transpose(x, &[0, 2, 1]);
+    let y = net.tanh_gelu(x, 0);
+    let network = net.check(y);
+    assert_eq!(kinds(&network), [OpKind::Conv, OpKind::Copy]);
+    assert_eq!(functions(&network)[0], ActivationKind::GeluTanh);
+    // the view is read by others
+    let (mut net, x) = Net::input(&[5, 12]);
+    let x = net.gemm(x, 20);
+    let x = net.reshape(x, &[1, 5, 20]);
+    let y = net.relu(x);
+    net.output(x);
+    assert_eq!(functions(&net.check(y))[0], ActivationKind::None);
+}
+
+#[test]
 fn what_is_almost_gelu_is_computed_as_it_stands() {
     let (mut net, x) = Net::input(&[1, 5, 12]);
     let inner = net.with(Op::Div, x, 1.5);
