@@ -117,7 +117,7 @@ EYELET_INLINE vec gelu(vec x)
 EYELET_INLINE vec gelu_tanh(vec x)
 {
     x = larger(all(-128.0f), x);
-    return mul(x, sigmoid(mul(x, fused(all(7.1354816e-2f), mul(x, x), all(1.5957691f)))));
+    return mul(x, sigmoid(mul(x, fused(all(7.1354816e-2f), mul(x, x), all(1.5957692f)))));
 }
 
 EYELET_INLINE vec hard_sigmoid(vec x, vec alpha, vec beta)

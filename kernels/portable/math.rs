@@ -153,7 +153,7 @@ pub fn gelu(x: f32) -> f32 {
 #[inline(always)]
 pub fn gelu_tanh(x: f32) -> f32 {
     let x = bounded(x);
-    let inner = x * fma(7.135_481_6e-2, x * x, 1.595_769);
+    let inner = x * fma(7.135_481_6e-2, x * x, 1.595_769_2);
     x * sigmoid(inner)
 }
 

@@ -83,6 +83,21 @@ pub fn available_cores() -> usize {
     usize::try_from(count).ok().filter(|count| *count > 0).unwrap_or(libc::CPU_SETSIZE as usize)
 }
 
+/// The first cores that the calling thread may run on, in order, at most as many as there is room for.
+pub fn cores<const N: usize>() -> heapless::Vec<usize, N> {
+    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
+    // SAFETY: the set is plain bits, valid also if the call fails (then it is empty), and of the size given.
+    let set = unsafe {
+        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr());
+        set.assume_init()
+    };
+    // SAFETY: the number is that of a bit of the set.
+    (0..libc::CPU_SETSIZE as usize)
+        .filter(|core| unsafe { libc::CPU_ISSET(*core, &set) })
+        .take(N)
+        .collect()
+}
+
 /// Confines the calling thread to one core. The error is the system's number.
 pub fn pin_current(core: usize) -> Result<(), i32> {
     if core >= libc::CPU_SETSIZE as usize {

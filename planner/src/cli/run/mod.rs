@@ -16,7 +16,7 @@ use super::progress::Progress;
 use super::{Error, Output};
 use eyelet::arena::MappedArena;
 use eyelet::device::Device;
-use eyelet::device::threads::available_cores;
+use eyelet::device::threads::{available_cores, cores, pin_current};
 use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::executor::{self, Concurrent, Instance, Model, OpenError, Options};
 use eyelet::pack::{PAGE, PlanEntry};
@@ -126,9 +126,18 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let steps = instance.plan().steps;
     let mut layers = args.layers.then(|| Layers::new(&skeleton, steps, args.runs as usize));
 
+    // With a thread for each core, each keeps to its own: otherwise the system sometimes wakes a worker on
+    // the core of the thread that waits for it. A loader beside them needs the system to make room.
+    let cores = cores::<MAX_THREADS>();
+    let alone = instance.plan().loads.is_empty() && cores.len() == threads as usize;
+    let cores = Some(&cores[..]).filter(|cores| alone && cores.len() > 1);
     let pool = Pool::new();
-    pool.scope(threads as usize, None, |workers| {
+    pool.scope(threads as usize, cores, |workers| {
         instance.with_loader(&mut storage, |model| {
+            if let Some(core) = cores.and_then(<[usize]>::first) {
+                // Where that is forbidden, the system places it.
+                let _ = pin_current(*core);
+            }
             measure(model, workers, &args, &inputs, output, &mut report, layers.as_mut())
         })
     })???;
