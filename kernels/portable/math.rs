@@ -359,7 +359,7 @@ mod tests {
             0xcfde_2fa6_b4ab_5f99,
             0xa4b4_a45f_a165_5d15,
             0xc3cd_01bf_da2e_1a79,
-            0xdb06_c06b_4c90_0b3e,
+            0x0383_5cfb_6e6a_8a33,
             0xd159_f57b_561f_57d1,
             0x2283_46c1_fc5b_9245,
         ];

@@ -223,6 +223,9 @@ impl Work {
 /// How many of `units` make a part, where all of them take so many multiply-accumulates: of the numbers of
 /// parts that are worth dealing out, the largest that keeps all threads busy to the end.
 pub(super) fn part(units: usize, macs: u64, threads: usize) -> usize {
+    if threads == 1 {
+        return units.max(1);
+    }
     let worth = usize::try_from(macs / PART_MACS).unwrap_or(usize::MAX);
     let most = worth.clamp(threads, threads * device::PARTS);
     // What the busiest thread has to do.
