@@ -137,7 +137,7 @@ pub fn validate(
     check_weights(layer, panels, taps.checked_mul(window.channels as u64), isa)
 }
 
-/// Bytes of intermediates for one step.
+/// Bytes of intermediates for one step: enough for every number of threads up to this one.
 pub fn scratch_bytes(
     layer: &Layer,
     inputs: &[Tensor; 2],
@@ -146,8 +146,11 @@ pub fn scratch_bytes(
     threads: u32,
     isa: Isa,
 ) -> u64 {
-    let work = Work::new(layer, inputs, output, slice, threads as usize, isa);
-    work.scratch_each.saturating_mul(work.shares as u64)
+    let with = |threads: u32| {
+        let work = Work::new(layer, inputs, output, slice, threads as usize, isa);
+        work.scratch_each.saturating_mul(work.shares as u64)
+    };
+    (1..=threads.max(1)).map(with).max().unwrap_or(0)
 }
 
 /// How one step is divided.
