@@ -8,7 +8,6 @@ mod input;
 mod layers;
 mod process;
 mod report;
-mod source;
 
 use super::output::milliseconds;
 use super::pack_file::{refuse_folder, shape_of, strategy, too_short};
@@ -21,11 +20,11 @@ use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::executor::{self, Concurrent, Instance, Model, OpenError, Options};
 use eyelet::pack::{PAGE, PlanEntry};
 use eyelet::storage::{Storage, residency};
+use eyelet_planner::source::{Io, Source};
 use eyelet_planner::{npy, size};
 use input::Input;
 use layers::Layers;
 use report::{Digest, Report, Spread, Tensor};
-use source::{Io, Source};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -93,6 +92,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
     let mut memory = arena.memory();
     let options = Options { verify: !args.no_verify, threads };
+    process::return_code();
     let start = Instant::now();
     let mut instance =
         Instance::open(&mut storage, memory.as_mut_slice(), options).map_err(wrong)?;
@@ -135,7 +135,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
-    report.page_cache_bytes = cached * page_bytes();
+    report.page_cache_bytes = cached * process::page_bytes();
     report.layers = layers.map(Layers::finish);
     output.report(&report)
 }
@@ -191,6 +191,8 @@ fn measure(
     let total = args.warmup + args.runs;
     let progress = Progress::count(output, "running", total.into());
     let mut digest = None;
+    // What is still to be touched of the arena takes the place of code that has done its work.
+    process::return_code();
     for number in 1..=total {
         let turn = Instant::now();
         for (index, input) in inputs.iter().enumerate() {
@@ -262,11 +264,4 @@ fn write_outputs(
         tensor.file = Some(path);
     }
     Ok(())
-}
-
-/// Bytes of a page of the system.
-#[allow(unsafe_code)]
-fn page_bytes() -> u64 {
-    // SAFETY: only asks for a number.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }
