@@ -2,7 +2,8 @@
 //!
 //! This verb must be lean, since what it measures is itself: nothing of the planner runs, no file is read
 //! into memory, inputs are read straight into the arena and outputs written straight from it. What the
-//! process needs beyond its arena is code, stacks, and a few numbers for each inference.
+//! process needs beyond its arena is code, stacks, and a few numbers for each inference. Code goes when its
+//! part is done: opening, starting threads, inferring and reporting each begin with `process::return_code`.
 
 mod input;
 mod layers;
@@ -126,6 +127,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let steps = instance.plan().steps;
     let mut layers = args.layers.then(|| Layers::new(&skeleton, steps, args.runs as usize));
 
+    process::return_code();
     let pool = Pool::new();
     pool.scope(threads as usize, None, |workers| {
         instance.with_loader(&mut storage, |model| {
@@ -133,6 +135,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         })
     })???;
 
+    process::return_code();
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
     report.page_cache_bytes = cached * process::page_bytes();
@@ -191,7 +194,6 @@ fn measure(
     let total = args.warmup + args.runs;
     let progress = Progress::count(output, "running", total.into());
     let mut digest = None;
-    // What is still to be touched of the arena takes the place of code that has done its work.
     process::return_code();
     for number in 1..=total {
         let turn = Instant::now();
