@@ -32,15 +32,18 @@ class Way:
     """A way in which eyelet runs."""
 
     name: str
-    budget: int
+    pack: Path
     io: str
     verify: bool = True
 
     @staticmethod
-    def at(budget, verify=True):
+    def name_at(budget, verify=True):
         """Within a budget, weights read past the page cache."""
-        name = f"eyelet, {budget / MIB:g} MiB" + ("" if verify else ", no checksums")
-        return Way(name, budget, "direct", verify)
+        return f"eyelet, {budget / MIB:g} MiB" + ("" if verify else ", no checksums")
+
+    @staticmethod
+    def at(network, budget, verify=True):
+        return Way(Way.name_at(budget, verify), network.pack(budget), "direct", verify)
 
 
 @dataclass
@@ -103,13 +106,13 @@ class Bench:
 
     def ways(self, network):
         ways = [
-            Way(RESIDENT, network.everything, "direct"),
-            Way(EIGHTH, network.eighth, "buffered"),
+            Way(RESIDENT, network.pack(network.everything), "direct"),
+            Way(EIGHTH, network.warm_pack, "buffered"),
         ]
         for budget in network.budgets:
-            ways.append(Way.at(budget))
+            ways.append(Way.at(network, budget))
             if (network.name, budget) == self.checksums:
-                ways.append(Way.at(budget, verify=False))
+                ways.append(Way.at(network, budget, verify=False))
         return ways
 
     def run(self):
@@ -160,7 +163,7 @@ class Bench:
 
     def run_eyelet(self, network, way, threads, warmup, runs, output):
         folder = output.with_suffix("")
-        command = [self.eyelet, "run", network.pack(way.budget), "--input", network.input]
+        command = [self.eyelet, "run", way.pack, "--input", network.input]
         command += ["--io", way.io, "--threads", threads, "--warmup", warmup, "--runs", runs]
         command += ["--output", folder, "--json"] + ([] if way.verify else ["--no-verify"])
         report = json.loads(call(command, RUN_SECONDS))

@@ -16,7 +16,7 @@ import zlib
 
 import numpy
 
-from settings import CONVERT_SECONDS, MIB, quiet_environment
+from settings import CONVERT_SECONDS, MIB, VOCABULARY, quiet_environment
 
 # Room for the activations, input, output and tables of a plan that keeps all weights: given in excess, since
 # what a plan does not touch is not resident.
@@ -59,7 +59,7 @@ def call(command, seconds=CONVERT_SECONDS, **options):
 class Network:
     """A network and its files. `missing` says of engines why they cannot run it."""
 
-    def __init__(self, name, eyelet, work, threads, profile, budgets):
+    def __init__(self, name, eyelet, work, threads, profile, warm_profile, budgets):
         self.name = name
         self.eyelet = eyelet
         self.folder = work / "networks" / name
@@ -70,7 +70,7 @@ class Network:
         self.ncnn = self.folder / f"{name}.ncnn"
         self.missing = {}
         self.export()
-        self.plan(threads, profile, budgets)
+        self.plan(threads, profile, warm_profile, budgets)
         self.make_input()
         self.convert("ncnn", self.to_ncnn, self.ncnn.with_suffix(".ncnn.bin"))
         self.convert("mnn", self.to_mnn, self.mnn)
@@ -85,16 +85,16 @@ class Network:
             part.replace(self.onnx)
         part.unlink(missing_ok=True)
 
-    def plan(self, threads, profile, budgets):
-        """Plans for all weights, an eighth of them (or the least that is possible), and the budgets."""
+    def plan(self, threads, profile, warm_profile, budgets):
+        """Plans for all weights, an eighth of them (or the least that is possible) in the page cache, and the
+        budgets."""
         self.parameters = self.parameter_bytes()
         for stale in self.folder.glob("*.pack"):
             stale.unlink()
-        command = [self.eyelet, "plan", self.onnx, "--threads", threads, "--json"]
-        self.command = command + (["--profile", profile] if profile else [])
+        self.command = [self.eyelet, "plan", self.onnx, "--threads", threads, "--json"]
         # Winograd's algorithms take up to four times the bytes of weights.
         self.everything = self.parameters * 4 + ROOM
-        report = self.pack_for(self.everything)
+        report = self.pack_for(self.everything, self.pack(self.everything), profile)
         self.weights_bytes = report["weights_bytes"]
         self.winograd_layers = report["winograd_layers"]
         self.isa = report["isa"]
@@ -106,32 +106,37 @@ class Network:
         self.arena_bytes = kept["arena_bytes"]
         if kept["bytes_read_per_inference"]:
             raise Failed(f"a budget of {self.everything} bytes does not keep all weights of {self.name}")
-        self.eighth = self.feasible(self.parameters // 8)
-        self.budgets = sorted(budget for budget in budgets if self.feasible(budget) == budget)
+        self.eighth = self.feasible(self.parameters // 8, self.warm_pack, warm_profile)
+        self.budgets = sorted(b for b in budgets if self.feasible(b, self.pack(b), profile) == b)
 
     def pack(self, budget):
         """The pack for a budget."""
         return self.folder / f"{self.name}-{budget}.pack"
 
-    def pack_for(self, budget):
-        """Writes the pack for a budget."""
-        pack = self.pack(budget)
-        report = json.loads(call([*self.command, "--budget", budget, "-o", pack]))
+    @property
+    def warm_pack(self):
+        """The pack for an eighth of the weights, to be read from the page cache."""
+        return self.folder / f"{self.name}-eighth.pack"
+
+    def pack_for(self, budget, pack, profile):
+        """Writes a pack for a budget."""
+        costs = ["--profile", profile] if profile else []
+        report = json.loads(call([*self.command, *costs, "--budget", budget, "-o", pack]))
         # Direct reading would not be what it is with a copy left in the page cache, and a pack written back
         # during a measurement would disturb it.
         call(["sync", pack])
         return report
 
-    def feasible(self, budget):
-        """Writes the pack for a budget or, if that cannot be met, for the least that can, which it returns."""
+    def feasible(self, budget, pack, profile):
+        """Writes a pack for a budget or, if that cannot be met, for the least that can, which it returns."""
         try:
-            self.pack_for(budget)
+            self.pack_for(budget, pack, profile)
             return budget
         except Failed as failed:
             least = re.search(r"smallest feasible one is [^(]*\((\d+) bytes\)", str(failed))
             if not least:
                 raise
-        self.pack_for(int(least[1]))
+        self.pack_for(int(least[1]), pack, profile)
         return int(least[1])
 
     def parameter_bytes(self):
@@ -139,8 +144,12 @@ class Network:
         return self.onnx.stat().st_size
 
     def make_input(self):
-        if not self.input.exists():
-            random = numpy.random.default_rng(zlib.crc32(self.name.encode()))
+        if self.input.exists():
+            return
+        random = numpy.random.default_rng(zlib.crc32(self.name.encode()))
+        if self.name in VOCABULARY:
+            numpy.save(self.input, random.integers(VOCABULARY[self.name], size=self.shape))
+        else:
             numpy.save(self.input, random.standard_normal(self.shape, dtype=numpy.float32))
 
     def convert(self, engine, convert, result):
@@ -164,9 +173,10 @@ class Network:
         model = scratch / "model.onnx"
         model.symlink_to(self.onnx)
         shape = ",".join(map(str, self.shape))
+        kind = "i64" if self.name in VOCABULARY else "f32"
         # The package's own entry asks for PyTorch; the program in it does without.
         program = f"{package.submodule_search_locations[0]}/pnnx"
-        call([program, "model.onnx", f"inputshape=[{shape}]f32", "fp16=0"], cwd=scratch)
+        call([program, "model.onnx", f"inputshape=[{shape}]{kind}", "fp16=0"], cwd=scratch)
         for suffix in (".param", ".bin"):
             made = scratch / f"model.ncnn{suffix}"
             if not made.exists():

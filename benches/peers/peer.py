@@ -2,7 +2,7 @@
 
     peer.py ENGINE MODEL INPUT.npy OUTPUT.f32 THREADS WARMUP RUNS
 
-The time of an inference is from the input as 32-bit floats (NCHW, in memory that the engine may read) to
+The time of an inference is from the input as 32-bit floats (NCHW) or tokens, in memory that the engine may read, to
 the output as 32-bit floats. What an engine needs beyond that (conversion to its own layout) is its time, as it
 is eyelet's. Everything computes in 32 bits: options that would lower that are switched off.
 
@@ -23,6 +23,11 @@ def status_bytes(field):
             if line.startswith(field + ":"):
                 return int(line.split()[1]) * 1024
     return 0
+
+
+def tokens_as(kind, image):
+    """That type for tokens, of engines that have no integers of 64 bits; floats stay as they are."""
+    return kind if image.dtype.kind == "i" else image.dtype
 
 
 def onnxruntime(model, image, threads):
@@ -74,7 +79,7 @@ def ncnn(model, image, threads):
         raise RuntimeError("the network cannot be loaded")
     source, target = net.input_names()[0], net.output_names()[0]
     # Its matrices have no batch.
-    plane = numpy.ascontiguousarray(image[0])
+    plane = numpy.ascontiguousarray(image[0], tokens_as(numpy.int32, image))
 
     def infer():
         extractor = net.create_extractor()
@@ -95,9 +100,9 @@ def mnn(model, image, threads):
         {"backend": "CPU", "numThread": threads, "precision": "high"}
     )
     target = interpreter.getSessionInput(session)
-    source = MNN.Tensor(
-        image.shape, MNN.Halide_Type_Float, image, MNN.Tensor_DimensionType_Caffe
-    )
+    image = image.astype(tokens_as(numpy.int32, image))
+    kind = MNN.Halide_Type_Int if image.dtype.kind == "i" else MNN.Halide_Type_Float
+    source = MNN.Tensor(image.shape, kind, image, MNN.Tensor_DimensionType_Caffe)
     output = interpreter.getSessionOutput(session)
     # It copies the array that it is made of, and hands out views that do not keep it alive.
     shape = output.getShape()
@@ -121,7 +126,10 @@ ENGINES = {"onnxruntime": onnxruntime, "openvino": openvino, "ncnn": ncnn, "mnn"
 
 
 def main(engine, model, image, output, threads, warmup, runs):
-    image = numpy.ascontiguousarray(numpy.load(image), numpy.float32)
+    image = numpy.load(image)
+    # Floats, or tokens.
+    kind = numpy.int64 if image.dtype.kind == "i" else numpy.float32
+    image = numpy.ascontiguousarray(image, kind)
     before = status_bytes("VmRSS")
     start = time.perf_counter()
     infer = ENGINES[engine](model, image, int(threads))

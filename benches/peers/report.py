@@ -62,7 +62,8 @@ what is measured and how.
 
 Times are in milliseconds, of one inference of one image, everything in 32-bit floats: the median within a
 process of about {seconds:g} s of inferences, and of these the median of {rounds} round{"" if rounds == 1 else "s"}, in each of which every
-engine runs once in a process of its own. {self.noise()} Plans were made with {plans}."""
+engine runs once in a process of its own. {self.noise()} Plans were made with {plans}; those for
+the page cache with its measured bandwidth."""
 
     def noise(self):
         spreads = [
@@ -227,7 +228,7 @@ engine does not count.
             for threads in self.threads:
                 whole = self.good(network, threads, RESIDENT)
                 for budget in network.budgets:
-                    result = self.good(network, threads, Way.at(budget).name)
+                    result = self.good(network, threads, Way.name_at(budget))
                     if result:
                         rows.append(self.budget_row(network, threads, budget, result, whole))
         if not rows:
@@ -263,8 +264,8 @@ eyelet within a budget, weights read past the page cache (`--io direct`).
         network = next(network for network in self.networks if network.name == name)
         rows = []
         for threads in self.threads:
-            with_them = self.good(network, threads, Way.at(budget).name)
-            without = self.good(network, threads, Way.at(budget, verify=False).name)
+            with_them = self.good(network, threads, Way.name_at(budget))
+            without = self.good(network, threads, Way.name_at(budget, verify=False))
             if with_them and without:
                 cost = with_them.ms / without.ms - 1
                 read = mib(with_them.median("bytes_read_per_inference"))

@@ -12,7 +12,7 @@ import tomllib
 from pathlib import Path
 
 from measure import PYTHON_PEERS, RUST_PEERS, Bench
-from networks import Failed, Network
+from networks import Failed, Network, call
 from report import NAMES, Report
 from settings import BUDGETS, MIB, NETWORKS
 
@@ -98,12 +98,16 @@ def main():
     def log(text):
         print(f"peers: {text}", file=sys.stderr, flush=True)
 
+    log("measuring reads from the page cache")
+    warm = work / "warm.toml"
+    call([eyelet, "profile", "--io", "buffered", "--threads", max(args.threads), "--dir", work, "-o", warm])
+
     networks, unmeasured = [], {}
     for name in args.networks:
         log(f"preparing {name}")
         try:
             budgets = [budget * MIB for budget in BUDGETS.get(name, [])]
-            networks.append(Network(name, eyelet, work, max(args.threads), args.profile, budgets))
+            networks.append(Network(name, eyelet, work, max(args.threads), args.profile, warm, budgets))
         except Failed as failed:
             unmeasured[name] = str(failed)
             log(f"  {name} cannot be measured: {failed}")

@@ -4,7 +4,17 @@ import os
 
 MIB = 1 << 20
 
-NETWORKS = ["squeezenet1_1", "mobilenet_v2", "resnet50", "resnet152", "vgg19"]
+NETWORKS = [
+    "squeezenet1_1",
+    "mobilenet_v2",
+    "resnet50",
+    "resnet152",
+    "vgg19",
+    "densenet201",
+    "resnext101_32x8d",
+    "vit_b_16",
+    "gpt2",
+]
 
 # Budgets of the table of memory, in MiB.
 BUDGETS = {
@@ -14,7 +24,14 @@ BUDGETS = {
     "resnet50": [12, 24],
     "resnet152": [12, 24, 48],
     "vgg19": [32, 64],
+    "densenet201": [12, 24],
+    "resnext101_32x8d": [48],
+    "vit_b_16": [48],
+    "gpt2": [64],
 }
+
+# Networks that read tokens, and how many there are.
+VOCABULARY = {"gpt2": 50_257}
 
 # Relative to the largest magnitude of onnxruntime's output.
 TOLERANCE = 1e-3

@@ -22,6 +22,8 @@ pub mod replace;
 pub mod simulate;
 pub mod size;
 pub mod slice;
+#[cfg(target_os = "linux")]
+pub mod source;
 pub mod strategy;
 pub mod weights;
 pub mod write;

@@ -219,6 +219,7 @@ fn profile_is_measured_and_planned_with() {
     }
     let report = eyelet_in(folder.path(), &["profile", "-o", "here.toml", "--json"]).json();
     assert_eq!(report["profile"]["estimated"], false);
+    assert_eq!(report["profile"]["storage"]["io"], "direct");
     let plan = ["plan", "digits.onnx", "--budget", SMALL, "--profile", "here.toml", "--json"];
     let report = eyelet_in(folder.path(), &plan).json();
     assert_eq!(report["estimated"], false);

@@ -9,6 +9,7 @@ use eyelet_planner::board::{self, Board};
 use eyelet_planner::profile::{Profile, measure};
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
+use eyelet_planner::source::Io;
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -30,6 +31,9 @@ pub struct Args {
     /// A folder on the storage that is to be measured [default: where the profile is written].
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// How packs will be read: past the page cache, through it (with the pack there), or from a map.
+    #[arg(long, value_enum, default_value_t = Io::Direct)]
+    io: Io,
     /// Where to write the profile.
     #[arg(short, long, value_name = "FILE.toml")]
     output: PathBuf,
@@ -58,7 +62,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let folder = args.dir.or_else(|| args.output.parent().map(Path::to_owned));
     let folder = folder.filter(|folder| folder != Path::new("")).unwrap_or_else(|| ".".into());
     let progress = Progress::elapsed(output, "measuring");
-    let profile = measure(board.name(), kernels, args.threads.unwrap_or(cores), &folder)?;
+    let profile = measure(board.name(), kernels, args.threads.unwrap_or(cores), &folder, args.io)?;
     drop(progress);
     replace(&args.output, |sink| sink.write_all(profile.to_toml().as_bytes()))
         .map_err(|source| Error::Write { path: args.output.clone(), source })?;
@@ -89,7 +93,7 @@ impl fmt::Display for Report {
             writeln!(f, "{what:<24} {rate:>9.1} {unit}")?;
         }
         for read in &storage.reads {
-            let what = format!("reads of {}", size::human(read.bytes));
+            let what = format!("{} reads of {}", storage.io.name(), size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
         }
         Ok(())

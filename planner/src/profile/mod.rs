@@ -23,6 +23,7 @@ pub use cost::{Class, Costs};
 pub use measure::{MeasureError, measure};
 
 use crate::network::Network;
+use crate::source::Io;
 use eyelet::kernels::Isa;
 use eyelet::pack::Step;
 use serde::{Deserialize, Serialize};
@@ -86,6 +87,9 @@ pub struct Compute {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Storage {
+    /// How it is read: past the page cache if nothing is said.
+    #[serde(default)]
+    pub io: Io,
     /// Cost of a load beyond reading: counters, waking the loader.
     pub latency_ns: u64,
     /// Throughput of reads one after the other, by their size, in ascending order of size.
@@ -213,7 +217,12 @@ impl Compute {
 impl Storage {
     /// Storage that reads at one rate whatever the size.
     pub fn flat(latency_ns: u64, mbs: f64, checksum_gbs: f64) -> Self {
-        Self { latency_ns, reads: vec![Reads { bytes: 1 << 20, mbs }], checksum_gbs }
+        Self {
+            io: Io::Direct,
+            latency_ns,
+            reads: vec![Reads { bytes: 1 << 20, mbs }],
+            checksum_gbs,
+        }
     }
 
     /// The same storage, with all its throughputs multiplied.
@@ -309,7 +318,7 @@ mod tests {
         let reads =
             vec![Reads { bytes: 4096, mbs: 4.096 }, Reads { bytes: 1 << 20, mbs: 1048.576 }];
         // 1 ms each: reads of any size in between take as long.
-        let storage = Storage { latency_ns: 7, reads, checksum_gbs: f64::INFINITY };
+        let storage = Storage { reads, checksum_gbs: f64::INFINITY, ..Storage::flat(7, 1.0, 1.0) };
         assert_eq!(storage.load_ns(4096), 1_000_007);
         assert_eq!(storage.load_ns(65536), 1_000_007);
         assert_eq!(storage.load_ns(1 << 20), 1_000_007);

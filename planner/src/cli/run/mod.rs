@@ -2,13 +2,13 @@
 //!
 //! This verb must be lean, since what it measures is itself: nothing of the planner runs, no file is read
 //! into memory, inputs are read straight into the arena and outputs written straight from it. What the
-//! process needs beyond its arena is code, stacks, and a few numbers for each inference.
+//! process needs beyond its arena is code, stacks, and a few numbers for each inference. Code goes when its
+//! part is done: opening, starting threads, inferring and reporting each begin with `process::return_code`.
 
 mod input;
 mod layers;
 mod process;
 mod report;
-mod source;
 
 use super::output::milliseconds;
 use super::pack_file::{refuse_folder, shape_of, strategy, too_short};
@@ -21,11 +21,11 @@ use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::executor::{self, Concurrent, Instance, Model, OpenError, Options};
 use eyelet::pack::{PAGE, PlanEntry};
 use eyelet::storage::{Storage, residency};
+use eyelet_planner::source::{Io, Source};
 use eyelet_planner::{npy, size};
 use input::Input;
 use layers::Layers;
 use report::{Digest, Report, Spread, Tensor};
-use source::{Io, Source};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -93,6 +93,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
     let mut memory = arena.memory();
     let options = Options { verify: !args.no_verify, threads };
+    process::return_code();
     let start = Instant::now();
     let mut instance =
         Instance::open(&mut storage, memory.as_mut_slice(), options).map_err(wrong)?;
@@ -131,6 +132,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let cores = cores::<MAX_THREADS>();
     let alone = instance.plan().loads.is_empty() && cores.len() == threads as usize;
     let cores = Some(&cores[..]).filter(|cores| alone && cores.len() > 1);
+    process::return_code();
     let pool = Pool::new();
     pool.scope(threads as usize, cores, |workers| {
         instance.with_loader(&mut storage, |model| {
@@ -142,9 +144,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         })
     })???;
 
+    process::return_code();
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
-    report.page_cache_bytes = cached * page_bytes();
+    report.page_cache_bytes = cached * process::page_bytes();
     report.layers = layers.map(Layers::finish);
     output.report(&report)
 }
@@ -200,6 +203,7 @@ fn measure(
     let total = args.warmup + args.runs;
     let progress = Progress::count(output, "running", total.into());
     let mut digest = None;
+    process::return_code();
     for number in 1..=total {
         let turn = Instant::now();
         for (index, input) in inputs.iter().enumerate() {
@@ -271,11 +275,4 @@ fn write_outputs(
         tensor.file = Some(path);
     }
     Ok(())
-}
-
-/// Bytes of a page of the system.
-#[allow(unsafe_code)]
-fn page_bytes() -> u64 {
-    // SAFETY: only asks for a number.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
 }

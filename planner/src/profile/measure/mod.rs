@@ -5,6 +5,7 @@ mod kernels;
 mod storage;
 
 use super::{Profile, ProfileError};
+use crate::source::Io;
 use eyelet::device::Inline;
 use eyelet::device::threads::ThreadError;
 use eyelet::device::workers::Pool;
@@ -29,12 +30,13 @@ pub enum MeasureError {
     Profile(#[from] ProfileError),
 }
 
-/// Measures `kernels` on up to `threads` threads, and the storage that `folder` is on.
+/// Measures `kernels` on up to `threads` threads, and the storage that `folder` is on, read by `io`.
 pub fn measure(
     name: &str,
     kernels: &'static Kernels,
     threads: u32,
     folder: &Path,
+    io: Io,
 ) -> Result<Profile, MeasureError> {
     static POOL: Pool = Pool::new();
     let pool = POOL
@@ -42,7 +44,7 @@ pub fn measure(
         .map_err(|error| MeasureError::Threads { threads, error })?;
     let compute = kernels::measure(kernels, &Inline, &pool);
     drop(pool);
-    let storage = storage::measure(folder, compute.step_overhead_ns)?;
+    let storage = storage::measure(folder, io, compute.step_overhead_ns)?;
     let isa = kernels.isa();
     let profile = Profile {
         name: name.to_owned(),
@@ -50,8 +52,9 @@ pub fn measure(
         threads,
         estimated: false,
         source: format!(
-            "measured: {} kernels on 1 and {threads} threads; direct reads in {}",
+            "measured: {} kernels on 1 and {threads} threads; {} reads in {}",
             isa.name(),
+            io.name(),
             folder.display()
         ),
         compute,
@@ -75,7 +78,7 @@ mod tests {
     #[test]
     fn this_machine_has_a_profile() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
-        let profile = match measure("here", Kernels::best(), 2, folder.path()) {
+        let profile = match measure("here", Kernels::best(), 2, folder.path(), Io::Direct) {
             Ok(profile) => profile,
             // The folder's file system may have no direct I/O.
             Err(MeasureError::Storage { error: StorageError::NoDirectIo, .. }) => return,
@@ -90,7 +93,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_is_named() {
-        let error = storage::measure(Path::new("/no/such/folder"), 0).unwrap_err().to_string();
+        let error =
+            storage::measure(Path::new("/no/such/folder"), Io::Direct, 0).unwrap_err().to_string();
         assert!(error.contains("/no/such/folder"), "{error}");
     }
 }

@@ -1,10 +1,11 @@
-//! Throughput of direct reads by their size, and of the checksum.
+//! Throughput of reads by their size, and of the checksum.
 
 use super::{MeasureError, median};
 use crate::profile::{Reads, Storage};
+use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
 use eyelet::pack::crc32c::crc32c;
-use eyelet::storage::{DirectFile, Storage as _};
+use eyelet::storage::Storage as _;
 use std::ffi::CString;
 use std::fs::File;
 use std::hint::black_box;
@@ -32,8 +33,9 @@ impl Drop for Temporary {
     }
 }
 
-/// Measures the storage that `folder` is on. What hands a load over costs `latency_ns`.
-pub fn measure(folder: &Path, latency_ns: u64) -> Result<Storage, MeasureError> {
+/// Measures the storage that `folder` is on, as it is read by `io`: with everything in the page cache, unless it
+/// is read past that. What hands a load over costs `latency_ns`.
+pub fn measure(folder: &Path, io: Io, latency_ns: u64) -> Result<Storage, MeasureError> {
     let path = folder.join(format!(".eyelet-profile-{}", std::process::id()));
     let file = |error| MeasureError::File { path: path.clone(), error };
     let storage = |error| MeasureError::Storage { path: path.clone(), error };
@@ -41,7 +43,7 @@ pub fn measure(folder: &Path, latency_ns: u64) -> Result<Storage, MeasureError> 
     fill(&temporary.0).map_err(file)?;
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| file(std::io::Error::from(error)))?;
-    let mut direct = DirectFile::open(&name).map_err(storage)?;
+    let mut source = Source::open(&name, io).map_err(storage)?;
     let largest = SIZES[SIZES.len() - 1];
     let mut arena = MappedArena::new(largest as usize)
         .map_err(|_| file(std::io::Error::from(std::io::ErrorKind::OutOfMemory)))?;
@@ -55,7 +57,7 @@ pub fn measure(folder: &Path, latency_ns: u64) -> Result<Storage, MeasureError> 
         let mut offset = 0;
         while times.len() < 5 || begin.elapsed() < TIME {
             let start = Instant::now();
-            direct.read(offset, into).map_err(storage)?;
+            source.read(offset, into).map_err(storage)?;
             times.push(start.elapsed().as_nanos() as f64);
             offset = (offset + bytes) % FILE_BYTES;
         }
@@ -72,7 +74,7 @@ pub fn measure(folder: &Path, latency_ns: u64) -> Result<Storage, MeasureError> 
         times.push(start.elapsed().as_nanos() as f64);
     }
     let checksum_gbs = largest as f64 / median(&mut times).max(1.0);
-    Ok(Storage { latency_ns, reads, checksum_gbs })
+    Ok(Storage { io, latency_ns, reads, checksum_gbs })
 }
 
 /// Fills a file with what no device compresses, and waits until it is on the device.

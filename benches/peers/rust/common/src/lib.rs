@@ -9,11 +9,26 @@ use std::time::Instant;
 pub struct Task {
     pub model: String,
     pub shape: Vec<usize>,
-    pub input: Vec<f32>,
+    pub input: Input,
     pub threads: usize,
     output: String,
     warmup: usize,
     runs: usize,
+}
+
+/// Values of the input.
+pub enum Input {
+    Floats(Vec<f32>),
+    Tokens(Vec<i64>),
+}
+
+impl Input {
+    fn len(&self) -> usize {
+        match self {
+            Self::Floats(values) => values.len(),
+            Self::Tokens(values) => values.len(),
+        }
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
@@ -71,8 +86,8 @@ impl Task {
     }
 }
 
-/// Shape and values of a .npy file of little-endian 32-bit floats in C order.
-fn read_npy(bytes: &[u8]) -> Result<(Vec<usize>, Vec<f32>)> {
+/// Shape and values of a .npy file of little-endian 32-bit floats or 64-bit integers in C order.
+fn read_npy(bytes: &[u8]) -> Result<(Vec<usize>, Input)> {
     let length = match bytes {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, low, high, ..] => {
             usize::from(u16::from_le_bytes([*low, *high]))
@@ -82,18 +97,25 @@ fn read_npy(bytes: &[u8]) -> Result<(Vec<usize>, Vec<f32>)> {
     let (header, values) =
         bytes[10..].split_at_checked(length).ok_or("the header of the .npy file is cut off")?;
     let header = std::str::from_utf8(header)?;
-    if !header.contains("'<f4'") || !header.contains("'fortran_order': False") {
-        return Err(format!("the input is not of 32-bit floats in C order: {header}").into());
-    }
+    let in_order = header.contains("'fortran_order': False");
+    let input = if in_order && header.contains("'<f4'") {
+        let (floats, _) = values.as_chunks::<4>();
+        Input::Floats(floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect())
+    } else if in_order && header.contains("'<i8'") {
+        let (tokens, _) = values.as_chunks::<8>();
+        Input::Tokens(tokens.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect())
+    } else {
+        return Err(
+            format!("the input is of neither floats nor tokens in C order: {header}").into()
+        );
+    };
     let shape = header.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
     let (shape, _) = shape.ok_or("the header of the .npy file has no shape")?;
     let shape = shape.split(',').map(str::trim).filter(|dim| !dim.is_empty());
     let shape = shape.map(str::parse).collect::<std::result::Result<Vec<usize>, _>>()?;
-    let (floats, _) = values.as_chunks::<4>();
-    let floats: Vec<f32> = floats.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
     match shape.iter().product::<usize>() {
-        expected if expected == floats.len() => Ok((shape, floats)),
-        expected => Err(format!("{} values in a shape of {expected}", floats.len()).into()),
+        expected if expected == input.len() => Ok((shape, input)),
+        expected => Err(format!("{} values in a shape of {expected}", input.len()).into()),
     }
 }
 

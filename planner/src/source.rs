@@ -1,10 +1,12 @@
-//! Where `run` reads the pack from, chosen by an option.
+//! Ways to read a pack, one of which is chosen by an option: what `run` reads by and `profile` measures.
 
 use eyelet::storage::{BufferedFile, DirectFile, MappedFile, Populate, Storage, StorageError};
+use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
 
 /// How the pack is read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Io {
     /// Past the page cache, straight into the arena.
     #[default]
@@ -26,7 +28,7 @@ impl Io {
     }
 }
 
-/// The pack.
+/// A pack that is read in one of these ways.
 #[derive(Debug)]
 pub enum Source {
     Direct(DirectFile),
@@ -35,6 +37,7 @@ pub enum Source {
 }
 
 impl Source {
+    /// Opens a pack.
     pub fn open(path: &CStr, io: Io) -> Result<Self, StorageError> {
         Ok(match io {
             Io::Direct => Self::Direct(DirectFile::open(path)?),
