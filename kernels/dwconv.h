@@ -20,6 +20,7 @@ struct eyelet_dwconv {
     size_t offset;         /* floats, added to each of these pointers: the first channel */
     size_t pixels;         /* at least 1 */
     size_t channels;       /* at least 1 */
+    size_t group;          /* channels that an output reads of each tap: 1; see also gconv.h */
     const float *panels;   /* for every NR channels: bias[NR], then [taps][NR] */
     float *c;              /* the output: a row of `channels` for each pixel */
     size_t c_pitch;        /* floats from one of its rows to the next */

@@ -11,6 +11,7 @@ mod cpuid;
 mod dwconv;
 mod elementwise;
 mod fma;
+mod gconv;
 mod grid;
 mod igemm;
 mod indirection;
@@ -65,6 +66,12 @@ impl Isa {
         }
     }
 
+    /// Whether a panel holds several whole groups of so many channels, as many in as out: where that is so, a
+    /// grouped convolution is packed and computed without regard to where groups end.
+    pub const fn spans(self, group: usize) -> bool {
+        group > 0 && group <= self.panel() / 2 && self.panel().is_multiple_of(group)
+    }
+
     /// Output pixels in a tile: MR of the GEMM tile. Known for every instruction set on every host,
     /// since scratch is planned with it.
     pub const fn rows(self) -> usize {
@@ -95,6 +102,7 @@ pub struct Kernels {
     name: &'static str,
     igemm: igemm::Function,
     dwconv: dwconv::Function,
+    gconv: dwconv::Function,
     winograd: winograd::Functions,
     elementwise: elementwise::Functions,
     pool: pool::Function,
@@ -109,6 +117,7 @@ macro_rules! kernels {
             name: Isa::$isa.name(),
             igemm: igemm::$table,
             dwconv: dwconv::$table,
+            gconv: gconv::$table,
             winograd: winograd::$table,
             elementwise: elementwise::$table,
             pool: pool::$table,

@@ -1,4 +1,5 @@
-//! The depthwise kernels: their record, the functions, and the safe call.
+//! The depthwise kernels: their record, the functions, and the safe call, which also serves the kernels
+//! of small groups ([`gconv`](super::gconv)).
 
 use super::{Addend, Grid, Kernels, fma};
 use crate::arena::MatMut;
@@ -8,22 +9,23 @@ use core::ops::Range;
 /// `struct eyelet_dwconv` of `kernels/dwconv.h`, which says what the fields are.
 #[repr(C)]
 pub(super) struct Pixels {
-    a: *const *const f32,
-    stride: usize,
-    tap_lines: usize,
-    tap_cols: usize,
-    line_pitch: usize,
-    col_pitch: usize,
-    offset: usize,
-    pixels: usize,
-    channels: usize,
-    panels: *const f32,
-    c: *mut f32,
-    c_pitch: usize,
-    residual: *const f32,
-    residual_pitch: usize,
-    min: f32,
-    max: f32,
+    pub a: *const *const f32,
+    pub stride: usize,
+    pub tap_lines: usize,
+    pub tap_cols: usize,
+    pub line_pitch: usize,
+    pub col_pitch: usize,
+    pub offset: usize,
+    pub pixels: usize,
+    pub channels: usize,
+    pub group: usize,
+    pub panels: *const f32,
+    pub c: *mut f32,
+    pub c_pitch: usize,
+    pub residual: *const f32,
+    pub residual_pitch: usize,
+    pub min: f32,
+    pub max: f32,
 }
 
 /// A kernel.
@@ -31,7 +33,8 @@ pub(super) struct Pixels {
 /// # Safety
 /// For every pixel, line of taps and tap of it there is a pointer at `a + pixel · stride + line ·
 /// line_pitch + tap · col_pitch`, behind which `offset .. offset + channels` floats are readable;
-/// `panels` has `(1 + taps) · NR` floats for every NR channels begun; `c` is an exclusive matrix of
+/// `group` is 1, or for kernels of groups a power of two up to NR / 2 that divides `channels`; `panels`
+/// has `(1 + taps · group) · NR` floats for every NR channels begun; `c` is an exclusive matrix of
 /// `pixels` rows of `channels`, and `residual` null, the same matrix, or a readable one of that size.
 /// The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Pixels);
@@ -110,11 +113,12 @@ unsafe extern "C" fn f32_dwconv_1x8_portable(t: &Pixels) {
 impl Kernels {
     /// Computes adjacent pixels of an output line (counted from the grid's first), for the channels from
     /// `offset` on, as many as `out` has columns: `out = clamp(bias + Σ taps · weights + addend)`, each
-    /// element one chain of fused multiply-adds in the order of the taps. `panels` has, for every `nr`
-    /// channels begun, `bias[nr]`, then `[tap][nr]`.
+    /// element one chain of fused multiply-adds in the order of the taps, and of the channels of its
+    /// `group`. `panels` has, for every `nr` channels begun, `bias[nr]`, then `[tap][group][nr]`.
     ///
     /// # Panics
-    /// When there are no such pixels, or the sizes of panels, addend and output disagree.
+    /// When there are no such pixels, the sizes of panels, addend and output disagree, or the channels
+    /// are not whole groups of a size that panels hold several of ([`Isa::spans`](super::Isa::spans)).
     #[allow(clippy::too_many_arguments)]
     pub fn dwconv(
         &self,
@@ -122,6 +126,7 @@ impl Kernels {
         line: usize,
         pixels: Range<usize>,
         offset: usize,
+        group: usize,
         panels: &[f32],
         addend: Addend<'_>,
         clamp: [f32; 2],
@@ -130,7 +135,9 @@ impl Kernels {
         let window = grid.window();
         let ([tap_lines, tap_cols], channels) = (window.kernel, out.cols());
         assert!(out.rows() == pixels.len() && channels > 0);
-        let panel = (1 + tap_lines * tap_cols).saturating_mul(self.nr());
+        assert!(self.isa.spans(group) && channels.is_multiple_of(group), "groups of {group}");
+        let k = (tap_lines * tap_cols).saturating_mul(group);
+        let panel = k.saturating_add(1).saturating_mul(self.nr());
         let needed = channels.div_ceil(self.nr()).saturating_mul(panel);
         assert!(panels.len() >= needed, "panels of {} floats, not {needed}", panels.len());
         assert!(
@@ -150,6 +157,7 @@ impl Kernels {
             offset,
             pixels: out.rows(),
             channels,
+            group,
             panels: panels.as_ptr(),
             c: out.as_mut_ptr(),
             c_pitch: out.pitch(),
@@ -158,9 +166,10 @@ impl Kernels {
             min: clamp[0],
             max: clamp[1],
         };
+        let function = if group == 1 { self.dwconv } else { self.gconv };
         // SAFETY: the sizes were checked above; the taps of these pixels are in the grid, and `cols`
         // floats are readable behind each of its pointers; these kernels exist only on processors that
         // can run them (`Kernels::for_isa`).
-        unsafe { (self.dwconv)(&pixels) }
+        unsafe { function(&pixels) }
     }
 }

@@ -42,7 +42,8 @@ pub enum Weights {
     /// Conv: panels of `nr` output channels, `[bias nr][k][nr]`, k in the order (tap row, tap column,
     /// channel in the group). Groups are padded to whole panels, one after the other.
     Dense(Dense),
-    /// Depthwise: panels of `nr` channels, `[bias nr][tap][nr]`.
+    /// Depthwise: panels of `nr` channels, `[bias nr][tap][nr]`; where groups have more channels than one,
+    /// `[bias nr][tap][channel in the group][nr]`. Panels hold whole groups, several each.
     Depthwise(Dense),
     /// Winograd: panels of `nr` output channels, `[bias nr][(tile + 2)²][channel][nr]`: the filters of a
     /// [`Dense`] (3x3, one group), transformed.

@@ -1,6 +1,10 @@
 //! Depthwise convolution: each output channel reads the input channel of the same index. With a 1x1
 //! kernel it is a per-channel scale and shift (batch normalisation that could not be fused).
 //!
+//! The same for groups of a few channels, as many in as out, of which a panel holds several
+//! ([`Isa::spans`]): each output channel reads the input channels of its group. A depthwise convolution is
+//! the case of one channel a group.
+//!
 //! Input pixels are found through a grid of pointers ([`Grid`]), made for a band of output lines at a
 //! time. The loops, from the outside: threads, bands, panels of channels, lines: the lines of taps that
 //! an output line shares with the next are read from the first-level cache.
@@ -20,7 +24,7 @@ const BAND_BYTES: usize = 256 * 1024;
 
 /// Weights of the panels that a line of pixels is computed with at a time, all channels of a few pixels
 /// after the other: about half of a first-level cache.
-const GROUP_BYTES: usize = 16 * 1024;
+const RUN_BYTES: usize = 16 * 1024;
 
 /// Whether a depthwise convolution's record can be run: everything that [`run`] relies on.
 pub fn validate(
@@ -29,11 +33,12 @@ pub fn validate(
     output: &Tensor,
     isa: Isa,
 ) -> Result<(), LayerError> {
-    geometry(layer, inputs, output)?;
+    let group = geometry(layer, inputs, output)?.channels;
     let p: ConvParams = params(layer);
-    let (groups, channels) = (p.groups as u64, output.dims[3] as u64);
-    if groups != channels {
-        return Err(LayerError::Field("groups of a depthwise convolution", groups, channels));
+    let channels = output.dims[3] as u64;
+    if !isa.spans(group) {
+        let limit = isa.panel() as u64 / 2;
+        return Err(LayerError::Field("channels of a group in a panel", group as u64, limit));
     }
     if inputs[0].dims[3] as u64 != channels {
         let found = inputs[0].dims[3] as u64;
@@ -44,7 +49,8 @@ pub fn validate(
         ));
     }
     let panels = channels.div_ceil(isa.panel() as u64);
-    check_weights(layer, panels, (p.kernel[0] as u64).checked_mul(p.kernel[1] as u64), isa)
+    let taps = p.kernel[0] as u64 * p.kernel[1] as u64;
+    check_weights(layer, panels, taps.checked_mul(group as u64), isa)
 }
 
 /// Bytes of intermediates for one step: enough for every number of threads up to this one.
@@ -86,14 +92,14 @@ impl Work {
         let window = window(layer, &inputs[0], output);
         let (rows, threads) = (slice.rows as usize, threads.max(1));
         let [height, width] = window.output;
-        let taps = window.kernel[0].saturating_mul(window.kernel[1]);
+        let k = window.kernel[0].saturating_mul(window.kernel[1]).saturating_mul(window.channels);
         let cols = (slice.count as usize).saturating_mul(isa.panel());
         let pixels = if rows / width >= threads { width } else { isa.rows() };
         let sizes = Sizes {
             by_rows: rows.div_ceil(pixels),
             by_cols: slice.count as usize,
             input: rows.saturating_mul(cols),
-            weights: taps.saturating_mul(cols),
+            weights: k.saturating_mul(cols),
         };
         let macs = (rows as u64).saturating_mul(sizes.weights as u64);
         let (unit, units) = match sizes.divide_columns(threads) {
@@ -136,8 +142,8 @@ pub fn run(call: Call<'_>) {
     let work = Work::new(layer, &inputs, &output, &slice, device.threads(), kernels.isa());
     let window = work.window;
     let [height, width] = window.output;
-    let panel_floats = (1 + window.kernel[0] * window.kernel[1]) * nr;
-    let group = (GROUP_BYTES / (4 * panel_floats)).max(1);
+    let panel_floats = (1 + window.kernel[0] * window.kernel[1] * window.channels) * nr;
+    let run = (RUN_BYTES / (4 * panel_floats)).max(1);
     let clamp = clamp(&layer.activation);
     let columns = call.first * nr..((call.first + call.count) * nr).min(out.cols());
     assert!(weights.len() >= call.count * panel_floats, "weights of {} floats", weights.len());
@@ -152,8 +158,8 @@ pub fn run(call: Call<'_>) {
             let lines = y..(y + work.band).min(height).min(y + end.div_ceil(width) - row / width);
             let band_end = ((image * height + lines.end) * width).min(end);
             let grid = Grid::new(&window, input, image, lines.clone(), &mut *scratch);
-            for first in (0..cols.len()).step_by(group * nr) {
-                let here = first..(first + group * nr).min(cols.len());
+            for first in (0..cols.len()).step_by(run * nr) {
+                let here = first..(first + run * nr).min(cols.len());
                 let panels = &weights[(cols.start + first) / nr * panel_floats..]
                     [..here.len().div_ceil(nr) * panel_floats];
                 let channels =
@@ -170,6 +176,7 @@ pub fn run(call: Call<'_>) {
                         line,
                         pixels,
                         channels.start,
+                        window.channels,
                         panels,
                         residual,
                         clamp,
@@ -204,6 +211,50 @@ mod tests {
         case([1, 12, 10, 1], 1, [3, 3]).depthwise().stride([1, 3]).check();
         case([1, 5, 6, 40], 40, [3, 3]).depthwise().pad([1, 1]).output(9, 11).check();
         case([1, 2, 3, 9], 9, [5, 7]).depthwise().pad([4, 5]).check();
+    }
+
+    #[test]
+    fn small_groups() {
+        for group in [2, 4, 8, 16] {
+            for groups in [1, 2, 3, 5, 9] {
+                let channels = group * groups;
+                case([1, 9, 10, channels], channels, [3, 3]).spanned(group).pad([1, 1]).check();
+            }
+            let channels = 5 * group;
+            let case = |image: [u32; 3], kernel| {
+                case([image[0], image[1], image[2], channels], channels, kernel).spanned(group)
+            };
+            case([2, 9, 10], [3, 3]).stride([2, 2]).pad([1, 1]).check();
+            case([1, 9, 20], [3, 3]).stride([1, 2]).pad([1, 1]).gaps(3, 5).check();
+            case([1, 9, 10], [3, 3]).dilation([2, 3]).pad([2, 3]).check();
+            case([1, 9, 10], [5, 4]).stride([1, 3]).pad([2, 1]).gaps(3, 5).check();
+            case([1, 9, 10], [1, 1]).check();
+            case([1, 2, 3], [5, 7]).pad([4, 5]).check();
+            case([1, 5, 6], [3, 3]).pad([1, 1]).output(9, 11).check();
+            let six = Activation { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: 2.5 };
+            for residual in [Residual::None, Residual::InPlace, Residual::Apart] {
+                for activation in [Activation::NONE, six] {
+                    case([1, 6, 7], [3, 3])
+                        .pad([1, 1])
+                        .gaps(2, 5)
+                        .residual(residual)
+                        .activation(activation)
+                        .check();
+                }
+            }
+        }
+        // More lines than a band has.
+        case([2, 90, 41, 16], 16, [3, 3]).spanned(4).pad([1, 1]).check();
+    }
+
+    /// The same bits as a convolution that is packed group by group.
+    #[test]
+    fn small_groups_are_what_conv_makes() {
+        for group in [2, 4, 8, 16] {
+            let small = case([1, 9, 10, 48], 48, [3, 3]).pad([1, 1]).groups(48 / group);
+            small.check();
+            small.spanned(group).check();
+        }
     }
 
     #[test]
@@ -251,7 +302,16 @@ mod tests {
         };
         assert!(!refuse(|_, _, _, _| ()));
         assert!(refuse(|_, p, _, _| p.groups = 6));
+        assert!(refuse(|_, p, _, _| p.groups = 4));
+        assert!(refuse(|_, p, _, _| p.groups = 1));
         assert!(refuse(|_, p, _, _| p.groups = 0));
+        // Whole groups, with weights to match, but of a size that does not divide a panel.
+        assert!(!refuse(|l, p, _, _| (p.groups, l.panel_bytes) = (6, (1 + 9 * 2) * 32)));
+        assert!(refuse(|l, p, _, _| (p.groups, l.panel_bytes) = (4, (1 + 9 * 3) * 32)));
+        assert!(refuse(|l, p, _, _| (p.groups, l.panel_bytes) = (2, (1 + 9 * 6) * 32)));
+        assert!(refuse(|l, p, i, _| {
+            (p.groups, i.dims[3], l.panel_bytes) = (12, 24, (1 + 9 * 2) * 32)
+        }));
         assert!(refuse(|_, p, i, _| (p.groups, i.dims[3]) = (12, 24)));
         assert!(refuse(|_, _, _, o| o.dims[3] = 24));
         assert!(refuse(|_, p, _, _| p.kernel = [u32::MAX, u32::MAX]));

@@ -30,14 +30,10 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
     let read = (0..2).filter(|index| layer.inputs[*index] != NONE).map(|i| elements(&inputs[i]));
     let touched = read.fold(made, u64::saturating_add);
     let macs = match kind {
-        OpKind::Conv => {
+        OpKind::Conv | OpKind::Depthwise => {
             let conv: ConvParams = params(layer);
             let channels = (inputs[0].cols() / conv.groups.max(1)) as u64;
             made.saturating_mul(product(conv.kernel)).saturating_mul(channels)
-        }
-        OpKind::Depthwise => {
-            let conv: ConvParams = params(layer);
-            made.saturating_mul(product(conv.kernel))
         }
         OpKind::Winograd => {
             // Products, and about sixteen operations for each frequency of an input and an output.

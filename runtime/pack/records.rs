@@ -165,7 +165,9 @@ pub struct Port {
 pub enum OpKind {
     /// Convolution, also grouped; fully connected is a 1x1 convolution. [`ConvParams`].
     Conv = 1,
-    /// Depthwise convolution, also per-channel scale and shift (1x1). [`ConvParams`].
+    /// Depthwise convolution, also per-channel scale and shift (1x1), and convolution in groups of so few
+    /// channels, as many in as out, that panels hold several ([`Isa::spans`](crate::kernels::Isa::spans)).
+    /// [`ConvParams`].
     Depthwise = 2,
     /// Maximum or average pooling. [`PoolParams`].
     Pool = 3,
@@ -323,7 +325,8 @@ pub struct ConvParams {
     pub dilation: [u32; 2],
     /// Padding above and to the left.
     pub pad: [u32; 2],
-    /// Groups. Each group's output channels fill whole panels; the last panel of a group is padded.
+    /// Groups. Of [`OpKind::Conv`] each group's output channels fill whole panels, the last of which is padded;
+    /// of [`OpKind::Depthwise`] each panel holds several whole groups.
     pub groups: u32,
 }
 

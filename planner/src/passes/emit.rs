@@ -9,7 +9,7 @@ use super::home::Home;
 use super::program::{Item, Program, Work};
 use super::view::{Rect, View, image_order, row_major};
 use crate::graph::{ValueId, Window};
-use crate::network::{Port, Weights};
+use crate::network::{Dense, Port, Weights};
 use crate::weights;
 use eyelet::kernels::Isa;
 use eyelet::pack::{self, Activation, ConvParams, CopyParams, OpKind, PoolParams, Tensor};
@@ -159,7 +159,7 @@ impl Emitter<'_> {
         let name = item.name.as_str();
         let (x, y) = (item.inputs[0], item.outputs[0]);
         match &item.work {
-            Work::Conv { window, linear, depthwise } => {
+            &Work::Conv { ref window, ref linear, depthwise } => {
                 let (pad, groups) =
                     (words(window.pad_begin), field(name, "groups", linear.groups)?);
                 let params = conv_params(window, pad, groups);
@@ -170,7 +170,7 @@ impl Emitter<'_> {
                     item.residual.map(|other| self.operand(name, other, &order)).transpose()?;
                 let output = self.place(name, y, &order)?;
                 let params = pack::params_words(&params);
-                let (kind, weights) = match depthwise {
+                let (kind, weights) = match depthwise || self.spans(&recipe, window) {
                     true => (OpKind::Depthwise, Weights::Depthwise(recipe)),
                     false => (OpKind::Conv, Weights::Dense(recipe)),
                 };
@@ -234,6 +234,13 @@ impl Emitter<'_> {
             }
             Work::Transpose { perm } => self.alias(name, x, y, |view| Some(view.transpose(perm))),
         }
+    }
+
+    /// Whether panels hold several groups of a convolution.
+    fn spans(&self, dense: &Dense, window: &Window) -> bool {
+        let group = dense.out_channels / dense.groups;
+        let taps: usize = window.kernel.iter().product();
+        dense.groups > 1 && dense.k == taps * group && self.isa.spans(group)
     }
 
     /// The memory order of an item's images.

@@ -60,6 +60,14 @@ impl Case {
         self.params.groups = self.input.dims[3];
         self
     }
+
+    /// A convolution in groups of so many channels, as many in as out, of which panels hold several.
+    pub fn spanned(mut self, group: u32) -> Self {
+        self.kind = OpKind::Depthwise;
+        self.params.groups = self.input.dims[3] / group;
+        self
+    }
+
     fn sized(mut self) -> Self {
         for axis in 0..2 {
             let p = &self.params;
@@ -267,11 +275,16 @@ impl Case {
         MatRef::new(data, t.rows() as usize, t.dims[3] as usize, t.pitch as usize).unwrap()
     }
 
-    /// Runs whole, in slices of panels and of rows, on one and several threads, on all kernels.
+    /// Runs whole, in slices of panels and of rows, on one and several threads, on all kernels (whose
+    /// panels hold several groups, if they are packed so).
     pub fn check(&self) {
         let (exact, chain) = self.reference();
         let rows = self.output.rows() as u32;
+        let group = (self.input.dims[3] / self.params.groups) as usize;
         for kernels in available() {
+            if self.kind == OpKind::Depthwise && !kernels.isa().spans(group) {
+                continue;
+            }
             let panels = self.layer(kernels.isa()).panels;
             let whole = vec![Slice { first: 0, count: panels, row: 0, rows }];
             let by_panel: Vec<_> =

@@ -37,6 +37,27 @@ fn batch_norm_of_a_value_with_other_readers_is_depthwise() {
     assert_eq!(function(&network, 2), ActivationKind::Clamp);
 }
 
+/// Panels hold several groups where these are small, as many channels in as out, and divide a panel.
+#[test]
+fn small_groups_share_panels() {
+    for (channels, outputs, groups, kind) in [
+        (20, 20, 5, OpKind::Depthwise),
+        (16, 16, 8, OpKind::Depthwise),
+        (12, 12, 4, OpKind::Conv),
+        (16, 32, 4, OpKind::Conv),
+        (32, 16, 4, OpKind::Conv),
+        (4, 4, 1, OpKind::Conv),
+        (16, 16, 2, OpKind::Conv),
+    ] {
+        let (mut net, x) = Net::input(&[1, channels, 7, 6]);
+        let y = net.conv(x, outputs, window(3, 1, 1), groups);
+        let y = net.batch_norm(y);
+        let network = net.check(y);
+        assert_eq!(network.isa, Isa::Portable);
+        assert_eq!(kinds(&network), [OpKind::Copy, kind, OpKind::Copy]);
+    }
+}
+
 #[test]
 fn the_residual_joins_the_later_producer_in_place() {
     let (mut net, x) = Net::input(&[1, 8, 6, 6]);

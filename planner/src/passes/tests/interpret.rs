@@ -172,13 +172,13 @@ impl Machine<'_> {
         let nr = self.network.isa.panel();
         let groups = p.groups as usize;
         let (ic, oc) = (x.dims[3] as usize, output.dims[3] as usize);
-        let depthwise = kind == OpKind::Depthwise;
+        let spanned = kind == OpKind::Depthwise;
         assert!(x.dims[0] == output.dims[0] && oc.is_multiple_of(groups));
         let (depth, group) = (ic / groups, oc / groups);
         let panel = layer.panel_bytes as usize / 4;
         let result = indices(output.dims).map(|i| {
             let o = i[3];
-            let (at_panel, lane) = match depthwise {
+            let (at_panel, lane) = match spanned {
                 true => (o / nr, o % nr),
                 false => (o / group * group.div_ceil(nr) + o % group / nr, o % group % nr),
             };
@@ -196,7 +196,7 @@ impl Machine<'_> {
                         continue;
                     }
                     for c in 0..depth {
-                        let channel = if depthwise { o } else { o / group * depth + c };
+                        let channel = o / group * depth + c;
                         let tap = (r * p.kernel[1] + s) as usize;
                         let weight = panel[(1 + tap * depth + c) * nr + lane];
                         sum += weight * self.read(&x, [i[0], h as usize, w as usize, channel]);

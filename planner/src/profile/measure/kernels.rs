@@ -17,7 +17,7 @@ use eyelet::kernels::{Isa, Kernels};
 use eyelet::ops::{self, Call, Operand, Slice};
 use eyelet::pack::{
     Activation, ActivationKind, BinaryParams, Buffer, ConvParams, CopyParams, Layer, MatMulParams,
-    NONE, Name, OpKind, PoolParams, Tensor, WinogradParams, params_words,
+    NONE, Name, OpKind, PoolParams, Tensor, WinogradParams, params, params_words,
 };
 use std::time::{Duration, Instant};
 
@@ -94,6 +94,16 @@ fn conv(isa: Isa, kind: OpKind, size: u32, tap: u32, channels: u32, outputs: u32
     network
 }
 
+/// A 3x3 convolution in groups of so many channels, of which panels hold several.
+fn grouped(isa: Isa, size: u32, channels: u32, group: u32) -> Network {
+    let mut network = conv(isa, OpKind::Depthwise, size, 3, channels, channels);
+    let layer = &mut network.layers[0];
+    let groups = channels / group;
+    layer.params = params_words(&ConvParams { groups, ..params(layer) });
+    layer.panel_bytes = 4 * isa.panel() as u32 * (9 * group + 1);
+    network
+}
+
 /// A 3x3 convolution by Winograd's algorithm, F(tile,3).
 fn winograd(isa: Isa, tile: u32, size: u32, channels: u32, outputs: u32) -> Network {
     let params = WinogradParams { tile, pad: [1; 2] };
@@ -128,6 +138,7 @@ fn networks(isa: Isa, class: Class) -> Vec<Network> {
             conv(isa, OpKind::Depthwise, 56, 3, 144, 144),
             conv(isa, OpKind::Depthwise, 14, 3, 576, 576),
         ],
+        Class::Grouped => vec![grouped(isa, 28, 128, isa.panel() as u32 / 4)],
         Class::MatMul => {
             let [batch, tokens, width] = [12, 197, 64];
             let params = MatMulParams {
@@ -417,6 +428,7 @@ mod tests {
             Class::Winograd,
             Class::FullyConnected,
             Class::Depthwise,
+            Class::Grouped,
             Class::MatMul,
             Class::Pool,
             Class::Elementwise,
