@@ -65,33 +65,38 @@ pub(super) const NEON: Function = f32_dwconv_8x8__neon;
 #[cfg(eyelet_neon)]
 pub(super) const NEON_INORDER: Function = f32_dwconv_8x8__neon_inorder;
 
-/// The kernel in plain Rust, behind the interface of the others.
+/// The kernel in plain Rust, behind the interface of the others: for groups of any size.
 ///
 /// # Safety
 /// [`Function`]'s.
 unsafe extern "C" fn f32_dwconv_1x8_portable(t: &Pixels) {
     const NR: usize = 8;
-    let taps = t.tap_lines * t.tap_cols;
+    let k = t.tap_lines * t.tap_cols * t.group;
     for first in (0..t.channels).step_by(NR) {
         let nr = NR.min(t.channels - first);
         // SAFETY (of all blocks here): the ranges are those that the contract names.
         let panel = unsafe {
-            let start = t.panels.add(first / NR * (1 + taps) * NR);
-            core::slice::from_raw_parts(start, (1 + taps) * NR)
+            let start = t.panels.add(first / NR * (1 + k) * NR);
+            core::slice::from_raw_parts(start, (1 + k) * NR)
         };
         let (bias, weights) = panel.split_at(NR);
         for pixel in 0..t.pixels {
             let mut sums = [0.0f32; NR];
             sums.copy_from_slice(bias);
-            for (tap, weights) in weights.chunks_exact(NR).enumerate() {
+            for (tap, weights) in weights.chunks_exact(t.group * NR).enumerate() {
                 let (line, col) = (tap / t.tap_cols, tap % t.tap_cols);
                 // SAFETY: as above.
                 let run = unsafe {
                     let at = pixel * t.stride + line * t.line_pitch + col * t.col_pitch;
                     core::slice::from_raw_parts((*t.a.add(at)).add(t.offset + first), nr)
                 };
-                for ((sum, &x), &w) in sums.iter_mut().zip(run).zip(weights) {
-                    *sum = fma(x, w, *sum);
+                let groups = sums.chunks_exact_mut(t.group).zip(run.chunks_exact(t.group));
+                for (group, (sums, run)) in groups.enumerate() {
+                    for (&x, weights) in run.iter().zip(weights.chunks_exact(NR)) {
+                        for (sum, &w) in sums.iter_mut().zip(&weights[group * t.group..]) {
+                            *sum = fma(x, w, *sum);
+                        }
+                    }
                 }
             }
             for (lane, &sum) in sums.iter().enumerate().take(nr) {

@@ -71,31 +71,30 @@ impl core::fmt::Display for ThreadError {
 
 impl core::error::Error for ThreadError {}
 
-/// Number of cores that the calling thread may run on.
-pub fn available_cores() -> usize {
+/// The cores that the calling thread may run on; none where the system does not tell.
+fn affinity() -> libc::cpu_set_t {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: the set is plain bits, valid also if the call fails, and of the size given.
-    let count = unsafe {
+    unsafe {
         libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr());
-        libc::CPU_COUNT(&set.assume_init())
-    };
+        set.assume_init()
+    }
+}
+
+/// Number of cores that the calling thread may run on.
+pub fn available_cores() -> usize {
+    // SAFETY: only counts the bits of a set.
+    let count = unsafe { libc::CPU_COUNT(&affinity()) };
     // The call fails on machines with more cores than the set has bits; more than one is certain there.
     usize::try_from(count).ok().filter(|count| *count > 0).unwrap_or(libc::CPU_SETSIZE as usize)
 }
 
 /// The first cores that the calling thread may run on, in order, at most as many as there is room for.
 pub fn cores<const N: usize>() -> heapless::Vec<usize, N> {
-    let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the set is plain bits, valid also if the call fails (then it is empty), and of the size given.
-    let set = unsafe {
-        libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), set.as_mut_ptr());
-        set.assume_init()
-    };
+    let set = affinity();
     // SAFETY: the number is that of a bit of the set.
-    (0..libc::CPU_SETSIZE as usize)
-        .filter(|core| unsafe { libc::CPU_ISSET(*core, &set) })
-        .take(N)
-        .collect()
+    let is_in = |core: &usize| unsafe { libc::CPU_ISSET(*core, &set) };
+    (0..libc::CPU_SETSIZE as usize).filter(is_in).take(N).collect()
 }
 
 /// Confines the calling thread to one core. The error is the system's number.
@@ -262,6 +261,7 @@ mod tests {
     fn cores_can_be_counted_and_pinned() {
         let cores = available_cores();
         assert!(cores >= 1);
+        assert_eq!(super::cores::<16>().len(), cores.min(16));
         let pinned = std::thread::spawn(|| {
             (0..libc::CPU_SETSIZE as usize).find(|core| pin_current(*core).is_ok()).unwrap();
             available_cores()
