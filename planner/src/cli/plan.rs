@@ -94,7 +94,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 }
 
 /// The profile of an option, or of the board of an option, or of this machine.
-fn choose_profile(board: Option<&str>, profile: Option<&Path>) -> Result<Profile, Error> {
+pub fn choose_profile(board: Option<&str>, profile: Option<&Path>) -> Result<Profile, Error> {
     let of_board = match board {
         Some(name) => Board::load(name)?.profile,
         None => board::host().profile,
@@ -169,7 +169,7 @@ impl Order {
     }
 
     /// Chooses the algorithms of a network's layers and plans it for all budgets.
-    fn choose(&self, network: &mut Network) -> Result<Candidate, Error> {
+    pub fn choose(&self, network: &mut Network) -> Result<Candidate, Error> {
         let Self { budgets, profile, threads, exact, .. } = self;
         let choices = choices(network, profile, *threads, budgets, *exact);
         let mut best: Option<(Candidate, &Choice)> = None;
@@ -258,13 +258,13 @@ impl Order {
 
 /// A network by one choice of algorithms.
 #[derive(Default)]
-struct Candidate {
+pub struct Candidate {
     weights_bytes: u64,
     /// One for each budget.
-    plans: Vec<Plan>,
+    pub plans: Vec<Plan>,
     plan_times: Vec<Duration>,
     /// Predicted latencies, summed over the budgets.
-    predicted_ns: u64,
+    pub predicted_ns: u64,
 }
 
 /// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy
