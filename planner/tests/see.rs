@@ -1,10 +1,11 @@
-//! `eyelet sweep`: curves, in files that other programs read.
+//! `eyelet sweep` and `eyelet run --trace`: curves and timelines, in files that other programs read.
 
 mod command;
 
-use command::{eyelet_in, folder};
+use command::{LARGE, SMALL, eyelet_in, folder, packed};
 use eyelet::pack::STRATEGIES;
 use serde_json::Value;
+use std::collections::HashMap;
 
 #[test]
 fn a_sweep_has_every_strategy_at_every_budget() {
@@ -73,4 +74,100 @@ fn a_sweep_says_what_is_wrong() {
     let text =
         sweep(&["--budgets", "64KiB..1MiB", "--points", "3", "--strategies", "preload"]).text();
     assert!(text.contains("preload needs") && text.contains("lower bound"), "{text}");
+}
+
+/// The slices of a trace of two inferences.
+fn trace(budget: &str) -> Vec<Value> {
+    let folder = packed();
+    let args = [
+        "run",
+        "digits.pack",
+        "--io",
+        "buffered",
+        "--budget",
+        budget,
+        "--threads",
+        "1",
+        "--trace",
+        "t.json",
+    ];
+    let report = eyelet_in(
+        folder.path(),
+        &[&args[..], &["--runs", "2", "--warmup", "1", "--json"]].concat(),
+    )
+    .json();
+    assert_eq!(report["runs"], 2);
+    let text = std::fs::read_to_string(folder.path().join("t.json")).unwrap();
+    let trace: Value = serde_json::from_str(&text).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let named = |name: &str| {
+        events.iter().filter(|event| event["ph"] == "M" && event["name"] == name).count()
+    };
+    assert_eq!((named("process_name"), named("thread_name")), (2, 4));
+    events.iter().filter(|event| event["ph"] == "X").cloned().collect()
+}
+
+#[test]
+fn a_trace_has_what_was_planned_measured_and_predicted() {
+    let slices = trace(SMALL);
+    let folder = packed();
+    let plans = eyelet_in(folder.path(), &["inspect", "digits.pack", "--json"]).json();
+    let (steps, loads) = (
+        plans["plans"][0]["steps"].as_u64().unwrap(),
+        plans["plans"][0]["loads"].as_u64().unwrap(),
+    );
+    let count = |pid: u64, cat: &str| {
+        slices.iter().filter(|s| s["pid"] == pid && s["cat"] == cat).count() as u64
+    };
+    for pid in [1, 2] {
+        assert_eq!(count(pid, "step"), 2 * steps);
+        assert_eq!(count(pid, "inference"), 2);
+    }
+    assert_eq!(count(1, "host"), 1);
+    assert_eq!(count(2, "load"), 2 * loads);
+    // What was read ahead before and after the measured inferences may be there or not.
+    assert!(
+        (2 * loads).abs_diff(count(1, "load")) <= loads,
+        "{} of {}",
+        count(1, "load"),
+        2 * loads
+    );
+    let first = |cat: &str| slices.iter().find(|slice| slice["cat"] == cat).unwrap();
+    assert!(first("load")["args"]["bytes"].as_u64().unwrap() >= 4096);
+    assert!(first("step")["args"]["rows"].as_u64().unwrap() >= 1);
+    assert!(first("step")["name"].as_str().unwrap().starts_with("conv1"));
+
+    // On a track slices nest or follow one another, to the nanosecond.
+    let mut tracks: HashMap<(u64, u64), Vec<(f64, f64)>> = HashMap::new();
+    for slice in &slices {
+        let number = |key: &str| slice[key].as_f64().unwrap();
+        assert!(number("ts") >= 0.0 && number("dur") >= 0.0, "{slice}");
+        let open = tracks.entry((number("pid") as u64, number("tid") as u64)).or_default();
+        let (start, end) = (number("ts"), number("ts") + number("dur"));
+        open.retain(|(_, open_end)| *open_end > start + 2e-3);
+        assert!(
+            open.iter().all(|(_, open_end)| end <= open_end + 2e-3),
+            "{slice} crosses {open:?}"
+        );
+        open.push((start, end));
+    }
+    assert_eq!(tracks.len(), 4);
+}
+
+#[test]
+fn a_trace_without_loads_has_no_stalls() {
+    let slices = trace(LARGE);
+    assert!(slices.iter().all(|slice| slice["cat"] != "load" && slice["cat"] != "stall"));
+    assert!(slices.iter().any(|slice| slice["cat"] == "step"));
+}
+
+#[test]
+fn a_trace_says_what_is_wrong() {
+    let folder = packed();
+    let run = |args: &[&str]| {
+        eyelet_in(folder.path(), &[&["run", "digits.pack", "--io", "buffered"], args].concat())
+    };
+    run(&["--profile", "p.toml"]).misused(&["--trace"]);
+    run(&["--trace", "no/t.json"]).fails(&["cannot write no/t.json"]);
+    run(&["--trace", "t.json", "--profile", "p.toml"]).fails(&["p.toml"]);
 }

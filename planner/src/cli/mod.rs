@@ -6,6 +6,7 @@
 
 mod check;
 mod demo;
+mod describe;
 mod error;
 mod inspect;
 mod output;
