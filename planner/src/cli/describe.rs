@@ -84,3 +84,8 @@ fn readers(
 pub fn streamed_readers(network: &Network, plan: &Plan) -> Vec<Option<(usize, usize)>> {
     readers(network, plan, &plan.loads, |load, step| load < step.ready as usize)
 }
+
+/// The first and the last step that read each resident load.
+pub fn resident_readers(network: &Network, plan: &Plan) -> Vec<Option<(usize, usize)>> {
+    readers(network, plan, &plan.resident, |_, _| true)
+}

@@ -14,6 +14,7 @@ mod pack_file;
 mod plan;
 mod profile;
 mod progress;
+mod report;
 mod run;
 mod sweep;
 mod zoo;

@@ -1,9 +1,9 @@
 //! `eyelet plan`: from a model to a pack.
 
-use super::Error;
 use super::output::{Output, milliseconds, shape};
 use super::pack_file::PackFile;
 use super::progress::Progress;
+use super::{Error, report};
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::pack::OpKind;
 use eyelet::storage::residency;
@@ -66,6 +66,9 @@ pub struct Args {
     /// Where to write the pack [default: beside the model, with the extension .pack].
     #[arg(short, long, value_name = "FILE.pack")]
     output: Option<PathBuf>,
+    /// Writes a page that shows the plans: the arena over time, loads beside computing, latency over the budget.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
 }
 
 /// So many choices of algorithms are planned, those with the least bounds, and the direct one.
@@ -73,7 +76,8 @@ const MOST_CHOICES: usize = 2;
 
 const EXAMPLE: &str = "\
 Example:
-  eyelet plan resnet152.onnx --budget 12MiB --budget 24MiB -o resnet152.pack";
+  eyelet plan resnet152.onnx --budget 12MiB --budget 24MiB -o resnet152.pack
+  eyelet plan resnet152.onnx --budget 24MiB --report resnet152.html";
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut budgets = args.budget;
@@ -90,6 +94,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let import_time = start.elapsed();
     let mut packed = order.pack(&args.model, &graph, &path, output)?;
     packed.import_ms = to_ms(import_time);
+    if let Some(file) = &args.report {
+        report::write(file, &path, &order.profile, output)?;
+    }
     output.report(&packed)
 }
 
