@@ -172,7 +172,11 @@ fn pace_of(name: &Path) -> Result<profile::Storage, Error> {
 }
 
 /// The plan with the largest budget up to `budget`.
-fn choose(path: &Path, storage: &mut impl Storage, budget: Option<u64>) -> Result<PlanEntry, Error> {
+fn choose(
+    path: &Path,
+    storage: &mut impl Storage,
+    budget: Option<u64>,
+) -> Result<PlanEntry, Error> {
     let wrong = |source| Error::pack(path, source);
     let size = storage.len().map_err(|error| wrong(error.into()))?;
     if size < PAGE {
