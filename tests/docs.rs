@@ -42,6 +42,7 @@ fn sizes_of_records() {
         ("Layer", size_of::<Layer>()),
         ("Port", size_of::<Port>()),
         ("PlanHeader", size_of::<PlanHeader>()),
+        ("Place", size_of::<Place>()),
         ("Load", size_of::<Load>()),
         ("Step", size_of::<Step>()),
     ];

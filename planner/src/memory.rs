@@ -217,7 +217,7 @@ pub fn set_releases(network: &Network, plan: &mut Plan, lives: &[Lifetime], uses
     // The last use of every address in an inference, whatever for.
     let mut sky = Skyline::new(0..plan.budget);
     for (buffer, life) in lives.iter().enumerate().filter(|(_, life)| life.start != usize::MAX) {
-        let start = plan.addresses[buffer];
+        let start = plan.places[buffer].address;
         sky.raise(start..start + network.buffers[buffer].bytes, life.end as i64);
     }
     for (index, step) in plan.steps.iter().enumerate() {

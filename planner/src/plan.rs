@@ -9,7 +9,7 @@
 //! `release` allows.
 
 use crate::network::Network;
-use eyelet::pack::{Load, Step};
+use eyelet::pack::{Load, Place, Step};
 
 /// A plan for one budget. Addresses are bytes from the start of the arena.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,8 +25,8 @@ pub struct Plan {
     pub arena_bytes: u64,
     /// Threads that the scratch of the steps is for.
     pub threads: u32,
-    /// Address of each buffer of the network.
-    pub addresses: Vec<u64>,
+    /// Where each buffer of the network lies.
+    pub places: Vec<Place>,
     /// Loads that are done once.
     pub resident: Vec<Load>,
     /// Loads of every inference, in the order in which they are done. `crc` is filled in on writing.

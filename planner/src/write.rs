@@ -10,7 +10,7 @@ use crate::replace::replace;
 use crate::weights::pack_panels;
 use eyelet::pack::crc32c::crc32c;
 use eyelet::pack::{self, Header, MAX_PLANS, Name, PAGE, PlanEntry, PlanHeader, SkeletonHeader};
-use eyelet::pack::{Load, STRATEGIES, Step};
+use eyelet::pack::{Load, Place, STRATEGIES, Step};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub enum WriteError {
 /// (resident ones included) and steps.
 pub fn table_bytes(network: &Network, loads: usize, steps: usize) -> u64 {
     let plan = size_of::<PlanHeader>()
-        + 8 * network.buffers.len()
+        + size_of::<Place>() * network.buffers.len()
         + size_of::<Load>() * loads
         + size_of::<Step>() * steps;
     PAGE + skeleton_bytes(network).next_multiple_of(PAGE) + (plan as u64).next_multiple_of(PAGE)
@@ -95,13 +95,13 @@ fn skeleton(network: &Network) -> Vec<u8> {
 
 fn plan_section(plan: &Plan, weights: &[u8]) -> Vec<u8> {
     let header = PlanHeader {
-        buffers: plan.addresses.len() as u32,
+        buffers: plan.places.len() as u32,
         resident_loads: plan.resident.len() as u32,
         loads: plan.loads.len() as u32,
         steps: plan.steps.len() as u32,
     };
     let mut bytes = bytemuck::bytes_of(&header).to_vec();
-    bytes.extend_from_slice(bytemuck::cast_slice(&plan.addresses));
+    bytes.extend_from_slice(bytemuck::cast_slice(&plan.places));
     for load in plan.resident.iter().chain(&plan.loads) {
         let range = load.offset as usize..load.offset as usize + load.bytes as usize;
         let load = Load { crc: crc32c(0, &weights[range]), ..*load };

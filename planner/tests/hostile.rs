@@ -9,8 +9,8 @@ use common::{Subject, digits};
 use eyelet::device::Inline;
 use eyelet::executor::{InferError, Instance, OpenError, Options, Progress};
 use eyelet::pack::{
-    Activation, Buffer, CopyParams, Header, Layer, Load, NONE, Name, OpKind, PAGE, PlanEntry,
-    PlanHeader, Port, SkeletonHeader, Step, Tensor, params_words,
+    Activation, Buffer, CopyParams, Header, Layer, Load, NONE, Name, OpKind, PAGE, Place,
+    PlanEntry, PlanHeader, Port, SkeletonHeader, Step, Tensor, params_words,
 };
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{Faulty, Slice};
@@ -207,7 +207,7 @@ struct Records {
     layers: Vec<Layer>,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
-    addresses: Vec<u64>,
+    places: Vec<Place>,
     resident: Vec<Load>,
     loads: Vec<Load>,
     steps: Vec<Step>,
@@ -251,7 +251,7 @@ impl Records {
             layers: vec![layer],
             inputs: vec![port(0)],
             outputs: vec![port(1)],
-            addresses: vec![arena - 128, arena - 64],
+            places: vec![Place::whole(arena - 128), Place::whole(arena - 64)],
             resident: Vec::new(),
             loads: Vec::new(),
             steps: vec![step],
@@ -280,14 +280,14 @@ impl Records {
         ]
         .concat();
         let plan = PlanHeader {
-            buffers: self.addresses.len() as u32,
+            buffers: self.places.len() as u32,
             resident_loads: self.resident.len() as u32,
             loads: self.loads.len() as u32,
             steps: self.steps.len() as u32,
         };
         let plan = [
             bytemuck::bytes_of(&plan),
-            bytemuck::cast_slice(&self.addresses),
+            bytemuck::cast_slice(&self.places),
             bytemuck::cast_slice(&self.resident),
             bytemuck::cast_slice(&self.loads),
             bytemuck::cast_slice(&self.steps),
@@ -365,7 +365,7 @@ fn packs_that_take_long_to_prove_are_refused() {
     ports.tensors = (0..count).map(|buffer| Tensor { buffer, ..ports.tensors[0] }).collect();
     ports.inputs = (0..count).map(|tensor| Port { tensor, ..ports.inputs[0] }).collect();
     ports.outputs.clear();
-    ports.addresses = (1..=u64::from(count)).map(|i| arena - 64 * i).collect();
+    ports.places = (1..=u64::from(count)).map(|i| Place::whole(arena - 64 * i)).collect();
     assert_eq!(ports.flaw(), Some("skeleton: too many inputs and outputs"));
 
     // The same bytes read again and again before `open` returns.

@@ -181,7 +181,7 @@ impl Activations<'_> {
     ) -> (*mut f32, usize, usize, usize) {
         let tensor = &proven.skeleton().tensors[id as usize];
         let floats = proven.skeleton().buffers[tensor.buffer as usize].bytes as usize / 4;
-        let buffer = proven.plan().addresses[tensor.buffer as usize] as usize;
+        let buffer = proven.plan().places[tensor.buffer as usize].address as usize;
         let start = tensor.offset as usize;
         let (start, rows, cols, pitch) = match kind {
             Some(OpKind::Copy) => (0, 1, floats, floats),

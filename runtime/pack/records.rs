@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 pub const MAGIC: [u8; 8] = *b"EYELET\r\n";
 
 /// The version of the format that this library reads and writes.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// An index that points at nothing (an absent input, weights that do not exist).
 pub const NONE: u32 = u32::MAX;
@@ -493,15 +493,15 @@ pub struct ReduceParams {
     pub inner: u32,
 }
 
-/// The header of a plan's section, followed by `buffers` addresses (`u64`, bytes from the start of the
-/// arena, in the order of the skeleton's buffers), the loads, and the steps.
+/// The header of a plan's section, followed by `buffers` places ([`Place`], in the order of the skeleton's
+/// buffers), the loads, and the steps.
 ///
 /// Step 0 of an inference is the host's turn: it reads the outputs of the last inference and writes
 /// the inputs of the next. It has no record; the first record is step 1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct PlanHeader {
-    /// Number of addresses; the skeleton's `buffers`.
+    /// Number of places; the skeleton's `buffers`.
     pub buffers: u32,
     /// Loads that are done once, when the pack is opened; they come first.
     pub resident_loads: u32,
@@ -509,6 +509,25 @@ pub struct PlanHeader {
     pub loads: u32,
     /// Steps of every inference, without the host's.
     pub steps: u32,
+}
+
+/// Where a buffer lies, and how much of it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Place {
+    /// Bytes from the start of the arena; a multiple of 64.
+    pub address: u64,
+    /// 0: the whole buffer. Otherwise a ring of so many image lines: line y lies in slot `y % lines`.
+    pub lines: u32,
+    /// Reserved, zero.
+    pub reserved: u32,
+}
+
+impl Place {
+    /// A whole buffer.
+    pub fn whole(address: u64) -> Self {
+        Self { address, ..Self::default() }
+    }
 }
 
 /// One contiguous read from the weights section into the arena.

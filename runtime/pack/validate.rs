@@ -17,7 +17,7 @@
 //! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten) is
 //! the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
 
-use super::{Layer, Load, NONE, OpKind, PAGE, PlanView, Port, Skeleton, Step, Tensor};
+use super::{Layer, Load, NONE, OpKind, PAGE, Place, PlanView, Port, Skeleton, Step, Tensor};
 use crate::kernels::Isa;
 use crate::ops::{self, LayerError, Slice};
 use core::ops::Range;
@@ -120,7 +120,7 @@ impl<'a> Proven<'a> {
         proven.tensors()?;
         proven.layers(bounds.weights)?;
         proven.ports()?;
-        proven.addresses()?;
+        proven.places()?;
         proven.loads(bounds.weights)?;
         proven.steps(bounds.threads)?;
         proven.races()?;
@@ -241,12 +241,19 @@ impl<'a> Proven<'a> {
         Ok(())
     }
 
-    fn addresses(&self) -> Result<(), Flaw> {
-        let (buffers, addresses) = (self.skeleton.buffers, self.plan.addresses);
-        let same = buffers.len() == addresses.len();
-        let (found, limit) = (addresses.len() as u64, buffers.len() as u64);
-        check(same, "plan: one address per buffer", 0, found, limit)?;
-        for (i, &address) in addresses.iter().enumerate() {
+    fn places(&self) -> Result<(), Flaw> {
+        let (buffers, places) = (self.skeleton.buffers, self.plan.places);
+        let same = buffers.len() == places.len();
+        let (found, limit) = (places.len() as u64, buffers.len() as u64);
+        check(same, "plan: one place per buffer", 0, found, limit)?;
+        for (i, &Place { address, lines, .. }) in places.iter().enumerate() {
+            check(
+                lines == 0,
+                "plan: lines of a ring, which this version cannot run",
+                i,
+                lines.into(),
+                0,
+            )?;
             check(address % 64 == 0, "plan: address of a buffer is misaligned", i, address, 64)?;
             self.inside(
                 Range64::of(address, buffers[i].bytes),
@@ -468,7 +475,7 @@ impl<'a> Proven<'a> {
 
     fn range_of_buffer(&self, buffer: u32) -> Range64 {
         let buffer = buffer as usize;
-        Range64::of(self.plan.addresses[buffer], self.skeleton.buffers[buffer].bytes)
+        Range64::of(self.plan.places[buffer].address, self.skeleton.buffers[buffer].bytes)
     }
 
     fn buffer_range(&self, port: &Port) -> Range64 {
@@ -482,7 +489,7 @@ impl<'a> Proven<'a> {
     /// The arena bytes of a tensor: from its first element to one past its last.
     pub(crate) fn tensor_bytes(&self, id: u32) -> Range<u64> {
         let tensor = &self.skeleton.tensors[id as usize];
-        let base = self.plan.addresses[tensor.buffer as usize];
+        let base = self.plan.places[tensor.buffer as usize].address;
         let end = end_of(tensor).unwrap_or(0);
         base + 4 * u64::from(tensor.offset)..base + 4 * end
     }

@@ -1,7 +1,8 @@
 //! The sections of a pack as typed slices, in place: nothing is copied, nothing is trusted yet.
 
 use super::{
-    Buffer, Flaw, Layer, Load, Name, PlanHeader, Port, SkeletonHeader, Step, Tensor, validate::flaw,
+    Buffer, Flaw, Layer, Load, Name, Place, PlanHeader, Port, SkeletonHeader, Step, Tensor,
+    validate::flaw,
 };
 use bytemuck::Pod;
 
@@ -25,8 +26,8 @@ pub struct Skeleton<'a> {
 /// One plan.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanView<'a> {
-    /// Address of each buffer, bytes from the start of the arena.
-    pub addresses: &'a [u64],
+    /// Where each buffer lies.
+    pub places: &'a [Place],
     /// Loads that are done once.
     pub resident: &'a [Load],
     /// Loads of every inference.
@@ -98,7 +99,7 @@ impl<'a> PlanView<'a> {
         let bytes = &mut bytes;
         let header: PlanHeader = take_one(bytes, "plan: header bytes")?;
         let plan = Self {
-            addresses: take(bytes, header.buffers, "plan: bytes of addresses")?,
+            places: take(bytes, header.buffers, "plan: bytes of places")?,
             resident: take(bytes, header.resident_loads, "plan: bytes of resident loads")?,
             loads: take(bytes, header.loads, "plan: bytes of loads")?,
             steps: take(bytes, header.steps, "plan: bytes of steps")?,

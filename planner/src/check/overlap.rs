@@ -88,7 +88,7 @@ fn buffers(network: &Network, plan: &Plan) -> Vec<Held> {
         let (live, bytes) = (live?, network.buffers[buffer].bytes);
         Some(Held {
             holder: Holder::Buffer(buffer),
-            bytes: span(plan.addresses[buffer], bytes),
+            bytes: span(plan.places[buffer].address, bytes),
             time: 2 * live.start + 1..2 * live.end,
         })
     });

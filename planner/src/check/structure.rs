@@ -3,7 +3,7 @@
 use super::{Found, ScratchBytes, Violation, meet, span};
 use crate::network::Network;
 use crate::plan::Plan;
-use eyelet::pack::{Load, NONE, PAGE};
+use eyelet::pack::{Load, NONE, PAGE, Place};
 use std::ops::Range;
 
 /// Alignment of buffers and scratch.
@@ -72,7 +72,7 @@ pub fn references(network: &Network, plan: &Plan, weights_bytes: u64, found: &mu
         }
     }
 
-    let addresses = plan.addresses.len();
+    let addresses = plan.places.len();
     let mut count = |what, found_count: u64, expected: u64| {
         if found_count != expected {
             found.add(Violation::Count { what, found: found_count, expected });
@@ -106,7 +106,9 @@ pub fn bounds(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Fo
         }
     };
     aligned(&|| "the end of the arena".into(), plan.arena_bytes, PAGE);
-    for (number, (buffer, address)) in network.buffers.iter().zip(&plan.addresses).enumerate() {
+    for (number, (buffer, Place { address, .. })) in
+        network.buffers.iter().zip(&plan.places).enumerate()
+    {
         aligned(&|| format!("the address of buffer {number}"), *address, LINE);
         aligned(&|| format!("the size of buffer {number}"), buffer.bytes, LINE);
     }
@@ -131,7 +133,9 @@ pub fn bounds(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Fo
         }
     };
     inside(&|| "the area of tables".into(), 0..plan.tables, &(0..plan.arena_bytes));
-    for (number, (buffer, address)) in network.buffers.iter().zip(&plan.addresses).enumerate() {
+    for (number, (buffer, Place { address, .. })) in
+        network.buffers.iter().zip(&plan.places).enumerate()
+    {
         inside(&|| format!("buffer {number}"), span(*address, buffer.bytes), &arena);
     }
     for (number, step) in plan.steps.iter().enumerate() {

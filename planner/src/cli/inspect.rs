@@ -174,8 +174,8 @@ fn memory(skeleton: &Skeleton<'_>, plan: &PlanView<'_>, arena: u64, tables: u64)
         (cell(start)..=cell(end - 1)).for_each(|cell| cells[cell][kind] = true);
     };
     mark(0, 0, tables);
-    for (address, buffer) in plan.addresses.iter().zip(skeleton.buffers) {
-        mark(1, *address, buffer.bytes);
+    for (place, buffer) in plan.places.iter().zip(skeleton.buffers) {
+        mark(1, place.address, buffer.bytes);
     }
     plan.resident.iter().for_each(|load| mark(2, load.address, load.bytes.into()));
     plan.loads.iter().for_each(|load| mark(3, load.address, load.bytes.into()));

@@ -160,7 +160,7 @@ pub fn planner_types(proven: &Proven<'_>, entry: &PlanEntry, tables: u64) -> (Ne
         tables,
         arena_bytes: entry.arena_bytes,
         threads: entry.threads,
-        addresses: plan.addresses.to_vec(),
+        places: plan.places.to_vec(),
         resident: plan.resident.to_vec(),
         loads: plan.loads.to_vec(),
         steps: plan.steps.to_vec(),

@@ -12,7 +12,7 @@ use crate::simulate::Costs;
 use crate::slice::{Cutting, Slices, slice};
 use crate::write::table_bytes;
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{Load, PAGE};
+use eyelet::pack::{Load, PAGE, Place};
 
 /// A step that could not be placed.
 #[derive(Clone, Copy, Debug)]
@@ -123,7 +123,7 @@ impl Cut {
             budget,
             tables,
             threads: request.threads,
-            addresses: self.offsets.iter().map(|offset| tables + offset).collect(),
+            places: self.offsets.iter().map(|offset| Place::whole(tables + offset)).collect(),
             steps: self.slices.steps.clone(),
             ..Plan::default()
         };
@@ -152,7 +152,7 @@ impl Cut {
             // Activations that appear while this step's load is in use count as taken.
             let horizon = read.map_or(index, |read| reads[read].last) + 1;
             while let Some(buffer) = arriving.next_if(|&b| self.lives[b].start <= horizon) {
-                let start = plan.addresses[buffer];
+                let start = plan.places[buffer].address;
                 let range = start..start + network.buffers[buffer].bytes;
                 sky.raise(range, self.lives[buffer].end as i64);
             }
@@ -206,7 +206,7 @@ impl Cut {
 
 /// The end of the highest buffer, scratch or streamed load.
 fn used_end(network: &Network, plan: &Plan) -> u64 {
-    let buffers = plan.addresses.iter().zip(&network.buffers).map(|(at, b)| at + b.bytes);
+    let buffers = plan.places.iter().zip(&network.buffers).map(|(at, b)| at.address + b.bytes);
     let scratch = plan.steps.iter().map(|step| step.scratch + step.scratch_bytes);
     let loads = plan.loads.iter().map(|load| load.address + u64::from(load.bytes));
     buffers.chain(scratch).chain(loads).max().unwrap_or(0)

@@ -4,7 +4,7 @@
 use eyelet::device::{Device, Inline};
 use eyelet::executor::{Feed, InferError, Instance, LoadError, Model, OpenError, Options};
 use eyelet::pack::crc32c::crc32c;
-use eyelet::pack::{Header, Load, MAX_PLANS, PAGE, PlanEntry, PlanHeader};
+use eyelet::pack::{Header, Load, MAX_PLANS, PAGE, Place, PlanEntry, PlanHeader};
 use eyelet::storage::Slice;
 use std::mem::{offset_of, size_of};
 use std::ops::Range;
@@ -54,7 +54,7 @@ fn seal_loads(pack: &mut [u8], head: &Header, section: Range<usize>) {
         return;
     }
     let counts: PlanHeader = bytemuck::pod_read_unaligned(&pack[section.start..start]);
-    let first = start as u64 + 8 * u64::from(counts.buffers);
+    let first = start as u64 + size_of::<Place>() as u64 * u64::from(counts.buffers);
     let loads = u64::from(counts.resident_loads) + u64::from(counts.loads);
     for index in 0..loads {
         let Some(at) = range(pack, first + index * size_of::<Load>() as u64, 32) else { return };

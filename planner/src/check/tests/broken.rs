@@ -48,7 +48,7 @@ fn streamed(plan: &Plan) -> (usize, usize) {
 
 #[test]
 fn wrong_counts_and_indices() {
-    expect(|_, plan| _ = plan.addresses.pop(), kind!(Violation::Count { .. }));
+    expect(|_, plan| _ = plan.places.pop(), kind!(Violation::Count { .. }));
     expect(|_, plan| plan.steps.clear(), kind!(Violation::Empty { .. }));
     expect(|_, plan| plan.threads = 0, kind!(Violation::Empty { .. }));
     expect(|_, plan| plan.steps[1].layer = 999, kind!(Violation::Index { index: 999, .. }));
@@ -66,9 +66,9 @@ fn out_of_bounds() {
     expect(|_, plan| plan.budget = plan.arena_bytes - 1, kind!(Violation::Budget { .. }));
     let outside = kind!(Violation::OutOfBounds { .. });
     expect(|_, plan| plan.arena_bytes -= PAGE, outside);
-    expect(|_, plan| plan.addresses[0] = plan.arena_bytes, outside);
-    expect(|_, plan| plan.addresses[0] = u64::MAX - 63, outside);
-    expect(|_, plan| plan.tables = plan.addresses[0] + 64, outside);
+    expect(|_, plan| plan.places[0].address = plan.arena_bytes, outside);
+    expect(|_, plan| plan.places[0].address = u64::MAX - 63, outside);
+    expect(|_, plan| plan.tables = plan.places[0].address + 64, outside);
     expect(|_, plan| plan.tables = plan.arena_bytes + 1, outside);
     expect(|_, plan| plan.loads[0].address = plan.arena_bytes, outside);
     expect(|_, plan| plan.loads[0].offset = 1 << 40, outside);
@@ -88,7 +88,7 @@ fn misaligned() {
     expect(|_, plan| plan.loads[0].offset += 64, misaligned);
     expect(|_, plan| plan.loads[0].bytes -= 64, misaligned);
     expect(|_, plan| plan.resident[0].address += 64, misaligned);
-    expect(|_, plan| plan.addresses[0] += 4, misaligned);
+    expect(|_, plan| plan.places[0].address += 4, misaligned);
     expect(|net, _| net.buffers[0].bytes += 4, misaligned);
     expect(|_, plan| plan.steps[0].scratch += 4, misaligned);
     expect(|_, plan| plan.arena_bytes += 64, misaligned);
@@ -187,7 +187,7 @@ fn weights_overwritten() {
 fn residents_overwritten() {
     let overwritten = kind!(Violation::ResidentOverwritten { .. });
     let at = |plan: &Plan| plan.resident[1].address;
-    expect(|_, plan| plan.addresses[0] = at(plan), overwritten);
+    expect(|_, plan| plan.places[0].address = at(plan), overwritten);
     expect(|_, plan| plan.loads[0].address = at(plan), overwritten);
     expect(|_, plan| plan.resident[0].address = at(plan), overwritten);
     let scratch = example().1.steps.iter().position(|step| step.scratch_bytes > 0).unwrap();
@@ -215,14 +215,23 @@ fn overlaps() {
         |layer: usize| network.tensors[network.layers[layer].output as usize].buffer as usize;
     let input = network.tensors[network.inputs[0].tensor as usize].buffer as usize;
     let last = output(network.layers.len() - 1);
-    expect(|_, plan| plan.addresses[last] = plan.addresses[input], overlap(buffer, buffer));
+    expect(
+        |_, plan| plan.places[last].address = plan.places[input].address,
+        overlap(buffer, buffer),
+    );
     let conv = plan.steps.iter().position(|step| step.scratch_bytes > 0).unwrap();
     let made = output(plan.steps[conv].layer as usize);
-    expect(|_, plan| plan.steps[conv].scratch = plan.addresses[made], overlap(buffer, scratch));
+    expect(
+        |_, plan| plan.steps[conv].scratch = plan.places[made].address,
+        overlap(buffer, scratch),
+    );
     let (step, of) = streamed(&plan);
     let read = output(plan.steps[step].layer as usize);
-    expect(|_, plan| plan.addresses[read] = plan.loads[of].address, overlap(buffer, load));
-    expect(|_, plan| plan.addresses[read] = plan.steps[step].weights, overlap(buffer, weights));
+    expect(|_, plan| plan.places[read].address = plan.loads[of].address, overlap(buffer, load));
+    expect(
+        |_, plan| plan.places[read].address = plan.steps[step].weights,
+        overlap(buffer, weights),
+    );
     let at = plan.steps[step].weights;
     expect(|_, plan| plan.steps[step].scratch = at, overlap(scratch, weights));
     // A step before the load's, while it may be in flight.
@@ -246,7 +255,7 @@ fn a_load_between_two_steps_hits_what_lives_across() {
             plan.loads[of].release = step as i32 + 1;
             let read = network.layers[plan.steps[step].layer as usize].inputs[0];
             let read = network.tensors[read as usize].buffer as usize;
-            plan.addresses[read] = plan.loads[of].address;
+            plan.places[read].address = plan.loads[of].address;
         },
         overlap(buffer, load),
     );

@@ -5,7 +5,7 @@ use crate::network::{Network, Port, Weights};
 use crate::plan::{Plan, step_weights};
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Activation, Buffer, ConvParams, Layer, Load, NONE, Name, OpKind, PAGE, Step, Tensor,
+    Activation, Buffer, ConvParams, Layer, Load, NONE, Name, OpKind, PAGE, Place, Step, Tensor,
     params_words,
 };
 use rand::Rng;
@@ -233,7 +233,7 @@ impl Reuse {
             address
         };
         for buffer in &network.buffers {
-            plan.addresses.push(fresh(buffer.bytes));
+            plan.places.push(Place::whole(fresh(buffer.bytes)));
         }
         // Once in a while a buffer takes over the place of one that is dead by then.
         let live = lives(&network, &plan);
@@ -244,14 +244,14 @@ impl Reuse {
                     let chance = rng.random_ratio(1, 2);
                     let alone = || {
                         (0..live.len()).filter(|&other| other != later).all(|other| {
-                            plan.addresses[other] != plan.addresses[earlier]
+                            plan.places[other].address != plan.places[earlier].address
                                 || (live[later].1 < period || live[other].0 > 0)
                                     && (live[other].1 < live[later].0
                                         || live[later].1 < live[other].0)
                         })
                     };
                     if chance && fits && alone() {
-                        plan.addresses[later] = plan.addresses[earlier];
+                        plan.places[later].address = plan.places[earlier].address;
                         break;
                     }
                 }
@@ -381,7 +381,7 @@ fn releases(
     // Spans of steps (inclusive) in which the place is someone else's.
     let mut taken = vec![(first, last, false)];
     for (buffer, life) in live.iter().enumerate() {
-        if meet(mine, (plan.addresses[buffer], network.buffers[buffer].bytes)) {
+        if meet(mine, (plan.places[buffer].address, network.buffers[buffer].bytes)) {
             taken.push((life.0, life.1, true));
         }
     }

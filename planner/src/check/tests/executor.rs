@@ -139,7 +139,7 @@ fn scratch(step: &Step) -> Range<u64> {
 }
 
 fn place(network: &Network, plan: &Plan, buffer: u32) -> Range<u64> {
-    let address = plan.addresses[buffer as usize];
+    let address = plan.places[buffer as usize].address;
     address..address + network.buffers[buffer as usize].bytes
 }
 

@@ -96,8 +96,8 @@ fn change(plan: &mut Plan, rng: &mut ChaCha8Rng) {
         0 => step.ready = step.ready.saturating_add_signed(sign),
         1 => step.scratch = rng.random_range(0..plan.arena_bytes / 64) * 64,
         2 => {
-            let buffer = rng.random_range(0..plan.addresses.len());
-            plan.addresses[buffer] = rng.random_range(0..plan.arena_bytes / 64) * 64;
+            let buffer = rng.random_range(0..plan.places.len());
+            plan.places[buffer].address = rng.random_range(0..plan.arena_bytes / 64) * 64;
         }
         _ if plan.loads.is_empty() => {}
         3 | 4 => {
