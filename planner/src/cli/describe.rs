@@ -34,15 +34,15 @@ pub fn algorithm(network: &Network, layer: usize) -> String {
 /// What a step computes: its layer's name, and which of its panels and rows where that is not all.
 pub fn step(network: &Network, step: &Step) -> String {
     let layer = &network.layers[step.layer as usize];
-    let mut text = network.names[step.layer as usize].clone();
-    if step.count < layer.panels {
-        text += &format!(" panels {}–{}", step.first, step.first + step.count - 1);
-    }
     let rows = network.tensors[layer.output as usize].rows();
-    if u64::from(step.rows) < rows {
-        text += &format!(" rows {}–{}", step.row, u64::from(step.row) + u64::from(step.rows) - 1);
-    }
-    text
+    let part = |what: &str, first: u32, count: u32, all: u64| match count {
+        count if u64::from(count) >= all => String::new(),
+        1 => format!(", {what} {first}"),
+        count => format!(", {what}s {first}–{}", first + count - 1),
+    };
+    let panels = part("panel", step.first, step.count, layer.panels.into());
+    let rows = part("row", step.row, step.rows, rows);
+    format!("{}{panels}{rows}", network.names[step.layer as usize])
 }
 
 /// Which steps read the weights of each of some loads of a plan: the first and the last, as indices; `None` where

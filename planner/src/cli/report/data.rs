@@ -343,7 +343,7 @@ impl Buffers {
         let mut all = Self::default();
         for (buffer, life) in lives.iter().enumerate() {
             if let Some(Life(first, last, layer)) = *life {
-                all.address.push(plan.addresses[buffer]);
+                all.address.push(plan.places[buffer].address);
                 all.bytes.push(network.buffers[buffer].bytes);
                 all.first.push(first);
                 all.last.push(last);

@@ -240,8 +240,8 @@
   }
   const stepText = (step) => {
     const [panels, rows] = extents.get(step.layer) || [0, 0];
-    const part = (what, first, count, all) => (count && count < all ? `, ${what} ${first}–${first + count - 1}` : "");
-    return layerName(step.layer) + part("panels", step.first, step.count, panels) + part("rows", step.row, step.rows, rows);
+    const part = (what, first, count, all) => (!count || count >= all ? "" : count === 1 ? `, ${what} ${first}` : `, ${what}s ${first}–${first + count - 1}`);
+    return layerName(step.layer) + part("panel", step.first, step.count, panels) + part("row", step.row, step.rows, rows);
   };
   const readers = (plan, { first, last }) => {
     if (first < 0) return "nobody";
