@@ -109,6 +109,10 @@ impl fmt::Display for Report {
             let what = format!("{} reads of {}", storage.io.name(), size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
         }
+        for deeper in &storage.deeper {
+            let what = format!("{} at a time of {}", deeper.depth, size::human(deeper.bytes));
+            writeln!(f, "{what:<24} {:>9.1} MB/s", deeper.mbs)?;
+        }
         Ok(())
     }
 }

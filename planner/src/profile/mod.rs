@@ -101,6 +101,18 @@ pub struct Storage {
     pub reads: Vec<Reads>,
     /// Verifying what was read.
     pub checksum_gbs: f64,
+    /// Throughput with several reads under way, where it was measured: what one loader leaves of the storage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deeper: Vec<Deeper>,
+}
+
+/// Throughput with so many reads of one size under way at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deeper {
+    pub depth: u32,
+    pub bytes: u64,
+    pub mbs: f64,
 }
 
 /// Throughput of reads of one size.
@@ -227,6 +239,7 @@ impl Storage {
             latency_ns,
             reads: vec![Reads { bytes: 1 << 20, mbs }],
             checksum_gbs,
+            deeper: Vec::new(),
         }
     }
 
