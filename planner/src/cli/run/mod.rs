@@ -5,6 +5,7 @@
 //! process needs beyond its arena is code, stacks, and a few numbers for each inference. Code goes when its
 //! part is done: opening, starting threads, inferring and reporting each begin with `process::return_code`.
 
+mod budgets;
 mod input;
 mod layers;
 mod process;
@@ -18,7 +19,7 @@ use eyelet::arena::MappedArena;
 use eyelet::device::Device;
 use eyelet::device::threads::{available_cores, cores, pin_current};
 use eyelet::device::workers::{MAX_THREADS, Pool};
-use eyelet::executor::{self, Concurrent, Instance, Model, OpenError, Options};
+use eyelet::executor::{self, Concurrent, Feed, Instance, Model, OpenError, Options};
 use eyelet::pack::{PAGE, PlanEntry};
 use eyelet::storage::{Storage, residency};
 use eyelet_planner::source::{Io, Source};
@@ -68,11 +69,14 @@ pub struct Args {
     /// Tells the time of each layer.
     #[arg(long)]
     layers: bool,
+    #[command(flatten)]
+    budgets: budgets::Args,
 }
 
 const EXAMPLE: &str = "\
 Example:
-  eyelet run resnet152.pack --budget 24MiB --runs 10 --warmup 1";
+  eyelet run resnet152.pack --budget 24MiB --runs 10 --warmup 1
+  eyelet run resnet152.pack --budgets 16MiB,48MiB,24MiB --runs-each 32";
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let rss_before_bytes = process::status_bytes("VmRSS");
@@ -86,13 +90,16 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         // What a copy or a download has left in the page cache is none of this run's.
         let _ = residency::drop_cache(&c_path);
     }
+    if !args.budgets.list.is_empty() {
+        return budgets::run(&args, output, &mut storage);
+    }
     let entry = choose(path, &mut storage, args.budget)?;
 
     let threads =
         args.threads.unwrap_or_else(|| entry.threads.min(available_cores() as u32)).max(1);
     let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
     let mut memory = arena.memory();
-    let options = Options { verify: !args.no_verify, threads };
+    let options = Options { verify: !args.no_verify, threads, ..Options::default() };
     process::return_code();
     let start = Instant::now();
     let mut instance =
@@ -249,7 +256,7 @@ fn measure(
     }
 }
 
-fn digest_of(model: &mut Model<'_, '_, Concurrent<'_, '_>>) -> Digest {
+fn digest_of(model: &mut Model<'_, '_, impl Feed>) -> Digest {
     let mut digest = Digest::default();
     for index in 0..model.outputs().len() {
         if let Some(floats) = model.output(index) {
