@@ -46,12 +46,14 @@ impl Case {
         Self { pack, inputs, plans }
     }
 
-    /// Budgets from the smallest, by quarters, to all weights resident.
+    /// Five budgets, from the smallest to all weights resident.
     fn of(subject: &Subject) -> Self {
         let smallest = subject.smallest(1);
-        let most = smallest + subject.weights_bytes + (64 << 10);
-        let step = (most - smallest) / 4;
-        Self::new(subject, &[0, 1, 2, 3, 4].map(|quarter| smallest + quarter * step))
+        let weights = subject.weights_bytes;
+        let more = [0, weights / 8, weights / 4, weights / 2, weights + (64 << 10)];
+        let case = Self::new(subject, &more.map(|more| smallest + more));
+        assert!(case.plans.windows(2).all(|plans| plans[0].0 < plans[1].0), "five different plans");
+        case
     }
 
     fn largest(&self) -> u64 {
