@@ -21,7 +21,7 @@ use std::time::Instant;
 
 /// Options for changing budgets.
 #[derive(Debug, clap::Args)]
-pub struct Args {
+pub struct Budgets {
     /// Runs with each of these budgets in turn, in one process: for each the plan with the largest budget up to it,
     /// without opening the pack again. Tells what each change takes.
     #[arg(
@@ -62,6 +62,10 @@ struct Phase {
     rss_bytes: u64,
     /// Given back to the system after the change.
     given_back_bytes: u64,
+    /// Taken from the system before the change.
+    taken_bytes: u64,
+    /// What the system took for these.
+    memory_ms: f64,
     /// From the last input written to the outputs there.
     latency_ms: Spread,
     /// Of the first inference after the change.
@@ -160,8 +164,18 @@ fn phase(
     // No plan is larger than the arena, but a budget may be.
     let most = budget.min(pages.bytes());
     let changed = |source| Error::Switch { path: args.pack.clone(), budget, source };
+    // What was given back is taken again before the change, so that the system's time for that is seen apart.
+    let start = Instant::now();
+    let more = most.saturating_sub(model.entry().arena_bytes) as usize;
+    let taken_bytes = match model.unused().get_mut(..more) {
+        Some(part) if more > 0 => pages.take(part).unwrap_or(0),
+        _ => 0,
+    };
+    let taking = start.elapsed();
     let switch = model.set_budget(most).map_err(changed)?;
+    let start = Instant::now();
     let given_back_bytes = pages.give_back(model.unused())?;
+    let memory = taking + start.elapsed();
     let mut digest = None;
     process::return_code();
     for number in 1..=runs {
@@ -189,6 +203,8 @@ fn phase(
         arena_bytes: entry.arena_bytes,
         rss_bytes: process::status_bytes("VmRSS"),
         given_back_bytes,
+        taken_bytes,
+        memory_ms: milliseconds(memory.as_nanos() as u64),
         first_ms: milliseconds(latency.first().copied().unwrap_or(0)),
         latency_ms: Spread::of(&mut latency),
         switch: switch.into(),
@@ -215,13 +231,14 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "\n{:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}",
+            "\n{:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}",
             "budget",
             "plan",
             "arena",
             "process",
             "median ms",
             "first ms",
+            "memory ms",
             "change ms",
             "executing",
             "reading",
@@ -234,13 +251,14 @@ impl fmt::Display for Report {
             let switch = &phase.switch;
             writeln!(
                 f,
-                "{:>10} {:>10} {:>10} {:>10} {:>9.2} {:>9.2} {:>9.3} {:>9.3} {:>9.3} {:>9} {:>9} {:>9}  {}",
+                "{:>10} {:>10} {:>10} {:>10} {:>9.2} {:>9.2} {:>9.3} {:>9.3} {:>9.3} {:>9.3} {:>9} {:>9} {:>9}  {}",
                 size::human(phase.budget_bytes),
                 size::human(phase.plan_budget_bytes),
                 size::human(phase.arena_bytes),
                 size::human(phase.rss_bytes),
                 phase.latency_ms.median,
                 phase.first_ms,
+                phase.memory_ms,
                 switch.total_ms,
                 switch.execution_ms,
                 switch.read_ms,
@@ -252,7 +270,8 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "\nkept, moved, read: bytes of resident weights; executing is all of a change but its reads"
+            "\nmemory ms: taking memory from the system before the change, or giving it back after. change ms:\n\
+             executing (all but reads: tables, their proof, moves) and reading. kept, moved, read: resident weights."
         )
     }
 }

@@ -70,7 +70,7 @@ pub struct Args {
     #[arg(long)]
     layers: bool,
     #[command(flatten)]
-    budgets: budgets::Args,
+    budgets: budgets::Budgets,
 }
 
 const EXAMPLE: &str = "\
