@@ -151,7 +151,6 @@ fn budgets_that_cannot_be_had_change_nothing() {
     model.infer(&Inline).unwrap();
     assert!(model.set_budget(smallest).is_ok());
     assert!(case.infer(&mut model).unwrap() == case.plans[0].1);
-    drop(model);
     let options = Options { budget: smallest - 1, ..Options::default() };
     let mut memory = Aligned::new(arena);
     let error = Instance::open(&mut storage, memory.bytes(), options).unwrap_err();

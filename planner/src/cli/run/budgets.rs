@@ -13,8 +13,8 @@ use eyelet::device::Device;
 use eyelet::device::threads::available_cores;
 use eyelet::device::workers::Pool;
 use eyelet::executor::{Feed, Instance, Model, Options, Switch};
+use eyelet::storage::Storage;
 use eyelet_planner::size;
-use eyelet_planner::source::Source;
 use serde::Serialize;
 use std::fmt;
 use std::time::Instant;
@@ -106,7 +106,11 @@ impl From<Switch> for Switched {
 }
 
 /// Runs the budgets, one after the other.
-pub fn run(args: &super::Args, output: Output, storage: &mut Source) -> Result<(), Error> {
+pub fn run(
+    args: &super::Args,
+    output: Output,
+    storage: &mut (impl Storage + Send),
+) -> Result<(), Error> {
     let path = &args.pack;
     let wrong = |source| Error::pack(path, source);
     // The arena is that of the largest plan; each smaller one leaves its end unused.
