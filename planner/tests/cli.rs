@@ -175,7 +175,7 @@ fn the_largest_plan_within_the_budget_is_run() {
 #[test]
 fn budgets_change_while_it_runs() {
     let folder = packed();
-    let args = ["--budgets", "2MiB,112KiB,1MiB,200KiB", "--runs-each", "3"];
+    let args = ["--budgets", "2MiB,112KiB,1MiB,120KiB", "--runs-each", "3"];
     let report = run(folder.path(), &[&args[..], &["--json"]].concat()).json();
     let phases = report["phases"].as_array().unwrap();
     let plans: Vec<_> = phases.iter().map(|phase| phase["plan_budget_bytes"].as_u64()).collect();

@@ -22,7 +22,7 @@ use std::time::Instant;
 /// Options for changing budgets.
 #[derive(Debug, clap::Args)]
 pub struct Budgets {
-    /// Runs with each of these budgets in turn, in one process: for each the plan with the largest budget up to it,
+    /// Runs with each of these budgets in turn, in one process: for each the largest plan whose arena fits into it,
     /// without opening the pack again. Tells what each change takes.
     #[arg(
         long = "budgets",
