@@ -235,7 +235,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "\n{:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  {}",
+            "\n{:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  digest",
             "budget",
             "plan",
             "arena",
@@ -248,8 +248,7 @@ impl fmt::Display for Report {
             "reading",
             "kept",
             "moved",
-            "read",
-            "digest"
+            "read"
         )?;
         for phase in &self.phases {
             let switch = &phase.switch;
