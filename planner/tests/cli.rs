@@ -173,6 +173,32 @@ fn the_largest_plan_within_the_budget_is_run() {
 }
 
 #[test]
+fn budgets_change_while_it_runs() {
+    let folder = packed();
+    let args = ["--budgets", "2MiB,112KiB,1MiB,120KiB", "--runs-each", "3"];
+    let report = run(folder.path(), &[&args[..], &["--json"]].concat()).json();
+    let phases = report["phases"].as_array().unwrap();
+    let plans: Vec<_> = phases.iter().map(|phase| phase["plan_budget_bytes"].as_u64()).collect();
+    assert_eq!(plans, [1 << 20, 112 << 10, 1 << 20, 112 << 10].map(Some));
+    for (number, phase) in phases.iter().enumerate() {
+        assert_eq!(phase["output_digest"], phases[0]["output_digest"]);
+        let switch = &phase["switch"];
+        assert_eq!(switch["table_bytes"].as_u64() > Some(0), number > 0);
+        for field in ["total_ms", "execution_ms", "read_ms", "move_ms", "resident_kept_bytes"] {
+            assert!(switch[field].is_number(), "{field}");
+        }
+        for field in ["arena_bytes", "rss_bytes", "first_ms", "strategy", "given_back_bytes"] {
+            assert!(!phase[field].is_null(), "{field}");
+        }
+        assert!(phase["latency_ms"]["median"].as_f64() > Some(0.0));
+    }
+    let text = run(folder.path(), &args).text();
+    assert!(text.contains("4 budgets") && text.contains("112 KiB"), "{text}");
+    run(folder.path(), &["--budgets", "1MiB,4KiB"]).fails(&["4 KiB", "smallest plan needs"]);
+    run(folder.path(), &["--budgets", "1MiB", "--runs", "2"]).misused(&["--runs"]);
+}
+
+#[test]
 fn digits_are_read_from_files_and_answers_written() {
     let folder = packed();
     let data = command::digits().with_file_name("images.npy");

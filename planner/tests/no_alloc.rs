@@ -1,4 +1,4 @@
-//! The runtime never calls the allocator: opening a pack, inferences inline, inferences with a loader
+//! The runtime never calls the allocator: opening a pack, changing the budget, inferences inline, inferences with a loader
 //! thread and workers. `tests/firmware` proves the same by linking without one.
 //!
 //! A program of its own, without the test harness, whose threads would be counted.
@@ -74,9 +74,15 @@ impl Observer for Seen {
     }
 }
 
-/// Several inferences; the sum of the last output, which no run may leave at zero.
-fn infer<F: Feed>(model: &mut Model<'_, '_, F>, input: &[f32], device: &dyn Device) -> f32 {
-    for _ in 0..4 {
+/// Several inferences, the budget changing between them; the sum of the last output, which no run may leave at zero.
+fn infer<F: Feed>(
+    model: &mut Model<'_, '_, F>,
+    input: &[f32],
+    device: &dyn Device,
+    budgets: [u64; 2],
+) -> f32 {
+    for run in 0..6 {
+        model.set_budget(budgets[run / 2 % 2]).unwrap();
         model.input_mut(0).unwrap().copy_from_slice(input);
         model.infer(device).unwrap();
     }
@@ -86,9 +92,9 @@ fn infer<F: Feed>(model: &mut Model<'_, '_, F>, input: &[f32], device: &dyn Devi
 fn main() {
     let folder = tempfile::tempdir().unwrap();
     let subject = Subject::new(&common::digits());
-    let budget = subject.smallest(3);
+    let (budget, large) = (subject.smallest(3), 1 << 20);
     let path = folder.path().join("digits.pack");
-    subject.pack(&path, &[budget], 3);
+    subject.pack(&path, &[budget, large], 3);
     let pack = std::fs::read(&path).unwrap();
     let name = CString::new(path.as_os_str().as_bytes()).unwrap();
     let input = subject.input(0, 7);
@@ -97,26 +103,29 @@ fn main() {
 
     let seen = Seen::default();
     let (mut loads, mut steps) = (0, 0);
-    let mut sum = 0.0;
+    let (mut sum, mut changed) = (0.0, 0.0);
     let inline = calls(|| {
-        let mut arena = MappedArena::new(budget as usize).unwrap();
+        let mut arena = MappedArena::new(large as usize).unwrap();
         let mut memory = arena.memory();
         let mut storage = Slice(&pack);
-        let mut instance =
-            Instance::open(&mut storage, memory.as_mut_slice(), Options::default()).unwrap();
+        let options = Options { budget, ..Options::default() };
+        let mut instance = Instance::open(&mut storage, memory.as_mut_slice(), options).unwrap();
         assert!(!instance.plan().loads.is_empty(), "the smallest budget streams");
         (loads, steps) = (instance.plan().loads.len() as u64, instance.plan().steps.len() as u64);
         instance.observe(Some(&seen));
-        sum = infer(&mut instance.inline(&mut storage), &input, &Inline);
+        sum = infer(&mut instance.inline(&mut storage), &input, &Inline, [budget, budget]);
+        instance.observe(None);
+        changed = infer(&mut instance.inline(&mut storage), &input, &Inline, [budget, large]);
     });
     assert!(sum > 0.0);
+    assert_eq!(changed, sum, "the budget changes nothing");
     assert_eq!(inline, 0, "calls of the allocator, inline");
     let seen = [&seen.loads, &seen.steps].map(|count| count.load(Ordering::Relaxed));
-    assert_eq!(seen, [4 * 2 * loads, 4 * 3 * steps], "what an observer is told");
+    assert_eq!(seen, [6 * 2 * loads, 6 * 3 * steps], "what an observer is told");
 
     let mut threaded_sum = 0.0;
     let threaded = calls(|| {
-        let mut arena = MappedArena::new(budget as usize).unwrap();
+        let mut arena = MappedArena::new(large as usize).unwrap();
         let mut memory = arena.memory();
         let mut storage = BufferedFile::open(&name).unwrap();
         let options = Options { threads: 3, ..Options::default() };
@@ -124,7 +133,9 @@ fn main() {
         let pool = Pool::new();
         pool.scope(3, None, |workers| {
             instance
-                .with_loader(&mut storage, |model| threaded_sum = infer(model, &input, workers))
+                .with_loader(&mut storage, |model| {
+                    threaded_sum = infer(model, &input, workers, [budget, large])
+                })
                 .unwrap();
         })
         .unwrap();
@@ -132,6 +143,6 @@ fn main() {
     assert_eq!(threaded_sum, sum);
     assert_eq!(threaded, 0, "calls of the allocator, with a loader and workers");
     println!(
-        "no_alloc: no call of the allocator in opening a pack and 4 inferences, inline and threaded"
+        "no_alloc: no call of the allocator in opening a pack, 6 inferences and 2 changes of budget, inline and threaded"
     );
 }

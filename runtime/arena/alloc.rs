@@ -13,10 +13,13 @@ use crate::ops::Operand;
 use crate::pack::{NONE, OpKind, Proven};
 use core::marker::PhantomData;
 
-/// The arena of an opened pack, behind its tables.
+/// The arena of an opened pack, behind its skeleton.
 #[derive(Debug)]
 pub struct PlannedMemory<'a> {
     base: *mut u8,
+    /// Bytes at its start that are the skeleton's for ever.
+    fixed: usize,
+    len: usize,
     lifetime: PhantomData<&'a mut [u8]>,
 }
 
@@ -25,11 +28,13 @@ pub struct PlannedMemory<'a> {
 unsafe impl Send for PlannedMemory<'_> {}
 unsafe impl Sync for PlannedMemory<'_> {}
 
-/// The loader's allocator: the targets of loads.
+/// The loader's allocator: the targets of loads, and the tables of plans.
 #[derive(Debug)]
-pub struct Weights<'a> {
+pub struct Weights<'m, 'a> {
     base: *mut u8,
-    lifetime: PhantomData<&'a mut [u8]>,
+    fixed: usize,
+    len: usize,
+    lifetime: PhantomData<(&'m mut (), &'a mut [u8])>,
 }
 
 /// The compute side's allocator: activations, intermediates (scratch), and the weights that have been
@@ -37,11 +42,12 @@ pub struct Weights<'a> {
 #[derive(Debug)]
 pub struct Activations<'a> {
     base: *mut u8,
+    len: usize,
     lifetime: PhantomData<&'a mut [u8]>,
 }
 
 // SAFETY: as for `PlannedMemory`.
-unsafe impl Send for Weights<'_> {}
+unsafe impl Send for Weights<'_, '_> {}
 unsafe impl Send for Activations<'_> {}
 
 /// Everything a step touches.
@@ -53,25 +59,26 @@ pub(crate) struct Operands<'a> {
 }
 
 impl<'a> PlannedMemory<'a> {
-    /// Splits the tables off the front of an arena: they are read by both sides, the rest is divided
-    /// by the plan. Addresses in plans count from the start of the whole arena.
+    /// Splits header and skeleton off the front of an arena: both sides read them, whatever the plan. Addresses
+    /// in plans count from the start of the whole arena.
     ///
     /// # Panics
-    /// When the tables do not fit.
-    pub(crate) fn split(arena: &'a mut [u8], tables: usize) -> (&'a [u8], PlannedMemory<'a>) {
-        assert!(tables <= arena.len());
-        let base = arena.as_mut_ptr();
-        // SAFETY: the tables are the first bytes of the arena; `PlannedMemory` only ever touches ranges that
-        // `Proven` has found to lie behind them, so the shared slice is not written while it lives.
-        let tables = unsafe { core::slice::from_raw_parts(base, tables) };
-        (tables, PlannedMemory { base, lifetime: PhantomData })
+    /// When they do not fit.
+    pub(crate) fn split(arena: &'a mut [u8], fixed: usize) -> (&'a [u8], PlannedMemory<'a>) {
+        assert!(fixed <= arena.len());
+        let (base, len) = (arena.as_mut_ptr(), arena.len());
+        // SAFETY: these are the first bytes of the arena; what is made of `PlannedMemory` only ever touches ranges
+        // behind them, so the shared slice is not written while it lives.
+        let front = unsafe { core::slice::from_raw_parts(base, fixed) };
+        (front, PlannedMemory { base, fixed, len, lifetime: PhantomData })
     }
 
     /// The two sides' allocators. They borrow the memory, so there is one pair at a time.
-    pub(crate) fn sides(&mut self) -> (Weights<'_>, Activations<'_>) {
+    pub(crate) fn sides(&mut self) -> (Weights<'_, 'a>, Activations<'_>) {
+        let Self { base, fixed, len, .. } = *self;
         (
-            Weights { base: self.base, lifetime: PhantomData },
-            Activations { base: self.base, lifetime: PhantomData },
+            Weights { base, fixed, len, lifetime: PhantomData },
+            Activations { base, len, lifetime: PhantomData },
         )
     }
 }
@@ -83,7 +90,39 @@ pub(crate) enum LoadList {
     Streamed,
 }
 
-impl Weights<'_> {
+impl<'a> Weights<'_, 'a> {
+    /// All bytes behind the skeleton.
+    ///
+    /// Only while neither side has a plan: what they have of the arena, they have by its tables.
+    pub(crate) fn all(&mut self) -> &mut [u8] {
+        // SAFETY: inside the arena and behind what is shared for ever. Without a plan the compute side waits and
+        // has no rectangles, and there are no tables that anyone views; `&mut self` excludes loads.
+        unsafe { core::slice::from_raw_parts_mut(self.base.add(self.fixed), self.len - self.fixed) }
+    }
+
+    /// The first bytes behind the skeleton, where a plan's tables have been read to; `None` beyond the arena.
+    ///
+    /// What is viewed in them is the plan that both sides have, until neither has one: then, and not before,
+    /// [`all`](Self::all) may be asked for again.
+    pub(crate) fn tables(&self, bytes: usize) -> Option<&'a [u8]> {
+        if bytes > self.len - self.fixed {
+            return None;
+        }
+        // SAFETY: inside the arena. Loads, steps and the host touch only what `Proven` has found to lie behind the
+        // tables, and `all`, by its contract, comes after the last use of this slice.
+        Some(unsafe { core::slice::from_raw_parts(self.base.add(self.fixed), bytes) })
+    }
+
+    /// All bytes behind a proven plan's tables.
+    ///
+    /// Only while the compute side does not have the plan yet.
+    pub(crate) fn behind(&mut self, proven: &Proven<'_>) -> &mut [u8] {
+        let start = self.len.min(proven.start() as usize);
+        // SAFETY: inside the arena, apart from the tables. The compute side waits and has no rectangles; `&mut self`
+        // excludes loads.
+        unsafe { core::slice::from_raw_parts_mut(self.base.add(start), self.len - start) }
+    }
+
     /// Weights-`index`: the bytes that the load fills.
     ///
     /// May be asked for only from the moment its release permits the load (for residents: before the
@@ -157,6 +196,14 @@ impl Activations<'_> {
                 },
             }
         }
+    }
+
+    /// The bytes behind the plan's. Nobody has a use for them until there is another plan.
+    pub(crate) fn unused(&mut self, proven: &Proven<'_>) -> &mut [u8] {
+        let end = self.len.min(proven.end() as usize);
+        // SAFETY: inside the arena; `Proven` found all that loads, steps and ports touch to lie before. A plan that
+        // reaches further is entered only when the compute side, which `&mut self` borrows, asks for it.
+        unsafe { core::slice::from_raw_parts_mut(self.base.add(end), self.len - end) }
     }
 
     /// The floats of a port's tensor. Only during the host's turn, when the ports are the host's.

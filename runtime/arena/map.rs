@@ -4,10 +4,13 @@
 //! asks for huge ones (Linux' transparent huge pages), which only ever lie inside of it: whatever is
 //! touched, no more than the arena becomes resident. Weights are read once an inference from end to end,
 //! and with small pages a good part of that time goes into address translation.
+//!
+//! What a plan leaves unused can be given back to the system ([`Pages::give_back`]).
 #![allow(unsafe_code)]
 
 use super::{ArenaError, ArenaMemory};
 use crate::storage::fd::errno;
+use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 
 /// Bytes of a huge page, as on x86-64 and on ARM with small pages of 4 KiB.
@@ -83,6 +86,73 @@ impl MappedArena {
         // system, and starts on a page.
         unsafe { ArenaMemory::from_raw(self.start, self.len, None) }
     }
+
+    /// The memory, and what knows how to give parts of it back while they are not used.
+    pub fn memory_and_pages(&mut self) -> (ArenaMemory<'_>, Pages<'_>) {
+        let (start, len) = (self.start.addr().get(), self.len);
+        (self.memory(), Pages { start, len, lifetime: PhantomData })
+    }
+}
+
+/// The pages of a mapped arena, for as long as its memory is borrowed.
+#[derive(Clone, Copy, Debug)]
+pub struct Pages<'a> {
+    start: usize,
+    len: usize,
+    lifetime: PhantomData<&'a MappedArena>,
+}
+
+impl Pages<'_> {
+    /// Bytes of the arena.
+    pub fn bytes(&self) -> u64 {
+        self.len as u64
+    }
+
+    /// Gives the whole pages of a part of the arena back to the system, and returns their bytes. They are zeros after
+    /// and not resident, until they are touched again. The last page goes as a whole if the part reaches to
+    /// the arena's end.
+    ///
+    /// Where the part starts inside of a huge page, the system divides that; it may join it again when it finds both
+    /// halves in use.
+    pub fn give_back(&self, part: &mut [u8]) -> Result<u64, ArenaError> {
+        self.advise(part, libc::MADV_DONTNEED)
+    }
+
+    /// Has the system provide the whole pages of a part of the arena now, which otherwise it does when each is touched
+    /// first, and returns their bytes. Their contents stay. Linux before 5.14 cannot, which is an error of no
+    /// consequence.
+    pub fn take(&self, part: &mut [u8]) -> Result<u64, ArenaError> {
+        const MADV_POPULATE_WRITE: i32 = 23;
+        self.advise(part, MADV_POPULATE_WRITE)
+    }
+
+    /// Advises the system about the whole pages of a part of the arena: to discard their contents or to provide them.
+    fn advise(&self, part: &mut [u8], advice: i32) -> Result<u64, ArenaError> {
+        let (address, bytes) = (part.as_ptr().addr(), part.len());
+        let inside = address.checked_sub(self.start).filter(|at| at + bytes <= self.len);
+        let Some(at) = inside else {
+            return Err(ArenaError::Map { errno: libc::EINVAL, bytes });
+        };
+        // SAFETY: only asks for a number.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
+        let page = page.unwrap_or(SMALL_PAGE);
+        let end = address + bytes;
+        // Behind the arena's last byte its mapping goes on to the end of that page.
+        let last =
+            if at + bytes == self.len { end.next_multiple_of(page) } else { end - end % page };
+        let before = address.next_multiple_of(page) - address;
+        let whole = last.saturating_sub(address + before);
+        if whole == 0 {
+            return Ok(0);
+        }
+        let first = part.as_mut_ptr().wrapping_add(before);
+        // SAFETY: whole pages of an anonymous, private mapping (`lifetime` keeps it), which hold bytes of `part` and
+        // nothing else. That is borrowed exclusively, and its bytes, should they be zeros then, are still bytes.
+        match unsafe { libc::madvise(first.cast(), whole, advice) } {
+            0 => Ok(whole as u64),
+            _ => Err(ArenaError::Map { errno: errno(), bytes: whole }),
+        }
+    }
 }
 
 impl Drop for MappedArena {
@@ -139,5 +209,45 @@ mod tests {
             arena.memory().as_mut_slice()[page * 4096 + 17] = 1;
         }
         assert!((3..=2048).contains(&resident(&arena)));
+    }
+
+    #[test]
+    fn what_is_given_back_is_not_resident() {
+        const BYTES: usize = 12 << 20;
+        let mut arena = MappedArena::new(BYTES + 100).unwrap();
+        arena.memory().as_mut_slice().fill(5);
+        assert_eq!(resident(&arena), BYTES / 4096 + 1);
+        let (mut memory, pages) = arena.memory_and_pages();
+        // From inside of a page inside of a huge page.
+        let given = pages.give_back(&mut memory.as_mut_slice()[(3 << 20) + 5..]).unwrap();
+        assert_eq!(given, (9 << 20));
+        drop(memory);
+        assert_eq!(resident(&arena), (3 << 20) / 4096 + 1);
+        let memory = arena.memory();
+        assert_eq!(memory.as_slice()[3 << 20..][..4097], [&[5; 4096][..], &[0]].concat());
+        drop(memory);
+        // Taken again, where the system can do that.
+        let (mut memory, pages) = arena.memory_and_pages();
+        let taken = pages.take(&mut memory.as_mut_slice()[4 << 20..6 << 20]);
+        assert_eq!(memory.as_slice()[0], 5);
+        drop(memory);
+        if taken == Ok(2 << 20) {
+            assert!(resident(&arena) >= (5 << 20) / 4096);
+            let (mut memory, pages) = arena.memory_and_pages();
+            let given = pages.give_back(&mut memory.as_mut_slice()[3 << 20..]);
+            assert_eq!(given, Ok((9 << 20) + 4096));
+        }
+        // The middle, of which only whole pages go.
+        let (mut memory, pages) = arena.memory_and_pages();
+        assert_eq!(pages.give_back(&mut memory.as_mut_slice()[1..4096]), Ok(0));
+        assert_eq!(pages.give_back(&mut memory.as_mut_slice()[1..12288]), Ok(8192));
+        assert_eq!(
+            pages.give_back(&mut []),
+            Err(ArenaError::Map { errno: libc::EINVAL, bytes: 0 })
+        );
+        let mut other = [0; 10];
+        assert!(pages.give_back(&mut other).is_err());
+        drop(memory);
+        assert_eq!(resident(&arena), (3 << 20) / 4096 - 2);
     }
 }

@@ -14,6 +14,6 @@ pub(crate) use alloc::LoadList;
 pub use alloc::{Activations, PlannedMemory, Weights};
 pub use fixed::Arena;
 #[cfg(all(feature = "linux", target_os = "linux"))]
-pub use map::MappedArena;
+pub use map::{MappedArena, Pages};
 pub use mat::{MatMut, MatRef};
 pub use memory::{ArenaError, ArenaMemory};

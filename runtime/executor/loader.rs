@@ -1,9 +1,10 @@
 //! The loader: performs the plan's loads in order, each as soon as its release permits.
 
+use super::enter::enter;
 use super::observer::Event;
 use super::shared::Shared;
 use crate::arena::{LoadList, Weights};
-use crate::pack::{Load, crc32c::crc32c};
+use crate::pack::{Load, PlanEntry, Proven, crc32c::crc32c};
 use crate::storage::{Storage, StorageError};
 use core::sync::atomic::Ordering;
 
@@ -46,20 +47,21 @@ impl core::error::Error for LoadError {}
 /// Reads one load into its place and verifies it.
 pub(super) fn perform<S: Storage>(
     shared: &Shared<'_>,
-    weights: &mut Weights<'_>,
+    proven: &Proven<'_>,
+    weights: &mut Weights<'_, '_>,
     storage: &mut S,
     list: LoadList,
     index: usize,
 ) -> Result<(), LoadError> {
-    let plan = shared.proven.plan();
+    let plan = proven.plan();
     let (load, number): (&Load, usize) = match list {
         LoadList::Resident => (&plan.resident[index], index),
         LoadList::Streamed => (&plan.loads[index], plan.resident.len() + index),
     };
     let number = number as u32;
-    let target = weights.target(&shared.proven, list, index);
+    let target = weights.target(proven, list, index);
     storage
-        .read(shared.weights_offset + load.offset, target)
+        .read(shared.header.weights_offset + load.offset, target)
         .map_err(|error| LoadError::Storage { load: number, error })?;
     if shared.verify {
         let found = crc32c(0, target);
@@ -74,7 +76,9 @@ pub(super) fn perform<S: Storage>(
 #[derive(Debug)]
 pub struct Loader<'m, 'a> {
     shared: &'m Shared<'a>,
-    weights: Weights<'m>,
+    weights: Weights<'m, 'a>,
+    /// The plan that is followed, if there is one.
+    proven: Option<Proven<'a>>,
     /// Next load of this inference.
     next: usize,
     /// Value of `steps_done` at which the inference of the next load starts.
@@ -88,27 +92,30 @@ pub(super) enum Polled {
     Loaded,
     /// Nothing: the next load is not released before `steps_done` has reached this.
     Blocked(u32),
-    /// Nothing: the plan streams nothing.
+    /// Nothing: the plan streams nothing, or there is none.
     Idle,
 }
 
 impl<'m, 'a> Loader<'m, 'a> {
-    pub(super) fn new(shared: &'m Shared<'a>, weights: Weights<'m>) -> Self {
-        Self { shared, weights, next: 0, base: 0 }
+    pub(super) fn new(
+        shared: &'m Shared<'a>,
+        weights: Weights<'m, 'a>,
+        proven: Option<Proven<'a>>,
+    ) -> Self {
+        Self { shared, weights, proven, next: 0, base: 0 }
     }
 
     /// Performs the next load if its release permits it.
     pub(super) fn poll<S: Storage>(&mut self, storage: &mut S) -> Result<Polled, LoadError> {
-        let plan = self.shared.proven.plan();
-        let Some(load) = plan.loads.get(self.next) else {
-            return Ok(Polled::Idle);
-        };
+        let Some(proven) = &self.proven else { return Ok(Polled::Idle) };
+        let plan = proven.plan();
+        let Some(load) = plan.loads.get(self.next) else { return Ok(Polled::Idle) };
         let target = self.base.wrapping_add_signed(load.release);
         if !self.shared.steps_done.reached(target) {
             return Ok(Polled::Blocked(target));
         }
         self.shared.tell(Event::LoadBegins(self.next as u32));
-        perform(self.shared, &mut self.weights, storage, LoadList::Streamed, self.next)?;
+        perform(self.shared, proven, &mut self.weights, storage, LoadList::Streamed, self.next)?;
         self.shared.tell(Event::LoadEnds(self.next as u32));
         self.next += 1;
         if self.next == plan.loads.len() {
@@ -125,23 +132,45 @@ impl<'m, 'a> Loader<'m, 'a> {
         (self.next, self.base) = (0, 0);
     }
 
+    /// Changes to another plan and answers whoever has asked for it, and waits without a plan.
+    pub(super) fn switch<S: Storage>(&mut self, storage: &mut S, entry: &PlanEntry) {
+        let old = self.proven.take();
+        let answer = enter(self.shared, &mut self.weights, storage, entry, old);
+        self.proven = answer.ok().map(|(proven, _)| proven);
+        self.shared.rewind();
+        self.restart();
+        self.shared.answer.put(answer);
+    }
+
     /// Loads until told to stop: the body of a loader thread.
     #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
     pub(super) fn run<S: Storage>(&mut self, storage: &mut S) {
         let shared = self.shared;
         let stopped = || shared.stop.load(Ordering::Acquire);
+        let asked = || !shared.answers.reached(shared.requests.get());
+        let called = || stopped() || asked();
         while !stopped() {
+            if asked() {
+                if let Some(entry) = shared.asked.get() {
+                    self.switch(storage, &entry);
+                }
+                shared.answers.set(shared.requests.get());
+                continue;
+            }
             match self.poll(storage) {
                 Ok(Polled::Loaded) => {}
-                Ok(Polled::Idle) => return,
+                Ok(Polled::Idle) => {
+                    let next = shared.answers.get().wrapping_add(1);
+                    shared.requests.wait_until(next, 0, stopped);
+                }
                 Ok(Polled::Blocked(target)) => {
-                    shared.steps_done.wait_until(target, 0, stopped);
+                    shared.steps_done.wait_until(target, 0, called);
                 }
                 Err(error) => {
                     let epoch = shared.epoch.get();
                     shared.failure.put(error);
                     shared.loads_done.wake();
-                    shared.epoch.wait_until(epoch.wrapping_add(1), 0, stopped);
+                    shared.epoch.wait_until(epoch.wrapping_add(1), 0, called);
                     self.restart();
                 }
             }

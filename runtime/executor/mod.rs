@@ -1,7 +1,7 @@
 //! Runs a plan: a loader and a compute side, joined by one counter each.
 //!
 //! [`Instance::open`] reads header, skeleton and one plan from storage into the front of the arena,
-//! proves them, and loads the residents. Then an inference is `steps` of computing, and the loader runs
+//! proves them, and loads the residents. [`Model::set_budget`] changes to another plan of the pack. Then an inference is `steps` of computing, and the loader runs
 //! beside it as far ahead as the plan permits, into the next inference too.
 //!
 //! Two counters synchronise them (FlexNN's dependency-based synchronisation, exact in addresses):
@@ -15,14 +15,20 @@
 //! threads nor an operating system.
 //!
 //! An error of the loader ends the inference that needed the load. The next inference starts over with
-//! both counters at zero, so that storage which has healed is used again; residents stay.
+//! both counters at zero, so that storage which has healed is used again; residents stay. An error during a change
+//! of budget leaves a model without a plan, until a budget is set again.
 
+mod budget;
+mod enter;
 mod loader;
 mod model;
 mod observer;
 mod open;
+mod residents;
 mod shared;
 
+pub use budget::BudgetError;
+pub use enter::{PlanError, Switch};
 pub use loader::{LoadError, Loader};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use model::{Concurrent, ThreadedError};

@@ -1,12 +1,13 @@
 //! The compute side: the host's turn, the steps, and how steps wait for their loads.
 
+use super::budget::Current;
 use super::loader::{LoadError, Loader, Polled};
 use super::observer::Event;
 use super::shared::Shared;
 use crate::arena::Activations;
 use crate::device::Device;
 use crate::ops::{self, Call};
-use crate::pack::{Port, layer_of};
+use crate::pack::{PlanEntry, Port, layer_of};
 use crate::storage::Storage;
 
 /// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load) the next
@@ -22,6 +23,8 @@ pub enum InferError {
         /// [`Options::threads`](super::Options::threads).
         opened: u32,
     },
+    /// The last change of budget failed: set one that can be had.
+    NoPlan,
 }
 
 impl core::fmt::Display for InferError {
@@ -31,6 +34,9 @@ impl core::fmt::Display for InferError {
             Self::Threads { device, opened } => {
                 write!(f, "the device has {device} threads, the pack was opened for {opened}")
             }
+            Self::NoPlan => f.write_str(
+                "the last change of budget failed, so there is no plan to follow: set the budget again",
+            ),
         }
     }
 }
@@ -64,6 +70,10 @@ pub trait Feed {
     /// The inference has failed and both counters are at zero again.
     #[doc(hidden)]
     fn restarted(&mut self);
+
+    /// Has the loader change to another plan, and returns when it has answered. The counters are at zero.
+    #[doc(hidden)]
+    fn switch(&mut self, entry: &PlanEntry);
 }
 
 /// Loads between steps, on the caller's core.
@@ -96,16 +106,22 @@ impl<S: Storage> Feed for Inline<'_, '_, S> {
         self.done = 0;
         self.loader.restart();
     }
+
+    fn switch(&mut self, entry: &PlanEntry) {
+        self.done = 0;
+        self.loader.switch(self.storage, entry);
+    }
 }
 
 /// The compute side of an instance: inferences, one after the other.
 #[derive(Debug)]
 pub struct Model<'m, 'a, F> {
-    shared: &'m Shared<'a>,
-    activations: Activations<'m>,
-    feed: F,
+    pub(super) shared: &'m Shared<'a>,
+    pub(super) current: &'m mut Current<'a>,
+    pub(super) activations: Activations<'m>,
+    pub(super) feed: F,
     /// Steps of this inference that are done, the host's included; 0 during the host's turn.
-    position: usize,
+    pub(super) position: usize,
     /// Values of the counters at the start of this inference.
     base_steps: u32,
     base_loads: u32,
@@ -114,9 +130,15 @@ pub struct Model<'m, 'a, F> {
 }
 
 impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
-    pub(super) fn new(shared: &'m Shared<'a>, activations: Activations<'m>, feed: F) -> Self {
+    pub(super) fn new(
+        shared: &'m Shared<'a>,
+        current: &'m mut Current<'a>,
+        activations: Activations<'m>,
+        feed: F,
+    ) -> Self {
         Self {
             shared,
+            current,
             activations,
             feed,
             position: 0,
@@ -129,12 +151,12 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
 
     /// The inputs, in the model's order.
     pub fn inputs(&self) -> &'a [Port] {
-        self.shared.proven.skeleton().inputs
+        self.shared.network.skeleton().inputs
     }
 
     /// The outputs, in the model's order.
     pub fn outputs(&self) -> &'a [Port] {
-        self.shared.proven.skeleton().outputs
+        self.shared.network.skeleton().outputs
     }
 
     /// Input `index`, to be written before [`infer`](Self::infer): row-major in the model's own shape.
@@ -153,7 +175,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     }
 
     fn port(&mut self, port: &Port) -> Option<&mut [f32]> {
-        (self.position == 0).then(|| self.activations.port(&self.shared.proven, port.tensor))
+        let proven = self.current.proven.as_ref().filter(|_| self.position == 0)?;
+        Some(self.activations.port(proven, port.tensor))
     }
 
     /// Times of the inference under way, or of the last one.
@@ -171,7 +194,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     /// whatever it has to (kick a watchdog, run another task).
     pub fn step(&mut self, device: &dyn Device) -> Result<Progress, InferError> {
         let shared = self.shared;
-        let plan = shared.proven.plan();
+        let Some(proven) = self.current.proven else { return Err(InferError::NoPlan) };
+        let plan = proven.plan();
         // At each step: the device may be another one each time.
         let (threads, opened) = (device.threads(), shared.threads);
         if threads > opened as usize {
@@ -195,9 +219,9 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         }
         let loaded = device.now_ns();
         shared.tell(Event::StepBegins(number));
-        let skeleton = shared.proven.skeleton();
+        let skeleton = proven.skeleton();
         let layer = layer_of(skeleton, step);
-        let operands = self.activations.operands(&shared.proven, self.position - 1);
+        let operands = self.activations.operands(&proven, self.position - 1);
         ops::run(Call {
             layer,
             inputs: skeleton.layer_inputs(layer),
@@ -231,19 +255,26 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         if self.failed {
             self.shared.restart();
             self.feed.restarted();
-            (self.base_steps, self.base_loads, self.failed) = (0, 0, false);
+            self.rewind();
         }
         self.stats = Stats::default();
         self.position = 1;
         self.shared.steps_done.set(self.base_steps.wrapping_add(1));
     }
 
+    /// Back to the first step of the first inference, with both counters at zero.
+    pub(super) fn rewind(&mut self) {
+        (self.base_steps, self.base_loads, self.failed) = (0, 0, false);
+        self.stats = Stats::default();
+    }
+
     /// Begins the host's turn of the next inference.
     fn finish(&mut self) {
-        let plan = self.shared.proven.plan();
+        let plan = self.current.plan();
+        let (period, loads) = (plan.period(), plan.loads.len() as u32);
         self.position = 0;
-        self.base_steps = self.base_steps.wrapping_add(plan.period());
-        self.base_loads = self.base_loads.wrapping_add(plan.loads.len() as u32);
+        self.base_steps = self.base_steps.wrapping_add(period);
+        self.base_loads = self.base_loads.wrapping_add(loads);
     }
 }
 
@@ -278,6 +309,17 @@ mod concurrent {
         }
 
         fn restarted(&mut self) {}
+
+        fn switch(&mut self, entry: &PlanEntry) {
+            let shared = self.shared;
+            let number = shared.requests.get().wrapping_add(1);
+            shared.asked.put(*entry);
+            shared.requests.set(number);
+            // The loader waits for one of the three.
+            shared.steps_done.wake();
+            shared.epoch.wake();
+            shared.answers.wait_until(number, SPIN_NS, || false);
+        }
     }
 
     /// The loader's thread could not be started.
@@ -293,10 +335,11 @@ mod concurrent {
         ) -> Result<T, ThreadedError> {
             self.shared.restart();
             self.shared.stop.store(false, Ordering::Release);
-            let (weights, activations) = self.memory.sides();
-            let shared = &self.shared;
-            let mut loader = Loader::new(shared, weights);
-            let mut model = Model::new(shared, activations, Concurrent { shared });
+            let Self { shared, memory, current } = self;
+            let shared = &*shared;
+            let (weights, activations) = memory.sides();
+            let mut loader = Loader::new(shared, weights, current.proven);
+            let mut model = Model::new(shared, current, activations, Concurrent { shared });
             threads::join(
                 move || loader.run(storage),
                 move || {
@@ -307,6 +350,7 @@ mod concurrent {
                             self.0.stop.store(true, Ordering::Release);
                             self.0.steps_done.wake();
                             self.0.epoch.wake();
+                            self.0.requests.wake();
                         }
                     }
                     let _stop = Stop(shared);

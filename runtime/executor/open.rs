@@ -1,16 +1,19 @@
 //! Opening a pack: tables into the arena, proof, residents.
 
-use super::loader::{LoadError, Loader, perform};
+use super::budget::Current;
+use super::enter::{PlanError, enter, flaw, page_up, tables, tables_end};
+use super::loader::{LoadError, Loader};
 use super::model::{Inline, Model};
 use super::observer::Observer;
 use super::shared::Shared;
-use crate::arena::{LoadList, PlannedMemory};
+use crate::arena::PlannedMemory;
 use crate::kernels::{Isa, Kernels};
 use crate::pack::crc32c::crc32c;
 use crate::pack::{
-    self, Bounds, Flaw, Header, MAX_PLANS, PAGE, PlanEntry, PlanView, Proven, Skeleton,
+    self, Flaw, Header, MAX_PLANS, PAGE, PlanEntry, PlanView, ProvenSkeleton, Skeleton,
 };
 use crate::storage::{Storage, StorageError};
+use bytemuck::bytes_of;
 
 /// How a pack is opened.
 #[derive(Clone, Copy, Debug)]
@@ -19,11 +22,13 @@ pub struct Options {
     pub verify: bool,
     /// Most compute threads that will be used; the plan's scratch must serve them.
     pub threads: u32,
+    /// Bytes of the arena that the plan may use, until the [budget is changed](Model::set_budget).
+    pub budget: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { verify: true, threads: 1 }
+        Self { verify: true, threads: 1, budget: u64::MAX }
     }
 }
 
@@ -153,18 +158,32 @@ impl From<Flaw> for OpenError {
     }
 }
 
+impl From<PlanError> for OpenError {
+    fn from(error: PlanError) -> Self {
+        match error {
+            PlanError::Storage(error) => Self::Storage(error),
+            PlanError::Checksum { found, expected } => {
+                Self::Checksum { section: "plan", found, expected }
+            }
+            PlanError::Flaw(flaw) => Self::Flaw(flaw),
+            PlanError::Load(error) => Self::Load(error),
+        }
+    }
+}
+
 /// An opened pack: its tables and residents in the arena, ready for inferences.
 #[derive(Debug)]
 pub struct Instance<'a> {
     pub(super) shared: Shared<'a>,
     pub(super) memory: PlannedMemory<'a>,
-    entry: PlanEntry,
+    pub(super) current: Current<'a>,
 }
 
 impl<'a> Instance<'a> {
-    /// Opens the largest plan that fits `arena`, which must start on a page.
+    /// Opens the largest plan that fits `arena`, which must start on a page, and [`Options::budget`].
     ///
-    /// Reads the tables into the front of the arena, validates them, and performs the resident loads.
+    /// Reads the skeleton into the front of the arena, proves it and every plan that fits (so that a
+    /// [change of budget](Model::set_budget) finds no flaw later), and performs the resident loads of the largest.
     /// Nothing but the arena is written to, and nothing is kept on an error.
     pub fn open<S: Storage>(
         storage: &mut S,
@@ -189,64 +208,46 @@ impl<'a> Instance<'a> {
         let kernels = Isa::from_code(header.isa)
             .and_then(Kernels::for_isa)
             .ok_or(OpenError::Isa { found: header.isa })?;
-        let entry = choose(page, header.plans, available, options.threads)?;
-
-        let skeleton_start = PAGE;
-        let plan_start = skeleton_start + page_up(header.skeleton_bytes)?;
-        let tables = plan_start + page_up(entry.bytes)?;
-        if tables > entry.arena_bytes {
-            let limit = entry.arena_bytes;
-            return Err(flaw("plan: its tables do not fit its arena", tables, limit).into());
+        for entry in entries(page, header.plans) {
+            section("pack: plan beyond the file", entry.offset, entry.bytes, size)?;
         }
-        for (section, start, offset, bytes, crc) in [
-            (
-                "skeleton",
-                skeleton_start,
-                header.skeleton_offset,
-                header.skeleton_bytes,
-                header.skeleton_crc,
-            ),
-            ("plan", plan_start, entry.offset, entry.bytes, entry.crc),
-        ] {
-            let start = start as usize;
-            let whole = page_up(bytes)? as usize;
-            storage.read(offset, &mut arena[start..start + whole])?;
-            verify(section, &arena[start..start + bytes as usize], crc)?;
-        }
+        let (threads, budget) = (options.threads, options.budget.min(available));
+        let entry = choose(page, &header, budget, threads).map_err(|unfit| match unfit {
+            Unfit::Budget { smallest } => OpenError::Budget { arena: budget, smallest },
+            Unfit::Threads { planned } => OpenError::Threads { asked: threads, planned },
+        })?;
 
-        let (tables_bytes, mut memory) = PlannedMemory::split(arena, tables as usize);
-        let part = |start: u64, bytes: u64| &tables_bytes[start as usize..(start + bytes) as usize];
-        let skeleton = Skeleton::view(part(skeleton_start, header.skeleton_bytes))?;
-        let plan = PlanView::view(part(plan_start, entry.bytes))?;
-        let bounds = Bounds {
-            tables,
-            arena: entry.arena_bytes,
-            weights: header.weights_bytes,
-            threads: options.threads.max(1),
-        };
-        let proven = Proven::new(skeleton, plan, kernels.isa(), bounds)?;
-        let shared = Shared::new(proven, kernels, header.weights_offset, options);
+        let fixed = PAGE + page_up(header.skeleton_bytes)?;
+        tables_end(fixed, &entry)?;
+        storage.read(header.skeleton_offset, &mut arena[PAGE as usize..fixed as usize])?;
+        let (front, mut memory) = PlannedMemory::split(arena, fixed as usize);
+        let skeleton = &front[PAGE as usize..(PAGE + header.skeleton_bytes) as usize];
+        verify("skeleton", skeleton, header.skeleton_crc)?;
+        let skeleton = Skeleton::view(skeleton)?;
+        let network = ProvenSkeleton::new(skeleton, kernels.isa(), header.weights_bytes)?;
+        let shared = Shared::new(network, front, header, available, kernels, options);
         let (mut weights, _) = memory.sides();
-        for index in 0..plan.resident.len() {
-            perform(&shared, &mut weights, storage, LoadList::Resident, index)
-                .map_err(OpenError::Load)?;
+        let others = fitting(shared.page(), &header, available, threads);
+        for other in others.filter(|other| bytes_of(other) != bytes_of(&entry)) {
+            tables(&shared, &mut weights, storage, &other)?;
         }
-        Ok(Self { shared, memory, entry })
+        let (proven, _) = enter(&shared, &mut weights, storage, &entry, None)?;
+        Ok(Self { shared, memory, current: Current { entry, proven: Some(proven) } })
     }
 
     /// The network.
     pub fn skeleton(&self) -> &Skeleton<'a> {
-        self.shared.proven.skeleton()
+        self.shared.network.skeleton()
     }
 
-    /// The plan's tables.
-    pub fn plan(&self) -> &PlanView<'a> {
-        self.shared.proven.plan()
+    /// The plan's tables; empty after a [change of budget](Model::set_budget) that failed.
+    pub fn plan(&self) -> &PlanView<'_> {
+        self.current.plan()
     }
 
     /// The plan's entry in the pack's header.
     pub fn entry(&self) -> &PlanEntry {
-        &self.entry
+        &self.current.entry
     }
 
     /// Has an observer told of every load and step from now on, or nobody. Nobody costs nothing.
@@ -260,22 +261,11 @@ impl<'a> Instance<'a> {
         storage: &'m mut S,
     ) -> Model<'m, 'a, Inline<'m, 'a, S>> {
         self.shared.restart();
-        let (weights, activations) = self.memory.sides();
-        let loader = Loader::new(&self.shared, weights);
-        Model::new(&self.shared, activations, Inline::new(loader, storage))
+        let Self { shared, memory, current } = self;
+        let (weights, activations) = memory.sides();
+        let loader = Loader::new(shared, weights, current.proven);
+        Model::new(shared, current, activations, Inline::new(loader, storage))
     }
-}
-
-fn flaw(what: &'static str, found: u64, limit: u64) -> Flaw {
-    Flaw { what, index: pack::NONE, found, limit }
-}
-
-/// Rounds a section's bytes up to pages; a section beyond 4 GiB is malformed.
-fn page_up(bytes: u64) -> Result<u64, Flaw> {
-    if bytes > u64::from(u32::MAX) {
-        return Err(flaw("pack: bytes of a section", bytes, u32::MAX.into()));
-    }
-    Ok(bytes.next_multiple_of(PAGE))
 }
 
 fn verify(section: &'static str, bytes: &[u8], expected: u32) -> Result<(), OpenError> {
@@ -346,22 +336,42 @@ pub fn entries(page: &[u8], plans: u32) -> impl Iterator<Item = PlanEntry> {
     bytes.chunks_exact(size_of::<PlanEntry>()).map(bytemuck::pod_read_unaligned::<PlanEntry>)
 }
 
-/// The largest plan that fits the arena.
-fn choose(page: &[u8], plans: u32, arena: u64, threads: u32) -> Result<PlanEntry, OpenError> {
-    let size = u64::from_le_bytes(
-        page[core::mem::offset_of!(Header, file_bytes)..][..8].try_into().unwrap_or_default(),
-    );
-    let entries = || entries(page, plans);
-    for entry in entries() {
-        section("pack: plan beyond the file", entry.offset, entry.bytes, size)?;
-    }
-    let smallest = entries().map(|entry| entry.arena_bytes).min().unwrap_or(0);
-    let fitting = || entries().filter(|entry| entry.arena_bytes <= arena);
-    let Some(planned) = fitting().map(|entry| entry.threads).max() else {
-        return Err(OpenError::Budget { arena, smallest });
-    };
-    fitting()
-        .filter(|entry| threads <= entry.threads)
-        .max_by_key(|entry| entry.budget)
-        .ok_or(OpenError::Threads { asked: threads, planned })
+/// Why no plan is chosen.
+pub(super) enum Unfit {
+    /// None needs so little.
+    Budget { smallest: u64 },
+    /// Those that do have scratch for so many threads.
+    Threads { planned: u32 },
+}
+
+/// The plans that need at most `arena` bytes and serve so many threads.
+fn fitting(
+    page: &[u8],
+    header: &Header,
+    arena: u64,
+    threads: u32,
+) -> impl Iterator<Item = PlanEntry> {
+    entries(page, header.plans)
+        .filter(move |entry| entry.arena_bytes <= arena && threads <= entry.threads)
+}
+
+/// Of the plans that fit, the one with the largest budget.
+pub(super) fn choose(
+    page: &[u8],
+    header: &Header,
+    arena: u64,
+    threads: u32,
+) -> Result<PlanEntry, Unfit> {
+    let best = fitting(page, header, arena, threads).max_by_key(|entry| entry.budget);
+    best.ok_or_else(|| {
+        let entries = || entries(page, header.plans);
+        let small = entries().filter(|entry| entry.arena_bytes <= arena);
+        match small.map(|entry| entry.threads).max() {
+            Some(planned) => Unfit::Threads { planned },
+            None => {
+                let smallest = entries().map(|entry| entry.arena_bytes).min().unwrap_or(0);
+                Unfit::Budget { smallest }
+            }
+        }
+    })
 }

@@ -11,7 +11,7 @@ mod view;
 
 pub use records::*;
 pub(crate) use validate::layer_of;
-pub use validate::{Bounds, Flaw, Proven};
+pub use validate::{Bounds, Flaw, Proven, ProvenSkeleton};
 pub use view::{PlanView, Skeleton};
 
 /// Alignment of sections and of loads: both ends of every read from storage, in the file and in the

@@ -62,6 +62,14 @@ const MAX_PORTS: usize = 1024;
 /// Most comparisons of a load with a step, a load or a port.
 const MAX_COMPARISONS: u64 = 1 << 28;
 
+/// A skeleton that has been proved: all that holds whatever the plan.
+#[derive(Clone, Copy, Debug)]
+pub struct ProvenSkeleton<'a> {
+    skeleton: Skeleton<'a>,
+    isa: Isa,
+    weights: u64,
+}
+
 /// A skeleton and a plan that have been proved to fit each other and the arena.
 #[derive(Clone, Copy, Debug)]
 pub struct Proven<'a> {
@@ -101,27 +109,21 @@ pub struct Bounds {
     pub tables: u64,
     /// Bytes of arena.
     pub arena: u64,
-    /// Bytes of the weights section.
-    pub weights: u64,
     /// Threads that the scratch must serve.
     pub threads: u32,
 }
 
 impl<'a> Proven<'a> {
-    /// Proves a skeleton and a plan.
+    /// Proves a plan for a skeleton.
     pub fn new(
-        skeleton: Skeleton<'a>,
+        network: &ProvenSkeleton<'a>,
         plan: PlanView<'a>,
-        isa: Isa,
         bounds: Bounds,
     ) -> Result<Self, Flaw> {
         let arena = Range64 { start: bounds.tables, end: bounds.arena };
-        let proven = Self { skeleton, plan, isa, arena };
-        proven.tensors()?;
-        proven.layers(bounds.weights)?;
-        proven.ports()?;
+        let proven = Self { skeleton: network.skeleton, plan, isa: network.isa, arena };
         proven.places()?;
-        proven.loads(bounds.weights)?;
+        proven.loads(network.weights)?;
         proven.steps(bounds.threads)?;
         proven.races()?;
         Ok(proven)
@@ -135,6 +137,27 @@ impl<'a> Proven<'a> {
     /// The plan.
     pub fn plan(&self) -> &PlanView<'a> {
         &self.plan
+    }
+
+    /// The instruction set whose layout the weights have.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+}
+
+impl<'a> ProvenSkeleton<'a> {
+    /// Proves a skeleton, beside so many bytes of weights in the layout of `isa`.
+    pub fn new(skeleton: Skeleton<'a>, isa: Isa, weights: u64) -> Result<Self, Flaw> {
+        let proven = Self { skeleton, isa, weights };
+        proven.tensors()?;
+        proven.layers(weights)?;
+        proven.ports()?;
+        Ok(proven)
+    }
+
+    /// The network.
+    pub fn skeleton(&self) -> &Skeleton<'a> {
+        &self.skeleton
     }
 
     /// The instruction set whose layout the weights have.
@@ -239,6 +262,18 @@ impl<'a> Proven<'a> {
             check(elements == Some(held), what, i, elements.unwrap_or(u64::MAX), held)?;
         }
         Ok(())
+    }
+}
+
+impl<'a> Proven<'a> {
+    /// Where the tables end: nothing of the plan lies before.
+    pub(crate) fn start(&self) -> u64 {
+        self.arena.start
+    }
+
+    /// Where the plan ends: nothing of it lies behind.
+    pub(crate) fn end(&self) -> u64 {
+        self.arena.end
     }
 
     fn places(&self) -> Result<(), Flaw> {
@@ -393,6 +428,25 @@ impl<'a> Proven<'a> {
             // A flight passes the host at most twice.
             work = work.saturating_add((first_user - release) as u64 + 2 * ports);
         }
+        // Residents in the order of their addresses, up or down, are compared with what spans the others.
+        let mut span = Range64 { start: u64::MAX, end: 0 };
+        for (j, load) in resident.iter().enumerate() {
+            let bytes = image(load);
+            if bytes.overlaps(span) {
+                work = work.saturating_add(j as u64);
+                check(
+                    work <= MAX_COMPARISONS,
+                    "plan: too many resident loads",
+                    j,
+                    work,
+                    MAX_COMPARISONS,
+                )?;
+                let other = resident[..j].iter().find(|other| image(other).overlaps(bytes));
+                let found = other.map_or(0, |other| other.address);
+                check(other.is_none(), "load: two residents overlap", j, found, load.address)?;
+            }
+            span = Range64 { start: span.start.min(bytes.start), end: span.end.max(bytes.end) };
+        }
         let what = "plan: too many loads in flight over too many steps";
         check(work <= MAX_COMPARISONS, what, 0, work, MAX_COMPARISONS)?;
         for (j, (release, first_user)) in self.flights().enumerate() {
@@ -400,11 +454,8 @@ impl<'a> Proven<'a> {
                 self.apart(time.rem_euclid(period), image(&loads[j]), j)?;
             }
         }
-        let held = resident.iter().map(image).fold(Range64 { start: u64::MAX, end: 0 }, |a, b| {
-            Range64 { start: a.start.min(b.start), end: a.end.max(b.end) }
-        });
         for (j, load) in resident.iter().enumerate() {
-            for other in loads.iter().map(image).filter(|other| other.overlaps(held)) {
+            for other in loads.iter().map(image).filter(|other| other.overlaps(span)) {
                 let ok = !other.overlaps(image(load));
                 check(ok, "load: overwrites a resident", j, other.start, load.address)?;
             }

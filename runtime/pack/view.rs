@@ -94,6 +94,9 @@ impl<'a> Skeleton<'a> {
 }
 
 impl<'a> PlanView<'a> {
+    /// No plan.
+    pub const EMPTY: Self = Self { places: &[], resident: &[], loads: &[], steps: &[] };
+
     /// Views a plan section. Checks extents only.
     pub fn view(mut bytes: &'a [u8]) -> Result<Self, Flaw> {
         let bytes = &mut bytes;

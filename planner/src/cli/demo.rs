@@ -212,7 +212,7 @@ fn digit(folder: &Path, output: Output) -> Result<Digit, Error> {
     let mut storage = Slice(&bytes);
     let mut arena = MappedArena::new(DIGITS_BUDGET as usize)?;
     let mut memory = arena.memory();
-    let options = Options { verify: true, threads: 1 };
+    let options = Options::default();
     let mut instance = Instance::open(&mut storage, memory.as_mut_slice(), options)
         .map_err(|source| Error::pack(&path, source))?;
     let mut model = instance.inline(&mut storage);

@@ -2,7 +2,7 @@
 
 use eyelet::arena::ArenaError;
 use eyelet::device::threads::ThreadError;
-use eyelet::executor::{InferError, OpenError};
+use eyelet::executor::{BudgetError, InferError, OpenError};
 use eyelet::storage::StorageError;
 use eyelet_planner::board::BoardError;
 use eyelet_planner::check::Violation;
@@ -73,6 +73,8 @@ pub enum Error {
          for less", path.display(), size::exact(*budget), sizes(plans)
     )]
     Budget { path: PathBuf, budget: u64, plans: Vec<u64> },
+    #[error("{}: changing the budget to {}: {source}", path.display(), size::exact(*budget))]
+    Switch { path: PathBuf, budget: u64, source: BudgetError },
     #[error("the network has {} ({}), but {given} --input options are given", inputs(names), names.join(", "))]
     Inputs { names: Vec<String>, given: usize },
     #[error("input `{name}`: {source}")]

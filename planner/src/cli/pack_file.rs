@@ -4,7 +4,9 @@ use super::Error;
 use eyelet::executor::{self, OpenError};
 use eyelet::kernels::Isa;
 use eyelet::pack::crc32c::crc32c;
-use eyelet::pack::{self, Bounds, Header, PAGE, PlanEntry, PlanView, Proven, Skeleton};
+use eyelet::pack::{
+    self, Bounds, Header, PAGE, PlanEntry, PlanView, Proven, ProvenSkeleton, Skeleton,
+};
 use eyelet_planner::network::{Network, Port, Weights};
 use eyelet_planner::plan::Plan;
 use memmap2::Mmap;
@@ -64,13 +66,11 @@ impl PackFile {
 
     /// A plan, proved as the runtime proves it before it runs it.
     pub fn prove(&self, entry: &PlanEntry) -> Result<Proven<'_>, Error> {
-        let bounds = Bounds {
-            tables: self.tables(entry),
-            arena: entry.arena_bytes,
-            weights: self.header.weights_bytes,
-            threads: entry.threads,
-        };
-        Proven::new(self.skeleton()?, self.plan(entry)?, self.isa, bounds)
+        let plan = self.plan(entry)?;
+        let bounds =
+            Bounds { tables: self.tables(entry), arena: entry.arena_bytes, threads: entry.threads };
+        ProvenSkeleton::new(self.skeleton()?, self.isa, self.header.weights_bytes)
+            .and_then(|network| Proven::new(&network, plan, bounds))
             .map_err(|flaw| self.wrong(flaw.into()))
     }
 

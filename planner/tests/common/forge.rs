@@ -134,7 +134,8 @@ pub struct Manner {
 /// stay as they were read.
 pub fn run(pack: &[u8], arena: &mut Guarded, manner: Manner) -> Result<(), OpenError> {
     let device: &dyn Device = if manner.three { &Three } else { &Inline };
-    let options = Options { verify: manner.verify, threads: device.threads() as u32 };
+    let threads = device.threads() as u32;
+    let options = Options { verify: manner.verify, threads, ..Options::default() };
     let mut storage = Slice(pack);
     let mut instance = Instance::open(&mut storage, arena.bytes(), options)?;
     let plan = *instance.entry();

@@ -5,6 +5,7 @@
 //! process needs beyond its arena is code, stacks, and a few numbers for each inference. Code goes when its
 //! part is done: opening, starting threads, inferring and reporting each begin with `process::return_code`.
 
+mod budgets;
 mod input;
 mod layers;
 mod process;
@@ -19,7 +20,7 @@ use eyelet::arena::MappedArena;
 use eyelet::device::Device;
 use eyelet::device::threads::{available_cores, cores, pin_current};
 use eyelet::device::workers::{MAX_THREADS, Pool};
-use eyelet::executor::{self, Concurrent, Instance, Model, OpenError, Options};
+use eyelet::executor::{self, Concurrent, Feed, Instance, Model, OpenError, Options};
 use eyelet::pack::{PAGE, PlanEntry};
 use eyelet::storage::{Storage, residency};
 use eyelet_planner::board::Board;
@@ -84,12 +85,15 @@ pub struct Args {
     /// Costs to predict that timeline with, as `eyelet profile` writes them [default: this machine's board's].
     #[arg(long, value_name = "FILE.toml", requires = "trace")]
     profile: Option<PathBuf>,
+    #[command(flatten)]
+    budgets: budgets::Budgets,
 }
 
 const EXAMPLE: &str = "\
 Example:
   eyelet run resnet152.pack --budget 24MiB --runs 10 --warmup 1
-  eyelet run resnet152.pack --budget 24MiB --runs 3 --warmup 1 --trace run.json";
+  eyelet run resnet152.pack --budget 24MiB --runs 3 --warmup 1 --trace run.json
+  eyelet run resnet152.pack --budgets 16MiB,48MiB,24MiB --runs-each 32";
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let rss_before_bytes = process::status_bytes("VmRSS");
@@ -105,6 +109,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         // What a copy or a download has left in the page cache is none of this run's.
         let _ = residency::drop_cache(&c_path);
     }
+    if !args.budgets.list.is_empty() {
+        return budgets::run(&args, output, &mut storage);
+    }
     let entry = choose(path, &mut storage, args.budget)?;
 
     let threads =
@@ -112,7 +119,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let recorder = args.trace.is_some().then(Recorder::new);
     let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
     let mut memory = arena.memory();
-    let options = Options { verify: !args.no_verify, threads };
+    let options = Options { verify: !args.no_verify, threads, ..Options::default() };
     process::return_code();
     let start = Instant::now();
     let mut instance =
@@ -290,7 +297,7 @@ fn measure(
     }
 }
 
-fn digest_of(model: &mut Model<'_, '_, Concurrent<'_, '_>>) -> Digest {
+fn digest_of(model: &mut Model<'_, '_, impl Feed>) -> Digest {
     let mut digest = Digest::default();
     for index in 0..model.outputs().len() {
         if let Some(floats) = model.output(index) {

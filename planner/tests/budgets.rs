@@ -1,0 +1,385 @@
+//! One pack, several budgets, one process: whatever was run before, a model computes with a budget what it
+//! computes when it is opened with that budget.
+
+mod common;
+
+use common::forge::{entries, seal};
+use common::{Aligned, Subject, bits, digits, run_inline, zoo_model};
+use eyelet::arena::MappedArena;
+use eyelet::device::Inline;
+use eyelet::executor::{
+    BudgetError, Feed, InferError, Instance, LoadError, Model, OpenError, Options, PlanError,
+    Switch,
+};
+use eyelet::pack::crc32c::crc32c;
+use eyelet::pack::{PAGE, Place, PlanHeader};
+use eyelet::storage::faulty::Fault;
+use eyelet::storage::{Faulty, Slice, Storage, StorageError};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::cell::Cell;
+use std::mem::offset_of;
+
+/// A pack with plans for several budgets, and what opening it with each of them computes.
+struct Case {
+    pack: Vec<u8>,
+    inputs: Vec<Vec<f32>>,
+    /// Bytes of arena, and outputs.
+    plans: Vec<(u64, Vec<Vec<u32>>)>,
+}
+
+impl Case {
+    fn new(subject: &Subject, budgets: &[u64]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("net.pack");
+        subject.pack(&path, budgets, 1);
+        let pack = std::fs::read(&path).unwrap();
+        let inputs = subject.inputs(3);
+        let mut plans: Vec<_> = entries(&pack)
+            .iter()
+            .map(|(_, entry)| {
+                let need = entry.arena_bytes;
+                (need, bits(&run_inline(&pack, need, &inputs, &Inline, 1)))
+            })
+            .collect();
+        plans.sort_by_key(|(need, _)| *need);
+        Self { pack, inputs, plans }
+    }
+
+    /// Five budgets, from the smallest to all weights resident.
+    fn of(subject: &Subject) -> Self {
+        let smallest = subject.smallest(1);
+        let weights = subject.weights_bytes;
+        let more = [0, weights / 8, weights / 4, weights / 2, weights + (64 << 10)];
+        let case = Self::new(subject, &more.map(|more| smallest + more));
+        assert!(case.plans.windows(2).all(|plans| plans[0].0 < plans[1].0), "five different plans");
+        case
+    }
+
+    fn largest(&self) -> u64 {
+        self.plans.last().unwrap().0
+    }
+
+    fn infer<F: Feed>(&self, model: &mut Model<'_, '_, F>) -> Result<Vec<Vec<u32>>, InferError> {
+        for (index, input) in self.inputs.iter().enumerate() {
+            model.input_mut(index).unwrap().copy_from_slice(input);
+        }
+        model.infer(&Inline)?;
+        let count = model.outputs().len();
+        let outputs: Vec<Vec<f32>> =
+            (0..count).map(|index| model.output(index).unwrap().to_vec()).collect();
+        Ok(bits(&outputs))
+    }
+
+    /// Changes to a plan and back and forth; inferences between some of the changes.
+    fn walk<F: Feed>(&self, model: &mut Model<'_, '_, F>, seed: u64) -> Switch {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut all = Switch::default();
+        for _ in 0..40 {
+            let (need, outputs) = &self.plans[rng.random_range(0..self.plans.len())];
+            let switch = model.set_budget(*need).unwrap();
+            assert_eq!(model.entry().arena_bytes, *need);
+            let resident = || model.plan().resident.iter().map(|load| u64::from(load.bytes));
+            if switch.table_bytes > 0 {
+                assert!(
+                    switch.kept_bytes + switch.moved_bytes + switch.read_bytes >= resident().sum()
+                );
+            }
+            all.kept_bytes += switch.kept_bytes;
+            all.moved_bytes += switch.moved_bytes;
+            all.read_bytes += switch.read_bytes;
+            // The owner does with its memory what it likes.
+            let unused = model.unused();
+            assert_eq!(unused.len() as u64, self.largest() - need);
+            unused.fill(0xa5);
+            for _ in 0..rng.random_range(0..3) {
+                assert!(self.infer(model).unwrap() == *outputs, "budget {need}");
+            }
+            assert!(model.unused().iter().all(|byte| *byte == 0xa5));
+        }
+        all
+    }
+}
+
+#[test]
+fn any_sequence_of_budgets_computes_what_each_of_them_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = ["resnet18", "squeezenet1_1", "mobilenet_v2"];
+    let paths = names.map(|name| zoo_model(name, folder.path()));
+    for (number, path) in [digits()].iter().chain(&paths).enumerate() {
+        let case = Case::of(&Subject::new(path));
+        let mut arena = Aligned::new(case.largest());
+        let mut storage = Slice(&case.pack);
+        let options = Options::default();
+        let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
+        let inline = case.walk(&mut instance.inline(&mut storage), number as u64);
+        let beside = instance
+            .with_loader(&mut storage, |model| case.walk(model, 7 + number as u64))
+            .unwrap();
+        eprintln!("{inline:?} {beside:?}");
+        assert!(inline.moved_bytes + inline.kept_bytes > 0);
+        // And what was left is what the next model starts with.
+        assert!(!instance.plan().steps.is_empty());
+        let outputs = case.plans.iter().find(|plan| plan.0 == instance.entry().arena_bytes);
+        let found = case.infer(&mut instance.inline(&mut storage)).unwrap();
+        assert!(found == outputs.unwrap().1);
+    }
+}
+
+#[test]
+fn budgets_that_cannot_be_had_change_nothing() {
+    let case = Case::of(&Subject::new(&digits()));
+    let mut arena = Aligned::new(case.plans[2].0);
+    let mut storage = Slice(&case.pack);
+    let options = Options { budget: case.plans[1].0 + 10, ..Options::default() };
+    let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
+    assert_eq!(instance.entry().arena_bytes, case.plans[1].0);
+    let mut model = instance.inline(&mut storage);
+    let smallest = case.plans[0].0;
+    let asked = smallest - 1;
+    assert_eq!(model.set_budget(asked), Err(BudgetError::Budget { asked, smallest }));
+    let (asked, arena) = (case.largest(), case.plans[2].0);
+    let error = model.set_budget(asked).unwrap_err();
+    assert_eq!(error, BudgetError::Arena { asked, arena });
+    assert!(error.to_string().contains(&asked.to_string()), "{error}");
+    // The one that is in use, by a budget that would not suffice for the next.
+    assert_eq!(model.set_budget(case.plans[2].0 - 1), Ok(Switch::default()));
+    assert!(case.infer(&mut model).unwrap() == case.plans[1].1);
+    model.input_mut(0).unwrap().copy_from_slice(&case.inputs[0]);
+    model.step(&Inline).unwrap();
+    assert_eq!(model.set_budget(smallest), Err(BudgetError::Running));
+    model.infer(&Inline).unwrap();
+    assert!(model.set_budget(smallest).is_ok());
+    assert!(case.infer(&mut model).unwrap() == case.plans[0].1);
+    let options = Options { budget: smallest - 1, ..Options::default() };
+    let mut memory = Aligned::new(arena);
+    let error = Instance::open(&mut storage, memory.bytes(), options).unwrap_err();
+    assert_eq!(error, OpenError::Budget { arena: smallest - 1, smallest });
+}
+
+#[test]
+fn the_threads_of_the_pack_stay() {
+    let subject = Subject::new(&digits());
+    let smallest = subject.smallest(1);
+    let plans = [subject.plan(smallest, 1).unwrap(), subject.plan(4 << 20, 3).unwrap()];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.pack");
+    subject.write(&path, &plans);
+    let pack = std::fs::read(&path).unwrap();
+    let mut arena = Aligned::new(4 << 20);
+    let mut storage = Slice(&pack);
+    let options = Options { threads: 2, ..Options::default() };
+    let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
+    let mut model = instance.inline(&mut storage);
+    let error = model.set_budget(smallest).unwrap_err();
+    assert_eq!(error, BudgetError::Threads { opened: 2, planned: 1 });
+    assert!(error.to_string().contains("--threads 2"), "{error}");
+}
+
+/// Every read of a change fails once, in every way, and the model can be used after.
+#[test]
+fn storage_that_fails_during_a_change_leaves_a_model_that_can_be_repaired() {
+    let case = Case::of(&Subject::new(&digits()));
+    let last = case.plans.len() - 1;
+    let mut failures = 0;
+    for (from, to) in [(0, last), (last, 0), (0, 2), (2, 3), (3, 1)] {
+        for beside in [false, true] {
+            for fault in [Fault::Errno(5), Fault::Partial(0), Fault::FlipBit { byte: 70, bit: 3 }] {
+                // Which attempts there are is found by trying until one does not happen in the change.
+                for attempt in 0.. {
+                    let opened = {
+                        let mut arena = Aligned::new(case.largest());
+                        let mut storage = Faulty::new(Slice(&case.pack), &[]);
+                        let options = Options { budget: case.plans[from].0, ..Options::default() };
+                        Instance::open(&mut storage, arena.bytes(), options).unwrap();
+                        storage.attempts()
+                    };
+                    let script = [(opened + attempt, fault)];
+                    let mut storage = Faulty::new(Slice(&case.pack), &script);
+                    let mut arena = Aligned::new(case.largest());
+                    let options = Options { budget: case.plans[from].0, ..Options::default() };
+                    let mut instance =
+                        Instance::open(&mut storage, arena.bytes(), options).unwrap();
+                    let failed = if beside && instance.plan().loads.is_empty() {
+                        // Otherwise the loader's own reads come between.
+                        let body = |model: &mut Model<'_, '_, _>| fail(&case, model, from, to);
+                        instance.with_loader(&mut storage, body).unwrap()
+                    } else {
+                        fail(&case, &mut instance.inline(&mut storage), from, to)
+                    };
+                    if !failed {
+                        break;
+                    }
+                    failures += 1;
+                    // What the next model finds is what was left.
+                    assert!(!instance.plan().steps.is_empty());
+                }
+            }
+        }
+    }
+    assert!(failures > 30, "{failures}");
+}
+
+/// Changes the budget, which may fail, and repairs what is left of the model. Returns whether it failed.
+fn fail<F: Feed>(case: &Case, model: &mut Model<'_, '_, F>, from: usize, to: usize) -> bool {
+    let (need, outputs) = &case.plans[to];
+    let result = model.set_budget(*need);
+    match result {
+        Ok(_) => {}
+        Err(BudgetError::Plan(
+            PlanError::Storage(StorageError::Io { .. } | StorageError::Short { .. })
+            | PlanError::Checksum { .. }
+            | PlanError::Load(LoadError::Storage { .. } | LoadError::Checksum { .. }),
+        )) => {
+            assert_eq!(model.infer(&Inline), Err(InferError::NoPlan));
+            assert!(model.input_mut(0).is_none() && model.output(0).is_none());
+            assert!(model.unused().is_empty() && model.plan().steps.is_empty());
+            let (back, old) = &case.plans[from];
+            model.set_budget(*back).unwrap();
+            assert!(case.infer(model).unwrap() == *old);
+            model.set_budget(*need).unwrap();
+        }
+        Err(error) => panic!("{error}"),
+    }
+    // A fault may also come here, when the change needed fewer reads.
+    match case.infer(model) {
+        Ok(found) => assert!(found == *outputs),
+        Err(error) => assert!(matches!(error, InferError::Load(_)), "{error}"),
+    }
+    assert!(case.infer(model).unwrap() == *outputs);
+    result.is_err()
+}
+
+#[test]
+fn a_pack_is_refused_for_a_plan_that_is_not_the_first_to_be_used() {
+    let case = Case::of(&Subject::new(&digits()));
+    for (number, _) in case.plans.iter().enumerate() {
+        let mut pack = case.pack.clone();
+        let entry = entries(&pack)[number].1;
+        // The first buffer's address, to beyond the arena.
+        let at = entry.offset as usize + size_of::<PlanHeader>();
+        pack[at..at + 8].copy_from_slice(&(1u64 << 40).to_le_bytes());
+        seal(&mut pack);
+        let mut arena = Aligned::new(case.largest());
+        let error = Instance::open(&mut Slice(&pack), arena.bytes(), Options::default());
+        assert!(matches!(error, Err(OpenError::Flaw(_))), "plan {number}: {error:?}");
+        // One that does not fit is not looked at.
+        if entry.arena_bytes == case.largest() {
+            let mut arena = Aligned::new(case.largest() - PAGE);
+            Instance::open(&mut Slice(&pack), arena.bytes(), Options::default()).unwrap();
+        }
+    }
+}
+
+/// One of two packs: the second from a moment on.
+struct Two<'a> {
+    packs: [&'a [u8]; 2],
+    second: Cell<bool>,
+}
+
+impl Storage for &Two<'_> {
+    fn len(&self) -> Result<u64, StorageError> {
+        Slice(self.packs[0]).len()
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        Slice(self.packs[usize::from(self.second.get())]).read(offset, into)
+    }
+
+    fn alignment(&self) -> u64 {
+        1
+    }
+}
+
+/// Changes the four bytes at `at` so that the checksum of `bytes` is `wanted`: every bit changes it by a constant.
+fn forge_checksum(bytes: &mut [u8], at: usize, wanted: u32) {
+    let base = crc32c(0, bytes);
+    let mut rows: Vec<(u32, u32)> = (0..32)
+        .map(|bit| {
+            bytes[at + bit / 8] ^= 1 << (bit % 8);
+            let change = crc32c(0, bytes) ^ base;
+            bytes[at + bit / 8] ^= 1 << (bit % 8);
+            (change, 1 << bit)
+        })
+        .collect();
+    let (mut left, mut bits) = (wanted ^ base, 0);
+    for column in 0..32 {
+        let at = rows.iter().position(|(change, _)| change >> column & 1 == 1).unwrap();
+        let (change, mask) = rows.swap_remove(at);
+        for row in rows.iter_mut().filter(|row| row.0 >> column & 1 == 1) {
+            *row = (row.0 ^ change, row.1 ^ mask);
+        }
+        if left >> column & 1 == 1 {
+            (left, bits) = (left ^ change, bits ^ mask);
+        }
+    }
+    let word = u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) ^ bits;
+    bytes[at..at + 4].copy_from_slice(&word.to_le_bytes());
+    assert_eq!(crc32c(0, bytes), wanted);
+}
+
+/// The storage changes under an open model. What it tells then is proved, whatever its checksum.
+#[test]
+fn a_plan_that_has_changed_since_is_not_followed() {
+    let case = Case::of(&Subject::new(&digits()));
+    let small = entries(&case.pack)[0].1;
+    let mut damaged = case.pack.clone();
+    let at = small.offset as usize + size_of::<PlanHeader>();
+    damaged[at..at + 8].copy_from_slice(&(1u64 << 40).to_le_bytes());
+    let mut forged = damaged.clone();
+    let section = &mut forged[small.offset as usize..(small.offset + small.bytes) as usize];
+    forge_checksum(section, size_of::<PlanHeader>() + offset_of!(Place, reserved), small.crc);
+    for (pack, proof) in [(&damaged, false), (&forged, true)] {
+        let two = Two { packs: [&case.pack, pack], second: Cell::new(false) };
+        let mut arena = Aligned::new(case.largest());
+        let mut storage = &two;
+        let options = Options::default();
+        let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
+        let mut model = instance.inline(&mut storage);
+        two.second.set(true);
+        let error = model.set_budget(case.plans[0].0).unwrap_err();
+        match proof {
+            false => assert!(matches!(error, BudgetError::Plan(PlanError::Checksum { .. }))),
+            true => assert!(matches!(error, BudgetError::Plan(PlanError::Flaw(_))), "{error}"),
+        }
+        assert!(!error.to_string().is_empty());
+        two.second.set(false);
+        model.set_budget(case.plans[0].0).unwrap();
+        assert!(case.infer(&mut model).unwrap() == case.plans[0].1);
+    }
+}
+
+/// What the kernel says is resident of this process, in bytes.
+fn resident() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+    let pages: u64 = text.split_whitespace().nth(1).unwrap().parse().unwrap();
+    // SAFETY: only asks for a number.
+    pages * unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as u64
+}
+
+#[test]
+fn memory_that_is_given_back_is_the_systems() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = Case::of(&Subject::new(&zoo_model("resnet18", folder.path())));
+    let mut arena = MappedArena::new(case.largest() as usize).unwrap();
+    let (mut memory, pages) = arena.memory_and_pages();
+    let mut storage = Slice(&case.pack);
+    let options = Options::default();
+    let mut instance = Instance::open(&mut storage, memory.as_mut_slice(), options).unwrap();
+    let mut model = instance.inline(&mut storage);
+    assert!(case.infer(&mut model).unwrap() == case.plans[4].1);
+    let freed = case.largest() - case.plans[0].0;
+    assert!(freed > 32 << 20);
+    for _ in 0..3 {
+        let before = resident();
+        model.set_budget(case.plans[0].0).unwrap();
+        let given = pages.give_back(model.unused()).unwrap();
+        assert!(given + PAGE > freed, "{given} of {freed}");
+        let after = resident();
+        // Other tests come and go beside this one, with less.
+        assert!(after + freed / 2 < before, "{before} before, {after} after");
+        assert!(case.infer(&mut model).unwrap() == case.plans[0].1);
+        model.set_budget(case.largest()).unwrap();
+        assert!(case.infer(&mut model).unwrap() == case.plans[4].1);
+    }
+}

@@ -1,0 +1,204 @@
+//! Making a plan the one that is followed: its tables into the arena, proof, residents. `open` enters the first plan,
+//! a change of budget the next.
+
+use super::loader::{LoadError, perform};
+use super::residents::{Saved, room};
+use super::shared::Shared;
+use crate::arena::{LoadList, Weights};
+use crate::device::futex::now_ns;
+use crate::pack::crc32c::crc32c;
+use crate::pack::{self, Bounds, Flaw, PAGE, PlanEntry, PlanView, Proven};
+use crate::storage::{Storage, StorageError};
+
+/// Why a plan cannot be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// Its section could not be read.
+    Storage(StorageError),
+    /// Its section's checksum disagrees.
+    Checksum {
+        /// Of the bytes read.
+        found: u32,
+        /// In the pack's header.
+        expected: u32,
+    },
+    /// A record is wrong.
+    Flaw(Flaw),
+    /// A resident load failed.
+    Load(LoadError),
+}
+
+impl core::fmt::Display for PlanError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Storage(error) => error.fmt(f),
+            Self::Checksum { found, expected } => write!(
+                f,
+                "checksum of the pack's plan is {found:08x}, it says {expected:08x}: it is damaged, \
+                 write it again"
+            ),
+            Self::Flaw(flaw) => write!(f, "the pack is malformed: {flaw}"),
+            Self::Load(error) => error.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for PlanError {}
+
+impl From<Flaw> for PlanError {
+    fn from(flaw: Flaw) -> Self {
+        Self::Flaw(flaw)
+    }
+}
+
+/// What it took to change the plan. Times are of a monotone clock, 0 where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switch {
+    /// Bytes of the plan's tables, read from storage.
+    pub table_bytes: u64,
+    /// Bytes of residents that lay where the new plan has them.
+    pub kept_bytes: u64,
+    /// Bytes of residents that were elsewhere in the arena.
+    pub moved_bytes: u64,
+    /// Bytes of residents read from storage.
+    pub read_bytes: u64,
+    /// Nanoseconds for the whole.
+    pub total_ns: u64,
+    /// Of these, reading tables and residents, and comparing the residents' checksums.
+    pub read_ns: u64,
+    /// Of these, moving residents in the arena.
+    pub move_ns: u64,
+}
+
+/// Rounds a section's bytes up to pages; a section beyond 4 GiB is malformed.
+pub(super) fn page_up(bytes: u64) -> Result<u64, Flaw> {
+    if bytes > u64::from(u32::MAX) {
+        return Err(flaw("pack: bytes of a section", bytes, u32::MAX.into()));
+    }
+    Ok(bytes.next_multiple_of(PAGE))
+}
+
+pub(super) fn flaw(what: &'static str, found: u64, limit: u64) -> Flaw {
+    Flaw { what, index: pack::NONE, found, limit }
+}
+
+/// Where a plan's tables end in the arena, when header and skeleton end at `fixed`.
+pub(super) fn tables_end(fixed: u64, entry: &PlanEntry) -> Result<u64, Flaw> {
+    let (end, limit) = (fixed + page_up(entry.bytes)?, entry.arena_bytes);
+    if end > limit {
+        return Err(flaw("plan: its tables do not fit its arena", end, limit));
+    }
+    Ok(end)
+}
+
+/// Reads a plan's tables and proves them. Nothing of another plan may be in use.
+///
+/// The proof is made every time, of the bytes that lie in the arena now: a checksum that was right when the pack was
+/// opened says nothing of what a storage tells later, and the proof takes less time than the read.
+pub(super) fn tables<'a, S: Storage>(
+    shared: &Shared<'a>,
+    weights: &mut Weights<'_, 'a>,
+    storage: &mut S,
+    entry: &PlanEntry,
+) -> Result<Proven<'a>, PlanError> {
+    let end = tables_end(shared.fixed(), entry)?;
+    let whole = (end - shared.fixed()) as usize;
+    let room = weights.all().len() as u64;
+    let section = weights.all().get_mut(..whole);
+    let section = section.ok_or(flaw("plan: beyond the arena", whole as u64, room))?;
+    storage.read(entry.offset, section).map_err(PlanError::Storage)?;
+    let view = weights.tables(entry.bytes as usize);
+    let bytes = view.ok_or(flaw("plan: beyond the arena", entry.bytes, room))?;
+    let found = crc32c(0, bytes);
+    if found != entry.crc {
+        return Err(PlanError::Checksum { found, expected: entry.crc });
+    }
+    let bounds = Bounds { tables: end, arena: entry.arena_bytes, threads: shared.threads };
+    Ok(Proven::new(&shared.network, PlanView::view(bytes)?, bounds)?)
+}
+
+/// Reads a plan's tables, and has its residents: those of `old`, the plan that was followed so far, are used again.
+///
+/// Only while the compute side waits and has no plan. On an error nothing in the arena is of use.
+pub(super) fn enter<'a, S: Storage>(
+    shared: &Shared<'a>,
+    weights: &mut Weights<'_, 'a>,
+    storage: &mut S,
+    entry: &PlanEntry,
+    old: Option<Proven<'a>>,
+) -> Result<(Proven<'a>, Switch), PlanError> {
+    let start = now_ns();
+    let mut switch = Switch { table_bytes: page_up(entry.bytes)?, ..Switch::default() };
+    let saved = match old {
+        Some(old) => save(shared, weights, old, entry)?,
+        None => Saved::default(),
+    };
+    let mut storage = Timed { storage, ns: 0 };
+    let proven = tables(shared, weights, &mut storage, entry)?;
+    switch.read_ns = storage.ns;
+    let resident = proven.plan().resident;
+    let moving = now_ns();
+    let moved = saved.relocate(weights.behind(&proven), proven.start(), resident);
+    (switch.kept_bytes, switch.moved_bytes) = (moved.kept_bytes, moved.moved_bytes);
+    switch.move_ns = now_ns().wrapping_sub(moving);
+    let loading = now_ns();
+    // Where the records are saved, last: they are needed up to then.
+    for last in [false, true] {
+        for (index, load) in resident.iter().enumerate() {
+            if saved.meets(load) != last
+                || saved.holds(weights.behind(&proven), proven.start(), load)
+            {
+                continue;
+            }
+            perform(shared, &proven, weights, storage.storage, LoadList::Resident, index)
+                .map_err(PlanError::Load)?;
+            switch.read_bytes += u64::from(load.bytes);
+        }
+    }
+    switch.read_ns += now_ns().wrapping_sub(loading);
+    switch.total_ns = now_ns().wrapping_sub(start);
+    Ok((proven, switch))
+}
+
+/// Saves the records of the old plan's residents from the new plan's tables.
+fn save<'a>(
+    shared: &Shared<'a>,
+    weights: &mut Weights<'_, 'a>,
+    old: Proven<'a>,
+    entry: &PlanEntry,
+) -> Result<Saved, PlanError> {
+    let end = tables_end(shared.fixed(), entry)?;
+    let limit = old.end().max(entry.arena_bytes);
+    let resident = old.plan().resident;
+    let (records, bytes) = (resident.as_ptr().addr(), size_of_val(resident));
+    let Some(room) = room(old.plan(), end, limit).filter(|_| bytes > 0) else {
+        return Ok(Saved::default());
+    };
+    // That was the last use of the old plan's tables as such.
+    let all = weights.all();
+    let first = records.wrapping_sub(all.as_ptr().addr());
+    Ok(Saved::new(all, shared.fixed(), first..first.saturating_add(bytes), room, end))
+}
+
+/// A storage, and the time spent in it.
+struct Timed<'s, S> {
+    storage: &'s mut S,
+    ns: u64,
+}
+
+impl<S: Storage> Storage for Timed<'_, S> {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.storage.len()
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        let start = now_ns();
+        let result = self.storage.read(offset, into);
+        self.ns = self.ns.wrapping_add(now_ns().wrapping_sub(start));
+        result
+    }
+
+    fn alignment(&self) -> u64 {
+        self.storage.alignment()
+    }
+}

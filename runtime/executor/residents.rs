@@ -1,0 +1,421 @@
+//! Residents of one plan that are residents of the next: found by what they are in the file, and moved to where the
+//! next plan wants them, within the arena and without other memory.
+//!
+//! The records of the old residents are saved to a place where no old resident lies and no table of the new plan
+//! will, before those tables are read over the old ones. They are matched by ranges of the file: a new load whose
+//! bytes are all there, in one old load or in adjacent parts of several, need not be read. Then each part is moved as soon as
+//! no other part that is still to be moved lies where it goes. Plans with residents in the same order need one pass
+//! over them, up or down. Parts that wait for one another in a circle are given up and read.
+//!
+//! Everything here works on bytes that nobody else uses, in safe code: a mistake could move wrong weights, not touch
+//! anything else.
+
+use crate::pack::{Load, PlanView};
+use bytemuck::{Pod, Zeroable};
+use core::ops::Range;
+
+/// What waits for a place that is not free is tried again so many times, which bounds the work whatever the pack.
+const ROUNDS: usize = 16;
+
+/// An old resident, or a part of one. As large as the record of the load that it was.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct Part {
+    /// First byte, from the start of the weights section.
+    offset: u64,
+    /// Where it lies: bytes from the start of the arena.
+    address: u64,
+    bytes: u32,
+    state: u32,
+    /// Where it shall lie.
+    target: u64,
+}
+
+const _: () = assert!(size_of::<Part>() == size_of::<Load>());
+
+/// No new resident has these bytes.
+const UNUSED: u32 = 0;
+/// To be moved.
+const PENDING: u32 = 1;
+/// Where it shall be.
+const DONE: u32 = 2;
+/// Too much else is in its way.
+const GIVEN_UP: u32 = 3;
+
+impl Part {
+    /// One past its last byte in the weights section.
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.bytes.into())
+    }
+
+    fn lies(&self) -> Range<u64> {
+        self.address..self.address.saturating_add(self.bytes.into())
+    }
+
+    fn goes(&self) -> Range<u64> {
+        self.target..self.target.saturating_add(self.bytes.into())
+    }
+}
+
+fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
+    a.start < b.end && b.start < a.end
+}
+
+fn target(load: &Load) -> Range<u64> {
+    load.address..load.address.saturating_add(load.bytes.into())
+}
+
+/// The old residents' records, saved in the arena.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Saved {
+    /// Where: bytes from the start of the arena.
+    address: u64,
+    count: usize,
+}
+
+/// Bytes of residents that were not read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moved {
+    pub kept_bytes: u64,
+    pub moved_bytes: u64,
+}
+
+/// Room for the records of the residents of `old` where none of them lies, from `from` to `to`.
+pub(super) fn room(old: &PlanView<'_>, from: u64, to: u64) -> Option<u64> {
+    let bytes = size_of_val(old.resident) as u64;
+    let behind = old.resident.iter().map(target).filter(|range| range.end > from);
+    let (start, end) =
+        behind.fold((to, from), |(start, end), range| (start.min(range.start), end.max(range.end)));
+    let fits = |start: u64, limit: u64| start.checked_add(bytes).is_some_and(|end| end <= limit);
+    match (fits(from, start), fits(end, to)) {
+        (true, _) => Some(from),
+        (_, true) => Some(end),
+        _ => None,
+    }
+}
+
+impl Saved {
+    /// Saves the records of a plan's residents, which lie in `bytes` (the arena from byte `start` on) at `records`,
+    /// at byte `address` of the arena. Those that lie below `tables`, where the next plan's tables go, are lost.
+    pub(super) fn new(
+        bytes: &mut [u8],
+        start: u64,
+        records: Range<usize>,
+        address: u64,
+        tables: u64,
+    ) -> Self {
+        let count = records.len() / size_of::<Load>();
+        let saved = Self { address, count };
+        let Some(at) = address.checked_sub(start).and_then(|at| usize::try_from(at).ok()) else {
+            return Self::default();
+        };
+        let fits = at.checked_add(records.len()).is_some_and(|end| end <= bytes.len());
+        if !fits || records.end > bytes.len() || records.start > records.end {
+            return Self::default();
+        }
+        bytes.copy_within(records, at);
+        for part in saved.parts(bytes, start) {
+            let load: Load = bytemuck::cast(*part);
+            let bytes = if load.address < tables { 0 } else { load.bytes };
+            let Load { offset, address, .. } = load;
+            *part = Part { offset, address, bytes, state: UNUSED, target: 0 };
+        }
+        saved
+    }
+
+    /// Its bytes in the arena.
+    fn range(&self) -> Range<u64> {
+        self.address..self.address + (self.count * size_of::<Part>()) as u64
+    }
+
+    /// The records, in the arena from byte `start` on.
+    fn parts<'b>(&self, bytes: &'b mut [u8], start: u64) -> &'b mut [Part] {
+        let at = self.address.saturating_sub(start) as usize;
+        bytes
+            .get_mut(at..at.saturating_add(self.count * size_of::<Part>()))
+            .and_then(|bytes| bytemuck::try_cast_slice_mut(bytes).ok())
+            .unwrap_or_default()
+    }
+
+    /// Whether a load's place meets that of the records: it is to be filled when they have been used.
+    pub(super) fn meets(&self, load: &Load) -> bool {
+        self.count > 0 && overlap(&target(load), &self.range())
+    }
+
+    /// Moves what residents of the new plan are made of to where they lie. `bytes` are the arena's from byte
+    /// `start` on, behind the new plan's tables.
+    pub(super) fn relocate(&self, bytes: &mut [u8], start: u64, new: &[Load]) -> Moved {
+        let mut moved = Moved::default();
+        let parts = self.parts(bytes, start);
+        parts.sort_unstable_by_key(|part| part.offset);
+        for load in new.iter().filter(|load| !self.meets(load)) {
+            assign(parts, load);
+        }
+        for part in parts.iter_mut().filter(|part| part.state == PENDING) {
+            if part.address == part.target {
+                part.state = DONE;
+                moved.kept_bytes += u64::from(part.bytes);
+            }
+        }
+        parts.sort_unstable_by_key(|part| (part.state == UNUSED, part.address));
+        let used = parts.partition_point(|part| part.state != UNUSED);
+        for _ in 0..ROUNDS {
+            let (mut stuck, mut progress) = (None, false);
+            // What goes down, from below; what goes up, from above.
+            for at in (0..used).chain((0..used).rev()) {
+                let parts = self.parts(bytes, start);
+                let Some(&part) = parts.get(at).filter(|part| part.state == PENDING) else {
+                    continue;
+                };
+                if !free(&parts[..used], at) {
+                    stuck = Some(at);
+                    continue;
+                }
+                let done = shift(bytes, start, part.lies(), part.target).is_some();
+                moved.moved_bytes += if done { u64::from(part.bytes) } else { 0 };
+                self.parts(bytes, start)[at].state = if done { DONE } else { GIVEN_UP };
+                progress = true;
+            }
+            match stuck {
+                None => break,
+                Some(at) if !progress => self.parts(bytes, start)[at].state = GIVEN_UP,
+                Some(_) => {}
+            }
+        }
+        self.parts(bytes, start).sort_unstable_by_key(|part| (part.state != DONE, part.target));
+        moved
+    }
+
+    /// Whether all of a new resident is where it belongs, after [`relocate`](Self::relocate).
+    pub(super) fn holds(&self, bytes: &mut [u8], start: u64, load: &Load) -> bool {
+        if self.meets(load) {
+            return false;
+        }
+        let parts = &*self.parts(bytes, start);
+        let done = &parts[..parts.partition_point(|part| part.state == DONE)];
+        let wanted = target(load);
+        let first = done.partition_point(|part| part.goes().end <= wanted.start);
+        let mut at = wanted.start;
+        for part in &done[first..] {
+            let here = part.target.checked_sub(load.address).map(|by| by.wrapping_add(load.offset));
+            if part.target != at || here != Some(part.offset) {
+                break;
+            }
+            at = part.goes().end;
+            if at >= wanted.end {
+                break;
+            }
+        }
+        at == wanted.end
+    }
+}
+
+/// Gives a new resident the parts that it is made of, if all of its bytes are there.
+fn assign(parts: &mut [Part], load: &Load) {
+    let end = load.offset.saturating_add(load.bytes.into());
+    let first = parts.partition_point(|part| part.end() <= load.offset);
+    let (mut at, mut last) = (load.offset, first);
+    while at < end {
+        match parts.get(last) {
+            Some(part) if part.state == UNUSED && part.offset <= at && part.end() > at => {
+                at = part.end();
+            }
+            // A lost one.
+            Some(part) if part.bytes == 0 => {}
+            _ => return,
+        }
+        last += 1;
+    }
+    for part in parts[first..last].iter_mut().filter(|part| part.bytes > 0) {
+        let skip = load.offset.saturating_sub(part.offset);
+        let rest = part.end().saturating_sub(end);
+        part.offset += skip;
+        part.address += skip;
+        part.bytes -= (skip + rest) as u32;
+        part.target = load.address + (part.offset - load.offset);
+        part.state = PENDING;
+    }
+}
+
+/// Moves bytes of the arena, given from byte `start` on.
+fn shift(bytes: &mut [u8], start: u64, from: Range<u64>, to: u64) -> Option<()> {
+    let place = |address: u64| address.checked_sub(start).and_then(|at| usize::try_from(at).ok());
+    let (from, to) = (place(from.start)?..place(from.end)?, place(to)?);
+    let fits = from.end.max(to.checked_add(from.len())?) <= bytes.len();
+    fits.then(|| bytes.copy_within(from, to))
+}
+
+/// Whether nothing that is to be moved, but itself, lies where a part goes. Parts are sorted by where they lie.
+fn free(parts: &[Part], at: usize) -> bool {
+    let Some(part) = parts.get(at) else { return false };
+    let goes = part.goes();
+    let first = parts.partition_point(|part| part.lies().end <= goes.start);
+    parts[first..]
+        .iter()
+        .take_while(|other| other.address < goes.end)
+        .all(|other| other.state != PENDING || other.address == part.address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    const PAGE: u64 = 64;
+
+    /// An arena whose bytes say of which byte of the weights they are a copy, if of any.
+    struct Fixture {
+        bytes: Vec<u8>,
+        saved: Saved,
+        new: Vec<Load>,
+        start: u64,
+    }
+
+    fn load(offset: u64, address: u64, bytes: u64) -> Load {
+        let (offset, address) = (offset * PAGE, address * PAGE);
+        Load { offset, address, bytes: (bytes * PAGE) as u32, ..Load::default() }
+    }
+
+    fn weight(offset: u64) -> u8 {
+        (offset.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8 | 1
+    }
+
+    impl Fixture {
+        /// Old residents, in an arena of so many pages whose tables take `old_tables` pages at first, `tables` later.
+        fn new(pages: u64, [old_tables, tables]: [u64; 2], old: &[Load], new: &[Load]) -> Self {
+            let mut bytes = std::vec![0u8; (pages * PAGE) as usize];
+            for load in old {
+                for at in 0..u64::from(load.bytes) {
+                    bytes[(load.address + at) as usize] = weight(load.offset + at);
+                }
+            }
+            let records = 8..8 + size_of_val(old);
+            assert!(records.end as u64 <= old_tables * PAGE);
+            bytes[records.clone()].copy_from_slice(bytemuck::cast_slice(old));
+            let start = tables * PAGE;
+            let plan = PlanView { resident: old, ..PlanView::EMPTY };
+            let room = room(&plan, start, pages * PAGE);
+            let saved = room
+                .map_or(Saved::default(), |room| Saved::new(&mut bytes, 0, records, room, start));
+            bytes[..start as usize].fill(0);
+            Self { bytes, saved, new: new.to_vec(), start }
+        }
+
+        /// Moves, and says which of the new residents are there; those are.
+        fn relocate(mut self) -> (Moved, Vec<bool>) {
+            let Self { bytes, saved, new, start } = &mut self;
+            let bytes = &mut bytes[*start as usize..];
+            let moved = saved.relocate(bytes, *start, new);
+            let held: Vec<bool> = new.iter().map(|load| saved.holds(bytes, *start, load)).collect();
+            for (load, _) in new.iter().zip(&held).filter(|(_, held)| **held) {
+                for at in 0..u64::from(load.bytes) {
+                    let found = bytes[(load.address + at - *start) as usize];
+                    assert_eq!(found, weight(load.offset + at), "{load:?}");
+                }
+            }
+            (moved, held)
+        }
+    }
+
+    #[test]
+    fn in_order_all_are_moved_up_and_down() {
+        let old = [load(0, 40, 4), load(9, 44, 4), load(20, 48, 2)];
+        let up = [load(0, 42, 4), load(9, 46, 4), load(20, 50, 2)];
+        let moved = Moved { kept_bytes: 0, moved_bytes: 10 * PAGE };
+        for new in [up, up.map(|load| Load { address: load.address - 12 * PAGE, ..load })] {
+            let (found, held) = Fixture::new(60, [4, 5], &old, &new).relocate();
+            assert_eq!((found, &held[..]), (moved, &[true; 3][..]));
+        }
+        let (found, held) = Fixture::new(60, [5, 4], &old, &old).relocate();
+        assert_eq!(found, Moved { kept_bytes: 10 * PAGE, moved_bytes: 0 });
+        assert_eq!(held, [true; 3]);
+    }
+
+    #[test]
+    fn loads_are_joined_and_divided() {
+        let old = [load(0, 40, 4), load(4, 50, 4), load(20, 44, 6)];
+        let (found, held) =
+            Fixture::new(60, [4, 4], &old, &[load(0, 20, 8), load(22, 10, 3)]).relocate();
+        assert_eq!(found, Moved { kept_bytes: 0, moved_bytes: 11 * PAGE });
+        assert_eq!(held, [true; 2]);
+        // Where a byte is missing, the whole is read.
+        let (found, held) = Fixture::new(60, [4, 4], &old, &[load(0, 20, 9)]).relocate();
+        assert_eq!((found, &held[..]), (Moved::default(), &[false][..]));
+    }
+
+    #[test]
+    fn a_circle_is_broken() {
+        let old = [load(0, 40, 4), load(4, 44, 4), load(8, 50, 2)];
+        let new = [load(0, 44, 4), load(4, 40, 4), load(8, 30, 2)];
+        let (found, held) = Fixture::new(60, [4, 4], &old, &new).relocate();
+        assert_eq!(found.moved_bytes, 6 * PAGE);
+        assert_eq!(held.iter().filter(|held| **held).count(), 2);
+        assert!(held[2]);
+    }
+
+    #[test]
+    fn what_the_tables_or_the_records_cover_is_read() {
+        let old = [load(0, 6, 4), load(4, 44, 4)];
+        // The new tables end in the first.
+        let (_, held) =
+            Fixture::new(60, [4, 8], &old, &[load(0, 20, 4), load(4, 30, 4)]).relocate();
+        assert_eq!(held, [false, true]);
+        // No room for records but behind the residents.
+        let fixture = Fixture::new(50, [4, 6], &old, &[load(4, 48, 2), load(6, 20, 2)]);
+        assert_eq!(fixture.saved.address, 48 * PAGE);
+        let (_, held) = fixture.relocate();
+        assert_eq!(held, [false, true]);
+        // None at all.
+        let full = [load(0, 4, 46)];
+        let (found, held) = Fixture::new(50, [4, 4], &full, &[load(0, 4, 2)]).relocate();
+        assert_eq!((found, &held[..]), (Moved::default(), &[false][..]));
+    }
+
+    #[test]
+    fn any_arrangement_is_moved_right() {
+        let mut state = 1u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state >> 33) % below
+        };
+        let (mut there, mut all) = (0, 0);
+        for _ in 0..2000 {
+            let pages = 60 + random(200);
+            let tables = [7 + random(9), 7 + random(9)];
+            let mut plan = |tables: u64| {
+                // Disjoint in the arena and in the file, in either order.
+                let (mut loads, mut address, mut offset) = (Vec::new(), tables, random(6));
+                loop {
+                    address += random(2) * random(20);
+                    let bytes = 1 + random(9);
+                    if address + bytes > pages || loads.len() == 12 {
+                        break;
+                    }
+                    loads.push(load(offset, address, bytes));
+                    (address, offset) = (address + bytes, offset + bytes + random(2) * random(3));
+                }
+                for at in 1..loads.len() {
+                    let other = random(at as u64 + 1) as usize;
+                    if random(3) == 0 && loads[at].bytes == loads[other].bytes {
+                        let address = loads[at].address;
+                        loads[at].address = loads[other].address;
+                        loads[other].address = address;
+                    }
+                }
+                loads
+            };
+            let (old, new) = (plan(tables[0]), plan(tables[1]));
+            let (moved, held) = Fixture::new(pages, tables, &old, &new).relocate();
+            let bytes: u64 = new
+                .iter()
+                .zip(&held)
+                .filter(|(_, held)| **held)
+                .map(|(l, _)| u64::from(l.bytes))
+                .sum();
+            assert!(moved.kept_bytes + moved.moved_bytes >= bytes);
+            there += held.iter().filter(|held| **held).count();
+            all += held.len();
+        }
+        assert!(there * 20 > all, "{there} of {all}");
+    }
+}
