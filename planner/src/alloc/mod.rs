@@ -125,10 +125,7 @@ pub fn solve(buffers: &[Buffer], capacity: u64, limit: Limit) -> Outcome {
     if best.lower_bound > capacity {
         budget.work = Some(budget.work.map_or(CONSOLATION, |work| work.min(CONSOLATION)));
     }
-    let Minimum { placement, lower_bound } = lower(buffers, best, budget);
-    if placement.height <= capacity {
-        return Outcome::Fits(placement);
-    }
+    let Minimum { placement, lower_bound } = lower(buffers, best, capacity + 1, budget);
     Outcome::Best { placement, lower_bound }
 }
 
@@ -136,18 +133,19 @@ pub fn solve(buffers: &[Buffer], capacity: u64, limit: Limit) -> Outcome {
 pub fn minimise(buffers: &[Buffer], limit: Limit) -> Minimum {
     let lower_bound = peak(buffers).bytes;
     let placement = greedy::place(buffers, lower_bound);
-    lower(buffers, Minimum { placement, lower_bound }, Budget::new(limit))
+    lower(buffers, Minimum { placement, lower_bound }, lower_bound, Budget::new(limit))
 }
 
-/// Tries the lower bound first, then bisects between what is undecided and the best, with more effort
-/// every round.
-fn lower(buffers: &[Buffer], mut best: Minimum, mut budget: Budget) -> Minimum {
-    let mut effort = 1 << 16;
-    // Above the largest alignment and size nothing is won by a finer step than their common divisor.
+/// Lowers the best: tries the height `from`, then bisects between what is undecided and the best, with more
+/// effort every round.
+fn lower(buffers: &[Buffer], mut best: Minimum, from: u64, mut budget: Budget) -> Minimum {
+    // Some lowest placement has a multiple of this as its height: its buffers rest on each other.
     let step =
         buffers.iter().fold(0, |step, buffer| gcd(gcd(step, buffer.size), buffer.align)).max(1);
-    while best.lower_bound < best.placement.height && !budget.is_spent() {
-        let mut floor = best.lower_bound;
+    let from = from.next_multiple_of(step);
+    let mut effort = 1 << 16;
+    while best.lower_bound.max(from) < best.placement.height && !budget.is_spent() {
+        let mut floor = best.lower_bound.max(from);
         let mut target = floor;
         while floor < best.placement.height && !budget.is_spent() {
             let (found, work) = attempt(buffers, target, budget.at_most(effort));
@@ -155,13 +153,13 @@ fn lower(buffers: &[Buffer], mut best: Minimum, mut budget: Budget) -> Minimum {
             match found {
                 Found::Placed(offsets) => best.placement = Placement::new(buffers, offsets),
                 Found::Nothing => {
-                    best.lower_bound = best.lower_bound.max((target + 1).next_multiple_of(step));
+                    best.lower_bound = target + step;
                     floor = best.lower_bound;
                 }
-                Found::Undecided => floor = target + 1,
+                Found::Undecided => floor = target + step,
             }
             let gap = best.placement.height.saturating_sub(floor);
-            target = floor + gap / 2;
+            target = floor + gap / 2 / step * step;
         }
         effort = effort.saturating_mul(4);
     }
