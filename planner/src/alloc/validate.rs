@@ -59,7 +59,7 @@ pub fn validate(buffers: &[Buffer], offsets: &[u64], capacity: u64) -> Result<()
         return Err(Violation::Count { buffers: buffers.len(), offsets: offsets.len() });
     }
     for (index, (buffer, &offset)) in buffers.iter().zip(offsets).enumerate() {
-        if offset % buffer.align != 0 {
+        if !offset.is_multiple_of(buffer.align) {
             return Err(Violation::Misaligned { buffer: index, offset, align: buffer.align });
         }
         if offset.checked_add(buffer.size).is_none_or(|end| end > capacity) {

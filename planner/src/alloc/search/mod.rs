@@ -188,7 +188,7 @@ impl Search {
         self.nodes += 1;
         if self.failures > self.max_failures
             || self.work >= self.max_work
-            || (self.nodes % 64 == 0 && self.is_over())
+            || (self.nodes.is_multiple_of(64) && self.is_over())
         {
             return Err(Abort);
         }
