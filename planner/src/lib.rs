@@ -5,6 +5,7 @@
 //! ```
 
 pub mod algorithm;
+pub mod alloc;
 pub mod board;
 pub mod bound;
 pub mod check;

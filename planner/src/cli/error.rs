@@ -4,6 +4,8 @@ use eyelet::arena::ArenaError;
 use eyelet::device::threads::ThreadError;
 use eyelet::executor::{BudgetError, InferError, OpenError};
 use eyelet::storage::StorageError;
+use eyelet_planner::alloc::csv::CsvError;
+use eyelet_planner::alloc::{Peak, Violation as Misplaced};
 use eyelet_planner::board::BoardError;
 use eyelet_planner::check::Violation;
 use eyelet_planner::import::ImportError;
@@ -93,6 +95,25 @@ pub enum Error {
     )]
     Unstable { number: u32, found: String, expected: String },
 
+    #[error("{}: {source}", path.display())]
+    Csv { path: PathBuf, source: CsvError },
+    #[error(
+        "{}: {}; the best height found is {best} bytes", path.display(),
+        unfit(*capacity, *lower_bound, peak, *seconds)
+    )]
+    DoesNotFit {
+        path: PathBuf,
+        capacity: u64,
+        best: u64,
+        /// Nothing is lower: above the capacity if it is proven that nothing fits.
+        lower_bound: u64,
+        peak: Peak,
+        /// The time limit.
+        seconds: f64,
+    },
+    #[error("internal: the allocation found is wrong: {0}; please report this")]
+    Misplaced(Misplaced),
+
     #[error("`eyelet {verb}` failed: {message}")]
     Child { verb: &'static str, message: String },
     #[error("internal: {0}; please report this")]
@@ -129,6 +150,25 @@ fn named_profile(path: &std::path::Path, source: &ProfileError) -> String {
 
 fn sizes(plans: &[u64]) -> String {
     plans.iter().map(|budget| size::human(*budget)).collect::<Vec<_>>().join(", ")
+}
+
+fn unfit(capacity: u64, lower_bound: u64, peak: &Peak, seconds: f64) -> String {
+    let Peak { bytes, time } = peak;
+    let capacity_of = size::exact(capacity);
+    if *bytes > capacity {
+        format!(
+            "the buffers do not fit {capacity_of}: {bytes} bytes are live at once at time {time}"
+        )
+    } else if lower_bound > capacity {
+        format!(
+            "the buffers do not fit {capacity_of}: there is no allocation below {lower_bound} bytes"
+        )
+    } else {
+        format!(
+            "no allocation within {capacity_of} was found in {seconds} s, and none is known to be \
+             impossible ({bytes} bytes are live at once); give a longer --time-limit or more capacity"
+        )
+    }
 }
 
 fn inputs(names: &[String]) -> String {

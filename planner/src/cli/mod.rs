@@ -4,6 +4,7 @@
 //! otherwise. Errors go to stderr, with exit code 1; clap's own, for a command line that makes no sense,
 //! have exit code 2.
 
+mod alloc;
 mod check;
 mod demo;
 mod describe;
@@ -54,6 +55,7 @@ enum Verb {
     Check(check::Args),
     Run(run::Args),
     Demo(demo::Args),
+    Alloc(alloc::Args),
 }
 
 /// The whole command.
@@ -69,6 +71,7 @@ pub fn main() -> ExitCode {
         Verb::Check(args) => check::run(args, output),
         Verb::Run(args) => run::run(args, output),
         Verb::Demo(args) => demo::run(args, output),
+        Verb::Alloc(args) => alloc::run(args, output),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
