@@ -1,0 +1,214 @@
+//! Improves a design by changing single layers of it, as long as the effort lasts.
+//!
+//! A move makes the slices of some layers smaller or larger, or has panels of one layer stay instead of
+//! another's. Where to change something is drawn by where the predicted plan loses time: layers that wait
+//! for loads, and loads that wait for memory while storage idles. A change is kept unless it costs more
+//! than a threshold that falls to nothing; the best plan met is the result. Random numbers come from a
+//! fixed seed and moves are counted, not timed, so that a plan is the same wherever it is made.
+
+use super::Effort;
+use super::design::{Built, Design, Site};
+use super::place::Loading;
+use crate::bound::lower_bound_ns;
+use eyelet::pack::OpKind;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::time::Instant;
+
+/// Steps and loads that are simulated in all by [`Effort::Default`]; a bit over a second on a desktop.
+const WORK: usize = 6_000_000;
+
+/// [`Effort::Best`] does so many times as much.
+const BEST: usize = 16;
+
+/// No more moves than this by default: what they still find is less than predictions are worth.
+const MOVES: usize = 24_000;
+
+/// Costlier changes, as a share of the latency, are not kept at first.
+const THRESHOLD: f64 = 0.004;
+
+/// Whether a plan is as fast as the lower bound, but for what nobody can measure.
+pub fn is_optimal(site: &Site<'_>, built: &Built) -> bool {
+    let request = site.request;
+    let bound = lower_bound_ns(request.network, request.budget, request.profile, request.threads);
+    built.line.steady_ns <= bound + bound / 1000
+}
+
+/// The best plan found, and the number of designs tried.
+pub fn improve(site: &Site<'_>, design: Design, built: Built, effort: Effort) -> (Built, u32) {
+    let start = Instant::now();
+    let (work, moves, seconds) = match effort {
+        Effort::Fast => return (built, 0),
+        Effort::Default => (WORK, MOVES, f64::INFINITY),
+        Effort::Best => (WORK * BEST, MOVES * BEST, f64::INFINITY),
+        Effort::Seconds(seconds) => (usize::MAX, usize::MAX, seconds),
+    };
+    let mut search = Search { site, rng: ChaCha8Rng::seed_from_u64(1), weights: Vec::new() };
+    let size = |built: &Built| built.plan.steps.len() + built.plan.loads.len();
+    let mut held_ns = built.line.steady_ns as f64;
+    let (mut held, mut best) = (design, built);
+    search.look(&held, &best);
+    let (mut done, mut tried) = (0, 0);
+    while done < work && (tried as usize) < moves {
+        let progress = match effort {
+            Effort::Seconds(seconds) => start.elapsed().as_secs_f64() / seconds,
+            _ => (done as f64 / work as f64).max(f64::from(tried) / moves as f64),
+        };
+        if start.elapsed().as_secs_f64() >= seconds || (tried % 64 == 0 && is_optimal(site, &best))
+        {
+            break;
+        }
+        let design = search.change(&held);
+        tried += 1;
+        done += 50;
+        if design == held {
+            continue;
+        }
+        let Ok(built) = site.build(&design, Loading::Cyclic) else {
+            done += size(&best) / 2;
+            continue;
+        };
+        done += size(&built);
+        let ns = built.line.steady_ns as f64;
+        if ns <= held_ns * (1.0 + THRESHOLD * (1.0 - progress).powi(2)) {
+            (held, held_ns) = (design, ns);
+            search.look(&held, &built);
+            let before = &best.line;
+            let fewer = built.plan.bytes_per_inference() < best.plan.bytes_per_inference();
+            if built.line.steady_ns < before.steady_ns
+                || (built.line.steady_ns == before.steady_ns && fewer)
+            {
+                best = built;
+            }
+        }
+    }
+    (best, tried)
+}
+
+struct Search<'a> {
+    site: &'a Site<'a>,
+    rng: ChaCha8Rng,
+    /// Sums over the layers of how much each is worth a look.
+    weights: Vec<f64>,
+}
+
+impl Search<'_> {
+    /// Sees where a plan loses time.
+    fn look(&mut self, design: &Design, built: &Built) {
+        let (plan, line) = (&built.plan, &built.line);
+        let mut lost = vec![0.0; design.0.len()];
+        let mut before = 0;
+        for (step, span) in plan.steps.iter().zip(&line.steps) {
+            lost[step.layer as usize] += (span.start - before) as f64;
+            before = span.end;
+        }
+        // Storage that idles is charged to the layer whose load could not start.
+        let mut used_by = vec![0; plan.loads.len()];
+        for step in plan.steps.iter().rev() {
+            if let Some(last) = (step.ready as usize).checked_sub(1) {
+                used_by[last] = step.layer as usize;
+            }
+        }
+        for (index, pair) in line.loads.windows(2).enumerate() {
+            lost[used_by[index + 1]] += (pair[1].start - pair[0].end) as f64;
+        }
+        // Everyone has a chance.
+        let network = self.site.request.network;
+        let weighted = network.layers.iter().filter(|layer| layer.panels > 0).count().max(1);
+        let even = (lost.iter().sum::<f64>() * 0.5 / weighted as f64).max(1.0);
+        let mut sum = 0.0;
+        self.weights.clear();
+        self.weights.extend(network.layers.iter().zip(lost).map(|(layer, lost)| {
+            sum += if layer.panels > 0 { lost + even } else { 0.0 };
+            sum
+        }));
+    }
+
+    /// A layer with weights, drawn by what it loses.
+    fn layer(&mut self) -> usize {
+        let all = self.weights.last().copied().unwrap_or(0.0);
+        let at = self.rng.random::<f64>() * all;
+        self.weights.partition_point(|sum| *sum <= at).min(self.weights.len() - 1)
+    }
+
+    /// A design that differs in something.
+    fn change(&mut self, held: &Design) -> Design {
+        let mut design = held.clone();
+        match self.rng.random_range(0..10) {
+            0..4 => self.cut(&mut design),
+            4..7 => {
+                // Other weights stay, as many bytes.
+                let bytes = self.bytes();
+                if let Some(freed) = self.release(&mut design, bytes) {
+                    self.keep(&mut design, freed);
+                }
+            }
+            7 => {
+                let bytes = self.bytes();
+                self.keep(&mut design, bytes);
+            }
+            8 => {
+                let bytes = self.bytes();
+                self.release(&mut design, bytes);
+            }
+            _ => {
+                let bytes = self.bytes();
+                self.release(&mut design, bytes);
+                self.cut(&mut design);
+            }
+        }
+        design
+    }
+
+    /// From a page to four mebibytes.
+    fn bytes(&mut self) -> u64 {
+        (2f64.powf(self.rng.random_range(12.0..22.0))) as u64
+    }
+
+    /// Cuts some neighbouring layers finer or coarser.
+    fn cut(&mut self, design: &mut Design) {
+        let first = self.layer();
+        let count = 1 << self.rng.random_range(0..4);
+        let factor = [0.35, 0.5, 0.7, 1.4, 2.0, 3.0][self.rng.random_range(0..6)];
+        for cutting in design.0.iter_mut().skip(first).take(count) {
+            let limit = (cutting.slice as f64 * factor).clamp(4096.0, (1u64 << 40) as f64) as u64;
+            (cutting.slice, cutting.read) = (limit, limit);
+        }
+    }
+
+    fn is_sliced(&self, layer: usize) -> bool {
+        let kind = self.site.request.network.layers[layer].kind;
+        OpKind::from_code(kind).is_some_and(OpKind::has_panels)
+    }
+
+    /// Has panels of some layer stay, of about so many bytes; of all layers that have a panel as small.
+    fn keep(&mut self, design: &mut Design, bytes: u64) {
+        for _ in 0..8 {
+            let index = self.layer();
+            let layer = &self.site.request.network.layers[index];
+            let streamed = layer.panels.saturating_sub(design.0[index].resident);
+            let panels = (bytes / u64::from(layer.panel_bytes).max(1)).min(streamed.into()) as u32;
+            if panels > 0 {
+                let all = !self.is_sliced(index);
+                design.0[index].resident += if all { streamed } else { panels };
+                return;
+            }
+        }
+    }
+
+    /// Has panels of some layer stay no longer, of about so many bytes; returns of how many.
+    fn release(&mut self, design: &mut Design, bytes: u64) -> Option<u64> {
+        for _ in 0..16 {
+            let index = self.rng.random_range(0..design.0.len());
+            let layer = &self.site.request.network.layers[index];
+            let kept = design.0[index].resident.min(layer.panels);
+            let panel = u64::from(layer.panel_bytes).max(1);
+            let panels = bytes.div_ceil(panel).min(kept.into()) as u32;
+            if panels > 0 {
+                design.0[index].resident = if self.is_sliced(index) { kept - panels } else { 0 };
+                return Some(u64::from(panels) * panel);
+            }
+        }
+        None
+    }
+}
