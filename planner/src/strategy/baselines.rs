@@ -25,8 +25,8 @@ pub fn on_demand(request: &Request<'_>) -> Result<Made, PlanError> {
 fn plan(request: &Request<'_>, reason: &str, cutting: Cutting) -> Result<Made, PlanError> {
     let start = Instant::now();
     let site = Site::new(request);
-    let design = Design::uniform(request.network, cutting);
-    let place = |budget| site.place(&design, budget, Loading::OnDemand);
+    let design = Design::uniform(request.network, cutting, Loading::OnDemand);
+    let place = |budget| site.place(&design, budget);
     let plan = place(request.budget).or_else(|_| smallest(request, reason, &place))?;
     Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })
 }

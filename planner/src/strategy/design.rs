@@ -7,6 +7,7 @@
 use super::Request;
 use super::place::{Cut, Ground, Loading, Misfit, scratch_bytes};
 use super::residents;
+use crate::bound::lower_bound_ns;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::simulate::{Costs, Timeline, simulate_with};
@@ -17,18 +18,21 @@ use eyelet::pack::{PAGE, Step};
 /// Larger reads are no faster on any storage that was measured.
 const LARGEST_READ: u64 = 4 << 20;
 
-/// A decision for every layer.
+/// A decision for every layer, and on how far loads run ahead.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Design(pub Vec<Cutting>);
+pub struct Design {
+    pub layers: Vec<Cutting>,
+    pub loading: Loading,
+}
 
 impl Design {
     /// The same for all layers.
-    pub fn uniform(network: &Network, cutting: Cutting) -> Self {
-        Self(vec![cutting; network.layers.len()])
+    pub fn uniform(network: &Network, cutting: Cutting, loading: Loading) -> Self {
+        Self { layers: vec![cutting; network.layers.len()], loading }
     }
 
     pub fn slices(&self, network: &Network) -> Slices {
-        slice(network, |layer| self.0[layer])
+        slice(network, |layer| self.layers[layer])
     }
 }
 
@@ -39,6 +43,17 @@ pub enum Pins {
     Late,
     /// From the head of the network on, as FlexNN does.
     Head,
+}
+
+/// How finely layers are cut, by the memory that they leave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Grain {
+    /// Slices that shall find room beside a layer's activations,
+    pub slices: f64,
+    /// and beside those of so many layers before it.
+    pub ahead: usize,
+    /// Most bytes of a slice.
+    pub most: u64,
 }
 
 /// A design that has become a plan.
@@ -67,6 +82,7 @@ pub struct Site<'a> {
     pub ground: Ground,
     /// Scratch of each layer in slices of one panel.
     scratch: Vec<u64>,
+    pub bound_ns: u64,
 }
 
 impl<'a> Site<'a> {
@@ -75,20 +91,26 @@ impl<'a> Site<'a> {
         let costs = Costs::new(network, request.profile, request.threads);
         let panel = |layer| scratch_bytes(network, &step(network, layer, 1), request.threads);
         let scratch = (0..network.layers.len()).map(panel).collect();
-        Self { request, costs, ground: Ground::new(network), scratch }
+        let bound_ns = lower_bound_ns(network, request.budget, request.profile, request.threads);
+        Self { request, costs, ground: Ground::new(network), scratch, bound_ns }
     }
 
     /// Makes a design a plan for so many bytes.
-    pub fn place(&self, design: &Design, budget: u64, loading: Loading) -> Result<Plan, Misfit> {
+    pub fn place(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
         let slices = design.slices(self.request.network);
-        Cut::new(self.request, &self.ground, slices).place(self.request, budget, loading)
+        Cut::new(self.request, &self.ground, slices).place(self.request, budget, design.loading)
     }
 
     /// The same for the budget of the request, and predicts it.
-    pub fn build(&self, design: &Design, loading: Loading) -> Result<Built, Misfit> {
-        let plan = self.place(design, self.request.budget, loading)?;
+    pub fn build(&self, design: &Design) -> Result<Built, Misfit> {
+        let plan = self.place(design, self.request.budget)?;
         let line = simulate_with(&plan, &self.costs);
         Ok(Built { plan, line })
+    }
+
+    /// Whether a plan is as fast as the lower bound, but for what nobody can measure.
+    pub fn is_optimal(&self, built: &Built) -> bool {
+        built.line.steady_ns <= self.bound_ns + self.bound_ns / 1000
     }
 
     /// Bytes of the tables that no plan is without.
@@ -101,23 +123,28 @@ impl<'a> Site<'a> {
         (budget / PAGE * PAGE).saturating_sub(self.least_tables() + self.ground.peak)
     }
 
-    /// Slices such that so many find room in every layer, beside its activations and its scratch, when
-    /// `residents` bytes are given to residents; none larger than `most`.
-    pub fn fitting(&self, budget: u64, residents: u64, slices: f64, most: u64) -> Design {
-        let bytes = budget.saturating_sub(self.least_tables() + residents);
+    /// Slices such that some find room in every layer, beside its activations and its scratch, when
+    /// `residents` bytes are given to residents.
+    pub fn fitting(&self, residents: u64, grain: Grain, loading: Loading) -> Design {
+        let bytes = self.request.budget.saturating_sub(self.least_tables() + residents);
+        let layers = 0..self.request.network.layers.len();
+        let free = |layer| self.ground.free(layer, bytes).saturating_sub(self.scratch[layer]);
+        let free: Vec<u64> = layers.clone().map(free).collect();
         let cutting = |layer: usize| {
-            let free = self.ground.free(layer, bytes).saturating_sub(self.scratch[layer]);
-            Cutting::equal(((free as f64 / slices) as u64 / PAGE * PAGE).clamp(1, most))
+            // Loads come while the layers before compute.
+            let around = layer.saturating_sub(grain.ahead)..=layer;
+            let free = free[around].iter().min().copied().unwrap_or(0) as f64;
+            Cutting::equal(((free / grain.slices) as u64 / PAGE * PAGE).clamp(1, grain.most))
         };
-        Design((0..self.request.network.layers.len()).map(cutting).collect())
+        Design { layers: layers.map(cutting).collect(), loading }
     }
 
     /// The coarsest slices of which each, with its scratch, still fits beside the activations. `join` has
     /// small layers share loads.
-    pub fn coarsest(&self, budget: u64, join: bool) -> Design {
+    fn coarsest(&self, budget: u64, join: bool, loading: Loading) -> Design {
         let (network, threads) = (self.request.network, self.request.threads);
         let mut tables = self.least_tables();
-        let mut design = Design::uniform(network, Cutting::equal(1));
+        let mut design = Design::uniform(network, Cutting::equal(1), loading);
         // Finer slices are more of them, and their tables leave less memory.
         for _ in 0..4 {
             let bytes = budget.saturating_sub(tables);
@@ -135,7 +162,7 @@ impl<'a> Site<'a> {
                 }
                 let limit = u64::from(count) * panel;
                 let read = if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
-                design.0[index] = Cutting { read, ..Cutting::equal(limit.max(1)) };
+                design.layers[index] = Cutting { read, ..Cutting::equal(limit.max(1)) };
             }
             let slices = design.slices(network);
             let needed = table_bytes(network, slices.reads.len(), slices.steps.len());
@@ -147,24 +174,13 @@ impl<'a> Site<'a> {
         design
     }
 
-    /// Any plan for a budget, of those that can be the only one: the coarsest slices that fit, which need
-    /// the fewest tables, and the finest, which need the least memory for weights.
-    pub fn any(&self, budget: u64, loading: Loading) -> Result<Plan, Misfit> {
-        let mut misfit = Misfit { layer: 0, activations: true };
-        for design in self.frugal(budget) {
-            match self.place(&design, budget, loading) {
-                Ok(plan) => return Ok(plan),
-                Err(found) => misfit = found,
-            }
-        }
-        Err(misfit)
-    }
-
-    /// The designs that need the least memory.
-    pub fn frugal(&self, budget: u64) -> impl Iterator<Item = Design> {
+    /// The designs that need the least memory, of which one is feasible if any is: the coarsest slices that fit,
+    /// which need the fewest tables, and the finest, which need the least memory for weights.
+    pub fn frugal(&self, budget: u64, loading: Loading) -> impl Iterator<Item = Design> {
+        let network = self.request.network;
         let finest = Cutting { read: 1, ..Cutting::equal(1) };
-        let all = [Cutting::RESIDENT, finest].map(|all| Design::uniform(self.request.network, all));
-        [true, false].into_iter().map(move |join| self.coarsest(budget, join)).chain(all)
+        let all = [Cutting::RESIDENT, finest].map(|all| Design::uniform(network, all, loading));
+        [true, false].into_iter().map(move |join| self.coarsest(budget, join, loading)).chain(all)
     }
 
     /// Has loads of a design stay, of up to `capacity` bytes together.
@@ -190,7 +206,7 @@ impl<'a> Site<'a> {
         };
         for (step, read) in slices.steps.iter().zip(&slices.read_of) {
             if read.is_some_and(|read| stays[read]) {
-                design.0[step.layer as usize].resident += step.count;
+                design.layers[step.layer as usize].resident += step.count;
             }
         }
     }

@@ -14,11 +14,12 @@
 //! The ablation: without preloading, a load waits for the step that needs it to be next; without a
 //! static plan, memory is given out and taken back as the inference goes ([`dynamic`](super::dynamic)).
 
-use super::design::{Built, Design, Pins, Site};
+use super::design::{Built, Design, Grain, Pins, Site};
 use super::place::{Loading, Misfit};
-use super::{Made, PlanError, Request, SLICE, dynamic, smallest};
+use super::{Made, PlanError, Request, SLICE, dynamic, first_fit, smallest};
 use crate::plan::Plan;
 use crate::simulate::simulate_with;
+use crate::slice::Cutting;
 use std::time::Instant;
 
 /// What of FlexNN is left.
@@ -26,6 +27,12 @@ use std::time::Instant;
 pub struct Parts {
     pub static_plan: bool,
     pub preload: bool,
+}
+
+impl Parts {
+    fn loading(self) -> Loading {
+        if self.preload { Loading::Inference } else { Loading::OnDemand }
+    }
 }
 
 /// Slices of a layer that shall fit beside its activations.
@@ -47,44 +54,37 @@ pub fn plan(request: &Request<'_>, parts: Parts) -> Result<Made, PlanError> {
             *best = Some(built);
         }
     };
+    let loading = parts.loading();
+    let fitting = |residents, slices| {
+        site.fitting(residents, Grain { slices, ahead: 0, most: u64::MAX }, loading)
+    };
     for slices in SLICES {
-        consider(&mut best, &site.fitting(budget, 0, slices, 1 << 40));
+        consider(&mut best, &fitting(0, slices));
     }
     if best.as_ref().is_some_and(|built| built.line.read_ns > built.line.compute_ns) {
         for slices in SLICES {
             for share in SHARES {
                 let pinned = (room as f64 * share) as u64;
-                let mut design = site.fitting(budget, pinned, slices, 1 << 40);
+                let mut design = fitting(pinned, slices);
                 site.pin(&mut design, pinned, Pins::Head);
                 consider(&mut best, &design);
             }
         }
-        consider(&mut best, &Design::uniform(request.network, crate::slice::Cutting::RESIDENT));
+        consider(&mut best, &Design::uniform(request.network, Cutting::RESIDENT, loading));
     }
+    let any = |budget| {
+        first_fit(site.frugal(budget, loading), |design| place(&site, design, budget, parts))
+    };
     let plan = match best {
         Some(built) => built.plan,
-        None => any(&site, budget, parts)
-            .or_else(|_| smallest(request, SLICE, &|budget| any(&site, budget, parts)))?,
+        None => any(budget).or_else(|_| smallest(request, SLICE, &any))?,
     };
     Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })
 }
 
 fn place(site: &Site<'_>, design: &Design, budget: u64, parts: Parts) -> Result<Plan, Misfit> {
-    match (parts.static_plan, parts.preload) {
-        (true, true) => site.place(design, budget, Loading::Inference),
-        (true, false) => site.place(design, budget, Loading::OnDemand),
-        (false, preload) => dynamic::place(site, design, budget, preload),
+    match parts.static_plan {
+        true => site.place(design, budget),
+        false => dynamic::place(site, design, budget, parts.preload),
     }
-}
-
-/// Any plan for a budget, of those that need the least memory.
-fn any(site: &Site<'_>, budget: u64, parts: Parts) -> Result<Plan, Misfit> {
-    let mut misfit = Misfit { layer: 0, activations: true };
-    for design in site.frugal(budget) {
-        match place(site, &design, budget, parts) {
-            Ok(plan) => return Ok(plan),
-            Err(found) => misfit = found,
-        }
-    }
-    Err(misfit)
 }

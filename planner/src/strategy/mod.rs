@@ -14,6 +14,7 @@ mod residents;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
+use design::Design;
 use eyelet::pack::PAGE;
 use flexnn::Parts;
 use place::Misfit;
@@ -122,6 +123,15 @@ pub fn computes_directly(name: &str) -> bool {
 
 /// Why a layer can be too large for a budget, beside its activations.
 const SLICE: &str = "one slice of its weights and its scratch beside the activations";
+
+/// The first plan of some designs that can be placed.
+fn first_fit(
+    mut designs: impl Iterator<Item = Design>,
+    place: impl Fn(&Design) -> Result<Plan, Misfit>,
+) -> Result<Plan, Misfit> {
+    let first = designs.next().map_or(Err(Misfit { layer: 0, activations: true }), |d| place(&d));
+    designs.fold(first, |found, design| found.or_else(|_| place(&design)))
+}
 
 /// Pages below a limit found by bisection that are looked at one by one.
 const NEAR: u64 = 16;

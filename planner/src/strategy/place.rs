@@ -26,6 +26,8 @@ pub struct Misfit {
 pub enum Loading {
     /// As far as memory permits, into the next inference, too.
     Cyclic,
+    /// The same, with places chosen by how long they have been free since the inference before.
+    Around,
     /// As far as memory permits, within one inference.
     Inference,
     /// Not at all: each waits for the step that needs it to be next.
@@ -161,7 +163,56 @@ impl<'a> Cut<'a> {
             return Err(Misfit { layer: self.ground.peak_layer, activations });
         }
 
-        let mut sky = Skyline::new(tables..top);
+        let again = (loading == Loading::Around).then(|| plan.clone());
+        let sky = Skyline::new(tables..top);
+        let (sky, mut uses) = self.stream(request, &mut plan, &mut address_of, sky, loading)?;
+        if let Some(empty) = again {
+            // Now it is known how long each byte has been free, the inference before included.
+            let sky = sky.later(plan.period());
+            plan = empty;
+            (_, uses) = self.stream(request, &mut plan, &mut address_of, sky, loading)?;
+        }
+
+        // Residents move down onto the rest: what no one uses is not asked for.
+        let gap = top - used_end(network, &plan).next_multiple_of(PAGE).min(top);
+        plan.resident.iter_mut().for_each(|load| load.address -= gap);
+        plan.arena_bytes = end - gap;
+        for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
+            if let Some(read) = *read {
+                let moved = if reads[read].resident { gap } else { 0 };
+                let start = step_weights(network, step).start;
+                step.weights = address_of[read] - moved + start - reads[read].offset;
+            }
+        }
+        match loading {
+            Loading::Cyclic | Loading::Around => {
+                set_releases(network, &mut plan, &self.lives, &uses);
+                keep_undisturbed(&mut plan, &uses);
+            }
+            Loading::Inference => {
+                set_releases(network, &mut plan, &self.lives, &uses);
+                // Not before the host's turn is over.
+                plan.loads.iter_mut().for_each(|load| load.release = load.release.max(1));
+            }
+            Loading::OnDemand => {
+                for (load, using) in plan.loads.iter_mut().zip(&uses) {
+                    load.release = using.life.start as i32;
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Places step by step what does not stay, where `sky` says that memory is free.
+    fn stream(
+        &self,
+        request: &Request<'_>,
+        plan: &mut Plan,
+        address_of: &mut [u64],
+        mut sky: Skyline,
+        loading: Loading,
+    ) -> Result<(Skyline, Vec<Use>), Misfit> {
+        let (network, reads) = (request.network, &self.slices.reads);
         let mut by_start: Vec<usize> =
             (0..self.lives.len()).filter(|&b| self.lives[b].start != usize::MAX).collect();
         by_start.sort_by_key(|&buffer| self.lives[buffer].start);
@@ -189,7 +240,7 @@ impl<'a> Cut<'a> {
                 address_of[read] = placed.weights;
                 plan.loads.push(self.load(read, placed.weights));
                 let life = Lifetime { start: index + 1, end: horizon };
-                uses.push(Use { life, before: placed.before });
+                uses.push(Use { life, before: placed.before.max(-1) });
                 streamed += 1;
             }
             let step = &mut plan.steps[index];
@@ -197,35 +248,7 @@ impl<'a> Cut<'a> {
             step.scratch_bytes = self.scratch[index];
             step.scratch = if step.scratch_bytes > 0 { placed.scratch } else { 0 };
         }
-
-        // Residents move down onto the rest: what no one uses is not asked for.
-        let gap = top - used_end(network, &plan).next_multiple_of(PAGE).min(top);
-        plan.resident.iter_mut().for_each(|load| load.address -= gap);
-        plan.arena_bytes = end - gap;
-        for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
-            if let Some(read) = *read {
-                let moved = if reads[read].resident { gap } else { 0 };
-                let start = step_weights(network, step).start;
-                step.weights = address_of[read] - moved + start - reads[read].offset;
-            }
-        }
-        match loading {
-            Loading::Cyclic => {
-                set_releases(network, &mut plan, &self.lives, &uses);
-                keep_undisturbed(&mut plan, &uses);
-            }
-            Loading::Inference => {
-                set_releases(network, &mut plan, &self.lives, &uses);
-                // Not before the host's turn is over.
-                plan.loads.iter_mut().for_each(|load| load.release = load.release.max(1));
-            }
-            Loading::OnDemand => {
-                for (load, using) in plan.loads.iter_mut().zip(&uses) {
-                    load.release = using.life.start as i32;
-                }
-            }
-        }
-        Ok(plan)
+        Ok((sky, uses))
     }
 
     fn load(&self, read: usize, address: u64) -> Load {
@@ -246,7 +269,7 @@ fn used_end(network: &Network, plan: &Plan) -> u64 {
 struct Placed {
     weights: u64,
     scratch: u64,
-    /// Last use of the weights' place before.
+    /// Last use of the weights' place before; negative if none in this inference.
     before: i64,
 }
 
