@@ -199,25 +199,22 @@ fn outputs(subject: &Subject, plan: &Plan, inputs: &[Vec<f32>], folder: &Path) -
 }
 
 #[test]
-fn joint_is_never_slower_and_less_memory_never_helps() {
+fn joint_is_never_slower_than_another_nor_far_from_the_bound() {
     let folder = tempfile::tempdir().unwrap();
     let subject = Subject::new(&zoo_model("squeezenet1_1", folder.path()));
     let profile = &subject.board.profile;
     let time = |plan: &Plan| simulate(&subject.network, plan, profile, 1).steady_ns as f64;
     let least = subject.smallest(1);
     for budget in [least, least + MIB / 2, least + 2 * MIB, least + 5 * MIB] {
-        let joint = subject.plan_by("joint", budget, 1).unwrap();
         let bound = lower_bound_ns(&subject.network, budget, profile, 1) as f64;
-        for strategy in STRATEGIES {
-            let Ok(other) = subject.plan_by(strategy, budget, 1) else { continue };
-            assert!(time(&joint) <= 1.005 * time(&other), "{strategy} in {budget}");
-            assert!(time(&other) >= bound, "{strategy} in {budget}");
-        }
-        // What searching finds is better still, and the same each time.
         let search = || subject.plan_with("joint", budget, 1, Effort::Default).unwrap();
         let found = search();
-        assert!(time(&found) <= time(&joint) && time(&found) >= bound);
-        assert_eq!(found, search());
+        assert_eq!(found, search(), "a plan is the same each time");
+        for strategy in STRATEGIES {
+            let Ok(other) = subject.plan_by(strategy, budget, 1) else { continue };
+            assert!(time(&found) <= 1.005 * time(&other), "{strategy} in {budget}");
+            assert!(time(&other) >= bound, "{strategy} in {budget}");
+        }
         assert!(time(&found) <= 1.3 * bound, "{} of {bound} in {budget}", time(&found));
     }
 }

@@ -17,9 +17,11 @@ use std::time::Instant;
 const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
 
 /// Slices that shall find room in each layer, and the most bytes of each.
-const GRAINS: [(f64, u64); 12] = [
+const GRAINS: [(f64, u64); 14] = [
     (2.0, 4 << 20),
     (3.0, 4 << 20),
+    (4.0, 4 << 20),
+    (8.0, 4 << 20),
     (2.0, 1 << 40),
     (2.0, 2 << 20),
     (3.0, 1 << 20),
@@ -33,7 +35,7 @@ const GRAINS: [(f64, u64); 12] = [
 ];
 
 /// After so many grains that were no better, finer ones are not tried.
-const IN_VAIN: usize = 5;
+const IN_VAIN: usize = 7;
 
 /// The plan with the least predicted latency that the effort finds.
 pub fn plan(request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
