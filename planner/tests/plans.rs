@@ -203,7 +203,10 @@ proptest! {
             for budget in [pages * PAGE, smallest] {
                 match subject.plan_with(strategy, budget, threads, Effort::Seconds(0.01)) {
                     Ok(plan) => {
-                        prop_assert!(budget >= smallest && plan.arena_bytes <= budget);
+                        // FlexNN's greedy placing, the allocator above all, can fail in more memory and
+                        // succeed in less.
+                        prop_assert!(budget >= smallest || strategy.starts_with("flexnn"));
+                        prop_assert!(plan.arena_bytes <= budget);
                         let bound = lower_bound_ns(network, budget, profile, threads);
                         let predicted = simulate(network, &plan, profile, threads).steady_ns;
                         prop_assert!(predicted >= bound, "{strategy}: {predicted} below {bound}");
