@@ -11,7 +11,16 @@
 //! ```
 //!
 //! The bound knows nothing of slices, addresses or load order, and so holds for all of them. The empty
-//! interval gives the plain bandwidth bound. Bandwidth is the profile's best at any read size.
+//! interval gives the plain bandwidth bound. `act_b` counts what no plan is without: header, skeleton,
+//! a step for each layer, and the scratch of a slice of one panel.
+//!
+//! Two things that no plan can escape make it tighter ([`lower_bound_ns`]). The weights of a step are in one
+//! load and in the arena together with the activations of its layer. So a load that layer `l` uses is no larger
+//! than `m_l = B − act_l`, and each of its bytes takes at least as long as in the best read of that size: the
+//! bytes outside the interval that are held at its end are then at best the dearest ones. And a layer
+//! with `w_l` bytes takes at least `w_l / m_l` steps, each of which does anew what a step does whatever its
+//! panels; a step's time is the larger one of two sums and a share of the smaller, so that equal steps
+//! take the least.
 //!
 //! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The choice
 //! of algorithms ([`strategy::algorithms`](crate::strategy::algorithms)) is made by that.
@@ -19,13 +28,35 @@
 use crate::memory::lifetimes;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
-use eyelet::pack::Step;
+use crate::strategy::scratch_bytes;
+use crate::write::table_bytes;
+use eyelet::pack::{PAGE, Step};
 
 /// What the bound needs to know of a network, whatever algorithms its layers are computed by.
 pub struct Bound {
-    /// Bytes of activations that are alive in each layer.
+    /// Bytes of tables and of activations that are alive in each layer.
     alive: Vec<f64>,
     ns_per_byte: f64,
+}
+
+/// What reading bytes of each layer takes at least.
+struct Reading {
+    /// By class, in descending order.
+    ns_per_byte: Vec<f64>,
+    /// The class of each layer.
+    class: Vec<usize>,
+}
+
+impl Reading {
+    /// The least time to read so many bytes of each class, all but `held`.
+    fn least_ns(&self, bytes: &[f64], mut held: f64) -> f64 {
+        let ns = bytes.iter().zip(&self.ns_per_byte).map(|(bytes, ns)| {
+            let kept = bytes.min(held);
+            held -= kept;
+            (bytes - kept) * ns
+        });
+        ns.sum()
+    }
 }
 
 /// A bound, and the cyclic interval of layers from which it follows.
@@ -56,10 +87,9 @@ impl Bound {
             let live = lives.iter().zip(&network.buffers).filter(|(life, _)| here(life));
             live.map(|(_, buffer)| buffer.bytes as f64).sum()
         };
-        let ns_per_byte = (12..28)
-            .map(|shift| profile.load_ns(1 << shift) as f64 / f64::from(1u32 << shift))
-            .fold(f64::INFINITY, f64::min);
-        Self { alive: (0..layers).map(alive).collect(), ns_per_byte }
+        let tables = table_bytes(network, 0, layers) as f64;
+        let alive = (0..layers).map(|layer| tables + alive(layer)).collect();
+        Self { alive, ns_per_byte: least_ns_per_byte(profile, 1 << 27) }
     }
 
     #[cfg(test)]
@@ -79,28 +109,48 @@ impl Bound {
 
     /// The bound, when layers compute for so long and have so many bytes of weights.
     pub fn binding(&self, compute: &[f64], weights: &[f64], budget: u64) -> Binding {
+        let class = vec![0; compute.len()];
+        let reading = Reading { ns_per_byte: vec![self.ns_per_byte], class };
+        self.most(compute, weights, budget, &reading)
+    }
+
+    fn most(&self, compute: &[f64], weights: &[f64], budget: u64, reading: &Reading) -> Binding {
         let layers = compute.len();
-        let all_weights: f64 = weights.iter().sum();
+        let mut all_weights = vec![0.0; reading.ns_per_byte.len()];
+        for (bytes, class) in weights.iter().zip(&reading.class) {
+            all_weights[*class] += bytes;
+        }
         let mut bound =
             Binding { ns: compute.iter().sum(), last: layers.saturating_sub(1), length: layers };
         for last in 0..layers {
-            let held = budget as f64 - self.alive[last];
-            let (mut time, mut used) = (0.0, 0.0);
+            let held = (budget as f64 - self.alive[last]).max(0.0);
+            let mut time = 0.0;
+            let mut outside = all_weights.clone();
             // Backwards from `last`, once around at most.
             for length in 0..=layers {
-                let ns = time + (all_weights - used - held) * self.ns_per_byte;
+                let ns = time + reading.least_ns(&outside, held);
                 if ns > bound.ns {
                     bound = Binding { ns, last, length };
                 }
                 if length < layers {
                     let layer = if length <= last { last - length } else { last + layers - length };
                     time += compute[layer];
-                    used += weights[layer];
+                    // No less than nothing, for all that sums are rounded.
+                    let outside = &mut outside[reading.class[layer]];
+                    *outside = (*outside - weights[layer]).max(0.0);
                 }
             }
         }
         bound
     }
+}
+
+/// What a byte takes at least in a read of up to so many.
+fn least_ns_per_byte(profile: &Profile, most: u64) -> f64 {
+    // Between the sizes in the profile the time grows evenly, so that the best is at one of them or at the end.
+    let sizes = profile.storage.reads.iter().map(|read| read.bytes).filter(|size| *size < most);
+    let rate = |size: u64| profile.load_ns(size) as f64 / size as f64;
+    sizes.chain([PAGE, most]).map(rate).fold(f64::INFINITY, f64::min)
 }
 
 /// Predicted computing time and bytes of weights of a layer in one step.
@@ -112,11 +162,34 @@ pub fn layer_demand(network: &Network, costs: &Costs, index: usize) -> (f64, f64
 }
 
 /// Nanoseconds below which no steady-state inference in `budget` bytes of arena can stay, by the costs
-/// of the profile.
+/// of the profile and the algorithms of the layers.
 pub fn lower_bound_ns(network: &Network, budget: u64, profile: &Profile, threads: u32) -> u64 {
     let costs = Costs::new(network, profile, threads);
-    let layers = 0..network.layers.len();
-    let (compute, weights): (Vec<f64>, Vec<f64>) =
-        layers.map(|layer| layer_demand(network, &costs, layer)).unzip();
-    Bound::new(network, profile).binding(&compute, &weights, budget).ns.max(0.0) as u64
+    let bound = Bound::new(network, profile);
+    let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
+    for index in 0..network.layers.len() {
+        let (ns, bytes) = layer_demand(network, &costs, index);
+        let layer = &network.layers[index];
+        let rows = network.tensors[layer.output as usize].rows() as u32;
+        let step = |count| Step { layer: index as u32, count, rows, ..Step::default() };
+        let [one, all] =
+            [1, layer.panels].map(|count| scratch_bytes(network, &step(count), threads));
+        let free = budget as f64 - bound.alive(index) - one.min(all) as f64;
+        // Where not even a panel fits there is no plan, and any bound is one.
+        let free = free.max(f64::from(layer.panel_bytes)).max(PAGE as f64);
+        let steps = (bytes / free).ceil().max(1.0);
+        let each = costs.step_ns(&step((f64::from(layer.panels) / steps) as u32)) as f64;
+        compute.push(if steps > 1.0 { ns.max(steps * each) } else { ns });
+        weights.push(bytes);
+        most.push((free as u64).clamp(PAGE, 1 << 27).next_power_of_two());
+    }
+    let mut classes = most.clone();
+    classes.sort_unstable();
+    classes.dedup();
+    let class = |most: &u64| classes.binary_search(most).expect("they are of these");
+    let reading = Reading {
+        ns_per_byte: classes.iter().map(|most| least_ns_per_byte(profile, *most)).collect(),
+        class: most.iter().map(class).collect(),
+    };
+    bound.most(&compute, &weights, budget, &reading).ns.max(0.0) as u64
 }

@@ -77,7 +77,8 @@ pub fn place_buffers(network: &Network, lives: &[Lifetime], period: usize) -> Ve
 /// ⟨time, address⟩ plane, seen from above. Segments are adjacent and cover `range`.
 #[derive(Clone, Debug)]
 pub struct Skyline {
-    /// Starts, and the last use of the addresses from there to the next start. -1: not used yet.
+    /// Starts, and the last use of the addresses from there to the next start. -1: not used yet; less: in
+    /// the inference before.
     segments: Vec<(u64, i64)>,
     end: u64,
 }
@@ -86,7 +87,7 @@ pub struct Skyline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub address: u64,
-    /// The latest use of any byte there; -1 if none.
+    /// The latest use of any byte there; negative if none in this inference.
     pub last_use: i64,
 }
 
@@ -94,6 +95,12 @@ impl Skyline {
     /// Memory that nothing has used.
     pub fn new(range: Range<u64>) -> Self {
         Self { segments: vec![(range.start, -1)], end: range.end.max(range.start) }
+    }
+
+    /// The same memory an inference later.
+    pub fn later(mut self, period: i64) -> Self {
+        self.segments.iter_mut().for_each(|segment| segment.1 -= period);
+        self
     }
 
     /// Index of the segment that starts at `address`, which is made if need be.
@@ -142,45 +149,55 @@ impl Skyline {
     /// The place for `bytes` whose last use is best by `choice`, and before `time`.
     pub fn find(&self, bytes: u64, align: u64, time: i64, choice: Choice) -> Option<Place> {
         let mut best: Option<Place> = None;
-        let better = |place: Place, best: Option<Place>| match (best, choice) {
-            (None, _) => true,
-            (Some(best), Choice::Earliest) => place.last_use < best.last_use,
-            (Some(best), Choice::Latest) => place.last_use > best.last_use,
-            (Some(_), Choice::Lowest) => false,
-        };
-        let mut consider = |address: u64, from: usize| {
-            let Some(end) = address.checked_add(bytes).filter(|&end| end <= self.end) else {
-                return;
-            };
-            let mut last_use = -1;
+        let consider = |best: &mut Option<Place>, address: u64, from: usize| {
+            let mut last_use = i64::MIN;
             for &(start, used) in &self.segments[from..] {
-                if start >= end {
+                if start >= address + bytes {
                     break;
                 }
                 last_use = last_use.max(used);
-                if last_use >= time {
+                if choice == Choice::Earliest && best.is_some_and(|best| last_use >= best.last_use)
+                {
                     return;
                 }
             }
-            let place = Place { address, last_use };
-            if better(place, best) {
-                best = Some(place);
+            let better = match (*best, choice) {
+                (None, _) => true,
+                (Some(best), Choice::Earliest) => last_use < best.last_use,
+                (Some(best), Choice::Latest) => last_use > best.last_use,
+                (Some(_), Choice::Lowest) => false,
+            };
+            if better {
+                *best = Some(Place { address, last_use });
             }
         };
-        for (index, &(start, used)) in self.segments.iter().enumerate() {
-            let end = self.segments.get(index + 1).map_or(self.end, |next| next.0);
-            if used >= time {
+        // Runs of segments that are free at that time, if they are long enough.
+        let free = |segment: &(u64, i64)| segment.1 < time;
+        let mut next = 0;
+        while let Some(skipped) = self.segments[next..].iter().position(free) {
+            let first = next + skipped;
+            let run = self.segments[first..].iter().take_while(|segment| free(segment)).count();
+            next = first + run;
+            let run_start = self.segments[first].0;
+            let run_end = self.segments.get(next).map_or(self.end, |segment| segment.0);
+            if run_end - run_start < bytes {
                 continue;
             }
-            let address = start.next_multiple_of(align);
-            if address < end {
-                consider(address, index);
-            }
-            // Aligned to the end of this segment: where what follows is used later.
-            if let Some(address) = end.checked_sub(bytes).map(|address| address / align * align) {
-                let from = self.segments.partition_point(|segment| segment.0 <= address);
-                if from > 0 {
-                    consider(address, from - 1);
+            for index in first..next {
+                let start = self.segments[index].0;
+                let end = self.segments.get(index + 1).map_or(self.end, |next| next.0);
+                let address = start.next_multiple_of(align);
+                if address < end && address + bytes <= run_end {
+                    consider(&mut best, address, index);
+                }
+                // Aligned to the end of this segment: where what follows is used later.
+                let aligned = end.checked_sub(bytes).map(|address| address / align * align);
+                if let Some(address) = aligned.filter(|address| *address >= run_start) {
+                    let from = self.segments.partition_point(|segment| segment.0 <= address);
+                    consider(&mut best, address, from - 1);
+                }
+                if choice == Choice::Lowest && best.is_some() {
+                    return best;
                 }
             }
         }

@@ -6,11 +6,13 @@ use common::transformer::transformer;
 use common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
-use eyelet::pack::OpKind;
+use eyelet::pack::{OpKind, STRATEGIES};
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
 use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::import::import;
+use eyelet_planner::plan::Plan;
+use eyelet_planner::strategy::Effort;
 use eyelet_planner::{board, bound::lower_bound_ns, simulate::simulate};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -168,31 +170,53 @@ fn digits_pack(budgets: &[u64]) -> (Subject, Vec<u8>) {
 }
 
 #[test]
-fn baselines_compute_the_same_with_more_memory_or_more_waiting() {
+fn strategies_compute_the_same_with_more_memory_or_more_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let subject = Subject::new(&zoo_model("squeezenet1_1", folder.path()));
     let inputs = subject.inputs(9);
     let budget = 16 * MIB;
-    let by = |strategy: &str| subject.plan_by(strategy, budget, 1).unwrap();
-    let (flexnn, preload, on_demand) = (by("flexnn"), by("preload"), by("on-demand"));
-    assert_eq!(preload.bytes_per_inference(), 0);
-    assert!(
-        on_demand.resident.is_empty() && on_demand.bytes_per_inference() >= subject.weights_bytes
-    );
-    let time = |plan| simulate(&subject.network, plan, &subject.board.profile, 1).steady_ns;
-    assert!(time(&flexnn) <= time(&on_demand) && time(&preload) <= time(&on_demand));
-    let mut all = Vec::new();
-    for plan in [flexnn, preload, on_demand] {
-        let path = folder.path().join("net.pack");
-        subject.write(&path, &[plan]);
-        all.push(bits(&run_inline(&std::fs::read(&path).unwrap(), budget, &inputs, &Inline, 2)));
+    let plans = STRATEGIES.map(|strategy| subject.plan_by(strategy, budget, 1).unwrap());
+    let by = |strategy: &str| plans.iter().find(|plan| plan.strategy == strategy).unwrap();
+    assert_eq!(by("preload").bytes_per_inference(), 0);
+    let on_demand = by("on-demand");
+    assert!(on_demand.resident.is_empty());
+    assert!(on_demand.bytes_per_inference() >= subject.weights_bytes);
+    let expected = outputs(&subject, &plans[0], &inputs, folder.path());
+    for plan in &plans[1..] {
+        assert!(outputs(&subject, plan, &inputs, folder.path()) == expected, "{}", plan.strategy);
     }
-    assert!(all[0] == all[1] && all[1] == all[2]);
-
     let error = subject.plan_by("preload", 6 * MIB, 1).unwrap_err().to_string();
     assert!(error.contains("all weights stay in memory"), "{error}");
     let error = subject.plan_by("best", 6 * MIB, 1).unwrap_err().to_string();
-    assert!(error.contains("there are: flexnn, preload, on-demand"), "{error}");
+    assert!(error.contains("there are: flexnn, preload, on-demand, joint"), "{error}");
+}
+
+fn outputs(subject: &Subject, plan: &Plan, inputs: &[Vec<f32>], folder: &Path) -> Vec<Vec<u32>> {
+    let path = folder.join("net.pack");
+    subject.write(&path, std::slice::from_ref(plan));
+    let pack = std::fs::read(&path).unwrap();
+    bits(&run_inline(&pack, plan.budget, inputs, &Inline, 2))
+}
+
+#[test]
+fn joint_is_never_slower_than_another_nor_far_from_the_bound() {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = Subject::new(&zoo_model("squeezenet1_1", folder.path()));
+    let profile = &subject.board.profile;
+    let time = |plan: &Plan| simulate(&subject.network, plan, profile, 1).steady_ns as f64;
+    let least = subject.smallest(1);
+    for budget in [least, least + MIB / 2, least + 2 * MIB, least + 5 * MIB] {
+        let bound = lower_bound_ns(&subject.network, budget, profile, 1) as f64;
+        let search = || subject.plan_with("joint", budget, 1, Effort::Default).unwrap();
+        let found = search();
+        assert_eq!(found, search(), "a plan is the same each time");
+        for strategy in STRATEGIES {
+            let Ok(other) = subject.plan_by(strategy, budget, 1) else { continue };
+            assert!(time(&found) <= 1.005 * time(&other), "{strategy} in {budget}");
+            assert!(time(&other) >= bound, "{strategy} in {budget}");
+        }
+        assert!(time(&found) <= 1.3 * bound, "{} of {bound} in {budget}", time(&found));
+    }
 }
 
 #[test]

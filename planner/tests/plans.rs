@@ -6,9 +6,12 @@ mod common;
 use common::{Subject, bits, noise, run_inline};
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
+use eyelet::pack::STRATEGIES;
 use eyelet::storage::Slice;
+use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
-use eyelet_planner::strategy::PlanError;
+use eyelet_planner::simulate::simulate;
+use eyelet_planner::strategy::{Effort, PlanError};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -176,6 +179,50 @@ proptest! {
                     prop_assert!(budget < smallest, "{} bytes should do, {} do", budget, smallest);
                 }
                 Err(error) => prop_assert!(false, "{}", error),
+            }
+        }
+    }
+
+    #[test]
+    fn every_strategy_plans_or_names_the_smallest_budget(
+        size in 1usize..14,
+        decisions in prop::collection::vec(any::<(u8, u8, u8)>(), 1..14),
+        pages in 0u64..400,
+        threads in 1u32..4,
+    ) {
+        let board = eyelet_planner::board::host();
+        let subject = Subject::of_graph(network(size, &decisions), board);
+        let (network, profile) = (&subject.network, &subject.board.profile);
+        let inputs = subject.inputs(1);
+        let expected = bits(&run_inline(&pack(&subject, AMPLE, 1), AMPLE, &inputs, &Inline, 1));
+        for strategy in STRATEGIES {
+            let smallest = match subject.plan_by(strategy, 0, threads) {
+                Err(PlanError::Budget { smallest, .. }) => smallest,
+                other => return Err(TestCaseError::fail(format!("{other:?}"))),
+            };
+            for budget in [pages * PAGE, smallest] {
+                match subject.plan_with(strategy, budget, threads, Effort::Seconds(0.01)) {
+                    Ok(plan) => {
+                        // FlexNN's greedy placing, the allocator above all, can fail in more memory and
+                        // succeed in less.
+                        prop_assert!(budget >= smallest || strategy.starts_with("flexnn"));
+                        prop_assert!(plan.arena_bytes <= budget);
+                        let bound = lower_bound_ns(network, budget, profile, threads);
+                        let predicted = simulate(network, &plan, profile, threads).steady_ns;
+                        prop_assert!(predicted >= bound, "{strategy}: {predicted} below {bound}");
+                        let folder = tempfile::tempdir().unwrap();
+                        let path = folder.path().join("net.pack");
+                        subject.write(&path, &[plan]);
+                        let pack = std::fs::read(&path).unwrap();
+                        let beside = run_beside(&pack, budget, &inputs);
+                        prop_assert!(bits(&beside) == expected, "{strategy} in {budget} bytes");
+                    }
+                    Err(PlanError::Budget { smallest: named, .. }) => {
+                        prop_assert_eq!(named, smallest);
+                        prop_assert!(budget < smallest, "{} in {} of {}", strategy, budget, smallest);
+                    }
+                    Err(error) => prop_assert!(false, "{}", error),
+                }
             }
         }
     }

@@ -74,7 +74,16 @@ pub struct PlanEntry {
 }
 
 /// Names of the strategies, by code.
-pub const STRATEGIES: [&str; 3] = ["flexnn", "preload", "on-demand"];
+pub const STRATEGIES: [&str; 8] = [
+    "flexnn",
+    "preload",
+    "on-demand",
+    "joint",
+    "direct",
+    "flexnn-no-preload",
+    "flexnn-dynamic",
+    "flexnn-dynamic-no-preload",
+];
 
 /// The skeleton's own header, followed by its arrays in the order of its counts.
 #[repr(C)]

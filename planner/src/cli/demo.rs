@@ -13,6 +13,7 @@ use eyelet::device;
 use eyelet::executor::{Instance, Options};
 use eyelet::storage::Slice;
 use eyelet_planner::import::{import, import_bytes};
+use eyelet_planner::strategy::{self, Effort};
 use eyelet_planner::{board, size};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -161,8 +162,9 @@ fn plan(args: &Args, model: &Path, output: Output) -> Result<(PathBuf, u64, u64)
 fn order(budgets: Vec<u64>) -> Order {
     let profile = board::host().profile;
     let threads = profile.threads.clamp(1, super::plan::DEFAULT_THREADS);
-    let strategy = eyelet::pack::STRATEGIES[0].to_owned();
-    Order { budgets, profile, strategy, threads, exact: true }
+    let strategy = strategy::DEFAULT.to_owned();
+    let effort = Effort::Default;
+    Order { budgets, profile, strategy, threads, exact: true, effort }
 }
 
 /// Runs a plan in a process of its own.

@@ -52,6 +52,10 @@ pub enum Error {
     NotHere { board: String, isa: &'static str },
     #[error(transparent)]
     Plan(#[from] PlanError),
+    #[error(
+        "{option} is for the strategy flexnn, and this is {strategy}: leave it out, or give --strategy flexnn"
+    )]
+    NotOfStrategy { option: &'static str, strategy: String },
     #[error(transparent)]
     WritePack(#[from] WriteError),
     #[error(transparent)]

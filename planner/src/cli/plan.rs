@@ -19,7 +19,7 @@ use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::{Costs, simulate, simulate_with};
 use eyelet_planner::strategy::algorithms::{Choice, choices};
-use eyelet_planner::strategy::{self, PlanError, Request};
+use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request};
 use eyelet_planner::{size, write};
 use serde::Serialize;
 use std::ffi::CString;
@@ -44,17 +44,32 @@ pub struct Args {
     #[arg(value_name = "FILE.onnx")]
     model: PathBuf,
     /// Bytes of memory, as in 24MiB or 512KiB; several make a pack with several plans.
-    #[arg(long, value_name = "SIZE", required = true, num_args = 1.., value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", required_unless_present = "min_budget", num_args = 1..,
+        value_parser = size::parse)]
     budget: Vec<u64>,
+    /// Says the smallest budget that can be met, and which layer sets it. A pack for it is written if
+    /// there is an output.
+    #[arg(long, conflicts_with = "budget")]
+    min_budget: bool,
     /// Where the pack will run: a board's name or the path of a board.toml [default: this machine].
     #[arg(long, value_name = "BOARD")]
     board: Option<String>,
     /// Costs to plan with, as `eyelet profile` writes them [default: the board's].
     #[arg(long, value_name = "FILE.toml")]
     profile: Option<PathBuf>,
-    /// How to plan.
-    #[arg(long, value_name = "NAME", default_value = eyelet::pack::STRATEGIES[0])]
+    /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct.
+    #[arg(long, value_name = "NAME", default_value = strategy::DEFAULT)]
     strategy: String,
+    /// For flexnn: a load waits for the step that needs it to be next.
+    #[arg(long)]
+    no_preload: bool,
+    /// For flexnn: memory as an allocator would give it out while the network runs, not a static plan.
+    #[arg(long)]
+    dynamic: bool,
+    /// How long to search, for each budget: fast (not at all), default (about a second), best (about a
+    /// quarter of a minute), or so many seconds by the clock.
+    #[arg(long, value_name = "EFFORT", default_value = "default")]
+    effort: Effort,
     /// Compute threads that the pack can use [default: as many as the board has, but at most 4].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
     threads: Option<u32>,
@@ -85,19 +100,46 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     budgets.dedup();
     let profile = choose_profile(args.board.as_deref(), args.profile.as_deref())?;
     let threads = args.threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS));
-    let order = Order { budgets, profile, strategy: args.strategy, threads, exact: args.exact };
-    let path = args.output.unwrap_or_else(|| args.model.with_extension("pack"));
+    let strategy = strategy_name(args.strategy, args.no_preload, args.dynamic)?;
+    let exact = args.exact || strategy::computes_directly(&strategy);
+    let mut order = Order { budgets, profile, strategy, threads, exact, effort: args.effort };
 
     let start = Instant::now();
     let graph = import(&args.model)
         .map_err(|error| Error::Import { path: args.model.clone(), source: Box::new(error) })?;
     let import_time = start.elapsed();
+    let least = match args.min_budget {
+        true => Some(order.least(&args.model, &graph)?),
+        false => None,
+    };
+    let path = match (&least, args.output) {
+        (_, Some(path)) => path,
+        (None, None) => args.model.with_extension("pack"),
+        (Some(least), None) => return output.report(least),
+    };
+    order.budgets.extend(least.as_ref().map(|least| least.min_budget_bytes));
     let mut packed = order.pack(&args.model, &graph, &path, output)?;
     packed.import_ms = to_ms(import_time);
     if let Some(file) = &args.report {
         report::write(file, &path, &order.profile, output)?;
     }
+    packed.least = least;
     output.report(&packed)
+}
+
+/// A strategy's name, with what is left out of it.
+fn strategy_name(mut name: String, no_preload: bool, dynamic: bool) -> Result<String, Error> {
+    for (left_out, option, suffix) in
+        [(dynamic, "--dynamic", "-dynamic"), (no_preload, "--no-preload", "-no-preload")]
+    {
+        if left_out {
+            if !name.starts_with("flexnn") {
+                return Err(Error::NotOfStrategy { option, strategy: name });
+            }
+            name += suffix;
+        }
+    }
+    Ok(name)
 }
 
 /// The profile of an option, or of the board of an option, or of this machine.
@@ -130,9 +172,37 @@ pub struct Order {
     pub strategy: String,
     pub threads: u32,
     pub exact: bool,
+    pub effort: Effort,
 }
 
 impl Order {
+    /// The smallest budget that can be met.
+    fn least(&self, model: &Path, graph: &Graph) -> Result<Least, Error> {
+        let mut network = self.lower(model, graph)?;
+        let weights_bytes = place_weights(&mut network);
+        let (threads, profile) = (self.threads, &self.profile);
+        let request = Request { network: &network, weights_bytes, budget: 0, threads, profile };
+        // Direct algorithms, which are what a network is lowered to, need the least memory.
+        match strategy::make(&self.strategy, &request, Effort::Fast) {
+            Err(PlanError::Budget { network, smallest, layer, reason, .. }) => {
+                let strategy = self.strategy.clone();
+                Ok(Least { network, strategy, threads, min_budget_bytes: smallest, layer, reason })
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => unreachable!("no plan is without tables"),
+        }
+    }
+
+    /// A graph's network, with a name.
+    fn lower(&self, model: &Path, graph: &Graph) -> Result<Network, Error> {
+        let mut network = lower(graph, self.profile.isa)
+            .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
+        if network.name.is_empty() {
+            network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        }
+        Ok(network)
+    }
+
     /// Plans a graph and writes the pack.
     pub fn pack(
         &self,
@@ -142,15 +212,11 @@ impl Order {
         output: Output,
     ) -> Result<Packed, Error> {
         let start = Instant::now();
-        let mut network = lower(graph, self.profile.isa)
-            .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
-        if network.name.is_empty() {
-            network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        }
+        let mut network = self.lower(model, graph)?;
         let passes_ms = to_ms(start.elapsed());
-        let Candidate { weights_bytes, plans, plan_times, .. } = self.choose(&mut network)?;
-        let prove = |(plan, time)| self.prove(&network, weights_bytes, plan, time);
-        let planned = plans.iter().zip(plan_times).map(prove).collect::<Result<_, _>>()?;
+        let Candidate { weights_bytes, plans, efforts, .. } = self.choose(&mut network)?;
+        let prove = |(plan, spent)| self.prove(&network, weights_bytes, plan, spent);
+        let planned = plans.iter().zip(efforts).map(prove).collect::<Result<_, _>>()?;
         let mut report = Packed::new(path, &network, weights_bytes, self);
         report.passes_ms = passes_ms;
         report.plans = planned;
@@ -191,7 +257,8 @@ impl Order {
                 continue;
             }
             choice.apply(network);
-            match self.candidate(network) {
+            // Searching is for the choice that is made.
+            match self.candidate(network, Effort::Fast) {
                 Ok(candidate) if (candidate.predicted_ns as f64) < least => {
                     best = Some((candidate, choice));
                 }
@@ -203,34 +270,37 @@ impl Order {
             return Err(refused.expect("there is a choice, and it was refused").into());
         };
         choice.apply(network);
-        place_weights(network);
-        Ok(best)
+        if self.effort == Effort::Fast {
+            place_weights(network);
+            return Ok(best);
+        }
+        Ok(self.candidate(network, self.effort)?)
     }
 
     /// Plans a network for all budgets.
-    fn candidate(&self, network: &mut Network) -> Result<Candidate, PlanError> {
+    fn candidate(&self, network: &mut Network, effort: Effort) -> Result<Candidate, PlanError> {
         let weights_bytes = place_weights(network);
         let (threads, profile) = (self.threads, &self.profile);
         let costs = Costs::new(network, profile, threads);
         let mut found = Candidate { weights_bytes, ..Candidate::default() };
         for &budget in &self.budgets {
-            let start = Instant::now();
             let request = Request { network, weights_bytes, budget, threads, profile };
-            let plan = strategy::plan(&self.strategy, &request)?;
-            found.plan_times.push(start.elapsed());
+            let made = strategy::make(&self.strategy, &request, effort)?;
+            let Made { plan, constructive, improvement, tried } = made;
+            found.efforts.push(Spent { constructive, improvement, tried });
             found.predicted_ns += simulate_with(&plan, &costs).steady_ns;
             found.plans.push(plan);
         }
         Ok(found)
     }
 
-    /// Proves and predicts a plan that took so long to make.
+    /// Proves and predicts a plan that took so much to make.
     fn prove(
         &self,
         network: &Network,
         weights_bytes: u64,
         plan: &Plan,
-        planned: Duration,
+        spent: Spent,
     ) -> Result<Planned, Error> {
         let (threads, profile, budget) = (self.threads, &self.profile, plan.budget);
         let start = Instant::now();
@@ -252,11 +322,15 @@ impl Order {
             loads: plan.loads.len(),
             resident_loads: plan.resident.len(),
             predicted_ms: milliseconds(timeline.steady_ns),
+            predicted_first_ms: milliseconds(timeline.first_ns),
             predicted_compute_ms: milliseconds(timeline.compute_ns),
             predicted_stall_ms: milliseconds(timeline.stall_ns),
             lower_bound_ms: milliseconds(bound_ns),
+            gap_percent: percent_above(timeline.steady_ns, bound_ns),
             predicted_ns: timeline.steady_ns,
-            plan_ms: to_ms(planned),
+            constructive_ms: to_ms(spent.constructive),
+            improvement_ms: to_ms(spent.improvement),
+            designs_tried: spent.tried,
             check_ms: to_ms(checked),
             simulate_ms: to_ms(simulated),
         })
@@ -269,9 +343,17 @@ pub struct Candidate {
     weights_bytes: u64,
     /// One for each budget.
     pub plans: Vec<Plan>,
-    plan_times: Vec<Duration>,
+    efforts: Vec<Spent>,
     /// Predicted latencies, summed over the budgets.
     pub predicted_ns: u64,
+}
+
+/// What it took to make a plan.
+#[derive(Clone, Copy)]
+struct Spent {
+    constructive: Duration,
+    improvement: Duration,
+    tried: u32,
 }
 
 /// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy
@@ -280,6 +362,11 @@ fn forget(path: &Path) {
     if let Ok(path) = CString::new(path.as_os_str().as_bytes()) {
         let _ = residency::drop_cache(&path);
     }
+}
+
+/// By how many per cent a latency is above the bound, to a tenth.
+fn percent_above(ns: u64, bound_ns: u64) -> f64 {
+    ((ns as f64 / bound_ns.max(1) as f64 - 1.0) * 1e3).round() / 10.0
 }
 
 fn to_ms(time: Duration) -> f64 {
@@ -311,6 +398,38 @@ pub struct Packed {
     pub planning_ms: f64,
     passes_ms: f64,
     write_ms: f64,
+    /// The smallest budget that can be met, if it was asked for.
+    #[serde(flatten)]
+    least: Option<Least>,
+}
+
+/// The smallest budget that can be met.
+#[derive(Debug, Serialize)]
+struct Least {
+    #[serde(skip)]
+    network: String,
+    #[serde(skip)]
+    strategy: String,
+    #[serde(skip)]
+    threads: u32,
+    min_budget_bytes: u64,
+    /// The layer that sets it, and with what.
+    #[serde(rename = "min_budget_layer")]
+    layer: String,
+    #[serde(rename = "min_budget_reason")]
+    reason: String,
+}
+
+impl fmt::Display for Least {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { network, strategy, threads, min_budget_bytes, layer, reason } = self;
+        let bytes = size::exact(*min_budget_bytes);
+        writeln!(
+            f,
+            "{network}: the smallest feasible budget is {bytes} ({strategy}, up to {threads} threads), set by \
+             layer `{layer}` ({reason})"
+        )
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -331,14 +450,22 @@ pub struct Planned {
     steps: usize,
     loads: usize,
     resident_loads: usize,
+    /// A steady inference, of many.
     predicted_ms: f64,
+    /// The first one, with residents in place and nothing loaded ahead.
+    predicted_first_ms: f64,
     predicted_compute_ms: f64,
     predicted_stall_ms: f64,
     /// No plan for this budget is faster, by the same costs.
     lower_bound_ms: f64,
+    /// How far above it the prediction is.
+    gap_percent: f64,
     #[serde(skip)]
     predicted_ns: u64,
-    plan_ms: f64,
+    /// Until there was a good plan, and until there was no better one.
+    constructive_ms: f64,
+    improvement_ms: f64,
+    designs_tried: u32,
     check_ms: f64,
     simulate_ms: f64,
 }
@@ -373,6 +500,7 @@ impl Packed {
             planning_ms: 0.0,
             passes_ms: 0.0,
             write_ms: 0.0,
+            least: None,
         }
     }
 }
@@ -396,32 +524,40 @@ impl fmt::Display for Packed {
                 writeln!(f, "{what} {} {}", port.name, shape(&port.shape))?;
             }
         }
+        if let Some(least) = &self.least {
+            write!(f, "{least}")?;
+        }
         writeln!(
             f,
-            "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>12} {:>12} {:>12}",
+            "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>12} {:>12} {:>12} {:>12} {:>7}",
             "budget",
             "arena",
             "resident",
             "read each time",
             "steps",
             "loads",
+            "first time",
             "predicted",
             "of that wait",
-            "lower bound"
+            "lower bound",
+            "gap"
         )?;
         for plan in &self.plans {
             writeln!(
                 f,
-                "{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>9.2} ms {:>9.2} ms {:>9.2} ms",
+                "{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>9.2} ms {:>9.2} ms {:>9.2} ms \
+                 {:>9.2} ms {:>5.1} %",
                 size::human(plan.budget_bytes),
                 size::human(plan.arena_bytes),
                 size::human(plan.resident_bytes),
                 size::human(plan.bytes_read_per_inference),
                 plan.steps,
                 plan.loads,
+                plan.predicted_first_ms,
                 plan.predicted_ms,
                 plan.predicted_stall_ms,
-                plan.lower_bound_ms
+                plan.lower_bound_ms,
+                plan.gap_percent
             )?;
         }
         if self.estimated {
@@ -433,12 +569,13 @@ impl fmt::Display for Packed {
         }
         writeln!(
             f,
-            "\nimport {:.1} ms, planning {:.1} ms (passes {:.1}, plans {:.1}, checks {:.1}, predictions \
-             {:.1}), writing {:.1} ms",
+            "\nimport {:.1} ms, planning {:.1} ms (passes {:.1}, construction {:.1}, improvement {:.1}, \
+             checks {:.1}, predictions {:.1}), writing {:.1} ms",
             self.import_ms,
             self.planning_ms,
             self.passes_ms,
-            self.plans.iter().map(|plan| plan.plan_ms).sum::<f64>(),
+            self.plans.iter().map(|plan| plan.constructive_ms).sum::<f64>(),
+            self.plans.iter().map(|plan| plan.improvement_ms).sum::<f64>(),
             self.plans.iter().map(|plan| plan.check_ms).sum::<f64>(),
             self.plans.iter().map(|plan| plan.simulate_ms).sum::<f64>(),
             self.write_ms

@@ -1,44 +1,32 @@
 //! What eyelet is measured against, with its own kernels and runtime: strategies without ideas.
 //!
 //! - `preload`: all weights are loaded once, as every engine does that is not short of memory.
+//! - `direct`: the same, with every layer by the algorithm that needs the least memory (which whoever
+//!   chooses algorithms sees to: [`computes_directly`](super::computes_directly)).
 //! - `on-demand`: a layer's weights are loaded when its turn comes, it runs, they are dropped (FlexNN's
 //!   On-Demand baseline, layer streaming). No slices, no loading ahead, nothing kept.
 
-use super::place::{Cut, Manner, Misfit};
-use super::{PlanError, Request, smallest};
-use crate::plan::Plan;
-use crate::simulate::Costs;
+use super::design::{Design, Site};
+use super::place::Loading;
+use super::{Made, PlanError, Request, smallest};
 use crate::slice::Cutting;
+use std::time::Instant;
 
-/// Reads of the residents, once: large ones use storage well.
-const RESIDENT: Cutting = Cutting { slice: u64::MAX, read: 4 << 20 };
-
-pub fn preload(request: &Request<'_>) -> Result<Plan, PlanError> {
-    let costs = Costs::new(request.network, request.profile, request.threads);
-    let cut = Cut::new(request, &costs, RESIDENT);
-    plan(request, "all weights stay in memory", &|budget| {
-        // With all memory set aside for residents, all stay if they can.
-        let plan = cut.place(request, budget, Manner { residents: 1.0, ahead: true })?;
-        match plan.loads.is_empty() {
-            true => Ok(plan),
-            false => Err(Misfit { layer: plan.steps[0].layer, activations: false }),
-        }
-    })
+pub fn preload(request: &Request<'_>) -> Result<Made, PlanError> {
+    plan(request, "all weights stay in memory", Cutting::RESIDENT)
 }
 
-pub fn on_demand(request: &Request<'_>) -> Result<Plan, PlanError> {
-    let costs = Costs::new(request.network, request.profile, request.threads);
-    let cut = Cut::new(request, &costs, Cutting::LAYERS);
-    plan(request, "all its weights and its scratch beside the activations", &|budget| {
-        cut.place(request, budget, Manner { residents: 0.0, ahead: false })
-    })
+pub fn on_demand(request: &Request<'_>) -> Result<Made, PlanError> {
+    let reason = "all its weights and its scratch beside the activations";
+    plan(request, reason, Cutting::LAYERS)
 }
 
-/// The plan for the budget, or the budget at which there is one.
-fn plan(
-    request: &Request<'_>,
-    reason: &str,
-    place: &dyn Fn(u64) -> Result<Plan, Misfit>,
-) -> Result<Plan, PlanError> {
-    place(request.budget).or_else(|_| smallest(request, reason, place))
+/// The plan for the budget with all layers cut alike, or the budget at which there is one.
+fn plan(request: &Request<'_>, reason: &str, cutting: Cutting) -> Result<Made, PlanError> {
+    let start = Instant::now();
+    let site = Site::new(request);
+    let design = Design::uniform(request.network, cutting, Loading::OnDemand);
+    let place = |budget| site.place(&design, budget);
+    let plan = place(request.budget).or_else(|_| smallest(request, reason, &place))?;
+    Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })
 }

@@ -1,117 +1,90 @@
-//! FlexNN's joint slicing, loading and computing (MobiCom '24, Algorithm 1), made cyclic and exact.
+//! FlexNN as published (MobiCom '24), by eyelet's kernels and runtime, and without its parts.
 //!
-//! Activations are placed first. Then, layer by layer, weights are preloaded: each load takes the place
-//! that has been free the longest, and so can start as early as possible; the step's intermediates take
-//! the place that was freed last. Where that fails, the step is placed again without preloading: scratch
-//! and weights at the lowest addresses that are free at that moment. If that fails too, the slices were
-//! too large for the budget, or the budget is infeasible.
+//! Every layer is cut so that slices of it fit beside its activations (bottleneck-aware slicing). Then
+//! Algorithm 1: activations are placed first; layer by layer, weights are preloaded to the place that has
+//! been free the longest, intermediates go to the one that was freed last; where that fails, both are placed
+//! anew without preloading; if that fails too, the slices were too large, or there is no plan. Where
+//! loading takes longer than computing, weights are pinned, first come from the head of the network
+//! on. Inferences are planned one by one: no load starts before the inference that it is for.
 //!
-//! Around this, two things are searched, each candidate judged by simulation: the size of slices (large
-//! ones use storage well, small ones leave memory for preloading), and the memory set aside for
-//! residents. The released and ready thresholds follow exactly from the addresses, so that loads run
-//! ahead into the next inference without the placement having to know about it.
+//! What the publication leaves open (how many slices, how many bytes are pinned) is taken as the
+//! simulator likes it best. What [`joint`](super::joint) adds is the cycle, residents where they pay, limits
+//! of each layer's own, and search.
+//!
+//! The ablation: without preloading, a load waits for the step that needs it to be next; without a
+//! static plan, memory is given out and taken back as the inference goes ([`dynamic`](super::dynamic)).
 
-use super::place::{Cut, Manner, Misfit};
-use super::{PlanError, Request, smallest};
+use super::design::{Built, Design, Grain, Pins, Site};
+use super::place::{Loading, Misfit};
+use super::{Made, PlanError, Request, SLICE, dynamic, first_fit, smallest};
 use crate::plan::Plan;
-use crate::simulate::{Costs, simulate_with};
+use crate::simulate::simulate_with;
 use crate::slice::Cutting;
+use std::time::Instant;
 
-/// Limits for slices and loads, largest first. The last one means one panel a slice.
-const LIMITS: [u64; 11] = [
-    256 << 20,
-    64 << 20,
-    16 << 20,
-    4 << 20,
-    2 << 20,
-    1 << 20,
-    512 << 10,
-    256 << 10,
-    128 << 10,
-    64 << 10,
-    1,
-];
+/// What of FlexNN is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    pub static_plan: bool,
+    pub preload: bool,
+}
 
-/// Shares of the memory left beside activations that are tried for residents.
-const SHARES: [f64; 7] = [0.0, 0.25, 0.5, 0.7, 0.85, 0.93, 0.97];
-
-/// The plan with the least predicted latency.
-pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
-    let costs = Costs::new(request.network, request.profile, request.threads);
-    let mut best: Option<(u64, Plan)> = None;
-    for limit in LIMITS {
-        if !is_candidate(limit, request.budget) {
-            continue;
-        }
-        let cut = Cut::new(request, &costs, Cutting::equal(limit));
-        let before = best.as_ref().map(|(latency, _)| *latency);
-        let mut least_here = u64::MAX;
-        for share in SHARES {
-            let Ok(plan) =
-                cut.place(request, request.budget, Manner { residents: share, ahead: true })
-            else {
-                continue;
-            };
-            let streams = !plan.loads.is_empty();
-            let latency = simulate_with(&plan, &costs).steady_ns;
-            least_here = least_here.min(latency);
-            if best.as_ref().is_none_or(|(least, held)| better(latency, &plan, *least, held)) {
-                best = Some((latency, plan));
-            }
-            if !streams {
-                break;
-            }
-        }
-        // Smaller slices cost more requests; once that outweighs what they free, the rest do not help.
-        let worse = before
-            .is_some_and(|before| least_here != u64::MAX && least_here > before + before / 50);
-        if worse || best.as_ref().is_some_and(|(_, plan)| plan.loads.is_empty()) {
-            break;
-        }
-    }
-    match best {
-        Some((_, plan)) => Ok(plan),
-        None => smallest(
-            request,
-            "one slice of its weights and its scratch beside the activations",
-            &any(request, &costs),
-        ),
+impl Parts {
+    fn loading(self) -> Loading {
+        if self.preload { Loading::Inference } else { Loading::OnDemand }
     }
 }
 
-/// Whether slices of up to `limit` bytes are worth trying: two of them must fit.
-fn is_candidate(limit: u64, budget: u64) -> bool {
-    limit * 2 <= budget || limit == 1
-}
+/// Slices of a layer that shall fit beside its activations.
+const SLICES: [f64; 4] = [2.0, 3.0, 4.0, 8.0];
 
-/// Any plan for a budget, of the same candidates as in [`plan`]: one panel a slice needs the least memory
-/// for weights, but the most for tables, so that where the network is small, larger slices can need less.
-fn any<'a>(
-    request: &'a Request<'_>,
-    costs: &Costs,
-) -> impl Fn(u64) -> Result<Plan, Misfit> + use<'a> {
-    let cuts = LIMITS.map(|limit| (limit, Cut::new(request, costs, Cutting::equal(limit))));
-    move |budget| {
-        let mut misfit = Misfit { layer: 0, activations: true };
-        for (_, cut) in cuts.iter().filter(|(limit, _)| is_candidate(*limit, budget)) {
-            for residents in SHARES {
-                match cut.place(request, budget, Manner { residents, ahead: true }) {
-                    Ok(plan) => return Ok(plan),
-                    Err(found) if residents == 0.0 => misfit = found,
-                    Err(_) => {}
-                }
+/// Shares of the memory left beside activations that are tried for pinned weights.
+const SHARES: [f64; 7] = [0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96];
+
+pub fn plan(request: &Request<'_>, parts: Parts) -> Result<Made, PlanError> {
+    let start = Instant::now();
+    let site = Site::new(request);
+    let budget = request.budget;
+    let room = site.room(budget);
+    let mut best: Option<Built> = None;
+    let consider = |best: &mut Option<Built>, design: &Design| {
+        let Ok(plan) = place(&site, design, budget, parts) else { return };
+        let built = Built { line: simulate_with(&plan, &site.costs), plan };
+        if best.as_ref().is_none_or(|held| built.is_better(held)) {
+            *best = Some(built);
+        }
+    };
+    let loading = parts.loading();
+    let fitting = |residents, slices| {
+        site.fitting(residents, Grain { slices, ahead: 0, most: u64::MAX }, loading)
+    };
+    for slices in SLICES {
+        consider(&mut best, &fitting(0, slices));
+    }
+    if best.as_ref().is_some_and(|built| built.line.read_ns > built.line.compute_ns) {
+        for slices in SLICES {
+            for share in SHARES {
+                let pinned = (room as f64 * share) as u64;
+                let mut design = fitting(pinned, slices);
+                site.pin(&mut design, pinned, Pins::Head);
+                consider(&mut best, &design);
             }
         }
-        Err(misfit)
+        consider(&mut best, &Design::uniform(request.network, Cutting::RESIDENT, loading));
     }
+    let any = |budget| {
+        first_fit(site.frugal(budget, loading), |design| place(&site, design, budget, parts))
+    };
+    let plan = match best {
+        Some(built) => built.plan,
+        None => any(budget).or_else(|_| smallest(request, SLICE, &any))?,
+    };
+    Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })
 }
 
-/// Whether a plan is to be preferred: clearly faster, or as fast (within half a percent, which no
-/// prediction can tell apart) with fewer bytes read, whose storage, energy and first inference it saves.
-fn better(latency: u64, plan: &Plan, least: u64, held: &Plan) -> bool {
-    let near = |a: u64, b: u64| a <= b + b / 200;
-    match (near(latency, least), near(least, latency)) {
-        (true, true) => plan.bytes_per_inference() < held.bytes_per_inference(),
-        (faster, _) => faster,
+fn place(site: &Site<'_>, design: &Design, budget: u64, parts: Parts) -> Result<Plan, Misfit> {
+    match parts.static_plan {
+        true => site.place(design, budget),
+        false => dynamic::place(site, design, budget, parts.preload),
     }
 }

@@ -2,16 +2,28 @@
 //! chooses how layers are computed.
 
 pub mod algorithms;
-pub mod baselines;
-pub mod flexnn;
+mod baselines;
+mod design;
+mod dynamic;
+mod flexnn;
+mod improve;
+mod joint;
 mod place;
 mod residents;
 
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
+use design::Design;
 use eyelet::pack::PAGE;
+use flexnn::Parts;
 use place::Misfit;
+pub(crate) use place::scratch_bytes;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// The strategy where none is asked for.
+pub const DEFAULT: &str = "joint";
 
 /// What a plan is wanted for.
 #[derive(Clone, Copy, Debug)]
@@ -39,16 +51,90 @@ pub enum PlanError {
     Strategy(String),
 }
 
-/// Plans by the strategy of that name.
+/// How long a strategy that searches does so, for each budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Effort {
+    /// Not at all: what is constructed stands.
+    Fast,
+    /// For about a second.
+    #[default]
+    Default,
+    /// For about a quarter of a minute.
+    Best,
+    /// For so long by the clock, so that plans can differ from machine to machine.
+    Seconds(f64),
+}
+
+impl FromStr for Effort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "fast" => Ok(Self::Fast),
+            "default" => Ok(Self::Default),
+            "best" => Ok(Self::Best),
+            _ => match text.parse() {
+                Ok(seconds) if (0.0..=86400.0).contains(&seconds) => Ok(Self::Seconds(seconds)),
+                _ => Err("it is `fast`, `default`, `best` or a number of seconds".to_owned()),
+            },
+        }
+    }
+}
+
+/// A plan, and what it took to make it.
+#[derive(Clone, Debug, Default)]
+pub struct Made {
+    pub plan: Plan,
+    /// Until there was a good plan.
+    pub constructive: Duration,
+    /// Until there was no better one.
+    pub improvement: Duration,
+    /// Changes that were tried meanwhile.
+    pub tried: u32,
+}
+
+/// Plans by the strategy of that name, with the effort that is usual.
 pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
-    let plan = match name {
-        "flexnn" => flexnn::plan(request),
-        "preload" => baselines::preload(request),
-        "on-demand" => baselines::on_demand(request),
+    make(name, request, Effort::Default).map(|made| made.plan)
+}
+
+/// Plans by the strategy of that name.
+pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
+    let flexnn = |static_plan, preload| flexnn::plan(request, Parts { static_plan, preload });
+    let mut made = match name {
+        "joint" => joint::plan(request, effort)?,
+        "flexnn" => flexnn(true, true)?,
+        "flexnn-no-preload" => flexnn(true, false)?,
+        "flexnn-dynamic" => flexnn(false, true)?,
+        "flexnn-dynamic-no-preload" => flexnn(false, false)?,
+        "preload" | "direct" => baselines::preload(request)?,
+        "on-demand" => baselines::on_demand(request)?,
         _ => return Err(PlanError::Strategy(name.to_owned())),
     };
-    plan.map(|plan| Plan { strategy: name.to_owned(), budget: request.budget, ..plan })
+    made.plan.strategy = name.to_owned();
+    made.plan.budget = request.budget;
+    Ok(made)
 }
+
+/// Whether a strategy is one for layers that are all computed by the algorithm with the least memory.
+pub fn computes_directly(name: &str) -> bool {
+    name == "direct"
+}
+
+/// Why a layer can be too large for a budget, beside its activations.
+const SLICE: &str = "one slice of its weights and its scratch beside the activations";
+
+/// The first plan of some designs that can be placed.
+fn first_fit(
+    mut designs: impl Iterator<Item = Design>,
+    place: impl Fn(&Design) -> Result<Plan, Misfit>,
+) -> Result<Plan, Misfit> {
+    let first = designs.next().map_or(Err(Misfit { layer: 0, activations: true }), |d| place(&d));
+    designs.fold(first, |found, design| found.or_else(|_| place(&design)))
+}
+
+/// Pages below a limit found by bisection that are looked at one by one.
+const NEAR: u64 = 16;
 
 /// For a budget in which `place` has failed: the smallest in which it succeeds, and the layer that sets
 /// it, as an error; `reason` says what of the layer, if it is not the activations. Placing is greedy, so
@@ -66,6 +152,10 @@ fn smallest(
         let middle = (low + high) / 2;
         if place(middle * PAGE).is_ok() { high = middle } else { low = middle }
     }
+    // For the same reason a little less can do.
+    let near = (high.saturating_sub(NEAR)..high).find(|pages| place(pages * PAGE).is_ok());
+    high = near.unwrap_or(high);
+    low = high.saturating_sub(1);
     if high * PAGE <= request.budget
         && let Ok(plan) = place(high * PAGE)
     {

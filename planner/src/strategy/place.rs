@@ -4,15 +4,14 @@
 //! strategy decides is how finely to cut, how much memory residents get, and whether loads run ahead of
 //! the step that needs them.
 
-use super::{Request, residents};
+use super::Request;
 use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, place_buffers, set_releases};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
-use crate::simulate::Costs;
-use crate::slice::{Cutting, Slices, slice};
+use crate::slice::Slices;
 use crate::write::table_bytes;
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{Load, PAGE, Place};
+use eyelet::pack::{self, Load, PAGE, Step};
 
 /// A step that could not be placed.
 #[derive(Clone, Copy, Debug)]
@@ -22,35 +21,86 @@ pub struct Misfit {
     pub activations: bool,
 }
 
-/// What a strategy wants of a placement.
-#[derive(Clone, Copy, Debug)]
-pub struct Manner {
-    /// Share of the memory that the activations leave which is set aside for residents.
-    pub residents: f64,
-    /// Loads run as far ahead as memory permits; else each waits for the step that needs it to be next.
-    pub ahead: bool,
+/// How far loads may run ahead of the step that needs them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loading {
+    /// As far as memory permits, into the next inference, too.
+    Cyclic,
+    /// The same, with places chosen by how long they have been free since the inference before.
+    Around,
+    /// As far as memory permits, within one inference.
+    Inference,
+    /// Not at all: each waits for the step that needs it to be next.
+    OnDemand,
 }
 
-/// A network cut by one limit, with everything that does not depend on the budget.
-pub struct Cut {
+/// Where the activations of a network lie, whatever way it is cut.
+pub struct Ground {
+    /// Offsets of the buffers from the end of the tables, and the end of the highest.
+    offsets: Vec<u64>,
+    pub peak: u64,
+    /// For each layer the largest hole between its live buffers, and the end of the highest of them.
+    holes: Vec<(u64, u64)>,
+    /// The layer at which the most activation bytes are alive.
+    pub peak_layer: u32,
+}
+
+impl Ground {
+    pub fn new(network: &Network) -> Self {
+        let layers = network.layers.len();
+        let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
+        let offsets = place_buffers(network, &lives, layers + 1);
+        let end = |buffer: usize| offsets[buffer] + network.buffers[buffer].bytes;
+        let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
+        let mut by_offset: Vec<usize> =
+            (0..lives.len()).filter(|&b| lives[b].start != usize::MAX).collect();
+        by_offset.sort_by_key(|&buffer| offsets[buffer]);
+        let (mut holes, mut most, mut peak_layer) = (Vec::new(), 0, 0);
+        for layer in 0..layers {
+            let (mut hole, mut high, mut alive) = (0, 0, 0);
+            for &buffer in &by_offset {
+                if (lives[buffer].start..=lives[buffer].end).contains(&(layer + 1)) {
+                    hole = hole.max(offsets[buffer].saturating_sub(high));
+                    high = high.max(end(buffer));
+                    alive += network.buffers[buffer].bytes;
+                }
+            }
+            if alive > most {
+                (most, peak_layer) = (alive, layer as u32);
+            }
+            holes.push((hole, high));
+        }
+        Self { offsets, peak, holes, peak_layer }
+    }
+
+    /// Largest run of bytes that is free during a layer, with so many between tables and residents.
+    pub fn free(&self, layer: usize, bytes: u64) -> u64 {
+        let (hole, high) = self.holes[layer];
+        hole.max(bytes.saturating_sub(high))
+    }
+}
+
+/// Scratch of a step with so many threads, in whole cache lines.
+pub fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
+    let layer = &network.layers[step.layer as usize];
+    let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+    let (inputs, output) = (layer.inputs.map(record), record(layer.output));
+    let slice = Slice::from(step);
+    ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa).next_multiple_of(64)
+}
+
+/// A network that was cut, with everything that does not depend on the budget.
+pub struct Cut<'a> {
+    ground: &'a Ground,
     slices: Slices,
     /// Lifetimes of the buffers, in steps.
     lives: Vec<Lifetime>,
-    /// Their offsets from the end of the tables, and the end of the highest.
-    offsets: Vec<u64>,
-    peak: u64,
-    /// The layer at which the most activation bytes are alive.
-    peak_layer: u32,
     scratch: Vec<u64>,
-    load_ns: Vec<u64>,
-    /// Computing between the use of each read and that of the next.
-    compute_ns: Vec<u64>,
 }
 
-impl Cut {
-    pub fn new(request: &Request<'_>, costs: &Costs, cutting: Cutting) -> Self {
+impl<'a> Cut<'a> {
+    pub fn new(request: &Request<'_>, ground: &'a Ground, slices: Slices) -> Self {
         let network = request.network;
-        let slices = slice(network, cutting);
         let period = slices.steps.len() + 1;
         let mut spans = vec![0..0; network.layers.len()];
         for (index, step) in slices.steps.iter().enumerate() {
@@ -59,40 +109,22 @@ impl Cut {
             *span = start..index + 2;
         }
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
-        let offsets = place_buffers(network, &lives, period);
-        let peak =
-            (0..offsets.len()).map(|b| offsets[b] + network.buffers[b].bytes).max().unwrap_or(0);
-        let alive = |time: usize| -> u64 {
-            let live = |b: &usize| (lives[*b].start..=lives[*b].end).contains(&time);
-            (0..lives.len()).filter(live).map(|b| network.buffers[b].bytes).sum()
-        };
-        let peak_layer = (0..network.layers.len())
-            .max_by_key(|layer| (alive(spans[*layer].start), std::cmp::Reverse(*layer)))
-            .unwrap_or(0) as u32;
-        let scratch = slices
-            .steps
-            .iter()
-            .map(|step| {
-                let layer = &network.layers[step.layer as usize];
-                let inputs = layer
-                    .inputs
-                    .map(|id| network.tensors.get(id as usize).copied().unwrap_or_default());
-                let output = &network.tensors[layer.output as usize];
-                let slice = Slice::from(step);
-                ops::scratch_bytes(layer, &inputs, output, &slice, request.threads, network.isa)
-                    .next_multiple_of(64)
-            })
-            .collect();
-        let mut compute_ns = vec![0; slices.reads.len()];
-        let mut current = 0;
+        let mut scratch: Vec<u64> = Vec::with_capacity(slices.steps.len());
         for (index, step) in slices.steps.iter().enumerate() {
-            current = slices.read_of[index].unwrap_or(current);
-            if let Some(sum) = compute_ns.get_mut(current) {
-                *sum += costs.step_ns(step);
-            }
+            // Slices of a layer are alike.
+            let like = index.checked_sub(1).map(|before| &slices.steps[before]);
+            let like = like.filter(|like| (like.layer, like.count) == (step.layer, step.count));
+            scratch.push(match like {
+                Some(_) => scratch[index - 1],
+                None => scratch_bytes(network, step, request.threads),
+            });
         }
-        let load_ns = slices.reads.iter().map(|read| costs.load_ns(read.bytes)).collect();
-        Self { slices, lives, offsets, peak, peak_layer, scratch, load_ns, compute_ns }
+        Self { ground, slices, lives, scratch }
+    }
+
+    /// Bytes of the tables of its plan.
+    pub fn tables(&self, network: &Network) -> u64 {
+        table_bytes(network, self.slices.reads.len(), self.slices.steps.len())
     }
 
     /// Places everything in `budget` bytes.
@@ -100,45 +132,87 @@ impl Cut {
         &self,
         request: &Request<'_>,
         budget: u64,
-        manner: Manner,
+        loading: Loading,
     ) -> Result<Plan, Misfit> {
         let network = request.network;
         let reads = &self.slices.reads;
         let end = budget / PAGE * PAGE;
-        let tables = table_bytes(network, reads.len(), self.slices.steps.len());
-        let room = end.saturating_sub(tables + self.peak);
-        let pinned = if manner.residents == 0.0 {
-            vec![false; reads.len()]
-        } else {
-            // All of them if they fit beside the peak; else a share.
-            let bytes: Vec<u64> = reads.iter().map(|read| read.bytes).collect();
-            let all: u64 =
-                bytes.iter().sum::<u64>() + self.scratch.iter().max().copied().unwrap_or(0);
-            let capacity = if all <= room { all } else { (room as f64 * manner.residents) as u64 };
-            residents::choose(&bytes, &self.load_ns, &self.compute_ns, capacity)
-        };
+        let tables = self.tables(network);
 
         // Residents from the top down; everything else below them.
+        let place =
+            |offset: &u64| pack::Place { address: tables + offset, ..pack::Place::default() };
         let mut plan = Plan {
             budget,
             tables,
             threads: request.threads,
-            places: self.offsets.iter().map(|offset| Place::whole(tables + offset)).collect(),
+            places: self.ground.offsets.iter().map(place).collect(),
             steps: self.slices.steps.clone(),
             ..Plan::default()
         };
         let mut top = end;
         let mut address_of = vec![0u64; reads.len()];
-        for (index, read) in reads.iter().enumerate().filter(|(index, _)| pinned[*index]) {
-            top = top.checked_sub(read.bytes).ok_or(Misfit { layer: 0, activations: false })?;
+        for (index, read) in reads.iter().enumerate().filter(|(_, read)| read.resident) {
+            let layer = plan.steps[read.first].layer;
+            top = top.checked_sub(read.bytes).ok_or(Misfit { layer, activations: false })?;
             address_of[index] = top;
             plan.resident.push(self.load(index, top));
         }
-        if tables + self.peak > top {
-            return Err(Misfit { layer: self.peak_layer, activations: true });
+        if tables + self.ground.peak > top {
+            let activations = tables + self.ground.peak > end;
+            return Err(Misfit { layer: self.ground.peak_layer, activations });
         }
 
-        let mut sky = Skyline::new(tables..top);
+        let again = (loading == Loading::Around).then(|| plan.clone());
+        let sky = Skyline::new(tables..top);
+        let (sky, mut uses) = self.stream(request, &mut plan, &mut address_of, sky, loading)?;
+        if let Some(empty) = again {
+            // Now it is known how long each byte has been free, the inference before included.
+            let sky = sky.later(plan.period());
+            plan = empty;
+            (_, uses) = self.stream(request, &mut plan, &mut address_of, sky, loading)?;
+        }
+
+        // Residents move down onto the rest: what no one uses is not asked for.
+        let gap = top - used_end(network, &plan).next_multiple_of(PAGE).min(top);
+        plan.resident.iter_mut().for_each(|load| load.address -= gap);
+        plan.arena_bytes = end - gap;
+        for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
+            if let Some(read) = *read {
+                let moved = if reads[read].resident { gap } else { 0 };
+                let start = step_weights(network, step).start;
+                step.weights = address_of[read] - moved + start - reads[read].offset;
+            }
+        }
+        match loading {
+            Loading::Cyclic | Loading::Around => {
+                set_releases(network, &mut plan, &self.lives, &uses);
+                keep_undisturbed(&mut plan, &uses);
+            }
+            Loading::Inference => {
+                set_releases(network, &mut plan, &self.lives, &uses);
+                // Not before the host's turn is over.
+                plan.loads.iter_mut().for_each(|load| load.release = load.release.max(1));
+            }
+            Loading::OnDemand => {
+                for (load, using) in plan.loads.iter_mut().zip(&uses) {
+                    load.release = using.life.start as i32;
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    /// Places step by step what does not stay, where `sky` says that memory is free.
+    fn stream(
+        &self,
+        request: &Request<'_>,
+        plan: &mut Plan,
+        address_of: &mut [u64],
+        mut sky: Skyline,
+        loading: Loading,
+    ) -> Result<(Skyline, Vec<Use>), Misfit> {
+        let (network, reads) = (request.network, &self.slices.reads);
         let mut by_start: Vec<usize> =
             (0..self.lives.len()).filter(|&b| self.lives[b].start != usize::MAX).collect();
         by_start.sort_by_key(|&buffer| self.lives[buffer].start);
@@ -148,7 +222,7 @@ impl Cut {
         for index in 0..plan.steps.len() {
             let time = index as i64 + 1;
             let read = self.slices.read_of[index]
-                .filter(|&read| !pinned[read] && reads[read].first == index);
+                .filter(|&read| !reads[read].resident && reads[read].first == index);
             // Activations that appear while this step's load is in use count as taken.
             let horizon = read.map_or(index, |read| reads[read].last) + 1;
             while let Some(buffer) = arriving.next_if(|&b| self.lives[b].start <= horizon) {
@@ -157,8 +231,7 @@ impl Cut {
                 sky.raise(range, self.lives[buffer].end as i64);
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
-            let placed = manner
-                .ahead
+            let placed = (loading != Loading::OnDemand)
                 .then(|| preload(&mut sky, bytes, horizon as i64, self.scratch[index], time))
                 .flatten()
                 .or_else(|| no_preload(&mut sky, bytes, horizon as i64, self.scratch[index], time))
@@ -167,7 +240,7 @@ impl Cut {
                 address_of[read] = placed.weights;
                 plan.loads.push(self.load(read, placed.weights));
                 let life = Lifetime { start: index + 1, end: horizon };
-                uses.push(Use { life, before: placed.before });
+                uses.push(Use { life, before: placed.before.max(-1) });
                 streamed += 1;
             }
             let step = &mut plan.steps[index];
@@ -175,27 +248,7 @@ impl Cut {
             step.scratch_bytes = self.scratch[index];
             step.scratch = if step.scratch_bytes > 0 { placed.scratch } else { 0 };
         }
-
-        // Residents move down onto the rest: what no one uses is not asked for.
-        let gap = top - used_end(network, &plan).next_multiple_of(PAGE).min(top);
-        plan.resident.iter_mut().for_each(|load| load.address -= gap);
-        plan.arena_bytes = end - gap;
-        for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
-            if let Some(read) = *read {
-                let moved = if pinned[read] { gap } else { 0 };
-                let start = step_weights(network, step).start;
-                step.weights = address_of[read] - moved + start - reads[read].offset;
-            }
-        }
-        if manner.ahead {
-            set_releases(network, &mut plan, &self.lives, &uses);
-            keep_undisturbed(&mut plan, &uses);
-        } else {
-            for (load, using) in plan.loads.iter_mut().zip(&uses) {
-                load.release = using.life.start as i32;
-            }
-        }
-        Ok(plan)
+        Ok((sky, uses))
     }
 
     fn load(&self, read: usize, address: u64) -> Load {
@@ -216,7 +269,7 @@ fn used_end(network: &Network, plan: &Plan) -> u64 {
 struct Placed {
     weights: u64,
     scratch: u64,
-    /// Last use of the weights' place before.
+    /// Last use of the weights' place before; negative if none in this inference.
     before: i64,
 }
 

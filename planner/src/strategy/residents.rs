@@ -1,7 +1,8 @@
-//! Which loads stay in the arena (FlexNN pins weights when storage is the bottleneck).
+//! Which loads stay in the arena when storage is the bottleneck.
 //!
-//! A leaky bucket: going once around the inference, every load adds its time to a backlog and every
-//! step drains its own. Where the backlog passes a threshold θ, storage has fallen behind, and the load
+//! FlexNN pins weights first come, from the head of the network on ([`first`]). Better is a leaky bucket
+//! ([`choose`]): going once around the inference, every load adds its time to a backlog and every step
+//! drains its own. Where the backlog passes a threshold θ, storage has fallen behind, and the load
 //! that pushed it there is pinned instead. θ is bisected until the pinned bytes fit the memory set
 //! aside. So residents lie in the storage-bound stretch and not at the head of the network, where
 //! loads hide behind computing anyway.
@@ -58,6 +59,16 @@ pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64)
         }
     }
     best
+}
+
+/// Marks the reads that fit `capacity` together, from the first one on.
+pub fn first(bytes: &[u64], capacity: u64) -> Vec<bool> {
+    let mut end = 0u64;
+    let within = |bytes: &u64| {
+        end += bytes;
+        end <= capacity
+    };
+    bytes.iter().map(within).collect()
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use eyelet_planner::layout::place_weights;
 use eyelet_planner::network::Network;
 use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
-use eyelet_planner::strategy::{self, PlanError, Request};
+use eyelet_planner::strategy::{self, Effort, PlanError, Request};
 use eyelet_planner::write::write_pack;
 use eyelet_planner::{import, reference, zoo};
 use std::path::{Path, PathBuf};
@@ -73,21 +73,30 @@ impl Subject {
 
     /// A plan, checked.
     pub fn plan(&self, budget: u64, threads: u32) -> Result<Plan, PlanError> {
-        self.plan_by("flexnn", budget, threads)
+        self.plan_by("joint", budget, threads)
+    }
+
+    /// A plan by some strategy, as first constructed, checked.
+    pub fn plan_by(&self, strategy: &str, budget: u64, threads: u32) -> Result<Plan, PlanError> {
+        self.plan_with(strategy, budget, threads, Effort::Fast)
     }
 
     /// A plan by some strategy, checked.
-    pub fn plan_by(&self, strategy: &str, budget: u64, threads: u32) -> Result<Plan, PlanError> {
-        let plan = strategy::plan(
-            strategy,
-            &Request {
-                network: &self.network,
-                weights_bytes: self.weights_bytes,
-                budget,
-                threads,
-                profile: &self.board.profile,
-            },
-        )?;
+    pub fn plan_with(
+        &self,
+        strategy: &str,
+        budget: u64,
+        threads: u32,
+        effort: Effort,
+    ) -> Result<Plan, PlanError> {
+        let request = Request {
+            network: &self.network,
+            weights_bytes: self.weights_bytes,
+            budget,
+            threads,
+            profile: &self.board.profile,
+        };
+        let plan = strategy::make(strategy, &request, effort)?.plan;
         if let Err(violations) = check(&self.network, &plan, self.weights_bytes) {
             panic!("budget {budget}: {}", violations[0]);
         }

@@ -6,8 +6,9 @@ pub mod example;
 mod executor;
 
 use super::*;
-use crate::strategy::{self, Request};
+use crate::strategy::{self, Effort, PlanError, Request};
 use example::{Reuse, disjoint, scratch_bytes};
+use eyelet::pack::STRATEGIES;
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -63,28 +64,42 @@ proptest! {
     }
 }
 
-/// What the strategies make is proved, whatever the budget.
+/// What the strategies make is proved, whatever the budget; or they name the smallest, and are right.
 #[test]
 fn plans_of_strategies_are_proved() {
     let profile = crate::board::Board::load("jetson-nano").unwrap().profile;
     let mut made = 0;
-    for seed in 0..40 {
+    for (seed, strategy) in (0..64).zip(STRATEGIES.iter().cycle()) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (network, weights_bytes) = example::network(&mut rng, 12);
-        for budget in [64 << 10, 100 << 10, 150 << 10, 250 << 10, 1 << 20] {
-            let (network, profile) = (&network, &profile);
-            let request = Request { network, weights_bytes, budget, threads: 2, profile };
-            let Ok(plan) = strategy::plan("flexnn", &request) else { continue };
-            let proof = check(network, &plan, weights_bytes);
-            assert!(proof.is_ok(), "seed {seed}, {budget} bytes: {proof:#?}");
-            for mode in 0..4 {
-                let run = executor::run(network, &plan, &mut rng, mode);
-                assert!(run.is_ok(), "seed {seed}, {budget} bytes: {run:?}");
+        let (network, profile) = (&network, &profile);
+        let request = Request { network, weights_bytes, budget: 0, threads: 2, profile };
+        let Err(PlanError::Budget { smallest, .. }) = strategy::plan(strategy, &request) else {
+            panic!("a plan in no memory");
+        };
+        for budget in [64 << 10, 100 << 10, 150 << 10, 250 << 10, 1 << 20, smallest] {
+            let request = Request { budget, ..request };
+            for effort in [Effort::Fast, Effort::Seconds(0.02)] {
+                let plan = match strategy::make(strategy, &request, effort) {
+                    Ok(made) => made.plan,
+                    Err(PlanError::Budget { smallest: named, .. }) => {
+                        assert_eq!(named, smallest, "{strategy}, seed {seed}");
+                        assert!(budget < smallest, "{strategy}, seed {seed}, {budget} bytes");
+                        continue;
+                    }
+                    Err(error) => panic!("{error}"),
+                };
+                let proof = check(network, &plan, weights_bytes);
+                assert!(proof.is_ok(), "{strategy}, seed {seed}, {budget} bytes: {proof:#?}");
+                for mode in 0..4 {
+                    let run = executor::run(network, &plan, &mut rng, mode);
+                    assert!(run.is_ok(), "{strategy}, seed {seed}, {budget} bytes: {run:?}");
+                }
+                made += 1;
             }
-            made += 1;
         }
     }
-    assert!(made > 60, "only {made} plans were made");
+    assert!(made > 150, "only {made} plans were made");
 }
 
 /// Changes something at random, most often a little.

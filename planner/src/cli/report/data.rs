@@ -9,7 +9,7 @@ use eyelet_planner::network::Network;
 use eyelet_planner::plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::{Span, simulate};
-use eyelet_planner::strategy::{self, PlanError, Request};
+use eyelet_planner::strategy::{self, Effort, PlanError, Request};
 use serde::Serialize;
 
 /// Nanoseconds in a tick.
@@ -95,7 +95,7 @@ impl Curve {
         let (threads, name) = plans.first().map_or((1, ""), |(_, p)| (p.threads, &p.strategy));
         let plan = |name: &str, budget: u64| {
             let request = Request { network, weights_bytes, budget, threads, profile };
-            strategy::plan(name, &request)
+            strategy::make(name, &request, Effort::Fast).map(|made| made.plan)
         };
         // What is too little by far is refused with what is enough.
         let least = |name: &str| match plan(name, PAGE) {

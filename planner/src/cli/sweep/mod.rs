@@ -16,8 +16,8 @@ use eyelet_planner::network::Network;
 use eyelet_planner::passes::lower;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
-use eyelet_planner::strategy::PlanError;
 use eyelet_planner::strategy::algorithms::choices;
+use eyelet_planner::strategy::{Effort, PlanError};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -168,8 +168,15 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     if network.name.is_empty() {
         network.name = args.model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     }
-    let mut order =
-        Order { budgets: Vec::new(), profile, strategy: String::new(), threads, exact: args.exact };
+    // A curve has many points, and each is near its best at once.
+    let mut order = Order {
+        budgets: Vec::new(),
+        profile,
+        strategy: String::new(),
+        threads,
+        exact: args.exact,
+        effort: Effort::Fast,
+    };
     let sizes = spaced(args.budgets, args.points);
     let total = sizes.len() * (strategies.len() + 1);
     let progress = Progress::count(output, "planning", total as u64);

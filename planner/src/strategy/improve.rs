@@ -1,0 +1,238 @@
+//! Improves a design by changing single layers of it, as long as the effort lasts.
+//!
+//! At first designs are drawn of the kind that construction makes, with other numbers. Then a move makes the slices of some layers smaller or larger, or has panels of one layer stay instead of
+//! another's, or has places chosen by the other rule. Where to change something is drawn by where the predicted plan loses time: layers that wait
+//! for loads, and loads that wait for memory while storage idles. A change is kept unless it costs more
+//! than a threshold that falls to nothing; the best plan met is the result. Random numbers come from a
+//! fixed seed and moves are counted, not timed, so that a plan is the same wherever it is made.
+
+use super::Effort;
+use super::design::{Built, Design, Grain, Pins, Site};
+use super::place::Loading;
+use eyelet::pack::OpKind;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::time::Instant;
+
+/// What [`Effort::Default`] may cost, in units of [`cost`]; less than a second on a desktop.
+const WORK: usize = 5_000_000;
+
+/// [`Effort::Best`] does so many times as much.
+const BEST: usize = 16;
+
+/// No more moves than this by default: what they still find is less than predictions are worth.
+const MOVES: usize = 12_000;
+
+/// Share of the effort that goes into designs of the kind that construction tries.
+const DRAWN: f64 = 0.1;
+
+/// Costlier changes, as a share of the latency, are not kept at first.
+const THRESHOLD: f64 = 0.004;
+
+/// What making and predicting a plan takes: placing looks at what is placed for each step.
+fn cost(built: &Built) -> usize {
+    let records = built.plan.steps.len() + built.plan.loads.len();
+    records + records * records / 100
+}
+
+/// The best plan found, and the number of designs tried.
+pub fn improve(site: &Site<'_>, design: Design, built: Built, effort: Effort) -> (Built, u32) {
+    let start = Instant::now();
+    let (work, moves, seconds) = match effort {
+        Effort::Fast => return (built, 0),
+        Effort::Default => (WORK, MOVES, f64::INFINITY),
+        Effort::Best => (WORK * BEST, MOVES * BEST, f64::INFINITY),
+        Effort::Seconds(seconds) => (usize::MAX, usize::MAX, seconds),
+    };
+    let mut search = Search { site, rng: ChaCha8Rng::seed_from_u64(1), weights: Vec::new() };
+    let mut held_ns = built.line.steady_ns as f64;
+    let (mut held, mut best) = (design, built);
+    search.look(&held, &best);
+    let (mut done, mut tried) = (0, 0);
+    while done < work && (tried as usize) < moves {
+        let progress = match effort {
+            Effort::Seconds(seconds) => start.elapsed().as_secs_f64() / seconds,
+            _ => (done as f64 / work as f64).max(f64::from(tried) / moves as f64),
+        };
+        if start.elapsed().as_secs_f64() >= seconds || (tried % 64 == 0 && site.is_optimal(&best)) {
+            break;
+        }
+        let design = if progress < DRAWN { search.draw() } else { search.change(&held) };
+        tried += 1;
+        done += 50;
+        if design == held {
+            continue;
+        }
+        let Ok(built) = site.build(&design) else {
+            done += cost(&best) / 2;
+            continue;
+        };
+        done += cost(&built);
+        let ns = built.line.steady_ns as f64;
+        let threshold = if progress < DRAWN { 0.0 } else { THRESHOLD * (1.0 - progress).powi(2) };
+        if ns <= held_ns * (1.0 + threshold) {
+            (held, held_ns) = (design, ns);
+            search.look(&held, &built);
+            let before = &best.line;
+            let fewer = built.plan.bytes_per_inference() < best.plan.bytes_per_inference();
+            if built.line.steady_ns < before.steady_ns
+                || (built.line.steady_ns == before.steady_ns && fewer)
+            {
+                best = built;
+            }
+        }
+    }
+    (best, tried)
+}
+
+struct Search<'a> {
+    site: &'a Site<'a>,
+    rng: ChaCha8Rng,
+    /// Sums over the layers of how much each is worth a look.
+    weights: Vec<f64>,
+}
+
+impl Search<'_> {
+    /// Sees where a plan loses time.
+    fn look(&mut self, design: &Design, built: &Built) {
+        let (plan, line) = (&built.plan, &built.line);
+        let mut lost = vec![0.0; design.layers.len()];
+        let mut before = 0;
+        for (step, span) in plan.steps.iter().zip(&line.steps) {
+            lost[step.layer as usize] += (span.start - before) as f64;
+            before = span.end;
+        }
+        // Storage that idles is charged to the layer whose load could not start.
+        let mut used_by = vec![0; plan.loads.len()];
+        for step in plan.steps.iter().rev() {
+            if let Some(last) = (step.ready as usize).checked_sub(1) {
+                used_by[last] = step.layer as usize;
+            }
+        }
+        for (index, pair) in line.loads.windows(2).enumerate() {
+            lost[used_by[index + 1]] += (pair[1].start - pair[0].end) as f64;
+        }
+        // Everyone has a chance.
+        let network = self.site.request.network;
+        let weighted = network.layers.iter().filter(|layer| layer.panels > 0).count().max(1);
+        let even = (lost.iter().sum::<f64>() * 0.5 / weighted as f64).max(1.0);
+        let mut sum = 0.0;
+        self.weights.clear();
+        self.weights.extend(network.layers.iter().zip(lost).map(|(layer, lost)| {
+            sum += if layer.panels > 0 { lost + even } else { 0.0 };
+            sum
+        }));
+    }
+
+    /// A layer with weights, drawn by what it loses.
+    fn layer(&mut self) -> usize {
+        let all = self.weights.last().copied().unwrap_or(0.0);
+        let at = self.rng.random::<f64>() * all;
+        self.weights.partition_point(|sum| *sum <= at).min(self.weights.len() - 1)
+    }
+
+    /// A design as construction makes them, with numbers that it did not try.
+    fn draw(&mut self) -> Design {
+        let room = self.site.room(self.site.request.budget) as f64;
+        // Most often memory is nearly full of residents.
+        let share = 1.0 - self.rng.random::<f64>().powi(3);
+        let grain = Grain {
+            slices: self.rng.random_range(1.2..5.0),
+            ahead: self.rng.random_range(0..4),
+            most: 2f64.powf(self.rng.random_range(17.0..26.0)) as u64,
+        };
+        let loading = if self.rng.random() { Loading::Cyclic } else { Loading::Around };
+        let mut design = self.site.fitting((room * share) as u64, grain, loading);
+        let more = self.rng.random_range(0.97..1.03);
+        self.site.pin(&mut design, (room * share * more) as u64, Pins::Late);
+        design
+    }
+
+    /// A design that differs in something.
+    fn change(&mut self, held: &Design) -> Design {
+        let mut design = held.clone();
+        match self.rng.random_range(0..20) {
+            0 => {
+                design.loading = match held.loading {
+                    Loading::Around => Loading::Cyclic,
+                    _ => Loading::Around,
+                }
+            }
+            1..8 => self.cut(&mut design),
+            8..14 => {
+                // Other weights stay, as many bytes.
+                let bytes = self.bytes();
+                if let Some(freed) = self.release(&mut design, bytes) {
+                    self.keep(&mut design, freed);
+                }
+            }
+            14..16 => {
+                let bytes = self.bytes();
+                self.keep(&mut design, bytes);
+            }
+            16..18 => {
+                let bytes = self.bytes();
+                self.release(&mut design, bytes);
+            }
+            _ => {
+                let bytes = self.bytes();
+                self.release(&mut design, bytes);
+                self.cut(&mut design);
+            }
+        }
+        design
+    }
+
+    /// From a page to four mebibytes.
+    fn bytes(&mut self) -> u64 {
+        (2f64.powf(self.rng.random_range(12.0..22.0))) as u64
+    }
+
+    /// Cuts some neighbouring layers finer or coarser.
+    fn cut(&mut self, design: &mut Design) {
+        let first = self.layer();
+        let count = 1 << self.rng.random_range(0..4);
+        let factor = [0.35, 0.5, 0.7, 1.4, 2.0, 3.0][self.rng.random_range(0..6)];
+        for cutting in design.layers.iter_mut().skip(first).take(count) {
+            let limit = (cutting.slice as f64 * factor).clamp(4096.0, (1u64 << 40) as f64) as u64;
+            (cutting.slice, cutting.read) = (limit, limit);
+        }
+    }
+
+    fn is_sliced(&self, layer: usize) -> bool {
+        let kind = self.site.request.network.layers[layer].kind;
+        OpKind::from_code(kind).is_some_and(OpKind::has_panels)
+    }
+
+    /// Has panels of some layer stay, of about so many bytes; of all layers that have a panel as small.
+    fn keep(&mut self, design: &mut Design, bytes: u64) {
+        for _ in 0..8 {
+            let index = self.layer();
+            let layer = &self.site.request.network.layers[index];
+            let streamed = layer.panels.saturating_sub(design.layers[index].resident);
+            let panels = (bytes / u64::from(layer.panel_bytes).max(1)).min(streamed.into()) as u32;
+            if panels > 0 {
+                let all = !self.is_sliced(index);
+                design.layers[index].resident += if all { streamed } else { panels };
+                return;
+            }
+        }
+    }
+
+    /// Has panels of some layer stay no longer, of about so many bytes; returns of how many.
+    fn release(&mut self, design: &mut Design, bytes: u64) -> Option<u64> {
+        for _ in 0..16 {
+            let index = self.rng.random_range(0..design.layers.len());
+            let layer = &self.site.request.network.layers[index];
+            let kept = design.layers[index].resident.min(layer.panels);
+            let panel = u64::from(layer.panel_bytes).max(1);
+            let panels = bytes.div_ceil(panel).min(kept.into()) as u32;
+            if panels > 0 {
+                design.layers[index].resident =
+                    if self.is_sliced(index) { kept - panels } else { 0 };
+                return Some(u64::from(panels) * panel);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,111 @@
+//! The joint search over slices, residents, load times and addresses.
+//!
+//! First a plan is constructed: for some amounts of resident weights, and some numbers of slices that
+//! shall find room beside the activations of each layer, what storage would be late with stays, the rest
+//! is placed, and the prediction decides ([`construct`]). That takes milliseconds and is near the lower
+//! bound in most cases. Then single layers are changed, guided by where the predicted plan stalls, as long
+//! as the effort lasts ([`improve`](super::improve)).
+
+use super::design::{Built, Design, Grain, Pins, Site};
+use super::improve::improve;
+use super::place::Loading;
+use super::{Effort, Made, PlanError, Request, SLICE, first_fit, smallest};
+use crate::slice::Cutting;
+use std::time::Instant;
+
+/// Shares of the memory left beside activations that are tried for residents.
+const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
+
+/// Slices that shall find room in each layer, and the most bytes of each.
+const GRAINS: [(f64, u64); 14] = [
+    (2.0, 4 << 20),
+    (3.0, 4 << 20),
+    (4.0, 4 << 20),
+    (8.0, 4 << 20),
+    (2.0, 1 << 40),
+    (2.0, 2 << 20),
+    (3.0, 1 << 20),
+    (4.0, 1 << 20),
+    (4.0, 512 << 10),
+    (8.0, 512 << 10),
+    (4.0, 256 << 10),
+    (8.0, 256 << 10),
+    (4.0, 128 << 10),
+    (8.0, 64 << 10),
+];
+
+/// After so many grains that were no better, finer ones are not tried.
+const IN_VAIN: usize = 7;
+
+/// The plan with the least predicted latency that the effort finds.
+pub fn plan(request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
+    let start = Instant::now();
+    let site = Site::new(request);
+    let Some((design, built)) = construct(&site) else {
+        let any = |budget| {
+            first_fit(site.frugal(budget, Loading::Cyclic), |design| site.place(design, budget))
+        };
+        let plan = smallest(request, SLICE, &any)?;
+        return Ok(Made { plan, constructive: start.elapsed(), ..Made::default() });
+    };
+    let constructive = start.elapsed();
+    let (built, tried) = improve(&site, design, built, effort);
+    Ok(Made { plan: built.plan, constructive, improvement: start.elapsed() - constructive, tried })
+}
+
+/// A good plan in a short time.
+fn construct(site: &Site<'_>) -> Option<(Design, Built)> {
+    let request = site.request;
+    let mut best: Option<(Design, Built)> = None;
+    let consider = |best: &mut Option<(Design, Built)>, design: Design| -> bool {
+        let Ok(built) = site.build(&design) else { return false };
+        let better = best.as_ref().is_none_or(|(_, held)| built.is_better(held));
+        if better {
+            *best = Some((design, built));
+        }
+        better
+    };
+    let all = Design::uniform(request.network, Cutting::RESIDENT, Loading::Cyclic);
+    if consider(&mut best, all) {
+        return best;
+    }
+    for design in site.frugal(request.budget, Loading::Cyclic) {
+        consider(&mut best, design);
+    }
+    // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
+    best.as_ref()?;
+    let room = site.room(request.budget);
+    let make = |share: f64, (slices, most): (f64, u64), loading| {
+        let residents = (room as f64 * share) as u64;
+        let mut design = site.fitting(residents, Grain { slices, ahead: 0, most }, loading);
+        site.pin(&mut design, residents, Pins::Late);
+        design
+    };
+    // In turns the share for the best grain, and the grain for the best share.
+    let (mut share, mut grain) = (SHARES[4], GRAINS[0]);
+    for loading in [Loading::Cyclic, Loading::Around] {
+        if best.as_ref().is_some_and(|(_, built)| site.is_optimal(built)) {
+            break;
+        }
+        for other in SHARES {
+            if consider(&mut best, make(other, grain, loading)) {
+                share = other;
+            }
+        }
+        if loading == Loading::Around {
+            break;
+        }
+        let mut in_vain = 0;
+        for other in GRAINS.into_iter().skip(1) {
+            if in_vain == IN_VAIN || best.as_ref().is_some_and(|(_, built)| site.is_optimal(built))
+            {
+                break;
+            }
+            in_vain += 1;
+            if consider(&mut best, make(share, other, loading)) {
+                (grain, in_vain) = (other, 0);
+            }
+        }
+    }
+    best
+}
