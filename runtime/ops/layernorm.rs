@@ -72,7 +72,14 @@ mod tests {
     #[test]
     fn matches_double_precision() {
         let mut random = Random::new(1);
-        for dims in [[1, 1, 1, 1], [1, 1, 7, 16], [2, 3, 5, 7], [1, 1, 197, 768], [1, 1, 3, 1031]] {
+        for dims in [
+            [1, 1, 1, 1],
+            [1, 1, 7, 16],
+            [2, 3, 5, 7],
+            [1, 9, 5, 17],
+            [1, 1, 197, 768],
+            [1, 1, 3, 1031],
+        ] {
             let case = case(&mut random, dims);
             let found = case.run_everywhere();
             let cols = dims[3] as usize;
