@@ -539,6 +539,14 @@ impl Place {
     }
 }
 
+/// Bytes of a ring of `lines` image lines, each `width` pixels that lie `pitch` floats apart: a multiple of 64;
+/// saturates.
+pub fn ring_bytes(lines: u32, width: u32, pitch: u32) -> u64 {
+    let pixels = u64::from(lines) * u64::from(width);
+    let bytes = pixels.checked_mul(u64::from(pitch)).and_then(|floats| floats.checked_mul(4));
+    bytes.and_then(|bytes| bytes.checked_next_multiple_of(64)).unwrap_or(u64::MAX)
+}
+
 /// One contiguous read from the weights section into the arena.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
