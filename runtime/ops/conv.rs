@@ -104,15 +104,15 @@ pub(super) fn window(layer: &Layer, input: &Tensor, output: &Tensor) -> Window {
     }
 }
 
-/// Checks that a layer's weights are `panels` panels of `nr · (1 + k)` floats.
+/// Checks that a layer's weights are `panels` panels of `nr` biases and `k · nr` weights.
 pub(super) fn check_weights(
     layer: &Layer,
     panels: u64,
     k: Option<u64>,
     isa: Isa,
 ) -> Result<(), LayerError> {
-    let floats = k.and_then(|k| k.checked_add(1)).and_then(|n| n.checked_mul(isa.panel() as u64));
-    let bytes = floats.and_then(|n| n.checked_mul(4)).unwrap_or(u64::MAX);
+    let encoding = layer.encoding().unwrap_or_default();
+    let bytes = k.and_then(|k| encoding.panel_bytes(k, isa.panel())).unwrap_or(u64::MAX);
     if layer.panel_bytes as u64 != bytes {
         return Err(LayerError::Field("bytes of a panel", layer.panel_bytes as u64, bytes));
     }
@@ -345,6 +345,7 @@ pub fn run(call: Call<'_>) {
         count: call.count as u32,
         row: call.rows.start as u32,
         rows: call.rows.len() as u32,
+        algorithm: 0,
     };
     let work = Work::new(layer, &inputs, &output, &slice, device.threads(), kernels.isa());
     let (window, channels) = (work.window, work.channels);

@@ -137,6 +137,7 @@ pub fn run(call: Call<'_>) {
         count: call.count as u32,
         row: call.rows.start as u32,
         rows: call.rows.len() as u32,
+        algorithm: 0,
     };
     let nr = kernels.nr();
     let work = Work::new(layer, &inputs, &output, &slice, device.threads(), kernels.isa());

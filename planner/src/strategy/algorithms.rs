@@ -193,7 +193,13 @@ fn panel_need(network: &Network, index: usize, threads: u32) -> f64 {
     let layer = &network.layers[index];
     let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
     let output = record(layer.output);
-    let slice = Slice { first: 0, count: layer.panels.min(1), row: 0, rows: output.rows() as u32 };
+    let slice = Slice {
+        first: 0,
+        count: layer.panels.min(1),
+        row: 0,
+        rows: output.rows() as u32,
+        algorithm: 0,
+    };
     let inputs = layer.inputs.map(record);
     let scratch = ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa);
     let weights = u64::from(layer.panel_bytes).next_multiple_of(PAGE);

@@ -228,7 +228,7 @@ impl<'a> Bench<'a> {
         let floats = |buffer: usize| network.buffers[buffer].bytes / 4;
         ops::validate(layer, &inputs, &output, [floats(0), floats(2)], network.isa).ok()?;
         let rows = output.rows() as u32;
-        let slice = Slice { first: 0, count: layer.panels, row: 0, rows };
+        let slice = Slice { first: 0, count: layer.panels, row: 0, rows, algorithm: 0 };
         let isa = network.isa;
         let scratch = ops::scratch_bytes(layer, &inputs, &output, &slice, threads as u32, isa);
         let weights = u64::from(layer.panels) * u64::from(layer.panel_bytes);
@@ -279,6 +279,7 @@ impl<'a> Bench<'a> {
             operands,
             out: out?,
             weights: &weights[..layer.panels as usize * layer.panel_bytes as usize / 4],
+            algorithm: 0,
             first: 0,
             count: layer.panels as usize,
             rows: 0..rows,
