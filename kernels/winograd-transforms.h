@@ -112,29 +112,21 @@ EYELET_INLINE void weights_1d_4(const vec g[3], vec v[6])
         }                                                                                              \
     }                                                                                                  \
                                                                                                        \
-    EYELET_INLINE void weights_##M(const struct eyelet_winograd_weights *t, size_t c)                  \
+    EYELET_INLINE void weights_##M(const struct eyelet_winograd_weights *t, size_t c, size_t end, int y)\
     {                                                                                                  \
-        vec half[N][3];                                                                                \
-        _Pragma("GCC unroll 6") for (size_t x = 0; x < 3; x++)                                         \
-        {                                                                                              \
-            vec g[3], v[N];                                                                            \
-            _Pragma("GCC unroll 6") for (size_t y = 0; y < 3; y++)                                     \
-                g[y] = load(t->in + (y * 3 + x) * t->in_stride + c);                                   \
-            weights_1d_##M(g, v);                                                                      \
-            _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++) half[y][x] = v[y];                  \
-        }                                                                                              \
-        float *out = t->out + c;                                                                       \
-        const size_t stride = t->stride;                                                               \
-        _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++)                                         \
-        {                                                                                              \
-            vec v[N];                                                                                  \
-            weights_1d_##M(half[y], v);                                                                \
-            _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++)                                     \
+        float *out = t->out + y * N * t->stride;                                                       \
+        for (; c < end; c += LANES) {                                                                  \
+            vec half[3], v[N];                                                                         \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < 3; x++)                                     \
             {                                                                                          \
-                store(out, v[x]);                                                                      \
-                out += stride;                                                                         \
-                EYELET_KEEP(out);                                                                      \
+                vec g[3];                                                                              \
+                _Pragma("GCC unroll 6") for (size_t tap = 0; tap < 3; tap++)                           \
+                    g[tap] = load(t->in + (tap * 3 + x) * t->in_stride + c);                           \
+                weights_1d_##M(g, v);                                                                  \
+                half[x] = v[y];                                                                        \
             }                                                                                          \
+            weights_1d_##M(half, v);                                                                   \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++) store(out + x * t->stride + c, v[x]);\
         }                                                                                              \
     }                                                                                                  \
                                                                                                        \
@@ -248,12 +240,26 @@ EYELET_INLINE void winograd_output(const struct eyelet_winograd_output *t)
     }
 }
 
+/* Frequencies lie so far apart, often by a power of two, that lines of many of them meet in a cache's sets: some
+ * filters at a time, one line of frequencies after the other. */
+enum { EYELET_FILTERS = 1024 };
+
 EYELET_INLINE void winograd_weights(const struct eyelet_winograd_weights *t)
 {
-    if (t->tile == 4)
-        for (size_t c = 0; c < t->count; c += LANES)
-            weights_4(t, c);
-    else
-        for (size_t c = 0; c < t->count; c += LANES)
-            weights_2(t, c);
+    for (size_t c = 0; c < t->count; c += EYELET_FILTERS) {
+        const size_t end = t->count - c < EYELET_FILTERS ? t->count : c + EYELET_FILTERS;
+        if (t->tile == 4) {
+            weights_4(t, c, end, 0);
+            weights_4(t, c, end, 1);
+            weights_4(t, c, end, 2);
+            weights_4(t, c, end, 3);
+            weights_4(t, c, end, 4);
+            weights_4(t, c, end, 5);
+        } else {
+            weights_2(t, c, end, 0);
+            weights_2(t, c, end, 1);
+            weights_2(t, c, end, 2);
+            weights_2(t, c, end, 3);
+        }
+    }
 }

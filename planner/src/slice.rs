@@ -57,6 +57,7 @@ pub fn slice(network: &Network, cutting: Cutting) -> Slices {
             layer: index as u32,
             rows: output.rows() as u32,
             count: layer.panels,
+            algorithm: network.on_load[index],
             ..Step::default()
         };
         if !OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels) {

@@ -8,8 +8,9 @@ use common::transformer::transformer;
 use common::{Subject, digits};
 use eyelet::device::Inline;
 use eyelet::executor::{InferError, Instance, OpenError, Options, Progress};
+use eyelet::ops::transformed;
 use eyelet::pack::{
-    Activation, Buffer, CopyParams, Header, Layer, Load, NONE, Name, OpKind, PAGE, Place,
+    Activation, Buffer, CopyParams, Encoding, Header, Layer, Load, NONE, Name, OpKind, PAGE, Place,
     PlanEntry, PlanHeader, Port, SkeletonHeader, Step, Tensor, params_words,
 };
 use eyelet::storage::faulty::Fault;
@@ -37,6 +38,17 @@ fn packs() -> Vec<(u64, Vec<u8>)> {
     let mut packs: Vec<_> = budgets.into_iter().map(|budget| pack(&subject, budget)).collect();
     let subject = Subject::of_graph(transformer(), eyelet_planner::board::host());
     packs.insert(1, pack(&subject, subject.smallest(3)));
+    // Weights in 16 bits, transformed by the steps where that can be.
+    let mut subject = Subject::new(&digits());
+    subject.encode(Encoding::F16);
+    let network = &mut subject.network;
+    for layer in 0..network.layers.len() {
+        let input = network.tensors[network.layers[layer].inputs[0] as usize];
+        let can = transformed(&network.layers[layer], &input, 4, network.isa).is_some();
+        network.on_load[layer] = if can { 4 } else { 0 };
+    }
+    assert!(network.on_load.contains(&4));
+    packs.push(pack(&subject, subject.smallest(3)));
     packs
 }
 
@@ -239,7 +251,7 @@ impl Records {
             activation: Activation::NONE,
             panels: 0,
             panel_bytes: 0,
-            reserved: 0,
+            encoding: 0,
             weights: 0,
             name: Name::default(),
             params: params_words(&params),

@@ -97,6 +97,12 @@ fn reduction(layer: &Layer, input: &Tensor) -> u64 {
     }
 }
 
+/// Panels that threads expand together.
+pub(super) fn panels_at_once(plain: &Layer) -> usize {
+    let least = if plain.kind == OpKind::Winograd as u32 { WINOGRAD_PANELS } else { 1 };
+    ((SHARED_BYTES / u64::from(plain.panel_bytes.max(1))) as usize).max(least)
+}
+
 /// How a step's panels are expanded: see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -141,9 +147,7 @@ impl Way {
                 return Self::Own { chunk: fit(OWN_BYTES).clamp(1, each), each };
             }
         }
-        let least = if kind == Some(OpKind::Winograd) { WINOGRAD_PANELS } else { 1 };
-        let most = fit(SHARED_BYTES).max(least).clamp(1, panels.max(1));
-        Self::Shared { groups: panels.div_ceil(most).max(1) }
+        Self::Shared { groups: panels.div_ceil(panels_at_once(plain)).max(1) }
     }
 }
 

@@ -200,6 +200,12 @@ pub fn transformed(layer: &Layer, input: &Tensor, algorithm: u32, isa: Isa) -> O
     expand::transformed(layer, input, algorithm, isa).ok()
 }
 
+/// Panels of a layer (its record as [`transformed`], or with floats for weights) that are expanded at once, for
+/// which a Winograd convolution transforms its inputs.
+pub fn panels_at_once(plain: &Layer) -> usize {
+    expand::panels_at_once(plain)
+}
+
 /// Bytes of intermediates that one step needs when it runs on `threads` threads, or on fewer: those of the
 /// operator, and those for weights that are not stored as the operator reads them.
 pub fn scratch_bytes(

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use eyelet::arena::MappedArena;
 use eyelet::device;
 use eyelet::executor::{Instance, Options};
+use eyelet::pack::Encoding;
 use eyelet::storage::Slice;
 use eyelet_planner::import::{import, import_bytes};
 use eyelet_planner::{board, size};
@@ -162,7 +163,7 @@ fn order(budgets: Vec<u64>) -> Order {
     let profile = board::host().profile;
     let threads = profile.threads.clamp(1, super::plan::DEFAULT_THREADS);
     let strategy = eyelet::pack::STRATEGIES[0].to_owned();
-    Order { budgets, profile, strategy, threads, exact: true }
+    Order { budgets, profile, strategy, threads, exact: true, weights: Encoding::F32 }
 }
 
 /// Runs a plan in a process of its own.

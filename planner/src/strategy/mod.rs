@@ -4,12 +4,14 @@
 pub mod algorithms;
 pub mod baselines;
 pub mod flexnn;
+pub mod on_load;
 mod place;
 mod residents;
 
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
+use crate::simulate::{Costs, simulate_with};
 use eyelet::pack::PAGE;
 use place::Misfit;
 
@@ -24,6 +26,8 @@ pub struct Request<'a> {
     /// Compute threads that the scratch must serve.
     pub threads: u32,
     pub profile: &'a Profile,
+    /// Every layer is computed as it is stored.
+    pub exact: bool,
 }
 
 /// Why there is no plan.
@@ -39,8 +43,21 @@ pub enum PlanError {
     Strategy(String),
 }
 
-/// Plans by the strategy of that name.
+/// Plans by the strategy of that name: with steps that transform the weights of their layers, where that is
+/// predicted to be faster, and without.
 pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
+    let stored = plan_for(name, request)?;
+    let Some(network) = on_load::network(request) else { return Ok(stored) };
+    let Ok(transformed) = plan_for(name, &Request { network: &network, ..*request }) else {
+        return Ok(stored);
+    };
+    let costs = Costs::new(&network, request.profile, request.threads);
+    let ns = |plan| simulate_with(plan, &costs).steady_ns;
+    Ok(if ns(&transformed) < ns(&stored) { transformed } else { stored })
+}
+
+/// Plans with the algorithms that the network has.
+fn plan_for(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
     let plan = match name {
         "flexnn" => flexnn::plan(request),
         "preload" => baselines::preload(request),

@@ -73,7 +73,8 @@ fn plans_of_strategies_are_proved() {
         let (network, weights_bytes) = example::network(&mut rng, 12);
         for budget in [64 << 10, 100 << 10, 150 << 10, 250 << 10, 1 << 20] {
             let (network, profile) = (&network, &profile);
-            let request = Request { network, weights_bytes, budget, threads: 2, profile };
+            let request =
+                Request { network, weights_bytes, budget, threads: 2, profile, exact: true };
             let Ok(plan) = strategy::plan("flexnn", &request) else { continue };
             let proof = check(network, &plan, weights_bytes);
             assert!(proof.is_ok(), "seed {seed}, {budget} bytes: {proof:#?}");

@@ -5,7 +5,7 @@
 //! process needs beyond its arena is code, stacks, and a few numbers for each inference. Code goes when its
 //! part is done: opening, starting threads, inferring and reporting each begin with `process::return_code`.
 
-mod input;
+pub(super) mod input;
 mod layers;
 mod process;
 mod report;
