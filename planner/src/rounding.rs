@@ -1,6 +1,6 @@
 //! What rounding weights to 16 bits does to a network's outputs, measured: layer after layer, on random inputs,
 //! once with the weights as they are stored and once with the same as fp32. Everything else is alike, the
-//! algorithms of the layers too. Needs memory for activations and one layer's weights.
+//! algorithms of the layers too. Needs memory for activations and a few panels of weights.
 
 use crate::network::Network;
 use crate::weights::{Overflow, pack_panels, panels};
@@ -10,9 +10,13 @@ use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
 use eyelet::ops::{self, Call, Operand, Slice};
 use eyelet::pack::{Encoding, Layer, NONE, OpKind, Tensor};
+use std::ops::Range;
 
 /// Random inputs that are tried.
 const INPUTS: usize = 2;
+
+/// Bytes of fp32 weights that are packed at a time.
+const CHUNK: u32 = 4 << 20;
 
 /// Sixty-four bytes of aligned memory.
 #[repr(C, align(64))]
@@ -45,12 +49,20 @@ pub fn error(
             _ => panels(weights, nr, Encoding::F32).1 as u32,
         };
         let plain = Layer { encoding: Encoding::F32 as u32, panel_bytes: plain_bytes, ..*layer };
-        for (which, layer) in [plain, *layer].into_iter().enumerate() {
-            bytes.clear();
-            pack_panels(weights, &layer, nr, 0..layer.panels, &mut bytes)?;
-            let packed: Vec<f32> = bytemuck::allocation::pod_collect_to_vec(&bytes);
-            for run in &mut runs {
-                run[which].compute(network, &layer, &packed, kernels);
+        let at_once = match OpKind::from_code(layer.kind) {
+            Some(kind) if kind.has_panels() => (CHUNK / plain_bytes.max(1)).max(1),
+            _ => layer.panels.max(1),
+        };
+        // One turn also for layers without weights.
+        for first in (0..layer.panels.max(1)).step_by(at_once as usize) {
+            let panels = first..(first + at_once).min(layer.panels);
+            for (which, layer) in [plain, *layer].into_iter().enumerate() {
+                bytes.clear();
+                pack_panels(weights, &layer, nr, panels.clone(), &mut bytes)?;
+                let packed: Vec<f32> = bytemuck::allocation::pod_collect_to_vec(&bytes);
+                for run in &mut runs {
+                    run[which].compute(network, &layer, panels.clone(), &packed, kernels);
+                }
             }
         }
         progress(index as u64 + 1);
@@ -88,7 +100,15 @@ impl Activations {
         &mut self.0[tensor.buffer as usize][tensor.offset as usize..][..floats]
     }
 
-    fn compute(&mut self, network: &Network, layer: &Layer, weights: &[f32], kernels: &Kernels) {
+    /// Computes some panels of a layer.
+    fn compute(
+        &mut self,
+        network: &Network,
+        layer: &Layer,
+        panels: Range<u32>,
+        weights: &[f32],
+        kernels: &Kernels,
+    ) {
         let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
         let (inputs, output) = (layer.inputs.map(record), record(layer.output));
         let kind = OpKind::from_code(layer.kind);
@@ -107,7 +127,8 @@ impl Activations {
             }
         };
         let rows = output.rows() as u32;
-        let slice = Slice { first: 0, count: layer.panels, row: 0, rows, algorithm: 0 };
+        let (first, count) = (panels.start, panels.len() as u32);
+        let slice = Slice { first, count, row: 0, rows, algorithm: 0 };
         let bytes = ops::scratch_bytes(layer, &inputs, &output, &slice, 1, network.isa);
         let mut scratch = vec![Line([0; 64]); bytes.div_ceil(64) as usize];
         let made = &mut self.0[output.buffer as usize];
@@ -123,8 +144,8 @@ impl Activations {
             out,
             weights,
             algorithm: 0,
-            first: 0,
-            count: layer.panels as usize,
+            first: first as usize,
+            count: count as usize,
             rows: 0..slice.rows as usize,
             scratch: bytemuck::cast_slice_mut(&mut scratch),
             device: &Inline,

@@ -48,7 +48,7 @@ fn packs() -> Vec<(u64, Vec<u8>)> {
         network.on_load[layer] = if can { 4 } else { 0 };
     }
     assert!(network.on_load.contains(&4));
-    packs.push(pack(&subject, subject.smallest(3)));
+    packs.insert(2, pack(&subject, subject.smallest(3)));
     packs
 }
 
