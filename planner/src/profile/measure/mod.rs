@@ -1,9 +1,10 @@
 //! Measures this machine: the kernels' rates on layers of common shapes, and a file system's throughput
-//! by size of read. Takes some seconds; every figure is a median.
+//! by size of read. Takes some seconds.
 
 mod kernels;
 mod storage;
 
+use super::delays::Delays;
 use super::{Profile, ProfileError};
 use crate::source::Io;
 use eyelet::device::Inline;
@@ -43,8 +44,10 @@ pub fn measure(
         .start(threads as usize, None)
         .map_err(|error| MeasureError::Threads { threads, error })?;
     let compute = kernels::measure(kernels, &Inline, &pool);
+    let layers = kernels::layers(kernels, [&Inline, &pool]);
     drop(pool);
     let storage = storage::measure(folder, io, compute.step_overhead_ns)?;
+    let delays = Delays::fit(&storage.reads, &layers, compute.step_overhead_ns as f64);
     let isa = kernels.isa();
     let profile = Profile {
         name: name.to_owned(),
@@ -59,15 +62,10 @@ pub fn measure(
         ),
         compute,
         storage,
+        delays: Some(delays),
     };
     profile.validate()?;
     Ok(profile)
-}
-
-/// The middle one.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]
