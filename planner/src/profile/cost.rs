@@ -260,6 +260,13 @@ impl LayerCost {
                     }
                 } else {
                     group = ops::panels_at_once(layer) as u32;
+                    // What is made for all threads together, and does not fit their caches, is read from
+                    // where it was written.
+                    let at_once =
+                        f64::from(group).min(panels as f64) * f64::from(layer.panel_bytes);
+                    if at_once > compute.cache_bytes as f64 {
+                        panel_bytes += f64::from(layer.panel_bytes) * transforms.blocks;
+                    }
                 }
             }
             _ => {}
