@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # All tests: style, host, bare metal, 64-bit ARM Linux under emulation, agreement with onnxruntime.
 #
-# Needs Rust and a C compiler; installs what else it needs (a cross compiler, an emulator and models of
-# processors by apt, onnxruntime by pip into target/). The budgets of the largest networks take minutes
+# Needs Rust and a C compiler; installs what else it needs (a cross compiler, an emulator, models of
+# processors and a browser by apt, onnxruntime by pip into target/). The budgets of the largest networks take minutes
 # more:
 #
 #   cargo test --release -p eyelet-planner --test memory -- --ignored --nocapture
@@ -38,6 +38,15 @@ section "fuzz targets: lints"
 cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target --no-default-features -- -D warnings
 
 section "host"
+# Reports are opened in a browser.
+if [ -z "${EYELET_BROWSER:-}" ]; then
+    if ! command -v chromium >/dev/null && ! timeout 600 tools/apt.sh chromium; then
+        echo "tools/test.sh: no chromium, in which reports are tested, and it could not be installed;" \
+            "set EYELET_BROWSER to a Chromium that is there" >&2
+        exit 1
+    fi
+    export EYELET_BROWSER=chromium
+fi
 cargo test --workspace
 
 section "bare metal: core only, no allocator"

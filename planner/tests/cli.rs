@@ -21,7 +21,7 @@ fn direct_io(folder: &Path) -> bool {
 #[test]
 fn every_verb_has_help_with_an_example() {
     let folder = folder();
-    for verb in ["zoo", "profile", "plan", "inspect", "check", "run", "demo"] {
+    for verb in ["zoo", "profile", "plan", "sweep", "inspect", "check", "run", "demo"] {
         let text = eyelet_in(folder.path(), &[verb, "--help"]).text();
         assert!(text.contains(&format!("Example:\n  eyelet {verb}")), "{text}");
         assert!(text.contains("--json"), "{text}");

@@ -8,7 +8,7 @@ mod common;
 use common::Subject;
 use eyelet::arena::MappedArena;
 use eyelet::device::{Device, Inline, workers::Pool};
-use eyelet::executor::{Feed, Instance, Model, Options};
+use eyelet::executor::{Event, Feed, Instance, Model, Observer, Options};
 use eyelet::storage::{BufferedFile, Slice};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::CString;
@@ -51,6 +51,29 @@ fn calls(body: impl FnOnce()) -> u64 {
     CALLS.load(Ordering::SeqCst) - before
 }
 
+/// Counts what an instance tells, and sees to it that steps and loads are in order.
+#[derive(Debug, Default)]
+struct Seen {
+    loads: AtomicU64,
+    steps: AtomicU64,
+}
+
+impl Observer for Seen {
+    fn event(&self, event: Event) {
+        // Three moments of each step, two of each load.
+        let (count, parts, number, part) = match event {
+            Event::LoadBegins(load) => (&self.loads, 2, load, 0),
+            Event::LoadEnds(load) => (&self.loads, 2, load, 1),
+            Event::StepWaits(step) => (&self.steps, 3, step, 0),
+            Event::StepBegins(step) => (&self.steps, 3, step, 1),
+            Event::StepEnds(step) => (&self.steps, 3, step, 2),
+        };
+        let before = count.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(before % parts, part, "{event:?}");
+        assert!(number == 0 || before >= parts, "{event:?}");
+    }
+}
+
 /// Several inferences; the sum of the last output, which no run may leave at zero.
 fn infer<F: Feed>(model: &mut Model<'_, '_, F>, input: &[f32], device: &dyn Device) -> f32 {
     for _ in 0..4 {
@@ -72,6 +95,8 @@ fn main() {
     let counted = calls(|| drop(std::hint::black_box(vec![1u8; 100])));
     assert_eq!(counted, 2, "the counter counts");
 
+    let seen = Seen::default();
+    let (mut loads, mut steps) = (0, 0);
     let mut sum = 0.0;
     let inline = calls(|| {
         let mut arena = MappedArena::new(budget as usize).unwrap();
@@ -80,10 +105,14 @@ fn main() {
         let mut instance =
             Instance::open(&mut storage, memory.as_mut_slice(), Options::default()).unwrap();
         assert!(!instance.plan().loads.is_empty(), "the smallest budget streams");
+        (loads, steps) = (instance.plan().loads.len() as u64, instance.plan().steps.len() as u64);
+        instance.observe(Some(&seen));
         sum = infer(&mut instance.inline(&mut storage), &input, &Inline);
     });
     assert!(sum > 0.0);
     assert_eq!(inline, 0, "calls of the allocator, inline");
+    let seen = [&seen.loads, &seen.steps].map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(seen, [4 * 2 * loads, 4 * 3 * steps], "what an observer is told");
 
     let mut threaded_sum = 0.0;
     let threaded = calls(|| {

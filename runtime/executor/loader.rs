@@ -1,5 +1,6 @@
 //! The loader: performs the plan's loads in order, each as soon as its release permits.
 
+use super::observer::Event;
 use super::shared::Shared;
 use crate::arena::{LoadList, Weights};
 use crate::pack::{Load, crc32c::crc32c};
@@ -106,7 +107,9 @@ impl<'m, 'a> Loader<'m, 'a> {
         if !self.shared.steps_done.reached(target) {
             return Ok(Polled::Blocked(target));
         }
+        self.shared.tell(Event::LoadBegins(self.next as u32));
         perform(self.shared, &mut self.weights, storage, LoadList::Streamed, self.next)?;
+        self.shared.tell(Event::LoadEnds(self.next as u32));
         self.next += 1;
         if self.next == plan.loads.len() {
             self.next = 0;

@@ -19,6 +19,7 @@
 
 mod loader;
 mod model;
+mod observer;
 mod open;
 mod shared;
 
@@ -26,4 +27,5 @@ pub use loader::{LoadError, Loader};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use model::{Concurrent, ThreadedError};
 pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
+pub use observer::{Event, Observer};
 pub use open::{Instance, OpenError, Options, entries, header};

@@ -1,6 +1,7 @@
 //! The compute side: the host's turn, the steps, and how steps wait for their loads.
 
 use super::loader::{LoadError, Loader, Polled};
+use super::observer::Event;
 use super::shared::Shared;
 use crate::arena::Activations;
 use crate::device::Device;
@@ -184,6 +185,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             self.finish();
             return Ok(Progress::Finished);
         };
+        let number = self.position as u32 - 1;
+        shared.tell(Event::StepWaits(number));
         let start = device.now_ns();
         if let Err(error) = self.feed.wait(self.base_loads.wrapping_add(step.ready)) {
             self.failed = true;
@@ -191,6 +194,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             return Err(InferError::Load(error));
         }
         let loaded = device.now_ns();
+        shared.tell(Event::StepBegins(number));
         let skeleton = shared.proven.skeleton();
         let layer = layer_of(skeleton, step);
         let operands = self.activations.operands(&shared.proven, self.position - 1);
@@ -211,6 +215,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         });
         // A board's clock is the board's: whatever it says, this does not panic.
         let done = device.now_ns();
+        shared.tell(Event::StepEnds(number));
         self.stats.stall_ns = self.stats.stall_ns.saturating_add(loaded.saturating_sub(start));
         self.stats.compute_ns = self.stats.compute_ns.saturating_add(done.saturating_sub(loaded));
         self.position += 1;

@@ -2,6 +2,7 @@
 
 use super::loader::{LoadError, Loader, perform};
 use super::model::{Inline, Model};
+use super::observer::Observer;
 use super::shared::Shared;
 use crate::arena::{LoadList, PlannedMemory};
 use crate::kernels::{Isa, Kernels};
@@ -246,6 +247,11 @@ impl<'a> Instance<'a> {
     /// The plan's entry in the pack's header.
     pub fn entry(&self) -> &PlanEntry {
         &self.entry
+    }
+
+    /// Has an observer told of every load and step from now on, or nobody. Nobody costs nothing.
+    pub fn observe(&mut self, observer: Option<&'a dyn Observer>) {
+        self.shared.observer = observer;
     }
 
     /// A model that loads between its steps, on the caller's core.

@@ -1,6 +1,6 @@
 //! What the two sides share: the proved plan and the counters.
 
-use super::{LoadError, Options};
+use super::{Event, LoadError, Observer, Options};
 use crate::device::{futex::Counter, handoff::Handoff};
 use crate::kernels::Kernels;
 use crate::pack::Proven;
@@ -25,6 +25,8 @@ pub(super) struct Shared<'a> {
     pub stop: AtomicBool,
     /// The error that the loader has stopped at.
     pub failure: Handoff<LoadError>,
+    /// Who is told what happens.
+    pub observer: Option<&'a dyn Observer>,
 }
 
 impl<'a> Shared<'a> {
@@ -45,6 +47,14 @@ impl<'a> Shared<'a> {
             epoch: Counter::new(),
             stop: AtomicBool::new(false),
             failure: Handoff::default(),
+            observer: None,
+        }
+    }
+
+    /// Tells the observer, if there is one.
+    pub fn tell(&self, event: Event) {
+        if let Some(observer) = self.observer {
+            observer.event(event);
         }
     }
 

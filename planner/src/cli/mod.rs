@@ -6,6 +6,7 @@
 
 mod check;
 mod demo;
+mod describe;
 mod error;
 mod inspect;
 mod output;
@@ -13,7 +14,9 @@ mod pack_file;
 mod plan;
 mod profile;
 mod progress;
+mod report;
 mod run;
+mod sweep;
 mod zoo;
 
 use clap::{Parser, Subcommand};
@@ -46,6 +49,7 @@ enum Verb {
     Zoo(zoo::Args),
     Profile(profile::Args),
     Plan(plan::Args),
+    Sweep(sweep::Args),
     Inspect(inspect::Args),
     Check(check::Args),
     Run(run::Args),
@@ -60,6 +64,7 @@ pub fn main() -> ExitCode {
         Verb::Zoo(args) => zoo::run(args, output),
         Verb::Profile(args) => profile::run(args, output),
         Verb::Plan(args) => plan::run(args, output),
+        Verb::Sweep(args) => sweep::run(args, output),
         Verb::Inspect(args) => inspect::run(args, output),
         Verb::Check(args) => check::run(args, output),
         Verb::Run(args) => run::run(args, output),

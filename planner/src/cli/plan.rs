@@ -1,10 +1,10 @@
 //! `eyelet plan`: from a model to a pack.
 
-use super::Error;
 use super::output::{Output, milliseconds, shape};
 use super::pack_file::PackFile;
 use super::progress::Progress;
 use super::run::input::seeded;
+use super::{Error, report};
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::pack::{Encoding, OpKind, Step};
 use eyelet::storage::residency;
@@ -72,6 +72,9 @@ pub struct Args {
     /// Where to write the pack [default: beside the model, with the extension .pack].
     #[arg(short, long, value_name = "FILE.pack")]
     output: Option<PathBuf>,
+    /// Writes a page that shows the plans: the arena over time, loads beside computing, latency over the budget.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
 }
 
 /// So many choices of algorithms are planned, those with the least bounds, and the direct one.
@@ -79,7 +82,8 @@ const MOST_CHOICES: usize = 2;
 
 const EXAMPLE: &str = "\
 Example:
-  eyelet plan resnet152.onnx --budget 12MiB --budget 24MiB -o resnet152.pack";
+  eyelet plan resnet152.onnx --budget 12MiB --budget 24MiB -o resnet152.pack
+  eyelet plan resnet152.onnx --budget 24MiB --report resnet152.html";
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut budgets = args.budget;
@@ -97,6 +101,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let import_time = start.elapsed();
     let mut packed = order.pack(&args.model, &graph, &path, output)?;
     packed.import_ms = to_ms(import_time);
+    if let Some(file) = &args.report {
+        report::write(file, &path, &order.profile, output)?;
+    }
     output.report(&packed)
 }
 
@@ -108,7 +115,7 @@ fn encoding(name: &str) -> Result<Encoding, String> {
 }
 
 /// The profile of an option, or of the board of an option, or of this machine.
-fn choose_profile(board: Option<&str>, profile: Option<&Path>) -> Result<Profile, Error> {
+pub fn choose_profile(board: Option<&str>, profile: Option<&Path>) -> Result<Profile, Error> {
     let of_board = match board {
         Some(name) => Board::load(name)?.profile,
         None => board::host().profile,
@@ -193,7 +200,7 @@ impl Order {
     }
 
     /// Chooses the algorithms of a network's layers and plans it for all budgets.
-    fn choose(&self, network: &mut Network) -> Result<Candidate, Error> {
+    pub fn choose(&self, network: &mut Network) -> Result<Candidate, Error> {
         let Self { budgets, profile, threads, exact, .. } = self;
         let choices = choices(network, profile, *threads, budgets, *exact);
         let mut best: Option<(Candidate, &Choice)> = None;
@@ -294,13 +301,13 @@ fn transformed_layers(steps: &[Step]) -> usize {
 
 /// A network by one choice of algorithms.
 #[derive(Default)]
-struct Candidate {
+pub struct Candidate {
     weights_bytes: u64,
     /// One for each budget.
-    plans: Vec<Plan>,
+    pub plans: Vec<Plan>,
     plan_times: Vec<Duration>,
     /// Predicted latencies, summed over the budgets.
-    predicted_ns: u64,
+    pub predicted_ns: u64,
 }
 
 /// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy

@@ -9,6 +9,7 @@ pub(super) mod input;
 mod layers;
 mod process;
 mod report;
+mod trace;
 
 use super::output::milliseconds;
 use super::pack_file::{refuse_folder, shape_of, strategy, too_short};
@@ -33,6 +34,7 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
+use trace::Recorder;
 
 /// Runs a pack within a budget and tells time, memory, and a digest of the outputs.
 ///
@@ -75,11 +77,19 @@ pub struct Args {
     /// Tells the time of each layer.
     #[arg(long)]
     layers: bool,
+    /// Writes the timeline of the measured inferences, and beside it the predicted one, for Perfetto
+    /// (ui.perfetto.dev) or chrome://tracing. Its record takes memory of its own: some 40 bytes a step.
+    #[arg(long, value_name = "FILE.json")]
+    trace: Option<PathBuf>,
+    /// Costs to predict that timeline with, as `eyelet profile` writes them [default: this machine's board's].
+    #[arg(long, value_name = "FILE.toml", requires = "trace")]
+    profile: Option<PathBuf>,
 }
 
 const EXAMPLE: &str = "\
 Example:
-  eyelet run resnet152.pack --budget 24MiB --runs 10 --warmup 1";
+  eyelet run resnet152.pack --budget 24MiB --runs 10 --warmup 1
+  eyelet run resnet152.pack --budget 24MiB --runs 3 --warmup 1 --trace run.json";
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let rss_before_bytes = process::status_bytes("VmRSS");
@@ -99,6 +109,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 
     let threads =
         args.threads.unwrap_or_else(|| entry.threads.min(available_cores() as u32)).max(1);
+    let recorder = args.trace.is_some().then(Recorder::new);
     let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
     let mut memory = arena.memory();
     let options = Options { verify: !args.no_verify, threads };
@@ -108,6 +119,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         Instance::open(&mut storage, memory.as_mut_slice(), options).map_err(wrong)?;
     let open_ns = start.elapsed().as_nanos() as u64;
 
+    if let Some(recorder) = &recorder {
+        recorder.expect(instance.plan(), args.runs as usize, args.warmup);
+        instance.observe(Some(recorder));
+    }
     let skeleton = *instance.skeleton();
     let name = |port: &eyelet::pack::Port| skeleton.text(port.name).to_owned();
     let mut report = Report {
@@ -158,6 +173,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
     report.page_cache_bytes = cached * process::page_bytes();
     report.layers = layers.map(Layers::finish);
+    if let (Some(file), Some(recorder)) = (&args.trace, &recorder) {
+        trace::write(file, recorder, path, &entry, threads, args.profile.as_deref())?;
+    }
     output.report(&report)
 }
 

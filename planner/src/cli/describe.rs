@@ -1,0 +1,91 @@
+//! Steps, loads and layers in words, for what draws plans.
+
+use eyelet::pack::{ConvParams, Load, OpKind, PoolParams, Step, WinogradParams, params};
+use eyelet_planner::network::Network;
+use eyelet_planner::plan::{Plan, step_weights};
+use std::collections::HashMap;
+
+/// The operator of a layer, with its window: `Conv 3x3`.
+pub fn operator(network: &Network, layer: usize) -> String {
+    let layer = &network.layers[layer];
+    let window = |name: &str, [height, width]: [u32; 2]| format!("{name} {height}x{width}");
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Conv) => window("Conv", params::<ConvParams>(layer).kernel),
+        Some(OpKind::Depthwise) => window("Depthwise", params::<ConvParams>(layer).kernel),
+        Some(OpKind::Winograd) => window("Conv", [3, 3]),
+        Some(OpKind::Pool) => window("Pool", params::<PoolParams>(layer).kernel),
+        Some(kind) => format!("{kind:?}"),
+        None => "?".to_owned(),
+    }
+}
+
+/// The algorithm that computes a layer, where there is a choice.
+pub fn algorithm(network: &Network, layer: usize) -> String {
+    let layer = &network.layers[layer];
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Winograd) => {
+            format!("Winograd F({},3)", params::<WinogradParams>(layer).tile)
+        }
+        Some(OpKind::Conv | OpKind::Depthwise) => "direct".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// What a step computes: its layer's name, and which of its panels and rows where that is not all.
+pub fn step(network: &Network, step: &Step) -> String {
+    let layer = &network.layers[step.layer as usize];
+    let rows = network.tensors[layer.output as usize].rows();
+    let part = |what: &str, first: u32, count: u32, all: u64| match count {
+        count if u64::from(count) >= all => String::new(),
+        1 => format!(", {what} {first}"),
+        count => format!(", {what}s {first}–{}", first + count - 1),
+    };
+    let panels = part("panel", step.first, step.count, layer.panels.into());
+    let rows = part("row", step.row, step.rows, rows);
+    format!("{}{panels}{rows}", network.names[step.layer as usize])
+}
+
+/// Which steps read the weights of each of some loads of a plan: the first and the last, as indices; `None` where
+/// no step does. A streamed load serves only steps that wait for it.
+fn readers(
+    network: &Network,
+    plan: &Plan,
+    loads: &[Load],
+    serves: impl Fn(usize, &Step) -> bool,
+) -> Vec<Option<(usize, usize)>> {
+    // A step reads loads whose bytes lie where it looks for them: address and offset differ by the same.
+    let shift = |address: u64, offset: u64| address.wrapping_sub(offset);
+    let mut by_shift = HashMap::<u64, Vec<usize>>::new();
+    for (index, load) in loads.iter().enumerate() {
+        by_shift.entry(shift(load.address, load.offset)).or_default().push(index);
+    }
+    let mut readers: Vec<Option<(usize, usize)>> = vec![None; loads.len()];
+    for (number, step) in plan.steps.iter().enumerate() {
+        let weights = step_weights(network, step);
+        let there = by_shift.get(&shift(step.weights, weights.start));
+        let Some(there) = there.filter(|_| !weights.is_empty()) else {
+            continue;
+        };
+        // Of several loads of the same bytes the last counts.
+        let mut open = weights.end;
+        for &index in there.iter().rev().filter(|index| serves(**index, step)) {
+            let (start, end) =
+                (loads[index].offset, loads[index].offset + u64::from(loads[index].bytes));
+            if start < open && weights.start < end {
+                readers[index] = Some((readers[index].map_or(number, |(first, _)| first), number));
+                open = start.max(weights.start);
+            }
+        }
+    }
+    readers
+}
+
+/// The first and the last step that read each load of an inference.
+pub fn streamed_readers(network: &Network, plan: &Plan) -> Vec<Option<(usize, usize)>> {
+    readers(network, plan, &plan.loads, |load, step| load < step.ready as usize)
+}
+
+/// The first and the last step that read each resident load.
+pub fn resident_readers(network: &Network, plan: &Plan) -> Vec<Option<(usize, usize)>> {
+    readers(network, plan, &plan.resident, |_, _| true)
+}

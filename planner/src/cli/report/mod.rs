@@ -1,0 +1,106 @@
+//! `eyelet plan --report`: a pack's plans as one page that needs nothing else.
+//!
+//! The page (`page.html`, `page.css`, `page.js`) is the same for every pack; what it draws stands in it as JSON.
+//! Everything is recovered from the pack, so that it shows what will run, and predicted anew.
+
+mod data;
+
+use super::Error;
+use super::output::Output;
+use super::pack_file::{PackFile, planner_types};
+use super::progress::Progress;
+use data::{Curve, Data};
+use eyelet_planner::network::Network;
+use eyelet_planner::plan::Plan;
+use eyelet_planner::profile::Profile;
+use eyelet_planner::replace::replace;
+use std::io::Write;
+use std::path::Path;
+
+const PAGE: &str = include_str!("page.html");
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// Where the parts go, in the order in which they stand in the page.
+const MARKS: [&str; 3] = ["/*style*/", "/*data*/", "/*script*/"];
+
+/// Writes the page of a pack.
+pub fn write(file: &Path, pack: &Path, profile: &Profile, output: Output) -> Result<(), Error> {
+    let found = PackFile::open(pack)?;
+    let mut plans: Vec<(Network, Plan)> = Vec::new();
+    for entry in &found.entries {
+        let proven = found.prove(entry)?;
+        plans.push(planner_types(&proven, entry, found.tables(entry)));
+    }
+    let Some((network, first)) = plans.first() else {
+        return Err(Error::Internal("the pack has no plans".to_owned()));
+    };
+    let progress = Progress::count(output, "drawing", Curve::POINTS as u64);
+    let curve = Curve::new(network, &plans, found.header.weights_bytes, profile, |done| {
+        progress.set(done as u64);
+    });
+    drop(progress);
+    let mut data = Data::new(network, first, profile, found.header.weights_bytes, curve);
+    data.plans.extend(plans.iter().map(|(network, plan)| data::Plan::new(network, plan, profile)));
+    let json = serde_json::to_string(&data)
+        .map_err(|error| Error::Internal(format!("the report as JSON: {error}")))?;
+    let page = assemble([STYLE, &escape(&json), SCRIPT]);
+    replace(file, |sink| sink.write_all(page.as_bytes()))
+        .map_err(|source| Error::Write { path: file.to_owned(), source })
+}
+
+/// The page with its parts.
+fn assemble(parts: [&str; 3]) -> String {
+    let mut text = String::new();
+    let mut rest = PAGE;
+    for (mark, part) in MARKS.into_iter().zip(parts) {
+        // A test sees to it that every mark is there.
+        let (before, after) = rest.split_once(mark).unwrap_or((rest, ""));
+        text += before;
+        text += part;
+        rest = after;
+    }
+    text + rest
+}
+
+/// JSON that cannot end the element it stands in, nor begin another.
+fn escape(json: &str) -> String {
+    json.replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_has_its_parts_once_and_in_order() {
+        let places = MARKS.map(|mark| {
+            assert_eq!(PAGE.matches(mark).count(), 1, "{mark}");
+            PAGE.find(mark)
+        });
+        assert!(places.is_sorted());
+        let page = assemble(["a", "/*script*/", "c"]);
+        assert!(page.contains("/*script*/") && page.contains("\nc\n"), "{page}");
+        for part in [STYLE, SCRIPT] {
+            assert!(!part.contains("</"), "would end its element");
+        }
+    }
+
+    #[test]
+    fn no_name_can_leave_its_place() {
+        let name = "</script><script>alert(\"&\")//<!--";
+        let json = escape(&serde_json::to_string(name).unwrap());
+        assert!(!json.contains(['<', '>', '&']), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), name);
+    }
+
+    #[test]
+    fn nothing_is_fetched() {
+        for text in [PAGE, STYLE, SCRIPT] {
+            for address in ["http:", "https:", "url(", "@import", "fetch(", "src="] {
+                let found = text.replace("http://www.w3.org/2000/svg", "").contains(address);
+                assert!(!found, "{address}");
+            }
+        }
+    }
+}

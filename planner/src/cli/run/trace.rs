@@ -1,0 +1,330 @@
+//! The timeline of a run, measured and predicted, in the format of Chrome's tracing and of Perfetto.
+
+use super::super::Error;
+use super::super::describe;
+use super::super::pack_file::{PackFile, planner_types};
+use eyelet::executor::{Event, Observer};
+use eyelet::kernels::Isa;
+use eyelet::pack::PlanEntry;
+use eyelet_planner::board::{self, Board};
+use eyelet_planner::network::Network;
+use eyelet_planner::plan::Plan;
+use eyelet_planner::profile::Profile;
+use eyelet_planner::replace::replace;
+use eyelet_planner::simulate::{Timeline, simulate};
+use eyelet_planner::size;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// Waiting for less than this is looking at a counter, not a stall.
+const STALL_NS: u64 = 1_000;
+
+/// Nanoseconds, and what happened then.
+type Moment = (u64, Event);
+
+/// Notes what happens in the measured inferences, and when.
+#[derive(Debug)]
+pub struct Recorder {
+    zero: Instant,
+    /// Inferences that are still to begin before one is noted, that one included.
+    unmeasured: AtomicU32,
+    /// Two lists, so that neither side waits for the other.
+    loads: Mutex<Vec<Moment>>,
+    steps: Mutex<Vec<Moment>>,
+}
+
+impl Recorder {
+    /// Notes nothing before it is told what to [`expect`](Self::expect).
+    pub fn new() -> Self {
+        let (loads, steps) = Default::default();
+        Self { zero: Instant::now(), unmeasured: AtomicU32::new(u32::MAX), loads, steps }
+    }
+
+    /// Notes so many inferences of a plan, after others. Makes room, so that noting allocates nothing.
+    pub fn expect(&self, plan: &eyelet::pack::PlanView<'_>, runs: usize, warmup: u32) {
+        self.unmeasured.store(warmup + 1, Ordering::Relaxed);
+        lock(&self.loads).reserve(2 * plan.loads.len() * (runs + 1));
+        lock(&self.steps).reserve(3 * plan.steps.len() * runs);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Observer for Recorder {
+    fn event(&self, event: Event) {
+        let ns = self.zero.elapsed().as_nanos() as u64;
+        let left = self.unmeasured.load(Ordering::Relaxed);
+        match event {
+            Event::StepWaits(0) if left > 0 => self.unmeasured.store(left - 1, Ordering::Relaxed),
+            _ => {}
+        }
+        if self.unmeasured.load(Ordering::Relaxed) > 0 {
+            return;
+        }
+        match event {
+            Event::LoadBegins(_) | Event::LoadEnds(_) => lock(&self.loads).push((ns, event)),
+            _ => lock(&self.steps).push((ns, event)),
+        }
+    }
+}
+
+/// The costs of a profile, or of the board that is this machine with the kernels of the pack.
+pub fn costs(pack: &Path, isa: Isa, profile: Option<&Path>) -> Result<Profile, Error> {
+    let Some(path) = profile else {
+        let host = board::host();
+        if host.profile.isa == isa {
+            return Ok(host.profile);
+        }
+        let name = match isa {
+            Isa::Portable => "portable".to_owned(),
+            isa => format!("host-{}", isa.name()),
+        };
+        let threads = host.profile.threads;
+        return Ok(Profile { threads, ..Board::load(&name)?.profile });
+    };
+    let profile =
+        Profile::load(path).map_err(|source| Error::Profile { path: path.to_owned(), source })?;
+    match profile.isa == isa {
+        true => Ok(profile),
+        false => Err(Error::ProfileOfOther {
+            path: path.to_owned(),
+            profile: profile.isa.name(),
+            board: format!("of {}", pack.display()),
+            isa: isa.name(),
+        }),
+    }
+}
+
+/// A slice of a track. Times are microseconds.
+#[derive(Debug, Serialize)]
+struct Slice {
+    name: String,
+    cat: &'static str,
+    ph: &'static str,
+    ts: f64,
+    dur: f64,
+    pid: u32,
+    tid: u32,
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    args: Map<String, Value>,
+}
+
+const MEASURED: u32 = 1;
+const PREDICTED: u32 = 2;
+const COMPUTE: u32 = 1;
+const STORAGE: u32 = 2;
+
+/// What is traced, and the slices so far.
+struct Trace<'a> {
+    network: &'a Network,
+    plan: &'a Plan,
+    /// For each load a name.
+    loads: Vec<String>,
+    slices: Vec<Slice>,
+}
+
+/// Writes what was recorded, and beside it as many inferences as the simulator predicts them.
+pub fn write(
+    file: &Path,
+    recorder: &Recorder,
+    pack: &Path,
+    entry: &PlanEntry,
+    threads: u32,
+    profile: Option<&Path>,
+) -> Result<(), Error> {
+    let found = PackFile::open(pack)?;
+    let profile = costs(pack, found.isa, profile)?;
+    let proven = found.prove(entry)?;
+    let (network, plan) = planner_types(&proven, entry, found.tables(entry));
+    let mut trace = Trace::new(&network, &plan);
+    let (steps, loads) = (lock(&recorder.steps), lock(&recorder.loads));
+    let inferences = trace.measured_steps(&steps);
+    trace.measured_loads(&loads);
+    let start = steps.first().map_or(0, |(ns, _)| *ns) as i64;
+    trace.predicted(&simulate(&network, &plan, &profile, threads), start, inferences);
+    let slices = trace.finish();
+
+    let budget = size::human(entry.budget);
+    let name = |what: &str, pid: u32, tid: u32, name: &str| json!({ "name": what, "ph": "M", "pid": pid, "tid": tid, "args": { "name": name } });
+    let measured = format!("measured: {} in {budget}", network.name);
+    let predicted = format!("predicted with the costs of {}", profile.name);
+    let mut names = Vec::new();
+    for (pid, text) in [(MEASURED, &measured), (PREDICTED, &predicted)] {
+        names.push(name("process_name", pid, COMPUTE, text));
+        names.push(name("thread_name", pid, COMPUTE, "compute"));
+        names.push(name("thread_name", pid, STORAGE, "storage"));
+        let order = json!({ "sort_index": pid });
+        names.push(json!({ "name": "process_sort_index", "ph": "M", "pid": pid, "args": order }));
+    }
+    replace(file, |sink| {
+        use std::io::Write;
+        // A slice a line, so that the file can also be read with lesser tools.
+        sink.write_all(b"{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n")?;
+        for name in &names {
+            serde_json::to_writer(&mut *sink, name)?;
+            sink.write_all(b",\n")?;
+        }
+        for (index, slice) in slices.iter().enumerate() {
+            serde_json::to_writer(&mut *sink, slice)?;
+            sink.write_all(if index + 1 < slices.len() { b",\n" } else { b"\n" })?;
+        }
+        sink.write_all(b"]}\n")
+    })
+    .map_err(|source| Error::Write { path: file.to_owned(), source })
+}
+
+impl<'a> Trace<'a> {
+    fn new(network: &'a Network, plan: &'a Plan) -> Self {
+        let name = |readers: &Option<(usize, usize)>| match readers {
+            Some((first, last)) if first == last => describe::step(network, &plan.steps[*first]),
+            Some((first, last)) => {
+                let name = |step: usize| &network.names[plan.steps[step].layer as usize];
+                match plan.steps[*first].layer == plan.steps[*last].layer {
+                    true => name(*first).clone(),
+                    false => format!("{} to {}", name(*first), name(*last)),
+                }
+            }
+            None => "weights".to_owned(),
+        };
+        let loads = describe::streamed_readers(network, plan).iter().map(name).collect();
+        Self { network, plan, loads, slices: Vec::new() }
+    }
+
+    /// Adds a slice, from and to nanoseconds.
+    fn slice(
+        &mut self,
+        name: String,
+        cat: &'static str,
+        (pid, tid): (u32, u32),
+        (start, end): (i64, i64),
+        args: Value,
+    ) {
+        let us = |ns: i64| ns as f64 / 1e3;
+        let args = match args {
+            Value::Object(args) => args,
+            _ => Map::new(),
+        };
+        let (ts, dur) = (us(start), us(end - start));
+        self.slices.push(Slice { name, cat, ph: "X", ts, dur, pid, tid, args });
+    }
+
+    fn step(&mut self, index: usize, pid: u32, waits: i64, (begins, ends): (i64, i64)) {
+        let Some(step) = self.plan.steps.get(index) else {
+            return;
+        };
+        let name = describe::step(self.network, step);
+        if begins - waits >= STALL_NS as i64 {
+            let load = step.ready.checked_sub(1).and_then(|load| self.loads.get(load as usize));
+            let args = json!({ "before": name, "waits for": load });
+            self.slice("stall".to_owned(), "stall", (pid, COMPUTE), (waits, begins), args);
+        }
+        let layer = step.layer as usize;
+        let panel = u64::from(self.network.layers[layer].panel_bytes);
+        let args = json!({
+            "step": index,
+            "operator": describe::operator(self.network, layer),
+            "algorithm": describe::algorithm(self.network, layer),
+            "weights bytes": u64::from(step.count) * panel,
+            "rows": step.rows,
+            "scratch bytes": step.scratch_bytes,
+        });
+        self.slice(name, "step", (pid, COMPUTE), (begins, ends), args);
+    }
+
+    fn load(&mut self, index: usize, pid: u32, span: (i64, i64)) {
+        let Some(load) = self.plan.loads.get(index) else {
+            return;
+        };
+        let args = json!({
+            "load": index,
+            "bytes": load.bytes,
+            "address": load.address,
+            "offset": load.offset,
+            "released by step": load.release,
+        });
+        self.slice(self.loads[index].clone(), "load", (pid, STORAGE), span, args);
+    }
+
+    /// What the compute side did; returns how many inferences.
+    fn measured_steps(&mut self, moments: &[Moment]) -> u32 {
+        let last = self.plan.steps.len().saturating_sub(1) as u32;
+        let (mut inferences, mut waits, mut begins, mut start, mut end) = (0, 0, 0, 0, None);
+        for &(ns, event) in moments {
+            let ns = ns as i64;
+            match event {
+                Event::StepWaits(step) => {
+                    if step == 0 {
+                        start = ns;
+                        if let Some(end) = end {
+                            let host = "host's turn".to_owned();
+                            let track = (MEASURED, COMPUTE);
+                            self.slice(host, "host", track, (end, ns), Value::Null);
+                        }
+                    }
+                    waits = ns;
+                }
+                Event::StepBegins(_) => begins = ns,
+                Event::StepEnds(step) => {
+                    self.step(step as usize, MEASURED, waits, (begins, ns));
+                    if step == last {
+                        inferences += 1;
+                        self.inference(inferences, MEASURED, (start, ns));
+                        end = Some(ns);
+                    }
+                }
+                Event::LoadBegins(_) | Event::LoadEnds(_) => {}
+            }
+        }
+        inferences
+    }
+
+    fn inference(&mut self, number: u32, pid: u32, span: (i64, i64)) {
+        let name = format!("inference {number}");
+        self.slice(name, "inference", (pid, COMPUTE), span, Value::Null);
+    }
+
+    fn measured_loads(&mut self, moments: &[Moment]) {
+        let mut begun = None;
+        for &(ns, event) in moments {
+            match (event, begun) {
+                (Event::LoadBegins(load), _) => begun = Some((load, ns as i64)),
+                (Event::LoadEnds(load), Some((same, start))) if load == same => {
+                    self.load(load as usize, MEASURED, (start, ns as i64));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn predicted(&mut self, timeline: &Timeline, start: i64, inferences: u32) {
+        for number in 0..inferences {
+            let zero = start + i64::from(number) * timeline.steady_ns as i64;
+            self.inference(number + 1, PREDICTED, (zero, zero + timeline.steady_ns as i64));
+            let mut waits = zero;
+            for (index, span) in timeline.steps.iter().enumerate() {
+                let (begins, ends) = (zero + span.start, zero + span.end);
+                self.step(index, PREDICTED, waits, (begins, ends));
+                waits = ends;
+            }
+            for (index, span) in timeline.loads.iter().enumerate() {
+                self.load(index, PREDICTED, (zero + span.start, zero + span.end));
+            }
+        }
+    }
+
+    /// All slices in the order of time, longer ones first, as nesting wants it; the first begins at 0.
+    fn finish(mut self) -> Vec<Slice> {
+        let first = self.slices.iter().map(|slice| slice.ts).fold(f64::INFINITY, f64::min);
+        for slice in &mut self.slices {
+            slice.ts = ((slice.ts - first) * 1e3).round() / 1e3;
+        }
+        self.slices.sort_by(|a, b| a.ts.total_cmp(&b.ts).then(b.dur.total_cmp(&a.dur)));
+        self.slices
+    }
+}

@@ -1,0 +1,195 @@
+//! `eyelet plan --report`: the page says what is in the pack, needs nothing else, and works in a browser.
+//!
+//! The browser is Chromium: that of `EYELET_BROWSER`, or one that is found. Where that variable or `CI` is set,
+//! a browser that does not start is a failure; elsewhere the tests that need one say so and pass.
+
+mod command;
+
+use bytes::Bytes;
+use command::{LARGE, SMALL, digits, eyelet_in, folder};
+use eyelet_planner::import::onnx::ModelProto;
+use prost::Message;
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// The page of a model, and what it draws.
+fn report(folder: &Path, model: &str) -> (String, Value) {
+    let budgets = ["--budget", SMALL, "--budget", LARGE, "--threads", "2"];
+    let args = [&["plan", model, "-o", "a.pack", "--report", "a.html"], &budgets[..]].concat();
+    eyelet_in(folder, &args).text();
+    let page = std::fs::read_to_string(folder.join("a.html")).unwrap();
+    let mark = "<script type=\"application/json\" id=\"data\">";
+    let start = page.find(mark).expect("data") + mark.len();
+    let end = start + page[start..].find("</script>").expect("the end of data");
+    let data = serde_json::from_str(&page[start..end]).expect("JSON");
+    (page, data)
+}
+
+fn numbers(value: &Value) -> Vec<i64> {
+    value.as_array().expect("a list").iter().map(|number| number.as_i64().unwrap()).collect()
+}
+
+#[test]
+fn the_data_are_those_of_the_pack() {
+    let folder = folder();
+    std::fs::copy(digits(), folder.path().join("d.onnx")).unwrap();
+    let (page, data) = report(folder.path(), "d.onnx");
+    assert!(page.len() < 100_000, "{} bytes", page.len());
+    let inspected = eyelet_in(folder.path(), &["inspect", "a.pack", "--json"]).json();
+    let (plans, packed) = (data["plans"].as_array().unwrap(), &inspected["plans"]);
+    assert_eq!(plans.len(), 2);
+    let layers = inspected["layers"].as_array().unwrap().len();
+    for (plan, packed) in plans.iter().zip(packed.as_array().unwrap()) {
+        assert_eq!(plan["budget"], packed["budget_bytes"]);
+        assert_eq!(plan["steady_ms"], packed["predicted_ms"]);
+        assert_eq!(plan["read_bytes"], packed["bytes_read_per_inference"]);
+        assert_eq!(plan["layer_loads"].as_array().unwrap().len(), layers);
+        let steps = &plan["steps"];
+        assert_eq!(numbers(&steps["time"]).len() as u64, packed["steps"].as_u64().unwrap());
+        // Waiting and computing fill an inference.
+        let sum: i64 = numbers(&steps["wait"]).iter().chain(&numbers(&steps["time"])).sum();
+        assert_eq!(sum, plan["period"].as_i64().unwrap());
+        let pages: i64 = numbers(&plan["loads"]["pages"]).iter().sum();
+        assert_eq!(pages * 4096, plan["read_bytes"].as_i64().unwrap());
+        // Every load is read by some step, and every layer's weights come from somewhere.
+        assert!(numbers(&plan["loads"]["first"]).iter().all(|step| *step >= 0));
+        assert!(numbers(&plan["residents"]["first"]).iter().all(|step| *step >= 0));
+        for layer in 0..layers {
+            let bytes = inspected["layers"][layer]["weights_bytes"].as_u64().unwrap();
+            let stays = plan["layer_resident"][layer].as_u64().unwrap();
+            assert!(stays == bytes || plan["layer_loads"][layer].as_u64().unwrap() > 0);
+        }
+    }
+    // The curve passes through the pack's plans, above its bound.
+    let curve = &data["curve"];
+    let (budgets, predicted) =
+        (numbers(&curve["budgets"]), curve["predicted_ms"].as_array().unwrap());
+    assert!(budgets.is_sorted() && budgets.len() > 5);
+    for plan in plans {
+        let at = budgets.iter().position(|b| *b == plan["budget"].as_i64().unwrap()).unwrap();
+        assert_eq!(predicted[at], plan["steady_ms"]);
+    }
+    for (predicted, bound) in predicted.iter().zip(curve["bounds_ms"].as_array().unwrap()) {
+        assert!(predicted.as_f64().unwrap() >= bound.as_f64().unwrap() - 1e-9);
+    }
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let folder = folder();
+    std::fs::copy(digits(), folder.path().join("d.onnx")).unwrap();
+    let args = ["plan", "d.onnx", "--budget", LARGE, "--report", "missing/a.html"];
+    eyelet_in(folder.path(), &args).fails(&["cannot write missing/a.html"]);
+}
+
+/// Runs Chromium on a page; what the page has become, and what it said on the console.
+fn open(page: &Path, size: &str, dark: bool) -> Option<(String, Vec<String>)> {
+    let wanted = std::env::var("EYELET_BROWSER").ok();
+    let required = wanted.is_some() || std::env::var_os("CI").is_some();
+    let known = ["chromium", "chromium-browser", "google-chrome"].map(str::to_owned);
+    let profile = folder();
+    for browser in wanted.map_or(known.to_vec(), |browser| vec![browser]) {
+        let mut command = Command::new(&browser);
+        command.args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+        ]);
+        command.args([
+            "--disable-background-networking",
+            "--disable-component-update",
+            "--disable-sync",
+        ]);
+        command.args([
+            "--enable-logging=stderr",
+            "--v=0",
+            "--dump-dom",
+            "--virtual-time-budget=4000",
+        ]);
+        command.args([
+            format!("--window-size={size}"),
+            format!("--user-data-dir={}", profile.path().display()),
+        ]);
+        if dark {
+            command.arg("--blink-settings=preferredColorScheme=0");
+        }
+        let Ok(done) =
+            command.arg(format!("file://{}", page.display())).stdin(Stdio::null()).output()
+        else {
+            continue;
+        };
+        let console = String::from_utf8_lossy(&done.stderr);
+        let said =
+            console.lines().filter(|line| line.contains("CONSOLE")).map(str::to_owned).collect();
+        return Some((String::from_utf8_lossy(&done.stdout).into_owned(), said));
+    }
+    assert!(!required, "no browser could be started, and one is required");
+    eprintln!("no Chromium here: the page was not opened");
+    None
+}
+
+/// Plays with everything there is, and writes down what went wrong and how long it took.
+const PLAY: &str = include_str!("report/play.js");
+
+/// Opens a page, light and dark, on a desktop and on a phone, and plays with it.
+fn play(folder: &Path, page: &str, layers: usize) {
+    let path = folder.join("played.html");
+    std::fs::write(&path, page.replace("</body>", &format!("<script>{PLAY}</script></body>")))
+        .unwrap();
+    for (size, dark) in [("1280,900", false), ("500,900", true)] {
+        let Some((dom, said)) = open(&path, size, dark) else {
+            return;
+        };
+        assert_eq!(said, Vec::<String>::new());
+        assert!(dom.contains("data-drawn=\"2\""), "nothing was drawn: {dom:.2000}");
+        assert!(dom.contains("data-wrong=\"\""), "{dom:.300}");
+        assert_eq!(dom.matches("<tr>").count(), layers + 1);
+    }
+}
+
+#[test]
+fn it_opens_in_a_browser_without_an_error() {
+    let folder = folder();
+    std::fs::copy(digits(), folder.path().join("d.onnx")).unwrap();
+    let (page, data) = report(folder.path(), "d.onnx");
+    play(folder.path(), &page, data["layers"]["names"].as_array().unwrap().len());
+}
+
+#[test]
+fn names_stay_names() {
+    const NAMES: [&str; 4] = [
+        "</script><script>alert(1)</script>",
+        "<!--<script>",
+        "\"'`${alert(2)}\\u003c\u{2028}",
+        "<img src=x onerror=alert(3)>&lt;b&gt;",
+    ];
+    let folder = folder();
+    let mut model = ModelProto::decode(Bytes::from(std::fs::read(digits()).unwrap())).unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    graph.name = NAMES[0].to_owned();
+    for node in &mut graph.node {
+        node.name = format!("{} {}", NAMES.concat(), node.name);
+    }
+    std::fs::write(folder.path().join("d.onnx"), model.encode_to_vec()).unwrap();
+    let (page, data) = report(folder.path(), "d.onnx");
+    assert_eq!(data["network"], NAMES[0]);
+    let names = data["layers"]["names"].as_array().unwrap();
+    let is_whole = |name: &Value| name.as_str().unwrap().starts_with(&NAMES.concat());
+    assert!(names.iter().filter(|name| is_whole(name)).count() >= 4, "{names:?}");
+    assert_eq!(page.matches("<script").count(), 2);
+    assert!(!page.contains("<img") && !page.contains("<!--"));
+    play(folder.path(), &page, names.len());
+}
+
+#[test]
+fn an_error_on_the_console_is_seen() {
+    let folder = folder();
+    let path = folder.path().join("broken.html");
+    std::fs::write(&path, "<script>nonsense()</script>").unwrap();
+    if let Some((_, said)) = open(&path, "800,600", false) {
+        assert!(said.iter().any(|line| line.contains("nonsense is not defined")), "{said:?}");
+    }
+}
