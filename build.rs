@@ -18,6 +18,7 @@ struct Kernel {
 }
 
 const AVX2: &[&str] = &["-mavx2", "-mfma"];
+const AVX2_F16C: &[&str] = &["-mavx2", "-mf16c"];
 const AVX512: &[&str] = &["-mavx512f", "-mfma", "-mprfchw"];
 // Scheduling before registers are given out would load everything first, and spill or copy.
 const NEON: &[&str] = &["-fno-schedule-insns"];
@@ -37,6 +38,8 @@ const X86: &[Kernel] = &[
     Kernel { source: "kernels/x86/f32-pool-avx512.c", flags: AVX512 },
     Kernel { source: "kernels/x86/f32-rows-avx2.c", flags: AVX2 },
     Kernel { source: "kernels/x86/f32-rows-avx512.c", flags: AVX512 },
+    Kernel { source: "kernels/x86/widen-avx2.c", flags: AVX2_F16C },
+    Kernel { source: "kernels/x86/widen-avx512.c", flags: AVX512 },
 ];
 
 const ARM: &[Kernel] = &[
@@ -49,6 +52,7 @@ const ARM: &[Kernel] = &[
     Kernel { source: "kernels/neon/f32-elementwise-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-pool-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-rows-neon.c", flags: NEON },
+    Kernel { source: "kernels/neon/widen-neon.c", flags: NEON },
 ];
 
 const HEADERS: &[&str] = &[
@@ -56,6 +60,7 @@ const HEADERS: &[&str] = &[
     "kernels/igemm.h",
     "kernels/dwconv.h",
     "kernels/gconv.h",
+    "kernels/widen.h",
     "kernels/winograd.h",
     "kernels/winograd-transforms.h",
     "kernels/neon/f32-igemm-8x8-neon.h",

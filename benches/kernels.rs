@@ -277,7 +277,7 @@ fn measure(
     };
     let inputs = [input, Tensor::default()];
     let rows = output.rows() as u32;
-    let slice = Slice { first: 0, count: panels as u32, row: 0, rows };
+    let slice = Slice { first: 0, count: panels as u32, row: 0, rows, algorithm: 0 };
     let (threads, isa) = (device.threads() as u32, kernels.isa());
     let functions = match kind {
         OpKind::Depthwise => (depthwise::validate as Validate, depthwise::scratch_bytes as _),
@@ -324,6 +324,7 @@ fn measure(
             )
             .expect("a matrix"),
             weights: &weights[copy * floats..][..floats],
+            algorithm: 0,
             first: 0,
             count: panels,
             rows: 0..rows as usize,

@@ -19,6 +19,7 @@ mod indirection;
 mod midr;
 mod pool;
 mod rows;
+mod widen;
 mod window;
 mod winograd;
 
@@ -30,6 +31,9 @@ pub use indirection::Indirection;
 pub use pool::{Pooling, Positions, Taps};
 pub use window::Window;
 pub use winograd::{Patch, Place, TILES};
+
+/// A weight of 16 bits as a float.
+pub use super::portable::widen::{bf16, f16};
 
 /// The square root of one float, correctly rounded.
 pub use super::portable::math::sqrt;
@@ -104,6 +108,7 @@ pub struct Kernels {
     dwconv: dwconv::Function,
     gconv: dwconv::Function,
     winograd: winograd::Functions,
+    widen: widen::Functions,
     elementwise: elementwise::Functions,
     pool: pool::Function,
     rows: rows::Functions,
@@ -119,6 +124,7 @@ macro_rules! kernels {
             dwconv: dwconv::$table,
             gconv: gconv::$table,
             winograd: winograd::$table,
+            widen: widen::$table,
             elementwise: elementwise::$table,
             pool: pool::$table,
             rows: rows::$table,
@@ -218,7 +224,8 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn detection_agrees_with_std() {
-        let avx2 = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("fma");
+        let has = |fma, f16c| fma && f16c && std::is_x86_feature_detected!("avx2");
+        let avx2 = has(std::is_x86_feature_detected!("fma"), std::is_x86_feature_detected!("f16c"));
         assert_eq!(Kernels::for_isa(Isa::Avx2).is_some(), avx2);
         let avx512 = avx2 && std::is_x86_feature_detected!("avx512f");
         assert_eq!(Kernels::for_isa(Isa::Avx512).is_some(), avx512);

@@ -51,6 +51,31 @@ EYELET_INLINE void output_1d_4(const vec x[6], vec y[4])
     y[3] = fused(all(EYELET_BB * EYELET_B), diff_b, fused(all(EYELET_AA * EYELET_A), diff_a, x[5]));
 }
 
+/* A filter at each point, over the product of the point's distances to the others, which is rounded. */
+EYELET_INLINE void weights_1d_2(const vec g[3], vec v[4])
+{
+    const vec even = add(g[0], g[2]);
+    v[0] = sub(all(0.0f), g[0]);
+    v[1] = mul(all(0.5f), add(even, g[1]));
+    v[2] = mul(all(0.5f), sub(even, g[1]));
+    v[3] = g[2];
+}
+
+EYELET_INLINE void weights_1d_4(const vec g[3], vec v[6])
+{
+    const vec even_a = fused(all(EYELET_AA), g[2], g[0]);
+    const vec even_b = fused(all(EYELET_BB), g[2], g[0]);
+    const vec over_0 = all(1.0f / (EYELET_AA * EYELET_BB));
+    const vec over_a = all(1.0f / (2.0f * EYELET_AA * (EYELET_AA - EYELET_BB)));
+    const vec over_b = all(1.0f / (2.0f * EYELET_BB * (EYELET_BB - EYELET_AA)));
+    v[0] = mul(over_0, g[0]);
+    v[1] = mul(over_a, fused(all(EYELET_A), g[1], even_a));
+    v[2] = mul(over_a, fused(all(-EYELET_A), g[1], even_a));
+    v[3] = mul(over_b, fused(all(EYELET_B), g[1], even_b));
+    v[4] = mul(over_b, fused(all(-EYELET_B), g[1], even_b));
+    v[5] = g[2];
+}
+
 /* The transforms of one vector of channels in two dimensions, from channel `c` on; `n` floats of it. The
  * output's stores M x M pixels if `whole`. Offsets and addresses are kept, or they would be computed anew
  * for each load and store. */
@@ -84,6 +109,24 @@ EYELET_INLINE void output_1d_4(const vec x[6], vec y[4])
                 out += stride;                                                                         \
                 EYELET_KEEP(out);                                                                      \
             }                                                                                          \
+        }                                                                                              \
+    }                                                                                                  \
+                                                                                                       \
+    EYELET_INLINE void weights_##M(const struct eyelet_winograd_weights *t, size_t c, size_t end, int y)\
+    {                                                                                                  \
+        float *out = t->out + y * N * t->stride;                                                       \
+        for (; c < end; c += LANES) {                                                                  \
+            vec half[3], v[N];                                                                         \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < 3; x++)                                     \
+            {                                                                                          \
+                vec g[3];                                                                              \
+                _Pragma("GCC unroll 6") for (size_t tap = 0; tap < 3; tap++)                           \
+                    g[tap] = load(t->in + (tap * 3 + x) * t->in_stride + c);                           \
+                weights_1d_##M(g, v);                                                                  \
+                half[x] = v[y];                                                                        \
+            }                                                                                          \
+            weights_1d_##M(half, v);                                                                   \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++) store(out + x * t->stride + c, v[x]);\
         }                                                                                              \
     }                                                                                                  \
                                                                                                        \
@@ -194,5 +237,29 @@ EYELET_INLINE void winograd_output(const struct eyelet_winograd_output *t)
         EYELET_WINOGRAD_LOOP(t->nr, output_2, 0);
         if (c < t->nr)
             output_2(t, c, t->nr - c, 0);
+    }
+}
+
+/* Frequencies lie so far apart, often by a power of two, that lines of many of them meet in a cache's sets: some
+ * filters at a time, one line of frequencies after the other. */
+enum { EYELET_FILTERS = 1024 };
+
+EYELET_INLINE void winograd_weights(const struct eyelet_winograd_weights *t)
+{
+    for (size_t c = 0; c < t->count; c += EYELET_FILTERS) {
+        const size_t end = t->count - c < EYELET_FILTERS ? t->count : c + EYELET_FILTERS;
+        if (t->tile == 4) {
+            weights_4(t, c, end, 0);
+            weights_4(t, c, end, 1);
+            weights_4(t, c, end, 2);
+            weights_4(t, c, end, 3);
+            weights_4(t, c, end, 4);
+            weights_4(t, c, end, 5);
+        } else {
+            weights_2(t, c, end, 0);
+            weights_2(t, c, end, 1);
+            weights_2(t, c, end, 2);
+            weights_2(t, c, end, 3);
+        }
     }
 }

@@ -36,4 +36,15 @@ struct eyelet_winograd_output {
     float max;
 };
 
+/* The transform of weights when they are loaded. Filters lie apart, tap by tap, as a direct convolution's
+ * panel has them: [9][count]; their frequencies too: [(m+2)^2][count]. */
+struct eyelet_winograd_weights {
+    size_t tile;      /* m: 2 or 4 */
+    const float *in;  /* `count` floats of the first tap */
+    size_t in_stride; /* floats from one tap to the next */
+    size_t count;     /* a multiple of LANES */
+    float *out;       /* `count` floats of the first frequency */
+    size_t stride;    /* floats from one frequency to the next */
+};
+
 #endif

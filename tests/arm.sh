@@ -17,10 +17,11 @@ trap 'rm -rf "$work"' EXIT
 digest() { sed -n 's/.*"output_digest": *"\([0-9a-f]*\)".*/\1/p'; }
 
 failed=0
-compare() { # name model budget threads
+compare() { # name model budget threads [options of plan]
     local name=$1 model=$2 budget=$3 threads=$4 expected found
-    "$host" plan "$model" --exact --budget "$budget" -o "$work/host.pack" --json >/dev/null
-    "$host" plan "$model" --exact --budget "$budget" --board raspberry-pi-4 --threads 4 \
+    shift 4
+    "$host" plan "$model" --exact "$@" --budget "$budget" -o "$work/host.pack" --json >/dev/null
+    "$host" plan "$model" --exact "$@" --budget "$budget" --board raspberry-pi-4 --threads 4 \
         -o "$work/arm.pack" --json >/dev/null
     expected=$("$host" run "$work/host.pack" --io buffered --json | digest)
     # $emulator is a command with arguments.
@@ -39,6 +40,9 @@ compare digits tests/data/digits/digits.onnx 256KiB 1
 compare digits tests/data/digits/digits.onnx 1MiB 2
 compare squeezenet1_1 "$work/squeezenet1_1.onnx" 6MiB 1
 compare squeezenet1_1 "$work/squeezenet1_1.onnx" 12MiB 2
+for weights in fp16 bf16; do
+    compare "squeezenet1_1 in $weights" "$work/squeezenet1_1.onnx" 4MiB 2 --weights "$weights"
+done
 # With the kernels for processors that execute in order.
 export QEMU_CPU=cortex-a53
 compare "squeezenet1_1 on a Cortex-A53" "$work/squeezenet1_1.onnx" 6MiB 1

@@ -61,6 +61,16 @@ fn codes_of_operators() {
 }
 
 #[test]
+fn codes_of_encodings() {
+    let stated = stated_codes("Encodings of panels' weights (`Layer.encoding`):");
+    let actual: Vec<(u32, &str)> = (0..1000)
+        .filter_map(Encoding::from_code)
+        .map(|encoding| (encoding as u32, encoding.name()))
+        .collect();
+    assert_eq!(stated, actual);
+}
+
+#[test]
 fn codes_and_panels_of_instruction_sets() {
     let stated = stated_codes("Instruction sets (`Header.isa`), with their panels:");
     let actual: Vec<(u32, String)> = (0..1000)

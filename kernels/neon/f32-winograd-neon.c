@@ -5,3 +5,4 @@
 
 void eyelet_f32_winograd_input__neon(const struct eyelet_winograd_input *t) { winograd_input(t); }
 void eyelet_f32_winograd_output__neon(const struct eyelet_winograd_output *t) { winograd_output(t); }
+void eyelet_f32_winograd_weights__neon(const struct eyelet_winograd_weights *t) { winograd_weights(t); }

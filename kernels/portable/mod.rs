@@ -7,4 +7,5 @@ pub mod igemm;
 pub mod math;
 pub mod pool;
 pub mod rows;
+pub mod widen;
 pub mod winograd;

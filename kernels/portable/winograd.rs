@@ -49,6 +49,28 @@ pub fn output_1d(tile: usize, x: &[f32; MAX]) -> [f32; MAX] {
     ]
 }
 
+/// A filter at each of the `tile + 2` points, over the product of the point's distances to the others. Filters
+/// that are transformed before they are stored are so in double precision
+/// ([`transform_weights`](crate::ops::winograd::transform_weights)), with these points too.
+pub fn weights_1d(tile: usize, g: [f32; 3]) -> [f32; MAX] {
+    if tile == 2 {
+        let even = g[0] + g[2];
+        return [0.0 - g[0], 0.5 * (even + g[1]), 0.5 * (even - g[1]), g[2], 0.0, 0.0];
+    }
+    const OVER_0: f32 = 1.0 / (AA * BB);
+    const OVER_A: f32 = 1.0 / (2.0 * AA * (AA - BB));
+    const OVER_B: f32 = 1.0 / (2.0 * BB * (BB - AA));
+    let (even_a, even_b) = (fma(AA, g[2], g[0]), fma(BB, g[2], g[0]));
+    [
+        OVER_0 * g[0],
+        OVER_A * fma(A, g[1], even_a),
+        OVER_A * fma(-A, g[1], even_a),
+        OVER_B * fma(B, g[1], even_b),
+        OVER_B * fma(-B, g[1], even_b),
+        g[2],
+    ]
+}
+
 /// A one-dimensional transform down the columns, then along the rows, of the first `tile + 2` of each.
 pub fn in_two_dimensions(
     tile: usize,

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 /// Instruction sets that both processor and operating system support.
 #[derive(Clone, Copy, Debug)]
 pub struct Features {
-    /// AVX2 and FMA.
+    /// AVX2, FMA and F16C.
     pub avx2: bool,
     /// AVX-512 F, on top of these.
     pub avx512: bool,
@@ -33,8 +33,8 @@ fn detect() -> u8 {
         return 0;
     }
     let (base, extended) = (__cpuid(1), __cpuid_count(7, 0));
-    let (fma, osxsave, avx) = (bit(base.ecx, 12), bit(base.ecx, 27), bit(base.ecx, 28));
-    if !(fma && osxsave && avx) {
+    let needed = [12, 27, 28, 29]; // FMA, OSXSAVE, AVX, F16C
+    if !needed.iter().all(|index| bit(base.ecx, *index)) {
         return 0;
     }
     // SAFETY: OSXSAVE says that the instruction is enabled.

@@ -16,7 +16,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 /// The pointer lists of a block of output rows.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Indirection<'a> {
     /// Strip by strip `[segments][rows]`; behind each pointer `readable` floats are readable for `'a`.
     pub(super) pointers: &'a [*const f32],

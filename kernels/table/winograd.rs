@@ -40,18 +40,30 @@ pub(super) struct Output {
     max: f32,
 }
 
+/// `struct eyelet_winograd_weights`.
+#[repr(C)]
+pub(super) struct Filters {
+    tile: usize,
+    input: *const f32,
+    in_stride: usize,
+    count: usize,
+    out: *mut f32,
+    stride: usize,
+}
+
 /// The transforms.
 ///
 /// # Safety
 /// `tile` is one of [`TILES`]. Input: `(tile + 2)²` pointers to `channels` readable floats; as many
 /// exclusive runs of `channels` floats, `stride` apart, at `out`. Output: `(tile + 2)²` readable runs of
 /// NR floats at `input`, NR at `bias`; exclusive pixels of `nr` floats at `c`, `lines` times `cols` of
-/// them, up to `tile` each; `residual` null, the same pixels, or readable ones. The processor has the
-/// instruction set.
+/// them, up to `tile` each; `residual` null, the same pixels, or readable ones. Weights: 9 readable runs of
+/// `count` floats, a multiple of NR, and `(tile + 2)²` exclusive ones. The processor has the instruction set.
 #[derive(Debug)]
 pub(super) struct Functions {
     input: unsafe extern "C" fn(&Input),
     output: unsafe extern "C" fn(&Output),
+    weights: unsafe extern "C" fn(&Filters),
 }
 
 #[cfg(eyelet_x86)]
@@ -60,10 +72,14 @@ unsafe extern "C" {
     fn f32_winograd_input__avx2(transform: &Input);
     #[link_name = "eyelet_f32_winograd_output__avx2"]
     fn f32_winograd_output__avx2(transform: &Output);
+    #[link_name = "eyelet_f32_winograd_weights__avx2"]
+    fn f32_winograd_weights__avx2(transform: &Filters);
     #[link_name = "eyelet_f32_winograd_input__avx512"]
     fn f32_winograd_input__avx512(transform: &Input);
     #[link_name = "eyelet_f32_winograd_output__avx512"]
     fn f32_winograd_output__avx512(transform: &Output);
+    #[link_name = "eyelet_f32_winograd_weights__avx512"]
+    fn f32_winograd_weights__avx512(transform: &Filters);
 }
 
 #[cfg(eyelet_neon)]
@@ -72,19 +88,33 @@ unsafe extern "C" {
     fn f32_winograd_input__neon(transform: &Input);
     #[link_name = "eyelet_f32_winograd_output__neon"]
     fn f32_winograd_output__neon(transform: &Output);
+    #[link_name = "eyelet_f32_winograd_weights__neon"]
+    fn f32_winograd_weights__neon(transform: &Filters);
 }
 
-pub(super) const PORTABLE: Functions =
-    Functions { input: f32_winograd_input_portable, output: f32_winograd_output_portable };
+pub(super) const PORTABLE: Functions = Functions {
+    input: f32_winograd_input_portable,
+    output: f32_winograd_output_portable,
+    weights: f32_winograd_weights_portable,
+};
 #[cfg(eyelet_x86)]
-pub(super) const AVX2: Functions =
-    Functions { input: f32_winograd_input__avx2, output: f32_winograd_output__avx2 };
+pub(super) const AVX2: Functions = Functions {
+    input: f32_winograd_input__avx2,
+    output: f32_winograd_output__avx2,
+    weights: f32_winograd_weights__avx2,
+};
 #[cfg(eyelet_x86)]
-pub(super) const AVX512: Functions =
-    Functions { input: f32_winograd_input__avx512, output: f32_winograd_output__avx512 };
+pub(super) const AVX512: Functions = Functions {
+    input: f32_winograd_input__avx512,
+    output: f32_winograd_output__avx512,
+    weights: f32_winograd_weights__avx512,
+};
 #[cfg(eyelet_neon)]
-pub(super) const NEON: Functions =
-    Functions { input: f32_winograd_input__neon, output: f32_winograd_output__neon };
+pub(super) const NEON: Functions = Functions {
+    input: f32_winograd_input__neon,
+    output: f32_winograd_output__neon,
+    weights: f32_winograd_weights__neon,
+};
 
 /// The input transform in plain Rust, behind the interface of the others.
 ///
@@ -137,6 +167,28 @@ unsafe extern "C" fn f32_winograd_output_portable(t: &Output) {
                     let at = y * t.c_line + x * t.c_pitch + channel;
                     *t.c.add(at) = clamp(value, t.min, t.max);
                 }
+            }
+        }
+    }
+}
+
+/// The transform of weights in plain Rust, behind the interface of the others.
+///
+/// # Safety
+/// [`Functions`]'.
+unsafe extern "C" fn f32_winograd_weights_portable(t: &Filters) {
+    let n = t.tile + 2;
+    for at in 0..t.count {
+        // SAFETY: one of the floats that the contract names.
+        let tap = |y: usize, x: usize| unsafe { *t.input.add((y * 3 + x) * t.in_stride + at) };
+        let half: [[f32; portable::MAX]; 3] = core::array::from_fn(|x| {
+            portable::weights_1d(t.tile, core::array::from_fn(|y| tap(y, x)))
+        });
+        for i in 0..n {
+            let row = portable::weights_1d(t.tile, half.map(|column| column[i]));
+            for (j, &value) in row.iter().take(n).enumerate() {
+                // SAFETY: as above.
+                unsafe { *t.out.add((i * n + j) * t.stride + at) = value }
             }
         }
     }
@@ -204,6 +256,28 @@ impl Kernels {
         // SAFETY: behind every pointer lies a row of the image or of zeros, at least `channels` floats;
         // the sizes of `out` were checked; these kernels exist only on processors that can run them.
         unsafe { (self.winograd.input)(&input) }
+    }
+
+    /// Transforms filters: `filters` has a row for each of the 9 taps, `out` one for each of the `(tile + 2)²`
+    /// frequencies, and each a column for each filter, a multiple of the panel's width.
+    ///
+    /// # Panics
+    /// When the sizes disagree, or there is no such transform.
+    pub fn winograd_weights(&self, tile: usize, filters: MatRef<'_>, mut out: MatMut<'_>) {
+        let count = filters.cols();
+        assert!(TILES.contains(&tile) && filters.rows() == 9 && count.is_multiple_of(self.nr()));
+        assert!(out.rows() == (tile + 2) * (tile + 2) && out.cols() == count);
+        let filters = Filters {
+            tile,
+            input: filters.as_ptr(),
+            in_stride: filters.pitch(),
+            count,
+            out: out.as_mut_ptr(),
+            stride: out.pitch(),
+        };
+        // SAFETY: the sizes of `filters` and `out` were checked; these kernels exist only on processors that
+        // can run them.
+        unsafe { (self.winograd.weights)(&filters) }
     }
 
     /// Transforms a tile to its outputs: `out = clamp(transformed + bias + addend)`, as far as they lie

@@ -81,7 +81,8 @@ impl Algorithm {
             }
         };
         layer.kind = kind as u32;
-        let (panels, bytes) = weights::panels(recipe, network.isa.panel());
+        let (panels, bytes) =
+            weights::panels(recipe, network.isa.panel(), layer.encoding().unwrap_or_default());
         (layer.panels, layer.panel_bytes) = (panels as u32, bytes as u32);
     }
 }

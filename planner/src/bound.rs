@@ -157,7 +157,9 @@ fn least_ns_per_byte(profile: &Profile, most: u64) -> f64 {
 pub fn layer_demand(network: &Network, costs: &Costs, index: usize) -> (f64, f64) {
     let layer = &network.layers[index];
     let rows = network.tensors[layer.output as usize].rows() as u32;
-    let step = Step { layer: index as u32, count: layer.panels, rows, ..Step::default() };
+    let algorithm = network.on_load[index];
+    let step =
+        Step { layer: index as u32, count: layer.panels, rows, algorithm, ..Step::default() };
     (costs.step_ns(&step) as f64, f64::from(layer.panels) * f64::from(layer.panel_bytes))
 }
 

@@ -21,6 +21,7 @@ pub mod plan;
 pub mod profile;
 pub mod reference;
 pub mod replace;
+pub mod rounding;
 pub mod simulate;
 pub mod size;
 pub mod slice;

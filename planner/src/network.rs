@@ -22,6 +22,10 @@ pub struct Network {
     pub names: Vec<String>,
     /// Parallel to `layers`.
     pub weights: Vec<Weights>,
+    /// Parallel to `layers`: the algorithm by which steps compute a layer instead of its own
+    /// ([`Step::algorithm`](eyelet::pack::Step)), for which they transform its weights when these have been loaded; 0
+    /// where they do not. It differs from plan to plan.
+    pub on_load: Vec<u32>,
     pub inputs: Vec<Port>,
     pub outputs: Vec<Port>,
 }

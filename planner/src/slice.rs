@@ -71,6 +71,7 @@ pub fn slice(network: &Network, cutting: impl Fn(usize) -> Cutting) -> Slices {
             layer: index as u32,
             rows: output.rows() as u32,
             count: layer.panels,
+            algorithm: network.on_load[index],
             ..Step::default()
         };
         let cutting = cutting(index);

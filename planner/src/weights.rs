@@ -3,30 +3,54 @@
 //! Packing is lazy and streams: any run of panels can be made by itself, straight from the model's
 //! memory map, so that a model of any size is packed through one slice's worth of memory. One place
 //! decides how large a panel is ([`panels`]) and one fills it ([`pack_panels`]).
+//!
+//! Panels are filled with floats and then encoded: weights of 16 bits are rounded to nearest, ties to even;
+//! what is too small for a normal number of fp16 stays as a subnormal one. A number that fp16 rounds to
+//! infinity is refused ([`Overflow`]).
 
 use crate::graph::Constant;
-use crate::network::{Dense, Weights};
+use crate::network::{Dense, Network, Weights};
 use eyelet::ops::winograd;
-use eyelet::pack::Layer;
+use eyelet::pack::{Encoding, Layer, OpKind};
 use std::ops::Range;
 
 /// Values of `k` that are transposed together: a block of a panel that stays in the first-level cache.
 const BLOCK: usize = 64;
 
-/// The number of panels, and the bytes of each.
-pub fn panels(weights: &Weights, nr: usize) -> (usize, usize) {
+/// A weight that is too large for its encoding.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("a weight is {value:e}, but fp16 ends at 65504; use bf16")]
+pub struct Overflow {
+    pub value: f32,
+}
+
+/// The number of panels, and the bytes of each in an encoding.
+pub fn panels(weights: &Weights, nr: usize, encoding: Encoding) -> (usize, usize) {
+    let bytes = |k: usize| encoding.panel_bytes(k as u64, nr).map_or(usize::MAX, |n| n as usize);
     match weights {
         Weights::None => (0, 0),
         Weights::Dense(dense) => {
             let group = dense.out_channels / dense.groups;
-            (dense.groups * group.div_ceil(nr), (1 + dense.k) * nr * 4)
+            (dense.groups * group.div_ceil(nr), bytes(dense.k))
         }
-        Weights::Depthwise(dense) => (dense.out_channels.div_ceil(nr), (1 + dense.k) * nr * 4),
+        Weights::Depthwise(dense) => (dense.out_channels.div_ceil(nr), bytes(dense.k)),
         Weights::Winograd(dense, tile) => {
             let points = (tile + 2) * (tile + 2);
-            (dense.out_channels.div_ceil(nr), (1 + points * (dense.k / 9)) * nr * 4)
+            (dense.out_channels.div_ceil(nr), bytes(points * (dense.k / 9)))
         }
         Weights::Plain(constant) => (1, (constant.len() * 4).next_multiple_of(64)),
+    }
+}
+
+/// Has all panels of output channels be stored so. Where they lie ([`place_weights`](crate::layout::place_weights))
+/// has to be found anew.
+pub fn encode(network: &mut Network, encoding: Encoding) {
+    let nr = network.isa.panel();
+    for (layer, weights) in network.layers.iter_mut().zip(&network.weights) {
+        if OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels) {
+            layer.encoding = encoding as u32;
+            layer.panel_bytes = panels(weights, nr, encoding).1 as u32;
+        }
     }
 }
 
@@ -35,15 +59,15 @@ pub fn pack_panels(
     weights: &Weights,
     layer: &Layer,
     nr: usize,
-    panels: Range<u32>,
+    indices: Range<u32>,
     out: &mut Vec<u8>,
-) {
-    let bytes = layer.panel_bytes as usize;
-    out.reserve(bytes * panels.len());
-    let mut panel = vec![0; bytes / 4];
-    for index in panels {
+) -> Result<(), Overflow> {
+    let encoding = layer.encoding().unwrap_or_default();
+    out.reserve(layer.panel_bytes as usize * indices.len());
+    let mut panel = vec![0; panels(weights, nr, Encoding::F32).1 / 4];
+    for index in indices {
         match weights {
-            Weights::None => return,
+            Weights::None => return Ok(()),
             Weights::Plain(constant) => {
                 let end = constant.len().min(panel.len());
                 (0..end).for_each(|i| panel[i] = constant.get(i).to_bits().to_le());
@@ -54,7 +78,59 @@ pub fn pack_panels(
                 fill_transformed(dense, *tile, nr, index as usize, &mut panel);
             }
         }
-        out.extend_from_slice(bytemuck::cast_slice(&panel));
+        let end = out.len() + layer.panel_bytes as usize;
+        let halve = match encoding {
+            Encoding::F32 => {
+                out.extend_from_slice(bytemuck::cast_slice(&panel));
+                continue;
+            }
+            Encoding::F16 => f16,
+            Encoding::Bf16 => bf16,
+        };
+        let (biases, body) = panel.split_at(nr);
+        out.extend_from_slice(bytemuck::cast_slice(biases));
+        for word in body {
+            let value = f32::from_bits(u32::from_le(*word));
+            let half = halve(value);
+            if encoding == Encoding::F16 && half & 0x7fff == 0x7c00 && value.is_finite() {
+                return Err(Overflow { value });
+            }
+            out.extend_from_slice(&half.to_le_bytes());
+        }
+        out.resize(end, 0);
+    }
+    Ok(())
+}
+
+/// The nearest number of IEEE 754's binary16.
+fn f16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let (sign, magnitude) = ((bits >> 16) as u16 & 0x8000, bits & 0x7fff_ffff);
+    let half = match magnitude {
+        // NaN, with what fits of its payload.
+        0x7f80_0001.. => (magnitude >> 13) as u16 & 0x03ff | 0x7e00,
+        // What rounds to more than 65504.
+        0x477f_f000.. => 0x7c00,
+        // Normal: the exponent's bias is 15 instead of 127.
+        0x3880_0000.. => {
+            let odd = magnitude >> 13 & 1;
+            ((magnitude - (112 << 23) + 0x0fff + odd) >> 13) as u16
+        }
+        // Below, in units of 2⁻²⁴: the sum's own rounding, to a whole number.
+        _ => {
+            let shifted = f32::from_bits(magnitude) + 0.5;
+            (shifted.to_bits() - 0.5f32.to_bits()) as u16
+        }
+    };
+    sign | half
+}
+
+/// The nearest float of which only the upper half is not zero.
+fn bf16(value: f32) -> u16 {
+    let bits = value.to_bits();
+    match value.is_nan() {
+        true => (bits >> 16) as u16 | 0x0040,
+        false => ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16,
     }
 }
 
@@ -163,13 +239,13 @@ mod tests {
     use std::sync::Arc;
 
     fn unpack(weights: &Weights, nr: usize) -> Vec<f32> {
-        let (count, bytes) = panels(weights, nr);
+        let (count, bytes) = panels(weights, nr, Encoding::F32);
         let layer = Layer { panels: count as u32, panel_bytes: bytes as u32, ..Layer::zeroed() };
         let mut whole = Vec::new();
-        pack_panels(weights, &layer, nr, 0..count as u32, &mut whole);
+        pack_panels(weights, &layer, nr, 0..count as u32, &mut whole).unwrap();
         let mut streamed = Vec::new();
         for panel in 0..count as u32 {
-            pack_panels(weights, &layer, nr, panel..panel + 1, &mut streamed);
+            pack_panels(weights, &layer, nr, panel..panel + 1, &mut streamed).unwrap();
         }
         assert_eq!(whole, streamed);
         assert_eq!(whole.len(), count * bytes);
@@ -269,6 +345,85 @@ mod tests {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_is_to_nearest_and_to_even() {
+        use eyelet::kernels::table::{bf16 as widened_bf16, f16 as widened};
+        for bits in 0..=u16::MAX {
+            let float = widened(bits);
+            assert!(f16(float) == bits || float.is_nan() && f16(float) == bits | 0x0200);
+            assert!(bf16(widened_bf16(bits)) & !0x40 == bits & !0x40);
+        }
+        // Between each number and the next: half-way to the even one, else to the nearer.
+        for (halve, wide, end) in [
+            (f16 as fn(f32) -> u16, widened as fn(u16) -> f32, 0x7bffu16),
+            (bf16, widened_bf16, 0x7f7f),
+        ] {
+            for bits in 0..end {
+                let (low, high) = (f64::from(wide(bits)), f64::from(wide(bits + 1)));
+                let middle = ((low + high) / 2.0) as f32;
+                if f64::from(middle) == (low + high) / 2.0 {
+                    assert_eq!(halve(middle), bits + (bits & 1), "{middle:e}");
+                    assert_eq!(halve(-middle), 0x8000 | (bits + (bits & 1)));
+                    assert_eq!(halve(middle.next_down()), bits);
+                    assert_eq!(halve(middle.next_up()), bits + 1);
+                }
+            }
+        }
+        assert_eq!(
+            [65504.0, 65519.99, 65520.0, f32::INFINITY].map(f16),
+            [0x7bff, 0x7bff, 0x7c00, 0x7c00]
+        );
+        assert_eq!([f32::MAX, f32::INFINITY, -0.0].map(bf16), [0x7f80, 0x7f80, 0x8000]);
+    }
+
+    #[test]
+    fn encoded_panels_have_whole_biases_and_refuse_what_is_too_large() {
+        for encoding in [Encoding::F16, Encoding::Bf16] {
+            for nr in [8, 16] {
+                let mut data: Vec<f32> = (0..19 * 5).map(|i| i as f32 * 0.37 - 3.0).collect();
+                let dense = |data: &[f32]| {
+                    Weights::Dense(Dense {
+                        data: Constant::Owned(Arc::new(data.to_vec())),
+                        out_channels: 19,
+                        groups: 1,
+                        k: 5,
+                        row: 5,
+                        col: 1,
+                        order: None,
+                        scale: None,
+                        bias: Some((0..19).map(|o| 0.1 + o as f32).collect()),
+                    })
+                };
+                let plain = unpack(&dense(&data), nr);
+                let (count, bytes) = panels(&dense(&data), nr, encoding);
+                assert_eq!(bytes, (4 * nr + 2 * 5 * nr).next_multiple_of(32));
+                let layer = Layer {
+                    panels: count as u32,
+                    panel_bytes: bytes as u32,
+                    encoding: encoding as u32,
+                    ..Layer::zeroed()
+                };
+                let pack = |weights: &Weights| {
+                    let mut out = Vec::new();
+                    pack_panels(weights, &layer, nr, 0..count as u32, &mut out).map(|()| out)
+                };
+                let packed = pack(&dense(&data)).unwrap();
+                assert_eq!(packed.len(), count * bytes);
+                for (panel, plain) in packed.chunks_exact(bytes).zip(plain.chunks_exact(6 * nr)) {
+                    let (biases, body) = panel.split_at(4 * nr);
+                    assert_eq!(biases, bytemuck::cast_slice::<f32, u8>(&plain[..nr]));
+                    for (half, value) in body.as_chunks::<2>().0.iter().zip(&plain[nr..]) {
+                        let halve = if encoding == Encoding::F16 { f16 } else { bf16 };
+                        assert_eq!(u16::from_le_bytes(*half), halve(*value));
+                    }
+                }
+                data[7] = -70_000.0;
+                let refused = (encoding == Encoding::F16).then_some(Overflow { value: -70_000.0 });
+                assert_eq!(pack(&dense(&data)).err(), refused);
             }
         }
     }

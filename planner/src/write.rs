@@ -7,18 +7,20 @@
 use crate::network::{Network, Port};
 use crate::plan::Plan;
 use crate::replace::replace;
-use crate::weights::pack_panels;
+use crate::weights::{Overflow, pack_panels};
 use eyelet::pack::crc32c::crc32c;
 use eyelet::pack::{self, Header, MAX_PLANS, Name, PAGE, PlanEntry, PlanHeader, SkeletonHeader};
 use eyelet::pack::{Load, Place, STRATEGIES, Step};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 /// Why a pack could not be written.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     #[error("cannot write {}: {error}", path.display())]
-    Io { path: PathBuf, error: std::io::Error },
+    Io { path: PathBuf, error: io::Error },
+    #[error("layer `{layer}`: {source}")]
+    Overflow { layer: String, source: Overflow },
     #[error("a pack holds at most {MAX_PLANS} plans, {0} were asked for: leave out some budgets")]
     Plans(usize),
 }
@@ -187,7 +189,10 @@ pub fn write_pack(
         sink.flush()?;
         content(sink.get_mut())
     })
-    .map_err(|error| WriteError::Io { path: path.to_owned(), error })
+    .map_err(|error| match error.downcast::<WriteError>() {
+        Ok(ours) => ours,
+        Err(error) => WriteError::Io { path: path.to_owned(), error },
+    })
 }
 
 /// The first page, with its checksum.
@@ -207,12 +212,13 @@ fn write_weights(
     network: &Network,
     weights_bytes: u64,
     progress: &mut dyn FnMut(u64),
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     /// Panels are packed this many bytes at a time.
     const CHUNK: u64 = 8 << 20;
     let mut written = 0u64;
     let mut buffer = Vec::new();
-    for (layer, weights) in network.layers.iter().zip(&network.weights) {
+    for ((layer, weights), name) in network.layers.iter().zip(&network.weights).zip(&network.names)
+    {
         if layer.panels == 0 {
             continue;
         }
@@ -224,7 +230,9 @@ fn write_weights(
         while first < layer.panels {
             let last = (first + at_once).min(layer.panels);
             buffer.clear();
-            pack_panels(weights, layer, network.isa.panel(), first..last, &mut buffer);
+            pack_panels(weights, layer, network.isa.panel(), first..last, &mut buffer).map_err(
+                |source| io::Error::other(WriteError::Overflow { layer: name.clone(), source }),
+            )?;
             file.write_all(&buffer)?;
             written += buffer.len() as u64;
             first = last;

@@ -76,6 +76,34 @@ fn plan_reports_every_budget_once() {
 }
 
 #[test]
+fn weights_in_half_the_bytes_and_their_error() {
+    let folder = folder();
+    std::fs::copy(command::digits(), folder.path().join("d.onnx")).unwrap();
+    let plan = |weights: &str| {
+        let args = ["plan", "d.onnx", "--budget", "1MiB", "--json", "--weights", weights];
+        eyelet_in(folder.path(), &args).json()
+    };
+    let whole = plan("fp32");
+    assert_eq!((&whole["weights"], &whole["rounding_error"]), (&"fp32".into(), &Value::Null));
+    let bytes = |report: &Value| report["weights_bytes"].as_u64().unwrap();
+    let mut before = 0.0;
+    for weights in ["fp16", "bf16"] {
+        let report = plan(weights);
+        assert!(bytes(&report) < bytes(&whole));
+        let error = report["rounding_error"].as_f64().unwrap();
+        assert!(error > before && error < 0.05, "{weights}: {error}");
+        before = error;
+        let inspected = eyelet_in(folder.path(), &["inspect", "d.pack", "--json"]).json();
+        let layers = inspected["layers"].as_array().unwrap();
+        assert!(layers.iter().any(|layer| layer["encoding"] == weights));
+        eyelet_in(folder.path(), &["check", "d.pack"]).text();
+        eyelet_in(folder.path(), &["run", "d.pack", "--runs", "2"]).text();
+    }
+    let refused = ["plan", "d.onnx", "--budget", "1MiB", "--weights", "fp8"];
+    eyelet_in(folder.path(), &refused).misused(&["fp32, fp16, bf16"]);
+}
+
+#[test]
 fn inspect_and_check_read_packs_of_any_board() {
     let folder = packed();
     for board in ["portable", "host-avx2", "host-avx512", "jetson-nano"] {

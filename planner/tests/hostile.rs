@@ -11,8 +11,10 @@ use common::{Subject, digits};
 use eyelet::device::Inline;
 use eyelet::executor::{InferError, Instance, OpenError, Options, Progress};
 use eyelet::kernels::Isa;
+use eyelet::ops::transformed;
 use eyelet::pack::{
-    Buffer, Header, Load, NONE, PAGE, Place, PlanEntry, Port, SkeletonHeader, Step, Tensor,
+    Buffer, Encoding, Header, Load, NONE, PAGE, Place, PlanEntry, Port, SkeletonHeader, Step,
+    Tensor,
 };
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{Faulty, Slice};
@@ -38,6 +40,17 @@ fn packs() -> Vec<(u64, Vec<u8>)> {
     let subject = Subject::of_graph(transformer(), eyelet_planner::board::host());
     packs.insert(1, pack(&subject, subject.smallest(3)));
     packs.insert(2, (sliding::ARENA, sliding::LEAST.plan(Isa::Portable).pack()));
+    // Weights in 16 bits, transformed by the steps where that can be.
+    let mut subject = Subject::new(&digits());
+    subject.encode(Encoding::F16);
+    let network = &mut subject.network;
+    for layer in 0..network.layers.len() {
+        let input = network.tensors[network.layers[layer].inputs[0] as usize];
+        let can = transformed(&network.layers[layer], &input, 4, network.isa).is_some();
+        network.on_load[layer] = if can { 4 } else { 0 };
+    }
+    assert!(network.on_load.contains(&4));
+    packs.insert(3, pack(&subject, subject.smallest(3)));
     packs
 }
 

@@ -229,6 +229,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             operands: operands.inputs,
             out: operands.out,
             weights: operands.weights,
+            algorithm: step.algorithm,
             first: step.first as usize,
             count: step.count as usize,
             rows: step.row as usize..step.row as usize + step.rows as usize,

@@ -104,15 +104,15 @@ pub(super) fn window(layer: &Layer, input: &Tensor, output: &Tensor) -> Window {
     }
 }
 
-/// Checks that a layer's weights are `panels` panels of `nr · (1 + k)` floats.
+/// Checks that a layer's weights are `panels` panels of `nr` biases and `k · nr` weights.
 pub(super) fn check_weights(
     layer: &Layer,
     panels: u64,
     k: Option<u64>,
     isa: Isa,
 ) -> Result<(), LayerError> {
-    let floats = k.and_then(|k| k.checked_add(1)).and_then(|n| n.checked_mul(isa.panel() as u64));
-    let bytes = floats.and_then(|n| n.checked_mul(4)).unwrap_or(u64::MAX);
+    let encoding = layer.encoding().unwrap_or_default();
+    let bytes = k.and_then(|k| encoding.panel_bytes(k, isa.panel())).unwrap_or(u64::MAX);
     if layer.panel_bytes as u64 != bytes {
         return Err(LayerError::Field("bytes of a panel", layer.panel_bytes as u64, bytes));
     }
@@ -333,6 +333,7 @@ pub(super) fn addend<'a>(
 
 /// Computes one step.
 pub fn run(call: Call<'_>) {
+    let slice = call.slice();
     let Call { layer, inputs, output, operands, mut out, weights, kernels, device, .. } = call;
     let Operand::Mat(input) = operands[0] else {
         unreachable!("`validate` refuses a convolution without an input of its own");
@@ -340,12 +341,6 @@ pub fn run(call: Call<'_>) {
     if call.rows.is_empty() || call.count == 0 {
         return;
     }
-    let slice = Slice {
-        first: call.first as u32,
-        count: call.count as u32,
-        row: call.rows.start as u32,
-        rows: call.rows.len() as u32,
-    };
     let work = Work::new(layer, &inputs, &output, &slice, device.threads(), kernels.isa());
     let (window, channels) = (work.window, work.channels);
     let k = window.segments() * window.seg_len();

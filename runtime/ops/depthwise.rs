@@ -125,6 +125,7 @@ impl Work {
 
 /// Computes one step.
 pub fn run(call: Call<'_>) {
+    let slice = call.slice();
     let Call { layer, inputs, output, operands, mut out, weights, kernels, device, .. } = call;
     let Operand::Mat(input) = operands[0] else {
         unreachable!("`validate` refuses a convolution without an input of its own");
@@ -132,12 +133,6 @@ pub fn run(call: Call<'_>) {
     if call.rows.is_empty() || call.count == 0 {
         return;
     }
-    let slice = Slice {
-        first: call.first as u32,
-        count: call.count as u32,
-        row: call.rows.start as u32,
-        rows: call.rows.len() as u32,
-    };
     let nr = kernels.nr();
     let work = Work::new(layer, &inputs, &output, &slice, device.threads(), kernels.isa());
     let window = work.window;

@@ -3,12 +3,17 @@
 //! The table's columns are panels of output channels, as a convolution's are, so that a table that is larger
 //! than the memory streams through it like any other weights: each step makes some columns of all rows. The
 //! panel's biases are added. An index counts from the end where it is negative; the row of one that is no
-//! entry of the table (or no number) is NaN.
+//! entry of the table (or no number) is NaN. Of a table that is stored in fewer bits, only the entries that are
+//! asked for are widened.
 
+use super::conv::check_weights;
 use super::{Call, LayerError, Operand, check, check_one_input_panels, device_for};
 use crate::device::{Split, divide};
 use crate::kernels::Isa;
 use crate::pack::{GatherParams, Layer, Tensor, params};
+
+/// Output channels of the widest panel.
+const MOST_LANES: usize = 32;
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -24,11 +29,8 @@ pub fn validate(
     let (found, limit) = (inputs[0].rows(), output.rows());
     check(found == limit, "number of indices", found, limit)?;
     check(entries > 0, "number of entries", entries.into(), 1)?;
-    let panel = isa.panel() as u64;
-    let (found, limit) = (layer.panels.into(), u64::from(output.cols()).div_ceil(panel));
-    check(found == limit, "number of weight panels", found, limit)?;
-    let (found, limit) = (layer.panel_bytes.into(), (1 + u64::from(entries)) * panel * 4);
-    check(found == limit, "bytes of a panel", found, limit)
+    let panels = u64::from(output.cols()).div_ceil(isa.panel() as u64);
+    check_weights(layer, panels, Some(entries.into()), isa)
 }
 
 /// Computes one step.
@@ -44,6 +46,9 @@ pub fn run(mut call: Call<'_>) {
     let out = call.out.part_mut(call.rows, columns);
     let device = device_for(call.device, out.rows() * out.cols());
     let panel = call.layer.panel_bytes as usize / 4;
+    let encoding = call.layer.encoding().unwrap_or_default();
+    // Weights of a panel before the table's: its biases, which are floats.
+    let biases = width * 4 / encoding.weight_bytes();
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
             let out = share.out.row_mut(row);
@@ -52,9 +57,11 @@ pub fn run(mut call: Call<'_>) {
                 continue;
             };
             for (out, panel) in out.chunks_mut(width).zip(call.weights.chunks_exact(panel)) {
-                let line = &panel[(1 + entry) * width..][..width];
-                for ((out, x), bias) in out.iter_mut().zip(line).zip(panel) {
-                    *out = x + bias;
+                let mut line = [0.0; MOST_LANES];
+                let line = &mut line[..width];
+                call.kernels.widen(encoding, panel, biases + entry * width, line);
+                for ((out, x), bias) in out.iter_mut().zip(&*line).zip(panel) {
+                    *out = *x + bias;
                 }
             }
         }

@@ -164,8 +164,13 @@ pub fn run(call: Call<'_>) {
     let (Some(a), Some(b)) = (a.contiguous(), b.contiguous()) else {
         unreachable!("operands of a product are one run of floats");
     };
-    let slice =
-        Slice { first: 0, count: 0, row: call.rows.start as u32, rows: call.rows.len() as u32 };
+    let slice = Slice {
+        first: 0,
+        count: 0,
+        row: call.rows.start as u32,
+        rows: call.rows.len() as u32,
+        algorithm: 0,
+    };
     let work = Work::new(layer, &slice, device.threads(), kernels.isa());
     let (mr, nr, m, k) = (kernels.mr(), kernels.nr(), p.m as usize, p.k as usize);
     let clamp = clamp(&layer.activation);
@@ -272,7 +277,7 @@ mod tests {
                 let mut out = vec![-7.0f32; rows * n];
                 for range in [0..cut, cut..rows] {
                     let (row, count) = (range.start as u32, range.len() as u32);
-                    let slice = Slice { first: 0, count: 0, row, rows: count };
+                    let slice = Slice { first: 0, count: 0, row, rows: count, algorithm: 0 };
                     let bytes =
                         scratch_bytes(&layer, &inputs, &output, &slice, threads, kernels.isa());
                     let mut scratch = scratch(bytes);
@@ -287,6 +292,7 @@ mod tests {
                         operands: [operand(0), operand(1)],
                         out: MatMut::new(&mut out, rows, n, n).unwrap(),
                         weights: &[],
+                        algorithm: 0,
                         first: 0,
                         count: 0,
                         rows: range,
@@ -332,7 +338,7 @@ mod tests {
             let (layer, inputs, output) = (layer(&p), [tensor(&p, 0), tensor(&p, 1)], output(&p));
             for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon] {
                 for rows in [1, p.m, p.batch * p.m] {
-                    let slice = Slice { first: 0, count: 0, row: 0, rows };
+                    let slice = Slice { first: 0, count: 0, row: 0, rows, algorithm: 0 };
                     let bytes =
                         |threads| scratch_bytes(&layer, &inputs, &output, &slice, threads, isa);
                     assert!((1..20).all(|threads| bytes(threads) <= bytes(threads + 1)), "{p:?}");

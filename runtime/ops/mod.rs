@@ -9,6 +9,9 @@
 //!   for one step. The planner calls the same function, so plan and runtime cannot disagree.
 //! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
 //!
+//! Weights that are stored in fewer bits, or are to be transformed, are made what the operators read before
+//! these run: [`expand`] has all of it, so that operators need not know.
+//!
 //! [`work`] has the estimates that the planner weighs layers by.
 //!
 //! # Rings
@@ -24,6 +27,7 @@ pub mod binary;
 pub mod conv;
 pub mod copy;
 pub mod depthwise;
+mod expand;
 pub mod gather;
 pub mod layernorm;
 pub mod lrn;
@@ -40,7 +44,8 @@ pub use work::{Work, work};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{Device, Inline, Split};
 use crate::kernels::{Isa, Kernels};
-use crate::pack::{Layer, NONE, OpKind, Tensor};
+use crate::pack::{Encoding, Layer, NONE, OpKind, Tensor};
+use expand::Expansion;
 
 /// An operand of a step.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +73,10 @@ pub struct Call<'a> {
     /// The output: all of the tensor that memory holds, of which this step makes `rows` and the panels `first..`.
     /// For [`OpKind::Copy`]: one row that is the whole buffer.
     pub out: MatMut<'a>,
-    /// Packed weights of this step's panels only: `count · panel_bytes`.
+    /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding.
     pub weights: &'a [f32],
+    /// [`Step::algorithm`](crate::pack::Step::algorithm).
+    pub algorithm: u32,
     /// First panel of the step.
     pub first: usize,
     /// Panels of the step.
@@ -84,6 +91,19 @@ pub struct Call<'a> {
     pub kernels: &'a Kernels,
 }
 
+impl Call<'_> {
+    /// What the step makes.
+    pub fn slice(&self) -> Slice {
+        Slice {
+            first: self.first as u32,
+            count: self.count as u32,
+            row: self.rows.start as u32,
+            rows: self.rows.len() as u32,
+            algorithm: self.algorithm,
+        }
+    }
+}
+
 /// The part of a layer that a step makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
@@ -95,6 +115,8 @@ pub struct Slice {
     pub row: u32,
     /// Output rows.
     pub rows: u32,
+    /// [`Step::algorithm`](crate::pack::Step::algorithm).
+    pub algorithm: u32,
 }
 
 /// Why a layer's record is refused.
@@ -140,6 +162,7 @@ pub fn validate(
         }
     }
     check(!output.dims.contains(&0), "smallest extent of the output", 0, 1)?;
+    check_encoding(layer, kind)?;
     match kind {
         OpKind::Pool => pool::validate(layer, inputs, output, isa),
         OpKind::Unary => unary::validate(layer, inputs, output, isa),
@@ -187,8 +210,20 @@ pub fn reads(kind: OpKind) -> [Reads; 2] {
     }
 }
 
-/// Refuses a slice that is not inside its (valid) layer, or that cuts what cannot be cut.
-pub fn validate_slice(layer: &Layer, output: &Tensor, slice: &Slice) -> Result<(), LayerError> {
+/// Refuses a slice that is not inside its (valid) layer, that cuts what cannot be cut, or whose algorithm the
+/// layer cannot be computed by.
+pub fn validate_slice(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    isa: Isa,
+) -> Result<(), LayerError> {
+    if slice.algorithm != 0 {
+        let plain = expand::transformed(layer, &inputs[0], slice.algorithm, isa)?;
+        winograd::validate(&plain, inputs, output, isa)?;
+        return validate_slice(&plain, inputs, output, &Slice { algorithm: 0, ..*slice }, isa);
+    }
     let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
     let end = slice.row as u64 + slice.rows as u64;
     check(slice.rows > 0, "number of the step's rows", 0, 1)?;
@@ -255,8 +290,40 @@ pub fn validate_rings(
     Ok(())
 }
 
-/// Bytes of intermediates that one step needs when it runs on `threads` threads.
+/// The record that a layer would have if it were stored as steps of this algorithm make it for themselves; none
+/// where it cannot be computed by it.
+pub fn transformed(layer: &Layer, input: &Tensor, algorithm: u32, isa: Isa) -> Option<Layer> {
+    expand::transformed(layer, input, algorithm, isa).ok()
+}
+
+/// Panels of a layer (its record as [`transformed`], or with floats for weights) that are expanded at once, for
+/// which a Winograd convolution transforms its inputs.
+pub fn panels_at_once(plain: &Layer) -> usize {
+    expand::panels_at_once(plain)
+}
+
+/// Bytes of intermediates that one step needs when it runs on `threads` threads, or on fewer: those of the
+/// operator, and those for weights that are not stored as the operator reads them.
 pub fn scratch_bytes(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+) -> u64 {
+    let bytes = |threads: u32| match Expansion::new(layer, inputs, slice, threads as usize, isa) {
+        Some(expansion) => expansion.scratch_bytes(inputs, output, slice, threads),
+        None => operator_scratch_bytes(layer, inputs, output, slice, threads, isa),
+    };
+    match expand::expands(layer, slice.algorithm) {
+        true => (1..=threads.max(1)).map(bytes).max().unwrap_or(0),
+        false => bytes(threads),
+    }
+}
+
+/// Bytes of intermediates of an operator.
+fn operator_scratch_bytes(
     layer: &Layer,
     inputs: &[Tensor; 2],
     output: &Tensor,
@@ -285,6 +352,14 @@ pub fn scratch_bytes(
 
 /// Computes one step of a layer that [`validate`] has accepted, over a slice that [`validate_slice`] has.
 pub fn run(call: Call<'_>) {
+    match Expansion::of(&call) {
+        Some(expansion) => expansion.run(call),
+        None => run_operator(call),
+    }
+}
+
+/// Computes a step whose weights are as its operator reads them.
+fn run_operator(call: Call<'_>) {
     let Some(kind) = OpKind::from_code(call.layer.kind) else { return };
     match kind {
         OpKind::Pool => pool::run(call),
@@ -306,6 +381,15 @@ pub fn run(call: Call<'_>) {
 /// An error unless `holds`.
 fn check(holds: bool, what: &'static str, found: u64, limit: u64) -> Result<(), LayerError> {
     if holds { Ok(()) } else { Err(LayerError::Field(what, found, limit)) }
+}
+
+/// Panels of output channels have an encoding, as floats they fit their field; nothing else has one.
+fn check_encoding(layer: &Layer, kind: OpKind) -> Result<(), LayerError> {
+    let last = Encoding::Bf16 as u64;
+    check(layer.encoding().is_some(), "encoding of the weights", layer.encoding.into(), last)?;
+    let plain = layer.encoding == Encoding::F32 as u32;
+    let ok = plain || kind.has_panels() && layer.panel_bytes <= u32::MAX / 2;
+    check(ok, "encoding of the weights of this operator", layer.encoding.into(), 0)
 }
 
 /// For operators with one input, no weights, and an output elsewhere.

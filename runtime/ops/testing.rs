@@ -7,7 +7,7 @@ use super::{
 };
 use crate::arena::{MatMut, MatRef};
 pub use crate::kernels::testing::Threads;
-use crate::kernels::testing::{assert_same, available};
+use crate::kernels::testing::{assert_same, available, scratch};
 use crate::kernels::{Isa, Kernels};
 use crate::pack::{
     Activation, ActivationKind, BinaryOp, BinaryParams, Layer, LrnParams, NONE, Name, OpKind,
@@ -54,7 +54,7 @@ pub fn layer<P: bytemuck::Pod>(kind: OpKind, activation: Activation, params: &P)
         activation,
         panels: 0,
         panel_bytes: 0,
-        reserved: 0,
+        encoding: 0,
         weights: 0,
         name: Name::default(),
         params: params_words(params),
@@ -184,21 +184,20 @@ impl Case {
     }
 
     fn run_with(&self, kernels: &Kernels, threads: usize, rows: u32) -> Vec<f32> {
-        let mut buffer = self.out.clone();
         let all = self.output.rows() as u32;
-        for row in (0..all).step_by(rows as usize) {
-            let slice =
-                Slice { first: 0, count: self.layer.panels, row, rows: rows.min(all - row) };
-            validate_slice(&self.layer, &self.output, &slice).unwrap();
-            let bytes = scratch_bytes(
-                &self.layer,
-                &self.inputs,
-                &self.output,
-                &slice,
-                threads as u32,
-                kernels.isa(),
-            );
-            let output = &self.output;
+        let count = self.layer.panels;
+        let slice = |row| Slice { first: 0, count, row, rows: rows.min(all - row), algorithm: 0 };
+        let slices: Vec<Slice> = (0..all).step_by(rows as usize).map(slice).collect();
+        self.run_sliced(kernels, threads, &slices)
+    }
+
+    /// Runs the valid layer in these slices and returns the output's buffer.
+    pub fn run_sliced(&self, kernels: &Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
+        let mut buffer = self.out.clone();
+        let (inputs, output, isa) = (&self.inputs, &self.output, kernels.isa());
+        for slice in slices {
+            validate_slice(&self.layer, inputs, output, slice, isa).unwrap();
+            let bytes = scratch_bytes(&self.layer, inputs, output, slice, threads as u32, isa);
             let out = if self.layer.kind == OpKind::Copy as u32 {
                 let len = buffer.len();
                 MatMut::new(&mut buffer, 1, len, len).unwrap()
@@ -211,17 +210,21 @@ impl Case {
                 )
                 .unwrap()
             };
+            let panel = self.layer.panel_bytes as usize / 4;
+            let weights = &self.weights[slice.first as usize * panel..];
+            let mut scratch = scratch(bytes);
             super::run(Call {
                 layer: &self.layer,
                 inputs: self.inputs,
                 output: self.output,
                 operands: [self.operand(0), self.operand(1)],
                 out,
-                weights: &self.weights,
-                first: 0,
-                count: self.layer.panels as usize,
-                rows: row as usize..(row + slice.rows) as usize,
-                scratch: &mut vec![0; bytes as usize],
+                weights,
+                algorithm: slice.algorithm,
+                first: slice.first as usize,
+                count: slice.count as usize,
+                rows: slice.row as usize..(slice.row + slice.rows) as usize,
+                scratch: bytemuck::cast_slice_mut(&mut scratch),
                 device: &Threads(threads),
                 kernels,
             });

@@ -265,12 +265,7 @@ pub fn run(mut call: Call<'_>) {
     };
     let (device, kernels) = (call.device, call.kernels);
     let threads = device.threads();
-    let slice = Slice {
-        first: call.first as u32,
-        count: call.count as u32,
-        row: call.rows.start as u32,
-        rows: call.rows.len() as u32,
-    };
+    let slice = call.slice();
     let work = Work::new(call.layer, &call.inputs[0], &call.output, &slice, threads, kernels.isa());
     let scratch = core::mem::take(&mut call.scratch);
     let channels = call.output.cols() as usize;

@@ -221,6 +221,53 @@ impl OpKind {
     }
 }
 
+/// How the weights of panels are stored. Biases, at the head of a panel, are floats always. Codes are part of
+/// the format.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// 32-bit floats.
+    #[default]
+    F32 = 0,
+    /// IEEE 754's binary16.
+    F16 = 1,
+    /// The upper half of a 32-bit float.
+    Bf16 = 2,
+}
+
+impl Encoding {
+    /// All encodings.
+    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
+
+    /// The encoding of a code, if there is one.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|encoding| *encoding as u32 == code)
+    }
+
+    /// Its name, as in options and `--json`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "fp32",
+            Self::F16 => "fp16",
+            Self::Bf16 => "bf16",
+        }
+    }
+
+    /// Bytes of a weight.
+    pub const fn weight_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    /// Bytes of a panel of `nr` output channels with `k` weights each; `None` where they cannot be counted.
+    pub fn panel_bytes(self, k: u64, nr: usize) -> Option<u64> {
+        let weights = k.checked_mul(nr as u64)?.checked_mul(self.weight_bytes() as u64)?;
+        weights.checked_add(4 * nr as u64)?.checked_next_multiple_of(32)
+    }
+}
+
 /// A layer after fusion: one operator, its activation, its tensors, its weights.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
@@ -236,16 +283,23 @@ pub struct Layer {
     pub activation: Activation,
     /// Panels of packed weights; 0 where the layer has none.
     pub panels: u32,
-    /// Bytes of one panel, a multiple of 32.
+    /// Bytes of one panel as it is stored, a multiple of 32.
     pub panel_bytes: u32,
-    /// Reserved, zero.
-    pub reserved: u32,
+    /// [`Encoding`] code: how the panels' weights are stored. 0 where there are no panels of output channels.
+    pub encoding: u32,
     /// Where the weights start, in bytes from the start of the weights section (a multiple of 64).
     pub weights: u64,
     /// The node's name.
     pub name: Name,
     /// The operator's own parameters: one of the `…Params` records, zero-filled.
     pub params: [u32; 24],
+}
+
+impl Layer {
+    /// How its weights are stored, if the code is one.
+    pub fn encoding(&self) -> Option<Encoding> {
+        Encoding::from_code(self.encoding)
+    }
 }
 
 /// An elementwise function with up to two parameters.
@@ -589,6 +643,11 @@ pub struct Step {
     pub scratch: u64,
     /// Bytes of scratch.
     pub scratch_bytes: u64,
+    /// 0: the layer's own algorithm. 2 or 4: F(2,3) or F(4,3) of a 3x3 convolution of stride 1 in one group whose
+    /// stored panels are the direct one's; the step transforms them itself, into its scratch.
+    pub algorithm: u32,
+    /// Reserved, zero.
+    pub reserved: u32,
 }
 
 /// Reads a parameter record from a layer's words.

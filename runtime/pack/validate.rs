@@ -385,7 +385,9 @@ impl<'a> Proven<'a> {
             let layer = &layers[step.layer as usize];
             let output = &self.skeleton.tensors[layer.output as usize];
             let slice = Slice::from(step);
-            ops::validate_slice(layer, output, &slice).map_err(|error| layer_flaw(error, i))?;
+            let inputs = self.skeleton.layer_inputs(layer);
+            ops::validate_slice(layer, &inputs, output, &slice, self.isa)
+                .map_err(|error| layer_flaw(error, i))?;
             let ok = (step.count > 0) == (layer.panels > 0);
             let what = "step: number of panels";
             check(ok, what, i, step.count.into(), layer.panels.into())?;
@@ -604,7 +606,8 @@ impl<'a> Proven<'a> {
 
 impl From<&Step> for Slice {
     fn from(step: &Step) -> Self {
-        Self { first: step.first, count: step.count, row: step.row, rows: step.rows }
+        let Step { first, count, row, rows, algorithm, .. } = *step;
+        Self { first, count, row, rows, algorithm }
     }
 }
 

@@ -72,7 +72,7 @@ fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
     let layer = &network.layers[step.layer as usize];
     let tensor = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
     let output = tensor(layer.output);
-    let slice = Slice { first: step.first, count: step.count, row: step.row, rows: step.rows };
+    let slice = Slice::from(step);
     ops::scratch_bytes(layer, &layer.inputs.map(tensor), &output, &slice, threads, network.isa)
 }
 

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use eyelet::arena::MappedArena;
 use eyelet::device;
 use eyelet::executor::{Instance, Options};
+use eyelet::pack::Encoding;
 use eyelet::storage::Slice;
 use eyelet_planner::import::{import, import_bytes};
 use eyelet_planner::strategy::{self, Effort};
@@ -164,7 +165,7 @@ fn order(budgets: Vec<u64>) -> Order {
     let threads = profile.threads.clamp(1, super::plan::DEFAULT_THREADS);
     let strategy = strategy::DEFAULT.to_owned();
     let effort = Effort::Default;
-    Order { budgets, profile, strategy, threads, exact: true, effort }
+    Order { budgets, profile, strategy, threads, exact: true, effort, weights: Encoding::F32 }
 }
 
 /// Runs a plan in a process of its own.

@@ -3,7 +3,7 @@
 use super::Error;
 use super::output::{Output, milliseconds, shape};
 use super::pack_file::{PackFile, shape_of, strategy};
-use eyelet::pack::{NONE, OpKind, PlanEntry, PlanView, Port, Skeleton};
+use eyelet::pack::{Encoding, NONE, OpKind, PlanEntry, PlanView, Port, Skeleton};
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
@@ -81,8 +81,12 @@ struct LayerReport {
     inputs: Vec<[u32; 4]>,
     output: [u32; 4],
     weights_bytes: u64,
+    /// How its weights are stored; none where it has no panels of them.
+    encoding: Option<&'static str>,
     /// Steps of the layer in each plan.
     slices: Vec<usize>,
+    /// In each plan the tile by which its steps compute it instead of its own algorithm; 0 where they do not.
+    algorithms: Vec<u32>,
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
@@ -115,6 +119,17 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         slices: views
             .iter()
             .map(|plan| plan.steps.iter().filter(|step| step.layer as usize == index).count())
+            .collect(),
+        encoding: match OpKind::from_code(layer.kind) {
+            Some(kind) if kind.has_panels() => layer.encoding().map(Encoding::name),
+            _ => None,
+        },
+        algorithms: views
+            .iter()
+            .map(|plan| {
+                let mut steps = plan.steps.iter();
+                steps.find(|step| step.layer as usize == index).map_or(0, |step| step.algorithm)
+            })
             .collect(),
     });
     output.report(&Report {
@@ -255,23 +270,29 @@ impl fmt::Display for Report {
         let width = width.unwrap_or(0).clamp(5, 40);
         writeln!(
             f,
-            "\n{:>5} {:<width$} {:<10} {:<24} {:<14} {:>9}  slices",
-            "", "layer", "operator", "inputs", "output", "weights"
+            "\n{:>5} {:<width$} {:<10} {:<24} {:<14} {:>9} {:<5} slices (F2, F4: of weights that they transform)",
+            "", "layer", "operator", "inputs", "output", "weights", ""
         )?;
         for (index, layer) in self.layers.iter().enumerate() {
             let inputs: Vec<String> = layer.inputs.iter().map(dims).collect();
-            let slices: Vec<String> = layer.slices.iter().map(ToString::to_string).collect();
+            let slices =
+                layer.slices.iter().zip(&layer.algorithms).map(|(slices, tile)| match tile {
+                    0 => slices.to_string(),
+                    tile => format!("{slices} F{tile}"),
+                });
+            let slices: Vec<String> = slices.collect();
             let weights = match layer.weights_bytes {
                 0 => "-".to_owned(),
                 bytes => size::human(bytes),
             };
             writeln!(
                 f,
-                "{index:>5} {:<width$} {:<10} {:<24} {:<14} {weights:>9}  {}",
+                "{index:>5} {:<width$} {:<10} {:<24} {:<14} {weights:>9} {:<5} {}",
                 layer.name,
                 layer.kind,
                 inputs.join(", "),
                 dims(&layer.output),
+                layer.encoding.unwrap_or(""),
                 slices.join(" / ")
             )?;
         }

@@ -151,6 +151,7 @@ pub fn planner_types(proven: &Proven<'_>, entry: &PlanEntry, tables: u64) -> (Ne
         layers: skeleton.layers.to_vec(),
         names: skeleton.layers.iter().map(|l| skeleton.text(l.name).to_owned()).collect(),
         weights: vec![Weights::None; skeleton.layers.len()],
+        on_load: vec![0; skeleton.layers.len()],
         inputs: skeleton.inputs.iter().map(port).collect(),
         outputs: skeleton.outputs.iter().map(port).collect(),
     };

@@ -3,9 +3,10 @@
 use super::output::{Output, milliseconds, shape};
 use super::pack_file::PackFile;
 use super::progress::Progress;
+use super::run::input::seeded;
 use super::{Error, report};
 use eyelet::device::workers::MAX_THREADS;
-use eyelet::pack::OpKind;
+use eyelet::pack::{Encoding, OpKind, Step};
 use eyelet::storage::residency;
 use eyelet_planner::board::{self, Board};
 use eyelet_planner::bound::lower_bound_ns;
@@ -19,9 +20,10 @@ use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::{Costs, simulate, simulate_with};
 use eyelet_planner::strategy::algorithms::{Choice, choices};
-use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request};
-use eyelet_planner::{size, write};
+use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, on_load};
+use eyelet_planner::{rounding, size, weights, write};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
@@ -78,6 +80,10 @@ pub struct Args {
     /// algorithm, where that is predicted to make the pack faster, in sum over the budgets.
     #[arg(long)]
     exact: bool,
+    /// How weights are stored: fp16 and bf16 take half the bytes of fp32 and are rounded once; the report says by
+    /// how much that changes the outputs.
+    #[arg(long, value_name = "TYPE", default_value = "fp32", value_parser = encoding)]
+    weights: Encoding,
     /// Where to write the pack [default: beside the model, with the extension .pack].
     #[arg(short, long, value_name = "FILE.pack")]
     output: Option<PathBuf>,
@@ -102,7 +108,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let threads = args.threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS));
     let strategy = strategy_name(args.strategy, args.no_preload, args.dynamic)?;
     let exact = args.exact || strategy::computes_directly(&strategy);
-    let mut order = Order { budgets, profile, strategy, threads, exact, effort: args.effort };
+    let (effort, weights) = (args.effort, args.weights);
+    let mut order = Order { budgets, profile, strategy, threads, exact, effort, weights };
 
     let start = Instant::now();
     let graph = import(&args.model)
@@ -142,6 +149,13 @@ fn strategy_name(mut name: String, no_preload: bool, dynamic: bool) -> Result<St
     Ok(name)
 }
 
+/// The encoding of a name.
+fn encoding(name: &str) -> Result<Encoding, String> {
+    let found = Encoding::ALL.into_iter().find(|encoding| encoding.name() == name);
+    let names = || Encoding::ALL.map(Encoding::name).join(", ");
+    found.ok_or_else(|| format!("there is no such type; there are: {}", names()))
+}
+
 /// The profile of an option, or of the board of an option, or of this machine.
 pub fn choose_profile(board: Option<&str>, profile: Option<&Path>) -> Result<Profile, Error> {
     let of_board = match board {
@@ -173,6 +187,7 @@ pub struct Order {
     pub threads: u32,
     pub exact: bool,
     pub effort: Effort,
+    pub weights: Encoding,
 }
 
 impl Order {
@@ -181,7 +196,8 @@ impl Order {
         let mut network = self.lower(model, graph)?;
         let weights_bytes = place_weights(&mut network);
         let (threads, profile) = (self.threads, &self.profile);
-        let request = Request { network: &network, weights_bytes, budget: 0, threads, profile };
+        let request =
+            Request { network: &network, weights_bytes, budget: 0, threads, profile, exact: true };
         // Direct algorithms, which are what a network is lowered to, need the least memory.
         match strategy::make(&self.strategy, &request, Effort::Fast) {
             Err(PlanError::Budget { network, smallest, layer, reason, .. }) => {
@@ -193,13 +209,14 @@ impl Order {
         }
     }
 
-    /// A graph's network, with a name.
+    /// A graph's network, with a name and the encoding of its weights.
     fn lower(&self, model: &Path, graph: &Graph) -> Result<Network, Error> {
         let mut network = lower(graph, self.profile.isa)
             .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
         if network.name.is_empty() {
             network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         }
+        weights::encode(&mut network, self.weights);
         Ok(network)
     }
 
@@ -238,6 +255,14 @@ impl Order {
         forget(path);
         report.write_ms = to_ms(start.elapsed());
         report.file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());
+        if self.weights != Encoding::F32 {
+            let start = Instant::now();
+            let layers = network.layers.len() as u64;
+            let progress = Progress::count(output, "comparing with fp32", layers);
+            let error = rounding::error(&network, seeded, &mut |layer| progress.set(layer));
+            report.rounding_error = error.map_err(|error| Error::Internal(error.to_string()))?;
+            report.rounding_ms = to_ms(start.elapsed());
+        }
         Ok(report)
     }
 
@@ -280,11 +305,11 @@ impl Order {
     /// Plans a network for all budgets.
     fn candidate(&self, network: &mut Network, effort: Effort) -> Result<Candidate, PlanError> {
         let weights_bytes = place_weights(network);
-        let (threads, profile) = (self.threads, &self.profile);
+        let (threads, profile, exact) = (self.threads, &self.profile, self.exact);
         let costs = Costs::new(network, profile, threads);
         let mut found = Candidate { weights_bytes, ..Candidate::default() };
         for &budget in &self.budgets {
-            let request = Request { network, weights_bytes, budget, threads, profile };
+            let request = Request { network, weights_bytes, budget, threads, profile, exact };
             let made = strategy::make(&self.strategy, &request, effort)?;
             let Made { plan, constructive, improvement, tried } = made;
             found.efforts.push(Spent { constructive, improvement, tried });
@@ -309,7 +334,11 @@ impl Order {
         let checked = start.elapsed();
         let start = Instant::now();
         let timeline = simulate(network, plan, profile, threads);
-        let bound_ns = lower_bound_ns(network, budget, profile, threads);
+        let request =
+            Request { network, weights_bytes, budget, threads, profile, exact: self.exact };
+        let fastest = on_load::network(&request);
+        let fastest = fastest.as_ref().unwrap_or(network);
+        let bound_ns = lower_bound_ns(fastest, budget, profile, threads);
         let simulated = start.elapsed();
         Ok(Planned {
             budget_bytes: budget,
@@ -321,6 +350,7 @@ impl Order {
             steps: plan.steps.len(),
             loads: plan.loads.len(),
             resident_loads: plan.resident.len(),
+            transformed_layers: transformed_layers(&plan.steps),
             predicted_ms: milliseconds(timeline.steady_ns),
             predicted_first_ms: milliseconds(timeline.first_ns),
             predicted_compute_ms: milliseconds(timeline.compute_ns),
@@ -335,6 +365,13 @@ impl Order {
             simulate_ms: to_ms(simulated),
         })
     }
+}
+
+/// Layers that are computed by an algorithm of their steps' own.
+fn transformed_layers(steps: &[Step]) -> usize {
+    let layers: BTreeSet<u32> =
+        steps.iter().filter(|step| step.algorithm != 0).map(|step| step.layer).collect();
+    layers.len()
 }
 
 /// A network by one choice of algorithms.
@@ -390,6 +427,10 @@ pub struct Packed {
     /// Layers that are computed by Winograd's algorithm.
     winograd_layers: usize,
     pub weights_bytes: u64,
+    weights: &'static str,
+    /// Of all outputs the largest difference that rounding the weights makes, relative to the largest magnitude of
+    /// the output with fp32. None where nothing is rounded, or this machine lacks the instruction set.
+    rounding_error: Option<f64>,
     inputs: Vec<Port>,
     outputs: Vec<Port>,
     pub plans: Vec<Planned>,
@@ -398,6 +439,7 @@ pub struct Packed {
     pub planning_ms: f64,
     passes_ms: f64,
     write_ms: f64,
+    rounding_ms: f64,
     /// The smallest budget that can be met, if it was asked for.
     #[serde(flatten)]
     least: Option<Least>,
@@ -450,6 +492,8 @@ pub struct Planned {
     steps: usize,
     loads: usize,
     resident_loads: usize,
+    /// Layers whose steps transform their weights, for Winograd's algorithm.
+    transformed_layers: usize,
     /// A steady inference, of many.
     predicted_ms: f64,
     /// The first one, with residents in place and nothing loaded ahead.
@@ -493,6 +537,8 @@ impl Packed {
                 .filter(|layer| layer.kind == OpKind::Winograd as u32)
                 .count(),
             weights_bytes,
+            weights: order.weights.name(),
+            rounding_error: None,
             inputs: network.inputs.iter().map(port).collect(),
             outputs: network.outputs.iter().map(port).collect(),
             plans: Vec::new(),
@@ -501,6 +547,7 @@ impl Packed {
             passes_ms: 0.0,
             write_ms: 0.0,
             least: None,
+            rounding_ms: 0.0,
         }
     }
 }
@@ -509,12 +556,13 @@ impl fmt::Display for Packed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{}: {}, {} layers ({} by Winograd's algorithm), {} of weights, for {} with up to {} threads ({})",
+            "{}: {}, {} layers ({} by Winograd's algorithm), {} of weights ({}), for {} with up to {} threads ({})",
             self.file.display(),
             self.network,
             self.layers,
             self.winograd_layers,
             size::human(self.weights_bytes),
+            self.weights,
             self.isa,
             self.threads,
             self.board
@@ -529,13 +577,14 @@ impl fmt::Display for Packed {
         }
         writeln!(
             f,
-            "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>12} {:>12} {:>12} {:>12} {:>7}",
+            "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>12} {:>12} {:>12} {:>12} {:>7}",
             "budget",
             "arena",
             "resident",
             "read each time",
             "steps",
             "loads",
+            "transformed",
             "first time",
             "predicted",
             "of that wait",
@@ -545,7 +594,7 @@ impl fmt::Display for Packed {
         for plan in &self.plans {
             writeln!(
                 f,
-                "{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>9.2} ms {:>9.2} ms {:>9.2} ms \
+                "{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>9.2} ms {:>9.2} ms {:>9.2} ms \
                  {:>9.2} ms {:>5.1} %",
                 size::human(plan.budget_bytes),
                 size::human(plan.arena_bytes),
@@ -553,11 +602,27 @@ impl fmt::Display for Packed {
                 size::human(plan.bytes_read_per_inference),
                 plan.steps,
                 plan.loads,
+                plan.transformed_layers,
                 plan.predicted_first_ms,
                 plan.predicted_ms,
                 plan.predicted_stall_ms,
                 plan.lower_bound_ms,
                 plan.gap_percent
+            )?;
+        }
+        if let Some(error) = self.rounding_error {
+            writeln!(
+                f,
+                "\n{} weights change the outputs by up to {error:.1e} of the largest magnitude (random inputs, \
+                 measured in {:.1} s)",
+                self.weights,
+                self.rounding_ms / 1e3
+            )?;
+        } else if self.weights != Encoding::F32.name() {
+            writeln!(
+                f,
+                "\nhow much {} weights change the outputs was not measured: this machine has no kernels for {}",
+                self.weights, self.isa
             )?;
         }
         if self.estimated {

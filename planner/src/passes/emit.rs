@@ -12,7 +12,9 @@ use crate::graph::{ValueId, Window};
 use crate::network::{Dense, Port, Weights};
 use crate::weights;
 use eyelet::kernels::Isa;
-use eyelet::pack::{self, Activation, ConvParams, CopyParams, OpKind, PoolParams, Tensor};
+use eyelet::pack::{
+    self, Activation, ConvParams, CopyParams, Encoding, OpKind, PoolParams, Tensor,
+};
 use std::collections::HashMap;
 
 /// A layer whose tensors are spelled out.
@@ -276,7 +278,7 @@ impl Emitter<'_> {
         params: [u32; 24],
         weights: Weights,
     ) -> Result<(), PassError> {
-        let (panels, bytes) = weights::panels(&weights, self.isa.panel());
+        let (panels, bytes) = weights::panels(&weights, self.isa.panel(), Encoding::F32);
         self.out.layers.push(Draft {
             panels: field(&item.name, "the number of panels", panels)?,
             panel_bytes: field(&item.name, "the bytes of a panel", bytes)?,

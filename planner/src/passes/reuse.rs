@@ -8,7 +8,7 @@ use super::coalesce::coalesce;
 use super::emit::{Draft, Drafts};
 use crate::network::{Network, Port};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Buffer, Layer, NONE, Name, OpKind, Tensor};
+use eyelet::pack::{Buffer, Encoding, Layer, NONE, Name, OpKind, Tensor};
 use std::collections::HashMap;
 
 /// Lets layers write in place where they can, drops what is not used, and makes the records.
@@ -28,7 +28,7 @@ pub(super) fn finish(mut drafts: Drafts, name: String, isa: Isa) -> Network {
             activation: draft.activation,
             panels: draft.panels,
             panel_bytes: draft.panel_bytes,
-            reserved: 0,
+            encoding: Encoding::F32 as u32,
             weights: 0,
             name: Name::default(),
             params: draft.params,
@@ -38,7 +38,8 @@ pub(super) fn finish(mut drafts: Drafts, name: String, isa: Isa) -> Network {
     }
     let outputs = drafts.outputs.into_iter().map(|port| records.port(port)).collect();
     let Records { buffers, tensors, .. } = records;
-    Network { name, isa, buffers, tensors, layers, names, weights, inputs, outputs }
+    let on_load = vec![0; layers.len()];
+    Network { name, isa, buffers, tensors, layers, names, weights, on_load, inputs, outputs }
 }
 
 /// Records that have been numbered.

@@ -2,10 +2,11 @@
 
 use super::{Compute, Profile, Storage};
 use crate::network::Network;
-use eyelet::ops::winograd;
+use eyelet::kernels::table::TILES;
+use eyelet::ops::{self, winograd};
 use eyelet::pack::{
-    ActivationKind, ConvParams, CopyParams, Layer, MatMulParams, NONE, OpKind, PoolParams, Step,
-    WinogradParams, params,
+    ActivationKind, ConvParams, CopyParams, Encoding, Layer, MatMulParams, NONE, OpKind,
+    PoolParams, Step, WinogradParams, params,
 };
 
 /// A convolution of at most so many output rows reads its weights faster than it could use them.
@@ -205,6 +206,10 @@ pub(super) struct LayerCost {
     step_ns: f64,
     /// Computing a piece, with all threads.
     piece_ns: f64,
+    /// Making of a stored panel what the operator reads.
+    panel_expand_ns: f64,
+    /// Panels for which [`step_ns`](Self::step_ns) is spent once.
+    group: u32,
     /// Reading the weights of a panel from memory.
     panel_memory_ns: f64,
     /// Reading the inputs of a row from memory.
@@ -216,16 +221,32 @@ pub(super) struct LayerCost {
 }
 
 impl LayerCost {
-    fn new(network: &Network, layer: &Layer, profile: &Profile, threads: u32) -> Self {
+    /// A layer whose steps are computed by its own algorithm (0), or another; `None` if they cannot be.
+    fn new(
+        network: &Network,
+        stored: &Layer,
+        algorithm: u32,
+        profile: &Profile,
+        threads: u32,
+    ) -> Option<Self> {
         let compute = &profile.compute;
+        let plain = match algorithm {
+            0 => *stored,
+            _ => {
+                let input = network.tensors.get(stored.inputs[0] as usize)?;
+                ops::transformed(stored, input, algorithm, network.isa)?
+            }
+        };
+        let layer = &plain;
         let Work { class, amount, read, written, panels, rows, .. } = Work::of(network, layer);
         let pieces = (panels * rows) as f64;
         // Weights come from memory whatever their size; activations if they do not fit the cache.
         let bandwidth = compute.bandwidth_gbs(threads);
         let cached = read + written <= compute.cache_bytes;
         let memory_ns = |bytes: f64| if cached { 0.0 } else { bytes / bandwidth };
-        let mut panel_bytes = f64::from(layer.panel_bytes);
+        let mut panel_bytes = f64::from(stored.panel_bytes);
         let [mut step_ns, mut piece_ns] = [0.0, amount / class.rate(compute)];
+        let mut group = u32::MAX;
         match class {
             // Reading its weights is all there is to it.
             Class::FullyConnected => piece_ns = 0.0,
@@ -233,21 +254,44 @@ impl LayerCost {
                 let transforms = Transforms::of(network, layer);
                 step_ns = transforms.input_bytes / compute.transform_gbs;
                 piece_ns += transforms.output_bytes / compute.transform_gbs;
-                if panels as f64 * panel_bytes > compute.cache_bytes as f64 {
-                    panel_bytes *= transforms.blocks;
+                if algorithm == 0 && stored.encoding == 0 {
+                    if panels as f64 * panel_bytes > compute.cache_bytes as f64 {
+                        panel_bytes *= transforms.blocks;
+                    }
+                } else {
+                    group = ops::panels_at_once(layer) as u32;
+                    // What is made for all threads together, and does not fit their caches, is read from
+                    // where it was written.
+                    let at_once =
+                        f64::from(group).min(panels as f64) * f64::from(layer.panel_bytes);
+                    if at_once > compute.cache_bytes as f64 {
+                        panel_bytes += f64::from(layer.panel_bytes) * transforms.blocks;
+                    }
                 }
             }
             _ => {}
         }
+        let widened = match stored.encoding() {
+            Some(Encoding::F16 | Encoding::Bf16) if stored.kind != OpKind::Gather as u32 => {
+                2.0 * f64::from(stored.panel_bytes) / compute.widen_gbs
+            }
+            _ => 0.0,
+        };
+        let transformed = match algorithm {
+            0 => 0.0,
+            _ => f64::from(layer.panel_bytes) / compute.transform_weights_gbs,
+        };
         let speedup = compute.speedup(threads);
-        Self {
+        Some(Self {
             step_ns: step_ns / speedup,
             piece_ns: piece_ns / speedup / pieces,
+            panel_expand_ns: (widened + transformed) / speedup,
+            group,
             panel_memory_ns: panel_bytes / bandwidth,
             row_memory_ns: memory_ns(read as f64) / rows as f64,
             piece_memory_ns: memory_ns(written as f64) / pieces,
             exposed: if class.has_weights() { compute.exposed } else { 0.0 },
-        }
+        })
     }
 
     pub(super) fn step_ns(&self, step: &Step, profile: &Profile) -> u64 {
@@ -260,7 +304,9 @@ impl LayerCost {
         let memory = f64::from(step.count) * self.panel_memory_ns
             + rows * self.row_memory_ns
             + pieces * self.piece_memory_ns;
-        let compute = self.step_ns + pieces * self.piece_ns;
+        let groups = f64::from(step.count.div_ceil(self.group.max(1)).max(1));
+        let expand = f64::from(step.count) * self.panel_expand_ns;
+        let compute = groups * self.step_ns + pieces * self.piece_ns + expand;
         let both = compute.max(memory) + self.exposed * compute.min(memory);
         both.round() as u64 + overhead_ns
     }
@@ -270,6 +316,8 @@ impl LayerCost {
 #[derive(Clone, Debug)]
 pub struct Costs {
     layers: Vec<LayerCost>,
+    /// The same for steps that transform the weights, for each of [`TILES`].
+    transformed: [Vec<Option<LayerCost>>; TILES.len()],
     overhead_ns: u64,
     storage: Storage,
 }
@@ -277,19 +325,30 @@ pub struct Costs {
 impl Costs {
     /// Costs of all layers with so many compute threads.
     pub fn new(network: &Network, profile: &Profile, threads: u32) -> Self {
-        let layers = network.layers.iter();
-        let layers = layers.map(|layer| LayerCost::new(network, layer, profile, threads)).collect();
+        let all = |algorithm: u32| {
+            let layers = network.layers.iter();
+            layers.map(move |l| LayerCost::new(network, l, algorithm, profile, threads))
+        };
+        let layers = all(0).map(Option::unwrap_or_default).collect();
+        let transformed = TILES.map(|tile| all(tile as u32).collect());
         let overhead_ns = profile.compute.step_overhead_ns;
-        Self { layers, overhead_ns, storage: profile.storage.clone() }
+        Self { layers, transformed, overhead_ns, storage: profile.storage.clone() }
     }
 
-    pub(super) fn of_layer(
+    pub(super) fn of_step(
         network: &Network,
         profile: &Profile,
         threads: u32,
-        layer: usize,
+        step: &Step,
     ) -> LayerCost {
-        LayerCost::new(network, &network.layers[layer], profile, threads)
+        let layer = &network.layers[step.layer as usize];
+        LayerCost::new(network, layer, step.algorithm, profile, threads).unwrap_or_default()
+    }
+
+    /// The algorithms by which steps can compute a layer instead of its own.
+    pub fn on_load(&self, layer: usize) -> impl Iterator<Item = u32> + '_ {
+        let tiles = TILES.into_iter().zip(&self.transformed);
+        tiles.filter(move |(_, costs)| costs[layer].is_some()).map(|(tile, _)| tile as u32)
     }
 
     /// The class of kernels that a layer's cost is reckoned by.
@@ -299,7 +358,10 @@ impl Costs {
 
     /// Predicted time of a step.
     pub fn step_ns(&self, step: &Step) -> u64 {
-        self.layers[step.layer as usize].ns(step, self.overhead_ns)
+        let layer = step.layer as usize;
+        let tile = TILES.iter().position(|tile| *tile == step.algorithm as usize);
+        let transformed = tile.and_then(|tile| self.transformed[tile][layer].as_ref());
+        transformed.unwrap_or(&self.layers[layer]).ns(step, self.overhead_ns)
     }
 
     /// Predicted time of a load of so many bytes, checksum included.
@@ -336,13 +398,14 @@ mod tests {
                 activation: Activation::NONE,
                 panels: if weighted { to[1].div_ceil(8) } else { 0 },
                 panel_bytes: if weighted { 32 * (from[1] + 1) } else { 0 },
-                reserved: 0,
+                encoding: 0,
                 weights: 0,
                 name: Name::default(),
                 params: words,
             }],
             names: vec!["layer".into()],
             weights: vec![],
+            on_load: vec![0],
             inputs: vec![],
             outputs: vec![],
         }

@@ -67,6 +67,10 @@ pub struct Compute {
     pub fully_connected_gbs: f64,
     /// Transforms of Winograd convolutions: bytes read and written.
     pub transform_gbs: f64,
+    /// Widening weights of 16 bits: bytes of floats made.
+    pub widen_gbs: f64,
+    /// Transforming a direct convolution's weights to those of Winograd's algorithm: bytes made.
+    pub transform_weights_gbs: f64,
     /// Elementwise arithmetic and means: bytes read and written.
     pub elementwise_gbs: f64,
     /// Exponentials and powers (sigmoid, softmax, ...): bytes read and written.
@@ -174,6 +178,8 @@ impl Profile {
             ("compute.matmul_gflops", compute.matmul_gflops),
             ("compute.fully_connected_gbs", compute.fully_connected_gbs),
             ("compute.transform_gbs", compute.transform_gbs),
+            ("compute.widen_gbs", compute.widen_gbs),
+            ("compute.transform_weights_gbs", compute.transform_weights_gbs),
             ("compute.elementwise_gbs", compute.elementwise_gbs),
             ("compute.function_gbs", compute.function_gbs),
             ("compute.pool_gbs", compute.pool_gbs),
@@ -210,7 +216,7 @@ impl Profile {
 
     /// Predicted time of a step.
     pub fn step_ns(&self, network: &Network, step: &Step, threads: u32) -> u64 {
-        Costs::of_layer(network, self, threads, step.layer as usize).step_ns(step, self)
+        Costs::of_step(network, self, threads, step).step_ns(step, self)
     }
 
     /// Predicted time of a load of so many bytes, checksum included.

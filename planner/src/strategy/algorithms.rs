@@ -11,6 +11,7 @@
 //! One choice serves all budgets of a pack: its outputs are then the same bits in every budget, also when
 //! the budget changes between two inferences.
 
+use super::on_load;
 use crate::algorithm::Algorithm;
 use crate::bound::{Binding, Bound, layer_demand};
 use crate::network::Network;
@@ -27,7 +28,7 @@ const SWEEPS: usize = 2;
 
 /// An algorithm with more bytes must take at most this share of the time: less of a gain no prediction can
 /// vouch for, and the bytes are certain.
-const GAIN: f64 = 0.9;
+pub(super) const GAIN: f64 = 0.9;
 
 /// An algorithm for each layer.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,6 +175,8 @@ fn offers(
             }
         }
         let costs = Costs::new(&changed, profile, threads);
+        // What is stored as it is can still be computed by the other algorithm.
+        on_load::choose(&mut changed, &costs, threads, least, bound);
         for (layer, offers) in offers.iter_mut().enumerate() {
             let (ns, bytes) = layer_demand(&changed, &costs, layer);
             let faster = offers.last().is_none_or(|before| ns < GAIN * before.ns);
@@ -189,11 +192,17 @@ fn offers(
 }
 
 /// Bytes that a step with one panel of a layer takes beside the activations.
-fn panel_need(network: &Network, index: usize, threads: u32) -> f64 {
+pub(super) fn panel_need(network: &Network, index: usize, threads: u32) -> f64 {
     let layer = &network.layers[index];
     let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
     let output = record(layer.output);
-    let slice = Slice { first: 0, count: layer.panels.min(1), row: 0, rows: output.rows() as u32 };
+    let slice = Slice {
+        first: 0,
+        count: layer.panels.min(1),
+        row: 0,
+        rows: output.rows() as u32,
+        algorithm: network.on_load[index],
+    };
     let inputs = layer.inputs.map(record);
     let scratch = ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa);
     let weights = u64::from(layer.panel_bytes).next_multiple_of(PAGE);

@@ -8,12 +8,14 @@ mod dynamic;
 mod flexnn;
 mod improve;
 mod joint;
+pub mod on_load;
 mod place;
 mod residents;
 
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
+use crate::simulate::{Costs, simulate_with};
 use design::Design;
 use eyelet::pack::PAGE;
 use flexnn::Parts;
@@ -36,6 +38,8 @@ pub struct Request<'a> {
     /// Compute threads that the scratch must serve.
     pub threads: u32,
     pub profile: &'a Profile,
+    /// Every layer is computed as it is stored.
+    pub exact: bool,
 }
 
 /// Why there is no plan.
@@ -98,8 +102,29 @@ pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
     make(name, request, Effort::Default).map(|made| made.plan)
 }
 
-/// Plans by the strategy of that name.
+/// Plans by the strategy of that name. The joint one may have steps transform the weights of their layers: where
+/// that is predicted to be faster than to do without.
 pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
+    let network = match name {
+        "joint" => on_load::network(request),
+        _ => None,
+    };
+    let Some(network) = network else { return make_for(name, request, effort) };
+    let transformed = Request { network: &network, ..*request };
+    let stored = make_for(name, request, Effort::Fast)?;
+    let costs = Costs::new(&network, request.profile, request.threads);
+    let ns = |made: &Made| simulate_with(&made.plan, &costs).steady_ns;
+    let faster =
+        make_for(name, &transformed, Effort::Fast).ok().filter(|made| ns(made) < ns(&stored));
+    match (effort, faster) {
+        (Effort::Fast, faster) => Ok(faster.unwrap_or(stored)),
+        (effort, Some(_)) => make_for(name, &transformed, effort),
+        (effort, None) => make_for(name, request, effort),
+    }
+}
+
+/// Plans with the algorithms that the network has.
+fn make_for(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
     let flexnn = |static_plan, preload| flexnn::plan(request, Parts { static_plan, preload });
     let mut made = match name {
         "joint" => joint::plan(request, effort)?,

@@ -9,6 +9,7 @@ pub mod transformer;
 use eyelet::device::Device;
 use eyelet::executor::{Instance, Options};
 use eyelet::kernels::Isa;
+use eyelet::pack::Encoding;
 use eyelet::storage::Slice;
 use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::board::Board;
@@ -20,7 +21,7 @@ use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::strategy::{self, Effort, PlanError, Request};
 use eyelet_planner::write::write_pack;
-use eyelet_planner::{import, reference, zoo};
+use eyelet_planner::{import, reference, weights, zoo};
 use std::path::{Path, PathBuf};
 
 /// A network, lowered and laid out, with the graph it came from.
@@ -69,6 +70,12 @@ impl Subject {
         Self { graph, network, weights_bytes, board }
     }
 
+    /// Has weights be stored so.
+    pub fn encode(&mut self, encoding: Encoding) {
+        weights::encode(&mut self.network, encoding);
+        self.weights_bytes = place_weights(&mut self.network);
+    }
+
     pub fn isa(&self) -> Isa {
         self.board.profile.isa
     }
@@ -97,6 +104,7 @@ impl Subject {
             budget,
             threads,
             profile: &self.board.profile,
+            exact: true,
         };
         let plan = strategy::make(strategy, &request, effort)?.plan;
         if let Err(violations) = check(&self.network, &plan, self.weights_bytes) {

@@ -52,7 +52,7 @@ impl Records {
             activation: Activation::NONE,
             panels: 0,
             panel_bytes: 0,
-            reserved: 0,
+            encoding: 0,
             weights: 0,
             name: Name::default(),
             params: params_words(&params),

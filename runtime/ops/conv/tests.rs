@@ -252,6 +252,7 @@ impl Case {
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
                 weights: &packed[first * panel..(first + slice.count as usize) * panel],
+                algorithm: 0,
                 first,
                 count: slice.count as usize,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
@@ -287,9 +288,10 @@ impl Case {
                 continue;
             }
             let panels = self.layer(kernels.isa()).panels;
-            let whole = vec![Slice { first: 0, count: panels, row: 0, rows }];
-            let by_panel: Vec<_> =
-                (0..panels).map(|first| Slice { first, count: 1, row: 0, rows }).collect();
+            let whole = vec![Slice { first: 0, count: panels, row: 0, rows, algorithm: 0 }];
+            let by_panel: Vec<_> = (0..panels)
+                .map(|first| Slice { first, count: 1, row: 0, rows, algorithm: 0 })
+                .collect();
             let cut = rows / 3;
             let cross: Vec<_> = [(0, cut), (cut, rows - cut)]
                 .into_iter()
@@ -300,6 +302,7 @@ impl Case {
                         count,
                         row,
                         rows,
+                        algorithm: 0,
                     })
                 })
                 .collect();
@@ -479,7 +482,8 @@ fn special_values() {
             let packed = pack(&weights, &biases, 1, kernels.nr());
             let mut out = [0.0f32; 40];
             let rows = inputs.len();
-            let slice = Slice { first: 0, count: layer.panels, row: 0, rows: rows as u32 };
+            let slice =
+                Slice { first: 0, count: layer.panels, row: 0, rows: rows as u32, algorithm: 0 };
             let tensors = [case.input, Tensor::default()];
             let bytes = scratch_bytes(&layer, &tensors, &case.output, &slice, 1, kernels.isa());
             run(Call {
@@ -492,6 +496,7 @@ fn special_values() {
                 ],
                 out: MatMut::new(&mut out, rows, 5, 5).unwrap(),
                 weights: &packed,
+                algorithm: 0,
                 first: 0,
                 count: layer.panels as usize,
                 rows: 0..rows,
@@ -576,7 +581,7 @@ fn random_records() {
         }
         accepted += 1;
         let rows = case.output.rows();
-        let slice = Slice { first: 0, count: panels, row: 0, rows: rows as u32 };
+        let slice = Slice { first: 0, count: panels, row: 0, rows: rows as u32, algorithm: 0 };
         let bytes = scratch_bytes(&layer, &tensors, &case.output, &slice, 1, isa);
         let floats = case.input.rows().saturating_mul(case.input.dims[3] as u64);
         let results = rows.saturating_mul(case.output.dims[3] as u64);
@@ -595,6 +600,7 @@ fn random_records() {
             operands: [Operand::Mat(case.mat(&input, &case.input)), Operand::Absent],
             out: MatMut::new(&mut out, rows as usize, cols, cols).unwrap(),
             weights: &vec![0.5; weights as usize],
+            algorithm: 0,
             first: 0,
             count: panels as usize,
             rows: 0..rows as usize,

@@ -120,8 +120,9 @@ impl Slide<'_> {
                 count: self.layer.panels,
                 row: (step.start * width) as u32,
                 rows: (step.len() * width) as u32,
+                algorithm: 0,
             };
-            validate_slice(self.layer, &self.output, &slice).unwrap();
+            validate_slice(self.layer, &self.inputs, &self.output, &slice, kernels.isa()).unwrap();
             validate_rings(self.layer, &self.inputs, &self.output, &slice, rings).unwrap();
             let memory = |slot: usize| {
                 let mut memory = Memory::new(self.inputs[slot], rings[slot]);
@@ -155,6 +156,7 @@ impl Slide<'_> {
                 first: 0,
                 count: layer.panels as usize,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
+                algorithm: 0,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
                 device: &Threads(threads),
                 kernels,

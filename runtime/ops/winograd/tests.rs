@@ -174,6 +174,7 @@ impl Case {
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
                 weights: &packed[first * panel..(first + slice.count as usize) * panel],
+                algorithm: 0,
                 first,
                 count: slice.count as usize,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
@@ -221,7 +222,7 @@ impl Case {
         let mut bits: Option<Vec<u32>> = None;
         for kernels in available() {
             let panels = self.layer(kernels.isa()).panels;
-            let slice = |first, count| Slice { first, count, row: 0, rows };
+            let slice = |first, count| Slice { first, count, row: 0, rows, algorithm: 0 };
             let whole = vec![slice(0, panels)];
             let single: Vec<_> = (0..panels).map(|first| slice(first, 1)).collect();
             let mut halves = vec![slice(0, panels / 2), slice(panels / 2, panels - panels / 2)];
@@ -321,7 +322,7 @@ fn residuals_and_activations() {
         });
         for kernels in available() {
             let panels = plain.layer(kernels.isa()).panels;
-            let whole = [Slice { first: 0, count: panels, row: 0, rows: 63 }];
+            let whole = [Slice { first: 0, count: panels, row: 0, rows: 63, algorithm: 0 }];
             let mut expected = plain.run(kernels, 1, &whole);
             let cols = expected.len();
             let all = MatMut::new(&mut expected, 1, cols, cols).unwrap();
@@ -345,7 +346,13 @@ fn errors_of_deep_sums_stay_within_bounds() {
         for channels in [64, 512] {
             let case = case(tile, [1, 14, 14, channels], 32);
             let kernels = Kernels::best();
-            let slice = Slice { first: 0, count: 32 / kernels.nr() as u32, row: 0, rows: 196 };
+            let slice = Slice {
+                first: 0,
+                count: 32 / kernels.nr() as u32,
+                row: 0,
+                rows: 196,
+                algorithm: 0,
+            };
             let got = case.run(kernels, 1, &[slice]);
             let error = relative_error(&got, &case.exact());
             std::println!("F({tile},3), {channels} channels: {error:.1e}");
@@ -361,7 +368,13 @@ fn scratch_is_bounded_and_serves_fewer_threads() {
             for tile in [2, 4] {
                 let case = case(tile, [1, size, size, channels], channels);
                 let layer = case.layer(isa);
-                let slice = Slice { first: 0, count: layer.panels, row: 0, rows: size * size };
+                let slice = Slice {
+                    first: 0,
+                    count: layer.panels,
+                    row: 0,
+                    rows: size * size,
+                    algorithm: 0,
+                };
                 let inputs = [case.input, case.output];
                 let bytes =
                     |threads| scratch_bytes(&layer, &inputs, &case.output, &slice, threads, isa);

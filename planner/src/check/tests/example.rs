@@ -25,7 +25,7 @@ pub fn layer(kind: OpKind, inputs: [u32; 2], output: u32) -> Layer {
         activation: Activation::NONE,
         panels: 0,
         panel_bytes: 0,
-        reserved: 0,
+        encoding: 0,
         weights: 0,
         name: Name::default(),
         params: [0; 24],
@@ -57,6 +57,7 @@ impl Builder {
     }
 
     fn push(&mut self, layer: Layer) {
+        self.network.on_load.push(0);
         self.network.layers.push(layer);
         self.network.names.push(format!("layer{}", self.network.names.len()));
         self.network.weights.push(Weights::None);
@@ -86,6 +87,7 @@ pub fn network(rng: &mut ChaCha8Rng, layers: usize) -> (Network, u64) {
         layers: Vec::new(),
         names: Vec::new(),
         weights: Vec::new(),
+        on_load: Vec::new(),
         inputs: Vec::new(),
         outputs: Vec::new(),
     };

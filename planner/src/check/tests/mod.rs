@@ -73,7 +73,8 @@ fn plans_of_strategies_are_proved() {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (network, weights_bytes) = example::network(&mut rng, 12);
         let (network, profile) = (&network, &profile);
-        let request = Request { network, weights_bytes, budget: 0, threads: 2, profile };
+        let request =
+            Request { network, weights_bytes, budget: 0, threads: 2, profile, exact: true };
         let Err(PlanError::Budget { smallest, .. }) = strategy::plan(strategy, &request) else {
             panic!("a plan in no memory");
         };

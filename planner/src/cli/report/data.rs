@@ -93,8 +93,10 @@ impl Curve {
         done: impl Fn(usize),
     ) -> Self {
         let (threads, name) = plans.first().map_or((1, ""), |(_, p)| (p.threads, &p.strategy));
+        // As the pack's own plans are: with steps that transform weights, or without.
+        let exact = plans.iter().all(|(_, plan)| plan.steps.iter().all(|s| s.algorithm == 0));
         let plan = |name: &str, budget: u64| {
-            let request = Request { network, weights_bytes, budget, threads, profile };
+            let request = Request { network, weights_bytes, budget, threads, profile, exact };
             strategy::make(name, &request, Effort::Fast).map(|made| made.plan)
         };
         // What is too little by far is refused with what is enough.

@@ -6,7 +6,7 @@
 //! part is done: opening, starting threads, inferring and reporting each begin with `process::return_code`.
 
 mod budgets;
-mod input;
+pub(super) mod input;
 mod layers;
 mod process;
 mod report;

@@ -10,7 +10,7 @@ use super::output::{Output, milliseconds};
 use super::plan::{DEFAULT_THREADS, Order, choose_profile};
 use super::progress::Progress;
 use eyelet::device::workers::MAX_THREADS;
-use eyelet::pack::{PAGE, STRATEGIES};
+use eyelet::pack::{Encoding, PAGE, STRATEGIES};
 use eyelet_planner::import::import;
 use eyelet_planner::network::Network;
 use eyelet_planner::passes::lower;
@@ -176,6 +176,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         threads,
         exact: args.exact,
         effort: Effort::Fast,
+        weights: Encoding::F32,
     };
     let sizes = spaced(args.budgets, args.points);
     let total = sizes.len() * (strategies.len() + 1);

@@ -154,7 +154,7 @@ impl Machine<'_> {
         let recipe = &self.network.weights[index];
         assert_eq!(matches!(recipe, Weights::None), layer.panels == 0);
         let mut bytes = Vec::new();
-        weights::pack_panels(recipe, layer, nr, 0..layer.panels, &mut bytes);
+        weights::pack_panels(recipe, layer, nr, 0..layer.panels, &mut bytes).unwrap();
         assert_eq!(bytes.len(), layer.panels as usize * layer.panel_bytes as usize);
         bytes.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word).into()).collect()
     }

@@ -16,8 +16,8 @@ use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::ops::{self, Call, Operand, Slice};
 use eyelet::pack::{
-    Activation, ActivationKind, BinaryParams, Buffer, ConvParams, CopyParams, Layer, MatMulParams,
-    NONE, Name, OpKind, PoolParams, Tensor, WinogradParams, params, params_words,
+    Activation, ActivationKind, BinaryParams, Buffer, ConvParams, CopyParams, Encoding, Layer,
+    MatMulParams, NONE, Name, OpKind, PoolParams, Tensor, WinogradParams, params, params_words,
 };
 use std::time::{Duration, Instant};
 
@@ -67,13 +67,14 @@ fn layer<P: Pod>(isa: Isa, kind: OpKind, params: &P, inputs: &[Shape], output: S
             activation: Activation::NONE,
             panels: 0,
             panel_bytes: 0,
-            reserved: 0,
+            encoding: 0,
             weights: 0,
             name: Name::default(),
             params: params_words(params),
         }],
         names: vec!["layer".into()],
         weights: Vec::new(),
+        on_load: vec![0],
         inputs: Vec::new(),
         outputs: Vec::new(),
     }
@@ -194,6 +195,9 @@ fn networks(isa: Isa, class: Class) -> Vec<Network> {
     }
 }
 
+/// Bytes of the panel by which expanding is measured: frequencies of 256 channels, for the widest panels.
+const EXPANDED_BYTES: u64 = 4 * 36 * 8192;
+
 /// Layers whose weights take about as long to read as to use.
 fn balanced(isa: Isa) -> Vec<Network> {
     vec![
@@ -228,7 +232,7 @@ impl<'a> Bench<'a> {
         let floats = |buffer: usize| network.buffers[buffer].bytes / 4;
         ops::validate(layer, &inputs, &output, [floats(0), floats(2)], network.isa).ok()?;
         let rows = output.rows() as u32;
-        let slice = Slice { first: 0, count: layer.panels, row: 0, rows };
+        let slice = Slice { first: 0, count: layer.panels, row: 0, rows, algorithm: 0 };
         let isa = network.isa;
         let scratch = ops::scratch_bytes(layer, &inputs, &output, &slice, threads as u32, isa);
         let weights = u64::from(layer.panels) * u64::from(layer.panel_bytes);
@@ -279,6 +283,7 @@ impl<'a> Bench<'a> {
             operands,
             out: out?,
             weights: &weights[..layer.panels as usize * layer.panel_bytes as usize / 4],
+            algorithm: 0,
             first: 0,
             count: layer.panels as usize,
             rows: 0..rows,
@@ -371,6 +376,8 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
     let small = conv(isa, OpKind::Conv, 8, 1, 16, 64);
     let ideal = Work::of(&small, &small.layers[0]).amount / conv_1x1[0];
     let step = times(&small, kernels, devices, false).map_or(ideal, |times| times[1]);
+    let stored = lines(EXPANDED_BYTES);
+    let halves: &[f32] = bytemuck::cast_slice(&stored);
     let mut compute = Compute {
         conv_1x1_gflops: conv_1x1[0],
         conv_kxk_gflops: conv_kxk[0],
@@ -378,6 +385,15 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
         matmul_gflops: of(Class::MatMul),
         fully_connected_gbs: read[0],
         transform_gbs: transform_gbs(kernels, devices, conv_1x1[0]),
+        widen_gbs: made_gbs(|made| kernels.widen(Encoding::F16, halves, 0, made)),
+        transform_weights_gbs: made_gbs(|made| {
+            let count = made.len() / 36 / kernels.nr() * kernels.nr();
+            let filters = MatRef::new(halves, 9, count, count);
+            let frequencies = MatMut::new(made, 36, count, count);
+            if let (Some(filters), Some(frequencies)) = (filters, frequencies) {
+                kernels.winograd_weights(4, filters, frequencies);
+            }
+        }),
         elementwise_gbs: of(Class::Elementwise),
         function_gbs: of(Class::Function),
         pool_gbs: of(Class::Pool),
@@ -390,6 +406,20 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
     };
     compute.exposed = exposed(kernels, devices, &compute);
     compute
+}
+
+/// Bytes of weights a nanosecond that `make` makes, on one thread.
+fn made_gbs(make: impl Fn(&mut [f32])) -> f64 {
+    let mut made = lines(EXPANDED_BYTES);
+    let made: &mut [f32] = bytemuck::cast_slice_mut(&mut made);
+    let begin = Instant::now();
+    let mut times = Vec::new();
+    while times.len() < TURNS * RUNS_A_TURN || begin.elapsed() < TIME {
+        let start = Instant::now();
+        make(made);
+        times.push(start.elapsed().as_nanos() as f64);
+    }
+    EXPANDED_BYTES as f64 / undisturbed(times).max(1.0)
 }
 
 /// What is left of the time of Winograd convolutions when their products are taken off.

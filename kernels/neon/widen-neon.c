@@ -1,0 +1,22 @@
+/* fp16 and bf16 to f32, NEON: eight weights at a time. */
+#include <arm_neon.h>
+
+#include "../widen.h"
+
+void eyelet_f16_widen__neon(const uint16_t *from, size_t count, float *to)
+{
+    for (size_t i = 0; i < count; i += 8) {
+        const float16x8_t halves = vreinterpretq_f16_u16(vld1q_u16(from + i));
+        vst1q_f32(to + i, vcvt_f32_f16(vget_low_f16(halves)));
+        vst1q_f32(to + i + 4, vcvt_high_f32_f16(halves));
+    }
+}
+
+void eyelet_bf16_widen__neon(const uint16_t *from, size_t count, float *to)
+{
+    for (size_t i = 0; i < count; i += 8) {
+        const uint16x8_t halves = vld1q_u16(from + i);
+        vst1q_f32(to + i, vreinterpretq_f32_u32(vshll_n_u16(vget_low_u16(halves), 16)));
+        vst1q_f32(to + i + 4, vreinterpretq_f32_u32(vshll_high_n_u16(halves, 16)));
+    }
+}
