@@ -22,6 +22,7 @@ pub mod replace;
 pub mod simulate;
 pub mod size;
 pub mod slice;
+pub mod slide;
 #[cfg(target_os = "linux")]
 pub mod source;
 pub mod strategy;

@@ -6,7 +6,9 @@
 
 use crate::network::Network;
 use crate::plan::step_weights;
+use crate::slide::{self, Group};
 use eyelet::pack::{OpKind, PAGE, Step};
+use std::collections::HashMap;
 
 /// A load before it has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub struct Slices {
     pub reads: Vec<Read>,
     /// For each step its read.
     pub read_of: Vec<Option<usize>>,
+    /// For each buffer the lines of its ring; 0 if it is whole.
+    pub rings: Vec<u32>,
 }
 
 /// How finely a network is cut.
@@ -48,8 +52,8 @@ impl Cutting {
     pub const LAYERS: Self = Self { slice: u64::MAX, read: 1 };
 }
 
-/// Cuts every layer into slices, as even as possible, and joins neighbours into loads.
-pub fn slice(network: &Network, cutting: Cutting) -> Slices {
+/// Cuts every layer into slices, as even as possible, lets groups slide, and joins neighbours into loads.
+pub fn slice(network: &Network, cutting: Cutting, groups: &[Group]) -> Slices {
     let mut steps = Vec::new();
     for (index, layer) in network.layers.iter().enumerate() {
         let output = &network.tensors[layer.output as usize];
@@ -71,29 +75,55 @@ pub fn slice(network: &Network, cutting: Cutting) -> Slices {
             steps.push(Step { first: at(i), count: at(i + 1) - at(i), ..step });
         }
     }
-    let (reads, read_of) = join(network, &steps, cutting.read);
-    Slices { steps, reads, read_of }
+    let (steps, rings) = slide::interleave(network, groups, steps);
+    let (reads, read_of) = join(network, &steps, groups, cutting.read);
+    Slices { steps, reads, read_of, rings }
 }
 
-/// Joins the weights of consecutive steps into reads.
-fn join(network: &Network, steps: &[Step], limit: u64) -> (Vec<Read>, Vec<Option<usize>>) {
+/// Small layers of a group share loads of up to this many bytes: all are there until it is done.
+const GROUP_READ: u64 = 64 << 10;
+
+/// Joins weights into reads, in the order in which they are used first.
+fn join(
+    network: &Network,
+    steps: &[Step],
+    groups: &[Group],
+    limit: u64,
+) -> (Vec<Read>, Vec<Option<usize>>) {
+    let group_of = |step: &Step| {
+        groups.iter().position(|group| group.layers.contains(&(step.layer as usize)))
+    };
     let mut reads: Vec<Read> = Vec::new();
     let mut read_of = vec![None; steps.len()];
+    // The reads of slices that are used again later, and the group of the last step that opened one.
+    let mut known: HashMap<(u32, u32), usize> = HashMap::new();
+    let mut last_group = None;
     for (index, step) in steps.iter().enumerate() {
         let weights = step_weights(network, step);
         if weights.is_empty() {
             continue;
         }
+        let group = group_of(step);
+        let slice = (step.layer, step.first);
+        if let Some(&read) = known.get(&slice).filter(|_| group.is_some()) {
+            reads[read].last = index;
+            read_of[index] = Some(read);
+            continue;
+        }
         let start = weights.start / PAGE * PAGE;
         let end = weights.end.next_multiple_of(PAGE);
+        let together = group.is_some() && group == last_group;
+        let limit = if together { limit.max(GROUP_READ) } else { limit };
         match reads.last_mut() {
-            Some(read) if end - read.offset <= limit => {
+            Some(read) if start >= read.offset && end - read.offset <= limit => {
                 read.bytes = read.bytes.max(end - read.offset);
                 read.last = index;
             }
             _ => reads.push(Read { offset: start, bytes: end - start, first: index, last: index }),
         }
+        last_group = group;
         read_of[index] = Some(reads.len() - 1);
+        known.insert(slice, reads.len() - 1);
     }
     (reads, read_of)
 }

@@ -201,16 +201,20 @@ impl Transforms {
 /// are no panels).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LayerCost {
-    /// What every step of the layer does anew, with all threads.
-    step_ns: f64,
+    /// What every step does anew for each of its rows, whatever its panels, with all threads.
+    row_ns: f64,
     /// Computing a piece, with all threads.
     piece_ns: f64,
     /// Reading the weights of a panel from memory.
     panel_memory_ns: f64,
+    /// How often a step of one row reads them, but at least once.
+    row_blocks: f64,
     /// Reading the inputs of a row from memory.
     row_memory_ns: f64,
     /// Writing a piece to memory.
     piece_memory_ns: f64,
+    /// So many rows of inputs and output stay in the cache and cost neither.
+    cached_rows: f64,
     /// Share of the shorter one of computing and memory that the longer one does not hide.
     exposed: f64,
 }
@@ -220,32 +224,33 @@ impl LayerCost {
         let compute = &profile.compute;
         let Work { class, amount, read, written, panels, rows, .. } = Work::of(network, layer);
         let pieces = (panels * rows) as f64;
-        // Weights come from memory whatever their size; activations if they do not fit the cache.
+        // Weights come from memory whatever their size; activations if a step's do not fit the cache.
         let bandwidth = compute.bandwidth_gbs(threads);
-        let cached = read + written <= compute.cache_bytes;
-        let memory_ns = |bytes: f64| if cached { 0.0 } else { bytes / bandwidth };
-        let mut panel_bytes = f64::from(layer.panel_bytes);
-        let [mut step_ns, mut piece_ns] = [0.0, amount / class.rate(compute)];
+        let panel_bytes = f64::from(layer.panel_bytes);
+        let mut blocks = 0.0;
+        let [mut rows_ns, mut piece_ns] = [0.0, amount / class.rate(compute)];
         match class {
             // Reading its weights is all there is to it.
             Class::FullyConnected => piece_ns = 0.0,
             Class::Winograd => {
                 let transforms = Transforms::of(network, layer);
-                step_ns = transforms.input_bytes / compute.transform_gbs;
+                rows_ns = transforms.input_bytes / compute.transform_gbs;
                 piece_ns += transforms.output_bytes / compute.transform_gbs;
                 if panels as f64 * panel_bytes > compute.cache_bytes as f64 {
-                    panel_bytes *= transforms.blocks;
+                    blocks = transforms.blocks;
                 }
             }
             _ => {}
         }
         let speedup = compute.speedup(threads);
         Self {
-            step_ns: step_ns / speedup,
+            row_ns: rows_ns / speedup / rows as f64,
             piece_ns: piece_ns / speedup / pieces,
             panel_memory_ns: panel_bytes / bandwidth,
-            row_memory_ns: memory_ns(read as f64) / rows as f64,
-            piece_memory_ns: memory_ns(written as f64) / pieces,
+            row_blocks: blocks / rows as f64,
+            row_memory_ns: read as f64 / bandwidth / rows as f64,
+            piece_memory_ns: written as f64 / bandwidth / pieces,
+            cached_rows: compute.cache_bytes as f64 * rows as f64 / (read + written).max(1) as f64,
             exposed: if class.has_weights() { compute.exposed } else { 0.0 },
         }
     }
@@ -257,10 +262,12 @@ impl LayerCost {
     fn ns(&self, step: &Step, overhead_ns: u64) -> u64 {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
-        let memory = f64::from(step.count) * self.panel_memory_ns
-            + rows * self.row_memory_ns
-            + pieces * self.piece_memory_ns;
-        let compute = self.step_ns + pieces * self.piece_ns;
+        let mut memory =
+            f64::from(step.count) * self.panel_memory_ns * (rows * self.row_blocks).max(1.0);
+        if rows > self.cached_rows {
+            memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
+        }
+        let compute = rows * self.row_ns + pieces * self.piece_ns;
         let both = compute.max(memory) + self.exposed * compute.min(memory);
         both.round() as u64 + overhead_ns
     }
@@ -465,5 +472,10 @@ mod tests {
         assert_eq!(profile.step_ns(&network, &whole, 4), 800_000_000);
         profile.compute.cache_bytes = 800_000;
         assert!(profile.step_ns(&network, &whole, 1) < 10_000_000);
+        // Nor is memory what a few rows wait for.
+        profile.compute.cache_bytes = 8_000;
+        let row = Step { rows: 1, ..whole };
+        assert!(profile.step_ns(&network, &row, 1) < 100_000);
+        assert_eq!(profile.step_ns(&network, &Step { rows: 2, ..whole }, 1), 16_000_000);
     }
 }

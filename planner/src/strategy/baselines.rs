@@ -15,7 +15,7 @@ const RESIDENT: Cutting = Cutting { slice: u64::MAX, read: 4 << 20 };
 
 pub fn preload(request: &Request<'_>) -> Result<Plan, PlanError> {
     let costs = Costs::new(request.network, request.profile, request.threads);
-    let cut = Cut::new(request, &costs, RESIDENT);
+    let cut = Cut::new(request, &costs, RESIDENT, &[]);
     plan(request, "all weights stay in memory", &|budget| {
         // With all memory set aside for residents, all stay if they can.
         let plan = cut.place(request, budget, Manner { residents: 1.0, ahead: true })?;
@@ -28,7 +28,7 @@ pub fn preload(request: &Request<'_>) -> Result<Plan, PlanError> {
 
 pub fn on_demand(request: &Request<'_>) -> Result<Plan, PlanError> {
     let costs = Costs::new(request.network, request.profile, request.threads);
-    let cut = Cut::new(request, &costs, Cutting::LAYERS);
+    let cut = Cut::new(request, &costs, Cutting::LAYERS, &[]);
     plan(request, "all its weights and its scratch beside the activations", &|budget| {
         cut.place(request, budget, Manner { residents: 0.0, ahead: false })
     })

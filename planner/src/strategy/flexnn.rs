@@ -16,6 +16,7 @@ use super::{PlanError, Request, smallest};
 use crate::plan::Plan;
 use crate::simulate::{Costs, simulate_with};
 use crate::slice::Cutting;
+use crate::slide::{Group, Search};
 
 /// Limits for slices and loads, largest first. The last one means one panel a slice.
 const LIMITS: [u64; 11] = [
@@ -38,34 +39,11 @@ const SHARES: [f64; 7] = [0.0, 0.25, 0.5, 0.7, 0.85, 0.93, 0.97];
 /// The plan with the least predicted latency.
 pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
     let costs = Costs::new(request.network, request.profile, request.threads);
+    let mut search = Search::new(request.network, &costs, request.threads);
     let mut best: Option<(u64, Plan)> = None;
-    for limit in LIMITS {
-        if !is_candidate(limit, request.budget) {
-            continue;
-        }
-        let cut = Cut::new(request, &costs, Cutting::equal(limit));
-        let before = best.as_ref().map(|(latency, _)| *latency);
-        let mut least_here = u64::MAX;
-        for share in SHARES {
-            let Ok(plan) =
-                cut.place(request, request.budget, Manner { residents: share, ahead: true })
-            else {
-                continue;
-            };
-            let streams = !plan.loads.is_empty();
-            let latency = simulate_with(&plan, &costs).steady_ns;
-            least_here = least_here.min(latency);
-            if best.as_ref().is_none_or(|(least, held)| better(latency, &plan, *least, held)) {
-                best = Some((latency, plan));
-            }
-            if !streams {
-                break;
-            }
-        }
-        // Smaller slices cost more requests; once that outweighs what they free, the rest do not help.
-        let worse = before
-            .is_some_and(|before| least_here != u64::MAX && least_here > before + before / 50);
-        if worse || best.as_ref().is_some_and(|(_, plan)| plan.loads.is_empty()) {
+    for groups in search.candidates(request.budget) {
+        improve(request, &costs, &groups, &mut best);
+        if best.as_ref().is_some_and(|(_, plan)| plan.loads.is_empty()) {
             break;
         }
     }
@@ -74,8 +52,47 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
         None => smallest(
             request,
             "one slice of its weights and its scratch beside the activations",
-            &any(request, &costs),
+            &any(request, &costs, &search.smallest()),
         ),
+    }
+}
+
+/// Looks for a plan with less predicted latency in which these groups of layers slide.
+fn improve(
+    request: &Request<'_>,
+    costs: &Costs,
+    groups: &[Group],
+    best: &mut Option<(u64, Plan)>,
+) {
+    let mut last: Option<u64> = None;
+    for limit in LIMITS {
+        if !is_candidate(limit, request.budget) {
+            continue;
+        }
+        let cut = Cut::new(request, costs, Cutting::equal(limit), groups);
+        let mut least_here = u64::MAX;
+        for share in SHARES {
+            let Ok(plan) =
+                cut.place(request, request.budget, Manner { residents: share, ahead: true })
+            else {
+                continue;
+            };
+            let streams = !plan.loads.is_empty();
+            let latency = simulate_with(&plan, costs).steady_ns;
+            least_here = least_here.min(latency);
+            if best.as_ref().is_none_or(|(least, held)| better(latency, &plan, *least, held)) {
+                *best = Some((latency, plan));
+            }
+            if !streams {
+                break;
+            }
+        }
+        // Smaller slices cost more requests; once that outweighs what they free, the rest do not help.
+        let worse = last.is_some_and(|last| least_here != u64::MAX && least_here > last + last / 50);
+        if worse || best.as_ref().is_some_and(|(_, plan)| plan.loads.is_empty()) {
+            break;
+        }
+        last = Some(last.map_or(least_here, |last| last.min(least_here))).filter(|ns| *ns != u64::MAX);
     }
 }
 
@@ -89,8 +106,13 @@ fn is_candidate(limit: u64, budget: u64) -> bool {
 fn any<'a>(
     request: &'a Request<'_>,
     costs: &Costs,
+    slidings: &[Vec<Group>],
 ) -> impl Fn(u64) -> Result<Plan, Misfit> + use<'a> {
-    let cuts = LIMITS.map(|limit| (limit, Cut::new(request, costs, Cutting::equal(limit))));
+    let cuts: Vec<(u64, Cut)> = slidings
+        .iter()
+        .flat_map(|groups| LIMITS.map(|limit| (limit, groups)))
+        .map(|(limit, groups)| (limit, Cut::new(request, costs, Cutting::equal(limit), groups)))
+        .collect();
     move |budget| {
         let mut misfit = Misfit { layer: 0, activations: true };
         for (_, cut) in cuts.iter().filter(|(limit, _)| is_candidate(*limit, budget)) {

@@ -5,11 +5,13 @@
 //! the step that needs them.
 
 use super::{Request, residents};
-use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, place_buffers, set_releases};
-use crate::network::Network;
+use crate::memory::{
+    Choice, Lifetime, Skyline, Use, buffer_sizes, lifetimes, place_buffers, set_releases,
+};
 use crate::plan::{Plan, step_weights};
 use crate::simulate::Costs;
 use crate::slice::{Cutting, Slices, slice};
+use crate::slide::Group;
 use crate::write::table_bytes;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{Load, PAGE, Place};
@@ -34,7 +36,9 @@ pub struct Manner {
 /// A network cut by one limit, with everything that does not depend on the budget.
 pub struct Cut {
     slices: Slices,
-    /// Lifetimes of the buffers, in steps.
+    /// Bytes of the buffers, those of rings as many as they have lines for.
+    sizes: Vec<u64>,
+    /// Their lifetimes, in steps.
     lives: Vec<Lifetime>,
     /// Their offsets from the end of the tables, and the end of the highest.
     offsets: Vec<u64>,
@@ -48,9 +52,15 @@ pub struct Cut {
 }
 
 impl Cut {
-    pub fn new(request: &Request<'_>, costs: &Costs, cutting: Cutting) -> Self {
+    pub fn new(
+        request: &Request<'_>,
+        costs: &Costs,
+        cutting: Cutting,
+        groups: &[Group],
+    ) -> Self {
         let network = request.network;
-        let slices = slice(network, cutting);
+        let slices = slice(network, cutting, groups);
+        let sizes = buffer_sizes(network, &slices.rings);
         let period = slices.steps.len() + 1;
         let mut spans = vec![0..0; network.layers.len()];
         for (index, step) in slices.steps.iter().enumerate() {
@@ -59,12 +69,11 @@ impl Cut {
             *span = start..index + 2;
         }
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
-        let offsets = place_buffers(network, &lives, period);
-        let peak =
-            (0..offsets.len()).map(|b| offsets[b] + network.buffers[b].bytes).max().unwrap_or(0);
+        let offsets = place_buffers(&sizes, &lives, period);
+        let peak = (0..offsets.len()).map(|b| offsets[b] + sizes[b]).max().unwrap_or(0);
         let alive = |time: usize| -> u64 {
             let live = |b: &usize| (lives[*b].start..=lives[*b].end).contains(&time);
-            (0..lives.len()).filter(live).map(|b| network.buffers[b].bytes).sum()
+            (0..lives.len()).filter(live).map(|b| sizes[b]).sum()
         };
         let peak_layer = (0..network.layers.len())
             .max_by_key(|layer| (alive(spans[*layer].start), std::cmp::Reverse(*layer)))
@@ -92,7 +101,7 @@ impl Cut {
             }
         }
         let load_ns = slices.reads.iter().map(|read| costs.load_ns(read.bytes)).collect();
-        Self { slices, lives, offsets, peak, peak_layer, scratch, load_ns, compute_ns }
+        Self { slices, sizes, lives, offsets, peak, peak_layer, scratch, load_ns, compute_ns }
     }
 
     /// Places everything in `budget` bytes.
@@ -123,7 +132,9 @@ impl Cut {
             budget,
             tables,
             threads: request.threads,
-            places: self.offsets.iter().map(|offset| Place::whole(tables + offset)).collect(),
+            places: (self.offsets.iter().zip(&self.slices.rings))
+                .map(|(offset, &lines)| Place { lines, ..Place::whole(tables + offset) })
+                .collect(),
             steps: self.slices.steps.clone(),
             ..Plan::default()
         };
@@ -153,7 +164,7 @@ impl Cut {
             let horizon = read.map_or(index, |read| reads[read].last) + 1;
             while let Some(buffer) = arriving.next_if(|&b| self.lives[b].start <= horizon) {
                 let start = plan.places[buffer].address;
-                let range = start..start + network.buffers[buffer].bytes;
+                let range = start..start + self.sizes[buffer];
                 sky.raise(range, self.lives[buffer].end as i64);
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
@@ -177,7 +188,7 @@ impl Cut {
         }
 
         // Residents move down onto the rest: what no one uses is not asked for.
-        let gap = top - used_end(network, &plan).next_multiple_of(PAGE).min(top);
+        let gap = top - used_end(&self.sizes, &plan).next_multiple_of(PAGE).min(top);
         plan.resident.iter_mut().for_each(|load| load.address -= gap);
         plan.arena_bytes = end - gap;
         for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
@@ -188,7 +199,7 @@ impl Cut {
             }
         }
         if manner.ahead {
-            set_releases(network, &mut plan, &self.lives, &uses);
+            set_releases(&self.sizes, &mut plan, &self.lives, &uses);
             keep_undisturbed(&mut plan, &uses);
         } else {
             for (load, using) in plan.loads.iter_mut().zip(&uses) {
@@ -205,8 +216,8 @@ impl Cut {
 }
 
 /// The end of the highest buffer, scratch or streamed load.
-fn used_end(network: &Network, plan: &Plan) -> u64 {
-    let buffers = plan.places.iter().zip(&network.buffers).map(|(at, b)| at.address + b.bytes);
+fn used_end(sizes: &[u64], plan: &Plan) -> u64 {
+    let buffers = plan.places.iter().zip(sizes).map(|(at, bytes)| at.address + bytes);
     let scratch = plan.steps.iter().map(|step| step.scratch + step.scratch_bytes);
     let loads = plan.loads.iter().map(|load| load.address + u64::from(load.bytes));
     buffers.chain(scratch).chain(loads).max().unwrap_or(0)
