@@ -12,8 +12,10 @@ EYELET_INLINE void pool_block(
     vec acc[8];
     for (int v = 0; v < vectors; v++)
         acc[v] = all(average ? 0.0f : -__builtin_inff());
-    for (size_t line = 0; line < t->tap_lines; line++) {
-        const float *tap = in + line * t->line_pitch;
+    for (size_t line = 0, at = t->line; line < t->tap_lines; line++) {
+        const float *tap = in + at;
+        at += t->line_pitch;
+        at -= at < t->ring ? 0 : t->ring;
         for (size_t col = 0; col < t->tap_cols; col++) {
             _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++)
             {

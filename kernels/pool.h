@@ -8,10 +8,12 @@
 
 struct eyelet_pool {
     size_t average;     /* 1: the mean; 0: the maximum, which passes over NaN */
-    const float *in;    /* the first tap of the first pixel: `channels` floats */
+    const float *in;    /* the input's first line, at the column of the first tap of the first pixel */
     size_t tap_lines;   /* taps of a window; where there are none: minus infinity, or 0 */
     size_t tap_cols;
-    size_t line_pitch;  /* floats from one line of taps to the next */
+    size_t line;        /* floats from `in` to the first line of taps: below `ring` */
+    size_t line_pitch;  /* floats from one line of taps to the next: below `ring` */
+    size_t ring;        /* floats of all lines of the input, behind which the first one follows again */
     size_t col_pitch;   /* floats from one tap of a line to the next */
     size_t pixels;      /* pixels of the output */
     size_t pixel_pitch; /* floats from the window of one to the next */

@@ -27,7 +27,7 @@ pub use fma::fma;
 pub use grid::Grid;
 pub use igemm::{Addend, Panel};
 pub use indirection::Indirection;
-pub use pool::{Pooling, Taps};
+pub use pool::{Pooling, Positions, Taps};
 pub use window::Window;
 pub use winograd::{Patch, Place, TILES};
 

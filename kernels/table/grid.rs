@@ -65,9 +65,8 @@ impl<'a> Grid<'a> {
         scratch: &'a mut [u8],
     ) -> Self {
         let [height, width] = window.input;
-        let pixels = window.images.checked_mul(height).and_then(|n| n.checked_mul(width));
-        assert!(pixels == Some(input.rows()), "window of {pixels:?} rows, not {}", input.rows());
-        assert!(window.cols == input.cols() && window.is_bounded(), "{window:?}");
+        assert!(window.is_bounded(), "{window:?}");
+        assert!(window.reads(&input), "{window:?} over {} rows", input.rows());
         assert!(image < window.images && !lines.is_empty() && lines.end <= window.output[0]);
 
         let [listed, zeros] = parts(window, lines.len()).map(|bytes| bytes as usize);
@@ -92,9 +91,10 @@ impl<'a> Grid<'a> {
                 line[inside.end..].fill(zero);
             }
             if !inside.is_empty() {
-                let first = (image * height + y as usize) * width;
+                let first = input.slot((image * height + y as usize) * width);
                 let address = input.row(first).as_ptr();
-                // The last one is checked to be inside the matrix; the others lie between the two.
+                // The last one is checked to be inside the matrix, which has whole lines; the others lie
+                // between the two.
                 input.row(first + inside.len() - 1);
                 for (x, pointer) in line[inside].iter_mut().enumerate() {
                     *pointer = address.wrapping_add(x.wrapping_mul(input.pitch()));

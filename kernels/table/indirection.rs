@@ -59,12 +59,10 @@ impl<'a> Indirection<'a> {
         mr: usize,
         scratch: &'a mut [u8],
     ) -> Self {
-        let [height, width] = window.input;
         let area = window.output[0].saturating_mul(window.output[1]);
-        let pixels = window.images.checked_mul(height).and_then(|n| n.checked_mul(width));
-        assert!(pixels == Some(input.rows()), "window of {pixels:?} rows, not {}", input.rows());
-        assert!(window.cols == input.cols() && window.pitch == input.pitch());
         assert!(window.is_bounded(), "{window:?}");
+        assert!(window.reads(&input), "{window:?} over {} rows", input.rows());
+        assert!(window.pitch == input.pitch());
         assert!(rows.start <= rows.end && rows.end.div_ceil(area) <= window.images);
 
         let [listed, zeros, gathered] = window.parts(rows.len()).map(|bytes| bytes as usize);
@@ -199,7 +197,7 @@ impl<'a> Source<'_, 'a> {
     /// The input row of a pixel inside the image.
     fn row(&self, image: usize, y: i64, x: i64) -> &'a [f32] {
         let [height, width] = self.window.input;
-        self.input.row((image * height + y as usize) * width + x as usize)
+        self.input.row(self.input.slot((image * height + y as usize) * width + x as usize))
     }
 
     fn is_line(&self, y: i64) -> bool {
@@ -263,8 +261,8 @@ impl<'a> Source<'_, 'a> {
         let Some(last) = list.len().checked_sub(1) else { return };
         let start = x + (first * step) as i64;
         let address = self.row(image, y, start).as_ptr();
-        // The last column of all is checked to be inside the matrix; the others lie between the two,
-        // and where a run spans columns they follow each other without a gap.
+        // The last column of all is checked to be inside the matrix; the others lie between the two (a
+        // matrix has whole lines), and where a run spans columns they follow each other without a gap.
         self.row(image, y, start + (last * step + taps - 1) as i64);
         let floats = step.wrapping_mul(self.input.pitch());
         for (i, pointer) in list.iter_mut().enumerate() {

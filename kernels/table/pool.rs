@@ -11,7 +11,9 @@ pub(super) struct Pixels {
     input: *const f32,
     tap_lines: usize,
     tap_cols: usize,
+    line: usize,
     line_pitch: usize,
+    ring: usize,
     col_pitch: usize,
     pixels: usize,
     pixel_pitch: usize,
@@ -25,7 +27,7 @@ pub(super) struct Pixels {
 ///
 /// # Safety
 /// For every pixel, line of taps and tap of it `channels` floats are readable at `input` plus each times its
-/// pitch; `out` is an exclusive matrix of `pixels` rows of `channels`. The processor has the instruction set.
+/// pitch, where lines go around `ring`; `line` and `line_pitch` lie below it; `out` is an exclusive matrix of `pixels` rows of `channels`. The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Pixels);
 
 #[cfg(eyelet_x86)]
@@ -58,9 +60,13 @@ unsafe extern "C" fn f32_pool_portable(t: &Pixels) {
     for pixel in 0..t.pixels {
         for channel in 0..t.channels {
             let first = pixel * t.pixel_pitch + channel;
-            let taps = (0..t.tap_lines).flat_map(|line| {
-                (0..t.tap_cols).map(move |col| first + line * t.line_pitch + col * t.col_pitch)
-            });
+            let after = |at: &usize| {
+                let at = at + t.line_pitch;
+                Some(if at < t.ring { at } else { at - t.ring })
+            };
+            let lines = core::iter::successors(Some(t.line), after).take(t.tap_lines);
+            let taps = lines
+                .flat_map(|line| (0..t.tap_cols).map(move |col| first + line + col * t.col_pitch));
             // SAFETY (of both): elements that the contract names.
             let taps = taps.map(|at| unsafe { *t.input.add(at) });
             let value = portable::pool(t.average == 1, t.count, taps);
@@ -79,16 +85,28 @@ pub enum Pooling {
     Average(f32),
 }
 
-/// Where the taps of adjacent pixels lie: rows of the input's matrix.
+/// Some positions along an axis.
+#[derive(Clone, Copy, Debug)]
+pub struct Positions {
+    /// The first one.
+    pub first: usize,
+    /// How many.
+    pub count: usize,
+    /// From one to the next.
+    pub step: usize,
+}
+
+/// Where the taps of adjacent pixels of a line lie in the input.
 #[derive(Clone, Copy, Debug)]
 pub struct Taps {
-    /// The first tap of the first pixel.
-    pub first: usize,
-    /// Lines of taps, and rows from one to the next.
-    pub lines: [usize; 2],
-    /// Taps of a line, and rows from one to the next.
-    pub cols: [usize; 2],
-    /// Rows from the taps of one pixel to those of the next.
+    /// Rows of the input's matrix that are a line. It may be a ring: line y lies where y modulo the lines that it
+    /// has does.
+    pub width: usize,
+    /// Lines of taps.
+    pub lines: Positions,
+    /// Columns of taps of the first pixel.
+    pub cols: Positions,
+    /// Columns from the taps of one pixel to those of the next.
     pub pixel_step: usize,
 }
 
@@ -98,29 +116,37 @@ impl Kernels {
     /// # Panics
     /// When a tap is not in the input, or the channels disagree.
     pub fn pool(&self, pooling: Pooling, input: MatRef<'_>, taps: Taps, mut out: MatMut<'_>) {
-        let ([lines, line_step], [cols, col_step]) = (taps.lines, taps.cols);
+        let Taps { width, lines, cols, pixel_step } = taps;
         assert!(input.cols() == out.cols(), "{} channels of {}", out.cols(), input.cols());
-        let mut first = input.as_ptr();
-        if lines > 0 && cols > 0 && out.rows() > 0 {
-            let last = [(lines, line_step), (cols, col_step), (out.rows(), taps.pixel_step)]
-                .into_iter()
-                .try_fold(taps.first, |row, (count, step)| {
-                    (count - 1).checked_mul(step).and_then(|rows| row.checked_add(rows))
-                });
-            assert!(last.is_some_and(|last| last < input.rows()), "{taps:?} of {}", input.rows());
-            first = input.row(taps.first).as_ptr();
-        }
+        let pitch = input.pitch();
         // Steps that no tap is behind may be anything.
-        let pitch = |rows: usize| rows.wrapping_mul(input.pitch());
+        let floats = |rows: usize| rows.wrapping_mul(pitch);
+        let (mut first, mut line, mut line_step, mut ring) = (input.as_ptr(), 0, 0, 0);
+        if lines.count > 0 && cols.count > 0 && out.rows() > 0 {
+            let last = [(cols.count, cols.step), (out.rows(), pixel_step)].into_iter().try_fold(
+                cols.first,
+                |col, (count, step)| {
+                    (count - 1).checked_mul(step).and_then(|cols| col.checked_add(cols))
+                },
+            );
+            assert!(last.is_some_and(|last| last < width), "{taps:?}");
+            let held = input.rows() / width;
+            assert!(held > 0, "{taps:?} of {} rows", input.rows());
+            first = first.wrapping_add(floats(cols.first));
+            [line, line_step, ring] =
+                [lines.first % held, lines.step % held, held].map(|lines| floats(lines * width));
+        }
         let pixels = Pixels {
             average: usize::from(pooling != Pooling::Max),
             input: first,
-            tap_lines: lines,
-            tap_cols: cols,
-            line_pitch: pitch(line_step),
-            col_pitch: pitch(col_step),
+            tap_lines: lines.count,
+            tap_cols: cols.count,
+            line,
+            line_pitch: line_step,
+            ring,
+            col_pitch: floats(cols.step),
             pixels: out.rows(),
-            pixel_pitch: pitch(taps.pixel_step),
+            pixel_pitch: floats(pixel_step),
             channels: out.cols(),
             out: out.as_mut_ptr(),
             out_pitch: out.pitch(),
@@ -129,8 +155,9 @@ impl Kernels {
                 Pooling::Average(count) => count,
             },
         };
-        // SAFETY: the last tap of the last pixel is a row of the input, and the others lie before it; the
-        // kernels are those of this processor.
+        // SAFETY: every line of taps begins at one of the lines that the input holds, and the last tap of the last
+        // pixel lies in that line, the others before it: all are rows of the input. The kernels are those of
+        // this processor.
         unsafe { (self.pool)(&pixels) }
     }
 }
@@ -148,8 +175,11 @@ mod tests {
             let rows = 60;
             let x = any_floats(rows * pitch, channels as u64);
             let input = MatRef::new(&x, rows, channels, pitch).unwrap();
+            // From the last of five lines on: around the ring's end.
             for (lines, cols, pixels) in [(1, 1, 3), (3, 3, 4), (2, 1, 1), (7, 7, 1), (0, 2, 1)] {
-                let taps = Taps { first: 2, lines: [lines, 8], cols: [cols, 1], pixel_step: 2 };
+                let lines = Positions { first: 4, count: lines, step: 1 + lines % 2 };
+                let cols = Positions { first: 2, count: cols, step: 1 };
+                let taps = Taps { width: 12, lines, cols, pixel_step: 2 };
                 for pooling in [Pooling::Max, Pooling::Average(5.0)] {
                     let what = format!("{pooling:?} of {taps:?}, {channels} channels");
                     let run = |kernels: &Kernels| {
@@ -159,6 +189,23 @@ mod tests {
                         out
                     };
                     let want = run(Kernels::PORTABLE);
+                    // The definition, tap by tap.
+                    for (at, &found) in want.iter().enumerate() {
+                        let (pixel, channel) = (at / (channels + 1), at % (channels + 1));
+                        if channel == channels {
+                            assert_eq!(found, -1.5);
+                            continue;
+                        }
+                        let taps = (0..lines.count).flat_map(|line| {
+                            (0..cols.count).map(move |col| {
+                                let line = (lines.first + line * lines.step) % 5;
+                                (line * 12 + cols.first + col + pixel * 2) * pitch + channel
+                            })
+                        });
+                        let average = pooling != Pooling::Max;
+                        let value = portable::pool(average, 5.0, taps.map(|at| x[at]));
+                        assert_same(&[found], &[value], &what);
+                    }
                     for kernels in available() {
                         assert_same(&run(kernels), &want, &what);
                     }
@@ -172,7 +219,9 @@ mod tests {
     fn refuses_taps_outside_of_the_input() {
         let (x, mut out) = ([0.0; 12], [0.0; 4]);
         let input = MatRef::new(&x, 3, 4, 4).unwrap();
-        let taps = Taps { first: 1, lines: [2, 2], cols: [1, 1], pixel_step: 1 };
+        let one = Positions { first: 0, count: 1, step: 1 };
+        let taps =
+            Taps { width: 3, lines: one, cols: Positions { first: 3, ..one }, pixel_step: 1 };
         let out = MatMut::new(&mut out, 1, 4, 4).unwrap();
         Kernels::best().pool(Pooling::Max, input, taps, out);
     }

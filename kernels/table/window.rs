@@ -1,4 +1,9 @@
 //! Geometry of a convolution: which input rows an output row reads, and in what runs.
+//!
+//! The input's matrix may hold fewer lines of the image than there are (a ring, see [`MatRef`]): those that
+//! the outputs at hand read.
+
+use crate::arena::MatRef;
 
 /// Runs at least this long are not merged: the kernel's cost for changing segments has vanished.
 const LONG_RUN: usize = 32;
@@ -70,6 +75,16 @@ impl Window {
                         .all(|&x| x > 0)
                     && self.stride[axis] > 0
             })
+    }
+
+    /// Whether a matrix can be the input: all rows of it or, of a single image, some whole lines.
+    pub(super) fn reads(&self, input: &MatRef<'_>) -> bool {
+        let [height, width] = self.input;
+        let pixels = self.images.checked_mul(height).and_then(|n| n.checked_mul(width));
+        let rows = input.rows();
+        let ring = self.images == 1 && rows > 0 && rows.is_multiple_of(width);
+        self.cols == input.cols()
+            && pixels.is_some_and(|pixels| rows == pixels || (ring && rows < pixels))
     }
 
     /// First input coordinate of an output coordinate on an axis; negative in the padding.

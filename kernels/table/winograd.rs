@@ -146,8 +146,10 @@ unsafe extern "C" fn f32_winograd_output_portable(t: &Output) {
 /// may lie beside it, where zeros stand.
 #[derive(Clone, Copy, Debug)]
 pub struct Patch<'a> {
-    /// The image: a row for each pixel.
+    /// The image: a row for each pixel, of all lines or of those that the patch reads (a ring of whole lines).
     pub image: MatRef<'a>,
+    /// Lines of the image.
+    pub height: usize,
     /// Pixels of a line.
     pub width: usize,
     /// The first line.
@@ -180,15 +182,15 @@ impl Kernels {
         let channels = patch.image.cols();
         assert!(TILES.contains(&tile) && out.rows() == n * n && out.cols() == channels);
         assert!(patch.zeros.len() >= channels && patch.width > 0);
-        let height = (patch.image.rows() / patch.width) as i64;
         let mut pixels = [patch.zeros.as_ptr(); MAX_POINTS];
         for (y, line) in (patch.top..).zip(pixels.chunks_exact_mut(n)).take(n) {
-            if !(0..height).contains(&y) {
+            if !(0..patch.height as i64).contains(&y) {
                 continue;
             }
+            let start = patch.image.slot(y as usize * patch.width);
             for (x, pixel) in (patch.left..).zip(line) {
                 if (0..patch.width as i64).contains(&x) {
-                    *pixel = patch.image.row(y as usize * patch.width + x as usize).as_ptr();
+                    *pixel = patch.image.row(start + x as usize).as_ptr();
                 }
             }
         }

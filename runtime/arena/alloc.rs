@@ -125,8 +125,8 @@ impl Activations<'_> {
                 return Operand::Output;
             }
             let (data, rows, cols, pitch) = self.rectangle(proven, kind, id);
-            // SAFETY: `Proven` found the tensor inside its buffer, the buffer inside the arena and
-            // 64-byte aligned, and what the step writes disjoint from it; no load that may be in
+            // SAFETY: `Proven` found the tensor inside its buffer (of a ring: the rows that it holds), the
+            // buffer inside the arena and 64-byte aligned, and what the step writes disjoint from it; no load that may be in
             // flight during the step touches it. The arena is initialised memory.
             Operand::Mat(unsafe { MatRef::from_raw(data, rows, cols, pitch) })
         };
@@ -161,7 +161,7 @@ impl Activations<'_> {
 
     /// The floats of a port's tensor. Only during the host's turn, when the ports are the host's.
     pub(crate) fn port(&mut self, proven: &Proven<'_>, tensor: u32) -> &mut [f32] {
-        let range = proven.tensor_bytes(tensor);
+        let range = proven.port_bytes(tensor);
         // SAFETY: `Proven` found the tensor contiguous, inside the arena, 4-byte aligned, and disjoint
         // from every load that may be in flight during the host's turn; `&mut self` excludes steps.
         unsafe {
@@ -172,7 +172,8 @@ impl Activations<'_> {
         }
     }
 
-    /// Address, rows, columns, pitch of a tensor as its operator wants it (see [`Operand::Mat`]).
+    /// Address, rows, columns, pitch of a tensor as its operator wants it (see [`Operand::Mat`]): the rows that
+    /// memory holds, fewer than the tensor has where these lie in a ring of image lines.
     fn rectangle(
         &self,
         proven: &Proven<'_>,
@@ -186,7 +187,10 @@ impl Activations<'_> {
         let (start, rows, cols, pitch) = match kind {
             Some(OpKind::Copy) => (0, 1, floats, floats),
             Some(OpKind::MatMul) => (start, 1, floats - start, floats - start),
-            _ => (start, tensor.rows() as usize, tensor.cols() as usize, tensor.pitch as usize),
+            _ => {
+                let rows = proven.held_rows(id) as usize;
+                (start, rows, tensor.cols() as usize, tensor.pitch as usize)
+            }
         };
         (self.base.wrapping_add(buffer + 4 * start).cast::<f32>(), rows, cols, pitch)
     }

@@ -5,6 +5,11 @@
 //! is a *rectangle* of memory and not a slice. [`MatMut`] owns such a rectangle exclusively, and can
 //! be cut along rows and columns into rectangles that are again exclusive: that is how threads divide
 //! an output without unsafe code in the operators.
+//!
+//! Of a tensor that slides (a ring of image lines, see [`Place`](crate::pack::Place)) memory holds fewer rows than
+//! the tensor has: row `r` of the tensor lies in row `r % rows` of its matrix. Operators say which rows of
+//! the tensor they mean, and [`MatRef::slots`] where these lie. Where the matrix holds all rows that is where
+//! they always were.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -36,6 +41,18 @@ unsafe impl Send for MatRef<'_> {}
 unsafe impl Sync for MatRef<'_> {}
 unsafe impl Send for MatMut<'_> {}
 unsafe impl Sync for MatMut<'_> {}
+
+/// The row of a matrix of `rows` rows in which row `row` of its tensor lies.
+fn slot(row: usize, rows: usize) -> usize {
+    // Most matrices hold all rows: no division for those.
+    if row < rows { row } else { row.checked_rem(rows).unwrap_or(row) }
+}
+
+/// The rows of a matrix of `held` rows in which rows of its tensor lie that do not go around its end.
+fn slots(rows: Range<usize>, held: usize) -> Range<usize> {
+    let start = slot(rows.start, held);
+    start..start + rows.len()
+}
 
 /// Floats from the first element to one past the last; `None` when it overflows.
 fn extent(rows: usize, cols: usize, pitch: usize) -> Option<usize> {
@@ -87,6 +104,16 @@ impl<'a> MatRef<'a> {
         assert!(row < self.rows);
         // SAFETY: the row is inside the matrix, which is readable for 'a.
         unsafe { core::slice::from_raw_parts(self.data.add(row * self.pitch), self.cols) }
+    }
+
+    /// The row in which row `row` of the tensor lies.
+    pub fn slot(&self, row: usize) -> usize {
+        slot(row, self.rows)
+    }
+
+    /// The rows in which the rows `rows` of the tensor lie. Beyond the matrix if they go around its end.
+    pub fn slots(&self, rows: Range<usize>) -> Range<usize> {
+        slots(rows, self.rows)
     }
 
     /// The rows `rows`, columns `cols`.
@@ -176,6 +203,11 @@ impl<'a> MatMut<'a> {
     pub fn reborrow(&mut self) -> MatMut<'_> {
         // SAFETY: exclusive for as long as `self` is borrowed.
         unsafe { MatMut::from_raw(self.data, self.rows, self.cols, self.pitch) }
+    }
+
+    /// The rows in which the rows `rows` of the tensor lie. Beyond the matrix if they go around its end.
+    pub fn slots(&self, rows: Range<usize>) -> Range<usize> {
+        slots(rows, self.rows)
     }
 
     /// The rows `rows`, columns `cols`, exclusively, while `self` is borrowed.

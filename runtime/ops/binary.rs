@@ -67,24 +67,25 @@ fn constant_index(params: &BinaryParams) -> Option<usize> {
 enum Side<'a> {
     /// The output itself.
     Output,
-    /// A matrix, and how many of its rows one goes on with each image, line and pixel of the output: 0 where
-    /// it is broadcast.
-    Mat { mat: MatRef<'a>, strides: [usize; 3] },
+    /// A matrix, the rows of its tensor, and how many of these one goes on with each image, line and pixel of
+    /// the output: 0 where it is broadcast.
+    Mat { mat: MatRef<'a>, rows: usize, strides: [usize; 3] },
 }
 
 impl<'a> Side<'a> {
     fn new(mat: MatRef<'a>, dims: [u32; 4]) -> Self {
-        let [_, lines, pixels, _] = dims.map(|extent| extent as usize);
+        let [images, lines, pixels, _] = dims.map(|extent| extent as usize);
         let strides = [lines * pixels, pixels, 1];
         let stride = |dim: usize| if dims[dim] == 1 { 0 } else { strides[dim] };
-        Side::Mat { mat, strides: [stride(0), stride(1), stride(2)] }
+        let rows = images * lines * pixels;
+        Side::Mat { mat, rows, strides: [stride(0), stride(1), stride(2)] }
     }
 
     /// Whether it goes on by as many rows with every row of the output, of which there are so many.
-    fn is_even(&self, rows: usize) -> bool {
-        match self {
+    fn is_even(&self, all: usize) -> bool {
+        match *self {
             Side::Output => true,
-            Side::Mat { mat, .. } => mat.rows() == 1 || mat.rows() == rows,
+            Side::Mat { rows, .. } => rows == 1 || rows == all,
         }
     }
 
@@ -97,11 +98,11 @@ impl<'a> Side<'a> {
         cols: &Range<usize>,
         out: [usize; 2],
     ) -> Beside<'a> {
-        let Side::Mat { mat, strides } = self else { return Beside::Output };
+        let Side::Mat { mat, rows, strides } = self else { return Beside::Output };
         let first = at[0] * strides[0] + at[1] * strides[1] + at[2] * strides[2];
-        let rows = if strides[2] == 0 && mat.rows() != out[0] { 1 } else { count };
+        let rows = if strides[2] == 0 && *rows != out[0] { 1 } else { count };
         let cols = if mat.cols() == out[1] { cols.clone() } else { 0..1 };
-        Beside::Mat(mat.part(first..first + rows, cols))
+        Beside::Mat(mat.part(mat.slots(first..first + rows), cols))
     }
 }
 
@@ -123,8 +124,8 @@ pub fn run(mut call: Call<'_>) {
     };
     let (Some(a), Some(b)) = (side(0), side(1)) else { return };
     let [_, lines, pixels, _] = call.output.dims.map(|extent| extent as usize);
-    let (rows, cols, first) = (call.out.rows(), call.out.cols(), call.rows.start);
-    let out = call.out.part_mut(call.rows, 0..cols);
+    let (rows, cols, first) = (call.output.rows() as usize, call.out.cols(), call.rows.start);
+    let out = call.out.part_mut(call.out.slots(call.rows), 0..cols);
     let device = device_for(call.device, out.rows() * cols);
     let split = split(out.rows(), cols, device);
     let (activation, kernels) = (&call.layer.activation, call.kernels);

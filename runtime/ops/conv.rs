@@ -327,7 +327,7 @@ pub(super) fn addend<'a>(
     match residual {
         Operand::Absent => Addend::None,
         Operand::Output => Addend::Output,
-        Operand::Mat(mat) => Addend::Mat(mat.part(rows, cols)),
+        Operand::Mat(mat) => Addend::Mat(mat.part(mat.slots(rows), cols)),
     }
 }
 
@@ -385,7 +385,7 @@ pub fn run(call: Call<'_>) {
             }
         }
     };
-    let part = out.part_mut(call.rows.clone(), columns.clone());
+    let part = out.part_mut(out.slots(call.rows.clone()), columns.clone());
     device::divide(device, part, work.split, call.scratch, work.scratch_each as usize, task);
 }
 

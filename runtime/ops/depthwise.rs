@@ -188,7 +188,7 @@ pub fn run(call: Call<'_>) {
             row = band_end;
         }
     };
-    let part = out.part_mut(call.rows.clone(), columns.clone());
+    let part = out.part_mut(out.slots(call.rows.clone()), columns.clone());
     device::divide(device, part, work.split, call.scratch, work.scratch_each as usize, task);
 }
 

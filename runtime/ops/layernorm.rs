@@ -32,13 +32,13 @@ pub fn run(mut call: Call<'_>) {
     let LayerNormParams { epsilon } = params(call.layer);
     let (cols, first) = (call.out.cols(), call.rows.start);
     let (scale, shift) = call.weights.split_at(cols);
-    let out = call.out.part_mut(call.rows, 0..cols);
+    let out = call.out.part_mut(call.out.slots(call.rows), 0..cols);
     let device = device_for(call.device, out.rows() * cols);
     let kernels = call.kernels;
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
             let input = match call.operands[0] {
-                Operand::Mat(input) => Some(input.row(first + share.rows.start + row)),
+                Operand::Mat(input) => Some(input.row(input.slot(first + share.rows.start + row))),
                 _ => None,
             };
             let out = share.out.row_mut(row);
@@ -72,7 +72,14 @@ mod tests {
     #[test]
     fn matches_double_precision() {
         let mut random = Random::new(1);
-        for dims in [[1, 1, 1, 1], [1, 1, 7, 16], [2, 3, 5, 7], [1, 1, 197, 768], [1, 1, 3, 1031]] {
+        for dims in [
+            [1, 1, 1, 1],
+            [1, 1, 7, 16],
+            [2, 3, 5, 7],
+            [1, 9, 5, 17],
+            [1, 1, 197, 768],
+            [1, 1, 3, 1031],
+        ] {
             let case = case(&mut random, dims);
             let found = case.run_everywhere();
             let cols = dims[3] as usize;

@@ -27,11 +27,11 @@ pub fn run(mut call: Call<'_>) {
     let params: LrnParams = params(call.layer);
     let (activation, kernels) = (&call.layer.activation, call.kernels);
     let (cols, first) = (call.out.cols(), call.rows.start);
-    let out = call.out.part_mut(call.rows, 0..cols);
+    let out = call.out.part_mut(call.out.slots(call.rows), 0..cols);
     let device = device_for(call.device, out.rows() * cols);
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
-            let input = input.row(first + share.rows.start + row);
+            let input = input.row(input.slot(first + share.rows.start + row));
             normalise(kernels, &params, input, share.out.row_mut(row));
         }
         kernels.map(activation, share.out);

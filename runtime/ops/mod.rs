@@ -10,6 +10,15 @@
 //! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
 //!
 //! [`work`] has the estimates that the planner weighs layers by.
+//!
+//! # Rings
+//!
+//! A layer that slides makes some lines of an image at a time, from a buffer that holds only some lines into
+//! another such: line y lies in slot `y % lines` ([`Place`](crate::pack::Place)). Tensors' records, and the rows
+//! of a [`Slice`], speak of the whole image; a matrix has the rows that memory holds, and [`MatRef::slots`]
+//! says in which of them a tensor's rows lie. So nothing is different for an operator that reads by a window
+//! (each line is found by itself) or row by row (the rows of a step do not go around the end of any ring:
+//! [`validate_rings`]). Operators that see a tensor as one run of floats do not work in rings.
 
 pub mod binary;
 pub mod conv;
@@ -38,7 +47,7 @@ use crate::pack::{Layer, NONE, OpKind, Tensor};
 pub enum Operand<'a> {
     /// There is none.
     Absent,
-    /// A tensor: rows times channels. For [`OpKind::Copy`] and [`OpKind::MatMul`], which address their
+    /// A tensor: rows (that memory holds) times channels. For [`OpKind::Copy`] and [`OpKind::MatMul`], which address their
     /// operands by strides: one row that is the whole buffer (Copy), or the buffer from the tensor's
     /// first element on (MatMul).
     Mat(MatRef<'a>),
@@ -56,8 +65,8 @@ pub struct Call<'a> {
     pub output: Tensor,
     /// The inputs.
     pub operands: [Operand<'a>; 2],
-    /// The output: the *whole* tensor, of which this step makes `rows` and the panels `first..`. For
-    /// [`OpKind::Copy`]: one row that is the whole buffer.
+    /// The output: all of the tensor that memory holds, of which this step makes `rows` and the panels `first..`.
+    /// For [`OpKind::Copy`]: one row that is the whole buffer.
     pub out: MatMut<'a>,
     /// Packed weights of this step's panels only: `count · panel_bytes`.
     pub weights: &'a [f32],
@@ -148,9 +157,34 @@ pub fn validate(
     }
 }
 
-/// Whether steps of this operator can make a part of the output's rows.
+/// Whether steps of this operator can make a part of the output's rows: any, but whole lines of tiles with
+/// Winograd ([`winograd::slice_lines`]).
 pub fn sliceable(kind: OpKind) -> bool {
-    !matches!(kind, OpKind::Copy | OpKind::Reduce | OpKind::Winograd)
+    !matches!(kind, OpKind::Copy | OpKind::Reduce)
+}
+
+/// How an operator finds the pixels of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// By a window: each line by itself.
+    Window,
+    /// Beside the pixels of the output.
+    Rows,
+    /// As one run of floats.
+    Whole,
+}
+
+/// How an operator reads its inputs. An output lies in a ring only where no input is read whole.
+pub fn reads(kind: OpKind) -> [Reads; 2] {
+    match kind {
+        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd | OpKind::Pool => {
+            [Reads::Window, Reads::Rows]
+        }
+        OpKind::Unary | OpKind::Binary | OpKind::Softmax | OpKind::Lrn | OpKind::LayerNorm => {
+            [Reads::Rows; 2]
+        }
+        OpKind::Copy | OpKind::MatMul | OpKind::Reduce | OpKind::Gather => [Reads::Whole; 2],
+    }
 }
 
 /// Refuses a slice that is not inside its (valid) layer, or that cuts what cannot be cut.
@@ -163,11 +197,60 @@ pub fn validate_slice(layer: &Layer, output: &Tensor, slice: &Slice) -> Result<(
         let rows = slice.rows as u64;
         check(rows == output.rows(), "number of the step's rows", rows, output.rows())?;
     }
+    if kind == OpKind::Winograd {
+        let tiles = winograd::slice_lines(layer);
+        for row in [slice.row.into(), end] {
+            let line = whole_lines(row, output)? % u64::from(output.dims[1]);
+            let what = "first line of the step, or behind its last, which begins tiles,";
+            check(line % u64::from(tiles) == 0, what, line, tiles.into())?;
+        }
+    }
     let end = slice.first as u64 + slice.count as u64;
     check(end <= layer.panels as u64, "end of the step's panels", end, layer.panels as u64)?;
     if !kind.has_panels() {
         let (count, panels) = (slice.count as u64, layer.panels as u64);
         check(count == panels, "number of the step's panels", count, panels)?;
+    }
+    Ok(())
+}
+
+/// The line, over all images, that a row begins. Refuses one that does not.
+fn whole_lines(row: u64, tensor: &Tensor) -> Result<u64, LayerError> {
+    let width = u64::from(tensor.dims[2]);
+    let (line, beyond) = (row / width, row % width);
+    check(beyond == 0, "end of the step's rows beyond whole lines", beyond, 0)?;
+    Ok(line)
+}
+
+/// Refuses a (valid) slice whose operands cannot lie in rings of so many lines, where they do: of the inputs and
+/// the output, 0 for one that is whole or absent.
+pub fn validate_rings(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    rings: [u32; 3],
+) -> Result<(), LayerError> {
+    if rings == [0; 3] {
+        return Ok(());
+    }
+    let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
+    let reads = reads(kind);
+    let whole = reads.contains(&Reads::Whole);
+    check(!whole, "operator that works in a ring", layer.kind.into(), 0)?;
+    let [a, b] = [0, 1].map(|slot| (&inputs[slot], reads[slot] == Reads::Rows));
+    for ((tensor, beside), lines) in [a, b, (output, true)].into_iter().zip(rings) {
+        if lines == 0 || !beside {
+            continue;
+        }
+        for dim in 0..3 {
+            let (found, limit) = (tensor.dims[dim].into(), output.dims[dim].into());
+            check(found == limit, "extent of a ring that is read row by row", found, limit)?;
+        }
+        let first = whole_lines(slice.row.into(), output)?;
+        let count = whole_lines(slice.rows.into(), output)?;
+        let end = first % u64::from(lines) + count;
+        check(end <= lines.into(), "end of the step's lines in a ring", end, lines.into())?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@
 use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};
 use crate::device::divide;
 use crate::kernels::Isa;
-use crate::kernels::table::{self, Pooling};
+use crate::kernels::table::{self, Pooling, Positions};
 use crate::pack::{Layer, PoolParams, Tensor, params};
 use core::ops::Range;
 
@@ -63,12 +63,7 @@ struct Axis {
 /// The part of one window along one axis that lies inside the image.
 #[derive(Clone, Copy)]
 struct Taps {
-    /// First position.
-    start: usize,
-    /// Positions.
-    count: usize,
-    /// From one to the next.
-    step: usize,
+    positions: Positions,
     /// Positions that count in an average with `count_include_pad`.
     padded: usize,
 }
@@ -104,9 +99,11 @@ impl Axis {
         };
         let (first, last) = (before(0), before(self.extent));
         Taps {
-            start: (start + first * self.dilation).max(0) as usize,
-            count: (last - first) as usize,
-            step: self.dilation as usize,
+            positions: Positions {
+                first: (start + first * self.dilation).max(0) as usize,
+                count: (last - first) as usize,
+                step: self.dilation as usize,
+            },
             padded: before(self.extent + self.pad_end) as usize,
         }
     }
@@ -121,7 +118,7 @@ pub fn run(mut call: Call<'_>) {
     let [_, lines, width, _] = image.dims.map(|extent| extent as usize);
     let [_, out_lines, out_width, _] = call.output.dims.map(|extent| extent as usize);
     let (cols, first) = (call.out.cols(), call.rows.start);
-    let out = call.out.part_mut(call.rows, 0..cols);
+    let out = call.out.part_mut(call.out.slots(call.rows), 0..cols);
     let taps = (params.kernel[0].min(image.dims[1]) as usize)
         .saturating_mul(params.kernel[1].min(image.dims[2]) as usize);
     let device = device_for(call.device, (out.rows() * cols).saturating_mul(taps));
@@ -140,15 +137,17 @@ pub fn run(mut call: Call<'_>) {
                 false => 1,
             };
             let (y, x) = (down.taps(line % out_lines), along.taps(col));
+            let inside = y.positions.count * x.positions.count;
             let pooling = match (params.average, params.count_include_pad) {
                 (0, _) => Pooling::Max,
-                (_, 0) => Pooling::Average((y.count * x.count).max(1) as f32),
+                (_, 0) => Pooling::Average(inside.max(1) as f32),
                 _ => Pooling::Average(y.padded.saturating_mul(x.padded).max(1) as f32),
             };
+            let before = line / out_lines * lines;
             let taps = table::Taps {
-                first: (line / out_lines * lines + y.start) * width + x.start,
-                lines: [y.count, y.step.saturating_mul(width)],
-                cols: [x.count, x.step],
+                width,
+                lines: Positions { first: before + y.positions.first, ..y.positions },
+                cols: x.positions,
                 pixel_step: along.stride as usize,
             };
             let out = share.out.part_mut(done..done + count, 0..share.cols.len());
@@ -202,7 +201,7 @@ mod tests {
         let mut random = Random::new(1);
         for channels in [1, 3, 32, 41, 100] {
             for image in [[1, 1], [5, 7], [9, 6]] {
-                for _ in 0..30 {
+                for round in 0..30 {
                     let mut pair = |limit| [(); 2].map(|()| random.below(limit) as u32);
                     let params = PoolParams {
                         average: pair(2)[0],
@@ -219,8 +218,9 @@ mod tests {
                         padded.div_ceil(params.stride[axis])
                     });
                     let layer = layer(OpKind::Pool, Activation::NONE, &params);
-                    let input = [2, image[0], image[1], channels];
-                    let output = [2, height, width, channels];
+                    let images = 1 + round % 2;
+                    let input = [images, image[0], image[1], channels];
+                    let output = [images, height, width, channels];
                     let case = Case::new(layer, &mut random, &[input], output);
                     let found = case.run_everywhere();
                     case.assert_close(&found, 2e-6, |at| reference(&case, &params, at));
@@ -242,8 +242,9 @@ mod tests {
                     ..Default::default()
                 };
                 let layer = layer(OpKind::Pool, Activation::RELU, &params);
-                let input = [2, image[0], image[1], channels];
-                let case = Case::new(layer, &mut random, &[input], [2, 1, 1, channels]);
+                let images = 1 + average;
+                let input = [images, image[0], image[1], channels];
+                let case = Case::new(layer, &mut random, &[input], [images, 1, 1, channels]);
                 let found = case.run_everywhere();
                 case.assert_close(&found, 4e-6, |at| reference(&case, &params, at).max(0.0));
             }

@@ -9,7 +9,7 @@ use super::{Call, LayerError, Operand, check, check_one_input, device_for, split
 use crate::arena::{MatMut, MatRef};
 use crate::device::divide;
 use crate::kernels::Isa;
-use crate::kernels::table::{Pooling, Taps};
+use crate::kernels::table::{Pooling, Positions, Taps};
 use crate::pack::{Layer, ReduceParams, Tensor, params};
 
 /// Refuses layers that [`run`] cannot compute.
@@ -63,7 +63,9 @@ pub fn run(mut call: Call<'_>) {
                 continue;
             }
             let lines = lines.part(index * reduce..(index + 1) * reduce, share.cols.clone());
-            let taps = Taps { first: 0, lines: [reduce, 1], cols: [1, 0], pixel_step: 0 };
+            let all = Positions { first: 0, count: reduce, step: 1 };
+            let taps =
+                Taps { width: 1, lines: all, cols: Positions { count: 1, ..all }, pixel_step: 0 };
             let out = share.out.part_mut(row..row + 1, 0..share.cols.len());
             kernels.pool(Pooling::Average(count), lines, taps, out);
         }

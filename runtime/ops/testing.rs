@@ -1,7 +1,10 @@
 //! What the operators' tests share: tensors with gaps around them, and layers that are run on several
 //! numbers of threads and in several slices, which must make no difference.
 
-use super::{Call, LayerError, Operand, Slice, scratch_bytes, sliceable, validate, validate_slice};
+use super::{
+    Call, LayerError, Operand, Reads, Slice, reads, scratch_bytes, sliceable, validate,
+    validate_slice,
+};
 use crate::arena::{MatMut, MatRef};
 pub use crate::kernels::testing::Threads;
 use crate::kernels::testing::{assert_same, available};
@@ -10,8 +13,12 @@ use crate::pack::{
     Activation, ActivationKind, BinaryOp, BinaryParams, Layer, LrnParams, NONE, Name, OpKind,
     PoolParams, ReduceParams, Tensor, params_words,
 };
+use core::ops::Range;
 use std::prelude::rust_2024::*;
 use std::vec;
+
+mod slide;
+pub use slide::Slide;
 
 /// Xorshift.
 pub struct Random(u64);
@@ -252,7 +259,31 @@ impl Case {
             gaps[*at] = buffer[*at];
         }
         assert_eq!(bits(&gaps), bits(&buffer), "written outside of the output");
-        elements.iter().map(|at| buffer[*at]).collect()
+        let dense: Vec<f32> = elements.iter().map(|at| buffer[*at]).collect();
+        self.slide(&dense);
+        dense
+    }
+
+    /// Runs a layer of one image in rings, if its operator works in rings.
+    fn slide(&self, whole: &[f32]) {
+        let kind = OpKind::from_code(self.layer.kind).unwrap();
+        if reads(kind)[0] == Reads::Whole || whole.len() > 20_000 {
+            return;
+        }
+        let part = |data: &'_ [f32], tensor: &Tensor| data[tensor.offset as usize..].to_vec();
+        let inputs = [0, 1].map(|slot| part(&self.data[slot], &self.inputs[slot]));
+        let slide = Slide {
+            layer: &self.layer,
+            inputs: self.inputs,
+            output: self.output,
+            data: [&inputs[0], &inputs[1]],
+            out: &part(&self.out, &self.output),
+            weights: &self.weights,
+        };
+        let fits = |kernels: &&Kernels| self.validate_for(kernels.isa()) == Ok(());
+        for kernels in available().into_iter().filter(fits) {
+            slide.check(kernels, whole, kernels.isa().name());
+        }
     }
 
     /// Compares an output with a reference by element, relative to the larger of the truth and 1.

@@ -22,14 +22,14 @@ pub fn validate(
 pub fn run(mut call: Call<'_>) {
     let (activation, kernels) = (&call.layer.activation, call.kernels);
     let (cols, first) = (call.out.cols(), call.rows.start);
-    let out = call.out.part_mut(call.rows, 0..cols);
+    let out = call.out.part_mut(call.out.slots(call.rows), 0..cols);
     let device = device_for(call.device, out.rows() * cols);
     let split = split(out.rows(), cols, device);
     let operand = call.operands[0];
     divide(device, out, split, &mut [], 0, |share| match operand {
         Operand::Mat(input) => {
             let rows = first + share.rows.start..first + share.rows.end;
-            kernels.map_from(activation, input.part(rows, share.cols), share.out);
+            kernels.map_from(activation, input.part(input.slots(rows), share.cols), share.out);
         }
         Operand::Output => kernels.map(activation, share.out),
         Operand::Absent => {}

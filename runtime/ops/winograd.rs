@@ -11,7 +11,9 @@
 //! one written order: the result is the same for every slice, block, thread count and instruction set.
 //! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
 //!
-//! A step transforms the inputs for its own panels: a layer that is cut into many steps does that often.
+//! A step transforms the inputs for its own panels: a layer that is cut into many steps does that often. A step
+//! makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are the same however the lines
+//! are cut.
 
 use super::conv::{Sizes, addend, check_weights, clamp, finish, geometry, part};
 use super::{Call, LayerError, Operand, Slice};
@@ -54,6 +56,12 @@ pub fn validate(
     let points = u64::from(p.tile + 2) * u64::from(p.tile + 2);
     let panels = u64::from(output.cols()).div_ceil(isa.panel() as u64);
     check_weights(layer, panels, points.checked_mul(inputs[0].cols().into()), isa)
+}
+
+/// Lines of an image that a step can make are as many as these or a multiple, from a multiple of them on; the last
+/// ones of an image may be fewer.
+pub fn slice_lines(layer: &Layer) -> u32 {
+    params::<WinogradParams>(layer).tile.max(1)
 }
 
 /// Output tiles of a layer, over all images.
@@ -112,9 +120,7 @@ pub fn scratch_bytes(
     threads: u32,
     isa: Isa,
 ) -> u64 {
-    let panels = slice.count as usize;
-    let with =
-        |threads| Work::new(layer, &inputs[0], output, panels, threads as usize, isa).bytes();
+    let with = |threads| Work::new(layer, &inputs[0], output, slice, threads as usize, isa).bytes();
     (1..=threads.max(1)).map(with).max().unwrap_or(0)
 }
 
@@ -128,7 +134,6 @@ struct Work {
     nr: usize,
     /// Rows of the matrix kernel.
     mr: usize,
-    images: usize,
     /// Height and width.
     input: [usize; 2],
     output: [usize; 2],
@@ -149,7 +154,7 @@ impl Work {
         layer: &Layer,
         input: &Tensor,
         output: &Tensor,
-        panels: usize,
+        slice: &Slice,
         threads: usize,
         isa: Isa,
     ) -> Self {
@@ -158,13 +163,16 @@ impl Work {
         let tile = p.tile as usize;
         let channels = input.cols() as usize;
         let extent = pair([output.dims[1], output.dims[2]]);
-        let [down, across] = extent.map(|extent| extent.div_ceil(tile));
+        let panels = slice.count as usize;
+        // What the step makes of one image.
+        let lines = (slice.rows as usize / extent[1]).min(extent[0]);
+        let [down, across] = [lines, extent[1]].map(|extent| extent.div_ceil(tile));
         let tiles = down.saturating_mul(across);
         let points = (tile + 2) * (tile + 2);
         let sizes = Sizes {
             by_rows: down,
             by_cols: panels,
-            input: extent[0].saturating_mul(extent[1]).saturating_mul(channels),
+            input: lines.saturating_mul(extent[1]).saturating_mul(channels),
             weights: panels.saturating_mul(isa.panel()).saturating_mul(points * channels),
         };
         let macs = (tiles as u64).saturating_mul(sizes.weights as u64);
@@ -180,7 +188,6 @@ impl Work {
             channels,
             nr: isa.panel(),
             mr: isa.rows(),
-            images: output.dims[0] as usize,
             input: pair([input.dims[1], input.dims[2]]),
             output: extent,
             block: block_tiles(tile, channels, isa).min(most).max(1),
@@ -240,7 +247,7 @@ struct Part<'a> {
     device: &'a dyn Device,
     /// The input image.
     image: MatRef<'a>,
-    /// The first line of outputs.
+    /// The first line of outputs in the image.
     line: usize,
     /// Output pixels before the part's first one, in the whole output.
     rows_before: usize,
@@ -258,34 +265,57 @@ pub fn run(mut call: Call<'_>) {
     };
     let (device, kernels) = (call.device, call.kernels);
     let threads = device.threads();
-    let work =
-        Work::new(call.layer, &call.inputs[0], &call.output, call.count, threads, kernels.isa());
+    let slice = Slice {
+        first: call.first as u32,
+        count: call.count as u32,
+        row: call.rows.start as u32,
+        rows: call.rows.len() as u32,
+    };
+    let work = Work::new(call.layer, &call.inputs[0], &call.output, &slice, threads, kernels.isa());
     let scratch = core::mem::take(&mut call.scratch);
     let channels = call.output.cols() as usize;
     let cols = call.first * work.nr..((call.first + call.count) * work.nr).min(channels);
-    let mut whole = core::mem::replace(&mut call.out, empty());
+    let mut out = core::mem::replace(&mut call.out, empty());
+    let mut out = out.part_mut(out.slots(call.rows.clone()), cols.clone());
     let [in_area, area] = [work.input, work.output].map(|[height, width]| height * width);
-    for image in 0..work.images {
-        let rows = image * area..(image + 1) * area;
-        let pixels = image * in_area..(image + 1) * in_area;
-        let part = |device, line| Part {
+    let mut row = call.rows.start;
+    while row < call.rows.end {
+        // What the step makes of this image.
+        let image = row / area;
+        let rows = row..call.rows.end.min((image + 1) * area);
+        let pixels = match call.inputs[0].dims[0] {
+            // All that there is in memory, which may be a ring of lines.
+            1 => 0..input.rows(),
+            _ => image * in_area..(image + 1) * in_area,
+        };
+        let first = (row - image * area) / work.output[1];
+        let part = |device, before: usize| Part {
             call: &call,
             work: &work,
             device,
             image: input.part(pixels.clone(), 0..work.channels),
-            line,
-            rows_before: rows.start + line * work.output[1],
+            line: first + before,
+            rows_before: rows.start + before * work.output[1],
             cols_before: cols.start,
         };
-        let out = whole.part_mut(rows.clone(), cols.clone());
+        let here = rows.start - call.rows.start..rows.end - call.rows.start;
+        let out = out.part_mut(here, 0..cols.len());
         if work.by_panels {
             part(device, 0).run(out, scratch);
-            continue;
+        } else {
+            let split = Split::Rows(work.each * work.tile * work.output[1]);
+            device::divide(
+                device,
+                out,
+                split,
+                scratch,
+                work.each() as usize,
+                |share: Share<'_>| {
+                    part(&Inline, share.rows.start / work.output[1]).run(share.out, share.scratch);
+                },
+            );
         }
-        let split = Split::Rows(work.each * work.tile * work.output[1]);
-        device::divide(device, out, split, scratch, work.each() as usize, |share: Share<'_>| {
-            part(&Inline, share.rows.start / work.output[1]).run(share.out, share.scratch);
-        });
+        row = rows.end;
     }
 }
 
@@ -331,6 +361,7 @@ impl Part<'_> {
                 let [line, col] = self.corner(first + index);
                 let patch = Patch {
                     image: self.image,
+                    height: input[0],
                     width: input[1],
                     top: (self.line + line) as i64 - pad[0] as i64,
                     left: col as i64 - pad[1] as i64,

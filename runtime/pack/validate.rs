@@ -5,6 +5,8 @@
 //! - every index points at a record, every tensor lies inside its buffer, every operator's parameters
 //!   fit its tensors ([`ops::validate`]);
 //! - buffers, loads, weights and scratch lie inside the arena, behind the tables;
+//! - a buffer that holds a ring of image lines holds views of one image's pixels and nothing else, and no step
+//!   goes around its end ([`ops::validate_rings`]);
 //! - within a step, what is written is disjoint from what is read (or is the very same tensor, where
 //!   the operator works in place);
 //! - **no race**: a load may be in flight from the moment its `release` permits it to the start of the
@@ -17,7 +19,9 @@
 //! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten) is
 //! the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
 
-use super::{Layer, Load, NONE, OpKind, PAGE, Place, PlanView, Port, Skeleton, Step, Tensor};
+use super::{
+    Layer, Load, NONE, OpKind, PAGE, Place, PlanView, Port, Skeleton, Step, Tensor, ring_bytes,
+};
 use crate::kernels::Isa;
 use crate::ops::{self, LayerError, Slice};
 use core::ops::Range;
@@ -59,7 +63,7 @@ const MAX_TASKS: usize = 1 << 24;
 const MAX_BYTES: u64 = 1 << 44;
 /// Most inputs and outputs together: they are compared pair by pair.
 const MAX_PORTS: usize = 1024;
-/// Most comparisons of a load with a step, a load or a port.
+/// Most comparisons of a load with a step, a load or a port, or of a ring with a tensor.
 const MAX_COMPARISONS: u64 = 1 << 28;
 
 /// A skeleton and a plan that have been proved to fit each other and the arena.
@@ -246,30 +250,58 @@ impl<'a> Proven<'a> {
         let same = buffers.len() == places.len();
         let (found, limit) = (places.len() as u64, buffers.len() as u64);
         check(same, "plan: one place per buffer", 0, found, limit)?;
+        let rings = places.iter().filter(|place| place.lines > 0).count() as u64;
+        let work = rings.saturating_mul(self.skeleton.tensors.len() as u64);
+        check(work <= MAX_COMPARISONS, "plan: too many rings", 0, work, MAX_COMPARISONS)?;
         for (i, &Place { address, lines, .. }) in places.iter().enumerate() {
-            check(
-                lines == 0,
-                "plan: lines of a ring, which this version cannot run",
-                i,
-                lines.into(),
-                0,
-            )?;
             check(address % 64 == 0, "plan: address of a buffer is misaligned", i, address, 64)?;
-            self.inside(
-                Range64::of(address, buffers[i].bytes),
-                "plan: buffer outside the arena",
-                i,
-            )?;
+            let bytes = if lines == 0 { buffers[i].bytes } else { self.ring(i, lines)? };
+            self.inside(Range64::of(address, bytes), "plan: buffer outside the arena", i)?;
+        }
+        for (i, port) in self.skeleton.inputs.iter().chain(self.skeleton.outputs).enumerate() {
+            let lines = self.lines(&self.skeleton.tensors[port.tensor as usize]);
+            check(lines == 0, "plan: a port in a ring", i, lines.into(), 0)?;
         }
         // The host owns all ports at once: no two may share a byte.
         let ports = || self.skeleton.inputs.iter().chain(self.skeleton.outputs);
         for (i, a) in ports().enumerate() {
             for b in ports().skip(i + 1) {
-                let (a, b) = (self.buffer_range(a), self.buffer_range(b));
+                let (a, b) = (self.port_range(a), self.port_range(b));
                 check(!a.overlaps(b), "plan: two ports overlap", i, a.start, b.start)?;
             }
         }
         Ok(())
+    }
+
+    /// The bytes of a buffer that holds a ring of so many lines: views of the pixels of one image.
+    fn ring(&self, buffer: usize, lines: u32) -> Result<u64, Flaw> {
+        let mut views =
+            self.skeleton.tensors.iter().filter(|tensor| tensor.buffer as usize == buffer);
+        let Some(first) = views.clone().next() else {
+            return Err(Flaw {
+                what: "plan: a ring that no tensor lies in",
+                index: buffer as u32,
+                found: lines.into(),
+                limit: 0,
+            });
+        };
+        let [_, height, width, _] = first.dims;
+        views.try_for_each(|tensor| {
+            let right = u64::from(tensor.offset) + u64::from(tensor.cols());
+            for (found, limit, what) in [
+                (tensor.dims[0], 1, "plan: images in a ring"),
+                (tensor.dims[1], height, "plan: height of another tensor in a ring"),
+                (tensor.dims[2], width, "plan: width of another tensor in a ring"),
+                (tensor.pitch, first.pitch, "plan: pitch of another tensor in a ring"),
+            ] {
+                check(found == limit, what, buffer, found.into(), limit.into())?;
+            }
+            let what = "plan: channels of a ring beyond its pitch";
+            check(right <= tensor.pitch.into(), what, buffer, right, tensor.pitch.into())
+        })?;
+        let what = "plan: more lines in a ring than in the image";
+        check(lines <= height, what, buffer, lines.into(), height.into())?;
+        Ok(ring_bytes(lines, width, first.pitch))
     }
 
     fn loads(&self, weights_bytes: u64) -> Result<(), Flaw> {
@@ -331,6 +363,11 @@ impl<'a> Proven<'a> {
             )?;
             ready = step.ready;
             let inputs = self.skeleton.layer_inputs(layer);
+            let rings = [layer.inputs[0], layer.inputs[1], layer.output].map(|id| {
+                self.skeleton.tensors.get(id as usize).map_or(0, |tensor| self.lines(tensor))
+            });
+            ops::validate_rings(layer, &inputs, output, &slice, rings)
+                .map_err(|error| layer_flaw(error, i))?;
             let needed = ops::scratch_bytes(layer, &inputs, output, &slice, threads, self.isa);
             let ok = step.scratch % 64 == 0 && step.scratch_bytes >= needed;
             check(ok, "step: too little scratch", i, step.scratch_bytes, needed)?;
@@ -442,7 +479,7 @@ impl<'a> Proven<'a> {
 
     fn apart_from_host(&self, bytes: Range64, load: usize) -> Result<(), Flaw> {
         let ports = self.skeleton.inputs.iter().chain(self.skeleton.outputs);
-        ports.map(|port| self.buffer_range(port)).try_for_each(|range| {
+        ports.map(|port| self.port_range(port)).try_for_each(|range| {
             let what = "load: may be in flight while the host uses its bytes";
             check(!range.overlaps(bytes), what, load, range.start, bytes.start)
         })
@@ -456,7 +493,7 @@ impl<'a> Proven<'a> {
     fn touched(&self, step: &Step) -> [Range64; 5] {
         let layer = &self.skeleton.layers[step.layer as usize];
         let of = |id: u32| match self.skeleton.tensors.get(id as usize) {
-            Some(tensor) => self.range_of_buffer(tensor.buffer),
+            Some(tensor) => self.buffer_range(tensor),
             None => Range64::EMPTY,
         };
         let weights = u64::from(step.count) * u64::from(layer.panel_bytes);
@@ -473,21 +510,40 @@ impl<'a> Proven<'a> {
         ]
     }
 
-    fn range_of_buffer(&self, buffer: u32) -> Range64 {
-        let buffer = buffer as usize;
-        Range64::of(self.plan.places[buffer].address, self.skeleton.buffers[buffer].bytes)
+    /// Image lines of the ring that a tensor lies in; 0 where its buffer is whole.
+    fn lines(&self, tensor: &Tensor) -> u32 {
+        self.plan.places[tensor.buffer as usize].lines
     }
 
-    fn buffer_range(&self, port: &Port) -> Range64 {
-        self.range_of_buffer(self.skeleton.tensors[port.tensor as usize].buffer)
+    /// Where the buffer of a tensor lies. A ring's bytes are the same for all of its tensors.
+    fn buffer_range(&self, tensor: &Tensor) -> Range64 {
+        let Place { address, lines, .. } = self.plan.places[tensor.buffer as usize];
+        let bytes = match lines {
+            0 => self.skeleton.buffers[tensor.buffer as usize].bytes,
+            lines => ring_bytes(lines, tensor.dims[2], tensor.pitch),
+        };
+        Range64::of(address, bytes)
+    }
+
+    fn port_range(&self, port: &Port) -> Range64 {
+        self.buffer_range(&self.skeleton.tensors[port.tensor as usize])
     }
 
     fn inside(&self, range: Range64, what: &'static str, index: usize) -> Result<(), Flaw> {
         check(self.arena.holds(range), what, index, range.end, self.arena.end)
     }
 
-    /// The arena bytes of a tensor: from its first element to one past its last.
-    pub(crate) fn tensor_bytes(&self, id: u32) -> Range<u64> {
+    /// The rows of a tensor that memory holds, from the first one's address: all, or a ring's.
+    pub(crate) fn held_rows(&self, id: u32) -> u64 {
+        let tensor = &self.skeleton.tensors[id as usize];
+        match self.lines(tensor) {
+            0 => tensor.rows(),
+            lines => u64::from(lines) * u64::from(tensor.dims[2]),
+        }
+    }
+
+    /// The arena bytes of a port's tensor: from its first element to one past its last.
+    pub(crate) fn port_bytes(&self, id: u32) -> Range<u64> {
         let tensor = &self.skeleton.tensors[id as usize];
         let base = self.plan.places[tensor.buffer as usize].address;
         let end = end_of(tensor).unwrap_or(0);

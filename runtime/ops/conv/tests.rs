@@ -6,6 +6,7 @@ use crate::arena::MatRef;
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, assert_close, available, floats, pack, scratch};
 use crate::ops::depthwise;
+use crate::ops::testing::Slide;
 use crate::pack::{OpKind, params_words};
 use bytemuck::Zeroable;
 use std::vec::Vec;
@@ -311,7 +312,26 @@ impl Case {
                 let what = format!("{isa}, {threads} threads, {slices} slices, {self:?}");
                 assert_close(&got, &chain, &exact, &what);
             }
+            self.slide(kernels, &chain);
         }
+    }
+
+    /// The same in rings.
+    fn slide(&self, kernels: &'static Kernels, whole: &[f32]) {
+        let [input, weights, bias, residual] = self.data();
+        let mut layer = self.layer(kernels.isa());
+        if matches!(self.residual, Residual::InPlace) {
+            layer.inputs[1] = layer.output;
+        }
+        let slide = Slide {
+            layer: &layer,
+            inputs: [self.input, self.output],
+            output: self.output,
+            data: [&input, &residual],
+            out: &residual,
+            weights: &pack(&weights, &bias, self.packed_groups().0, kernels.nr()),
+        };
+        slide.check(kernels, whole, &format!("{}, {self:?}", kernels.name()));
     }
 }
 

@@ -5,6 +5,7 @@ use super::*;
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, available, floats, scratch};
 use crate::ops::Slice;
+use crate::ops::testing::Slide;
 use crate::pack::{Activation, NONE, OpKind};
 use bytemuck::Zeroable;
 use std::vec::Vec;
@@ -175,7 +176,7 @@ impl Case {
                 weights: &packed[first * panel..(first + slice.count as usize) * panel],
                 first,
                 count: slice.count as usize,
-                rows: 0..rows,
+                rows: slice.row as usize..(slice.row + slice.rows) as usize,
                 scratch: bytemuck::cast_slice_mut(&mut scratch),
                 // A device may have more or fewer threads than scratch was planned for.
                 device: &Threads(match threads {
@@ -195,7 +196,25 @@ impl Case {
         dense
     }
 
-    /// Runs whole and in slices of panels, on one and several threads, on all kernels.
+    /// The same in rings.
+    fn slide(&self, kernels: &'static Kernels, whole: &[f32]) {
+        let [input, _, _, residual] = self.data();
+        let mut layer = self.layer(kernels.isa());
+        if self.residual == Residual::InPlace {
+            layer.inputs[1] = layer.output;
+        }
+        let slide = Slide {
+            layer: &layer,
+            inputs: [self.input, self.output],
+            output: self.output,
+            data: [&input, &residual],
+            out: &residual,
+            weights: &self.packed(kernels.nr()),
+        };
+        slide.check(kernels, whole, &format!("{}, {self:?}", kernels.name()));
+    }
+
+    /// Runs whole and in slices of panels and of lines of tiles, on one and several threads, on all kernels.
     fn check(&self) {
         let exact = self.exact();
         let rows = self.output.rows() as u32;
@@ -207,13 +226,48 @@ impl Case {
             let single: Vec<_> = (0..panels).map(|first| slice(first, 1)).collect();
             let mut halves = vec![slice(0, panels / 2), slice(panels / 2, panels - panels / 2)];
             halves.retain(|slice| slice.count > 0);
-            for (threads, slices) in
-                [(1, &whole), (2, &whole), (3, &whole), (1, &single), (2, &halves), (5, &single)]
-            {
+            // From image to image, and in lines of tiles: one at a time, and two of half of the panels.
+            let [_, height, width, _] = self.output.dims;
+            let lines = |tiles: u32, slices: &[Slice]| -> Vec<_> {
+                let lines = tiles * self.tile;
+                let images = (0..rows).step_by((height * width) as usize);
+                let starts = images.flat_map(|image| {
+                    (0..height).step_by(lines as usize).map(move |line| (image, line))
+                });
+                let cut = |(image, line)| {
+                    let rows = lines.min(height - line) * width;
+                    let row = image + line * width;
+                    slices.iter().map(move |slice| Slice { row, rows, ..*slice })
+                };
+                starts.flat_map(cut).collect()
+            };
+            let by_line = lines(1, &whole);
+            let cross = lines(2, &halves);
+            let last = height / self.tile * self.tile * width;
+            let around: Vec<_> = [(0, last), (last, rows - last)]
+                .into_iter()
+                .map(|(row, rows)| Slice { row, rows, ..whole[0] })
+                .filter(|slice| slice.rows > 0)
+                .collect();
+            for (threads, slices) in [
+                (1, &whole),
+                (2, &whole),
+                (3, &whole),
+                (1, &single),
+                (2, &halves),
+                (5, &single),
+                (1, &by_line),
+                (3, &by_line),
+                (2, &cross),
+                (2, &around),
+            ] {
                 let got = self.run(kernels, threads, slices);
                 let what = format!("{}, {threads} threads, {self:?}", kernels.name());
                 let found: Vec<u32> = got.iter().map(|x| x.to_bits()).collect();
                 assert!(*bits.get_or_insert_with(|| found.clone()) == found, "bits: {what}");
+                if slices[..] == whole[..] && threads == 1 {
+                    self.slide(kernels, &got);
+                }
                 let error = relative_error(&got, &exact);
                 let bound = if self.tile == 2 { 2e-6 } else { 1e-5 };
                 assert!(error <= bound, "{what}: error {error}");

@@ -1,0 +1,198 @@
+//! Layers that slide: steps of a few lines from rings into rings, against what the whole layer makes.
+
+use super::*;
+use crate::kernels::testing::scratch;
+use crate::ops::{Reads, reads, validate_rings, winograd};
+use crate::pack::{ConvParams, WinogradParams, params};
+use std::format;
+
+/// A layer over one image, with its tensors' floats from their first elements on.
+pub struct Slide<'a> {
+    pub layer: &'a Layer,
+    pub inputs: [Tensor; 2],
+    pub output: Tensor,
+    pub data: [&'a [f32]; 2],
+    /// What the output holds before: the input of that layer, in place.
+    pub out: &'a [f32],
+    pub weights: &'a [f32],
+}
+
+/// What no operator may read, and must not write over.
+const POISON: f32 = 7e33;
+
+/// Which lines of input `slot` the lines `lines` of the output are made of.
+fn lines_read(slide: &Slide<'_>, slot: usize, lines: Range<usize>) -> Range<usize> {
+    let kind = OpKind::from_code(slide.layer.kind).unwrap();
+    let height = slide.inputs[slot].dims[1] as i64;
+    let (kernel, stride, dilation, pad) = match kind {
+        _ if reads(kind)[slot] == Reads::Rows => {
+            return if height == 1 { 0..1 } else { lines };
+        }
+        OpKind::Pool => {
+            let p: PoolParams = params(slide.layer);
+            (p.kernel[0], p.stride[0], p.dilation[0], p.pad[0])
+        }
+        OpKind::Winograd => (3, 1, 1, params::<WinogradParams>(slide.layer).pad[0]),
+        _ => {
+            let p: ConvParams = params(slide.layer);
+            (p.kernel[0], p.stride[0], p.dilation[0], p.pad[0])
+        }
+    };
+    let start = |line: usize| line as i64 * stride as i64 - pad as i64;
+    let end = start(lines.end - 1) + (kernel as i64 - 1) * dilation as i64 + 1;
+    let start = start(lines.start).clamp(0, height);
+    start as usize..end.clamp(start, height) as usize
+}
+
+/// Part of the floats of a tensor: a line.
+fn line(tensor: &Tensor, line: usize) -> Range<usize> {
+    let floats = (tensor.dims[2] * tensor.pitch) as usize;
+    line * floats..(line + 1) * floats
+}
+
+/// A ring, or all lines, of a tensor.
+struct Memory {
+    tensor: Tensor,
+    /// 0 where all lines are held.
+    ring: u32,
+    floats: Vec<f32>,
+}
+
+impl Memory {
+    fn new(tensor: Tensor, ring: u32) -> Self {
+        let lines = if ring > 0 { ring } else { tensor.dims[0] * tensor.dims[1] };
+        let floats = vec![POISON; (lines * tensor.dims[2] * tensor.pitch) as usize];
+        Self { tensor, ring, floats }
+    }
+
+    fn slot(&self, at: usize) -> Range<usize> {
+        line(&self.tensor, if self.ring > 0 { at % self.ring as usize } else { at })
+    }
+
+    /// Takes lines from the whole tensor's floats, which may end with the last element.
+    fn take(&mut self, lines: Range<usize>, from: &[f32]) {
+        for at in lines {
+            let from = &from[line(&self.tensor, at).start..];
+            let to = self.slot(at);
+            let floats = to.len().min(from.len());
+            self.floats[to.start..to.start + floats].copy_from_slice(&from[..floats]);
+        }
+    }
+
+    fn rows(&self) -> usize {
+        self.floats.len() / self.tensor.pitch as usize
+    }
+
+    fn mat(&self) -> MatRef<'_> {
+        let (cols, pitch) = (self.tensor.cols() as usize, self.tensor.pitch as usize);
+        MatRef::new(&self.floats, self.rows(), cols, pitch).unwrap()
+    }
+}
+
+impl Slide<'_> {
+    /// Makes the output, dense, in steps of `lines` lines. Rings have room for `slack` lines more than they need,
+    /// or steps more where no step may go around their end. In a memory lies only what the step reads.
+    fn run(&self, kernels: &Kernels, threads: usize, lines: usize, slack: usize) -> Vec<f32> {
+        let kind = OpKind::from_code(self.layer.kind).unwrap();
+        let [_, height, width, cols] = self.output.dims.map(|extent| extent as usize);
+        let steps = || (0..height).step_by(lines).map(|first| first..(first + lines).min(height));
+        let beside = ((1 + slack) * lines).min(height) as u32;
+        let ring = |slot: usize| {
+            let tensor = &self.inputs[slot];
+            if self.layer.inputs[slot] == NONE {
+                return 0;
+            }
+            match reads(kind)[slot] {
+                Reads::Rows if tensor.dims[..3] == self.output.dims[..3] => beside,
+                Reads::Window => {
+                    let longest = steps().map(|step| lines_read(self, slot, step).len()).max();
+                    (longest.unwrap().max(1) + slack).min(tensor.dims[1] as usize) as u32
+                }
+                // What is broadcast lies whole.
+                _ => 0,
+            }
+        };
+        let rings = [ring(0), ring(1), beside];
+        let mut made = Vec::new();
+        for step in steps() {
+            let slice = Slice {
+                first: 0,
+                count: self.layer.panels,
+                row: (step.start * width) as u32,
+                rows: (step.len() * width) as u32,
+            };
+            validate_slice(self.layer, &self.output, &slice).unwrap();
+            validate_rings(self.layer, &self.inputs, &self.output, &slice, rings).unwrap();
+            let memory = |slot: usize| {
+                let mut memory = Memory::new(self.inputs[slot], rings[slot]);
+                if self.layer.inputs[slot] != NONE {
+                    memory.take(lines_read(self, slot, step.clone()), self.data[slot]);
+                }
+                memory
+            };
+            let inputs = [0, 1].map(memory);
+            let mut out = Memory::new(self.output, beside);
+            if self.layer.inputs.contains(&self.layer.output) {
+                out.take(step.clone(), self.out);
+            }
+            let before = out.floats.clone();
+            let operand = |slot: usize| match self.layer.inputs[slot] {
+                NONE => Operand::Absent,
+                id if id == self.layer.output => Operand::Output,
+                _ => Operand::Mat(inputs[slot].mat()),
+            };
+            let (isa, threads_planned) = (kernels.isa(), threads as u32);
+            let (layer, output) = (self.layer, &self.output);
+            let bytes = scratch_bytes(layer, &self.inputs, output, &slice, threads_planned, isa);
+            let (rows, pitch) = (out.rows(), self.output.pitch as usize);
+            crate::ops::run(Call {
+                layer,
+                inputs: self.inputs,
+                output: self.output,
+                operands: [operand(0), operand(1)],
+                out: MatMut::new(&mut out.floats, rows, cols, pitch).unwrap(),
+                weights: self.weights,
+                first: 0,
+                count: layer.panels as usize,
+                rows: slice.row as usize..(slice.row + slice.rows) as usize,
+                scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
+                device: &Threads(threads),
+                kernels,
+            });
+            for line in step {
+                let slot = out.slot(line);
+                for (row, before) in out.floats[slot.clone()]
+                    .chunks_exact_mut(pitch)
+                    .zip(before[slot].chunks_exact(pitch))
+                {
+                    made.extend_from_slice(&row[..cols]);
+                    row[..cols].copy_from_slice(&before[..cols]);
+                }
+            }
+            assert_eq!(bits(&out.floats), bits(&before), "written beside the step's rows");
+        }
+        made
+    }
+
+    /// Steps of several sizes, rings of several sizes, on several numbers of threads, make the bits of `whole`.
+    pub fn check(&self, kernels: &Kernels, whole: &[f32], what: &str) {
+        if self.output.dims[0] != 1 {
+            return;
+        }
+        let height = self.output.dims[1] as usize;
+        let unit = match OpKind::from_code(self.layer.kind) {
+            Some(OpKind::Winograd) => winograd::slice_lines(self.layer) as usize,
+            _ => 1,
+        };
+        let mut all = false;
+        for (lines, slack, threads) in [(1, 0, 1), (2, 1, 2), (3, 0, 3), (2, 3, 4)] {
+            let lines = lines * unit;
+            if lines >= height && core::mem::replace(&mut all, true) {
+                continue;
+            }
+            let made = self.run(kernels, threads, lines, slack);
+            let how = format!("{what}: steps of {lines} lines, {slack} spare, {threads} threads");
+            assert_same(&made, whole, &how);
+        }
+    }
+}
