@@ -14,8 +14,10 @@ from pathlib import Path
 
 import numpy
 
-from networks import Failed, call
-from settings import MIB, RUN_SECONDS, TOLERANCE
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import MIB, Failed, call  # noqa: E402
+from settings import RUN_SECONDS, TOLERANCE  # noqa: E402
 
 PYTHON_PEERS = ["onnxruntime", "openvino", "ncnn", "mnn"]
 RUST_PEERS = ["tract", "rten"]

@@ -10,13 +10,16 @@ import filecmp
 import json
 import re
 import shutil
-import subprocess
 import sys
 import zlib
+from pathlib import Path
 
 import numpy
 
-from settings import CONVERT_SECONDS, MIB, VOCABULARY, quiet_environment
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import MIB, Failed, call  # noqa: E402
+from settings import VOCABULARY  # noqa: E402
 
 # Room for the activations, input, output and tables of a plan that keeps all weights: given in excess, since
 # what a plan does not touch is not resident.
@@ -29,31 +32,6 @@ import sys, _tools
 _tools.mnnconvert(["mnnconvert", "-f", "ONNX", "--modelFile", sys.argv[1], "--MNNModel", sys.argv[2],
                    "--bizCode", "eyelet"])
 """
-
-
-class Failed(Exception):
-    """A command that did not do its work, with the last line that says why."""
-
-
-def call(command, seconds=CONVERT_SECONDS, **options):
-    """Standard output of a command."""
-    command = [str(part) for part in command]
-    try:
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=seconds,
-            env=quiet_environment(),
-            **options,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise Failed(str(error).splitlines()[0]) from error
-    if done.returncode != 0:
-        lines = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()
-        raise Failed(f"status {done.returncode}: {lines[-1][:300]}")
-    return done.stdout
 
 
 class Network:

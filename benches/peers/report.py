@@ -3,23 +3,16 @@
 import math
 import statistics
 
-from measure import EIGHTH, PEERS, REFERENCE, RESIDENT, Way
-from settings import MEMORY_RATIO, MIB, TOLERANCE
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import MIB, ms, table  # noqa: E402
+from measure import EIGHTH, PEERS, REFERENCE, RESIDENT, Way  # noqa: E402
+from settings import MEMORY_RATIO, TOLERANCE  # noqa: E402
 
 NAMES = {"openvino": "OpenVINO", "mnn": "MNN"}
-
-
-def table(head, rows):
-    """The first column to the left, the others to the right."""
-    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
-    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
-
-
-def ms(value):
-    """Three digits."""
-    if value is None:
-        return "–"
-    return f"{value:.{max(0, 2 - math.floor(math.log10(value)))}f}" if value > 0 else "0"
 
 
 def mib(size):

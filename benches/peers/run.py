@@ -1,22 +1,19 @@
 """Measures eyelet beside other engines; run.sh sets up what this needs and starts it. See README.md."""
 
 import argparse
-import datetime
 import importlib.metadata
 import json
-import os
-import platform
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
-from measure import PYTHON_PEERS, RUST_PEERS, Bench
-from networks import Failed, Network, call
-from report import NAMES, Report
-from settings import BUDGETS, MIB, NETWORKS
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-ROOT = Path(__file__).resolve().parents[2]
+from common import MIB, ROOT, Failed, call, eyelet, facts  # noqa: E402
+from measure import PYTHON_PEERS, RUST_PEERS, Bench  # noqa: E402
+from networks import Network  # noqa: E402
+from report import NAMES, Report  # noqa: E402
+from settings import BUDGETS, NETWORKS  # noqa: E402
 
 
 def arguments():
@@ -64,35 +61,17 @@ def versions():
     return found | {peer: locked["tract-onnx" if peer == "tract" else peer] for peer in RUST_PEERS}
 
 
-def git(*args):
-    done = subprocess.run(["git", *args], cwd=ROOT, capture_output=True, text=True)
-    return done.stdout.strip()
-
-
 def machine(found, networks):
-    def field(path, name):
-        with open(path, encoding="ascii", errors="replace") as file:
-            lines = (line.split(":", 1) for line in file if ":" in line)
-            return next((value.strip() for key, value in lines if key.strip() == name), "unknown")
-
-    memory = int(field("/proc/meminfo", "MemTotal").split()[0]) * 1024
-    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no") else ""
-    peers = ", ".join(f"{NAMES.get(name, name)} {version or '(not installed)'}" for name, version in found.items())
+    known = facts("benches/peers/run.sh")
     kernels = ", ".join(sorted({network.isa for network in networks}))
-    command = " ".join(["benches/peers/run.sh", *sys.argv[1:]])
-    return {
-        "Date": datetime.date.today().isoformat(),
-        "Machine": f"{field('/proc/cpuinfo', 'model name')}, {os.cpu_count()} cores, {memory / MIB / 1024:.0f} GiB, {platform.system()} {platform.release()}",
-        "eyelet": f"{git('rev-parse', '--short', 'HEAD')}{changed}, kernels for {kernels}",
-        "Peers": peers,
-        "Command": f"`{command}`",
-    }
+    peers = ", ".join(f"{NAMES.get(name, name)} {version or '(not installed)'}" for name, version in found.items())
+    return known | {"eyelet": f"{known['eyelet']}, kernels for {kernels}", "Peers": peers}
 
 
 def main():
     args = arguments()
     work = ROOT / "target" / "peers"
-    eyelet = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "release" / "eyelet"
+    command = eyelet()
     found = versions()
 
     def log(text):
@@ -100,21 +79,21 @@ def main():
 
     log("measuring reads from the page cache")
     warm = work / "warm.toml"
-    call([eyelet, "profile", "--io", "buffered", "--threads", max(args.threads), "--dir", work, "-o", warm])
+    call([command, "profile", "--io", "buffered", "--threads", max(args.threads), "--dir", work, "-o", warm])
 
     networks, unmeasured = [], {}
     for name in args.networks:
         log(f"preparing {name}")
         try:
             budgets = [budget * MIB for budget in BUDGETS.get(name, [])]
-            networks.append(Network(name, eyelet, work, max(args.threads), args.profile, warm, budgets))
+            networks.append(Network(name, command, work, max(args.threads), args.profile, warm, budgets))
         except Failed as failed:
             unmeasured[name] = str(failed)
             log(f"  {name} cannot be measured: {failed}")
     if not networks:
         sys.exit("peers: error: no network can be measured")
 
-    bench = Bench(networks, args.threads, args.rounds, args.seconds, work, eyelet, found, log)
+    bench = Bench(networks, args.threads, args.rounds, args.seconds, work, command, found, log)
     bench.run()
     facts = machine(found, networks)
     facts["Other load"] = f"{bench.other_cores:.2f} cores were busy with something else during the run"

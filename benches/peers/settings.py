@@ -1,9 +1,5 @@
 """What is measured where nothing else is asked for."""
 
-import os
-
-MIB = 1 << 20
-
 NETWORKS = [
     "squeezenet1_1",
     "mobilenet_v2",
@@ -39,16 +35,4 @@ TOLERANCE = 1e-3
 # What eyelet's peak memory should not exceed, relative to its weights as packed and its activations.
 MEMORY_RATIO = 1.1
 
-CONVERT_SECONDS = 600
 RUN_SECONDS = 300
-
-
-def quiet_environment():
-    """The environment of every process: as it is, but no engine's package may install anything or reach
-    beyond its own virtual environment, and no library's own idea of a number of threads is used."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("OMP_", "KMP_", "MKL_", "RAYON_", "RTEN_"))
-    }
-    return kept | {"PIP_NO_INDEX": "1", "PIP_REQUIRE_VIRTUALENV": "1"}

@@ -14,6 +14,7 @@ pub mod layout;
 pub mod memory;
 pub mod network;
 pub mod npy;
+pub mod paced;
 pub mod passes;
 pub mod plan;
 pub mod profile;

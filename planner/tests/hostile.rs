@@ -3,14 +3,16 @@
 
 mod common;
 
-use common::forge::{Guarded, Manner, Three, entries, header, run, seal};
+use common::forge::{Guarded, Manner, PLAIN, Three, entries, header, run, seal};
+use common::records::Records;
+use common::sliding;
 use common::transformer::transformer;
 use common::{Subject, digits};
 use eyelet::device::Inline;
 use eyelet::executor::{InferError, Instance, OpenError, Options, Progress};
+use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Activation, Buffer, CopyParams, Header, Layer, Load, NONE, Name, OpKind, PAGE, Place,
-    PlanEntry, PlanHeader, Port, SkeletonHeader, Step, Tensor, params_words,
+    Buffer, Header, Load, NONE, PAGE, Place, PlanEntry, Port, SkeletonHeader, Step, Tensor,
 };
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{Faulty, Slice};
@@ -20,10 +22,8 @@ use std::mem::offset_of;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-const PLAIN: Manner = Manner { verify: true, three: false, beside: false };
-
-/// Packs of the digits network, at the smallest budget and at ones with residents and in full, and one of a
-/// transformer.
+/// Packs of the digits network, at the smallest budget and at ones with residents and in full, one of a
+/// transformer, and one whose layers slide.
 fn packs() -> Vec<(u64, Vec<u8>)> {
     let folder = tempfile::tempdir().unwrap();
     let pack = |subject: &Subject, budget| {
@@ -37,6 +37,7 @@ fn packs() -> Vec<(u64, Vec<u8>)> {
     let mut packs: Vec<_> = budgets.into_iter().map(|budget| pack(&subject, budget)).collect();
     let subject = Subject::of_graph(transformer(), eyelet_planner::board::host());
     packs.insert(1, pack(&subject, subject.smallest(3)));
+    packs.insert(2, (sliding::ARENA, sliding::LEAST.plan(Isa::Portable).pack()));
     packs
 }
 
@@ -196,150 +197,6 @@ fn random_forgeries_are_refused_or_harmless() {
             let manner =
                 Manner { verify: case % 3 != 0, three: case % 2 == 0, beside: case % 4 == 0 };
             forged(&mut pack, &mut arena, &some, manner);
-        }
-    }
-}
-
-/// A pack put together from records, with `weights` bytes of zeros: what no planner would make.
-struct Records {
-    buffers: Vec<Buffer>,
-    tensors: Vec<Tensor>,
-    layers: Vec<Layer>,
-    inputs: Vec<Port>,
-    outputs: Vec<Port>,
-    places: Vec<Place>,
-    resident: Vec<Load>,
-    loads: Vec<Load>,
-    steps: Vec<Step>,
-    arena: u64,
-    weights: u64,
-}
-
-impl Records {
-    /// One copy of 16 floats from an input to an output, in an arena of that size.
-    fn copy(arena: u64) -> Self {
-        let buffers = vec![Buffer { bytes: 64 }; 2];
-        let tensor =
-            |buffer| Tensor { buffer, dims: [1, 1, 1, 16], pitch: 16, ..Tensor::default() };
-        let port = |tensor| {
-            let mut shape = [1; 8];
-            shape[0] = 16;
-            Port { tensor, rank: 1, shape, ..Port::default() }
-        };
-        let params = CopyParams {
-            dims: [1, 1, 1, 1, 1, 16],
-            src: [1; 6],
-            dst: [1; 6],
-            ..CopyParams::default()
-        };
-        let layer = Layer {
-            kind: OpKind::Copy as u32,
-            inputs: [0, NONE],
-            output: 1,
-            activation: Activation::NONE,
-            panels: 0,
-            panel_bytes: 0,
-            reserved: 0,
-            weights: 0,
-            name: Name::default(),
-            params: params_words(&params),
-        };
-        let step = Step { rows: 1, ..Step::default() };
-        Self {
-            buffers,
-            tensors: vec![tensor(0), tensor(1)],
-            layers: vec![layer],
-            inputs: vec![port(0)],
-            outputs: vec![port(1)],
-            places: vec![Place::whole(arena - 128), Place::whole(arena - 64)],
-            resident: Vec::new(),
-            loads: Vec::new(),
-            steps: vec![step],
-            arena,
-            weights: PAGE,
-        }
-    }
-
-    fn pack(&self) -> Vec<u8> {
-        let skeleton = SkeletonHeader {
-            buffers: self.buffers.len() as u32,
-            tensors: self.tensors.len() as u32,
-            layers: self.layers.len() as u32,
-            inputs: self.inputs.len() as u32,
-            outputs: self.outputs.len() as u32,
-            names: 0,
-            name: Name::default(),
-        };
-        let skeleton = [
-            bytemuck::bytes_of(&skeleton),
-            bytemuck::cast_slice(&self.buffers),
-            bytemuck::cast_slice(&self.tensors),
-            bytemuck::cast_slice(&self.layers),
-            bytemuck::cast_slice(&self.inputs),
-            bytemuck::cast_slice(&self.outputs),
-        ]
-        .concat();
-        let plan = PlanHeader {
-            buffers: self.places.len() as u32,
-            resident_loads: self.resident.len() as u32,
-            loads: self.loads.len() as u32,
-            steps: self.steps.len() as u32,
-        };
-        let plan = [
-            bytemuck::bytes_of(&plan),
-            bytemuck::cast_slice(&self.places),
-            bytemuck::cast_slice(&self.resident),
-            bytemuck::cast_slice(&self.loads),
-            bytemuck::cast_slice(&self.steps),
-        ]
-        .concat();
-        let plan_offset = PAGE + (skeleton.len() as u64).next_multiple_of(PAGE);
-        let weights_offset = plan_offset + (plan.len() as u64).next_multiple_of(PAGE);
-        let header = Header {
-            magic: eyelet::pack::MAGIC,
-            version: eyelet::pack::VERSION,
-            crc: 0,
-            isa: eyelet::kernels::Isa::Portable as u32,
-            panel: eyelet::kernels::Isa::Portable.panel() as u32,
-            file_bytes: weights_offset + self.weights,
-            skeleton_offset: PAGE,
-            skeleton_bytes: skeleton.len() as u64,
-            weights_offset,
-            weights_bytes: self.weights,
-            skeleton_crc: 0,
-            plans: 1,
-        };
-        let entry = PlanEntry {
-            budget: self.arena,
-            arena_bytes: self.arena,
-            offset: plan_offset,
-            bytes: plan.len() as u64,
-            threads: 3,
-            ..bytemuck::Zeroable::zeroed()
-        };
-        let mut pack = vec![0; header.file_bytes as usize];
-        let mut put = |at: u64, bytes: &[u8]| {
-            pack[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
-        };
-        put(0, bytemuck::bytes_of(&header));
-        put(size_of::<Header>() as u64, bytemuck::bytes_of(&entry));
-        put(PAGE, &skeleton);
-        put(plan_offset, &plan);
-        seal(&mut pack);
-        pack
-    }
-
-    /// The flaw for which it is refused, in less than ten seconds; `None` if it runs.
-    fn flaw(&self) -> Option<&'static str> {
-        let mut arena = Guarded::new(self.arena as usize);
-        let pack = self.pack();
-        let start = Instant::now();
-        let result = run(&pack, &mut arena, PLAIN);
-        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
-        match result {
-            Ok(()) => None,
-            Err(OpenError::Flaw(flaw)) => Some(flaw.what),
-            Err(error) => panic!("{error}"),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! [`Counter`] is what joins threads here: loader and compute in the executor, caller and workers in a
 //! pool. One side counts up, the other waits until the count is reached. A count that is not far off is
 //! waited for by spinning, since waking a thread costs tens of microseconds, more than many a layer. A
-//! longer wait sleeps on a futex. Counting costs a system call only if somebody sleeps.
+//! longer wait sleeps on a futex. Counting costs a system call only when it reaches what a sleeper waits for.
 //!
 //! Without Linux there is no sleeping: the wait spins until the count is reached.
 #![allow(unsafe_code)]
@@ -15,23 +15,35 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 ///
 /// # Why no wake-up is lost
 ///
-/// Whoever counts stores the count, fences, and reads `sleepers`. Whoever waits announces itself in
-/// `sleepers`, fences, reads `epoch`, reads the count once more, and only then sleeps, on `epoch`. The
-/// two fences are in one order. If the counter's is first, the waiter sees the new count and does not
-/// sleep. Otherwise the counter sees the sleeper and advances `epoch`: if the waiter read `epoch` after
-/// that, it also sees the count; if before, the kernel finds `epoch` changed and does not let it sleep,
-/// or it sleeps already and is woken.
+/// Whoever counts stores the count, fences, and reads `sleepers` and `wanted`. Whoever waits announces itself
+/// in `sleepers` and its target in `wanted`, fences, reads `epoch`, reads the count once more, and only then
+/// sleeps, on `epoch`. The two fences are in one order. If the counter's is first, the waiter sees the new count
+/// and does not sleep if that is its target. Otherwise the counter sees the sleeper and what is wanted, and
+/// advances `epoch` if the count has reached it: if the waiter read `epoch` after that, it also sees the
+/// count; if before, the kernel finds `epoch` changed and does not let it sleep, or it sleeps already and
+/// is woken.
+///
+/// Of several sleepers `wanted` is the nearest target, or a nearer one: a target is put there unless one stands
+/// there that is nearer and not reached yet. All are woken together and those whose targets are not reached announce
+/// themselves again.
 #[derive(Debug, Default)]
 pub struct Counter {
     count: AtomicU32,
     sleepers: AtomicU32,
+    /// The count at which the first of the sleepers is to be woken.
+    wanted: AtomicU32,
     epoch: AtomicU32,
 }
 
 impl Counter {
     /// A counter at zero.
     pub const fn new() -> Self {
-        Self { count: AtomicU32::new(0), sleepers: AtomicU32::new(0), epoch: AtomicU32::new(0) }
+        Self {
+            count: AtomicU32::new(0),
+            sleepers: AtomicU32::new(0),
+            wanted: AtomicU32::new(0),
+            epoch: AtomicU32::new(0),
+        }
     }
 
     /// The count. What the counting side wrote before it counted this far is visible after.
@@ -41,28 +53,41 @@ impl Counter {
 
     /// Whether `target` is reached.
     pub fn reached(&self, target: u32) -> bool {
-        self.get().wrapping_sub(target) as i32 >= 0
+        is_reached(self.get(), target)
     }
 
-    /// Sets the count and wakes whoever waits. For a counter with one counting side.
+    /// Sets the count and wakes whoever waits for it. For a counter with one counting side.
     pub fn set(&self, count: u32) {
         self.count.store(count, Ordering::Release);
-        self.wake();
+        self.wake_reached(count);
     }
 
-    /// Adds to the count and wakes whoever waits. For a counter with several counting sides.
+    /// Adds to the count and wakes whoever waits for it. For a counter with several counting sides.
     pub fn add(&self, more: u32) {
-        self.count.fetch_add(more, Ordering::AcqRel);
-        self.wake();
+        let before = self.count.fetch_add(more, Ordering::AcqRel);
+        self.wake_reached(before.wrapping_add(more));
+    }
+
+    /// Wakes the sleepers if `count` is what one of them waits for.
+    fn wake_reached(&self, count: u32) {
+        fence(Ordering::SeqCst);
+        let wanted = || self.wanted.load(Ordering::Relaxed);
+        if self.sleepers.load(Ordering::Relaxed) != 0 && is_reached(count, wanted()) {
+            self.wake_sleepers();
+        }
     }
 
     /// Wakes whoever waits, to look at their `stop` again.
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) != 0 {
-            self.epoch.fetch_add(1, Ordering::Release);
-            system::wake_all(&self.epoch);
+            self.wake_sleepers();
         }
+    }
+
+    fn wake_sleepers(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
+        system::wake_all(&self.epoch);
     }
 
     /// Waits until `target` is reached or `stop` says so, and returns whether it is reached. Spins for
@@ -92,6 +117,10 @@ impl Counter {
     /// Sleeps until woken, unless `target` is reached or `stop` says so.
     fn sleep(&self, target: u32, stop: impl Fn() -> bool) {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
+        let _ = self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |wanted| {
+            let stands = !self.reached(wanted) && is_reached(target, wanted);
+            (!stands).then_some(target)
+        });
         fence(Ordering::SeqCst);
         let epoch = self.epoch.load(Ordering::Acquire);
         if !self.reached(target) && !stop() {
@@ -99,6 +128,11 @@ impl Counter {
         }
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+/// Whether a count has come to `target`.
+fn is_reached(count: u32, target: u32) -> bool {
+    count.wrapping_sub(target) as i32 >= 0
 }
 
 /// A clock that never goes back, in nanoseconds; always 0 where there is none.
@@ -225,6 +259,24 @@ mod tests {
                 assert!(!waiter.join().unwrap());
             });
         }
+    }
+
+    #[test]
+    #[cfg(feature = "linux")]
+    fn counting_wakes_nobody_before_the_time() {
+        let counter = Counter::new();
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| counter.wait_until(100, 0, || false));
+            while counter.sleepers.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(5));
+            (1..100).for_each(|count| counter.set(count));
+            assert_eq!(counter.epoch.load(Ordering::Relaxed), 0);
+            counter.set(100);
+            assert!(waiter.join().unwrap());
+        });
+        assert!(counter.epoch.load(Ordering::Relaxed) <= 1);
     }
 
     #[test]

@@ -240,7 +240,7 @@ impl Storage {
 
     /// Time of a read: between the sizes in the table the time is interpolated, below and above them the
     /// throughput is that of the nearest.
-    fn read_ns(&self, bytes: u64) -> f64 {
+    pub fn read_ns(&self, bytes: u64) -> f64 {
         let above = self.reads.partition_point(|read| read.bytes < bytes);
         let at = |read: &Reads| bytes as f64 * 1e3 / read.mbs;
         match (above.checked_sub(1).map(|below| &self.reads[below]), self.reads.get(above)) {

@@ -130,6 +130,9 @@ pub struct Manner {
     pub beside: bool,
 }
 
+/// Verified, on one thread that loads as well.
+pub const PLAIN: Manner = Manner { verify: true, three: false, beside: false };
+
 /// Opens a pack and runs two inferences. Whatever the bytes are, this returns, and the tables in the arena
 /// stay as they were read.
 pub fn run(pack: &[u8], arena: &mut Guarded, manner: Manner) -> Result<(), OpenError> {

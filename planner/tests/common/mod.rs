@@ -2,6 +2,8 @@
 #![allow(dead_code)]
 
 pub mod forge;
+pub mod records;
+pub mod sliding;
 pub mod transformer;
 
 use eyelet::device::Device;

@@ -21,6 +21,9 @@ use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::executor::{self, Concurrent, Instance, Model, OpenError, Options};
 use eyelet::pack::{PAGE, PlanEntry};
 use eyelet::storage::{Storage, residency};
+use eyelet_planner::board::Board;
+use eyelet_planner::paced::Paced;
+use eyelet_planner::profile::{self, Profile};
 use eyelet_planner::source::{Io, Source};
 use eyelet_planner::{npy, size};
 use input::Input;
@@ -62,6 +65,10 @@ pub struct Args {
     /// How weights are read: past the page cache, through it, or from a map of the whole pack.
     #[arg(long, value_enum, default_value_t = Io::Direct)]
     io: Io,
+    /// Has reads take as long as on a board, or by a profile: its name, or the path of a file. What this machine's
+    /// storage takes longer for, it takes.
+    #[arg(long, value_name = "BOARD|FILE.toml")]
+    pace: Option<PathBuf>,
     /// Does not compare what is read with its checksums.
     #[arg(long)]
     no_verify: bool,
@@ -81,7 +88,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     refuse_folder(path)?;
     let c_path = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| Error::Read { path: path.clone(), source: error.into() })?;
-    let mut storage = Source::open(&c_path, args.io).map_err(|error| wrong(error.into()))?;
+    let pace = args.pace.as_deref().map(pace_of).transpose()?;
+    let storage = Source::open(&c_path, args.io).map_err(|error| wrong(error.into()))?;
+    let mut storage = Paced::new(storage, pace);
     if args.io == Io::Direct {
         // What a copy or a download has left in the page cache is none of this run's.
         let _ = residency::drop_cache(&c_path);
@@ -152,8 +161,22 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     output.report(&report)
 }
 
+/// The storage of a board, or of a profile's file.
+fn pace_of(name: &Path) -> Result<profile::Storage, Error> {
+    let profile = match name.to_str().filter(|_| name.extension().is_none()) {
+        Some(board) => Board::load(board)?.profile,
+        None => Profile::load(name)
+            .map_err(|source| Error::Profile { path: name.to_owned(), source })?,
+    };
+    Ok(profile.storage)
+}
+
 /// The plan with the largest budget up to `budget`.
-fn choose(path: &Path, storage: &mut Source, budget: Option<u64>) -> Result<PlanEntry, Error> {
+fn choose(
+    path: &Path,
+    storage: &mut impl Storage,
+    budget: Option<u64>,
+) -> Result<PlanEntry, Error> {
     let wrong = |source| Error::pack(path, source);
     let size = storage.len().map_err(|error| wrong(error.into()))?;
     if size < PAGE {

@@ -29,7 +29,7 @@ const TURNS: usize = 3;
 const RUNS_A_TURN: usize = 4;
 
 /// Copies of cold weights take at least this many bytes.
-const COLD_BYTES: u64 = 128 << 20;
+const COLD_BYTES: u64 = 192 << 20;
 
 /// A cache line of memory.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -332,7 +332,9 @@ fn rates(class: Class, kernels: &Kernels, devices: [&dyn Device; 2]) -> Option<[
         let of = Work::of(&network, &network.layers[0]);
         debug_assert_eq!(of.class, class);
         work += of.amount;
-        let times = times(&network, kernels, devices, false)?;
+        // A matrix of weights is read from memory, and a cache may keep a good part of one that is read twice.
+        let cold = class == Class::FullyConnected;
+        let times = times(&network, kernels, devices, cold)?;
         ns = [ns[0] + times[0], ns[1] + times[1]];
     }
     Some(ns.map(|ns| work / ns))

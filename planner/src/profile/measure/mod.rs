@@ -1,5 +1,5 @@
 //! Measures this machine: the kernels' rates on layers of common shapes, and a file system's throughput
-//! by size of read. Takes some seconds; every figure is a median.
+//! by size of read. Takes some seconds.
 
 mod kernels;
 mod storage;
@@ -62,12 +62,6 @@ pub fn measure(
     };
     profile.validate()?;
     Ok(profile)
-}
-
-/// The middle one.
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
 #[cfg(test)]

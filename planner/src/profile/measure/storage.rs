@@ -1,6 +1,6 @@
 //! Throughput of reads by their size, and of the checksum.
 
-use super::{MeasureError, median};
+use super::MeasureError;
 use crate::profile::{Reads, Storage};
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
@@ -17,11 +17,20 @@ use std::time::{Duration, Instant};
 /// Sizes of reads that are measured.
 const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
-/// Size of the file: larger than what devices read ahead.
-const FILE_BYTES: u64 = 96 << 20;
+/// Size of the file: larger than what caches on the way hold.
+const FILE_BYTES: u64 = 256 << 20;
 
-/// Time for each size.
-const TIME: Duration = Duration::from_millis(700);
+/// Reads go to one place after the other of so much memory: loads, too, find none of it in the cache.
+const ARENA_BYTES: u64 = 64 << 20;
+
+/// Time for all sizes, which take turns of this many bytes (but at least one read) each: what disturbs a disk
+/// lasts for a while, and then disturbs all of them.
+const TIME: Duration = Duration::from_secs(4);
+const TURN_BYTES: u64 = 4 << 20;
+const TURNS: usize = 5;
+
+/// Most reads of a turn.
+const TURN_READS: u64 = 64;
 
 /// A file that goes away with its value.
 struct Temporary(PathBuf);
@@ -44,37 +53,61 @@ pub fn measure(folder: &Path, io: Io, latency_ns: u64) -> Result<Storage, Measur
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| file(std::io::Error::from(error)))?;
     let mut source = Source::open(&name, io).map_err(storage)?;
-    let largest = SIZES[SIZES.len() - 1];
-    let mut arena = MappedArena::new(largest as usize)
+    let mut arena = MappedArena::new(ARENA_BYTES as usize)
         .map_err(|_| file(std::io::Error::from(std::io::ErrorKind::OutOfMemory)))?;
     let mut memory = arena.memory();
+    memory.as_mut_slice().fill(1);
 
-    let mut reads: Vec<Reads> = Vec::new();
-    for bytes in SIZES {
-        let into = &mut memory.as_mut_slice()[..bytes as usize];
-        let begin = Instant::now();
-        let mut times = Vec::new();
-        let mut offset = 0;
-        while times.len() < 5 || begin.elapsed() < TIME {
-            let start = Instant::now();
-            source.read(offset, into).map_err(storage)?;
-            times.push(start.elapsed().as_nanos() as f64);
-            offset = (offset + bytes) % FILE_BYTES;
+    let mut spent = [Spent::default(); SIZES.len()];
+    let mut checksums = Spent::default();
+    let (mut from, mut to) = (0, 0);
+    let begin = Instant::now();
+    let mut turns = 0;
+    while turns < TURNS || begin.elapsed() < TIME {
+        for (bytes, spent) in SIZES.into_iter().zip(&mut spent) {
+            for _ in 0..(TURN_BYTES / bytes).min(TURN_READS) {
+                to = if to + bytes > ARENA_BYTES { 0 } else { to };
+                from = if from + bytes > FILE_BYTES { 0 } else { from };
+                let into = &mut memory.as_mut_slice()[to as usize..(to + bytes) as usize];
+                let start = Instant::now();
+                source.read(from, into).map_err(storage)?;
+                let read = Instant::now();
+                black_box(crc32c(0, black_box(into)));
+                spent.add(bytes, read - start);
+                checksums.add(bytes, read.elapsed());
+                (from, to) = (from + bytes, to + bytes);
+            }
         }
+        turns += 1;
+    }
+    let mut reads: Vec<Reads> = Vec::new();
+    for (bytes, spent) in SIZES.into_iter().zip(spent) {
         // Noise may make a larger read look faster than a smaller one; it is not.
         let least = reads.last().map_or(0.0, Reads::ns);
-        let ns = median(&mut times).max(least * 1.000_001).max(1.0);
+        let ns = (bytes as f64 / spent.rate()).max(least * 1.000_001).max(1.0);
         reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
     }
+    Ok(Storage { io, latency_ns, reads, checksum_gbs: checksums.rate() })
+}
 
-    let mut times = Vec::new();
-    for _ in 0..15 {
-        let start = Instant::now();
-        black_box(crc32c(0, black_box(memory.as_slice())));
-        times.push(start.elapsed().as_nanos() as f64);
+/// Bytes, and what they took in all: a mean, since what a plan reads takes as long as all its reads together,
+/// the slow ones included.
+#[derive(Clone, Copy, Default)]
+struct Spent {
+    bytes: u64,
+    time: Duration,
+}
+
+impl Spent {
+    fn add(&mut self, bytes: u64, time: Duration) {
+        self.bytes += bytes;
+        self.time += time;
     }
-    let checksum_gbs = largest as f64 / median(&mut times).max(1.0);
-    Ok(Storage { io, latency_ns, reads, checksum_gbs })
+
+    /// Bytes a nanosecond.
+    fn rate(&self) -> f64 {
+        self.bytes as f64 / (self.time.as_nanos() as f64).max(1.0)
+    }
 }
 
 /// Fills a file with what no device compresses, and waits until it is on the device.

@@ -1,0 +1,142 @@
+"""Plans every network by every strategy for some budgets, and runs the packs in turns."""
+
+import json
+import re
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import MIB, Failed, call  # noqa: E402
+from settings import ABLATION, ABLATION_PLACE, IO, PLACES, STRATEGIES  # noqa: E402
+
+# Every inference is counted, but the first few.
+WARMUP = 2
+
+
+@dataclass
+class Measured:
+    """One plan, as it was predicted and as it ran."""
+
+    network: str
+    budget: int
+    io: str
+    name: str
+    predicted_ms: float
+    bound_ms: float
+    report: dict
+    samples: list = field(default_factory=list)
+    stalls: list = field(default_factory=list)
+
+    @property
+    def ms(self):
+        return statistics.median(self.samples)
+
+
+@dataclass
+class Overhead:
+    """What it costs to have a pack."""
+
+    network: str
+    model_bytes: int
+    pack_bytes: int
+    import_ms: float
+    planning_ms: float
+    writing_ms: float
+
+
+class Bench:
+    def __init__(self, eyelet, work, networks, threads, rounds, seconds, effort, log):
+        self.eyelet, self.work, self.networks, self.threads = eyelet, work, networks, threads
+        self.rounds, self.seconds, self.log = rounds, seconds, log
+        self.effort = ["--effort", effort] if effort else []
+        self.plans, self.ablation, self.overheads, self.infeasible = [], [], [], []
+        self.profiles, self.profile_seconds = {}, {}
+
+    def profile(self, io):
+        """Measures the machine once, as weights are read."""
+        path = self.work / f"{io}.toml"
+        start = time.monotonic()
+        command = [self.eyelet, "profile", "--io", io, "--threads", self.threads]
+        call([*command, "--dir", self.work, "-o", path])
+        self.profile_seconds[io] = time.monotonic() - start
+        self.profiles[io] = path
+
+    def run(self):
+        for io in IO:
+            self.log(f"profile, {io}")
+            self.profile(io)
+        for name in self.networks:
+            onnx = self.work / f"{name}.onnx"
+            if not onnx.exists():
+                call([self.eyelet, "zoo", name, "-o", onnx])
+            for number, budget in enumerate(self.budgets(name, onnx)):
+                for io in IO:
+                    self.log(f"{name}, {budget / MIB:.1f} MiB, {io}")
+                    self.plans += self.compare(name, onnx, budget, io, STRATEGIES)
+                if PLACES[number] == ABLATION_PLACE:
+                    self.log(f"{name}, {budget / MIB:.1f} MiB, ablation")
+                    self.ablation += self.compare(name, onnx, budget, "direct", ABLATION)
+
+    def budgets(self, name, onnx):
+        """From the smallest feasible budget to what all weights and activations take."""
+        common = [self.eyelet, "plan", onnx, "--threads", self.threads, "--json"]
+        least = json.loads(call([*common, "--min-budget"]))["min_budget_bytes"]
+        # Winograd's weights take up to four times the bytes.
+        huge = onnx.stat().st_size * 4 + 256 * MIB
+        pack = self.work / "whole.pack"
+        costs = ["--profile", self.profiles["buffered"]]
+        report = json.loads(call([*common, *costs, "--budget", huge, "-o", pack, *self.effort]))
+        self.overheads.append(
+            Overhead(
+                name,
+                onnx.stat().st_size,
+                report["file_bytes"],
+                report["import_ms"],
+                report["planning_ms"],
+                report["write_ms"],
+            )
+        )
+        pack.unlink()
+        most = report["plans"][0]["arena_bytes"]
+        exact = (least * (most / least) ** place for place in PLACES)
+        return [-(-int(budget) // 4096) * 4096 for budget in exact]
+
+    def compare(self, network, onnx, budget, io, strategies):
+        """Plans by each strategy, runs them in turns."""
+        measured = []
+        for name, options in strategies.items():
+            pack = self.work / f"{len(measured)}.pack"
+            command = [self.eyelet, "plan", onnx, "--budget", budget, "--threads", self.threads]
+            command += ["--profile", self.profiles[io], "--json", "-o", pack, *options]
+            command += self.effort if options[1] == "joint" else []
+            try:
+                report = json.loads(call(command))
+            except Failed as failed:
+                if not re.search(r"smallest feasible one is", str(failed)):
+                    raise
+                self.infeasible.append((network, budget, io, name))
+                continue
+            call(["sync", pack])
+            (plan,) = report["plans"]
+            measured.append(
+                Measured(network, budget, io, name, plan["predicted_ms"], plan["lower_bound_ms"], report)
+            )
+        for number in range(self.rounds):
+            for turn in range(len(measured)):
+                index = (number + turn) % len(measured)
+                self.turn(measured[index], self.work / f"{index}.pack")
+        for index in range(len(measured)):
+            (self.work / f"{index}.pack").unlink()
+        return measured
+
+    def turn(self, plan, pack):
+        runs = round(self.seconds * 1e3 / max(plan.predicted_ms, 0.5))
+        runs = min(max(runs, 5), 300)
+        command = [self.eyelet, "run", pack, "--io", plan.io, "--threads", self.threads, "--json"]
+        report = json.loads(call([*command, "--warmup", WARMUP, "--runs", runs]))
+        plan.samples.append(report["latency_ms"]["median"])
+        plan.stalls.append(report["stall_ms"])

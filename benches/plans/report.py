@@ -1,0 +1,158 @@
+"""Writes docs/results-plans.md and its curves from what was measured."""
+
+import random
+import statistics
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from common import MIB, ms, table  # noqa: E402
+from settings import ABLATION, DRAWN, IO, JOINT, NEAR, NOISE, SEED, STRATEGIES  # noqa: E402
+
+
+def ranks(values):
+    """The place of each value in order; equal ones share the middle of theirs."""
+    order = sorted(range(len(values)), key=values.__getitem__)
+    found = [0.0] * len(values)
+    start = 0
+    while start < len(order):
+        end = start
+        while end < len(order) and values[order[end]] == values[order[start]]:
+            end += 1
+        for index in order[start:end]:
+            found[index] = (start + end - 1) / 2
+        start = end
+    return found
+
+
+class Report:
+    def __init__(self, bench, facts, curves):
+        self.bench, self.facts, self.curves = bench, facts, curves
+
+    def write(self):
+        parts = [self.head(), self.latencies(), self.predictions(), self.ablation(), self.overheads()]
+        return "\n\n".join(parts) + "\n"
+
+    def head(self):
+        facts = "\n".join(f"- {name}: {value}" for name, value in self.facts.items())
+        return f"""# Results: plans
+
+Written by `benches/plans/run.sh`; run it again rather than change it by hand.
+
+{facts}
+
+Times are in milliseconds, of one inference in the steady state: the median within a process, and of these the median of
+{self.bench.rounds} rounds, in which the plans for one network and budget take turns. Every budget has a pack for each strategy, planned
+with costs measured at the beginning (`eyelet profile`). All strategies share kernels and runtime."""
+
+    def group(self, plans):
+        """By network, way of reading, and budget: the measured plans by strategy."""
+        found = {}
+        for plan in plans:
+            found.setdefault((plan.network, plan.io, plan.budget), {})[plan.name] = plan
+        return found
+
+    def latencies(self):
+        rows, worse, gaps = {io: [] for io in IO}, [], {io: [] for io in IO}
+        for (network, io, budget), plans in self.group(self.bench.plans).items():
+            joint = plans.get(JOINT)
+            if joint is None:
+                continue
+            others = [plan for name, plan in plans.items() if name != JOINT]
+            best = min(others, key=lambda plan: plan.ms, default=None)
+            ratio = joint.ms / best.ms if best else None
+            if ratio is not None and ratio > 1 + NOISE:
+                worse.append((network, io, budget, best.name, ratio))
+            gap = joint.ms / joint.bound_ms - 1
+            gaps[io].append(gap)
+            row = [network, f"{budget / MIB:.1f}"]
+            row += [ms(plans[name].ms) if name in plans else "–" for name in STRATEGIES]
+            row += [f"{ratio:.2f}" if ratio else "–", ms(joint.bound_ms), f"{gap:+.0%}"]
+            rows[io].append(row)
+        head = ["network", "budget (MiB)", *STRATEGIES, f"{JOINT} / best baseline", "bound (ms)", f"{JOINT} over bound"]
+        parts = [
+            f"""## Latency by budget
+
+The bound is that of [planning](planning.md), from the profile: no plan for the budget can be faster. A dash: the strategy has no plan for
+the budget."""
+        ]
+        for io in IO:
+            within = sum(gap <= 0.10 for gap in gaps[io])
+            text = f"{within} of {len(gaps[io])} within 10 % of the bound" if gaps[io] else ""
+            parts.append(f"### `--io {io}`\n\n{table(head, rows[io])}\n\n{text}.")
+        if worse:
+            lines = "\n".join(
+                f"- {network}, {io}, {budget / MIB:.1f} MiB: {ratio:.2f} of {name}"
+                for network, io, budget, name, ratio in worse
+            )
+            parts.append(f"Slower than a baseline by more than {NOISE:.0%}:\n\n{lines}")
+        else:
+            parts.append(f"Nowhere is `{JOINT}` slower than a baseline by more than {NOISE:.0%}.")
+        if self.curves:
+            parts.append("\n".join(f"![{name}]({path})" for name, path in self.curves))
+        return "\n\n".join(parts)
+
+    def predictions(self):
+        plans = self.bench.plans
+        drawn = random.Random(SEED).sample(plans, min(DRAWN, len(plans)))
+        rows = []
+        for plan in sorted(drawn, key=lambda plan: (plan.network, plan.io, plan.budget, plan.name)):
+            error = plan.predicted_ms / plan.ms - 1
+            name = [plan.network, plan.io, f"{plan.budget / MIB:.1f}", plan.name]
+            rows.append([*name, ms(plan.predicted_ms), ms(plan.ms), f"{error:+.1%}"])
+        near = sum(abs(plan.predicted_ms / plan.ms - 1) <= NEAR for plan in drawn)
+        whole = [abs(plan.predicted_ms / plan.ms - 1) for plan in plans]
+        order = statistics.correlation(
+            ranks([plan.predicted_ms for plan in drawn]), ranks([plan.ms for plan in drawn])
+        )
+        return f"""## Prediction and measurement
+
+{len(drawn)} of the plans above, drawn at random (seed {SEED}).
+
+{table(["network", "io", "budget (MiB)", "strategy", "predicted (ms)", "measured (ms)", "error"], rows)}
+
+{near} of {len(drawn)} within ±{NEAR:.0%}; correlation of ranks (Spearman) {order:.3f}. Of all {len(plans)}: {statistics.mean(error <= NEAR for error in whole):.0%} within
+±{NEAR:.0%}, median error {statistics.median(whole):.1%}."""
+
+    def ablation(self):
+        rows = []
+        for (network, _io, budget), plans in self.group(self.bench.ablation).items():
+            full = plans.get("full")
+            row = [network, f"{budget / MIB:.1f}"]
+            for name in ABLATION:
+                plan = plans.get(name)
+                if plan is None:
+                    row.append("infeasible")
+                elif full is None:
+                    row.append(ms(plan.ms))
+                else:
+                    row.append(f"{ms(plan.ms)} ({plan.ms / full.ms:.2f})")
+            rows.append(row)
+        return f"""## FlexNN and its parts
+
+`flexnn` as published, without its static memory plan (an online best-fit allocator instead), without preloading, and without both.
+`--io direct`; in brackets relative to the first.
+
+{table(["network", "budget (MiB)", *ABLATION], rows)}"""
+
+    def overheads(self):
+        rows = [
+            [
+                overhead.network,
+                f"{overhead.model_bytes / MIB:.1f}",
+                f"{overhead.pack_bytes / MIB:.1f}",
+                f"{overhead.pack_bytes / overhead.model_bytes:.2f}",
+                f"{overhead.import_ms:.1f}",
+                f"{overhead.planning_ms:.0f}",
+                f"{overhead.writing_ms:.0f}",
+            ]
+            for overhead in self.bench.overheads
+        ]
+        seconds = ", ".join(f"{value:.0f} s ({io})" for io, value in self.bench.profile_seconds.items())
+        head = ["network", "model (MiB)", "pack (MiB)", "pack / model", "import (ms)", "planning (ms)", "writing (ms)"]
+        return f"""## What a pack costs
+
+All weights resident, algorithms chosen for that. Planning is slicing, choosing and placing; profiling the machine, once, took {seconds}.
+
+{table(head, rows)}"""

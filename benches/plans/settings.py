@@ -1,0 +1,37 @@
+"""What is measured where nothing else is asked for."""
+
+NETWORKS = ["squeezenet1_1", "mobilenet_v2", "resnet50", "resnet152", "densenet201", "vgg19"]
+
+# Strategies, with the options of `eyelet plan` that ask for them. The first is what the others are held against.
+JOINT = "joint"
+STRATEGIES = {
+    JOINT: ["--strategy", "joint"],
+    "flexnn": ["--strategy", "flexnn"],
+    "on-demand": ["--strategy", "on-demand"],
+    "preload": ["--strategy", "preload"],
+    "direct": ["--strategy", "direct"],
+}
+
+# FlexNN without its parts.
+ABLATION = {
+    "full": ["--strategy", "flexnn"],
+    "no static plan": ["--strategy", "flexnn", "--dynamic"],
+    "no preloading": ["--strategy", "flexnn", "--no-preload"],
+    "neither": ["--strategy", "flexnn", "--dynamic", "--no-preload"],
+}
+
+# Budgets between the smallest feasible one (0) and one that holds everything (1), spaced geometrically, and of
+# which the ablation is made.
+PLACES = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+ABLATION_PLACE = 0.4
+
+# How weights are read: past the page cache, and from there.
+IO = ["direct", "buffered"]
+
+# What "as fast" means: the noise of two measurements of the same thing.
+NOISE = 0.02
+
+# Predictions that are drawn at random, and how near they shall be.
+DRAWN = 20
+NEAR = 0.10
+SEED = 4

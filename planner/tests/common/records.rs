@@ -1,0 +1,161 @@
+//! Packs that are made by hand.
+#![allow(dead_code)]
+
+use super::forge::{Guarded, PLAIN, run, seal};
+use eyelet::executor::OpenError;
+use eyelet::kernels::Isa;
+use eyelet::pack::{
+    Activation, Buffer, CopyParams, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE, Place,
+    PlanEntry, PlanHeader, Port, SkeletonHeader, Step, Tensor, VERSION, params_words,
+};
+use std::time::{Duration, Instant};
+
+/// A pack put together from records, with weights as given or zero: what no planner would make.
+pub struct Records {
+    pub buffers: Vec<Buffer>,
+    pub tensors: Vec<Tensor>,
+    pub layers: Vec<Layer>,
+    pub inputs: Vec<Port>,
+    pub outputs: Vec<Port>,
+    pub places: Vec<Place>,
+    pub resident: Vec<Load>,
+    pub loads: Vec<Load>,
+    pub steps: Vec<Step>,
+    pub arena: u64,
+    /// Bytes of the weights section, which begins with `data`.
+    pub weights: u64,
+    pub data: Vec<f32>,
+    pub isa: Isa,
+}
+
+impl Records {
+    /// One copy of 16 floats from an input to an output, in an arena of that size.
+    pub fn copy(arena: u64) -> Self {
+        let buffers = vec![Buffer { bytes: 64 }; 2];
+        let tensor =
+            |buffer| Tensor { buffer, dims: [1, 1, 1, 16], pitch: 16, ..Tensor::default() };
+        let port = |tensor| {
+            let mut shape = [1; 8];
+            shape[0] = 16;
+            Port { tensor, rank: 1, shape, ..Port::default() }
+        };
+        let params = CopyParams {
+            dims: [1, 1, 1, 1, 1, 16],
+            src: [1; 6],
+            dst: [1; 6],
+            ..CopyParams::default()
+        };
+        let layer = Layer {
+            kind: OpKind::Copy as u32,
+            inputs: [0, NONE],
+            output: 1,
+            activation: Activation::NONE,
+            panels: 0,
+            panel_bytes: 0,
+            reserved: 0,
+            weights: 0,
+            name: Name::default(),
+            params: params_words(&params),
+        };
+        let step = Step { rows: 1, ..Step::default() };
+        Self {
+            buffers,
+            tensors: vec![tensor(0), tensor(1)],
+            layers: vec![layer],
+            inputs: vec![port(0)],
+            outputs: vec![port(1)],
+            places: vec![Place::whole(arena - 128), Place::whole(arena - 64)],
+            resident: Vec::new(),
+            loads: Vec::new(),
+            steps: vec![step],
+            arena,
+            weights: PAGE,
+            data: Vec::new(),
+            isa: Isa::Portable,
+        }
+    }
+
+    pub fn pack(&self) -> Vec<u8> {
+        let skeleton = SkeletonHeader {
+            buffers: self.buffers.len() as u32,
+            tensors: self.tensors.len() as u32,
+            layers: self.layers.len() as u32,
+            inputs: self.inputs.len() as u32,
+            outputs: self.outputs.len() as u32,
+            names: 0,
+            name: Name::default(),
+        };
+        let skeleton = [
+            bytemuck::bytes_of(&skeleton),
+            bytemuck::cast_slice(&self.buffers),
+            bytemuck::cast_slice(&self.tensors),
+            bytemuck::cast_slice(&self.layers),
+            bytemuck::cast_slice(&self.inputs),
+            bytemuck::cast_slice(&self.outputs),
+        ]
+        .concat();
+        let plan = PlanHeader {
+            buffers: self.places.len() as u32,
+            resident_loads: self.resident.len() as u32,
+            loads: self.loads.len() as u32,
+            steps: self.steps.len() as u32,
+        };
+        let plan = [
+            bytemuck::bytes_of(&plan),
+            bytemuck::cast_slice(&self.places),
+            bytemuck::cast_slice(&self.resident),
+            bytemuck::cast_slice(&self.loads),
+            bytemuck::cast_slice(&self.steps),
+        ]
+        .concat();
+        let plan_offset = PAGE + (skeleton.len() as u64).next_multiple_of(PAGE);
+        let weights_offset = plan_offset + (plan.len() as u64).next_multiple_of(PAGE);
+        let header = Header {
+            magic: MAGIC,
+            version: VERSION,
+            crc: 0,
+            isa: self.isa as u32,
+            panel: self.isa.panel() as u32,
+            file_bytes: weights_offset + self.weights,
+            skeleton_offset: PAGE,
+            skeleton_bytes: skeleton.len() as u64,
+            weights_offset,
+            weights_bytes: self.weights,
+            skeleton_crc: 0,
+            plans: 1,
+        };
+        let entry = PlanEntry {
+            budget: self.arena,
+            arena_bytes: self.arena,
+            offset: plan_offset,
+            bytes: plan.len() as u64,
+            threads: 3,
+            ..bytemuck::Zeroable::zeroed()
+        };
+        let mut pack = vec![0; header.file_bytes as usize];
+        let mut put = |at: u64, bytes: &[u8]| {
+            pack[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        };
+        put(0, bytemuck::bytes_of(&header));
+        put(size_of::<Header>() as u64, bytemuck::bytes_of(&entry));
+        put(PAGE, &skeleton);
+        put(plan_offset, &plan);
+        put(weights_offset, bytemuck::cast_slice(&self.data));
+        seal(&mut pack);
+        pack
+    }
+
+    /// The flaw for which it is refused, in less than ten seconds; `None` if it runs.
+    pub fn flaw(&self) -> Option<&'static str> {
+        let mut arena = Guarded::new(self.arena as usize);
+        let pack = self.pack();
+        let start = Instant::now();
+        let result = run(&pack, &mut arena, PLAIN);
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        match result {
+            Ok(()) => None,
+            Err(OpenError::Flaw(flaw)) => Some(flaw.what),
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
