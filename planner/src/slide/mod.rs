@@ -15,7 +15,7 @@ mod group;
 mod window;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use choose::Search;
 

@@ -36,6 +36,12 @@ impl Window {
         clamp(start)..clamp(end).max(clamp(start))
     }
 
+    /// Whether some input lines are not read at all.
+    #[cfg(test)]
+    pub fn skips(&self) -> bool {
+        self.stride > self.reach
+    }
+
     /// How many lines must have been made so that no other will be made from any of the first `spent`.
     pub fn lines_to_spend(&self, spent: u32, height: u32) -> u32 {
         let made = u64::from(spent) + self.pad as u64;
