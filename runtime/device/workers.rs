@@ -239,11 +239,15 @@ impl Pool {
         let target = self.finished.0.get().wrapping_add(parts as u32);
         let finish = Finish { pool: self, target, own: Cell::new(0) };
         self.claims.0.open(parts);
+        // The first part is the caller's, before anybody else hears of the round: so the same part of a task that
+        // comes again and again mostly finds its data in the same core's cache.
+        let mut claimed = self.claims.0.claim();
         self.rounds.0.add(1);
-        while let Some(part) = self.claims.0.claim() {
+        while let Some(part) = claimed {
             finish.own.set(finish.own.get() + 1);
             // SAFETY: just claimed, and counted as finished when `finish` is dropped.
             unsafe { self.call(part, 0) };
+            claimed = self.claims.0.claim();
         }
     }
 }
@@ -374,6 +378,17 @@ mod tests {
             })
             .unwrap();
         }
+    }
+
+    #[test]
+    fn the_first_part_is_the_callers() {
+        Pool::new()
+            .scope(3, None, |workers| {
+                for parts in (2..12).cycle().take(2000) {
+                    workers.run(parts, &|part, thread| assert!(part > 0 || thread == 0));
+                }
+            })
+            .unwrap();
     }
 
     #[test]
