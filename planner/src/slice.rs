@@ -90,9 +90,8 @@ fn join(
     groups: &[Group],
     limit: u64,
 ) -> (Vec<Read>, Vec<Option<usize>>) {
-    let group_of = |step: &Step| {
-        groups.iter().position(|group| group.layers.contains(&(step.layer as usize)))
-    };
+    let group_of =
+        |step: &Step| groups.iter().position(|group| group.layers.contains(&(step.layer as usize)));
     let mut reads: Vec<Read> = Vec::new();
     let mut read_of = vec![None; steps.len()];
     // The reads of slices that are used again later, and the group of the last step that opened one.

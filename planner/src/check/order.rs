@@ -81,9 +81,10 @@ fn alternating(
                 continue;
             }
             let rows = has_rows(network, a.layer) && has_rows(network, b.layer);
-            let apart = rows && columns(&a.tensor).zip(columns(&b.tensor)).is_some_and(|(x, y)| {
-                a.tensor.pitch == b.tensor.pitch && (x.end <= y.start || y.end <= x.start)
-            });
+            let apart = rows
+                && columns(&a.tensor).zip(columns(&b.tensor)).is_some_and(|(x, y)| {
+                    a.tensor.pitch == b.tensor.pitch && (x.end <= y.start || y.end <= x.start)
+                });
             if !apart {
                 found.extend([a.layer, b.layer]);
             }
@@ -291,7 +292,9 @@ fn rows_read(
             from * across..to * across
         }
         None if input.dims[..3] == output.dims[..3] => match kind {
-            Some(OpKind::MatMul | OpKind::Reduce | OpKind::Copy | OpKind::Gather) => 0..input.rows(),
+            Some(OpKind::MatMul | OpKind::Reduce | OpKind::Copy | OpKind::Gather) => {
+                0..input.rows()
+            }
             _ => own,
         },
         _ => 0..input.rows(),

@@ -39,6 +39,11 @@ pub fn check(network: &Network, plan: &Plan, found: &mut Found) {
             refuse("it has more lines than the image");
         }
     }
+    for (buffer, place) in plan.places.iter().enumerate() {
+        if place.lines > 0 && planes[buffer].is_none() {
+            found.add(Violation::Ring { buffer, reason: "no tensor lies in it" });
+        }
+    }
     for port in network.inputs.iter().chain(&network.outputs) {
         let tensor = &network.tensors[port.tensor as usize];
         if lines_of(tensor) > 0 {

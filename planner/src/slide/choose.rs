@@ -12,9 +12,9 @@ use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::step_weights;
 use crate::simulate::Costs;
+use crate::write::table_bytes;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{NONE, OpKind, PAGE, Step, ring_bytes};
-use crate::write::table_bytes;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -242,8 +242,12 @@ fn scratch(network: &Network, step: &Step, threads: u32) -> u64 {
 /// What a layer takes in the smallest slices: what is alive, and one panel with its scratch.
 fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: usize) -> u64 {
     let alive = |life: &Lifetime| (life.start..=life.end).contains(&(layer + 1));
-    let live: u64 =
-        lives.iter().zip(&network.buffers).filter(|(life, _)| alive(life)).map(|(_, b)| b.bytes).sum();
+    let live: u64 = lives
+        .iter()
+        .zip(&network.buffers)
+        .filter(|(life, _)| alive(life))
+        .map(|(_, b)| b.bytes)
+        .sum();
     let all = whole(network, layer);
     let panels = OpKind::from_code(network.layers[layer].kind).is_some_and(OpKind::has_panels);
     let slices = if panels { all.count } else { 1 };

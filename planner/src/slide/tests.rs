@@ -7,7 +7,7 @@ use crate::layout::place_weights;
 use crate::plan::{Plan, step_weights};
 use crate::slice::{Cutting, slice};
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{Load, PAGE, Place, ring_bytes};
+use eyelet::pack::{Load, PAGE, Place, Tensor, ring_bytes};
 
 /// Runs of layers that can slide, longest first.
 pub(crate) fn runs(network: &Network) -> Vec<Range<usize>> {
@@ -76,11 +76,18 @@ pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
     let (plan, weights_bytes) = plan(network, &groups);
     let proof: Result<Proof, Vec<Violation>> = check(network, &plan, weights_bytes);
     assert!(proof.is_ok(), "{groups:?}: {}\n{:#?}", proof.unwrap_err()[0], network.layers);
-    // Where no one reads some lines, a ring without them would do, but for steps of a line each.
+    // Where no one reads some lines, a ring without them would do, but for steps of a line each; and where
+    // tensors lie side by side, each could have lines of its own.
     let facts = Facts::new(network);
     let skipping = facts.operands.iter().flatten().flatten().filter(|o| o.window.skips());
-    let skipped: Vec<usize> =
+    let mut skipped: Vec<usize> =
         skipping.map(|o| network.tensors[o.tensor as usize].buffer as usize).collect();
+    for a in &network.tensors {
+        let beside = |b: &Tensor| b.buffer == a.buffer && (b.offset, b.dims) != (a.offset, a.dims);
+        if network.tensors.iter().any(beside) {
+            skipped.push(a.buffer as usize);
+        }
+    }
     let mut rings = 0;
     for (buffer, place) in plan.places.iter().enumerate().filter(|(_, place)| place.lines > 0) {
         rings += 1;

@@ -87,7 +87,11 @@ pub fn operands(network: &Network, layer: &Layer) -> Option<Vec<Operand>> {
                 let p: WinogradParams = params(layer);
                 windowed(input, 3, 1, 1, p.pad[0], p.tile)
             }
-            OpKind::Conv | OpKind::Depthwise | OpKind::Unary | OpKind::Softmax | OpKind::Lrn
+            OpKind::Conv
+            | OpKind::Depthwise
+            | OpKind::Unary
+            | OpKind::Softmax
+            | OpKind::Lrn
             | OpKind::LayerNorm => rowwise(input, output)?,
             OpKind::Winograd => {
                 let p: WinogradParams = params(layer);

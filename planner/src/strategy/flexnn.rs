@@ -58,12 +58,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
 }
 
 /// Looks for a plan with less predicted latency in which these groups of layers slide.
-fn improve(
-    request: &Request<'_>,
-    costs: &Costs,
-    groups: &[Group],
-    best: &mut Option<(u64, Plan)>,
-) {
+fn improve(request: &Request<'_>, costs: &Costs, groups: &[Group], best: &mut Option<(u64, Plan)>) {
     let mut last: Option<u64> = None;
     for limit in LIMITS {
         if !is_candidate(limit, request.budget) {
@@ -88,11 +83,13 @@ fn improve(
             }
         }
         // Smaller slices cost more requests; once that outweighs what they free, the rest do not help.
-        let worse = last.is_some_and(|last| least_here != u64::MAX && least_here > last + last / 50);
+        let worse =
+            last.is_some_and(|last| least_here != u64::MAX && least_here > last + last / 50);
         if worse || best.as_ref().is_some_and(|(_, plan)| plan.loads.is_empty()) {
             break;
         }
-        last = Some(last.map_or(least_here, |last| last.min(least_here))).filter(|ns| *ns != u64::MAX);
+        last =
+            Some(last.map_or(least_here, |last| last.min(least_here))).filter(|ns| *ns != u64::MAX);
     }
 }
 

@@ -52,12 +52,7 @@ pub struct Cut {
 }
 
 impl Cut {
-    pub fn new(
-        request: &Request<'_>,
-        costs: &Costs,
-        cutting: Cutting,
-        groups: &[Group],
-    ) -> Self {
+    pub fn new(request: &Request<'_>, costs: &Costs, cutting: Cutting, groups: &[Group]) -> Self {
         let network = request.network;
         let slices = slice(network, cutting, groups);
         let sizes = buffer_sizes(network, &slices.rings);
