@@ -27,7 +27,7 @@ impl<'a> Facts<'a> {
     pub fn new(network: &'a Network) -> Self {
         let operands = network.layers.iter().map(|layer| operands(network, layer)).collect();
         let mut planes = vec![None; network.buffers.len()];
-        let mut inner = vec![Some(usize::MAX..0); network.buffers.len()];
+        let mut inner = vec![Some(usize::MAX..usize::MAX); network.buffers.len()];
         for tensor in &network.tensors {
             let buffer = tensor.buffer as usize;
             let own = plane(tensor);
@@ -63,9 +63,9 @@ impl<'a> Facts<'a> {
 
     /// Whether a group of these layers can hold a buffer in a ring.
     pub fn is_inner(&self, buffer: usize, layers: &Range<usize>) -> bool {
-        self.inner[buffer].as_ref().is_some_and(|users| {
-            users.start < users.end && users.start >= layers.start && users.end <= layers.end
-        })
+        self.inner[buffer]
+            .as_ref()
+            .is_some_and(|users| users.start >= layers.start && users.end <= layers.end)
     }
 
     pub fn output(&self, layer: usize) -> &Tensor {
