@@ -133,8 +133,10 @@ impl Kernels {
             let held = input.rows() / width;
             assert!(held > 0, "{taps:?} of {} rows", input.rows());
             first = first.wrapping_add(floats(cols.first));
+            // Mostly inside: no division for those, there are many short calls.
+            let within = |lines: usize| if lines < held { lines } else { lines % held };
             [line, line_step, ring] =
-                [lines.first % held, lines.step % held, held].map(|lines| floats(lines * width));
+                [within(lines.first), within(lines.step), held].map(|lines| floats(lines * width));
         }
         let pixels = Pixels {
             average: usize::from(pooling != Pooling::Max),

@@ -92,9 +92,26 @@ impl fmt::Display for Report {
         ] {
             writeln!(f, "{what:<24} {rate:>9.1} {unit}")?;
         }
+        if let Some(delays) = &self.profile.delays {
+            writeln!(
+                f,
+                "SwapNet's delays         {:.3} ns a byte, {:.1} µs a read (within {:.0} %); {:.4} ns an operation (within \
+                 {:.0} %); {:.2} µs a swap-out",
+                delays.alpha_ns_per_byte,
+                delays.beta_ns / 1e3,
+                100.0 * delays.in_residual,
+                delays.gamma_ns_per_flop,
+                100.0 * delays.ex_residual,
+                delays.eta_ns / 1e3
+            )?;
+        }
         for read in &storage.reads {
             let what = format!("{} reads of {}", storage.io.name(), size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
+        }
+        for deeper in &storage.deeper {
+            let what = format!("{} at a time of {}", deeper.depth, size::human(deeper.bytes));
+            writeln!(f, "{what:<24} {:>9.1} MB/s", deeper.mbs)?;
         }
         Ok(())
     }

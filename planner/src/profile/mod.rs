@@ -15,6 +15,7 @@
 //! counts as two), 1 GB/s is one byte a nanosecond, 1 MB/s is 10⁶ bytes a second.
 
 mod cost;
+pub mod delays;
 #[cfg(target_os = "linux")]
 mod measure;
 
@@ -24,6 +25,7 @@ pub use measure::{MeasureError, measure};
 
 use crate::network::Network;
 use crate::source::Io;
+use delays::Delays;
 use eyelet::kernels::Isa;
 use eyelet::pack::Step;
 use serde::{Deserialize, Serialize};
@@ -46,6 +48,9 @@ pub struct Profile {
     pub source: String,
     pub compute: Compute,
     pub storage: Storage,
+    /// SwapNet's model of the same, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delays: Option<Delays>,
 }
 
 /// Rates of the kernels' classes on one thread, and what threads share.
@@ -96,6 +101,18 @@ pub struct Storage {
     pub reads: Vec<Reads>,
     /// Verifying what was read.
     pub checksum_gbs: f64,
+    /// Throughput with several reads under way, where it was measured: what one loader leaves of the storage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub deeper: Vec<Deeper>,
+}
+
+/// Throughput with so many reads of one size under way at any time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Deeper {
+    pub depth: u32,
+    pub bytes: u64,
+    pub mbs: f64,
 }
 
 /// Throughput of reads of one size.
@@ -222,6 +239,7 @@ impl Storage {
             latency_ns,
             reads: vec![Reads { bytes: 1 << 20, mbs }],
             checksum_gbs,
+            deeper: Vec::new(),
         }
     }
 

@@ -340,6 +340,17 @@ fn rates(class: Class, kernels: &Kernels, devices: [&dyn Device; 2]) -> Option<[
     Some(ns.map(|ns| work / ns))
 }
 
+/// Convolutions: the floating-point operations of each, and the nanoseconds that it takes on one thread.
+pub fn layers(kernels: &Kernels, devices: [&dyn Device; 2]) -> Vec<(f64, f64)> {
+    let classes = [Class::Conv1x1, Class::ConvKxK, Class::Depthwise];
+    let networks = classes.into_iter().flat_map(|class| networks(kernels.isa(), class));
+    let measured = networks.filter_map(|network| {
+        let [ns, _] = times(&network, kernels, devices, false)?;
+        Some((Work::of(&network, &network.layers[0]).amount, ns))
+    });
+    measured.collect()
+}
+
 /// Measures on one thread and on all.
 pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute {
     let isa = kernels.isa();

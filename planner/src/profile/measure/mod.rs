@@ -4,6 +4,7 @@
 mod kernels;
 mod storage;
 
+use super::delays::Delays;
 use super::{Profile, ProfileError};
 use crate::source::Io;
 use eyelet::device::Inline;
@@ -43,8 +44,10 @@ pub fn measure(
         .start(threads as usize, None)
         .map_err(|error| MeasureError::Threads { threads, error })?;
     let compute = kernels::measure(kernels, &Inline, &pool);
+    let layers = kernels::layers(kernels, [&Inline, &pool]);
     drop(pool);
     let storage = storage::measure(folder, io, compute.step_overhead_ns)?;
+    let delays = Delays::fit(&storage.reads, &layers, compute.step_overhead_ns as f64);
     let isa = kernels.isa();
     let profile = Profile {
         name: name.to_owned(),
@@ -59,6 +62,7 @@ pub fn measure(
         ),
         compute,
         storage,
+        delays: Some(delays),
     };
     profile.validate()?;
     Ok(profile)

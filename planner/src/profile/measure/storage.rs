@@ -1,12 +1,12 @@
 //! Throughput of reads by their size, and of the checksum.
 
 use super::MeasureError;
-use crate::profile::{Reads, Storage};
+use crate::profile::{Deeper, Reads, Storage};
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
 use eyelet::pack::crc32c::crc32c;
-use eyelet::storage::Storage as _;
-use std::ffi::CString;
+use eyelet::storage::{Storage as _, StorageError};
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Write;
@@ -31,6 +31,11 @@ const TURNS: usize = 5;
 
 /// Most reads of a turn.
 const TURN_READS: u64 = 64;
+
+/// Reads under way at a time, beyond one, and the sizes and the time for which that is measured.
+const DEPTHS: [u32; 3] = [2, 4, 8];
+const DEEPER_SIZES: [u64; 3] = [64 << 10, 256 << 10, 1 << 20];
+const DEPTH_TIME: Duration = Duration::from_millis(150);
 
 /// A file that goes away with its value.
 struct Temporary(PathBuf);
@@ -87,7 +92,43 @@ pub fn measure(folder: &Path, io: Io, latency_ns: u64) -> Result<Storage, Measur
         let ns = (bytes as f64 / spent.rate()).max(least * 1.000_001).max(1.0);
         reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
     }
-    Ok(Storage { io, latency_ns, reads, checksum_gbs: checksums.rate() })
+    drop(source);
+    let mut deeper = Vec::new();
+    for bytes in DEEPER_SIZES {
+        for depth in DEPTHS {
+            let mbs = at_depth(&name, io, depth, bytes).map_err(storage)?;
+            deeper.push(Deeper { depth, bytes, mbs });
+        }
+    }
+    Ok(Storage { io, latency_ns, reads, checksum_gbs: checksums.rate(), deeper })
+}
+
+/// Megabytes a second with so many reads of one size under way, each on a thread of its own.
+fn at_depth(name: &CStr, io: Io, depth: u32, bytes: u64) -> Result<f64, StorageError> {
+    let reader = &|number: u32| -> Result<u64, StorageError> {
+        let mut source = Source::open(name, io)?;
+        let into = MappedArena::new((ARENA_BYTES / 8) as usize);
+        let mut arena = into.map_err(|_| StorageError::Open { errno: libc::ENOMEM })?;
+        let mut memory = arena.memory();
+        let (mut from, mut to, mut read) =
+            (FILE_BYTES / u64::from(depth) * u64::from(number), 0, 0);
+        from = from / bytes * bytes;
+        let begin = Instant::now();
+        while begin.elapsed() < DEPTH_TIME {
+            to = if to + bytes > ARENA_BYTES / 8 { 0 } else { to };
+            from = if from + bytes > FILE_BYTES { 0 } else { from };
+            source.read(from, &mut memory.as_mut_slice()[to as usize..(to + bytes) as usize])?;
+            (from, to, read) = (from + bytes, to + bytes, read + bytes);
+        }
+        Ok(read)
+    };
+    let begin = Instant::now();
+    let read: Result<Vec<u64>, StorageError> = std::thread::scope(|scope| {
+        let readers: Vec<_> =
+            (0..depth).map(|number| scope.spawn(move || reader(number))).collect();
+        readers.into_iter().map(|reader| reader.join().expect("a reader does not panic")).collect()
+    });
+    Ok(read?.iter().sum::<u64>() as f64 * 1e3 / begin.elapsed().as_nanos() as f64)
 }
 
 /// Bytes, and what they took in all: a mean, since what a plan reads takes as long as all its reads together,
