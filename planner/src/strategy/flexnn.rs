@@ -17,6 +17,7 @@ use crate::plan::Plan;
 use crate::simulate::{Costs, simulate_with};
 use crate::slice::Cutting;
 use crate::slide::{Group, Search};
+use std::cell::RefCell;
 
 /// Limits for slices and loads, largest first. The last one means one panel a slice.
 const LIMITS: [u64; 11] = [
@@ -52,7 +53,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan, PlanError> {
         None => smallest(
             request,
             "one slice of its weights and its scratch beside the activations",
-            &any(request, &costs, &search.smallest()),
+            &any(request, &costs, search),
         ),
     }
 }
@@ -100,28 +101,39 @@ fn is_candidate(limit: u64, budget: u64) -> bool {
 
 /// Any plan for a budget, of the same candidates as in [`plan`]: one panel a slice needs the least memory
 /// for weights, but the most for tables, so that where the network is small, larger slices can need less.
+///
+/// What slides is chosen once, for the least memory; and for each budget anew, as [`plan`] does.
 fn any<'a>(
     request: &'a Request<'_>,
-    costs: &Costs,
-    slidings: &[Vec<Group>],
+    costs: &'a Costs,
+    mut search: Search<'a>,
 ) -> impl Fn(u64) -> Result<Plan, Misfit> + use<'a> {
-    let cuts: Vec<(u64, Cut)> = slidings
-        .iter()
-        .flat_map(|groups| LIMITS.map(|limit| (limit, groups)))
-        .map(|(limit, groups)| (limit, Cut::new(request, costs, Cutting::equal(limit), groups)))
-        .collect();
+    let cuts_of = move |groups: &[Group]| {
+        LIMITS.map(|limit| (limit, Cut::new(request, costs, Cutting::equal(limit), groups)))
+    };
+    let slidings = search.smallest();
+    let cuts: Vec<(u64, Cut)> = slidings.iter().flat_map(|groups| cuts_of(groups)).collect();
+    let search = RefCell::new(search);
     move |budget| {
         let mut misfit = Misfit { layer: 0, activations: true };
-        for (_, cut) in cuts.iter().filter(|(limit, _)| is_candidate(*limit, budget)) {
-            for residents in SHARES {
-                match cut.place(request, budget, Manner { residents, ahead: true }) {
-                    Ok(plan) => return Ok(plan),
-                    Err(found) if residents == 0.0 => misfit = found,
-                    Err(_) => {}
+        let mut place = |cuts: &[(u64, Cut)]| {
+            for (_, cut) in cuts.iter().filter(|(limit, _)| is_candidate(*limit, budget)) {
+                for residents in SHARES {
+                    match cut.place(request, budget, Manner { residents, ahead: true }) {
+                        Ok(plan) => return Some(plan),
+                        Err(found) if residents == 0.0 => misfit = found,
+                        Err(_) => {}
+                    }
                 }
             }
-        }
-        Err(misfit)
+            None
+        };
+        let found = place(&cuts).or_else(|| {
+            let candidates = search.borrow_mut().candidates(budget);
+            let mut others = candidates.iter().filter(|groups| !slidings.contains(groups));
+            others.find_map(|groups| place(&cuts_of(groups)))
+        });
+        found.ok_or(misfit)
     }
 }
 
