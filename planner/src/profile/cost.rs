@@ -249,6 +249,10 @@ impl LayerCost {
         let pieces = (panels * rows) as f64;
         // Weights come from memory whatever their size; activations if a step's do not fit the cache.
         let bandwidth = compute.bandwidth_gbs(threads);
+        let activations = match read + written <= compute.shared_cache_bytes {
+            true => (compute.elementwise_gbs * compute.speedup(threads)).max(bandwidth),
+            false => bandwidth,
+        };
         let panel_bytes = f64::from(stored.panel_bytes);
         let [mut rows_ns, mut piece_ns] = [0.0, amount / class.rate(compute)];
         let mut group = u32::MAX;
@@ -298,8 +302,8 @@ impl LayerCost {
             row_blocks: blocks / rows as f64,
             again_memory_ns: again_bytes / bandwidth,
             first_blocks: first,
-            row_memory_ns: read as f64 / bandwidth / rows as f64,
-            piece_memory_ns: written as f64 / bandwidth / pieces,
+            row_memory_ns: read as f64 / activations / rows as f64,
+            piece_memory_ns: written as f64 / activations / pieces,
             cached_rows: compute.cache_bytes as f64 * rows as f64 / (read + written).max(1) as f64,
             exposed: if class.has_weights() { compute.exposed } else { 0.0 },
         })

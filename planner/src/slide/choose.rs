@@ -23,7 +23,7 @@ use std::ops::Range;
 const LINES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
 /// Shares of the memory beside the tables for which groups are sought.
-const SHARES: [f64; 4] = [1.0, 0.8, 0.6, 0.4];
+const SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.25, 0.15];
 
 /// Shares of the least target for which groups are sought, too.
 const ABOVE: [f64; 4] = [1.02, 1.05, 1.1, 1.2];

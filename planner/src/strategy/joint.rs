@@ -13,7 +13,7 @@ use super::{Effort, Made, PlanError, Request, SLICE, first_fit, smallest};
 use crate::plan::Plan;
 use crate::simulate::Costs;
 use crate::slice::Cutting;
-use crate::slide::{Group, Search};
+use crate::slide::Search;
 use std::cell::RefCell;
 use std::time::Instant;
 
@@ -41,46 +41,51 @@ const GRAINS: [(f64, u64); 14] = [
 /// After so many grains that were no better, finer ones are not tried.
 const IN_VAIN: usize = 7;
 
-/// A plan, the design behind it, and what it was designed for.
-struct Held<'a> {
-    site: Site<'a>,
-    design: Design,
-    built: Built,
-}
-
 /// The plan with the least predicted latency that the effort finds.
 pub fn plan(request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
     let start = Instant::now();
     let costs = Costs::new(request.network, request.profile, request.threads);
     let mut search = Search::new(request.network, &costs, request.threads);
-    let mut best: Option<Held<'_>> = None;
+    let mut found = Found::default();
     for groups in search.candidates(request.budget) {
-        consider(request, groups, &mut best);
-        if best.as_ref().is_some_and(|held| held.site.is_optimal(&held.built)) {
+        found.consider(Site::new(request, groups));
+        if found.is_optimal() {
             break;
         }
     }
-    if best.is_none() {
+    if found.best.is_none() {
         for groups in search.smallest() {
-            consider(request, groups, &mut best);
+            found.consider(Site::new(request, groups));
         }
     }
-    let Some(Held { site, design, built }) = best else {
+    let Found { sites, best: Some((at, design, built)) } = found else {
         let plan = least(request, search)?;
         return Ok(Made { plan, constructive: start.elapsed(), ..Made::default() });
     };
     let constructive = start.elapsed();
-    let (built, tried) = improve(&site, design, built, effort);
+    let (built, tried) = improve(&sites, at, design, built, effort);
     Ok(Made { plan: built.plan, constructive, improvement: start.elapsed() - constructive, tried })
 }
 
-/// Constructs a plan in which these layers slide, and keeps it if it is better.
-fn consider<'a>(request: &'a Request<'a>, groups: Vec<Group>, best: &mut Option<Held<'a>>) {
-    let site = Site::new(request, groups);
-    if let Some((design, built)) = construct(&site)
-        && best.as_ref().is_none_or(|held| built.is_better(&held.built))
-    {
-        *best = Some(Held { site, design, built });
+/// Ways to slide for which there are plans, and the best plan, with its design and the way it is for.
+#[derive(Default)]
+struct Found<'a> {
+    sites: Vec<Site<'a>>,
+    best: Option<(usize, Design, Built)>,
+}
+
+impl<'a> Found<'a> {
+    fn is_optimal(&self) -> bool {
+        self.best.as_ref().is_some_and(|(at, _, built)| self.sites[*at].is_optimal(built))
+    }
+
+    /// Constructs a plan, and keeps it if it is better.
+    fn consider(&mut self, site: Site<'a>) {
+        let Some((design, built)) = construct(&site) else { return };
+        if self.best.as_ref().is_none_or(|(_, _, held)| built.is_better(held)) {
+            self.best = Some((self.sites.len(), design, built));
+        }
+        self.sites.push(site);
     }
 }
 
