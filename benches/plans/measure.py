@@ -43,8 +43,9 @@ class Overhead:
     network: str
     model_bytes: int
     pack_bytes: int
+    least: int
+    least_flexnn: int
     import_ms: float
-    planning_ms: float
     writing_ms: float
 
 
@@ -73,18 +74,23 @@ class Bench:
             onnx = self.work / f"{name}.onnx"
             if not onnx.exists():
                 call([self.eyelet, "zoo", name, "-o", onnx])
-            for number, budget in enumerate(self.budgets(name, onnx)):
+            budgets, of_ablation = self.budgets(name, onnx)
+            for budget in budgets:
                 for io in IO:
                     self.log(f"{name}, {budget / MIB:.1f} MiB, {io}")
                     self.plans += self.compare(name, onnx, budget, io, STRATEGIES)
-                if PLACES[number] == ABLATION_PLACE:
-                    self.log(f"{name}, {budget / MIB:.1f} MiB, ablation")
-                    self.ablation += self.compare(name, onnx, budget, "direct", ABLATION)
+            self.log(f"{name}, {of_ablation / MIB:.1f} MiB, ablation")
+            self.ablation += self.compare(name, onnx, of_ablation, "direct", ABLATION)
 
     def budgets(self, name, onnx):
-        """From the smallest feasible budget to what all weights and activations take."""
+        """From the smallest feasible budget to what all weights and activations take; and, from what FlexNN needs
+        at least, the one for its ablation."""
         common = [self.eyelet, "plan", onnx, "--threads", self.threads, "--json"]
-        least = json.loads(call([*common, "--min-budget"]))["min_budget_bytes"]
+
+        def smallest(strategy):
+            return json.loads(call([*common, "--strategy", strategy, "--min-budget"]))["min_budget_bytes"]
+
+        least, least_flexnn = smallest("joint"), smallest("flexnn")
         # Winograd's weights take up to four times the bytes.
         huge = onnx.stat().st_size * 4 + 256 * MIB
         pack = self.work / "whole.pack"
@@ -95,15 +101,19 @@ class Bench:
                 name,
                 onnx.stat().st_size,
                 report["file_bytes"],
+                least,
+                least_flexnn,
                 report["import_ms"],
-                report["planning_ms"],
                 report["write_ms"],
             )
         )
         pack.unlink()
         most = report["plans"][0]["arena_bytes"]
-        exact = (least * (most / least) ** place for place in PLACES)
-        return [-(-int(budget) // 4096) * 4096 for budget in exact]
+
+        def between(least, place):
+            return -(-int(least * (most / least) ** place) // 4096) * 4096
+
+        return [between(least, place) for place in PLACES], between(least_flexnn, ABLATION_PLACE)
 
     def compare(self, network, onnx, budget, io, strategies):
         """Plans by each strategy, runs them in turns."""

@@ -20,8 +20,8 @@ ABLATION = {
     "neither": ["--strategy", "flexnn", "--dynamic", "--no-preload"],
 }
 
-# Budgets between the smallest feasible one (0) and one that holds everything (1), spaced geometrically, and of
-# which the ablation is made.
+# Budgets between the smallest feasible one (0) and one that holds everything (1), spaced geometrically; and the
+# place of the ablation's between the smallest one for FlexNN and that.
 PLACES = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
 ABLATION_PLACE = 0.4
 
