@@ -22,12 +22,21 @@
 //! panels; a step's time is the larger one of two sums and a share of the smaller, so that equal steps
 //! take the least.
 //!
+//! Layers can slide ([`slide`](crate::slide)): what they make and use up need not be there as a whole, and
+//! their steps alternate. A buffer that could be a ring counts with one line, scratch of steps of few rows with
+//! nothing, and computing as if all activations stayed in the cache. The interval is then the time from the
+//! first step of layer `a` to the last one of `b`. Layers before `a` have begun by then, and layers behind `b` are not done when it
+//! ends, since a group makes its lines in the order of its layers; so of the weights outside, those used within that time
+//! were there before it or are still there after it, as before.
+//!
 //! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The choice
 //! of algorithms ([`strategy::algorithms`](crate::strategy::algorithms)) is made by that.
 
 use crate::memory::lifetimes;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
+use crate::slice::whole;
+use crate::slide::{least_bytes, slides};
 use crate::strategy::scratch_bytes;
 use crate::write::table_bytes;
 use eyelet::pack::{PAGE, Step};
@@ -80,12 +89,13 @@ impl Bound {
     pub fn new(network: &Network, profile: &Profile) -> Self {
         let layers = network.layers.len();
         let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
+        let least = least_bytes(network);
         let alive = |layer: usize| -> f64 {
             let here = |life: &crate::memory::Lifetime| {
                 life.start != usize::MAX && (life.start..=life.end).contains(&(layer + 1))
             };
-            let live = lives.iter().zip(&network.buffers).filter(|(life, _)| here(life));
-            live.map(|(_, buffer)| buffer.bytes as f64).sum()
+            let live = lives.iter().zip(&least).filter(|(life, _)| here(life));
+            live.map(|(_, bytes)| *bytes as f64).sum()
         };
         let tables = table_bytes(network, 0, layers) as f64;
         let alive = (0..layers).map(|layer| tables + alive(layer)).collect();
@@ -156,11 +166,10 @@ fn least_ns_per_byte(profile: &Profile, most: u64) -> f64 {
 /// Predicted computing time and bytes of weights of a layer in one step.
 pub fn layer_demand(network: &Network, costs: &Costs, index: usize) -> (f64, f64) {
     let layer = &network.layers[index];
-    let rows = network.tensors[layer.output as usize].rows() as u32;
-    let algorithm = network.on_load[index];
-    let step =
-        Step { layer: index as u32, count: layer.panels, rows, algorithm, ..Step::default() };
-    (costs.step_ns(&step) as f64, f64::from(layer.panels) * f64::from(layer.panel_bytes))
+    (
+        costs.step_ns(&whole(network, index)) as f64,
+        f64::from(layer.panels) * f64::from(layer.panel_bytes),
+    )
 }
 
 /// Nanoseconds below which no steady-state inference in `budget` bytes of arena can stay, by the costs
@@ -169,18 +178,25 @@ pub fn lower_bound_ns(network: &Network, budget: u64, profile: &Profile, threads
     let costs = Costs::new(network, profile, threads);
     let bound = Bound::new(network, profile);
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
-    for index in 0..network.layers.len() {
-        let (ns, bytes) = layer_demand(network, &costs, index);
+    for (index, slides) in slides(network).into_iter().enumerate() {
+        let (_, bytes) = layer_demand(network, &costs, index);
         let layer = &network.layers[index];
-        let rows = network.tensors[layer.output as usize].rows() as u32;
-        let step = |count| Step { layer: index as u32, count, rows, ..Step::default() };
-        let [one, all] =
-            [1, layer.panels].map(|count| scratch_bytes(network, &step(count), threads));
+        let step = |count| Step { count, ..whole(network, index) };
+        let [one, all] = match slides {
+            // Steps of few rows take little.
+            true => [0; 2],
+            false => [1, layer.panels].map(|count| scratch_bytes(network, &step(count), threads)),
+        };
         let free = budget as f64 - bound.alive(index) - one.min(all) as f64;
         // Where not even a panel fits there is no plan, and any bound is one.
         let free = free.max(f64::from(layer.panel_bytes)).max(PAGE as f64);
         let steps = (bytes / free).ceil().max(1.0);
-        let each = costs.step_ns(&step((f64::from(layer.panels) / steps) as u32)) as f64;
+        let least = |step: &Step| match slides {
+            true => costs.least_ns(step),
+            false => costs.step_ns(step),
+        };
+        let each = least(&step((f64::from(layer.panels) / steps) as u32)) as f64;
+        let ns = least(&step(layer.panels)) as f64;
         compute.push(if steps > 1.0 { ns.max(steps * each) } else { ns });
         weights.push(bytes);
         most.push((free as u64).clamp(PAGE, 1 << 27).next_power_of_two());

@@ -25,6 +25,7 @@ pub mod rounding;
 pub mod simulate;
 pub mod size;
 pub mod slice;
+pub mod slide;
 #[cfg(target_os = "linux")]
 pub mod source;
 pub mod strategy;

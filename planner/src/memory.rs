@@ -2,7 +2,7 @@
 
 use crate::network::Network;
 use crate::plan::Plan;
-use eyelet::pack::NONE;
+use eyelet::pack::{NONE, ring_bytes};
 use std::ops::Range;
 
 /// When a buffer holds something, in steps: from its first writer to its last reader, both included.
@@ -42,10 +42,22 @@ impl Lifetime {
     }
 }
 
-/// Offsets (from 0) for buffers: largest first, each at the lowest place where it meets no other that
+/// What each buffer takes: all of its bytes, or a ring of so many image lines (0: all of it).
+pub fn buffer_sizes(network: &Network, rings: &[u32]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = network.buffers.iter().map(|buffer| buffer.bytes).collect();
+    for tensor in &network.tensors {
+        let buffer = tensor.buffer as usize;
+        if rings[buffer] > 0 {
+            sizes[buffer] = ring_bytes(rings[buffer], tensor.dims[2], tensor.pitch);
+        }
+    }
+    sizes
+}
+
+/// Offsets (from 0) for buffers of these sizes: largest first, each at the lowest place where it meets no other that
 /// lives at the same time. On the networks studied this reaches the peak of live bytes.
-pub fn place_buffers(network: &Network, lives: &[Lifetime], period: usize) -> Vec<u64> {
-    let size = |buffer: usize| network.buffers[buffer].bytes;
+pub fn place_buffers(sizes: &[u64], lives: &[Lifetime], period: usize) -> Vec<u64> {
+    let size = |buffer: usize| sizes[buffer];
     let mut order: Vec<usize> = (0..lives.len()).collect();
     order.sort_by_key(|&buffer| (std::cmp::Reverse(size(buffer)), buffer));
     let mut offsets = vec![0u64; lives.len()];
@@ -229,13 +241,13 @@ pub struct Use {
 /// Fills in the release of every load from the addresses, exactly: a load is released when the last
 /// step that uses any of its bytes for something else is done. If no step of this inference does so
 /// before the load is used, that step is one of the inference before, and the load runs ahead into it.
-pub fn set_releases(network: &Network, plan: &mut Plan, lives: &[Lifetime], uses: &[Use]) {
+pub fn set_releases(sizes: &[u64], plan: &mut Plan, lives: &[Lifetime], uses: &[Use]) {
     let period = plan.period();
     // The last use of every address in an inference, whatever for.
     let mut sky = Skyline::new(0..plan.budget);
     for (buffer, life) in lives.iter().enumerate().filter(|(_, life)| life.start != usize::MAX) {
         let start = plan.places[buffer].address;
-        sky.raise(start..start + network.buffers[buffer].bytes, life.end as i64);
+        sky.raise(start..start + sizes[buffer], life.end as i64);
     }
     for (index, step) in plan.steps.iter().enumerate() {
         sky.raise(step.scratch..step.scratch + step.scratch_bytes, index as i64 + 1);

@@ -2,11 +2,14 @@
 //!
 //! A slice is a run of output-channel panels of one layer (FlexNN's weight slicing, in multiples of a
 //! panel instead of multiples of 8): one step computes it. A load is one contiguous read. Large layers
-//! have many slices with a load each; small layers that follow one another share a load.
+//! have many slices with a load each; small layers that follow one another share a load. Layers that slide
+//! ([`slide`](crate::slide)) are not cut: all of their weights stay as long as their group.
 
 use crate::network::Network;
 use crate::plan::step_weights;
+use crate::slide::{self, Group};
 use eyelet::pack::{OpKind, PAGE, Step};
+use std::collections::HashMap;
 
 /// A load before it has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +32,8 @@ pub struct Slices {
     pub reads: Vec<Read>,
     /// For each step its read.
     pub read_of: Vec<Option<usize>>,
+    /// For each buffer the lines of its ring; 0 if it is whole.
+    pub rings: Vec<u32>,
 }
 
 /// How finely a layer is cut, and what stays of it.
@@ -61,23 +66,36 @@ impl Cutting {
     pub const RESIDENT: Self = Self { resident: u32::MAX, ..Self::LAYERS };
 }
 
-/// Cuts every layer into slices, as even as possible, residents first, and joins neighbours into loads.
-pub fn slice(network: &Network, cutting: impl Fn(usize) -> Cutting) -> Slices {
+/// Small layers of a group share loads of up to this many bytes: all are there until it is done.
+const GROUP_READ: u64 = 64 << 10;
+
+/// A layer in one step.
+pub fn whole(network: &Network, layer: usize) -> Step {
+    let record = &network.layers[layer];
+    Step {
+        layer: layer as u32,
+        rows: network.tensors[record.output as usize].rows() as u32,
+        count: record.panels,
+        algorithm: network.on_load[layer],
+        ..Step::default()
+    }
+}
+
+/// Cuts every layer into slices, as even as possible, residents first, lets groups slide, and joins neighbours
+/// into loads.
+pub fn slice(network: &Network, groups: &[Group], cutting: impl Fn(usize) -> Cutting) -> Slices {
     let mut steps = Vec::new();
-    let mut resident = Vec::new();
+    // The first panels of slices that stay.
+    let mut stays: HashMap<(u32, u32), bool> = HashMap::new();
+    let slides = |layer: usize| groups.iter().any(|group| group.layers.contains(&layer));
     for (index, layer) in network.layers.iter().enumerate() {
-        let output = &network.tensors[layer.output as usize];
-        let step = Step {
-            layer: index as u32,
-            rows: output.rows() as u32,
-            count: layer.panels,
-            algorithm: network.on_load[index],
-            ..Step::default()
-        };
+        let step = whole(network, index);
         let cutting = cutting(index);
-        if !OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels) {
+        let sliced = OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels);
+        if !sliced || slides(index) {
+            let all = if sliced { layer.panels } else { 1 };
+            stays.insert((step.layer, 0), cutting.resident >= all);
             steps.push(step);
-            resident.push(cutting.resident > 0);
             continue;
         }
         let stay = cutting.resident.min(layer.panels);
@@ -91,53 +109,89 @@ pub fn slice(network: &Network, cutting: impl Fn(usize) -> Cutting) -> Slices {
             let slices = count.div_ceil(most);
             let at = |i: u32| (u64::from(count) * u64::from(i) / u64::from(slices)) as u32;
             for i in 0..slices {
-                steps.push(Step { first: first + at(i), count: at(i + 1) - at(i), ..step });
-                resident.push(first < stay);
+                let slice = Step { first: first + at(i), count: at(i + 1) - at(i), ..step };
+                stays.insert((slice.layer, slice.first), first < stay);
+                steps.push(slice);
             }
         }
     }
-    let limit = |step: usize| match resident[step] {
-        true => RESIDENT_READ,
-        false => cutting(steps[step].layer as usize).read,
-    };
-    let (reads, read_of) = join(network, &steps, &resident, limit);
-    Slices { steps, reads, read_of }
+    let (steps, rings) = slide::interleave(network, groups, steps);
+    let group_of = |layer: usize| groups.iter().position(|group| group.layers.contains(&layer));
+    let (reads, read_of) = join(network, &steps, |step: &Step| {
+        let layer = step.layer as usize;
+        let resident = stays.get(&(step.layer, step.first)).copied().unwrap_or(false);
+        let read = cutting(layer).read;
+        Joint {
+            resident,
+            group: group_of(layer),
+            most: if resident { RESIDENT_READ } else { read },
+        }
+    });
+    Slices { steps, reads, read_of, rings }
 }
 
-/// Joins the weights of consecutive steps into reads.
+/// What decides with which others a slice can share a load.
+#[derive(Clone, Copy)]
+struct Joint {
+    resident: bool,
+    group: Option<usize>,
+    /// Most bytes of the load.
+    most: u64,
+}
+
+/// Joins the weights of slices into reads, in the order in which they are used first.
 fn join(
     network: &Network,
     steps: &[Step],
-    resident: &[bool],
-    limit: impl Fn(usize) -> u64,
+    joint: impl Fn(&Step) -> Joint,
 ) -> (Vec<Read>, Vec<Option<usize>>) {
     let mut reads: Vec<Read> = Vec::new();
     let mut read_of = vec![None; steps.len()];
-    // The least limit of all that the last read serves.
-    let mut most = 0;
+    // The reads of slices, which steps of a group use again, and what the last read is for.
+    let mut known: HashMap<(u32, u32), usize> = HashMap::new();
+    let mut last: Option<Joint> = None;
     for (index, step) in steps.iter().enumerate() {
         let weights = step_weights(network, step);
         if weights.is_empty() {
             continue;
         }
+        let slice = (step.layer, step.first);
+        if let Some(&read) = known.get(&slice) {
+            reads[read].last = index;
+            read_of[index] = Some(read);
+            continue;
+        }
         let start = weights.start / PAGE * PAGE;
         let end = weights.end.next_multiple_of(PAGE);
-        let resident = resident[index];
-        match reads.last_mut() {
-            Some(read)
-                if read.resident == resident && end - read.offset <= most.min(limit(index)) =>
-            {
+        let mut this = joint(step);
+        let resident = this.resident;
+        // The least limit of all that the read serves; within a group no less than a small load.
+        let fits = |read: &Read, last: Joint, this: &mut Joint| {
+            if last.group == this.group {
+                this.most = this.most.min(last.most);
+                let together = if this.group.is_some() { GROUP_READ } else { 0 };
+                let in_order = start >= read.offset;
+                let bytes = end.saturating_sub(read.offset);
+                return last.resident == this.resident
+                    && in_order
+                    && bytes <= this.most.max(together);
+            }
+            false
+        };
+        match (reads.last_mut(), last) {
+            (Some(read), Some(last)) if fits(read, last, &mut this) => {
                 read.bytes = read.bytes.max(end - read.offset);
                 read.last = index;
-                most = most.min(limit(index));
             }
             _ => {
+                this = joint(step);
                 let (offset, bytes) = (start, end - start);
                 reads.push(Read { offset, bytes, first: index, last: index, resident });
-                most = limit(index);
             }
         }
+        last = Some(this);
         read_of[index] = Some(reads.len() - 1);
+        known.insert(slice, reads.len() - 1);
     }
     (reads, read_of)
 }

@@ -1,7 +1,7 @@
 //! Layers read only what has been written, and only operations in place share floats with their output.
 //!
-//! Steps follow the order of layers (checked elsewhere), so the network's order is the plan's. Which
-//! floats of which buffer have been written is kept exactly: tensors may be interleaved, overlap, or
+//! This is about the order of layers; that steps in the plan's order see the same is proved by
+//! [`super::order`]. Which floats of which buffer have been written is kept exactly: tensors may be interleaved, overlap, or
 //! view a buffer in another shape.
 
 use super::bits::Bits;

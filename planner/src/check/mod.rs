@@ -1,8 +1,8 @@
 //! The checker: proves a plan, or says what is wrong with it.
 //!
 //! It shares no code with any planner and knows nothing of how plans are made. What it proves is what
-//! the executor relies on: every range inside the arena; every layer made exactly once, in order, from
-//! inputs that have been written; every weight in its place before it is read and until it has been
+//! the executor relies on: every range inside the arena; every layer made exactly once, from inputs that
+//! have been written and not written over, though steps of layers alternate and rings hold a few lines; every weight in its place before it is read and until it has been
 //! read; no two things in the same bytes at the same time; no deadlock. All of it for every
 //! interleaving that the thresholds allow, over any number of inferences.
 //!
@@ -18,7 +18,9 @@
 
 mod bits;
 mod dataflow;
+mod order;
 mod overlap;
+mod rings;
 mod structure;
 mod violation;
 mod weights;
@@ -91,8 +93,10 @@ pub fn check_with(
     structure::slices(network, plan, &mut found);
     structure::scratch(network, plan, scratch, &mut found);
     structure::thresholds(plan, &mut found);
+    rings::check(network, plan, &mut found);
     dataflow::check(network, &mut found);
     found.stop()?;
+    order::check(network, plan, &mut found);
     let schedule = Schedule::new(plan);
     let sources = weights::check(network, plan, &schedule, &mut found);
     let proof = overlap::check(network, plan, &schedule, &sources, &mut found);

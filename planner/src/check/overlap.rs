@@ -7,7 +7,7 @@
 
 use super::structure::image;
 use super::weights::Source;
-use super::{Found, Holder, Occupant, Proof, Schedule, Violation, meet, span};
+use super::{Found, Holder, Occupant, Proof, Schedule, Violation, meet, rings, span};
 use crate::network::Network;
 use crate::plan::Plan;
 use eyelet::pack::NONE;
@@ -85,7 +85,7 @@ fn buffers(network: &Network, plan: &Plan) -> Vec<Held> {
     }
     network.outputs.iter().for_each(|port| touch(port.tensor, plan.period()));
     let held = live.into_iter().enumerate().filter_map(|(buffer, live)| {
-        let (live, bytes) = (live?, network.buffers[buffer].bytes);
+        let (live, bytes) = (live?, rings::bytes(network, plan, buffer));
         Some(Held {
             holder: Holder::Buffer(buffer),
             bytes: span(plan.places[buffer].address, bytes),

@@ -1,8 +1,9 @@
 //! What can be seen without thinking about time: indices, bounds, alignment, slices, thresholds.
 
-use super::{Found, ScratchBytes, Violation, meet, span};
+use super::{Found, ScratchBytes, Violation, meet, rings, span};
 use crate::network::Network;
 use crate::plan::Plan;
+use eyelet::ops::{self, Slice};
 use eyelet::pack::{Load, NONE, PAGE, Place};
 use std::ops::Range;
 
@@ -133,10 +134,9 @@ pub fn bounds(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Fo
         }
     };
     inside(&|| "the area of tables".into(), 0..plan.tables, &(0..plan.arena_bytes));
-    for (number, (buffer, Place { address, .. })) in
-        network.buffers.iter().zip(&plan.places).enumerate()
-    {
-        inside(&|| format!("buffer {number}"), span(*address, buffer.bytes), &arena);
+    for (number, Place { address, .. }) in plan.places.iter().enumerate() {
+        let bytes = rings::bytes(network, plan, number);
+        inside(&|| format!("buffer {number}"), span(*address, bytes), &arena);
     }
     for (number, step) in plan.steps.iter().enumerate() {
         let name = || format!("the scratch of step {}", number + 1);
@@ -171,7 +171,7 @@ pub fn image(load: &Load) -> Range<u64> {
     span(load.address, load.bytes.into())
 }
 
-/// Every layer's panels and rows are made exactly once, layer by layer.
+/// Every layer's panels and rows are made exactly once.
 pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
     struct Piece {
         step: usize,
@@ -179,14 +179,9 @@ pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
         rows: Range<u64>,
     }
     let mut pieces: Vec<Vec<Piece>> = network.layers.iter().map(|_| Vec::new()).collect();
-    let mut previous = 0;
     for (number, step) in plan.steps.iter().enumerate() {
         let number = number + 1;
         let layer = step.layer as usize;
-        if layer < previous {
-            found.add(Violation::LayerOrder { step: number, layer, previous });
-        }
-        previous = previous.max(layer);
         let record = &network.layers[layer];
         let of_rows = network.tensors[record.output as usize].rows();
         let of_panels = u64::from(record.panels);
@@ -203,6 +198,13 @@ pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
                 of_rows,
             });
             continue;
+        }
+        let output = &network.tensors[record.output as usize];
+        let tensor = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+        let inputs = record.inputs.map(tensor);
+        let slice = Slice::from(step);
+        if ops::validate_slice(record, &inputs, output, &slice, network.isa).is_err() {
+            found.add(Violation::NotSliceable { step: number, layer });
         }
         // A layer without weights is one panel here.
         let panels = if of_panels == 0 { 0..1 } else { panels };

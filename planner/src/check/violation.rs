@@ -87,8 +87,22 @@ pub enum Violation {
         "deadlock: step {step} waits for load {load}, which waits until {release} steps are done"
     )]
     Deadlock { step: usize, load: usize, release: i64 },
-    #[error("step {step} belongs to layer {layer}, after a step of layer {previous}")]
-    LayerOrder { step: usize, layer: usize, previous: usize },
+    #[error("step {step} makes a part of layer {layer} that cannot be made on its own")]
+    NotSliceable { step: usize, layer: usize },
+    #[error("buffer {buffer} cannot be a ring: {reason}")]
+    Ring { buffer: usize, reason: &'static str },
+    #[error("step {step} cannot use buffer {buffer}, a ring of {lines} lines: {reason}")]
+    RingStep { step: usize, buffer: usize, lines: u64, reason: &'static str },
+    #[error(
+        "steps of layer {layer} alternate with those of another that touches the same floats of buffer \
+         {buffer}, and not row by row"
+    )]
+    Alternating { layer: usize, buffer: usize },
+    #[error(
+        "step {step} comes to row {row} of buffer {buffer} before or after it is what the layers before \
+         layer {layer} leave"
+    )]
+    OutOfOrder { step: usize, layer: usize, buffer: usize, row: u64 },
     #[error(
         "step {step} makes panels {panels:?} of layer {layer}, which has {of_panels}, and rows \
          {rows:?}, of which there are {of_rows}"

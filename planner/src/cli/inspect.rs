@@ -3,7 +3,9 @@
 use super::Error;
 use super::output::{Output, milliseconds, shape};
 use super::pack_file::{PackFile, shape_of, strategy};
-use eyelet::pack::{Encoding, NONE, OpKind, PlanEntry, PlanView, Port, Skeleton};
+use eyelet::pack::{
+    Encoding, Layer, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton, Tensor, ring_bytes,
+};
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
@@ -59,6 +61,19 @@ struct PlanReport {
     bytes_read_per_inference: u64,
     predicted_ms: Option<f64>,
     memory: Memory,
+    rings: Vec<RingReport>,
+}
+
+/// A buffer of which only some image lines are in memory at a time.
+#[derive(Debug, Serialize)]
+struct RingReport {
+    buffer: usize,
+    /// The layer that writes it first.
+    layer: String,
+    lines: u32,
+    of_lines: u32,
+    bytes: u64,
+    of_bytes: u64,
 }
 
 /// How a plan uses its arena. Ranges are `[start, end)` in bytes; ranges of different kinds overlap
@@ -168,6 +183,34 @@ fn plan_report(
         bytes_read_per_inference: plan.loads.iter().map(|load| u64::from(load.bytes)).sum(),
         predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
         memory: memory(skeleton, plan, entry.arena_bytes, tables),
+        rings: rings(skeleton, plan),
+    }
+}
+
+fn rings(skeleton: &Skeleton<'_>, plan: &PlanView<'_>) -> Vec<RingReport> {
+    let ring = |(buffer, place): (usize, &Place)| {
+        let of = |tensor: &&Tensor| tensor.buffer as usize == buffer;
+        let tensor = skeleton.tensors.iter().find(of).filter(|_| place.lines > 0)?;
+        let writes = |layer: &&Layer| of(&&skeleton.tensors[layer.output as usize]);
+        let layer = skeleton.layers.iter().find(writes);
+        Some(RingReport {
+            buffer,
+            layer: layer.map_or(String::new(), |layer| skeleton.text(layer.name).to_owned()),
+            lines: place.lines,
+            of_lines: tensor.dims[1],
+            bytes: held_bytes(skeleton, buffer, place),
+            of_bytes: skeleton.buffers[buffer].bytes,
+        })
+    };
+    plan.places.iter().enumerate().filter_map(ring).collect()
+}
+
+/// What a buffer takes in a plan.
+fn held_bytes(skeleton: &Skeleton<'_>, buffer: usize, place: &Place) -> u64 {
+    let tensor = skeleton.tensors.iter().find(|tensor| tensor.buffer as usize == buffer);
+    match tensor {
+        Some(tensor) if place.lines > 0 => ring_bytes(place.lines, tensor.dims[2], tensor.pitch),
+        _ => skeleton.buffers[buffer].bytes,
     }
 }
 
@@ -189,8 +232,8 @@ fn memory(skeleton: &Skeleton<'_>, plan: &PlanView<'_>, arena: u64, tables: u64)
         (cell(start)..=cell(end - 1)).for_each(|cell| cells[cell][kind] = true);
     };
     mark(0, 0, tables);
-    for (place, buffer) in plan.places.iter().zip(skeleton.buffers) {
-        mark(1, place.address, buffer.bytes);
+    for (buffer, place) in plan.places.iter().enumerate() {
+        mark(1, place.address, held_bytes(skeleton, buffer, place));
     }
     plan.resident.iter().for_each(|load| mark(2, load.address, load.bytes.into()));
     plan.loads.iter().for_each(|load| mark(3, load.address, load.bytes.into()));
@@ -265,6 +308,26 @@ impl fmt::Display for Report {
         )?;
         for plan in &self.plans {
             writeln!(f, "{:>10} [{}]", size::human(plan.budget_bytes), plan.memory.map)?;
+        }
+        if self.plans.iter().any(|plan| !plan.rings.is_empty()) {
+            writeln!(
+                f,
+                "\nrings: of the lines that a layer makes, so many are in memory at a time"
+            )?;
+        }
+        for plan in &self.plans {
+            for ring in &plan.rings {
+                writeln!(
+                    f,
+                    "{:>10} {:>4} of {:>4} lines, {:>9} of {:>9}  {}",
+                    size::human(plan.budget_bytes),
+                    ring.lines,
+                    ring.of_lines,
+                    size::human(ring.bytes),
+                    size::human(ring.of_bytes),
+                    ring.layer
+                )?;
+            }
         }
         let width = self.layers.iter().map(|layer| layer.name.chars().count()).max();
         let width = width.unwrap_or(0).clamp(5, 40);

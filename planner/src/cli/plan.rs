@@ -19,7 +19,7 @@ use eyelet_planner::passes::lower;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::{Costs, simulate, simulate_with};
-use eyelet_planner::strategy::algorithms::{Choice, choices};
+use eyelet_planner::strategy::algorithms::{Choice, Means, choices};
 use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, on_load};
 use eyelet_planner::{rounding, size, weights, write};
 use serde::Serialize;
@@ -269,7 +269,12 @@ impl Order {
     /// Chooses the algorithms of a network's layers and plans it for all budgets.
     pub fn choose(&self, network: &mut Network) -> Result<Candidate, Error> {
         let Self { budgets, profile, threads, exact, .. } = self;
-        let choices = choices(network, profile, *threads, budgets, *exact);
+        let means = match (*exact, strategy::transforms(&self.strategy)) {
+            (true, _) => Means::Exact,
+            (false, true) => Means::All,
+            (false, false) => Means::Stored,
+        };
+        let choices = choices(network, profile, *threads, budgets, means);
         let mut best: Option<(Candidate, &Choice)> = None;
         let mut refused = None;
         for (index, choice) in choices.iter().enumerate() {

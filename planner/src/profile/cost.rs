@@ -202,20 +202,27 @@ impl Transforms {
 /// are no panels).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LayerCost {
-    /// What every step of the layer does anew, with all threads.
-    step_ns: f64,
+    /// What every step does anew for each of its rows, whatever its panels, with all threads.
+    row_ns: f64,
     /// Computing a piece, with all threads.
     piece_ns: f64,
     /// Making of a stored panel what the operator reads.
     panel_expand_ns: f64,
-    /// Panels for which [`step_ns`](Self::step_ns) is spent once.
+    /// Panels for which [`row_ns`](Self::row_ns) is spent once.
     group: u32,
     /// Reading the weights of a panel from memory.
     panel_memory_ns: f64,
+    /// Blocks of rows in a row: for each the panel is read again, of where it was stored or made,
+    row_blocks: f64,
+    again_memory_ns: f64,
+    /// but for so many.
+    first_blocks: f64,
     /// Reading the inputs of a row from memory.
     row_memory_ns: f64,
     /// Writing a piece to memory.
     piece_memory_ns: f64,
+    /// So many rows of inputs and output stay in the cache and cost neither.
+    cached_rows: f64,
     /// Share of the shorter one of computing and memory that the longer one does not hide.
     exposed: f64,
 }
@@ -240,32 +247,36 @@ impl LayerCost {
         let layer = &plain;
         let Work { class, amount, read, written, panels, rows, .. } = Work::of(network, layer);
         let pieces = (panels * rows) as f64;
-        // Weights come from memory whatever their size; activations if they do not fit the cache.
+        // Weights come from memory whatever their size; activations if a step's do not fit the cache.
         let bandwidth = compute.bandwidth_gbs(threads);
-        let cached = read + written <= compute.cache_bytes;
-        let memory_ns = |bytes: f64| if cached { 0.0 } else { bytes / bandwidth };
-        let mut panel_bytes = f64::from(stored.panel_bytes);
-        let [mut step_ns, mut piece_ns] = [0.0, amount / class.rate(compute)];
+        let activations = match read + written <= compute.shared_cache_bytes {
+            true => (compute.elementwise_gbs * compute.speedup(threads)).max(bandwidth),
+            false => bandwidth,
+        };
+        let panel_bytes = f64::from(stored.panel_bytes);
+        let [mut rows_ns, mut piece_ns] = [0.0, amount / class.rate(compute)];
         let mut group = u32::MAX;
+        let (mut blocks, mut again_bytes, mut first) = (0.0, 0.0, 0.0);
         match class {
             // Reading its weights is all there is to it.
             Class::FullyConnected => piece_ns = 0.0,
             Class::Winograd => {
                 let transforms = Transforms::of(network, layer);
-                step_ns = transforms.input_bytes / compute.transform_gbs;
+                rows_ns = transforms.input_bytes / compute.transform_gbs;
                 piece_ns += transforms.output_bytes / compute.transform_gbs;
                 if algorithm == 0 && stored.encoding == 0 {
                     if panels as f64 * panel_bytes > compute.cache_bytes as f64 {
-                        panel_bytes *= transforms.blocks;
+                        (blocks, again_bytes, first) = (transforms.blocks, panel_bytes, 1.0);
                     }
                 } else {
                     group = ops::panels_at_once(layer) as u32;
                     // What is made for all threads together, and does not fit their caches, is read from
                     // where it was written.
-                    let at_once =
-                        f64::from(group).min(panels as f64) * f64::from(layer.panel_bytes);
-                    if at_once > compute.cache_bytes as f64 {
-                        panel_bytes += f64::from(layer.panel_bytes) * transforms.blocks;
+                    let plain_bytes = f64::from(layer.panel_bytes);
+                    if f64::from(group).min(panels as f64) * plain_bytes
+                        > compute.cache_bytes as f64
+                    {
+                        (blocks, again_bytes) = (transforms.blocks, plain_bytes);
                     }
                 }
             }
@@ -283,30 +294,37 @@ impl LayerCost {
         };
         let speedup = compute.speedup(threads);
         Some(Self {
-            step_ns: step_ns / speedup,
+            row_ns: rows_ns / speedup / rows as f64,
             piece_ns: piece_ns / speedup / pieces,
             panel_expand_ns: (widened + transformed) / speedup,
             group,
             panel_memory_ns: panel_bytes / bandwidth,
-            row_memory_ns: memory_ns(read as f64) / rows as f64,
-            piece_memory_ns: memory_ns(written as f64) / pieces,
+            row_blocks: blocks / rows as f64,
+            again_memory_ns: again_bytes / bandwidth,
+            first_blocks: first,
+            row_memory_ns: read as f64 / activations / rows as f64,
+            piece_memory_ns: written as f64 / activations / pieces,
+            cached_rows: compute.cache_bytes as f64 * rows as f64 / (read + written).max(1) as f64,
             exposed: if class.has_weights() { compute.exposed } else { 0.0 },
         })
     }
 
     pub(super) fn step_ns(&self, step: &Step, profile: &Profile) -> u64 {
-        self.ns(step, profile.compute.step_overhead_ns)
+        self.ns(step, profile.compute.step_overhead_ns, self.cached_rows)
     }
 
-    fn ns(&self, step: &Step, overhead_ns: u64) -> u64 {
+    fn ns(&self, step: &Step, overhead_ns: u64, cached_rows: f64) -> u64 {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
-        let memory = f64::from(step.count) * self.panel_memory_ns
-            + rows * self.row_memory_ns
-            + pieces * self.piece_memory_ns;
+        let again = (rows * self.row_blocks - self.first_blocks).max(0.0);
+        let mut memory =
+            f64::from(step.count) * (self.panel_memory_ns + self.again_memory_ns * again);
+        if rows > cached_rows {
+            memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
+        }
         let groups = f64::from(step.count.div_ceil(self.group.max(1)).max(1));
         let expand = f64::from(step.count) * self.panel_expand_ns;
-        let compute = groups * self.step_ns + pieces * self.piece_ns + expand;
+        let compute = groups * rows * self.row_ns + pieces * self.piece_ns + expand;
         let both = compute.max(memory) + self.exposed * compute.min(memory);
         both.round() as u64 + overhead_ns
     }
@@ -358,10 +376,21 @@ impl Costs {
 
     /// Predicted time of a step.
     pub fn step_ns(&self, step: &Step) -> u64 {
+        let cost = self.cost(step);
+        cost.ns(step, self.overhead_ns, cost.cached_rows)
+    }
+
+    /// No less than this take the steps that make of the same panels the same rows, into however many steps these
+    /// are divided: as long as one step would if its activations were in the cache.
+    pub fn least_ns(&self, step: &Step) -> u64 {
+        self.cost(step).ns(step, self.overhead_ns, f64::INFINITY)
+    }
+
+    fn cost(&self, step: &Step) -> &LayerCost {
         let layer = step.layer as usize;
         let tile = TILES.iter().position(|tile| *tile == step.algorithm as usize);
         let transformed = tile.and_then(|tile| self.transformed[tile][layer].as_ref());
-        transformed.unwrap_or(&self.layers[layer]).ns(step, self.overhead_ns)
+        transformed.unwrap_or(&self.layers[layer])
     }
 
     /// Predicted time of a load of so many bytes, checksum included.
@@ -528,5 +557,10 @@ mod tests {
         assert_eq!(profile.step_ns(&network, &whole, 4), 800_000_000);
         profile.compute.cache_bytes = 800_000;
         assert!(profile.step_ns(&network, &whole, 1) < 10_000_000);
+        // Nor is memory what a few rows wait for.
+        profile.compute.cache_bytes = 8_000;
+        let row = Step { rows: 1, ..whole };
+        assert!(profile.step_ns(&network, &row, 1) < 100_000);
+        assert_eq!(profile.step_ns(&network, &Step { rows: 2, ..whole }, 1), 16_000_000);
     }
 }

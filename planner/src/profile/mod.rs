@@ -81,8 +81,12 @@ pub struct Compute {
     pub copy_gbs: f64,
     /// Bandwidth of memory, for all threads together.
     pub memory_gbs: f64,
-    /// Activations that are smaller are not read from memory.
+    /// Activations that are smaller stay in a thread's own cache.
     pub cache_bytes: u64,
+    /// Those that are smaller stay in a cache that all share, if there is one: they come at the rate of elementwise
+    /// arithmetic, and not from memory.
+    #[serde(default)]
+    pub shared_cache_bytes: u64,
     /// Share of the shorter one of computing and reading memory, in layers with weights, that adds to the
     /// longer one.
     pub exposed: f64,

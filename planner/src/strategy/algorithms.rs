@@ -52,26 +52,46 @@ impl Choice {
     }
 }
 
+/// The same where the other one computes as this does, on weights that its steps transform: then the gain is
+/// certain.
+const SURE_GAIN: f64 = 0.995;
+
+/// Which algorithms there are to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// The direct one alone.
+    Exact,
+    /// Those that weights can be stored for.
+    Stored,
+    /// And those for which steps can transform the weights.
+    All,
+}
+
 /// An algorithm and what it asks for.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
     algorithm: Algorithm,
+    /// What steps compute by: another one, if they transform the weights.
+    runs: Algorithm,
     ns: f64,
     bytes: f64,
 }
 
 /// Choices for a network, the one with the least bound first. To compute all layers directly is one, and
-/// the only one if results are to be `exact`.
+/// the only one if results are to be exact.
 pub fn choices(
     network: &Network,
     profile: &Profile,
     threads: u32,
     budgets: &[u64],
-    exact: bool,
+    means: Means,
 ) -> Vec<Choice> {
     let bound = Bound::new(network, profile);
-    let least = budgets.iter().copied().min().filter(|_| !exact).unwrap_or(0);
-    play(&offers(network, profile, threads, least, &bound), &bound, budgets)
+    let least = match means {
+        Means::Exact => 0,
+        _ => budgets.iter().copied().min().unwrap_or(0),
+    };
+    play(&offers(network, profile, threads, least, &bound, means), &bound, budgets)
 }
 
 /// All choices that come up, the one with the least bound first.
@@ -165,6 +185,7 @@ fn offers(
     threads: u32,
     least: u64,
     bound: &Bound,
+    means: Means,
 ) -> Vec<Vec<Offer>> {
     let mut changed = network.clone();
     let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];
@@ -176,15 +197,23 @@ fn offers(
         }
         let costs = Costs::new(&changed, profile, threads);
         // What is stored as it is can still be computed by the other algorithm.
-        on_load::choose(&mut changed, &costs, threads, least, bound);
+        if means == Means::All {
+            on_load::choose(&mut changed, &costs, threads, least, bound);
+        }
         for (layer, offers) in offers.iter_mut().enumerate() {
             let (ns, bytes) = layer_demand(&changed, &costs, layer);
-            let faster = offers.last().is_none_or(|before| ns < GAIN * before.ns);
+            let runs = match changed.on_load[layer] {
+                0 => Algorithm::of(&changed, layer),
+                tile => Algorithm::Winograd { tile: tile as usize },
+            };
+            let faster = offers.last().is_none_or(|before| {
+                ns < if before.runs == runs { SURE_GAIN } else { GAIN } * before.ns
+            });
             let fits = || bound.alive(layer) + panel_need(&changed, layer, threads) <= least as f64;
             if offers.is_empty()
                 || (Algorithm::of(&changed, layer) == algorithm && faster && fits())
             {
-                offers.push(Offer { algorithm: Algorithm::of(&changed, layer), ns, bytes });
+                offers.push(Offer { algorithm: Algorithm::of(&changed, layer), runs, ns, bytes });
             }
         }
     }
@@ -224,8 +253,12 @@ mod tests {
         let offers = |&(ns, share, bytes, _): &(f64, f64, f64, f64)| {
             let algorithms =
                 Algorithm::all().zip([(1.0, 1.0), (share, 1.78), (share * share, 4.0)]);
-            let offer =
-                |(algorithm, (time, size))| Offer { algorithm, ns: ns * time, bytes: bytes * size };
+            let offer = |(algorithm, (time, size))| Offer {
+                algorithm,
+                runs: algorithm,
+                ns: ns * time,
+                bytes: bytes * size,
+            };
             algorithms.map(offer).collect()
         };
         let alive = layers.iter().map(|layer| layer.3).collect();

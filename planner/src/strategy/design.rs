@@ -12,6 +12,7 @@ use crate::network::Network;
 use crate::plan::Plan;
 use crate::simulate::{Costs, Timeline, simulate_with};
 use crate::slice::{Cutting, Slices, slice};
+use crate::slide::Group;
 use crate::write::table_bytes;
 use eyelet::pack::{PAGE, Step};
 
@@ -31,8 +32,8 @@ impl Design {
         Self { layers: vec![cutting; network.layers.len()], loading }
     }
 
-    pub fn slices(&self, network: &Network) -> Slices {
-        slice(network, |layer| self.layers[layer])
+    pub fn slices(&self, network: &Network, ground: &Ground) -> Slices {
+        slice(network, &ground.groups, |layer| self.layers[layer])
     }
 }
 
@@ -86,18 +87,19 @@ pub struct Site<'a> {
 }
 
 impl<'a> Site<'a> {
-    pub fn new(request: &'a Request<'a>) -> Self {
+    /// With layers that slide.
+    pub fn new(request: &'a Request<'a>, groups: Vec<Group>) -> Self {
         let network = request.network;
         let costs = Costs::new(network, request.profile, request.threads);
         let panel = |layer| scratch_bytes(network, &step(network, layer, 1), request.threads);
         let scratch = (0..network.layers.len()).map(panel).collect();
         let bound_ns = lower_bound_ns(network, request.budget, request.profile, request.threads);
-        Self { request, costs, ground: Ground::new(network), scratch, bound_ns }
+        Self { request, costs, ground: Ground::new(network, groups), scratch, bound_ns }
     }
 
     /// Makes a design a plan for so many bytes.
     pub fn place(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
-        let slices = design.slices(self.request.network);
+        let slices = design.slices(self.request.network, &self.ground);
         Cut::new(self.request, &self.ground, slices).place(self.request, budget, design.loading)
     }
 
@@ -164,7 +166,7 @@ impl<'a> Site<'a> {
                 let read = if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
                 design.layers[index] = Cutting { read, ..Cutting::equal(limit.max(1)) };
             }
-            let slices = design.slices(network);
+            let slices = design.slices(network, &self.ground);
             let needed = table_bytes(network, slices.reads.len(), slices.steps.len());
             if needed <= tables {
                 break;
@@ -186,7 +188,7 @@ impl<'a> Site<'a> {
     /// Has loads of a design stay, of up to `capacity` bytes together.
     pub fn pin(&self, design: &mut Design, capacity: u64, pins: Pins) {
         let network = self.request.network;
-        let slices = design.slices(network);
+        let slices = design.slices(network, &self.ground);
         let reads = &slices.reads;
         let bytes: Vec<u64> = reads.iter().map(|read| read.bytes).collect();
         let stays = match pins {

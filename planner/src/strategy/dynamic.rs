@@ -29,7 +29,7 @@ const LINE: u64 = 64;
 /// needs it to be next.
 pub fn place(site: &Site<'_>, design: &Design, budget: u64, preload: bool) -> Result<Plan, Misfit> {
     let network = site.request.network;
-    let slices = design.slices(network);
+    let slices = design.slices(network, &site.ground);
     let ahead = if preload { &AHEAD[..] } else { &[0] };
     let mut misfit = Misfit { layer: 0, activations: true };
     for &ahead in ahead {

@@ -43,7 +43,7 @@ const SHARES: [f64; 7] = [0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96];
 
 pub fn plan(request: &Request<'_>, parts: Parts) -> Result<Made, PlanError> {
     let start = Instant::now();
-    let site = Site::new(request);
+    let site = Site::new(request, Vec::new());
     let budget = request.budget;
     let room = site.room(budget);
     let mut best: Option<Built> = None;

@@ -35,8 +35,18 @@ fn cost(built: &Built) -> usize {
     records + records * records / 100
 }
 
-/// The best plan found, and the number of designs tried.
-pub fn improve(site: &Site<'_>, design: Design, built: Built, effort: Effort) -> (Built, u32) {
+/// How often another way to slide is tried with a design.
+const ELSEWHERE: f64 = 0.08;
+
+/// The best plan found, and the number of designs tried. The sites are ways to slide, `at` is the one that the design
+/// is for.
+pub fn improve(
+    sites: &[Site<'_>],
+    mut at: usize,
+    design: Design,
+    built: Built,
+    effort: Effort,
+) -> (Built, u32) {
     let start = Instant::now();
     let (work, moves, seconds) = match effort {
         Effort::Fast => return (built, 0),
@@ -44,7 +54,7 @@ pub fn improve(site: &Site<'_>, design: Design, built: Built, effort: Effort) ->
         Effort::Best => (WORK * BEST, MOVES * BEST, f64::INFINITY),
         Effort::Seconds(seconds) => (usize::MAX, usize::MAX, seconds),
     };
-    let mut search = Search { site, rng: ChaCha8Rng::seed_from_u64(1), weights: Vec::new() };
+    let mut search = Search { sites, rng: ChaCha8Rng::seed_from_u64(1), weights: Vec::new() };
     let mut held_ns = built.line.steady_ns as f64;
     let (mut held, mut best) = (design, built);
     search.look(&held, &best);
@@ -54,16 +64,27 @@ pub fn improve(site: &Site<'_>, design: Design, built: Built, effort: Effort) ->
             Effort::Seconds(seconds) => start.elapsed().as_secs_f64() / seconds,
             _ => (done as f64 / work as f64).max(f64::from(tried) / moves as f64),
         };
-        if start.elapsed().as_secs_f64() >= seconds || (tried % 64 == 0 && site.is_optimal(&best)) {
+        if start.elapsed().as_secs_f64() >= seconds
+            || (tried % 64 == 0 && sites[at].is_optimal(&best))
+        {
             break;
         }
-        let design = if progress < DRAWN { search.draw() } else { search.change(&held) };
+        let mut here = at;
+        if sites.len() > 1 && search.rng.random_bool(ELSEWHERE) {
+            here = search.rng.random_range(0..sites.len());
+        }
+        let design = match progress < DRAWN {
+            true => search.draw(here),
+            // Elsewhere the same design is another plan.
+            false if here != at => held.clone(),
+            false => search.change(&held),
+        };
         tried += 1;
         done += 50;
-        if design == held {
+        if here == at && design == held {
             continue;
         }
-        let Ok(built) = site.build(&design) else {
+        let Ok(built) = sites[here].build(&design) else {
             done += cost(&best) / 2;
             continue;
         };
@@ -71,7 +92,7 @@ pub fn improve(site: &Site<'_>, design: Design, built: Built, effort: Effort) ->
         let ns = built.line.steady_ns as f64;
         let threshold = if progress < DRAWN { 0.0 } else { THRESHOLD * (1.0 - progress).powi(2) };
         if ns <= held_ns * (1.0 + threshold) {
-            (held, held_ns) = (design, ns);
+            (at, held, held_ns) = (here, design, ns);
             search.look(&held, &built);
             let before = &best.line;
             let fewer = built.plan.bytes_per_inference() < best.plan.bytes_per_inference();
@@ -86,7 +107,7 @@ pub fn improve(site: &Site<'_>, design: Design, built: Built, effort: Effort) ->
 }
 
 struct Search<'a> {
-    site: &'a Site<'a>,
+    sites: &'a [Site<'a>],
     rng: ChaCha8Rng,
     /// Sums over the layers of how much each is worth a look.
     weights: Vec<f64>,
@@ -113,7 +134,7 @@ impl Search<'_> {
             lost[used_by[index + 1]] += (pair[1].start - pair[0].end) as f64;
         }
         // Everyone has a chance.
-        let network = self.site.request.network;
+        let network = self.sites[0].request.network;
         let weighted = network.layers.iter().filter(|layer| layer.panels > 0).count().max(1);
         let even = (lost.iter().sum::<f64>() * 0.5 / weighted as f64).max(1.0);
         let mut sum = 0.0;
@@ -132,8 +153,9 @@ impl Search<'_> {
     }
 
     /// A design as construction makes them, with numbers that it did not try.
-    fn draw(&mut self) -> Design {
-        let room = self.site.room(self.site.request.budget) as f64;
+    fn draw(&mut self, at: usize) -> Design {
+        let site = &self.sites[at];
+        let room = site.room(site.request.budget) as f64;
         // Most often memory is nearly full of residents.
         let share = 1.0 - self.rng.random::<f64>().powi(3);
         let grain = Grain {
@@ -142,9 +164,9 @@ impl Search<'_> {
             most: 2f64.powf(self.rng.random_range(17.0..26.0)) as u64,
         };
         let loading = if self.rng.random() { Loading::Cyclic } else { Loading::Around };
-        let mut design = self.site.fitting((room * share) as u64, grain, loading);
+        let mut design = site.fitting((room * share) as u64, grain, loading);
         let more = self.rng.random_range(0.97..1.03);
-        self.site.pin(&mut design, (room * share * more) as u64, Pins::Late);
+        site.pin(&mut design, (room * share * more) as u64, Pins::Late);
         design
     }
 
@@ -200,7 +222,7 @@ impl Search<'_> {
     }
 
     fn is_sliced(&self, layer: usize) -> bool {
-        let kind = self.site.request.network.layers[layer].kind;
+        let kind = self.sites[0].request.network.layers[layer].kind;
         OpKind::from_code(kind).is_some_and(OpKind::has_panels)
     }
 
@@ -208,7 +230,7 @@ impl Search<'_> {
     fn keep(&mut self, design: &mut Design, bytes: u64) {
         for _ in 0..8 {
             let index = self.layer();
-            let layer = &self.site.request.network.layers[index];
+            let layer = &self.sites[0].request.network.layers[index];
             let streamed = layer.panels.saturating_sub(design.layers[index].resident);
             let panels = (bytes / u64::from(layer.panel_bytes).max(1)).min(streamed.into()) as u32;
             if panels > 0 {
@@ -223,7 +245,7 @@ impl Search<'_> {
     fn release(&mut self, design: &mut Design, bytes: u64) -> Option<u64> {
         for _ in 0..16 {
             let index = self.rng.random_range(0..design.layers.len());
-            let layer = &self.site.request.network.layers[index];
+            let layer = &self.sites[0].request.network.layers[index];
             let kept = design.layers[index].resident.min(layer.panels);
             let panel = u64::from(layer.panel_bytes).max(1);
             let panels = bytes.div_ceil(panel).min(kept.into()) as u32;

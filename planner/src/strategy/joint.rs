@@ -1,6 +1,6 @@
 //! The joint search over slices, residents, load times and addresses.
 //!
-//! First a plan is constructed: for some amounts of resident weights, and some numbers of slices that
+//! First a plan is constructed: for some ways in which layers slide ([`slide`](crate::slide)), some amounts of resident weights, and some numbers of slices that
 //! shall find room beside the activations of each layer, what storage would be late with stays, the rest
 //! is placed, and the prediction decides ([`construct`]). That takes milliseconds and is near the lower
 //! bound in most cases. Then single layers are changed, guided by where the predicted plan stalls, as long
@@ -8,9 +8,13 @@
 
 use super::design::{Built, Design, Grain, Pins, Site};
 use super::improve::improve;
-use super::place::Loading;
+use super::place::{Loading, Misfit};
 use super::{Effort, Made, PlanError, Request, SLICE, first_fit, smallest};
+use crate::plan::Plan;
+use crate::simulate::Costs;
 use crate::slice::Cutting;
+use crate::slide::Search;
+use std::cell::RefCell;
 use std::time::Instant;
 
 /// Shares of the memory left beside activations that are tried for residents.
@@ -40,17 +44,78 @@ const IN_VAIN: usize = 7;
 /// The plan with the least predicted latency that the effort finds.
 pub fn plan(request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
     let start = Instant::now();
-    let site = Site::new(request);
-    let Some((design, built)) = construct(&site) else {
-        let any = |budget| {
-            first_fit(site.frugal(budget, Loading::Cyclic), |design| site.place(design, budget))
-        };
-        let plan = smallest(request, SLICE, &any)?;
+    let costs = Costs::new(request.network, request.profile, request.threads);
+    let mut search = Search::new(request.network, &costs, request.threads);
+    let mut found = Found::default();
+    for groups in search.candidates(request.budget) {
+        found.consider(Site::new(request, groups));
+        if found.is_optimal() {
+            break;
+        }
+    }
+    if found.best.is_none() {
+        for groups in search.smallest() {
+            found.consider(Site::new(request, groups));
+        }
+    }
+    let Found { sites, best: Some((at, design, built)) } = found else {
+        let plan = least(request, search)?;
         return Ok(Made { plan, constructive: start.elapsed(), ..Made::default() });
     };
     let constructive = start.elapsed();
-    let (built, tried) = improve(&site, design, built, effort);
+    let (built, tried) = improve(&sites, at, design, built, effort);
     Ok(Made { plan: built.plan, constructive, improvement: start.elapsed() - constructive, tried })
+}
+
+/// Ways to slide for which there are plans, and the best plan, with its design and the way it is for.
+#[derive(Default)]
+struct Found<'a> {
+    sites: Vec<Site<'a>>,
+    best: Option<(usize, Design, Built)>,
+}
+
+impl<'a> Found<'a> {
+    fn is_optimal(&self) -> bool {
+        self.best.as_ref().is_some_and(|(at, _, built)| self.sites[*at].is_optimal(built))
+    }
+
+    /// Constructs a plan, and keeps it if it is better.
+    fn consider(&mut self, site: Site<'a>) {
+        let Some((design, built)) = construct(&site) else { return };
+        if self.best.as_ref().is_none_or(|(_, _, held)| built.is_better(held)) {
+            self.best = Some((self.sites.len(), design, built));
+        }
+        self.sites.push(site);
+    }
+}
+
+/// The error that names the smallest budget of those for which [`plan`] finds something. What slides is chosen
+/// for the least memory; and for each budget anew, as it is there.
+fn least(request: &Request<'_>, mut search: Search<'_>) -> Result<Plan, PlanError> {
+    let fits = |site: &Site<'_>, budget| {
+        first_fit(site.frugal(budget, Loading::Cyclic), |design| site.place(design, budget))
+    };
+    let small = search.smallest();
+    let sites: Vec<Site<'_>> =
+        small.iter().map(|groups| Site::new(request, groups.clone())).collect();
+    let search = RefCell::new(search);
+    let any = |budget| {
+        let mut found = Err(Misfit { layer: 0, activations: true });
+        for site in &sites {
+            found = fits(site, budget);
+            if found.is_ok() {
+                return found;
+            }
+        }
+        let others = search.borrow_mut().candidates(budget);
+        for groups in others.into_iter().filter(|groups| !small.contains(groups)) {
+            if let Ok(plan) = fits(&Site::new(request, groups), budget) {
+                return Ok(plan);
+            }
+        }
+        found
+    };
+    smallest(request, SLICE, &any)
 }
 
 /// A good plan in a short time.

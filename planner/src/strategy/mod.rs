@@ -105,10 +105,7 @@ pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
 /// Plans by the strategy of that name. The joint one may have steps transform the weights of their layers: where
 /// that is predicted to be faster than to do without.
 pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
-    let network = match name {
-        "joint" => on_load::network(request),
-        _ => None,
-    };
+    let network = transforms(name).then(|| on_load::network(request)).flatten();
     let Some(network) = network else { return make_for(name, request, effort) };
     let transformed = Request { network: &network, ..*request };
     let stored = make_for(name, request, Effort::Fast)?;
@@ -139,6 +136,11 @@ fn make_for(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, P
     made.plan.strategy = name.to_owned();
     made.plan.budget = request.budget;
     Ok(made)
+}
+
+/// Whether a strategy may have steps transform the weights of their layers.
+pub fn transforms(name: &str) -> bool {
+    name == "joint"
 }
 
 /// Whether a strategy is one for layers that are all computed by the algorithm with the least memory.

@@ -5,10 +5,13 @@
 //! the step that needs them.
 
 use super::Request;
-use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, place_buffers, set_releases};
+use crate::memory::{
+    Choice, Lifetime, Skyline, Use, buffer_sizes, lifetimes, place_buffers, set_releases,
+};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
-use crate::slice::Slices;
+use crate::slice::{Slices, whole};
+use crate::slide::{self, Group};
 use crate::write::table_bytes;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{self, Load, PAGE, Step};
@@ -36,6 +39,10 @@ pub enum Loading {
 
 /// Where the activations of a network lie, whatever way it is cut.
 pub struct Ground {
+    /// Layers that slide.
+    pub groups: Vec<Group>,
+    /// Bytes of each buffer: of the ring that it is, or of all of it.
+    pub sizes: Vec<u64>,
     /// Offsets of the buffers from the end of the tables, and the end of the highest.
     offsets: Vec<u64>,
     pub peak: u64,
@@ -46,23 +53,28 @@ pub struct Ground {
 }
 
 impl Ground {
-    pub fn new(network: &Network) -> Self {
+    pub fn new(network: &Network, groups: Vec<Group>) -> Self {
         let layers = network.layers.len();
-        let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
-        let offsets = place_buffers(network, &lives, layers + 1);
-        let end = |buffer: usize| offsets[buffer] + network.buffers[buffer].bytes;
+        let steps = (0..layers).map(|layer| whole(network, layer));
+        let (steps, rings) = slide::interleave(network, &groups, steps);
+        let period = steps.len() + 1;
+        let spans = spans(network, &steps);
+        let lives = lifetimes(network, period, |layer| spans[layer].clone());
+        let sizes = buffer_sizes(network, &rings);
+        let offsets = place_buffers(&sizes, &lives, period);
+        let end = |buffer: usize| offsets[buffer] + sizes[buffer];
         let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
         let mut by_offset: Vec<usize> =
             (0..lives.len()).filter(|&b| lives[b].start != usize::MAX).collect();
         by_offset.sort_by_key(|&buffer| offsets[buffer]);
         let (mut holes, mut most, mut peak_layer) = (Vec::new(), 0, 0);
-        for layer in 0..layers {
+        for (layer, span) in spans.iter().enumerate() {
             let (mut hole, mut high, mut alive) = (0, 0, 0);
             for &buffer in &by_offset {
-                if (lives[buffer].start..=lives[buffer].end).contains(&(layer + 1)) {
+                if lives[buffer].start < span.end && span.start <= lives[buffer].end {
                     hole = hole.max(offsets[buffer].saturating_sub(high));
                     high = high.max(end(buffer));
-                    alive += network.buffers[buffer].bytes;
+                    alive += sizes[buffer];
                 }
             }
             if alive > most {
@@ -70,7 +82,7 @@ impl Ground {
             }
             holes.push((hole, high));
         }
-        Self { offsets, peak, holes, peak_layer }
+        Self { groups, sizes, offsets, peak, holes, peak_layer }
     }
 
     /// Largest run of bytes that is free during a layer, with so many between tables and residents.
@@ -78,6 +90,17 @@ impl Ground {
         let (hole, high) = self.holes[layer];
         hole.max(bytes.saturating_sub(high))
     }
+}
+
+/// For each layer the time from its first step to behind its last, the host's turn being 0.
+fn spans(network: &Network, steps: &[Step]) -> Vec<std::ops::Range<usize>> {
+    let mut spans = vec![0..0; network.layers.len()];
+    for (index, step) in steps.iter().enumerate() {
+        let span = &mut spans[step.layer as usize];
+        let start = if span.end == 0 { index + 1 } else { span.start };
+        *span = start..index + 2;
+    }
+    spans
 }
 
 /// Scratch of a step with so many threads, in whole cache lines.
@@ -102,18 +125,15 @@ impl<'a> Cut<'a> {
     pub fn new(request: &Request<'_>, ground: &'a Ground, slices: Slices) -> Self {
         let network = request.network;
         let period = slices.steps.len() + 1;
-        let mut spans = vec![0..0; network.layers.len()];
-        for (index, step) in slices.steps.iter().enumerate() {
-            let span = &mut spans[step.layer as usize];
-            let start = if span.end == 0 { index + 1 } else { span.start };
-            *span = start..index + 2;
-        }
+        let spans = spans(network, &slices.steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
         let mut scratch: Vec<u64> = Vec::with_capacity(slices.steps.len());
         for (index, step) in slices.steps.iter().enumerate() {
             // Slices of a layer are alike.
             let like = index.checked_sub(1).map(|before| &slices.steps[before]);
-            let like = like.filter(|like| (like.layer, like.count) == (step.layer, step.count));
+            let like = like.filter(|like| {
+                (like.layer, like.count, like.rows) == (step.layer, step.count, step.rows)
+            });
             scratch.push(match like {
                 Some(_) => scratch[index - 1],
                 None => scratch_bytes(network, step, request.threads),
@@ -140,13 +160,15 @@ impl<'a> Cut<'a> {
         let tables = self.tables(network);
 
         // Residents from the top down; everything else below them.
-        let place =
-            |offset: &u64| pack::Place { address: tables + offset, ..pack::Place::default() };
+        let place = |(offset, &lines): (&u64, &u32)| pack::Place {
+            lines,
+            ..pack::Place::whole(tables + offset)
+        };
         let mut plan = Plan {
             budget,
             tables,
             threads: request.threads,
-            places: self.ground.offsets.iter().map(place).collect(),
+            places: self.ground.offsets.iter().zip(&self.slices.rings).map(place).collect(),
             steps: self.slices.steps.clone(),
             ..Plan::default()
         };
@@ -165,16 +187,16 @@ impl<'a> Cut<'a> {
 
         let again = (loading == Loading::Around).then(|| plan.clone());
         let sky = Skyline::new(tables..top);
-        let (sky, mut uses) = self.stream(request, &mut plan, &mut address_of, sky, loading)?;
+        let (sky, mut uses) = self.stream(&mut plan, &mut address_of, sky, loading)?;
         if let Some(empty) = again {
             // Now it is known how long each byte has been free, the inference before included.
             let sky = sky.later(plan.period());
             plan = empty;
-            (_, uses) = self.stream(request, &mut plan, &mut address_of, sky, loading)?;
+            (_, uses) = self.stream(&mut plan, &mut address_of, sky, loading)?;
         }
 
         // Residents move down onto the rest: what no one uses is not asked for.
-        let gap = top - used_end(network, &plan).next_multiple_of(PAGE).min(top);
+        let gap = top - used_end(&self.ground.sizes, &plan).next_multiple_of(PAGE).min(top);
         plan.resident.iter_mut().for_each(|load| load.address -= gap);
         plan.arena_bytes = end - gap;
         for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
@@ -186,11 +208,11 @@ impl<'a> Cut<'a> {
         }
         match loading {
             Loading::Cyclic | Loading::Around => {
-                set_releases(network, &mut plan, &self.lives, &uses);
+                set_releases(&self.ground.sizes, &mut plan, &self.lives, &uses);
                 keep_undisturbed(&mut plan, &uses);
             }
             Loading::Inference => {
-                set_releases(network, &mut plan, &self.lives, &uses);
+                set_releases(&self.ground.sizes, &mut plan, &self.lives, &uses);
                 // Not before the host's turn is over.
                 plan.loads.iter_mut().for_each(|load| load.release = load.release.max(1));
             }
@@ -206,13 +228,12 @@ impl<'a> Cut<'a> {
     /// Places step by step what does not stay, where `sky` says that memory is free.
     fn stream(
         &self,
-        request: &Request<'_>,
         plan: &mut Plan,
         address_of: &mut [u64],
         mut sky: Skyline,
         loading: Loading,
     ) -> Result<(Skyline, Vec<Use>), Misfit> {
-        let (network, reads) = (request.network, &self.slices.reads);
+        let reads = &self.slices.reads;
         let mut by_start: Vec<usize> =
             (0..self.lives.len()).filter(|&b| self.lives[b].start != usize::MAX).collect();
         by_start.sort_by_key(|&buffer| self.lives[buffer].start);
@@ -227,7 +248,7 @@ impl<'a> Cut<'a> {
             let horizon = read.map_or(index, |read| reads[read].last) + 1;
             while let Some(buffer) = arriving.next_if(|&b| self.lives[b].start <= horizon) {
                 let start = plan.places[buffer].address;
-                let range = start..start + network.buffers[buffer].bytes;
+                let range = start..start + self.ground.sizes[buffer];
                 sky.raise(range, self.lives[buffer].end as i64);
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
@@ -258,8 +279,8 @@ impl<'a> Cut<'a> {
 }
 
 /// The end of the highest buffer, scratch or streamed load.
-fn used_end(network: &Network, plan: &Plan) -> u64 {
-    let buffers = plan.places.iter().zip(&network.buffers).map(|(at, b)| at.address + b.bytes);
+fn used_end(sizes: &[u64], plan: &Plan) -> u64 {
+    let buffers = plan.places.iter().zip(sizes).map(|(at, bytes)| at.address + bytes);
     let scratch = plan.steps.iter().map(|step| step.scratch + step.scratch_bytes);
     let loads = plan.loads.iter().map(|load| load.address + u64::from(load.bytes));
     buffers.chain(scratch).chain(loads).max().unwrap_or(0)

@@ -4,6 +4,7 @@
 mod broken;
 pub mod example;
 mod executor;
+mod rings;
 
 use super::*;
 use crate::strategy::{self, Effort, PlanError, Request};

@@ -16,7 +16,7 @@ use eyelet_planner::network::Network;
 use eyelet_planner::passes::lower;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
-use eyelet_planner::strategy::algorithms::choices;
+use eyelet_planner::strategy::algorithms::{Means, choices};
 use eyelet_planner::strategy::{Effort, PlanError};
 use serde::Serialize;
 use std::fmt;
@@ -193,8 +193,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         points: Vec::new(),
         files: args.output.iter().map(|file| file.path.clone()).collect(),
     };
+    let means = if args.exact { Means::Exact } else { Means::All };
     for &budget_bytes in &sizes {
-        let best = choices(&network, &order.profile, threads, &[budget_bytes], args.exact);
+        let best = choices(&network, &order.profile, threads, &[budget_bytes], means);
         let bound_ns = best.first().map_or(0.0, |choice| choice.bound_ns);
         let lower_bound_ms = milliseconds(bound_ns.max(0.0) as u64);
         sweep.budgets.push(Budget { budget_bytes, lower_bound_ms });

@@ -7,6 +7,7 @@ mod interpret;
 mod layout;
 mod models;
 mod random;
+mod sliding;
 mod transformers;
 
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};

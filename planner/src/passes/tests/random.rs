@@ -4,10 +4,10 @@ use super::*;
 use proptest::prelude::*;
 
 /// One decision of the generator: which operation, on which values, with which sizes.
-type Draw = (u8, u8, u8, u8);
+pub(super) type Draw = (u8, u8, u8, u8);
 
 /// Adds one node, if the values drawn allow it.
-fn grow(net: &mut Net, live: &mut Vec<ValueId>, (kind, a, b, size): Draw) {
+pub(super) fn grow(net: &mut Net, live: &mut Vec<ValueId>, (kind, a, b, size): Draw) {
     let x = live[a as usize % live.len()];
     let shape = net.shape(x);
     let size = size as usize;

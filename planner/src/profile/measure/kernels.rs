@@ -11,7 +11,7 @@ use crate::network::Network;
 use crate::profile::Compute;
 use crate::profile::cost::{Class, Work};
 use bytemuck::{Pod, Zeroable};
-use eyelet::arena::{MatMut, MatRef};
+use eyelet::arena::{MappedArena, MatMut, MatRef};
 use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::ops::{self, Call, Operand, Slice};
@@ -218,8 +218,10 @@ struct Bench<'a> {
     data: Vec<Vec<Line>>,
     made: Vec<Line>,
     scratch: Vec<Line>,
-    /// As many copies as keep each run from finding them in the cache.
-    weights: Vec<Vec<Line>>,
+    /// As many copies as keep each run from finding them in the cache, in memory as a pack's arena is: with large
+    /// pages.
+    weights: MappedArena,
+    copies: usize,
     runs: usize,
 }
 
@@ -237,6 +239,9 @@ impl<'a> Bench<'a> {
         let scratch = ops::scratch_bytes(layer, &inputs, &output, &slice, threads as u32, isa);
         let weights = u64::from(layer.panels) * u64::from(layer.panel_bytes);
         let copies = if cold { (COLD_BYTES / weights.max(1)).max(1) } else { 1 };
+        let each = weights.next_multiple_of(64).max(64);
+        let mut arena = MappedArena::new((copies * each) as usize).ok()?;
+        arena.memory().as_mut_slice().fill(0);
         Some(Self {
             layer,
             inputs,
@@ -245,7 +250,8 @@ impl<'a> Bench<'a> {
             data: network.buffers[..2].iter().map(|buffer| lines(buffer.bytes)).collect(),
             made: lines(network.buffers[2].bytes),
             scratch: lines(scratch),
-            weights: (0..copies).map(|_| lines(weights)).collect(),
+            weights: arena,
+            copies: copies as usize,
             runs: 0,
         })
     }
@@ -274,7 +280,11 @@ impl<'a> Bench<'a> {
             Some(OpKind::Copy) => MatMut::new(floats, 1, rows * cols, rows * cols),
             _ => MatMut::new(floats, rows, cols, cols),
         };
-        let weights: &[f32] = bytemuck::cast_slice(&self.weights[self.runs % self.weights.len()]);
+        let floats = layer.panels as usize * layer.panel_bytes as usize / 4;
+        let memory = self.weights.memory();
+        let weights: &[f32] = bytemuck::cast_slice(memory.as_slice());
+        let each = weights.len() / self.copies;
+        let weights = &weights[self.runs % self.copies * each..][..floats];
         self.runs += 1;
         let call = Call {
             layer,
@@ -282,7 +292,7 @@ impl<'a> Bench<'a> {
             output,
             operands,
             out: out?,
-            weights: &weights[..layer.panels as usize * layer.panel_bytes as usize / 4],
+            weights,
             algorithm: 0,
             first: 0,
             count: layer.panels as usize,
@@ -399,7 +409,8 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
         pool_gbs: of(Class::Pool),
         copy_gbs: of(Class::Copy),
         memory_gbs: read[0].max(read[1]),
-        cache_bytes: cache_bytes(),
+        cache_bytes: cache_bytes(2).unwrap_or(1 << 20),
+        shared_cache_bytes: cache_bytes(3).unwrap_or(0),
         exposed: 0.0,
         scaling,
         step_overhead_ns: (step - ideal).max(100.0) as u64,
@@ -451,11 +462,11 @@ fn exposed(kernels: &Kernels, devices: [&dyn Device; 2], compute: &Compute) -> f
     if shorter > 0.0 { (beyond / shorter).clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// The second-level cache of the first processor, as the system tells it; a megabyte if it does not.
-fn cache_bytes() -> u64 {
-    let told = std::fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index2/size");
-    let kilobytes = told.ok().and_then(|text| text.trim().strip_suffix('K')?.parse::<u64>().ok());
-    kilobytes.map_or(1 << 20, |kilobytes| kilobytes << 10)
+/// A cache of the first processor, by its level, as the system tells it.
+fn cache_bytes(level: u32) -> Option<u64> {
+    let path = format!("/sys/devices/system/cpu/cpu0/cache/index{level}/size");
+    let told = std::fs::read_to_string(path).ok()?;
+    Some(told.trim().strip_suffix('K')?.parse::<u64>().ok()? << 10)
 }
 
 #[cfg(test)]

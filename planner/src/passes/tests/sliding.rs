@@ -1,0 +1,136 @@
+//! Lowered networks slide: whatever is drawn, the checker proves it, and rings have no line too many.
+
+use super::random::{Draw, grow};
+use super::*;
+use crate::algorithm::Algorithm;
+use crate::slide::tests::{plan, prove, runs};
+use crate::slide::{Group, Search};
+use proptest::prelude::*;
+
+/// The rings of a network whose longest run of layers slides, by so many lines, in the order of buffers.
+fn rings(net: &Net, lines: u32) -> Vec<u32> {
+    let mut network = lower(&net.graph, Isa::Portable).unwrap();
+    let layers = runs(&network).swap_remove(0);
+    let (plan, bytes) = plan(&mut network, &[Group { layers, lines }]);
+    crate::check::check(&network, &plan, bytes).unwrap();
+    plan.places.iter().map(|place| place.lines).filter(|lines| *lines > 0).collect()
+}
+
+#[test]
+fn windows_keep_the_lines_they_see() {
+    let (mut net, x) = Net::input(&[1, 3, 20, 20]);
+    let a = net.conv(x, 4, window(3, 1, 1), 1);
+    let b = net.conv(a, 5, window(5, 1, 2), 1);
+    let c = net.conv(b, 6, window(3, 2, 1), 1);
+    net.output(c);
+    assert_eq!(rings(&net, 1), [5, 3]);
+    // Four lines at a time, and their surroundings.
+    assert_eq!(rings(&net, 4), [8, 5]);
+}
+
+#[test]
+fn a_residual_waits_for_its_block() {
+    let (mut net, x) = Net::input(&[1, 3, 20, 20]);
+    let a = net.conv(x, 8, window(3, 1, 1), 1);
+    let b = net.conv(a, 8, window(3, 1, 1), 1);
+    let c = net.conv(b, 8, window(3, 1, 1), 1);
+    let d = net.same(Op::Add, &[a, c]);
+    let e = net.conv(d, 8, window(3, 1, 1), 1);
+    net.output(e);
+    // The sum is made in place of its first operand, and its neighbours are still being read.
+    let rings = rings(&net, 1);
+    assert!(rings.iter().all(|lines| (3..=5).contains(lines)), "{rings:?}");
+}
+
+#[test]
+fn groups_are_found_where_they_are_needed() {
+    let (mut net, x) = Net::input(&[1, 3, 64, 64]);
+    let mut y = net.conv(x, 64, window(3, 1, 1), 1);
+    for _ in 0..3 {
+        y = net.conv(y, 64, window(3, 1, 1), 1);
+    }
+    let y = net.conv(y, 8, window(3, 4, 0), 1);
+    net.output(y);
+    let mut network = lower(&net.graph, Isa::Portable).unwrap();
+    let bytes = crate::layout::place_weights(&mut network);
+    let profile = crate::board::Board::load("jetson-nano").unwrap().profile;
+    let costs = crate::simulate::Costs::new(&network, &profile, 1);
+    let mut search = Search::new(&network, &costs, 1);
+    assert!(search.groups(search.whole()).is_some_and(|groups| groups.is_empty()));
+    let (least, groups) = search.least();
+    assert!(least * 2 < search.whole() && !groups.is_empty(), "{least} of {}", search.whole());
+    // Every budget from the smallest on has a proved plan, and needs no more groups than the smaller.
+    let request = |budget| crate::strategy::Request {
+        network: &network,
+        weights_bytes: bytes,
+        budget,
+        threads: 1,
+        profile: &profile,
+        exact: true,
+    };
+    let smallest = match crate::strategy::plan("joint", &request(4096)) {
+        Err(crate::strategy::PlanError::Budget { smallest, .. }) => smallest,
+        other => panic!("{other:?}"),
+    };
+    assert!(smallest < search.whole(), "{smallest} of {}", search.whole());
+    for budget in [smallest, smallest * 5 / 4, smallest * 2, 16 << 20] {
+        let plan = crate::strategy::plan("joint", &request(budget)).unwrap();
+        crate::check::check(&network, &plan, bytes).unwrap();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_networks_slide(
+        shape in (1usize..7, 4usize..24, 1usize..9),
+        seed: u64,
+        draws in proptest::collection::vec(any::<Draw>(), 1..24),
+        outputs in 1usize..4,
+        groups in proptest::collection::vec((any::<u8>(), 1u8..8), 4),
+    ) {
+        let (mut net, x) = Net::input(&[1, shape.0, shape.1, shape.2]);
+        net.seed = seed;
+        let mut live = vec![x];
+        for draw in draws {
+            grow(&mut net, &mut live, draw);
+        }
+        for &value in live.iter().rev().take(outputs) {
+            net.output(value);
+        }
+        let mut network = lower(&net.graph, Isa::Portable).unwrap();
+        prove(&mut network, &groups);
+    }
+
+    #[test]
+    fn tiles_slide(
+        shape in (4usize..24, 1usize..9),
+        tile in (1usize..3).prop_map(|half| 2 * half),
+        draws in proptest::collection::vec((0u8..6, any::<u8>()), 1..8),
+        groups in proptest::collection::vec((any::<u8>(), 1u8..8), 4),
+    ) {
+        let (mut net, x) = Net::input(&[1, 16, shape.0, shape.1]);
+        let mut live = vec![x];
+        for (kind, which) in draws {
+            let x = live[which as usize % live.len()];
+            let last = live[live.len() - 1];
+            live.push(match kind {
+                0 | 1 => net.conv3(last, 16),
+                2 => net.conv3(x, 16),
+                3 => net.conv1(x, 16),
+                4 => net.same(Op::Add, &[x, last]),
+                _ => net.relu(last),
+            });
+        }
+        net.output(live[live.len() - 1]);
+        let mut network = lower(&net.graph, Isa::Portable).unwrap();
+        let algorithm = Algorithm::Winograd { tile };
+        for layer in 0..network.layers.len() {
+            if algorithm.serves(&network, layer) {
+                algorithm.set(&mut network, layer);
+            }
+        }
+        prove(&mut network, &groups);
+    }
+}

@@ -1,0 +1,257 @@
+//! Which layers slide, and how many lines at a time.
+//!
+//! What a layer takes on its own is known: its live buffers, its smallest slice, its scratch. Layers that
+//! take more than a target must be in groups. A group takes the whole buffers that live beside it, its
+//! rings, its weights and the largest scratch of its steps. The cheapest way to stay below the target is
+//! found layer by layer (dynamic programming over the layer at which the last group or single layer
+//! ends), where the price of a group is what its steps are predicted to cost beyond whole layers.
+
+use super::group::{Chain, Facts, Schedule};
+use super::{Group, steps_of};
+use crate::memory::{Lifetime, lifetimes};
+use crate::network::Network;
+use crate::plan::step_weights;
+use crate::simulate::Costs;
+use crate::slice::whole;
+use crate::write::table_bytes;
+use eyelet::ops::{self, Slice};
+use eyelet::pack::{NONE, OpKind, PAGE, Step, ring_bytes};
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Lines of the tallest layer that are tried, fewest first.
+const LINES: [u32; 6] = [1, 2, 4, 8, 16, 32];
+
+/// Shares of the memory beside the tables for which groups are sought.
+const SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.25, 0.15];
+
+/// Shares of the least target for which groups are sought, too.
+const ABOVE: [f64; 4] = [1.02, 1.05, 1.1, 1.2];
+
+/// Longest group that is tried.
+const LONGEST: usize = 48;
+
+/// What a group takes and costs.
+#[derive(Clone, Copy, Debug)]
+struct Price {
+    bytes: u64,
+    /// Predicted time beyond that of whole layers.
+    extra_ns: i64,
+}
+
+/// A network of which groups are sought, for one target or several.
+pub struct Search<'a> {
+    facts: Facts<'a>,
+    costs: &'a Costs,
+    threads: u32,
+    lives: Vec<Lifetime>,
+    /// What each layer takes on its own.
+    alone: Vec<u64>,
+    prices: HashMap<(usize, usize, u32), Price>,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(network: &'a Network, costs: &'a Costs, threads: u32) -> Self {
+        let layers = network.layers.len();
+        let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
+        let alone = (0..layers).map(|layer| alone(network, &lives, threads, layer)).collect();
+        let facts = Facts::new(network);
+        Self { facts, costs, threads, lives, alone, prices: HashMap::new() }
+    }
+
+    /// What the network takes without groups, tables and loading ahead left out.
+    pub fn whole(&self) -> u64 {
+        self.alone.iter().copied().max().unwrap_or(0)
+    }
+
+    /// The groups by which no layer takes more than `target` bytes, at the least price; `None` if there
+    /// are none.
+    pub fn groups(&mut self, target: u64) -> Option<Vec<Group>> {
+        let layers = self.alone.len();
+        let mut hot = vec![0usize];
+        for bytes in &self.alone {
+            hot.push(hot[hot.len() - 1] + usize::from(*bytes > target));
+        }
+        // The least price of the first so many layers, and the last part of it.
+        let mut best: Vec<Option<(i64, Option<Group>)>> = vec![Some((0, None))];
+        for end in 1..=layers {
+            let mut least: Option<(i64, Option<Group>)> = None;
+            if self.alone[end - 1] <= target {
+                least = best[end - 1].as_ref().map(|(price, _)| (*price, None));
+            }
+            let mut weights = 0;
+            for start in (end.saturating_sub(LONGEST)..end).rev() {
+                weights += weight_bytes(self.facts.network, start);
+                if !self.facts.slides(start) || weights > target {
+                    break;
+                }
+                let Some(before) = best[start].as_ref().map(|(price, _)| *price) else { continue };
+                if hot[end] == hot[start] || start + 1 == end {
+                    continue;
+                }
+                let Some((lines, extra_ns)) = self.lines(start..end, target) else { continue };
+                let price = before + extra_ns;
+                if least.as_ref().is_none_or(|(least, _)| price < *least) {
+                    least = Some((price, Some(Group { layers: start..end, lines })));
+                }
+            }
+            best.push(least);
+        }
+        let mut groups = Vec::new();
+        let mut end = layers;
+        while end > 0 {
+            match &best[end].as_ref()?.1 {
+                Some(group) => {
+                    groups.push(group.clone());
+                    end = group.layers.start;
+                }
+                None => end -= 1,
+            }
+        }
+        groups.reverse();
+        Some(groups)
+    }
+
+    /// The ways to slide that deserve to be planned for a budget, the one that costs least first: no groups
+    /// if that could fit, groups that just fit, and groups that leave more for weights.
+    pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
+        let layers = self.alone.len();
+        let tables = table_bytes(self.facts.network, layers, layers);
+        let room = budget.saturating_sub(tables);
+        let mut found = Vec::new();
+        for share in SHARES {
+            let Some(groups) = self.groups((room as f64 * share) as u64) else { break };
+            if !found.contains(&groups) {
+                found.push(groups);
+            }
+        }
+        found
+    }
+
+    /// The ways to slide of which one has the smallest feasible budget. The more lines at a time, the
+    /// smaller the tables.
+    pub fn smallest(&mut self) -> Vec<Vec<Group>> {
+        let (least, groups) = self.least();
+        let mut found = vec![groups];
+        for share in ABOVE {
+            if let Some(groups) = self.groups((least as f64 * share) as u64)
+                && !found.contains(&groups)
+            {
+                found.push(groups);
+            }
+        }
+        found
+    }
+
+    /// The smallest target for which there are groups, to the page, and they.
+    pub fn least(&mut self) -> (u64, Vec<Group>) {
+        let mut high = self.whole().div_ceil(PAGE);
+        let mut groups = Vec::new();
+        let mut low = 0;
+        while low + 1 < high {
+            let middle = (low + high) / 2;
+            match self.groups(middle * PAGE) {
+                Some(found) => (high, groups) = (middle, found),
+                None => low = middle,
+            }
+        }
+        (high * PAGE, groups)
+    }
+
+    /// The number of lines by which a group costs least and takes at most `target` bytes, and its price.
+    fn lines(&mut self, layers: Range<usize>, target: u64) -> Option<(u32, i64)> {
+        if self.beside(&layers) > target {
+            return None;
+        }
+        let fits = LINES.into_iter().map_while(|lines| {
+            let price = self.price(&layers, lines);
+            (price.bytes <= target).then_some((lines, price.extra_ns))
+        });
+        fits.min_by_key(|(_, extra_ns)| *extra_ns)
+    }
+
+    /// Bytes of weights of a group, and of buffers beside it that are no rings.
+    fn beside(&self, layers: &Range<usize>) -> u64 {
+        let network = self.facts.network;
+        let weights: u64 = layers.clone().map(|layer| weight_bytes(network, layer)).sum();
+        let here = |life: &Lifetime| life.start <= layers.end && life.end > layers.start;
+        let live = (0..self.lives.len())
+            .filter(|&buffer| here(&self.lives[buffer]) && !self.facts.is_inner(buffer, layers))
+            .map(|buffer| network.buffers[buffer].bytes);
+        live.sum::<u64>() + weights.next_multiple_of(PAGE)
+    }
+
+    fn price(&mut self, layers: &Range<usize>, lines: u32) -> Price {
+        let key = (layers.start, layers.end, lines);
+        if let Some(price) = self.prices.get(&key) {
+            return *price;
+        }
+        let network = self.facts.network;
+        let chain = Chain::new(&self.facts, layers.clone());
+        let schedule = Schedule::new(&chain, lines);
+        let rings = chain.inner.iter().zip(&schedule.rings).map(|(inner, &lines)| match lines {
+            0 => network.buffers[inner.buffer].bytes,
+            lines => ring_bytes(lines, inner.width, inner.pitch),
+        });
+        let rings: u64 = rings.sum();
+        let (mut steps, mut extra_ns) = (0, 0);
+        // The largest step of each layer stands for its scratch.
+        let mut largest: HashMap<u32, Step> = HashMap::new();
+        for step in steps_of(network, &chain, &schedule) {
+            steps += 1;
+            extra_ns += self.costs.step_ns(&step) as i64;
+            let held = largest.entry(step.layer).or_insert(step);
+            if held.rows < step.rows {
+                *held = step;
+            }
+        }
+        for layer in layers.clone() {
+            extra_ns -= self.costs.step_ns(&whole(network, layer)) as i64;
+        }
+        let scratch = largest.values().map(|step| scratch(network, step, self.threads)).max();
+        let tables = steps * size_of::<Step>() as u64;
+        let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;
+        let price = Price { bytes, extra_ns };
+        self.prices.insert(key, price);
+        price
+    }
+}
+
+fn weight_bytes(network: &Network, layer: usize) -> u64 {
+    let layer = &network.layers[layer];
+    u64::from(layer.panels) * u64::from(layer.panel_bytes)
+}
+
+fn scratch(network: &Network, step: &Step, threads: u32) -> u64 {
+    let layer = &network.layers[step.layer as usize];
+    let tensor = |id: u32| match id {
+        NONE => Default::default(),
+        id => network.tensors[id as usize],
+    };
+    let (inputs, output) = (layer.inputs.map(tensor), tensor(layer.output));
+    let slice = Slice::from(step);
+    ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa).next_multiple_of(64)
+}
+
+/// What a layer takes in the smallest slices: what is alive, and one panel with its scratch.
+fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: usize) -> u64 {
+    let alive = |life: &Lifetime| (life.start..=life.end).contains(&(layer + 1));
+    let live: u64 = lives
+        .iter()
+        .zip(&network.buffers)
+        .filter(|(life, _)| alive(life))
+        .map(|(_, b)| b.bytes)
+        .sum();
+    let all = whole(network, layer);
+    let panels = OpKind::from_code(network.layers[layer].kind).is_some_and(OpKind::has_panels);
+    let slices = if panels { all.count } else { 1 };
+    let slice = |first: u32| match panels {
+        true => Step { first, count: 1, ..all },
+        false => all,
+    };
+    let weights = (0..slices).map(|first| {
+        let weights = step_weights(network, &slice(first));
+        weights.end.next_multiple_of(PAGE) - weights.start / PAGE * PAGE
+    });
+    live + weights.max().unwrap_or(0) + scratch(network, &slice(0), threads)
+}

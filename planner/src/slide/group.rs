@@ -1,0 +1,380 @@
+//! A run of layers whose lines are made in turn, and what of it lives in rings.
+
+use super::window::{Operand, Window, operands};
+use crate::network::Network;
+use eyelet::pack::{NONE, Tensor};
+use std::ops::Range;
+
+/// What is known of a network before any group is formed.
+pub struct Facts<'a> {
+    pub network: &'a Network,
+    /// For each layer its inputs, if its lines can be made one after the other.
+    pub operands: Vec<Option<Vec<Operand>>>,
+    /// For each buffer the first and the last layer that touch it; `None` if the host does, too, or if its
+    /// tensors are not images of one height, width and pitch.
+    inner: Vec<Option<Range<usize>>>,
+    /// For each layer the buffers it touches.
+    touched: Vec<Vec<usize>>,
+}
+
+/// Height, width and pitch: what the tensors of a ring have in common.
+fn plane(tensor: &Tensor) -> Option<[u32; 3]> {
+    let fits = u64::from(tensor.offset) + u64::from(tensor.cols()) <= u64::from(tensor.pitch);
+    (tensor.dims[0] == 1 && fits).then_some([tensor.dims[1], tensor.dims[2], tensor.pitch])
+}
+
+impl<'a> Facts<'a> {
+    pub fn new(network: &'a Network) -> Self {
+        let operands = (0..network.layers.len()).map(|layer| operands(network, layer)).collect();
+        let mut planes = vec![None; network.buffers.len()];
+        let mut inner = vec![Some(usize::MAX..usize::MAX); network.buffers.len()];
+        for tensor in &network.tensors {
+            let buffer = tensor.buffer as usize;
+            let own = plane(tensor);
+            if own.is_none() || planes[buffer].is_some_and(|other| Some(other) != own) {
+                inner[buffer] = None;
+            }
+            planes[buffer] = own;
+        }
+        for port in network.inputs.iter().chain(&network.outputs) {
+            inner[network.tensors[port.tensor as usize].buffer as usize] = None;
+        }
+        let mut touched = Vec::new();
+        for (index, layer) in network.layers.iter().enumerate() {
+            let tensors = layer.inputs.into_iter().chain([layer.output]).filter(|id| *id != NONE);
+            let mut buffers: Vec<usize> =
+                tensors.map(|id| network.tensors[id as usize].buffer as usize).collect();
+            buffers.sort_unstable();
+            buffers.dedup();
+            for &buffer in &buffers {
+                if let Some(users) = &mut inner[buffer] {
+                    *users = users.start.min(index)..index + 1;
+                }
+            }
+            touched.push(buffers);
+        }
+        Self { network, operands, inner, touched }
+    }
+
+    /// Whether a layer can belong to a group.
+    pub fn slides(&self, layer: usize) -> bool {
+        self.operands[layer].is_some()
+    }
+
+    /// Whether a group of these layers can hold a buffer in a ring.
+    pub fn is_inner(&self, buffer: usize, layers: &Range<usize>) -> bool {
+        self.inner[buffer]
+            .as_ref()
+            .is_some_and(|users| users.start >= layers.start && users.end <= layers.end)
+    }
+
+    /// Whether any group can: the layers from the first to the last that touch it all slide.
+    pub fn can_be_inner(&self, buffer: usize) -> bool {
+        let users = self.inner[buffer].clone();
+        users.is_some_and(|mut users| users.all(|layer| self.slides(layer)))
+    }
+
+    pub fn output(&self, layer: usize) -> &Tensor {
+        &self.network.tensors[self.network.layers[layer].output as usize]
+    }
+}
+
+/// How far an earlier layer must have come before a later one makes its line `n - 1`.
+#[derive(Clone, Copy, Debug)]
+enum Need {
+    /// It has made what the later one reads.
+    Made(Window),
+    /// It has read for the last time what the later one writes over.
+    Spent(Window),
+    /// It has made as many lines.
+    Same,
+    /// It is done.
+    All,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// Of the group's layers.
+    from: usize,
+    need: Need,
+}
+
+impl Link {
+    fn wanted(&self, lines: u32, height: u32) -> u32 {
+        match self.need {
+            Need::Made(window) => window.lines(0..lines).end.min(height),
+            Need::Spent(window) => window.lines_to_spend(lines, height),
+            Need::Same => lines.min(height),
+            Need::All => height,
+        }
+    }
+}
+
+/// One layer of a group.
+#[derive(Debug)]
+pub struct Member {
+    pub layer: usize,
+    pub height: u32,
+    pub width: u32,
+    /// Its lines are made in multiples of this, the last ones excepted.
+    pub tile: u32,
+    links: Vec<Link>,
+    /// No other layer of the group depends on it.
+    sink: bool,
+}
+
+/// A buffer that is made and used up within a group, with the members that touch it.
+#[derive(Debug)]
+pub struct Inner {
+    pub buffer: usize,
+    pub height: u32,
+    pub width: u32,
+    pub pitch: u32,
+    writers: Vec<usize>,
+    readers: Vec<(usize, Window)>,
+    /// Members that cannot wrap around its end.
+    straight: Vec<usize>,
+}
+
+/// A run of layers and all that decides in which order their lines can be made.
+#[derive(Debug)]
+pub struct Chain {
+    pub members: Vec<Member>,
+    pub inner: Vec<Inner>,
+}
+
+impl Chain {
+    /// The layers must [slide](Facts::slides).
+    pub fn new(facts: &Facts<'_>, layers: Range<usize>) -> Self {
+        let network = facts.network;
+        let mut members: Vec<Member> = Vec::new();
+        for layer in layers.clone() {
+            let output = facts.output(layer);
+            let operands = facts.operands[layer].as_deref().unwrap_or_default();
+            let mut links = Vec::new();
+            for (from, other) in members.iter_mut().enumerate() {
+                let before = links.len();
+                links.extend(
+                    between(facts, other.layer, layer).into_iter().map(|need| Link { from, need }),
+                );
+                other.sink &= links.len() == before;
+            }
+            members.push(Member {
+                layer,
+                height: output.dims[1],
+                width: output.dims[2],
+                tile: operands.iter().map(|operand| operand.window.tile).max().unwrap_or(1),
+                links,
+                sink: true,
+            });
+        }
+        let mut buffers: Vec<usize> =
+            layers.clone().flat_map(|layer| facts.touched[layer].iter().copied()).collect();
+        buffers.sort_unstable();
+        buffers.dedup();
+        let inner = buffers.into_iter().filter(|&buffer| facts.is_inner(buffer, &layers));
+        let inner = inner.map(|buffer| {
+            let (mut writers, mut readers, mut straight) = (Vec::new(), Vec::new(), Vec::new());
+            let mut plane = [0; 3];
+            let of = |tensor: u32| network.tensors[tensor as usize].buffer as usize == buffer;
+            for (index, layer) in layers.clone().enumerate() {
+                if of(network.layers[layer].output) {
+                    let output = facts.output(layer);
+                    plane = [output.dims[1], output.dims[2], output.pitch];
+                    writers.push(index);
+                    straight.push(index);
+                }
+                for operand in facts.operands[layer].iter().flatten().filter(|o| of(o.tensor)) {
+                    readers.push((index, operand.window));
+                    if operand.rowwise {
+                        straight.push(index);
+                    }
+                }
+            }
+            straight.sort_unstable();
+            straight.dedup();
+            let [height, width, pitch] = plane;
+            Inner { buffer, height, width, pitch, writers, readers, straight }
+        });
+        let inner = inner.collect();
+        Self { members, inner }
+    }
+}
+
+/// What a later layer needs of an earlier one because of the buffers that both touch.
+fn between(facts: &Facts<'_>, earlier: usize, later: usize) -> Vec<Need> {
+    let network = facts.network;
+    let tensor = |id: u32| &network.tensors[id as usize];
+    let (written, made) = (facts.output(earlier), facts.output(later));
+    let mut needs = Vec::new();
+    for operand in facts.operands[later].iter().flatten() {
+        match meeting(written, tensor(operand.tensor)) {
+            Meeting::Apart => {}
+            Meeting::Lines => needs.push(Need::Made(operand.window)),
+            Meeting::Somehow => needs.push(Need::All),
+        }
+    }
+    for operand in facts.operands[earlier].iter().flatten() {
+        match meeting(tensor(operand.tensor), made) {
+            Meeting::Apart => {}
+            Meeting::Lines => needs.push(Need::Spent(operand.window)),
+            Meeting::Somehow => needs.push(Need::All),
+        }
+    }
+    match meeting(written, made) {
+        Meeting::Apart => {}
+        Meeting::Lines => needs.push(Need::Same),
+        Meeting::Somehow => needs.push(Need::All),
+    }
+    needs
+}
+
+/// What two views have in common.
+enum Meeting {
+    Apart,
+    /// Channels of the same lines.
+    Lines,
+    Somehow,
+}
+
+fn meeting(a: &Tensor, b: &Tensor) -> Meeting {
+    if a.buffer != b.buffer {
+        return Meeting::Apart;
+    }
+    match (plane(a), plane(b)) {
+        (Some(of_a), Some(of_b)) if of_a == of_b => {
+            let apart = a.offset + a.cols() <= b.offset || b.offset + b.cols() <= a.offset;
+            if apart { Meeting::Apart } else { Meeting::Lines }
+        }
+        _ => Meeting::Somehow,
+    }
+}
+
+/// Lines that one step makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Of the group's layers.
+    pub member: usize,
+    pub lines: Range<u32>,
+}
+
+/// In which order a group makes its lines.
+#[derive(Clone, Debug, Default)]
+pub struct Schedule {
+    pub pieces: Vec<Piece>,
+    /// For each inner buffer of the chain the lines of its ring, or 0 if all of it is needed.
+    pub rings: Vec<u32>,
+}
+
+impl Schedule {
+    /// Makes lines of the last layer one chunk after the other, and each time of the others what that
+    /// needs and has not been made. `lines` are those of a chunk of the tallest layer; layers with fewer
+    /// lines have smaller chunks.
+    pub fn new(chain: &Chain, lines: u32) -> Self {
+        let tallest = chain.members.iter().map(|member| member.height).max().unwrap_or(1).max(1);
+        let chunks = chain.members.iter().map(|member| {
+            let share = u64::from(lines) * u64::from(member.height) / u64::from(tallest);
+            (share as u32).max(1).next_multiple_of(member.tile)
+        });
+        let mut run = Run {
+            chain,
+            chunks: chunks.collect(),
+            done: vec![0; chain.members.len()],
+            pieces: Vec::new(),
+            rings: vec![0; chain.inner.len()],
+        };
+        let Some(last) = chain.members.len().checked_sub(1) else { return Self::default() };
+        let height = chain.members[last].height;
+        while run.done[last] < height {
+            run.advance(last, (run.done[last] + run.chunks[last]).min(height));
+            // The others that no one waits for keep up.
+            for index in (0..last).filter(|&index| chain.members[index].sink) {
+                let own = u64::from(chain.members[index].height);
+                let share = own * u64::from(run.done[last]) / u64::from(height);
+                run.advance(index, share as u32);
+            }
+        }
+        for (index, member) in chain.members.iter().enumerate() {
+            run.advance(index, member.height);
+        }
+        run.finish()
+    }
+}
+
+struct Run<'a> {
+    chain: &'a Chain,
+    chunks: Vec<u32>,
+    /// Lines of each member that have been made.
+    done: Vec<u32>,
+    pieces: Vec<Piece>,
+    /// Most lines of each inner buffer that had to be kept at once.
+    rings: Vec<u32>,
+}
+
+impl Run<'_> {
+    fn advance(&mut self, index: usize, target: u32) {
+        let chain = self.chain;
+        let member = &chain.members[index];
+        let target = target.next_multiple_of(member.tile).min(member.height);
+        while self.done[index] < target {
+            let (done, chunk) = (self.done[index], self.chunks[index]);
+            let left = target - done;
+            let end = done + if left < 2 * chunk { left } else { chunk };
+            for link in &member.links {
+                self.advance(link.from, link.wanted(end, chain.members[link.from].height));
+            }
+            self.make(index, end);
+        }
+    }
+
+    fn make(&mut self, index: usize, end: u32) {
+        let lines = self.done[index]..end;
+        for (inner, kept) in self.chain.inner.iter().zip(&mut self.rings) {
+            if !inner.writers.contains(&index) {
+                continue;
+            }
+            let height = |member: usize| self.chain.members[member].height;
+            let writers = inner.writers.iter();
+            let high = writers.clone().map(|&writer| self.done[writer]).max().unwrap_or(0).max(end);
+            let write = writers.map(|&writer| (writer, self.done[writer]));
+            let read = inner.readers.iter().map(|&(reader, window)| {
+                (reader, window.lines(self.done[reader]..self.done[reader] + 1).start)
+            });
+            let low = write
+                .chain(read)
+                .filter(|&(member, _)| self.done[member] < height(member))
+                .map(|(_, line)| line)
+                .min()
+                .unwrap_or(high);
+            *kept = (*kept).max(high.saturating_sub(low));
+        }
+        self.done[index] = end;
+        self.pieces.push(Piece { member: index, lines });
+    }
+
+    /// Rings as large as they must be, and pieces cut where rings end.
+    fn finish(self) -> Schedule {
+        let mut ends: Vec<Vec<u32>> = vec![Vec::new(); self.chain.members.len()];
+        let mut rings = self.rings;
+        for (inner, ring) in self.chain.inner.iter().zip(&mut rings) {
+            let tile = inner.straight.iter().map(|&index| self.chain.members[index].tile).max();
+            *ring = ring.next_multiple_of(tile.unwrap_or(1));
+            if *ring >= inner.height {
+                *ring = 0;
+                continue;
+            }
+            inner.straight.iter().for_each(|&index| ends[index].push(*ring));
+        }
+        let mut pieces = Vec::with_capacity(self.pieces.len());
+        for Piece { member, lines } in self.pieces {
+            let mut start = lines.start;
+            while start < lines.end {
+                let next = ends[member].iter().map(|ring| (start / ring + 1) * ring).min();
+                let end = next.map_or(lines.end, |next| next.min(lines.end));
+                pieces.push(Piece { member, lines: start..end });
+                start = end;
+            }
+        }
+        Schedule { pieces, rings }
+    }
+}

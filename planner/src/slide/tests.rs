@@ -1,0 +1,110 @@
+//! What tests of sliding share: naive plans with groups, and what must be proved of them.
+//! The networks are those of the lowering's tests.
+
+use super::*;
+use crate::check::{Proof, Violation, check};
+use crate::layout::place_weights;
+use crate::plan::{Plan, step_weights};
+use crate::slice::{Cutting, slice};
+use eyelet::ops::{self, Slice};
+use eyelet::pack::{Load, PAGE, Place, Tensor, ring_bytes};
+
+/// Runs of layers that can slide, longest first.
+pub(crate) fn runs(network: &Network) -> Vec<Range<usize>> {
+    let facts = Facts::new(network);
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    for layer in (0..network.layers.len()).filter(|&layer| facts.slides(layer)) {
+        match runs.last_mut() {
+            Some(run) if run.end == layer => run.end = layer + 1,
+            _ => runs.push(layer..layer + 1),
+        }
+    }
+    runs.sort_by_key(|run| std::cmp::Reverse(run.len()));
+    runs
+}
+
+/// A plan with everything in its own place, all weights resident.
+pub(crate) fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
+    let weights_bytes = place_weights(network);
+    let slices = slice(network, groups, |_| Cutting::LAYERS);
+    let mut plan = Plan { steps: slices.steps, threads: 2, ..Plan::default() };
+    let mut end = PAGE;
+    let mut fresh = |bytes: u64| {
+        end += bytes.next_multiple_of(PAGE);
+        end - bytes.next_multiple_of(PAGE)
+    };
+    for (buffer, lines) in slices.rings.into_iter().enumerate() {
+        let view = network.tensors.iter().find(|tensor| tensor.buffer as usize == buffer);
+        let bytes = match view {
+            Some(view) if lines > 0 => ring_bytes(lines, view.dims[2], view.pitch),
+            _ => network.buffers[buffer].bytes,
+        };
+        plan.places.push(Place { address: fresh(bytes), lines, reserved: 0 });
+    }
+    let weights = fresh(weights_bytes);
+    if weights_bytes > 0 {
+        let bytes = weights_bytes as u32;
+        plan.resident.push(Load { address: weights, bytes, ..Load::default() });
+    }
+    for step in &mut plan.steps {
+        let layer = &network.layers[step.layer as usize];
+        let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+        let (inputs, output) = (layer.inputs.map(record), record(layer.output));
+        let bytes =
+            ops::scratch_bytes(layer, &inputs, &output, &Slice::from(&*step), 2, network.isa);
+        step.scratch_bytes = bytes.next_multiple_of(64);
+        step.scratch = if bytes > 0 { fresh(step.scratch_bytes) } else { 0 };
+        if step.count > 0 {
+            step.weights = weights + step_weights(network, step).start;
+        }
+    }
+    plan.arena_bytes = fresh(0);
+    plan.budget = plan.arena_bytes;
+    (plan, weights_bytes)
+}
+
+/// Lets the layers of a network slide in groups as drawn, and expects a proof; and none with a ring that
+/// is a line shorter. Returns the number of rings.
+pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
+    let mut groups = Vec::new();
+    for (run, &(skip, lines)) in runs(network).into_iter().zip(draws) {
+        // Of long runs sometimes only a part.
+        let start = run.start + usize::from(skip) % run.len().div_ceil(2);
+        groups.push(Group { layers: start..run.end, lines: u32::from(lines).max(1) });
+    }
+    groups.sort_by_key(|group| group.layers.start);
+    let (plan, weights_bytes) = plan(network, &groups);
+    let proof: Result<Proof, Vec<Violation>> = check(network, &plan, weights_bytes);
+    assert!(proof.is_ok(), "{groups:?}: {}\n{:#?}", proof.unwrap_err()[0], network.layers);
+    // Where no one reads some lines, a ring without them would do, but for steps of a line each; and where
+    // tensors lie side by side, each could have lines of its own.
+    let facts = Facts::new(network);
+    let skipping = facts.operands.iter().flatten().flatten().filter(|o| o.window.skips());
+    let mut skipped: Vec<usize> =
+        skipping.map(|o| network.tensors[o.tensor as usize].buffer as usize).collect();
+    for a in &network.tensors {
+        let beside = |b: &Tensor| b.buffer == a.buffer && (b.offset, b.dims) != (a.offset, a.dims);
+        if network.tensors.iter().any(beside) {
+            skipped.push(a.buffer as usize);
+        }
+    }
+    let mut rings = 0;
+    for (buffer, place) in plan.places.iter().enumerate().filter(|(_, place)| place.lines > 0) {
+        rings += 1;
+        if place.lines == 1 || skipped.contains(&buffer) {
+            continue;
+        }
+        let mut short = plan.clone();
+        short.places[buffer].lines -= 1;
+        let Err(violations) = check(network, &short, weights_bytes) else {
+            panic!("ring {buffer} of {} lines is too large: {groups:?}", place.lines);
+        };
+        let lines = |violation: &Violation| match violation {
+            Violation::OutOfOrder { buffer: at, .. } => *at == buffer,
+            Violation::RingStep { buffer: at, .. } => *at == buffer,
+            _ => false,
+        };
+        assert!(violations.iter().any(lines), "{violations:#?}");
+    }
+    rings
+}

@@ -1,0 +1,175 @@
+//! Which image lines of an input the lines of an output are made from.
+
+use crate::network::Network;
+use eyelet::pack::{
+    BinaryParams, ConvParams, NONE, OpKind, PoolParams, Tensor, WinogradParams, params,
+};
+use std::ops::Range;
+
+/// How an operator reads an input, line by line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Input lines that one output line sees.
+    reach: i64,
+    /// Input lines from one output line to the next.
+    stride: i64,
+    /// Lines of padding above.
+    pad: i64,
+    /// Output lines are made in multiples of this, the last ones excepted.
+    pub tile: u32,
+    /// Lines of the input.
+    height: i64,
+}
+
+impl Window {
+    /// Line y from line y.
+    fn same(height: u32) -> Self {
+        Self { reach: 1, stride: 1, pad: 0, tile: 1, height: height.into() }
+    }
+
+    /// The lines from which these are made.
+    pub fn lines(&self, made: Range<u32>) -> Range<u32> {
+        let end = i64::from(made.end.next_multiple_of(self.tile));
+        let start = i64::from(made.start) * self.stride - self.pad;
+        let end = (end - 1) * self.stride - self.pad + self.reach;
+        let clamp = |line: i64| line.clamp(0, self.height) as u32;
+        clamp(start)..clamp(end).max(clamp(start))
+    }
+
+    /// Whether some input lines are not read at all.
+    #[cfg(test)]
+    pub fn skips(&self) -> bool {
+        self.stride > self.reach
+    }
+
+    /// How many lines must have been made so that no other will be made from any of the first `spent`.
+    pub fn lines_to_spend(&self, spent: u32, height: u32) -> u32 {
+        let made = u64::from(spent) + self.pad as u64;
+        (made.div_ceil(self.stride as u64).min(height.into())) as u32
+    }
+}
+
+/// An operand of a layer whose lines are made one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    pub tensor: u32,
+    pub window: Window,
+    /// Read row by row, each row of the output from the row of its number.
+    pub rowwise: bool,
+}
+
+/// The inputs of a layer, if its lines can be made one after the other: an operator over one image that
+/// looks at a window, or works row by row.
+pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
+    let layer = &network.layers[index];
+    // Steps may compute by Winograd's algorithm what is stored for the direct one.
+    let tile = network.on_load[index].max(1);
+    let record = |id: u32| &network.tensors[id as usize];
+    let output = record(layer.output);
+    if output.dims[0] != 1 {
+        return None;
+    }
+    let kind = OpKind::from_code(layer.kind)?;
+    let mut found = Vec::new();
+    for (index, id) in layer.inputs.into_iter().enumerate().filter(|(_, id)| *id != NONE) {
+        let input = record(id);
+        if input.dims[0] != 1 {
+            return None;
+        }
+        let looks = index == 0;
+        let window = match kind {
+            OpKind::Conv | OpKind::Depthwise if looks => {
+                let p: ConvParams = params(layer);
+                windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], tile)
+            }
+            OpKind::Pool => {
+                let p: PoolParams = params(layer);
+                windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], 1)
+            }
+            OpKind::Winograd if looks => {
+                let p: WinogradParams = params(layer);
+                windowed(input, 3, 1, 1, p.pad[0], p.tile)
+            }
+            OpKind::Conv
+            | OpKind::Depthwise
+            | OpKind::Unary
+            | OpKind::Softmax
+            | OpKind::Lrn
+            | OpKind::LayerNorm => Window { tile, ..rowwise(input, output)? },
+            OpKind::Winograd => {
+                let p: WinogradParams = params(layer);
+                Window { tile: p.tile, ..rowwise(input, output)? }
+            }
+            OpKind::Binary => {
+                let p: BinaryParams = params(layer);
+                let alike = input.dims == output.dims;
+                if !(alike || p.constant_operand != 0) {
+                    return None;
+                }
+                rowwise(input, output)?
+            }
+            _ => return None,
+        };
+        let looks = looks && kind.looks_around();
+        found.push(Operand { tensor: id, window, rowwise: !looks });
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+fn windowed(
+    input: &Tensor,
+    kernel: u32,
+    stride: u32,
+    dilation: u32,
+    pad: u32,
+    tile: u32,
+) -> Window {
+    Window {
+        reach: (i64::from(kernel) - 1) * i64::from(dilation) + 1,
+        stride: i64::from(stride).max(1),
+        pad: pad.into(),
+        tile: tile.max(1),
+        height: input.dims[1].into(),
+    }
+}
+
+fn rowwise(input: &Tensor, output: &Tensor) -> Option<Window> {
+    (input.dims[..3] == output.dims[..3]).then(|| Window::same(input.dims[1]))
+}
+
+/// Operators whose first input is read through a window.
+trait LooksAround {
+    fn looks_around(self) -> bool;
+}
+
+impl LooksAround for OpKind {
+    fn looks_around(self) -> bool {
+        matches!(self, OpKind::Conv | OpKind::Depthwise | OpKind::Pool | OpKind::Winograd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_and_what_they_leave() {
+        // 3 taps, stride 2, one line of padding, 9 lines: 5 outputs.
+        let window = Window { reach: 3, stride: 2, pad: 1, tile: 1, height: 9 };
+        assert_eq!(window.lines(0..1), 0..2);
+        assert_eq!(window.lines(1..3), 1..6);
+        assert_eq!(window.lines(4..5), 7..9);
+        // Line 0 is read for output 0 only, lines up to 3 for outputs 0 and 1 and, the last, 2.
+        assert_eq!(window.lines_to_spend(1, 5), 1);
+        assert_eq!(window.lines_to_spend(3, 5), 2);
+        assert_eq!(window.lines_to_spend(4, 5), 3);
+        for spent in 1..9 {
+            let made = window.lines_to_spend(spent, 5);
+            assert!(made == 5 || window.lines(made..made + 1).start >= spent);
+            assert!(window.lines(made - 1..made).start < spent);
+        }
+        let tiles = Window { reach: 3, stride: 1, pad: 1, tile: 4, height: 10 };
+        assert_eq!(tiles.lines(0..4), 0..5);
+        assert_eq!(tiles.lines(8..10), 7..10);
+    }
+}
