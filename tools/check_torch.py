@@ -4,8 +4,9 @@
     ENV/bin/python tools/check_torch.py FOLDER [MODEL | MODEL/EXPORT ...]      (needs numpy)
 
 For each export:
-- the smallest feasible budget is what `plan` names when it refuses one, and a plan for just that is made;
-- a pack is planned, with --exact, for a small budget (1.3 times the smallest) and for one that holds everything;
+- the smallest feasible budget is what `plan --min-budget` names, and a plan for just that is made;
+- a pack is planned, with --exact and --effort fast, for a small budget (1.3 times the smallest) and for one that
+  holds everything;
 - `check` proves the pack;
 - `run` at each of the three budgets, with one and with two threads, gives one and the same output, bit for bit;
 - that output differs from the expected one by at most 1e-4 of its largest magnitude;
@@ -18,7 +19,6 @@ plans). EYELET names the command (default target/release/eyelet), WORK a folder 
 
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -30,6 +30,7 @@ import numpy as np
 EYELET = os.environ.get("EYELET", "target/release/eyelet")
 TOLERANCE = 1e-4
 PLANNING_MS = 1000
+THREADS = (1, 2)
 SMALL = 1.3
 LARGE = 1 << 30
 TIMEOUT_S = 300
@@ -48,30 +49,25 @@ def eyelet(*arguments):
     return json.loads(done.stdout)
 
 
-def smallest(model, pack):
-    """The smallest feasible budget, by the message that refuses a hopeless one."""
-    try:
-        eyelet("plan", model, "--exact", "--budget", 1, "-o", pack)
-    except Failure as failure:
-        named = re.search(r"smallest feasible one is .*?\((\d+) bytes\)", str(failure))
-        if named is None:
-            raise
-        return int(named.group(1))
-    raise Failure("plan: a budget of one byte was accepted")
+def smallest(model):
+    """The smallest feasible budget."""
+    return eyelet("plan", model, "--exact", "--threads", THREADS[-1], "--min-budget")["min_budget_bytes"]
 
 
 def check(model, image, expected, work):
     """What is worth telling about an export that passes; raises Failure for one that does not."""
     pack = work / "net.pack"
-    least = smallest(model, pack)
+    least = smallest(model)
     budgets = [least, int(least * SMALL), LARGE]
-    planned = eyelet("plan", model, "--exact", "--budget", *budgets, "--threads", 2, "-o", pack)
+    planned = eyelet(
+        "plan", model, "--exact", "--effort", "fast", "--threads", THREADS[-1], "--budget", *budgets, "-o", pack
+    )
     eyelet("check", pack)
     kinds = Counter(layer["kind"] for layer in eyelet("inspect", pack)["layers"])
 
     digests = {}
     for budget in budgets:
-        for threads in (1, 2):
+        for threads in THREADS:
             run = eyelet(
                 "run", pack, "--budget", budget, "--threads", threads, "--input", image, "--output", work
             )

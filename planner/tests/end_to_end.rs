@@ -298,7 +298,8 @@ fn joint_is_never_slower_than_another_nor_far_from_the_bound() {
     let profile = &subject.board.profile;
     let time = |plan: &Plan| simulate(&subject.network, plan, profile, 1).steady_ns as f64;
     let least = subject.smallest(1);
-    for budget in [least, least + MIB / 2, least + 2 * MIB, least + 5 * MIB] {
+    for above in [0, MIB / 2, 2 * MIB, 4 * MIB, 5 * MIB] {
+        let budget = least + above;
         let bound = lower_bound_ns(&subject.network, budget, profile, 1) as f64;
         let search = || subject.plan_with("joint", budget, 1, Effort::Default).unwrap();
         let found = search();
@@ -308,7 +309,9 @@ fn joint_is_never_slower_than_another_nor_far_from_the_bound() {
             assert!(time(&found) <= 1.005 * time(&other), "{strategy} in {budget}");
             assert!(time(&other) >= bound, "{strategy} in {budget}");
         }
-        assert!(time(&found) <= 1.3 * bound, "{} of {bound} in {budget}", time(&found));
+        // In less, plans need more lines of each buffer than the bound counts, and whole groups' weights at once.
+        let is_near = time(&found) <= 1.1 * bound;
+        assert!(is_near || above < 4 * MIB, "{} of {bound} in {budget}", time(&found));
     }
 }
 

@@ -15,8 +15,12 @@ use std::process::{Command, Stdio};
 
 /// The page of a model, and what it draws.
 fn report(folder: &Path, model: &str) -> (String, Value) {
-    let budgets = ["--budget", SMALL, "--budget", LARGE, "--threads", "2"];
-    let args = [&["plan", model, "-o", "a.pack", "--report", "a.html"], &budgets[..]].concat();
+    let options = ["--budget", SMALL, "--budget", LARGE, "--threads", "2"];
+    report_with(folder, model, &options)
+}
+
+fn report_with(folder: &Path, model: &str, options: &[&str]) -> (String, Value) {
+    let args = [&["plan", model, "-o", "a.pack", "--report", "a.html"], options].concat();
     eyelet_in(folder, &args).text();
     let page = std::fs::read_to_string(folder.join("a.html")).unwrap();
     let mark = "<script type=\"application/json\" id=\"data\">";
@@ -72,6 +76,31 @@ fn the_data_are_those_of_the_pack() {
     }
     for (predicted, bound) in predicted.iter().zip(curve["bounds_ms"].as_array().unwrap()) {
         assert!(predicted.as_f64().unwrap() >= bound.as_f64().unwrap() - 1e-9);
+    }
+}
+
+#[test]
+fn rings_are_as_large_as_their_lines() {
+    let folder = folder();
+    eyelet_in(folder.path(), &["zoo", "squeezenet1_1", "-o", "s.onnx"]).text();
+    let options = ["--threads", "1", "--effort", "fast", "--budget", "2MiB", "5MiB"];
+    let (_, data) = report_with(folder.path(), "s.onnx", &options);
+    let inspected = eyelet_in(folder.path(), &["inspect", "a.pack", "--json"]).json();
+    let plans = data["plans"].as_array().unwrap().iter();
+    for (plan, packed) in plans.zip(inspected["plans"].as_array().unwrap()) {
+        let column = |name: &str| numbers(&plan["buffers"][name]);
+        let places = || column("bytes").into_iter().zip(column("lines"));
+        let mut drawn: Vec<(i64, i64)> = places().filter(|(_, lines)| *lines > 0).collect();
+        let ring = |ring: &Value| [&ring["bytes"], &ring["lines"]].map(|n| n.as_i64().unwrap());
+        let rings = packed["rings"].as_array().unwrap().iter().map(ring);
+        let mut rings: Vec<(i64, i64)> = rings.map(|[bytes, lines]| (bytes, lines)).collect();
+        drawn.sort_unstable();
+        rings.sort_unstable();
+        assert!(!drawn.is_empty());
+        assert_eq!(drawn, rings);
+        let end = column("address").iter().zip(places()).map(|(at, (bytes, _))| at + bytes).max();
+        assert!(end <= plan["arena"].as_i64());
+        assert!(plan["bound_ms"].as_f64() <= plan["steady_ms"].as_f64());
     }
 }
 

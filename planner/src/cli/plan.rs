@@ -128,7 +128,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut packed = order.pack(&args.model, &graph, &path, output)?;
     packed.import_ms = to_ms(import_time);
     if let Some(file) = &args.report {
-        report::write(file, &path, &order.profile, output)?;
+        report::write(file, &path, &order, output)?;
     }
     packed.least = least;
     output.report(&packed)
@@ -210,7 +210,7 @@ impl Order {
     }
 
     /// A graph's network, with a name and the encoding of its weights.
-    fn lower(&self, model: &Path, graph: &Graph) -> Result<Network, Error> {
+    pub fn lower(&self, model: &Path, graph: &Graph) -> Result<Network, Error> {
         let mut network = lower(graph, self.profile.isa)
             .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
         if network.name.is_empty() {
@@ -337,9 +337,7 @@ impl Order {
         let timeline = simulate(network, plan, profile, threads);
         let request =
             Request { network, weights_bytes, budget, threads, profile, exact: self.exact };
-        let fastest = on_load::network(&request);
-        let fastest = fastest.as_ref().unwrap_or(network);
-        let bound_ns = lower_bound_ns(fastest, budget, profile, threads);
+        let bound_ns = bound_ns(&request);
         let simulated = start.elapsed();
         Ok(Planned {
             budget_bytes: budget,
@@ -366,6 +364,14 @@ impl Order {
             simulate_ms: to_ms(simulated),
         })
     }
+}
+
+/// The lower bound of all plans for a request: of those whose steps transform weights, and of those without.
+pub fn bound_ns(request: &Request<'_>) -> u64 {
+    let Request { network, budget, profile, threads, .. } = *request;
+    let bound = |network: &Network| lower_bound_ns(network, budget, profile, threads);
+    let stored = bound(network);
+    on_load::network(request).map_or(stored, |network| stored.min(bound(&network)))
 }
 
 /// Layers that are computed by an algorithm of their steps' own.

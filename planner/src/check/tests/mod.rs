@@ -1,6 +1,13 @@
 //! Plans that are right are proved; each way of being wrong is found; and what is proved does not fail
 //! when it is executed in a random order that its thresholds allow.
 
+/// Whether a violation is of a kind.
+macro_rules! kind {
+    ($pattern:pat $(if $guard:expr)?) => {
+        |violation: &Violation| matches!(violation, $pattern $(if $guard)?)
+    };
+}
+
 mod broken;
 pub mod example;
 mod executor;
@@ -16,6 +23,18 @@ use rand_chacha::ChaCha8Rng;
 
 fn prove(network: &Network, plan: &Plan, bytes: u64) -> Result<Proof, Vec<Violation>> {
     check_with(network, plan, bytes, &scratch_bytes)
+}
+
+/// A broken plan is refused for a reason of a kind, and for others: all of them.
+#[track_caller]
+fn refused(
+    found: Result<Proof, Vec<Violation>>,
+    kind: impl Fn(&Violation) -> bool,
+) -> Vec<Violation> {
+    let violations = found.expect_err("the broken plan was proved");
+    assert!(violations.iter().any(&kind), "{violations:#?}");
+    assert!(violations.iter().all(|violation| !violation.to_string().is_empty()));
+    violations
 }
 
 proptest! {

@@ -3,11 +3,11 @@
 
 use super::super::describe;
 use super::super::output::milliseconds;
+use super::super::plan::bound_ns;
 use eyelet::pack::{NONE, PAGE};
-use eyelet_planner::bound::lower_bound_ns;
+use eyelet_planner::memory::buffer_sizes;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan;
-use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::{Span, simulate};
 use eyelet_planner::strategy::{self, Effort, PlanError, Request};
 use serde::Serialize;
@@ -43,13 +43,8 @@ struct Layers {
 }
 
 impl Data {
-    pub fn new(
-        network: &Network,
-        plan: &plan::Plan,
-        profile: &Profile,
-        weights_bytes: u64,
-        curve: Curve,
-    ) -> Self {
+    pub fn new(request: &Request<'_>, plan: &plan::Plan, curve: Curve) -> Self {
+        let Request { network, weights_bytes, profile, .. } = *request;
         let all = 0..network.layers.len();
         let bytes = |l: &eyelet::pack::Layer| u64::from(l.panels) * u64::from(l.panel_bytes);
         Self {
@@ -85,18 +80,16 @@ impl Curve {
     /// Budgets that are planned beside those of the pack.
     pub const POINTS: usize = 18;
 
+    /// For requests like that of the pack's first plan.
     pub fn new(
-        network: &Network,
+        request: &Request<'_>,
         plans: &[(Network, plan::Plan)],
-        weights_bytes: u64,
-        profile: &Profile,
         done: impl Fn(usize),
     ) -> Self {
-        let (threads, name) = plans.first().map_or((1, ""), |(_, p)| (p.threads, &p.strategy));
-        // As the pack's own plans are: with steps that transform weights, or without.
-        let exact = plans.iter().all(|(_, plan)| plan.steps.iter().all(|s| s.algorithm == 0));
+        let Request { network, profile, threads, .. } = *request;
+        let name = plans.first().map_or("", |(_, plan)| &plan.strategy);
         let plan = |name: &str, budget: u64| {
-            let request = Request { network, weights_bytes, budget, threads, profile, exact };
+            let request = Request { budget, ..*request };
             strategy::make(name, &request, Effort::Fast).map(|made| made.plan)
         };
         // What is too little by far is refused with what is enough.
@@ -121,7 +114,7 @@ impl Curve {
             // The pack's own plans are as they are.
             let own = plans.iter().map(|(_, plan)| plan).find(|plan| plan.budget == budget);
             if let Some(plan) = own.cloned().or_else(|| plan(name, budget).ok()) {
-                let bound = lower_bound_ns(network, budget, profile, threads);
+                let bound = bound_ns(&Request { budget, ..*request });
                 curve.budgets.push(budget);
                 let predicted = simulate(network, &plan, profile, threads).steady_ns;
                 curve.predicted_ms.push(milliseconds(predicted));
@@ -198,6 +191,8 @@ struct Residents {
 struct Buffers {
     address: Vec<u64>,
     bytes: Vec<u64>,
+    /// Image lines of a ring; 0 if it is whole.
+    lines: Vec<u32>,
     /// First and last step that touch it; 0 is the host's turn before the first, the period the one after.
     first: Vec<usize>,
     last: Vec<usize>,
@@ -206,9 +201,9 @@ struct Buffers {
 }
 
 impl Plan {
-    pub fn new(network: &Network, plan: &plan::Plan, profile: &Profile) -> Self {
-        let timeline = simulate(network, plan, profile, plan.threads);
-        let bound_ns = lower_bound_ns(network, plan.budget, profile, plan.threads);
+    pub fn new(request: &Request<'_>, plan: &plan::Plan) -> Self {
+        let network = request.network;
+        let timeline = simulate(network, plan, request.profile, plan.threads);
         let streamed = describe::streamed_readers(network, plan);
         let resident = describe::resident_readers(network, plan);
         let layers = network.layers.len();
@@ -225,7 +220,7 @@ impl Plan {
             period: ticks(timeline.steady_ns as i64),
             first_ms: milliseconds(timeline.first_ns),
             steady_ms: milliseconds(timeline.steady_ns),
-            bound_ms: milliseconds(bound_ns),
+            bound_ms: milliseconds(bound_ns(request)),
             compute_ms: milliseconds(timeline.compute_ns),
             stall_ms: milliseconds(timeline.stall_ns),
             read_ms: milliseconds(timeline.read_ns),
@@ -342,11 +337,14 @@ impl Buffers {
         let period = plan.period() as usize;
         network.inputs.iter().for_each(|port| touch(port.tensor, 0, -1));
         network.outputs.iter().for_each(|port| touch(port.tensor, period, -1));
+        let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
+        let sizes = buffer_sizes(network, &rings);
         let mut all = Self::default();
         for (buffer, life) in lives.iter().enumerate() {
             if let Some(Life(first, last, layer)) = *life {
                 all.address.push(plan.places[buffer].address);
-                all.bytes.push(network.buffers[buffer].bytes);
+                all.bytes.push(sizes[buffer]);
+                all.lines.push(rings[buffer]);
                 all.first.push(first);
                 all.last.push(last);
                 all.layer.push(layer);

@@ -8,12 +8,13 @@ mod data;
 use super::Error;
 use super::output::Output;
 use super::pack_file::{PackFile, planner_types};
+use super::plan::Order;
 use super::progress::Progress;
 use data::{Curve, Data};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
-use eyelet_planner::profile::Profile;
 use eyelet_planner::replace::replace;
+use eyelet_planner::strategy::Request;
 use std::io::Write;
 use std::path::Path;
 
@@ -24,8 +25,8 @@ const SCRIPT: &str = include_str!("page.js");
 /// Where the parts go, in the order in which they stand in the page.
 const MARKS: [&str; 3] = ["/*style*/", "/*data*/", "/*script*/"];
 
-/// Writes the page of a pack.
-pub fn write(file: &Path, pack: &Path, profile: &Profile, output: Output) -> Result<(), Error> {
+/// Writes the page of a pack that was made to order.
+pub fn write(file: &Path, pack: &Path, order: &Order, output: Output) -> Result<(), Error> {
     let found = PackFile::open(pack)?;
     let mut plans: Vec<(Network, Plan)> = Vec::new();
     for entry in &found.entries {
@@ -36,12 +37,21 @@ pub fn write(file: &Path, pack: &Path, profile: &Profile, output: Output) -> Res
         return Err(Error::Internal("the pack has no plans".to_owned()));
     };
     let progress = Progress::count(output, "drawing", Curve::POINTS as u64);
-    let curve = Curve::new(network, &plans, found.header.weights_bytes, profile, |done| {
-        progress.set(done as u64);
-    });
+    let request = Request {
+        network,
+        weights_bytes: found.header.weights_bytes,
+        budget: first.budget,
+        threads: first.threads,
+        profile: &order.profile,
+        exact: order.exact,
+    };
+    let curve = Curve::new(&request, &plans, |done| progress.set(done as u64));
     drop(progress);
-    let mut data = Data::new(network, first, profile, found.header.weights_bytes, curve);
-    data.plans.extend(plans.iter().map(|(network, plan)| data::Plan::new(network, plan, profile)));
+    let mut data = Data::new(&request, first, curve);
+    for (network, plan) in &plans {
+        data.plans
+            .push(data::Plan::new(&Request { network, budget: plan.budget, ..request }, plan));
+    }
     let json = serde_json::to_string(&data)
         .map_err(|error| Error::Internal(format!("the report as JSON: {error}")))?;
     let page = assemble([STYLE, &escape(&json), SCRIPT]);

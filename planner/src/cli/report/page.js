@@ -75,7 +75,7 @@
     for (let i = 0; i < b.address.length; i++) {
       const from = b.first[i] === 0 ? 0 : steps[b.first[i] - 1].before;
       const to = b.last[i] > steps.length ? period : b.last[i] === 0 ? 0 : steps[b.last[i] - 1].end;
-      put("activation", from, to, b.address[i], b.bytes[i], { layer: b.layer[i] });
+      put("activation", from, to, b.address[i], b.bytes[i], { layer: b.layer[i], lines: b.lines[i] });
     }
     steps.forEach((step, i) => {
       if (s.scratch_bytes[i]) put("scratch", step.start, step.end, s.scratch[i], s.scratch_bytes[i], { first: i, last: i });
@@ -261,7 +261,7 @@
       case "resident": title = readers(plan, about); lines.push("weights that stay"); place(); break;
       case "activation":
         title = about.layer < 0 ? "The network's input or output" : layerName(about.layer);
-        lines.push("activations"); place(); time(); break;
+        lines.push(about.lines ? `activations, a ring of ${plural(about.lines, "line")}` : "activations"); place(); time(); break;
       case "scratch": title = readers(plan, about); lines.push("intermediates"); place(); time(); break;
       case "read":
       case "loading":

@@ -1,23 +1,22 @@
 //! `eyelet sweep`: predicted latency over the budget, for every strategy.
 //!
-//! Each point is what `eyelet plan` would make of that one budget: algorithms are chosen for it alone.
+//! Each point is what `eyelet plan --effort fast` would make of that one budget: algorithms are chosen for it alone.
 //! Nothing is written but the curve.
 
 mod chart;
 
 use super::Error;
 use super::output::{Output, milliseconds};
-use super::plan::{DEFAULT_THREADS, Order, choose_profile};
+use super::plan::{DEFAULT_THREADS, Order, bound_ns, choose_profile};
 use super::progress::Progress;
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::pack::{Encoding, PAGE, STRATEGIES};
 use eyelet_planner::import::import;
 use eyelet_planner::network::Network;
-use eyelet_planner::passes::lower;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
-use eyelet_planner::strategy::algorithms::{Means, choices};
-use eyelet_planner::strategy::{Effort, PlanError};
+use eyelet_planner::strategy::algorithms::{Choice, Means, choices};
+use eyelet_planner::strategy::{Effort, PlanError, Request};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -163,11 +162,6 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     };
     let graph = import(&args.model)
         .map_err(|error| Error::Import { path: args.model.clone(), source: Box::new(error) })?;
-    let mut network = lower(&graph, profile.isa)
-        .map_err(|source| Error::Pass { path: args.model.clone(), source })?;
-    if network.name.is_empty() {
-        network.name = args.model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    }
     // A curve has many points, and each is near its best at once.
     let mut order = Order {
         budgets: Vec::new(),
@@ -178,6 +172,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         effort: Effort::Fast,
         weights: Encoding::F32,
     };
+    let network = order.lower(&args.model, &graph)?;
     let sizes = spaced(args.budgets, args.points);
     let total = sizes.len() * (strategies.len() + 1);
     let progress = Progress::count(output, "planning", total as u64);
@@ -195,9 +190,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     };
     let means = if args.exact { Means::Exact } else { Means::All };
     for &budget_bytes in &sizes {
-        let best = choices(&network, &order.profile, threads, &[budget_bytes], means);
-        let bound_ns = best.first().map_or(0.0, |choice| choice.bound_ns);
-        let lower_bound_ms = milliseconds(bound_ns.max(0.0) as u64);
+        let choices = choices(&network, &order.profile, threads, &[budget_bytes], means);
+        let lower_bound_ms = milliseconds(least_bound_ns(&order, &network, budget_bytes, &choices));
         sweep.budgets.push(Budget { budget_bytes, lower_bound_ms });
         progress.set(sweep.budgets.len() as u64);
     }
@@ -226,6 +220,19 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         write(&sweep, path, *form)?;
     }
     output.report(&sweep)
+}
+
+/// The least bound of all plans for a budget by one of some choices of algorithms.
+fn least_bound_ns(order: &Order, network: &Network, budget: u64, choices: &[Choice]) -> u64 {
+    let (profile, threads, exact) = (&order.profile, order.threads, order.exact);
+    let mut network = network.clone();
+    let bounds = choices.iter().map(|choice| {
+        choice.apply(&mut network);
+        let weights_bytes = weights_bytes(&network);
+        let network = &network;
+        bound_ns(&Request { network, weights_bytes, budget, threads, profile, exact })
+    });
+    bounds.min().unwrap_or(0)
 }
 
 /// The plan for an order's budget. Where there is none, `smallest` becomes the budget of the smallest.

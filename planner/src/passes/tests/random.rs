@@ -7,7 +7,7 @@ use proptest::prelude::*;
 pub(super) type Draw = (u8, u8, u8, u8);
 
 /// Adds one node, if the values drawn allow it.
-pub(super) fn grow(net: &mut Net, live: &mut Vec<ValueId>, (kind, a, b, size): Draw) {
+fn grow(net: &mut Net, live: &mut Vec<ValueId>, (kind, a, b, size): Draw) {
     let x = live[a as usize % live.len()];
     let shape = net.shape(x);
     let size = size as usize;
@@ -153,6 +153,20 @@ pub(super) fn grow(net: &mut Net, live: &mut Vec<ValueId>, (kind, a, b, size): D
     live.push(y);
 }
 
+/// A network with an input of that shape and the last of what is drawn as its outputs.
+pub(super) fn grown(shape: &[usize; 4], seed: u64, draws: Vec<Draw>, outputs: usize) -> Net {
+    let (mut net, x) = Net::input(shape);
+    net.seed = seed;
+    let mut live = vec![x];
+    for draw in draws {
+        grow(&mut net, &mut live, draw);
+    }
+    for &value in live.iter().rev().take(outputs) {
+        net.output(value);
+    }
+    net
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -163,15 +177,6 @@ proptest! {
         draws in proptest::collection::vec(any::<Draw>(), 1..24),
         outputs in 1usize..4,
     ) {
-        let (mut net, x) = Net::input(&[shape.0, shape.1, shape.2, shape.3]);
-        net.seed = seed;
-        let mut live = vec![x];
-        for draw in draws {
-            grow(&mut net, &mut live, draw);
-        }
-        for &value in live.iter().rev().take(outputs) {
-            net.output(value);
-        }
-        net.check_all();
+        grown(&[shape.0, shape.1, shape.2, shape.3], seed, draws, outputs).check_all();
     }
 }

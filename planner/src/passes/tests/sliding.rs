@@ -1,6 +1,6 @@
 //! Lowered networks slide: whatever is drawn, the checker proves it, and rings have no line too many.
 
-use super::random::{Draw, grow};
+use super::random::{Draw, grown};
 use super::*;
 use crate::algorithm::Algorithm;
 use crate::slide::tests::{plan, prove, runs};
@@ -90,15 +90,7 @@ proptest! {
         outputs in 1usize..4,
         groups in proptest::collection::vec((any::<u8>(), 1u8..8), 4),
     ) {
-        let (mut net, x) = Net::input(&[1, shape.0, shape.1, shape.2]);
-        net.seed = seed;
-        let mut live = vec![x];
-        for draw in draws {
-            grow(&mut net, &mut live, draw);
-        }
-        for &value in live.iter().rev().take(outputs) {
-            net.output(value);
-        }
+        let net = grown(&[1, shape.0, shape.1, shape.2], seed, draws, outputs);
         let mut network = lower(&net.graph, Isa::Portable).unwrap();
         prove(&mut network, &groups);
     }
