@@ -10,7 +10,7 @@ EYELET_INLINE void pool_block(
     const struct eyelet_pool *t, int average, int vectors, const float *in, float *out, size_t n)
 {
     vec acc[8];
-    for (int v = 0; v < vectors; v++)
+    _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++)
         acc[v] = all(average ? 0.0f : -__builtin_inff());
     for (size_t line = 0, at = t->line; line < t->tap_lines; line++) {
         const float *tap = in + at;

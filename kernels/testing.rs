@@ -5,7 +5,6 @@
 use super::Kernels;
 use crate::device::Device;
 use bytemuck::{Pod, Zeroable};
-use core::sync::atomic::{AtomicUsize, Ordering};
 use std::vec::Vec;
 
 /// All kernels that this machine can run.
@@ -42,7 +41,8 @@ pub fn pack(weights: &[f32], bias: &[f32], groups: usize, nr: usize) -> Vec<f32>
     packed
 }
 
-/// Threads of the standard library, made for every task.
+/// So many threads. They stay for the next task of the same test: emulators never give back all memory of one that
+/// has ended, and there are many tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads(pub usize);
 
@@ -51,20 +51,42 @@ impl Device for Threads {
         self.0
     }
 
+    #[cfg(all(feature = "linux", target_os = "linux"))]
     fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
-        let next = AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for thread in 0..self.0 {
-                let next = &next;
-                scope.spawn(move || {
-                    let claim =
-                        || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|p| *p < parts);
-                    while let Some(part) = claim() {
-                        task(part, thread);
-                    }
-                });
+        use crate::device::workers::{Pool, Workers};
+        use core::cell::RefCell;
+        use std::boxed::Box;
+        use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+        use std::rc::Rc;
+        use std::sync::Mutex;
+
+        std::thread_local! {
+            static ALL: RefCell<Vec<Rc<Workers<'static>>>> = const { RefCell::new(Vec::new()) };
+        }
+        let workers = ALL.with_borrow_mut(|all| {
+            if let Some(found) = all.iter().find(|workers| workers.threads() == self.0) {
+                return found.clone();
+            }
+            let pool: &'static Pool = Box::leak(Box::new(Pool::new()));
+            let workers = Rc::new(pool.start(self.0, None).unwrap());
+            all.push(workers.clone());
+            workers
+        });
+        // A worker's panic would end the process; here it fails the test.
+        let panicked = Mutex::new(None);
+        workers.run(parts, &|part, thread| {
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| task(part, thread))) {
+                *panicked.lock().unwrap() = Some(payload);
             }
         });
+        if let Some(payload) = panicked.into_inner().unwrap() {
+            resume_unwind(payload);
+        }
+    }
+
+    #[cfg(not(all(feature = "linux", target_os = "linux")))]
+    fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
+        (0..parts).for_each(|part| task(part, part % self.0));
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::network::Network;
 use crate::plan::Plan;
 use eyelet::pack::{NONE, ring_bytes};
+use std::collections::VecDeque;
 use std::ops::Range;
 
 /// When a buffer holds something, in steps: from its first writer to its last reader, both included.
@@ -161,30 +162,27 @@ impl Skyline {
     /// The place for `bytes` whose last use is best by `choice`, and before `time`.
     pub fn find(&self, bytes: u64, align: u64, time: i64, choice: Choice) -> Option<Place> {
         let mut best: Option<Place> = None;
-        let consider = |best: &mut Option<Place>, address: u64, from: usize| {
-            let mut last_use = i64::MIN;
-            for &(start, used) in &self.segments[from..] {
-                if start >= address + bytes {
-                    break;
-                }
-                last_use = last_use.max(used);
-                if choice == Choice::Earliest && best.is_some_and(|best| last_use >= best.last_use)
-                {
-                    return;
-                }
-            }
-            let better = match (*best, choice) {
+        let mut consider = |address: u64, last_use: i64| {
+            let better = match (best, choice) {
                 (None, _) => true,
                 (Some(best), Choice::Earliest) => last_use < best.last_use,
                 (Some(best), Choice::Latest) => last_use > best.last_use,
                 (Some(_), Choice::Lowest) => false,
             };
             if better {
-                *best = Some(Place { address, last_use });
+                best = Some(Place { address, last_use });
+            }
+            // Nothing that is free was used later.
+            match choice {
+                Choice::Lowest => true,
+                Choice::Latest => last_use + 1 == time,
+                Choice::Earliest => false,
             }
         };
         // Runs of segments that are free at that time, if they are long enough.
         let free = |segment: &(u64, i64)| segment.1 < time;
+        let mut starts = Highest::new(&self.segments);
+        let mut ends = Highest::new(&self.segments);
         let mut next = 0;
         while let Some(skipped) = self.segments[next..].iter().position(free) {
             let first = next + skipped;
@@ -199,21 +197,54 @@ impl Skyline {
                 let start = self.segments[index].0;
                 let end = self.segments.get(index + 1).map_or(self.end, |next| next.0);
                 let address = start.next_multiple_of(align);
-                if address < end && address + bytes <= run_end {
-                    consider(&mut best, address, index);
+                if address < end
+                    && address + bytes <= run_end
+                    && consider(address, starts.over(address, address + bytes))
+                {
+                    return best;
                 }
                 // Aligned to the end of this segment: where what follows is used later.
                 let aligned = end.checked_sub(bytes).map(|address| address / align * align);
-                if let Some(address) = aligned.filter(|address| *address >= run_start) {
-                    let from = self.segments.partition_point(|segment| segment.0 <= address);
-                    consider(&mut best, address, from - 1);
-                }
-                if choice == Choice::Lowest && best.is_some() {
+                if let Some(address) = aligned.filter(|address| *address >= run_start)
+                    && consider(address, ends.over(address, address + bytes))
+                {
                     return best;
                 }
             }
         }
         best
+    }
+}
+
+/// The highest segment under a window that moves to the right: each segment is looked at once.
+struct Highest<'a> {
+    segments: &'a [(u64, i64)],
+    /// Segments under the window that are higher than all behind them.
+    falling: VecDeque<usize>,
+    /// The first segment that the window has not reached.
+    next: usize,
+}
+
+impl<'a> Highest<'a> {
+    fn new(segments: &'a [(u64, i64)]) -> Self {
+        Self { segments, falling: VecDeque::new(), next: 0 }
+    }
+
+    /// The latest use from `start` to `end`, neither of which may be less than before.
+    fn over(&mut self, start: u64, end: u64) -> i64 {
+        while let Some(&(_, used)) = self.segments.get(self.next).filter(|next| next.0 < end) {
+            while self.falling.back().is_some_and(|&lower| self.segments[lower].1 <= used) {
+                self.falling.pop_back();
+            }
+            self.falling.push_back(self.next);
+            self.next += 1;
+        }
+        // A segment is left behind when the one after it starts no later than the window.
+        let left = |index: usize| self.segments.get(index + 1).is_some_and(|next| next.0 <= start);
+        while self.falling.front().is_some_and(|&first| left(first)) {
+            self.falling.pop_front();
+        }
+        self.falling.front().map_or(i64::MIN, |&first| self.segments[first].1)
     }
 }
 

@@ -41,13 +41,17 @@ impl Claims {
         Self(AtomicU64::new(0))
     }
 
-    /// Opens a round of at most [`LIMIT`](Self::LIMIT) parts. All parts of the round before must have
-    /// been claimed, and nobody else may open one at the same time. Whoever claims a part sees what was
-    /// written before.
-    pub(super) fn open(&self, parts: usize) {
+    /// Opens a round of at most [`LIMIT`](Self::LIMIT) parts, and claims the first: a thread that still looks
+    /// for parts of the round before could otherwise be faster. All parts of that one must have been
+    /// claimed, and nobody else may open one at the same time. Whoever claims a part sees what was written
+    /// before.
+    pub(super) fn open(&self, parts: usize) -> Option<usize> {
         debug_assert!(parts <= Self::LIMIT);
         let number = Round::unpack(self.0.load(Ordering::Relaxed)).number.wrapping_add(1);
-        self.0.store(Round { number, next: 0, parts: parts as u64 }.pack(), Ordering::Release);
+        let first = (parts > 0).then_some(0);
+        let round = Round { number, next: u64::from(first.is_some()), parts: parts as u64 };
+        self.0.store(round.pack(), Ordering::Release);
+        first
     }
 
     /// Claims a part of the open round, if one is left.
@@ -94,14 +98,13 @@ mod tests {
         let claims = Claims::new();
         assert_eq!(claims.claim(), None);
         for parts in [1, 3, 0, Claims::LIMIT] {
-            claims.open(parts);
-            for part in 0..parts {
+            assert_eq!(claims.open(parts), (parts > 0).then_some(0));
+            for part in 1..parts {
                 assert_eq!(claims.claim(), Some(part));
             }
             assert_eq!((claims.claim(), claims.close()), (None, 0));
         }
-        claims.open(9);
-        assert_eq!(claims.claim(), Some(0));
+        assert_eq!(claims.open(9), Some(0));
         assert_eq!((claims.close(), claims.claim()), (8, None));
     }
 
@@ -109,15 +112,15 @@ mod tests {
     fn the_number_of_rounds_wraps() {
         let last = Round { number: (1 << 40) - 1, next: 5, parts: 5 };
         let claims = Claims(AtomicU64::new(last.pack()));
-        claims.open(2);
-        assert_eq!((claims.claim(), claims.claim(), claims.claim()), (Some(0), Some(1), None));
+        assert_eq!((claims.open(2), claims.claim(), claims.claim()), (Some(0), Some(1), None));
     }
 
     #[test]
     fn threads_never_claim_the_same_part() {
         let claims = Claims::new();
         let counts = [const { AtomicU32::new(0) }; 1000];
-        claims.open(counts.len());
+        let first = claims.open(counts.len());
+        first.map(|part| counts[part].fetch_add(1, Ordering::Relaxed));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {

@@ -238,10 +238,9 @@ impl Pool {
 
         let target = self.finished.0.get().wrapping_add(parts as u32);
         let finish = Finish { pool: self, target, own: Cell::new(0) };
-        self.claims.0.open(parts);
-        // The first part is the caller's, before anybody else hears of the round: so the same part of a task that
-        // comes again and again mostly finds its data in the same core's cache.
-        let mut claimed = self.claims.0.claim();
+        // The first part is the caller's: so the same part of a task that comes again and again mostly finds its
+        // data in the same core's cache.
+        let mut claimed = self.claims.0.open(parts);
         self.rounds.0.add(1);
         while let Some(part) = claimed {
             finish.own.set(finish.own.get() + 1);

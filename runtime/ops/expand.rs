@@ -19,12 +19,13 @@
 use super::conv::{self, Sizes, addend, clamp, finish, part};
 use super::{Call, LayerError, Operand, Slice, check, operator_scratch_bytes, run_operator};
 use crate::arena::{MatMut, MatRef};
-use crate::device::{self, Inline, Share, Split};
+use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::table::{Addend, Indirection, Panel, TILES};
 use crate::kernels::{Isa, Kernels};
 use crate::pack::{
     ConvParams, Encoding, GatherParams, Layer, OpKind, Tensor, WinogradParams, params, params_words,
 };
+use core::ops::Range;
 
 /// Bytes of expanded panels that threads share.
 const SHARED_BYTES: u64 = 1 << 20;
@@ -285,24 +286,46 @@ impl Expansion {
         if self.algorithm == 0 {
             return kernels.widen(self.encoding, stored, self.biases(), body);
         }
-        let tile = self.algorithm as usize;
-        let points = (tile + 2) * (tile + 2);
-        let count = body.len() / points;
-        let missing = || unreachable!("a transformed panel has as many floats as frequencies say");
-        let mut out = MatMut::new(body, points, count, count).unwrap_or_else(missing);
+        if let Some(out) = self.frequencies(body) {
+            self.transform(kernels, stored, 0..out.cols(), out, filters);
+        }
+    }
+
+    /// The frequencies of a transformed panel: each a row.
+    fn frequencies<'a>(&self, body: &'a mut [f32]) -> Option<MatMut<'a>> {
+        let side = self.algorithm as usize + 2;
+        let count = body.len() / (side * side);
+        MatMut::new(body, side * side, count, count)
+    }
+
+    /// Transforms the filters `these` of a panel, whole channels, with room for
+    /// [`filter_bytes`](Self::filter_bytes).
+    fn transform(
+        &self,
+        kernels: &Kernels,
+        stored: &[f32],
+        these: Range<usize>,
+        mut out: MatMut<'_>,
+        filters: &mut [u8],
+    ) {
+        let (nr, tile) = (self.isa.panel(), self.algorithm as usize);
+        // Filters of a whole panel.
+        let count = (self.plain.panel_bytes as usize / 4 - nr) / out.rows();
         if self.encoding == Encoding::F32 {
             let taps = MatRef::new(&stored[nr..], 9, count, count);
             let taps = taps.unwrap_or_else(|| unreachable!("`validate` has measured the panel"));
-            return kernels.winograd_weights(tile, taps, out);
+            return kernels.winograd_weights(tile, taps.part(0..9, these), out);
         }
         let filters: &mut [f32] = bytemuck::cast_slice_mut(filters);
-        for at in (0..count).step_by(FILTERS * nr) {
-            let len = (FILTERS * nr).min(count - at);
+        for at in (0..these.len()).step_by(FILTERS * nr) {
+            let len = (FILTERS * nr).min(these.len() - at);
             for (tap, filters) in filters.chunks_exact_mut(len).take(9).enumerate() {
-                kernels.widen(self.encoding, stored, self.biases() + tap * count + at, filters);
+                let start = self.biases() + tap * count + these.start + at;
+                kernels.widen(self.encoding, stored, start, filters);
             }
             let Some(taps) = MatRef::new(filters, 9, len, len) else { continue };
-            kernels.winograd_weights(tile, taps, out.part_mut(0..points, at..at + len));
+            let points = 0..out.rows();
+            kernels.winograd_weights(tile, taps, out.part_mut(points, at..at + len));
         }
     }
 
@@ -324,14 +347,7 @@ impl Expansion {
         for panels in (0..groups).map(|index| device::cut(call.count, groups, 1, index)) {
             let expanded = &mut expanded[..panels.len() * floats];
             let weights = &call.weights[panels.start * stored..panels.end * stored];
-            let Some(out) = MatMut::new(expanded, panels.len(), floats, floats) else { continue };
-            let each = self.filter_bytes();
-            device::divide(call.device, out, Split::Rows(1), scratch, each, |mut share| {
-                for (row, panel) in share.rows.clone().enumerate() {
-                    let stored = &weights[panel * stored..][..stored];
-                    self.panel(call.kernels, stored, share.out.row_mut(row), share.scratch);
-                }
-            });
+            self.expand(call.kernels, call.device, weights, expanded, scratch);
             run_operator(Call {
                 layer: &self.plain,
                 operands: call.operands,
@@ -345,6 +361,40 @@ impl Expansion {
                 ..call
             });
         }
+    }
+
+    /// Expands some panels on all threads: one after the other where there are more threads, which then share the
+    /// channels of each.
+    fn expand(
+        &self,
+        kernels: &Kernels,
+        device: &dyn Device,
+        weights: &[f32],
+        expanded: &mut [f32],
+        scratch: &mut [u8],
+    ) {
+        let (floats, stored) = (self.plain.panel_bytes as usize / 4, self.stored_bytes / 4);
+        let (nr, each, panels) = (self.isa.panel(), self.filter_bytes(), expanded.len() / floats);
+        if self.algorithm != 0 && panels < device.threads() {
+            for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights.chunks_exact(stored))
+            {
+                let (bias, body) = out.split_at_mut(nr);
+                bias.copy_from_slice(&stored[..nr]);
+                let Some(out) = self.frequencies(body) else { continue };
+                let channels = (out.cols() / nr).div_ceil(device.threads());
+                device::divide(device, out, Split::Cols(channels * nr), scratch, each, |share| {
+                    self.transform(kernels, stored, share.cols, share.out, share.scratch);
+                });
+            }
+            return;
+        }
+        let Some(out) = MatMut::new(expanded, panels, floats, floats) else { return };
+        device::divide(device, out, Split::Rows(1), scratch, each, |mut share| {
+            for (row, panel) in share.rows.clone().enumerate() {
+                let stored = &weights[panel * stored..][..stored];
+                self.panel(kernels, stored, share.out.row_mut(row), share.scratch);
+            }
+        });
     }
 
     /// Divides a convolution's panels among threads, each with scratch of its own. `task` is given the

@@ -288,7 +288,7 @@ impl Order {
             }
             choice.apply(network);
             // Searching is for the choice that is made.
-            match self.candidate(network, Effort::Fast) {
+            match self.candidate(network, Effort::Glance) {
                 Ok(candidate) if (candidate.predicted_ns as f64) < least => {
                     best = Some((candidate, choice));
                 }
@@ -296,14 +296,10 @@ impl Order {
                 Err(error) => refused = Some(error),
             }
         }
-        let Some((best, choice)) = best else {
+        let Some((_, choice)) = best else {
             return Err(refused.expect("there is a choice, and it was refused").into());
         };
         choice.apply(network);
-        if self.effort == Effort::Fast {
-            place_weights(network);
-            return Ok(best);
-        }
         Ok(self.candidate(network, self.effort)?)
     }
 

@@ -15,13 +15,13 @@ use rand_chacha::ChaCha8Rng;
 use std::time::Instant;
 
 /// What [`Effort::Default`] may cost, in units of [`cost`]; less than a second on a desktop.
-const WORK: usize = 5_000_000;
+const WORK: usize = 4_000_000;
 
 /// [`Effort::Best`] does so many times as much.
 const BEST: usize = 16;
 
 /// No more moves than this by default: what they still find is less than predictions are worth.
-const MOVES: usize = 12_000;
+const MOVES: usize = 8_000;
 
 /// Share of the effort that goes into designs of the kind that construction tries.
 const DRAWN: f64 = 0.1;
@@ -49,7 +49,7 @@ pub fn improve(
 ) -> (Built, u32) {
     let start = Instant::now();
     let (work, moves, seconds) = match effort {
-        Effort::Fast => return (built, 0),
+        Effort::Glance | Effort::Fast => return (built, 0),
         Effort::Default => (WORK, MOVES, f64::INFINITY),
         Effort::Best => (WORK * BEST, MOVES * BEST, f64::INFINITY),
         Effort::Seconds(seconds) => (usize::MAX, usize::MAX, seconds),

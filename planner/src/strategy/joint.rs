@@ -48,14 +48,14 @@ pub fn plan(request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
     let mut search = Search::new(request.network, &costs, request.threads);
     let mut found = Found::default();
     for groups in search.candidates(request.budget) {
-        found.consider(Site::new(request, groups));
+        found.consider(Site::new(request, groups), effort);
         if found.is_optimal() {
             break;
         }
     }
     if found.best.is_none() {
         for groups in search.smallest() {
-            found.consider(Site::new(request, groups));
+            found.consider(Site::new(request, groups), effort);
         }
     }
     let Found { sites, best: Some((at, design, built)) } = found else {
@@ -80,8 +80,8 @@ impl<'a> Found<'a> {
     }
 
     /// Constructs a plan, and keeps it if it is better.
-    fn consider(&mut self, site: Site<'a>) {
-        let Some((design, built)) = construct(&site) else { return };
+    fn consider(&mut self, site: Site<'a>, effort: Effort) {
+        let Some((design, built)) = construct(&site, effort) else { return };
         if self.best.as_ref().is_none_or(|(_, _, held)| built.is_better(held)) {
             self.best = Some((self.sites.len(), design, built));
         }
@@ -119,7 +119,7 @@ fn least(request: &Request<'_>, mut search: Search<'_>) -> Result<Plan, PlanErro
 }
 
 /// A good plan in a short time.
-fn construct(site: &Site<'_>) -> Option<(Design, Built)> {
+fn construct(site: &Site<'_>, effort: Effort) -> Option<(Design, Built)> {
     let request = site.request;
     let mut best: Option<(Design, Built)> = None;
     let consider = |best: &mut Option<(Design, Built)>, design: Design| -> bool {
@@ -157,7 +157,7 @@ fn construct(site: &Site<'_>) -> Option<(Design, Built)> {
                 share = other;
             }
         }
-        if loading == Loading::Around {
+        if loading == Loading::Around || effort == Effort::Glance {
             break;
         }
         let mut in_vain = 0;

@@ -58,6 +58,8 @@ pub enum PlanError {
 /// How long a strategy that searches does so, for each budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Effort {
+    /// A plan of the right kind, to compare networks by: less is constructed.
+    Glance,
     /// Not at all: what is constructed stands.
     Fast,
     /// For about a second.
@@ -108,13 +110,13 @@ pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, P
     let network = transforms(name).then(|| on_load::network(request)).flatten();
     let Some(network) = network else { return make_for(name, request, effort) };
     let transformed = Request { network: &network, ..*request };
-    let stored = make_for(name, request, Effort::Fast)?;
+    let compare = if effort == Effort::Glance { Effort::Glance } else { Effort::Fast };
+    let stored = make_for(name, request, compare)?;
     let costs = Costs::new(&network, request.profile, request.threads);
     let ns = |made: &Made| simulate_with(&made.plan, &costs).steady_ns;
-    let faster =
-        make_for(name, &transformed, Effort::Fast).ok().filter(|made| ns(made) < ns(&stored));
+    let faster = make_for(name, &transformed, compare).ok().filter(|made| ns(made) < ns(&stored));
     match (effort, faster) {
-        (Effort::Fast, faster) => Ok(faster.unwrap_or(stored)),
+        (Effort::Glance | Effort::Fast, faster) => Ok(faster.unwrap_or(stored)),
         (effort, Some(_)) => make_for(name, &transformed, effort),
         (effort, None) => make_for(name, request, effort),
     }
