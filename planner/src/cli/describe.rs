@@ -31,6 +31,14 @@ pub fn algorithm(network: &Network, layer: usize) -> String {
     }
 }
 
+/// The algorithm that computes a step: its layer's, or its own with weights that it transforms.
+pub fn algorithm_of(network: &Network, step: &Step) -> String {
+    match step.algorithm {
+        0 => algorithm(network, step.layer as usize),
+        tile => format!("Winograd F({tile},3) on load"),
+    }
+}
+
 /// What a step computes: its layer's name, and which of its panels and rows where that is not all.
 pub fn step(network: &Network, step: &Step) -> String {
     let layer = &network.layers[step.layer as usize];

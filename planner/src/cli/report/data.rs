@@ -38,7 +38,6 @@ pub struct Data {
 struct Layers {
     names: Vec<String>,
     operators: Vec<String>,
-    algorithms: Vec<String>,
     bytes: Vec<u64>,
 }
 
@@ -57,8 +56,7 @@ impl Data {
             weights_bytes,
             layers: Layers {
                 names: network.names.clone(),
-                operators: all.clone().map(|l| describe::operator(network, l)).collect(),
-                algorithms: all.map(|l| describe::algorithm(network, l)).collect(),
+                operators: all.map(|l| describe::operator(network, l)).collect(),
                 bytes: network.layers.iter().map(bytes).collect(),
             },
             curve,
@@ -150,6 +148,7 @@ pub struct Plan {
     /// For each layer the loads that it reads from, and the bytes of its weights that stay.
     layer_loads: Vec<u32>,
     layer_resident: Vec<u64>,
+    layer_algorithms: Vec<String>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -232,6 +231,7 @@ impl Plan {
             buffers: Buffers::new(network, plan),
             layer_loads,
             layer_resident: layer_resident(network, plan),
+            layer_algorithms: layer_algorithms(network, plan),
         }
     }
 }
@@ -251,6 +251,18 @@ fn layer_resident(network: &Network, plan: &plan::Plan) -> Vec<u64> {
         }
     }
     bytes
+}
+
+/// The algorithm of each layer, which all of its steps have in common.
+fn layer_algorithms(network: &Network, plan: &plan::Plan) -> Vec<String> {
+    let mut algorithms = vec![String::new(); network.layers.len()];
+    for step in &plan.steps {
+        let algorithm = &mut algorithms[step.layer as usize];
+        if algorithm.is_empty() {
+            *algorithm = describe::algorithm_of(network, step);
+        }
+    }
+    algorithms
 }
 
 /// Spans as waits and times, the ends rounded and not their differences, which would add up.

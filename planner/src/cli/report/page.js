@@ -274,7 +274,7 @@
       case "stall": title = `Waiting ${ms((rect.to - rect.from) / TICKS_PER_MS)}`; lines.push(`for the weights of ${stepText(about)}`); time(); break;
       case "step":
         title = stepText(about);
-        lines.push([data.layers.operators[about.layer], data.layers.algorithms[about.layer]].filter(Boolean).join(", "));
+        lines.push([data.layers.operators[about.layer], plan.layer_algorithms[about.layer]].filter(Boolean).join(", "));
         lines.push(`${ms((rect.to - rect.from) / TICKS_PER_MS)}, step ${rect.index + 1} of ${plan.steps.length}`);
         time(); break;
     }
@@ -416,7 +416,7 @@
   const drawTable = () => {
     const plan = current();
     const rows = data.layers.names.map((name, index) => ({
-      index, name, operator: data.layers.operators[index], algorithm: data.layers.algorithms[index], weights: data.layers.bytes[index],
+      index, name, operator: data.layers.operators[index], algorithm: plan.layer_algorithms[index], weights: data.layers.bytes[index],
       resident: plan.layer_resident[index], loads: plan.layer_loads[index], steps: 0, compute: 0, stall: 0,
     }));
     for (const step of plan.steps) {

@@ -229,7 +229,7 @@ impl<'a> Trace<'a> {
         let args = json!({
             "step": index,
             "operator": describe::operator(self.network, layer),
-            "algorithm": describe::algorithm(self.network, layer),
+            "algorithm": describe::algorithm_of(self.network, step),
             "weights bytes": u64::from(step.count) * panel,
             "rows": step.rows,
             "scratch bytes": step.scratch_bytes,
