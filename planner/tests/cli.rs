@@ -21,7 +21,7 @@ fn direct_io(folder: &Path) -> bool {
 #[test]
 fn every_verb_has_help_with_an_example() {
     let folder = folder();
-    for verb in ["zoo", "profile", "plan", "sweep", "inspect", "check", "run", "demo"] {
+    for verb in ["zoo", "profile", "plan", "sweep", "inspect", "check", "run", "demo", "alloc"] {
         let text = eyelet_in(folder.path(), &[verb, "--help"]).text();
         assert!(text.contains(&format!("Example:\n  eyelet {verb}")), "{text}");
         assert!(text.contains("--json"), "{text}");
@@ -119,6 +119,9 @@ fn inspect_and_check_read_packs_of_any_board() {
     assert_eq!(report["inputs"][0]["shape"], serde_json::json!([1, 1, 8, 8]));
     assert_eq!(report["plans"][0]["memory"]["map"].as_str().unwrap().len(), 64);
     assert!(report["layers"].as_array().unwrap().len() >= 5);
+    // Two plans cut the same weights differently, and every byte is verified for both.
+    let checked = eyelet_in(folder.path(), &["check", "digits.pack", "--json"]).json();
+    assert_eq!(checked["verified_bytes"], report["weights_bytes"]);
     let text = eyelet_in(folder.path(), &["inspect", "digits.pack"]).text();
     assert!(text.contains("112 KiB") && text.contains("Conv"), "{text}");
     let text = eyelet_in(folder.path(), &["check", "digits.pack"]).text();

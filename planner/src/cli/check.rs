@@ -11,6 +11,7 @@ use eyelet_planner::size;
 use serde::Serialize;
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Range;
 use std::path::PathBuf;
 
 /// Proves the invariants of every plan in a pack and verifies every checksum.
@@ -112,7 +113,8 @@ impl Plan {
     }
 }
 
-/// Compares the weights of every load of every plan with its checksum, each range once.
+/// Compares the weights of every load of every plan with its checksum, each range once. Returns the bytes of all
+/// ranges, those that plans cut differently once.
 fn verify(pack: &PackFile, output: Output) -> Result<u64, Error> {
     let weights = pack.weights()?;
     let mut plans = Vec::new();
@@ -137,7 +139,19 @@ fn verify(pack: &PackFile, output: Output) -> Result<u64, Error> {
         done += u64::from(load.bytes);
         progress.set(done);
     }
-    Ok(total)
+    Ok(covered(seen.into_iter().map(|(offset, bytes, _)| offset..offset + u64::from(bytes))))
+}
+
+/// Bytes in any of some ranges.
+fn covered(ranges: impl Iterator<Item = Range<u64>>) -> u64 {
+    let mut ranges: Vec<_> = ranges.collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    let (mut bytes, mut end) = (0, 0);
+    for range in ranges {
+        bytes += range.end.saturating_sub(range.start.max(end));
+        end = end.max(range.end);
+    }
+    bytes
 }
 
 impl fmt::Display for Report {
