@@ -3,7 +3,8 @@
 //! Storage and compute are two channels that do one thing at a time, in the plan's order, joined by the
 //! thresholds exactly as the executor's counters join them. A load starts when its predecessor is done
 //! and `release` steps are; a step when its predecessor is done and `ready` loads are. The host's turn
-//! takes no time. Inference follows inference without a pause, until one is like the one before: from
+//! takes no time. What is read passes through the memory that computing reads, and slows all steps down by a
+//! little, in proportion. Inference follows inference without a pause, until one is like the one before: from
 //! then on all are.
 
 use crate::network::Network;
@@ -57,7 +58,10 @@ pub fn simulate(network: &Network, plan: &Plan, profile: &Profile, threads: u32)
 /// # Panics
 /// As [`simulate`].
 pub fn simulate_with(plan: &Plan, costs: &Costs) -> Timeline {
-    let step_ns: Vec<i64> = plan.steps.iter().map(|step| costs.step_ns(step) as i64).collect();
+    let mut step_ns: Vec<i64> = plan.steps.iter().map(|step| costs.step_ns(step) as i64).collect();
+    let alone: i64 = step_ns.iter().sum();
+    let drag = costs.drag_ns(plan.bytes_per_inference()) / (alone as f64).max(1.0);
+    step_ns.iter_mut().for_each(|ns| *ns += (*ns as f64 * drag) as i64);
     let load_ns: Vec<i64> =
         plan.loads.iter().map(|load| costs.load_ns(load.bytes.into()) as i64).collect();
     let resident_ns = plan.resident.iter().map(|load| costs.load_ns(load.bytes.into())).sum();
@@ -180,6 +184,8 @@ mod tests {
         let mut profile = Board::load("jetson-nano").unwrap().profile;
         profile.storage = Storage::flat(1000, mbs, 1e9);
         profile.compute.step_overhead_ns = 1000;
+        // Reads do not slow computing down.
+        profile.compute.memory_gbs = f64::INFINITY;
         profile
     }
 

@@ -338,6 +338,7 @@ pub struct Costs {
     transformed: [Vec<Option<LayerCost>>; TILES.len()],
     overhead_ns: u64,
     storage: Storage,
+    drag_ns_per_byte: f64,
 }
 
 impl Costs {
@@ -350,7 +351,14 @@ impl Costs {
         let layers = all(0).map(Option::unwrap_or_default).collect();
         let transformed = TILES.map(|tile| all(tile as u32).collect());
         let overhead_ns = profile.compute.step_overhead_ns;
-        Self { layers, transformed, overhead_ns, storage: profile.storage.clone() }
+        let drag_ns_per_byte = 1.0 / profile.compute.memory_gbs;
+        Self {
+            layers,
+            transformed,
+            overhead_ns,
+            storage: profile.storage.clone(),
+            drag_ns_per_byte,
+        }
     }
 
     pub(super) fn of_step(
@@ -396,6 +404,12 @@ impl Costs {
     /// Predicted time of a load of so many bytes, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
         self.storage.load_ns(bytes)
+    }
+
+    /// What computing is slowed down by, when so many bytes are read meanwhile: they are written to the memory that
+    /// computing reads.
+    pub fn drag_ns(&self, bytes: u64) -> f64 {
+        bytes as f64 * self.drag_ns_per_byte
     }
 }
 

@@ -35,6 +35,9 @@ fn cost(built: &Built) -> usize {
     records + records * records / 100
 }
 
+/// So many changes in turn that bring no better plan end the search.
+const IN_VAIN: u32 = 1_500;
+
 /// How often another way to slide is tried with a design.
 const ELSEWHERE: f64 = 0.08;
 
@@ -58,8 +61,11 @@ pub fn improve(
     let mut held_ns = built.line.steady_ns as f64;
     let (mut held, mut best) = (design, built);
     search.look(&held, &best);
-    let (mut done, mut tried) = (0, 0);
+    let (mut done, mut tried, mut gained) = (0, 0, 0);
     while done < work && (tried as usize) < moves {
+        if tried - gained > IN_VAIN && effort == Effort::Default {
+            break;
+        }
         let progress = match effort {
             Effort::Seconds(seconds) => start.elapsed().as_secs_f64() / seconds,
             _ => (done as f64 / work as f64).max(f64::from(tried) / moves as f64),
@@ -99,6 +105,9 @@ pub fn improve(
             if built.line.steady_ns < before.steady_ns
                 || (built.line.steady_ns == before.steady_ns && fewer)
             {
+                if built.line.steady_ns + before.steady_ns / 2000 < before.steady_ns {
+                    gained = tried;
+                }
                 best = built;
             }
         }
