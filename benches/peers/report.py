@@ -49,7 +49,8 @@ class Report:
         return f"""# Results
 
 Written by `benches/peers/run.sh`; run it again rather than change it by hand. `benches/peers/README.md` says
-what is measured and how.
+what is measured and how. Strategies beside each other and the bound, at many budgets, are in
+[results-plans.md](results-plans.md).
 
 {facts}
 
