@@ -35,9 +35,8 @@
 use crate::memory::lifetimes;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
-use crate::slice::whole;
+use crate::slice::{scratch_bytes, whole};
 use crate::slide::{least_bytes, slides};
-use crate::strategy::scratch_bytes;
 use crate::write::table_bytes;
 use eyelet::pack::{PAGE, Step};
 

@@ -8,6 +8,7 @@
 use crate::network::Network;
 use crate::plan::step_weights;
 use crate::slide::{self, Group};
+use eyelet::ops::{self, Slice};
 use eyelet::pack::{OpKind, PAGE, Step};
 use std::collections::HashMap;
 
@@ -81,18 +82,27 @@ pub fn whole(network: &Network, layer: usize) -> Step {
     }
 }
 
+/// Scratch of a step with so many threads, in whole cache lines.
+pub fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
+    let layer = &network.layers[step.layer as usize];
+    let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+    let (inputs, output) = (layer.inputs.map(record), record(layer.output));
+    let slice = Slice::from(step);
+    ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa).next_multiple_of(64)
+}
+
 /// Cuts every layer into slices, as even as possible, residents first, lets groups slide, and joins neighbours
 /// into loads.
 pub fn slice(network: &Network, groups: &[Group], cutting: impl Fn(usize) -> Cutting) -> Slices {
     let mut steps = Vec::new();
     // The first panels of slices that stay.
     let mut stays: HashMap<(u32, u32), bool> = HashMap::new();
-    let slides = |layer: usize| groups.iter().any(|group| group.layers.contains(&layer));
+    let group_of = |layer: usize| groups.iter().position(|group| group.layers.contains(&layer));
     for (index, layer) in network.layers.iter().enumerate() {
         let step = whole(network, index);
         let cutting = cutting(index);
         let sliced = OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels);
-        if !sliced || slides(index) {
+        if !sliced || group_of(index).is_some() {
             let all = if sliced { layer.panels } else { 1 };
             stays.insert((step.layer, 0), cutting.resident >= all);
             steps.push(step);
@@ -116,7 +126,6 @@ pub fn slice(network: &Network, groups: &[Group], cutting: impl Fn(usize) -> Cut
         }
     }
     let (steps, rings) = slide::interleave(network, groups, steps);
-    let group_of = |layer: usize| groups.iter().position(|group| group.layers.contains(&layer));
     let (reads, read_of) = join(network, &steps, |step: &Step| {
         let layer = step.layer as usize;
         let resident = stays.get(&(step.layer, step.first)).copied().unwrap_or(false);
@@ -164,28 +173,20 @@ fn join(
         let start = weights.start / PAGE * PAGE;
         let end = weights.end.next_multiple_of(PAGE);
         let mut this = joint(step);
-        let resident = this.resident;
-        // The least limit of all that the read serves; within a group no less than a small load.
-        let fits = |read: &Read, last: Joint, this: &mut Joint| {
-            if last.group == this.group {
-                this.most = this.most.min(last.most);
-                let together = if this.group.is_some() { GROUP_READ } else { 0 };
-                let in_order = start >= read.offset;
-                let bytes = end.saturating_sub(read.offset);
-                return last.resident == this.resident
-                    && in_order
-                    && bytes <= this.most.max(together);
-            }
-            false
-        };
+        let together = if this.group.is_some() { GROUP_READ } else { 0 };
         match (reads.last_mut(), last) {
-            (Some(read), Some(last)) if fits(read, last, &mut this) => {
+            // The least limit of all that the read serves; within a group no less than a small load.
+            (Some(read), Some(last))
+                if (last.group, last.resident) == (this.group, this.resident)
+                    && start >= read.offset
+                    && end - read.offset <= this.most.min(last.most).max(together) =>
+            {
+                this.most = this.most.min(last.most);
                 read.bytes = read.bytes.max(end - read.offset);
                 read.last = index;
             }
             _ => {
-                this = joint(step);
-                let (offset, bytes) = (start, end - start);
+                let (offset, bytes, resident) = (start, end - start, this.resident);
                 reads.push(Read { offset, bytes, first: index, last: index, resident });
             }
         }

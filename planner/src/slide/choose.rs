@@ -12,10 +12,9 @@ use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::step_weights;
 use crate::simulate::Costs;
-use crate::slice::whole;
+use crate::slice::{scratch_bytes, whole};
 use crate::write::table_bytes;
-use eyelet::ops::{self, Slice};
-use eyelet::pack::{NONE, OpKind, PAGE, Step, ring_bytes};
+use eyelet::pack::{OpKind, PAGE, Step, ring_bytes};
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -208,7 +207,7 @@ impl<'a> Search<'a> {
         for layer in layers.clone() {
             extra_ns -= self.costs.step_ns(&whole(network, layer)) as i64;
         }
-        let scratch = largest.values().map(|step| scratch(network, step, self.threads)).max();
+        let scratch = largest.values().map(|step| scratch_bytes(network, step, self.threads)).max();
         let tables = steps * size_of::<Step>() as u64;
         let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;
         let price = Price { bytes, extra_ns };
@@ -220,17 +219,6 @@ impl<'a> Search<'a> {
 fn weight_bytes(network: &Network, layer: usize) -> u64 {
     let layer = &network.layers[layer];
     u64::from(layer.panels) * u64::from(layer.panel_bytes)
-}
-
-fn scratch(network: &Network, step: &Step, threads: u32) -> u64 {
-    let layer = &network.layers[step.layer as usize];
-    let tensor = |id: u32| match id {
-        NONE => Default::default(),
-        id => network.tensors[id as usize],
-    };
-    let (inputs, output) = (layer.inputs.map(tensor), tensor(layer.output));
-    let slice = Slice::from(step);
-    ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa).next_multiple_of(64)
 }
 
 /// What a layer takes in the smallest slices: what is alive, and one panel with its scratch.
@@ -253,5 +241,5 @@ fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: usize) -> u
         let weights = step_weights(network, &slice(first));
         weights.end.next_multiple_of(PAGE) - weights.start / PAGE * PAGE
     });
-    live + weights.max().unwrap_or(0) + scratch(network, &slice(0), threads)
+    live + weights.max().unwrap_or(0) + scratch_bytes(network, &slice(0), threads)
 }

@@ -5,13 +5,13 @@
 //! the simulator. So strategies differ in the designs that they try, and a search changes designs.
 
 use super::Request;
-use super::place::{Cut, Ground, Loading, Misfit, scratch_bytes};
+use super::place::{Cut, Ground, Loading, Misfit};
 use super::residents;
 use crate::bound::lower_bound_ns;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::simulate::{Costs, Timeline, simulate_with};
-use crate::slice::{Cutting, Slices, slice};
+use crate::slice::{Cutting, Slices, scratch_bytes, slice};
 use crate::slide::Group;
 use crate::write::table_bytes;
 use eyelet::pack::{PAGE, Step};

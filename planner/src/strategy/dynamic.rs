@@ -12,11 +12,11 @@
 //! allocating takes.
 
 use super::design::{Design, Site};
-use super::place::{Cut, Misfit, scratch_bytes};
+use super::place::{Cut, Misfit};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
-use crate::slice::{Read, Slices};
+use crate::slice::{Read, Slices, scratch_bytes};
 use eyelet::pack::{self, Load, PAGE};
 
 /// Most loads ahead of the one in use that are tried.

@@ -20,7 +20,6 @@ use design::Design;
 use eyelet::pack::PAGE;
 use flexnn::Parts;
 use place::Misfit;
-pub(crate) use place::scratch_bytes;
 use std::str::FromStr;
 use std::time::Duration;
 

@@ -10,10 +10,9 @@ use crate::memory::{
 };
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
-use crate::slice::{Slices, whole};
+use crate::slice::{Slices, scratch_bytes, whole};
 use crate::slide::{self, Group};
 use crate::write::table_bytes;
-use eyelet::ops::{self, Slice};
 use eyelet::pack::{self, Load, PAGE, Step};
 
 /// A step that could not be placed.
@@ -101,15 +100,6 @@ fn spans(network: &Network, steps: &[Step]) -> Vec<std::ops::Range<usize>> {
         *span = start..index + 2;
     }
     spans
-}
-
-/// Scratch of a step with so many threads, in whole cache lines.
-pub fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
-    let layer = &network.layers[step.layer as usize];
-    let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
-    let (inputs, output) = (layer.inputs.map(record), record(layer.output));
-    let slice = Slice::from(step);
-    ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa).next_multiple_of(64)
 }
 
 /// A network that was cut, with everything that does not depend on the budget.
