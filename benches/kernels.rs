@@ -249,6 +249,7 @@ fn measure(
         dilation: [1; 2],
         pad: [(kernel - 1) / 2; 2],
         groups: if is_depthwise { c } else { 1 },
+        chains: 0,
     };
     let tensor = |dims: [u32; 4]| Tensor { dims, pitch: dims[3], ..Tensor::default() };
     let input = tensor([1, extent, extent, c]);

@@ -8,6 +8,7 @@
 
 #[cfg(eyelet_x86)]
 mod cpuid;
+pub mod cuda;
 mod dwconv;
 mod elementwise;
 mod fma;
@@ -50,11 +51,13 @@ pub enum Isa {
     Avx512 = 2,
     /// 64-bit ARM.
     Neon = 3,
+    /// NVIDIA's GPUs, which run beside the processor ([`crate::ops::cuda`]).
+    Cuda = 4,
 }
 
 impl Isa {
     /// All instruction sets.
-    pub const ALL: [Isa; 4] = [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon];
+    pub const ALL: [Isa; 5] = [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon, Isa::Cuda];
 
     /// The instruction set of a code, if there is one.
     pub fn from_code(code: u32) -> Option<Self> {
@@ -66,7 +69,7 @@ impl Isa {
         match self {
             Isa::Portable | Isa::Neon => 8,
             Isa::Avx2 => 16,
-            Isa::Avx512 => 32,
+            Isa::Avx512 | Isa::Cuda => 32,
         }
     }
 
@@ -80,6 +83,8 @@ impl Isa {
     /// since scratch is planned with it.
     pub const fn rows(self) -> usize {
         match self {
+            // A GPU's tiles are its launches' own affair.
+            Isa::Cuda => 1,
             Isa::Portable => 4,
             Isa::Neon => 8,
             Isa::Avx2 => 6,
@@ -94,6 +99,7 @@ impl Isa {
             Isa::Avx2 => "avx2",
             Isa::Avx512 => "avx512",
             Isa::Neon => "neon",
+            Isa::Cuda => "cuda",
         }
     }
 }

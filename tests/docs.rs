@@ -45,6 +45,7 @@ fn sizes_of_records() {
         ("Place", size_of::<Place>()),
         ("Load", size_of::<Load>()),
         ("Step", size_of::<Step>()),
+        ("Stage", size_of::<Stage>()),
     ];
     assert_eq!(stated_sizes(), actual);
 }

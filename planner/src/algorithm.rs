@@ -72,7 +72,14 @@ impl Algorithm {
         (kind, layer.params, *recipe) = match self {
             Self::Direct => {
                 let ones = [1; 2];
-                let p = ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad, groups: 1 };
+                let p = ConvParams {
+                    kernel: [3; 2],
+                    stride: ones,
+                    dilation: ones,
+                    pad,
+                    groups: 1,
+                    ..ConvParams::default()
+                };
                 (OpKind::Conv, params_words(&p), Weights::Dense(dense))
             }
             Self::Winograd { tile } => {

@@ -96,7 +96,7 @@ impl Bound {
             let live = lives.iter().zip(&least).filter(|(life, _)| here(life));
             live.map(|(_, bytes)| *bytes as f64).sum()
         };
-        let tables = table_bytes(network, 0, layers) as f64;
+        let tables = table_bytes(network, 0, layers, 0) as f64;
         let alive = (0..layers).map(|layer| tables + alive(layer)).collect();
         Self { alive, ns_per_byte: least_ns_per_byte(profile, 1 << 27) }
     }

@@ -9,7 +9,7 @@
 //! `release` allows.
 
 use crate::network::Network;
-use eyelet::pack::{Load, Place, Step};
+use eyelet::pack::{Load, Place, Stage, Step};
 
 /// A plan for one budget. Addresses are bytes from the start of the arena.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +33,10 @@ pub struct Plan {
     pub loads: Vec<Load>,
     /// Steps of every inference, in order, without the host's.
     pub steps: Vec<Step>,
+    /// Where each of `loads` is staged, for a device with a memory of its own; empty for others.
+    pub stages: Vec<Stage>,
+    /// Bytes of the staging ring, beside the arena; 0 where there is none.
+    pub staging_bytes: u64,
 }
 
 impl Plan {

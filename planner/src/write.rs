@@ -10,7 +10,7 @@ use crate::replace::replace;
 use crate::weights::{Overflow, pack_panels};
 use eyelet::pack::crc32c::crc32c;
 use eyelet::pack::{self, Header, MAX_PLANS, Name, PAGE, PlanEntry, PlanHeader, SkeletonHeader};
-use eyelet::pack::{Load, Place, STRATEGIES, Step};
+use eyelet::pack::{Load, Place, STRATEGIES, Stage, Step};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -26,12 +26,13 @@ pub enum WriteError {
 }
 
 /// Bytes at the start of the arena for header, skeleton and the tables of a plan of that many loads
-/// (resident ones included) and steps.
-pub fn table_bytes(network: &Network, loads: usize, steps: usize) -> u64 {
+/// (resident ones included), steps and stages of loads.
+pub fn table_bytes(network: &Network, loads: usize, steps: usize, stages: usize) -> u64 {
     let plan = size_of::<PlanHeader>()
         + size_of::<Place>() * network.buffers.len()
         + size_of::<Load>() * loads
-        + size_of::<Step>() * steps;
+        + size_of::<Step>() * steps
+        + size_of::<Stage>() * stages;
     PAGE + skeleton_bytes(network).next_multiple_of(PAGE) + (plan as u64).next_multiple_of(PAGE)
 }
 
@@ -101,6 +102,8 @@ fn plan_section(plan: &Plan, weights: &[u8]) -> Vec<u8> {
         resident_loads: plan.resident.len() as u32,
         loads: plan.loads.len() as u32,
         steps: plan.steps.len() as u32,
+        staging_bytes: plan.staging_bytes,
+        reserved: 0,
     };
     let mut bytes = bytemuck::bytes_of(&header).to_vec();
     bytes.extend_from_slice(bytemuck::cast_slice(&plan.places));
@@ -110,6 +113,7 @@ fn plan_section(plan: &Plan, weights: &[u8]) -> Vec<u8> {
         bytes.extend_from_slice(bytemuck::bytes_of(&load));
     }
     bytes.extend_from_slice(bytemuck::cast_slice(&plan.steps));
+    bytes.extend_from_slice(bytemuck::cast_slice(&plan.stages));
     bytes
 }
 
@@ -134,7 +138,7 @@ pub fn write_pack(
     for plan in plans {
         offsets.push(end);
         let loads = plan.resident.len() + plan.loads.len();
-        let tables = table_bytes(network, loads, plan.steps.len());
+        let tables = table_bytes(network, loads, plan.steps.len(), plan.stages.len());
         end += tables - skeleton_end;
     }
     let weights_offset = end;

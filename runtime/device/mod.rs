@@ -7,12 +7,15 @@
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod claims;
+mod error;
 pub mod futex;
 pub mod handoff;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod threads;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod workers;
+
+pub use error::DeviceError;
 
 use crate::arena::MatMut;
 use core::ops::Range;

@@ -23,6 +23,9 @@ const BLOCK_POINTERS: usize = 16 * 1024;
 /// A block has at least this many tiles: each panel is fetched once a block.
 const BLOCK_TILES: usize = 4;
 
+/// Most chains that a reduction is cut into, for a GPU.
+pub const MAX_CHAINS: u32 = 64;
+
 /// Multiply-accumulates of a part that is worth the trouble of dealing it out: some ten microseconds.
 const PART_MACS: u64 = 1 << 20;
 
@@ -131,6 +134,11 @@ pub fn validate(
 ) -> Result<(), LayerError> {
     let window = geometry(layer, inputs, output)?;
     let p: ConvParams = params(layer);
+    let most = if isa == Isa::Cuda { MAX_CHAINS } else { 1 };
+    if p.chains > most {
+        let (found, limit) = (p.chains.into(), most.into());
+        return Err(LayerError::Field("chains of a reduction", found, limit));
+    }
     let taps = p.kernel[0] as u64 * p.kernel[1] as u64;
     let in_group = (output.dims[3] / p.groups) as u64;
     let panels = p.groups as u64 * in_group.div_ceil(isa.panel() as u64);

@@ -66,7 +66,14 @@ pub(super) fn transformed(
     check(layer.kind == OpKind::Conv as u32, what, layer.kind.into(), OpKind::Conv as u64)?;
     let p: ConvParams = params(layer);
     let ones = [1; 2];
-    let fits = ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad: p.pad, groups: 1 };
+    let fits = ConvParams {
+        kernel: [3; 2],
+        stride: ones,
+        dilation: ones,
+        pad: p.pad,
+        groups: 1,
+        chains: 0,
+    };
     let what =
         "taps of a convolution by Winograd's algorithm, which takes 3x3 of stride 1 in one group,";
     check(p == fits, what, u64::from(p.kernel[0]) * u64::from(p.kernel[1]), 9)?;

@@ -26,6 +26,7 @@
 pub mod binary;
 pub mod conv;
 pub mod copy;
+pub mod cuda;
 pub mod depthwise;
 mod expand;
 pub mod gather;
@@ -219,12 +220,15 @@ pub fn validate_slice(
     slice: &Slice,
     isa: Isa,
 ) -> Result<(), LayerError> {
-    if slice.algorithm != 0 {
+    if slice.algorithm != 0 && isa != Isa::Cuda {
         let plain = expand::transformed(layer, &inputs[0], slice.algorithm, isa)?;
         winograd::validate(&plain, inputs, output, isa)?;
         return validate_slice(&plain, inputs, output, &Slice { algorithm: 0, ..*slice }, isa);
     }
     let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
+    if isa == Isa::Cuda {
+        cuda::validate_slice(slice, output)?;
+    }
     let end = slice.row as u64 + slice.rows as u64;
     check(slice.rows > 0, "number of the step's rows", 0, 1)?;
     check(end <= output.rows(), "end of the step's rows", end, output.rows())?;
@@ -312,6 +316,9 @@ pub fn scratch_bytes(
     threads: u32,
     isa: Isa,
 ) -> u64 {
+    if isa == Isa::Cuda {
+        return cuda::scratch_bytes(layer, inputs, output, slice);
+    }
     let bytes = |threads: u32| match Expansion::new(layer, inputs, slice, threads as usize, isa) {
         Some(expansion) => expansion.scratch_bytes(inputs, output, slice, threads),
         None => operator_scratch_bytes(layer, inputs, output, slice, threads, isa),

@@ -51,7 +51,14 @@ pub fn validate(
         return Err(LayerError::Field("tile of a Winograd convolution", p.tile.into(), largest));
     }
     let ones = [1; 2];
-    let conv = ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad: p.pad, groups: 1 };
+    let conv = ConvParams {
+        kernel: [3; 2],
+        stride: ones,
+        dilation: ones,
+        pad: p.pad,
+        groups: 1,
+        chains: 0,
+    };
     geometry(&Layer { params: params_words(&conv), ..*layer }, inputs, output)?;
     let points = u64::from(p.tile + 2) * u64::from(p.tile + 2);
     let panels = u64::from(output.cols()).div_ceil(isa.panel() as u64);

@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 pub const MAGIC: [u8; 8] = *b"EYELET\r\n";
 
 /// The version of the format that this library reads and writes.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// An index that points at nothing (an absent input, weights that do not exist).
 pub const NONE: u32 = u32::MAX;
@@ -391,6 +391,10 @@ pub struct ConvParams {
     /// Groups. Of [`OpKind::Conv`] each group's output channels fill whole panels, the last of which is padded;
     /// of [`OpKind::Depthwise`] each panel holds several whole groups.
     pub groups: u32,
+    /// Of [`OpKind::Conv`] for a GPU: chains that the reduction is cut into, as even as possible, each summed by itself from
+    /// zero (the first one from the bias), all of them then added up in order. 0 and 1: one chain. Processors
+    /// have no other.
+    pub chains: u32,
 }
 
 /// Geometry of a 3x3 convolution of stride 1, without dilation or groups, that is computed in tiles of
@@ -557,7 +561,7 @@ pub struct ReduceParams {
 }
 
 /// The header of a plan's section, followed by `buffers` places ([`Place`], in the order of the skeleton's
-/// buffers), the loads, and the steps.
+/// buffers), the loads, the steps, and, if there is a staging ring, one [`Stage`] for each load that is not resident.
 ///
 /// Step 0 of an inference is the host's turn: it reads the outputs of the last inference and writes
 /// the inputs of the next. It has no record; the first record is step 1.
@@ -572,6 +576,11 @@ pub struct PlanHeader {
     pub loads: u32,
     /// Steps of every inference, without the host's.
     pub steps: u32,
+    /// Bytes of the staging ring, beside the arena, for a device with a memory of its own: loads are read into it, and
+    /// copied from there to their addresses. 0 where loads are read to where they are used. A multiple of the page.
+    pub staging_bytes: u64,
+    /// Reserved, zero.
+    pub reserved: u64,
 }
 
 /// Where a buffer lies, and how much of it.
@@ -620,6 +629,22 @@ pub struct Load {
     pub reserved: u32,
 }
 
+/// Where a load is staged, and when. A plan with a staging ring has three stages with a counter each: reads (from storage into the
+/// ring), copies (from the ring into the arena), steps. Read j may start when both its thresholds are reached; copy j
+/// when read j is done and the load's `release` is reached, which then is not the read's; a step when its `ready` copies and its `reads`
+/// reads are done. Each stage does its tasks in order.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+pub struct Stage {
+    /// Bytes from the start of the staging ring; a multiple of the page.
+    pub address: u64,
+    /// The read may start when this many copies of its inference are done. Negative: already in the inference before
+    /// (`-3`: when all but three of its copies are done).
+    pub copies: i32,
+    /// The same, of steps, the host's included.
+    pub steps: i32,
+}
+
 /// One kernel call sequence over one slice of a layer: `count` panels from panel `first`, for the
 /// output rows `row` to `row + rows`.
 #[repr(C)]
@@ -646,8 +671,9 @@ pub struct Step {
     /// 0: the layer's own algorithm. 2 or 4: F(2,3) or F(4,3) of a 3x3 convolution of stride 1 in one group whose
     /// stored panels are the direct one's; the step transforms them itself, into its scratch.
     pub algorithm: u32,
-    /// Reserved, zero.
-    pub reserved: u32,
+    /// The step may start when this many reads of its inference are done: of a plan with a staging ring, where it is more
+    /// than `ready` says (a synchronous pipeline). 0 otherwise.
+    pub reads: u32,
 }
 
 /// Reads a parameter record from a layer's words.

@@ -1,7 +1,7 @@
 //! The sections of a pack as typed slices, in place: nothing is copied, nothing is trusted yet.
 
 use super::{
-    Buffer, Flaw, Layer, Load, Name, Place, PlanHeader, Port, SkeletonHeader, Step, Tensor,
+    Buffer, Flaw, Layer, Load, Name, Place, PlanHeader, Port, SkeletonHeader, Stage, Step, Tensor,
     validate::flaw,
 };
 use bytemuck::Pod;
@@ -34,6 +34,10 @@ pub struct PlanView<'a> {
     pub loads: &'a [Load],
     /// Steps of every inference, without the host's.
     pub steps: &'a [Step],
+    /// Where each of `loads` is staged; empty without a staging ring.
+    pub stages: &'a [Stage],
+    /// Bytes of the staging ring; 0 where there is none.
+    pub staging_bytes: u64,
 }
 
 /// Takes `count` records off the front of `bytes`.
@@ -95,17 +99,21 @@ impl<'a> Skeleton<'a> {
 
 impl<'a> PlanView<'a> {
     /// No plan.
-    pub const EMPTY: Self = Self { places: &[], resident: &[], loads: &[], steps: &[] };
+    pub const EMPTY: Self =
+        Self { places: &[], resident: &[], loads: &[], steps: &[], stages: &[], staging_bytes: 0 };
 
     /// Views a plan section. Checks extents only.
     pub fn view(mut bytes: &'a [u8]) -> Result<Self, Flaw> {
         let bytes = &mut bytes;
         let header: PlanHeader = take_one(bytes, "plan: header bytes")?;
+        let stages = if header.staging_bytes > 0 { header.loads } else { 0 };
         let plan = Self {
             places: take(bytes, header.buffers, "plan: bytes of places")?,
             resident: take(bytes, header.resident_loads, "plan: bytes of resident loads")?,
             loads: take(bytes, header.loads, "plan: bytes of loads")?,
             steps: take(bytes, header.steps, "plan: bytes of steps")?,
+            stages: take(bytes, stages, "plan: bytes of stages")?,
+            staging_bytes: header.staging_bytes,
         };
         if !bytes.is_empty() {
             return Err(flaw("plan: bytes left over", bytes.len() as u64, 0));

@@ -165,6 +165,8 @@ pub fn planner_types(proven: &Proven<'_>, entry: &PlanEntry, tables: u64) -> (Ne
         resident: plan.resident.to_vec(),
         loads: plan.loads.to_vec(),
         steps: plan.steps.to_vec(),
+        stages: plan.stages.to_vec(),
+        staging_bytes: plan.staging_bytes,
     };
     (network, plan)
 }

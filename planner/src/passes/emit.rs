@@ -447,6 +447,7 @@ pub(super) fn conv_params(window: &Window, pad: [u32; 2], groups: u32) -> ConvPa
         dilation: words(window.dilation),
         pad,
         groups,
+        ..ConvParams::default()
     }
 }
 

@@ -470,13 +470,26 @@ mod tests {
 
     fn conv(kernel: [u32; 2]) -> [u32; 24] {
         let ones = [1; 2];
-        params_words(&ConvParams { kernel, stride: ones, dilation: ones, pad: [0; 2], groups: 1 })
+        params_words(&ConvParams {
+            kernel,
+            stride: ones,
+            dilation: ones,
+            pad: [0; 2],
+            groups: 1,
+            chains: 0,
+        })
     }
 
     fn grouped(groups: u32) -> [u32; 24] {
         let ones = [1; 2];
-        let params =
-            ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad: [1; 2], groups };
+        let params = ConvParams {
+            kernel: [3; 2],
+            stride: ones,
+            dilation: ones,
+            pad: [1; 2],
+            groups,
+            chains: 0,
+        };
         params_words(&params)
     }
 

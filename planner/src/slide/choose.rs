@@ -115,7 +115,7 @@ impl<'a> Search<'a> {
     /// if that could fit, groups that just fit, and groups that leave more for weights.
     pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
         let layers = self.alone.len();
-        let tables = table_bytes(self.facts.network, layers, layers);
+        let tables = table_bytes(self.facts.network, layers, layers, 0);
         let room = budget.saturating_sub(tables);
         let mut found = Vec::new();
         for share in SHARES {

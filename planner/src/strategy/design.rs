@@ -117,7 +117,7 @@ impl<'a> Site<'a> {
 
     /// Bytes of the tables that no plan is without.
     pub fn least_tables(&self) -> u64 {
-        table_bytes(self.request.network, 0, self.request.network.layers.len())
+        table_bytes(self.request.network, 0, self.request.network.layers.len(), 0)
     }
 
     /// What activations and tables leave of a budget at their peak.
@@ -167,7 +167,7 @@ impl<'a> Site<'a> {
                 design.layers[index] = Cutting { read, ..Cutting::equal(limit.max(1)) };
             }
             let slices = design.slices(network, &self.ground);
-            let needed = table_bytes(network, slices.reads.len(), slices.steps.len());
+            let needed = table_bytes(network, slices.reads.len(), slices.steps.len(), 0);
             if needed <= tables {
                 break;
             }

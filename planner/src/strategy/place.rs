@@ -134,7 +134,7 @@ impl<'a> Cut<'a> {
 
     /// Bytes of the tables of its plan.
     pub fn tables(&self, network: &Network) -> u64 {
-        table_bytes(network, self.slices.reads.len(), self.slices.steps.len())
+        table_bytes(network, self.slices.reads.len(), self.slices.steps.len(), 0)
     }
 
     /// Places everything in `budget` bytes.

@@ -99,6 +99,7 @@ impl Records {
             resident_loads: self.resident.len() as u32,
             loads: self.loads.len() as u32,
             steps: self.steps.len() as u32,
+            ..PlanHeader::default()
         };
         let plan = [
             bytemuck::bytes_of(&plan),

@@ -60,7 +60,14 @@ fn network(isa: Isa) -> Records {
         tensor(OUTPUT, short, 0, 20),
     ];
     let ones = [1; 2];
-    let conv = ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad: ones, groups: 1 };
+    let conv = ConvParams {
+        kernel: [3; 2],
+        stride: ones,
+        dilation: ones,
+        pad: ones,
+        groups: 1,
+        chains: 0,
+    };
     let depthwise = ConvParams { stride: [2; 2], groups: 20, ..conv };
     let pointwise = ConvParams { kernel: ones, pad: [0; 2], ..conv };
     let winograd = WinogradParams { tile: 4, pad: ones };

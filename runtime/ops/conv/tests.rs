@@ -45,7 +45,14 @@ fn tensor(dims: [u32; 4], gap: u32) -> Tensor {
 pub fn case(dims: [u32; 4], channels: u32, kernel: [u32; 2]) -> Case {
     Case {
         kind: OpKind::Conv,
-        params: ConvParams { kernel, stride: [1, 1], dilation: [1, 1], pad: [0, 0], groups: 1 },
+        params: ConvParams {
+            kernel,
+            stride: [1, 1],
+            dilation: [1, 1],
+            pad: [0, 0],
+            groups: 1,
+            chains: 0,
+        },
         input: tensor(dims, 0),
         output: tensor([dims[0], 0, 0, channels], 0),
         residual: Residual::None,
@@ -545,6 +552,7 @@ fn random_records() {
             dilation: [pick(), pick()],
             pad: [pick(), pick()],
             groups: pick(),
+            chains: 0,
         };
         if round % 4 == 1 {
             case.kind = OpKind::Depthwise;

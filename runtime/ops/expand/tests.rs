@@ -117,7 +117,14 @@ fn everywhere(case: &Case, kernels: &Kernels, algorithm: u32, wanted: Option<&[f
 
 fn convolution(kernel: u32, pad: u32, groups: u32) -> ConvParams {
     let ones = [1; 2];
-    ConvParams { kernel: [kernel; 2], stride: ones, dilation: ones, pad: [pad; 2], groups }
+    ConvParams {
+        kernel: [kernel; 2],
+        stride: ones,
+        dilation: ones,
+        pad: [pad; 2],
+        groups,
+        chains: 0,
+    }
 }
 
 #[test]

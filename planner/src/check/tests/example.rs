@@ -69,8 +69,14 @@ impl Builder {
         let mut conv = layer(OpKind::Conv, [input, residual], output);
         let ones = [1; 2];
         let (kernel, pad) = (ones, [0; 2]);
-        conv.params =
-            params_words(&ConvParams { kernel, stride: ones, dilation: ones, pad, groups: 1 });
+        conv.params = params_words(&ConvParams {
+            kernel,
+            stride: ones,
+            dilation: ones,
+            pad,
+            groups: 1,
+            chains: 0,
+        });
         conv.panels = oc.div_ceil(8);
         conv.panel_bytes = 8 * 4 * (ic + 1);
         self.push(conv);

@@ -22,8 +22,14 @@ fn network(convolutions: u32) -> Network {
         let mut conv = layer(OpKind::Conv, [number, NONE], number + 1);
         let ones = [1; 2];
         let (kernel, pad) = ([3; 2], ones);
-        conv.params =
-            params_words(&ConvParams { kernel, stride: ones, dilation: ones, pad, groups: 1 });
+        conv.params = params_words(&ConvParams {
+            kernel,
+            stride: ones,
+            dilation: ones,
+            pad,
+            groups: 1,
+            chains: 0,
+        });
         (conv.panels, conv.panel_bytes) = (1, 8 * 4 * (9 * CHANNELS + 1));
         conv
     };

@@ -85,7 +85,7 @@ fn conv(isa: Isa, kind: OpKind, size: u32, tap: u32, channels: u32, outputs: u32
     let ones = [1; 2];
     let (kernel, pad) = ([tap; 2], [tap / 2; 2]);
     let groups = if kind == OpKind::Depthwise { channels } else { 1 };
-    let params = ConvParams { kernel, stride: ones, dilation: ones, pad, groups };
+    let params = ConvParams { kernel, stride: ones, dilation: ones, pad, groups, chains: 0 };
     let shapes = ([size, size, channels], [size, size, outputs]);
     let mut network = layer(isa, kind, &params, &[shapes.0], shapes.1);
     let k = tap * tap * if kind == OpKind::Depthwise { 1 } else { channels };

