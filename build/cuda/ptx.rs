@@ -1,8 +1,8 @@
 //! PTX that an old driver loads.
 //!
 //! A compiler stamps the newest version of the language that it knows, and a driver refuses a stamp newer than itself,
-//! although these kernels use nothing that is new. So the stamp is lowered to what the boards' oldest drivers take;
-//! ptxas confirms that the text fits (`tools/cuda_check.py`).
+//! although these kernels use nothing that is new. So the stamp is lowered to what the boards' oldest drivers take, and
+//! what compilers add as mere hints is left out; ptxas confirms that the text fits (`tools/cuda_check.py`).
 
 /// Major and minor version, as in `.version 6.4`.
 pub type Version = (u32, u32);
@@ -25,12 +25,17 @@ fn wanted(arch: u32) -> Version {
     }
 }
 
-/// The text with its version lowered, and that version.
+/// What of a loaded vector is used, which code can do without: it came with 8.3, and drivers refuse what they do not know.
+const HINT: &str = ".pragma \"used_bytes_mask";
+
+/// The text with its version lowered and without such hints, and that version.
 pub fn lower(text: &str, arch: u32) -> Result<(String, Version), String> {
     let missing = || format!("PTX for sm_{arch} has no .version");
     let line = text.lines().find(|line| line.starts_with(".version ")).ok_or_else(missing)?;
     let (major, minor) = line[".version ".len()..].trim().split_once('.').ok_or_else(missing)?;
     let made = (major.parse().map_err(|_| missing())?, minor.parse().map_err(|_| missing())?);
     let version = wanted(arch).min(made);
-    Ok((text.replacen(line, &format!(".version {}.{}", version.0, version.1), 1), version))
+    let text = text.replacen(line, &format!(".version {}.{}", version.0, version.1), 1);
+    let lines = text.split_inclusive('\n').filter(|line| !line.trim_start().starts_with(HINT));
+    Ok((lines.collect(), version))
 }
