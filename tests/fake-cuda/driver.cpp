@@ -106,6 +106,13 @@ API int cuDriverGetVersion(int *version)
     return SUCCESS;
 }
 
+/* Asked for by NVRTC, which a build may run with this library in its path. */
+API int cuGetExportTable(const void **table, const void *)
+{
+    *table = nullptr;
+    return NOT_FOUND;
+}
+
 API int cuDeviceGetCount(int *count)
 {
     if (!initialised)
