@@ -1,6 +1,8 @@
 /* Maximum and average pooling. A thread makes some channels of one pixel: their taps one after the other, line by line. */
-#include "activation.h"
-#include "rectangle.h"
+#include "activation.cuh"
+#include "rectangle.cuh"
+
+namespace pooling {
 
 /* Windows along the height or the width. */
 struct Axis {
@@ -110,3 +112,5 @@ extern "C" __global__ void __launch_bounds__(256, 4) eyelet_pool(const PoolRecor
         r.wide ? pool_all<false, 4>(r) : pool_all<false, 1>(r);
 }
 EYELET_EXPORT(eyelet_pool);
+
+} // namespace pooling
