@@ -78,10 +78,16 @@ template <bool AVERAGE, int N> EYELET_INLINE void pool_all(const PoolRecord &r)
             const float *start = r.in + first * r.in_pitch + col;
             const size_t line_pitch = (size_t)r.down.dilation * r.along.extent * r.in_pitch;
             const size_t tap_pitch = (size_t)r.along.dilation * r.in_pitch;
-            for (unsigned i = 0; i < y.count; i++, start += line_pitch) {
+            /* Lines that are taken whole follow each other: their taps are one run, of which several are loaded at once. */
+            size_t lines = y.count, taps = x.count;
+            if (x.count == r.along.extent && r.down.dilation == 1 && r.along.dilation == 1) {
+                taps *= lines;
+                lines = 1;
+            }
+            for (; lines > 0; lines--, start += line_pitch) {
                 const float *tap = start;
-#pragma unroll 4
-                for (unsigned j = 0; j < x.count; j++, tap += tap_pitch) {
+#pragma unroll(N == 1 ? 8 : 4)
+                for (size_t j = 0; j < taps; j++, tap += tap_pitch) {
                     float t[N];
                     get(t, tap);
 #pragma unroll
