@@ -72,7 +72,7 @@ template <bool AVERAGE, int N> EYELET_INLINE void pool_all(const PoolRecord &r)
         float v[N];
 #pragma unroll
         for (int i = 0; i < N; i++)
-            v[i] = AVERAGE ? 0.0f : -from_bits(0x7f800000);
+            v[i] = AVERAGE ? 0.0f : -EYELET_INFINITY;
         if (y.count && x.count) {
             const size_t first = ((size_t)image * r.down.extent + y.first) * r.along.extent + x.first;
             const float *start = r.in + first * r.in_pitch + col;

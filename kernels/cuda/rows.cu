@@ -46,7 +46,7 @@ EYELET_INLINE float ordered_sum(unsigned n, unsigned lane, const F &f)
 /* The largest element of a row, NaN passed over, in all lanes. */
 EYELET_INLINE float row_largest(const float *x, unsigned n, unsigned lane)
 {
-    float largest = -from_bits(0x7f800000);
+    float largest = -EYELET_INFINITY;
 #pragma unroll 4
     for (size_t i = lane; i < n; i += 32)
         largest = larger(x[i], largest);

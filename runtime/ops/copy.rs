@@ -302,7 +302,7 @@ mod tests {
             let found: Vec<u32> = found.iter().map(|x| x.to_bits()).collect();
             assert!(found == truth, "{params:?} on {threads} threads");
         }
-        #[cfg(feature = "cuda")]
+        #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
         {
             let found = case.on_gpu().run_everywhere();
             let found: Vec<u32> = found.iter().map(|x| x.to_bits()).collect();

@@ -256,7 +256,7 @@ impl Case {
                 assert_same(&again, &buffer, kernels.isa().name());
             }
         }
-        #[cfg(feature = "cuda")]
+        #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
         if self.validate_for(Isa::Cuda) == Ok(()) {
             assert_same(&self.on_gpu().run_everywhere(), &buffer, "on a GPU");
         }
@@ -272,7 +272,7 @@ impl Case {
     }
 
     /// The layer for a GPU.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
     pub fn on_gpu(&self) -> super::cuda::testing::OnGpu<'_> {
         super::cuda::testing::OnGpu {
             layer: &self.layer,

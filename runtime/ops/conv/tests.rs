@@ -324,14 +324,14 @@ impl Case {
             }
             self.slide(kernels, &chain);
         }
-        #[cfg(feature = "cuda")]
+        #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
         if self.kind == OpKind::Depthwise && Isa::Cuda.spans(group) {
             self.check_on_gpu(&chain);
         }
     }
 
     /// The same on a GPU, in the whole and by panels.
-    #[cfg(feature = "cuda")]
+    #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
     fn check_on_gpu(&self, chain: &[f32]) {
         let [input, weights, bias, residual] = self.data();
         let layer = self.layer(Isa::Cuda);

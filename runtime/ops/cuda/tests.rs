@@ -49,6 +49,25 @@ fn functions_of_numbers_of_all_kinds() {
     }
 }
 
+/// Every function with one lane, over floats of all sizes.
+#[test]
+fn functions_of_floats_of_all_sizes() {
+    let mut random = Random::new(7);
+    let floats: Vec<f32> = (0..=u32::MAX / 40009).map(|i| f32::from_bits(i * 40009)).collect();
+    let dims = [1, 1, 1, floats.len() as u32];
+    for activation in activations() {
+        let layer = layer(OpKind::Unary, activation, &());
+        let mut case = Case::contiguous(layer, &mut random, &[dims], dims);
+        case.data[0].copy_from_slice(&floats);
+        let want = case.run(1, 1);
+        assert_same(
+            &case.on_gpu().run(&[case.on_gpu().whole()], 1),
+            &want,
+            &format!("{activation:?}"),
+        );
+    }
+}
+
 #[test]
 fn arithmetic_of_numbers_of_all_kinds() {
     let mut random = Random::new(2);
