@@ -8,7 +8,7 @@ use crate::ops::Slice;
 use crate::ops::testing::{Case, Random, layer};
 use crate::pack::{
     Activation, BinaryOp, BinaryParams, ConvParams, CopyParams, Encoding, GatherParams, Layer,
-    NONE, OpKind, Tensor, params_words,
+    OpKind,
 };
 use std::prelude::rust_2024::*;
 use std::{format, vec};
@@ -116,16 +116,14 @@ fn copies_onto_the_same_elements() {
     // One float for 700.
     let (found, case) =
         copied(&mut random, [1, 1, 1, 1, 3, 700], [0, 0, 0, 0, 1000, 1], [0, 0, 0, 0, 1, 0]);
-    for row in 0..3 {
-        assert_eq!(found[row], case.data[0][row * 1000 + 699]);
-    }
+    assert_eq!(found[..3], [699, 1699, 2699].map(|at| case.data[0][at]));
     assert_eq!(found[3..], case.out[3..]);
     // Rows that overlap by half: the later ones stay.
     let (found, case) =
         copied(&mut random, [1, 1, 1, 1, 3, 700], [0, 0, 0, 0, 700, 1], [0, 0, 0, 0, 350, 1]);
-    for at in 0..1400 {
+    for (at, found) in found[..1400].iter().enumerate() {
         let row = (at / 350).min(2);
-        assert_eq!(found[at], case.data[0][row * 700 + at - row * 350]);
+        assert_eq!(*found, case.data[0][row * 700 + at - row * 350]);
     }
 }
 
@@ -137,7 +135,7 @@ fn encoded(random: &mut Random, channels: usize, k: usize, encoding: Encoding) -
             // Small numbers, and now and then one below what is normal.
             (Encoding::F16, 0) => random.below(1024) as u16,
             (Encoding::F16, _) => (random.below(2) << 15 | 12 << 10 | random.below(3 << 10)) as u16,
-            _ => (random.below(2) << 15 | 0x3e80 + random.below(256)) as u16,
+            _ => (0x3e80 + random.below(256) + (random.below(2) << 15)) as u16,
         })
         .collect();
     let wide = |bits: &u16| if encoding == Encoding::F16 { f16(*bits) } else { bf16(*bits) };
@@ -192,7 +190,7 @@ fn weights_of_all_encodings() {
         (1, [1, 1], [1, 1]),
         (1, [7, 2], [1, 3]),
         (4, [3, 3], [1, 1]),
-        (8, [1, 3], [1, 2]),
+        (2, [1, 3], [1, 2]),
     ] {
         for channels in [8, 40, 96] {
             let params = ConvParams {
