@@ -8,7 +8,7 @@ use crate::ops::Slice;
 use crate::ops::testing::{Case, Random, layer};
 use crate::pack::{
     Activation, BinaryOp, BinaryParams, ConvParams, CopyParams, Encoding, GatherParams, Layer,
-    OpKind,
+    OpKind, PoolParams,
 };
 use std::prelude::rust_2024::*;
 use std::{format, vec};
@@ -91,6 +91,35 @@ fn arithmetic_of_numbers_of_all_kinds() {
     }
 }
 
+/// NaN is passed over, in windows of any kind: also of whole lines that do not follow each other.
+#[test]
+fn windows_of_numbers_of_all_kinds() {
+    let mut random = Random::new(8);
+    for average in [0, 1] {
+        for (kernel, stride, dilation) in [
+            ([3, 3], [1, 1], [1, 1]),
+            ([3, 3], [2, 2], [2, 1]),
+            ([2, 3], [1, 3], [1, 1]),
+            ([4, 3], [1, 1], [3, 1]),
+            ([12, 3], [1, 1], [1, 1]),
+        ] {
+            for (width, channels) in [(3, 8), (3, 33), (11, 20)] {
+                let params = PoolParams { average, kernel, stride, dilation, ..Default::default() };
+                let extent = |axis: usize, input: u32| {
+                    (input - 1 - (kernel[axis] - 1) * dilation[axis]) / stride[axis] + 1
+                };
+                let output = [2, extent(0, 12), extent(1, width), channels];
+                let layer = layer(OpKind::Pool, Activation::NONE, &params);
+                for make in [Case::new, Case::contiguous] {
+                    let mut case = make(layer, &mut random, &[[2, 12, width, channels]], output);
+                    anything(&mut case, 0, u64::from(channels));
+                    check(&case);
+                }
+            }
+        }
+    }
+}
+
 /// Rectangles higher and wider than the grids that tests have.
 #[test]
 fn more_rows_than_blocks() {
@@ -129,7 +158,9 @@ fn copies_onto_the_same_elements() {
 
 /// Panels of weights in an encoding, and the same as floats for the portable kernels.
 fn encoded(random: &mut Random, channels: usize, k: usize, encoding: Encoding) -> [Vec<f32>; 2] {
-    let bias: Vec<f32> = (0..channels).map(|_| random.float()).collect();
+    // Negative zeros, which show whether zeros of the padding are multiplied.
+    let bias = |random: &mut Random| if random.below(3) == 0 { -0.0 } else { random.float() };
+    let bias: Vec<f32> = (0..channels).map(|_| bias(random)).collect();
     let bits: Vec<u16> = (0..channels * k)
         .map(|_| match (encoding, random.below(30)) {
             // Small numbers, and now and then one below what is normal.
@@ -197,7 +228,8 @@ fn weights_of_all_encodings() {
                 kernel,
                 stride,
                 dilation: [1, 1],
-                pad: [kernel[0] / 2, kernel[1] / 2],
+                // So far that windows of nothing but padding exist.
+                pad: kernel,
                 groups: channels / group,
                 chains: 0,
             };
