@@ -31,6 +31,8 @@ mod module;
 mod stream;
 #[cfg(test)]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use context::{Attributes, Context};
 pub use driver::{Driver, NEEDED_VERSION};
