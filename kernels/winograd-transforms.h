@@ -83,7 +83,7 @@
         const vec bias = load(t->bias + c);                                                            \
         const vec min = all(t->min);                                                                   \
         const vec max = all(t->max);                                                                   \
-        const int bounded = t->max < __builtin_inff();                                                 \
+        const int bounded = t->max < EYELET_INFINITY;                                                 \
         const float *residual = t->residual ? t->residual + c : NULL;                                  \
         float *line = t->c + c;                                                                        \
         _Pragma("GCC unroll 6") for (size_t y = 0; y < M; y++)                                         \

@@ -20,7 +20,11 @@
 
 pub mod conv;
 mod gemm;
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod map;
 mod matmul;
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod testing;
 mod winograd;
 
 use super::{LayerError, Slice};
