@@ -37,7 +37,7 @@ template <class S> struct RightRows {
         left = column() < columns ? count : 0;
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            held[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            held[i] = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
             if (k(i) < left)
                 held[i] = __ldg(reinterpret_cast<const float4 *>(from + size_t(k(i)) * r.row_stride + column()));
         }
@@ -48,7 +48,7 @@ template <class S> struct RightRows {
     {
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            /* What does not exist stays +0, whatever the scale's sign. */
+            /* What does not exist stays -0, whatever the scale's sign. */
             const float4 x = held[i];
             *reinterpret_cast<float4 *>(to + k(i) * S::RIGHT + column()) =
                 k(i) < left ? make_float4(mul(x.x, r.scale), mul(x.y, r.scale), mul(x.z, r.scale), mul(x.w, r.scale))
@@ -81,7 +81,7 @@ template <class S> struct RightColumns {
         exist = columns;
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            held[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+            held[i] = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
             if (k() < left && column(i) < exist)
                 held[i] = __ldg(reinterpret_cast<const float4 *>(from + size_t(column(i)) * r.column_stride + k()));
         }
@@ -134,7 +134,7 @@ template <class S> struct RightOnes {
         exist = columns;
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            held[i] = 0.0f;
+            held[i] = -0.0f;
             if (k(i) < left && column(i) < exist)
                 held[i] = __ldg(from + size_t(k(i)) * r.row_stride + size_t(column(i)) * r.column_stride);
         }
@@ -154,7 +154,7 @@ template <class Right> struct Bounded {
     Right right;
     u32 columns;
 
-    EYELET_MEMBER void fetch(u32 left) { right.fetch(left, columns); }
+    template <bool Whole> EYELET_MEMBER void fetch(u32 left) { right.fetch(left, columns); }
     EYELET_MEMBER void put(float *to) const { right.put(to); }
 };
 
