@@ -176,7 +176,8 @@ impl<'a> Player<'a> {
     fn run(&mut self) {
         for (index, step) in self.plan.steps.iter().enumerate() {
             let loaded = self.arrived(step.ready as usize);
-            let start = ends(&self.now.steps, index).max(loaded).max(self.read(step.reads as usize));
+            let start =
+                ends(&self.now.steps, index).max(loaded).max(self.read(step.reads as usize));
             self.now.steps.push(Span { start, end: start + self.durations.steps[index] });
         }
         self.arrived(self.plan.loads.len());
@@ -276,8 +277,8 @@ enum Of {
 mod tests {
     use super::*;
     use crate::board::Board;
-    use crate::check::example::{Reuse, disjoint};
-    use crate::profile::Storage;
+    use crate::check::example::Reuse;
+    use crate::profile::{Storage, Transfer};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
@@ -286,6 +287,7 @@ mod tests {
         let mut profile = Board::load("jetson-nano").unwrap().profile;
         profile.storage = Storage::flat(1000, mbs, 1e9);
         profile.compute.step_overhead_ns = 1000;
+        profile.transfer = Some(Transfer { latency_ns: 500, gbs: mbs / 500.0 });
         // Reads do not slow computing down.
         profile.compute.memory_gbs = f64::INFINITY;
         profile
@@ -295,10 +297,9 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn thresholds_hold(seed: u64, reuse: bool, mbs in 1.0f64..10000.0) {
+        fn thresholds_hold(seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let (network, plan, _) =
-                if reuse { Reuse::default().plan(&mut rng) } else { disjoint(&mut rng) };
+            let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
             let line = simulate(&network, &plan, &profile(mbs), 1);
             prop_assert!(line.steady_ns >= line.compute_ns);
             prop_assert!(line.steady_ns >= line.read_ns);
@@ -315,16 +316,33 @@ mod tests {
             for (load, span) in plan.loads.iter().zip(&line.loads) {
                 let bytes = u64::from(load.bytes);
                 prop_assert_eq!((span.end - span.start) as u64, profile(mbs).load_ns(bytes));
+            }
+            // What `release` and `ready` are about.
+            let arrivals = if staged { &line.copies } else { &line.loads };
+            prop_assert_eq!(arrivals.len(), plan.loads.len());
+            for (load, span) in plan.loads.iter().zip(arrivals) {
                 prop_assert!(span.start >= done(i64::from(load.release)));
+            }
+            let copied = |count: i64| match count {
+                1.. => line.copies[count as usize - 1].end,
+                _ => line.copies[(count + plan.loads.len() as i64) as usize - 1].end - steady,
+            };
+            for (index, stage) in plan.stages.iter().enumerate() {
+                prop_assert!(line.loads[index].start >= done(i64::from(stage.steps)));
+                prop_assert!(line.loads[index].start >= copied(i64::from(stage.copies)));
+                prop_assert!(line.copies[index].start >= line.loads[index].end);
             }
             for (step, span) in plan.steps.iter().zip(&line.steps) {
                 let ns = profile(mbs).step_ns(&network, step, 1);
                 prop_assert_eq!((span.end - span.start) as u64, ns);
                 if let Some(last) = (step.ready as usize).checked_sub(1) {
+                    prop_assert!(span.start >= arrivals[last].end);
+                }
+                if let Some(last) = (step.reads as usize).checked_sub(1) {
                     prop_assert!(span.start >= line.loads[last].end);
                 }
             }
-            for spans in [&line.loads, &line.steps] {
+            for spans in [&line.loads, &line.copies, &line.steps] {
                 prop_assert!(spans.windows(2).all(|pair| pair[0].end <= pair[1].start));
                 if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
                     prop_assert!(last.end - steady <= first.start);
@@ -333,9 +351,11 @@ mod tests {
         }
 
         #[test]
-        fn faster_storage_never_hurts(seed: u64, mbs in 1.0f64..1000.0, factor in 1.0f64..20.0) {
+        fn faster_storage_never_hurts(
+            seed: u64, staged: bool, mbs in 1.0f64..1000.0, factor in 1.0f64..20.0,
+        ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let (network, plan, _) = Reuse::default().plan(&mut rng);
+            let (network, plan, _) = Reuse { staged, ..Reuse::default() }.plan(&mut rng);
             let slow = simulate(&network, &plan, &profile(mbs), 1);
             let fast = simulate(&network, &plan, &profile(mbs * factor), 1);
             prop_assert!(fast.steady_ns <= slow.steady_ns);
@@ -344,12 +364,13 @@ mod tests {
 
         /// Against a simulation that looks at the counters one event at a time.
         #[test]
-        fn as_the_counters_would_have_it(seed: u64, reuse: bool, mbs in 1.0f64..10000.0) {
+        fn as_the_counters_would_have_it(
+            seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0,
+        ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let (network, plan, _) =
-                if reuse { Reuse::default().plan(&mut rng) } else { disjoint(&mut rng) };
+            let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
             let costs = Costs::new(&network, &profile(mbs), 1);
-            let ends = play(&plan, &costs, 12);
+            let ends = tick(&plan, &Durations::new(&plan, &costs), 12);
             let line = simulate_with(&plan, &costs);
             prop_assert_eq!(line.first_ns as i64, ends[0]);
             prop_assert_eq!(line.steady_ns as i64, ends[11] - ends[10]);

@@ -119,7 +119,8 @@ fn waits(plan: &Plan, found: &mut Found) {
     let (mut read, mut copy) = (0, 0);
     for (stage, load) in plan.stages.iter().zip(&plan.loads) {
         read = read.max(stage.steps.into());
-        if let Some(last) = usize::try_from(stage.copies).ok().and_then(|done| done.checked_sub(1)) {
+        if let Some(last) = usize::try_from(stage.copies).ok().and_then(|done| done.checked_sub(1))
+        {
             read = read.max(copies[last]);
         }
         copy = copy.max(read).max(load.release.into());
@@ -131,7 +132,8 @@ fn waits(plan: &Plan, found: &mut Found) {
         let last = |count: u32| (count as usize).checked_sub(1);
         for (waits, needed) in [(last(step.ready), &copies), (last(step.reads), &reads)] {
             // What it waits for has been proved to exist, by now or by a violation.
-            let Some((load, steps)) = waits.and_then(|load| Some((load, *needed.get(load)?))) else {
+            let Some((load, steps)) = waits.and_then(|load| Some((load, *needed.get(load)?)))
+            else {
                 continue;
             };
             if steps > number as i64 {

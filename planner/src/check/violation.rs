@@ -87,7 +87,9 @@ pub enum Violation {
         "deadlock: step {step} waits for load {load}, which waits until {release} steps are done"
     )]
     Deadlock { step: usize, load: usize, release: i64 },
-    #[error("loads are staged, but {isa} reads them to where they are used: leave out the staging ring")]
+    #[error(
+        "loads are staged, but {isa} reads them to where they are used: leave out the staging ring"
+    )]
     StagedElsewhere { isa: &'static str },
     #[error("load {load} is read when {value} {what} are done; it must be from {from} to {to}")]
     StageRange { load: usize, what: &'static str, value: i32, from: i64, to: i64 },
