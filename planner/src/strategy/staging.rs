@@ -51,9 +51,8 @@ fn stage_in(plan: &mut Plan, loading: Loading, size: u64) {
     }
     let (places, _) = queue(&bytes, plan.staging_bytes);
     let loads = bytes.len();
-    let meets = |a: usize, b: usize| {
-        places[a] < places[b] + bytes[b] && places[b] < places[a] + bytes[a]
-    };
+    let meets =
+        |a: usize, b: usize| places[a] < places[b] + bytes[b] && places[b] < places[a] + bytes[a];
     let period = plan.period() as i32;
     let stage = |(load, record): (usize, &eyelet::pack::Load)| {
         // The last load before it in its place; of the inference before, if need be, as its own is.

@@ -89,9 +89,8 @@ pub fn queue(bytes: &[u64], capacity: u64) -> (Vec<u64>, Vec<usize>) {
         if next + size > capacity {
             next = 0;
         }
-        let meets = |other: &usize| {
-            places[*other] < next + size && next < places[*other] + bytes[*other]
-        };
+        let meets =
+            |other: &usize| places[*other] < next + size && next < places[*other] + bytes[*other];
         frees.push((0..index).rev().find(meets).map_or(0, |last| last + 1));
         places.push(next);
         next += size;
@@ -104,4 +103,93 @@ pub fn capacities(least: u64, most: u64, delta: u64) -> impl Iterator<Item = u64
     let delta = delta.next_multiple_of(PAGE).max(PAGE);
     let below = (least..most).step_by(usize::try_from(delta).unwrap_or(usize::MAX));
     below.chain((least <= most).then_some(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::bare;
+    use super::*;
+    use crate::simulate::{Durations, play};
+    use proptest::prelude::*;
+
+    /// Bytes in pages, and the times of reading, copying and computing of each layer. Those without bytes take no
+    /// time to load.
+    fn layers() -> impl Strategy<Value = Vec<(u64, [i64; 3])>> {
+        let layer = (0u64..4, prop::array::uniform3(1i64..1000));
+        prop::collection::vec(layer, 1..30).prop_map(|layers| {
+            let times = |(pages, [r, c, k]): (u64, [i64; 3])| match pages {
+                0 => (0, [0, 0, k]),
+                _ => (pages * PAGE, [r, c, k]),
+            };
+            layers.into_iter().map(times).collect()
+        })
+    }
+
+    fn delay(pipeline: Pipeline, staged: bool, layers: &[(u64, [i64; 3])], capacity: u64) -> i64 {
+        let bytes: Vec<u64> = layers.iter().map(|(bytes, _)| *bytes).collect();
+        let of = |stage: usize| {
+            let loaded = layers.iter().filter(move |(bytes, _)| stage == 2 || *bytes > 0);
+            loaded.map(move |(_, times)| times[stage]).collect()
+        };
+        let plan = bare(pipeline, staged, &bytes, capacity);
+        let line = play(&plan, &Durations { reads: of(0), copies: of(1), steps: of(2) });
+        // Inferences are planned one by one.
+        assert_eq!(line.first_ns, line.steady_ns);
+        line.steady_ns as i64
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Equations 5 and 7 of the publication, and that a queue that holds everything is bound by nothing but order.
+        #[test]
+        fn delays_are_those_of_the_equations(layers in layers()) {
+            let largest = layers.iter().map(|(bytes, _)| *bytes).max().unwrap().max(PAGE);
+            let all = layers.iter().map(|(bytes, _)| *bytes).sum::<u64>().max(PAGE);
+            let time = |layer: i64, stage: usize| {
+                let layer = usize::try_from(layer).ok().and_then(|layer| layers.get(layer));
+                layer.map_or(0, |(_, times)| times[stage])
+            };
+            let count = layers.len() as i64;
+            let sum: i64 = layers.iter().map(|(_, times)| times.iter().sum::<i64>()).sum();
+            prop_assert_eq!(delay(Pipeline::Sequential, true, &layers, largest), sum);
+            let cycle = |i: i64| time(i, 0).max(time(i - 1, 1)).max(time(i - 2, 2));
+            let cycles: i64 = (0..count + 2).map(cycle).sum();
+            let sync = delay(Pipeline::Synchronous, true, &layers, 2 * largest);
+            prop_assert_eq!(sync, cycles);
+            let (mut read, mut copied, mut done) = (0, 0, 0);
+            for i in 0..count {
+                read += time(i, 0);
+                copied = if time(i, 1) > 0 { read.max(copied) + time(i, 1) } else { copied };
+                done = copied.max(done) + time(i, 2);
+            }
+            prop_assert_eq!(delay(Pipeline::Asynchronous, true, &layers, all), done);
+            // Without copies.
+            let sum: i64 = layers.iter().map(|(_, times)| times[0] + times[2]).sum();
+            prop_assert_eq!(delay(Pipeline::Sequential, false, &layers, largest), sum);
+            let cycles: i64 = (0..=count).map(|i| time(i, 0).max(time(i - 1, 2))).sum();
+            prop_assert_eq!(delay(Pipeline::Synchronous, false, &layers, 2 * largest), cycles);
+            let two = delay(Pipeline::TwoStage, false, &layers, largest);
+            prop_assert!(two <= sum);
+            prop_assert_eq!(two, delay(Pipeline::Asynchronous, false, &layers, largest));
+        }
+
+        /// A queue is first in, first out: what a place waits for has left it.
+        #[test]
+        fn queues_hold_no_two_in_one_place(
+            bytes in prop::collection::vec(1u64..9, 1..40), more in 0u64..20,
+        ) {
+            let capacity = bytes.iter().max().unwrap() + more;
+            let (places, frees) = queue(&bytes, capacity);
+            for load in 0..bytes.len() {
+                prop_assert!(places[load] + bytes[load] <= capacity);
+                prop_assert!(frees[load] <= load);
+                let here = places[load]..places[load] + bytes[load];
+                for other in frees[load]..load {
+                    let there = places[other]..places[other] + bytes[other];
+                    prop_assert!(here.end <= there.start || there.end <= here.start);
+                }
+            }
+        }
+    }
 }
