@@ -18,10 +18,19 @@
 //!
 //! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: [`validate_slice`] refuses them.
 
+pub mod conv;
+mod gemm;
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod map;
+mod matmul;
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod testing;
+mod winograd;
+
 use super::{LayerError, Slice};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
-use crate::pack::{Layer, Tensor};
+use crate::pack::{Layer, OpKind, Tensor};
 
 /// One launch of a kernel.
 #[derive(Clone, Copy, Debug)]
@@ -81,12 +90,20 @@ pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> 
 
 /// Bytes of intermediates for one step.
 pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
-    let _ = (layer, inputs, output, slice);
-    0
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Conv) => conv::scratch_bytes(layer, inputs, output, slice),
+        Some(OpKind::Winograd) => winograd::scratch_bytes(layer, inputs, output, slice),
+        _ => 0,
+    }
 }
 
 /// Launches one step.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    let _ = (call, queue);
-    Ok(())
+    let Some(kind) = OpKind::from_code(call.layer.kind) else { return Ok(()) };
+    match kind {
+        OpKind::Conv => conv::run(call, queue),
+        OpKind::MatMul => matmul::run(call, queue),
+        OpKind::Winograd => winograd::run(call, queue),
+        _ => Ok(()),
+    }
 }
