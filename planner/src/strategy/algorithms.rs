@@ -114,25 +114,36 @@ pub fn choices(
     if means == Means::Exact {
         return choices_with(&network, &ones, means);
     }
-    let plain = network.clone();
-    let chains = cut(&mut network, profile.multiprocessors, least, &bound);
-    let mut choices = choices_with(&network, &chains, means);
-    if chains != ones {
-        // Their scratch is memory that weights could use: the bound does not know, simulation does.
-        choices.extend(choices_with(&plain, &ones, Means::Exact));
-        choices.sort_by(|a, b| a.bound_ns.total_cmp(&b.bound_ns));
+    // Chains take scratch, which is memory that weights could use: the bound does not know, simulation does. So those that
+    // fit the least budget are a choice, and those that no layer's memory is larger for, and none.
+    let peak = |layer| bound.alive(layer) + panel_need(&network, layer, 1);
+    let peak = (0..ones.len()).map(peak).fold(0.0, f64::max);
+    let mut cuts = Vec::new();
+    for most in [least as f64, peak.min(least as f64), 0.0] {
+        let chains = cut(&mut network, profile.multiprocessors, most, &bound);
+        if !cuts.contains(&chains) {
+            cuts.push(chains);
+        }
     }
+    let mut choices = Vec::new();
+    for chains in cuts {
+        for (layer, chains) in chains.iter().enumerate() {
+            set_chains(&mut network, layer, *chains);
+        }
+        choices.extend(choices_with(&network, &chains, means));
+    }
+    choices.sort_by(|a, b| a.bound_ns.total_cmp(&b.bound_ns));
     choices
 }
 
-/// Cuts reductions into the chains that suit a GPU, or into half as many, and so on, until a panel fits beside
-/// the activations in the least budget. Returns the chains of all layers.
-fn cut(network: &mut Network, multiprocessors: u32, least: u64, bound: &Bound) -> Vec<u32> {
+/// Cuts reductions into the chains that suit a GPU, or into half as many, and so on, until a panel beside the activations
+/// takes no more than so many bytes. Returns the chains of all layers.
+fn cut(network: &mut Network, multiprocessors: u32, most: f64, bound: &Bound) -> Vec<u32> {
     let cut = |layer: usize| {
         let mut chains = algorithm::chains(network, layer, multiprocessors);
         while chains > 1 {
             set_chains(network, layer, chains);
-            if bound.alive(layer) + panel_need(network, layer, 1) <= least as f64 {
+            if bound.alive(layer) + panel_need(network, layer, 1) <= most {
                 return chains;
             }
             chains /= 2;
