@@ -5,7 +5,7 @@ mod common;
 
 use command::{Done, LARGE, SMALL, digits, eyelet_in, folder};
 use eyelet::kernels::Isa;
-use eyelet_planner::algorithm::set_chains;
+use eyelet_planner::algorithm::{chains, set_chains};
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::import::import;
@@ -32,7 +32,7 @@ fn plan(folder: &Path, more: &[&str]) -> Done {
 fn packs_for_every_board_say_what_they_are_for() {
     let folder = folder();
     let path = folder.path();
-    for (board, _) in BOARDS {
+    for (board, memory) in BOARDS {
         let report = plan(path, &["--board", board, "--device", "cuda", "--json"]).json();
         assert_eq!((&report["isa"], &report["device"]), (&"cuda".into(), &"cuda".into()));
         assert_eq!((&report["board"], &report["threads"]), (&board.into(), &1.into()));
@@ -51,6 +51,13 @@ fn packs_for_every_board_say_what_they_are_for() {
                     assert_eq!(plan[key], planned[key], "{key} on {board}");
                 }
             }
+        }
+        for plan in report["plans"].as_array().unwrap() {
+            assert_eq!(plan["memory_mode"], memory, "{board}");
+            // The host's copies of 64 pixels and 10 scores.
+            let bytes = |key| plan[key].as_u64().unwrap();
+            assert_eq!(bytes("mirror_bytes"), if memory == "staged" { 4 * 74 } else { 0 });
+            assert_eq!(bytes("staging_bytes") > 0, memory == "staged");
         }
         assert_eq!(inspect["panel"], 32);
         assert!(inspect["plans"][0]["rings"].as_array().unwrap().is_empty());
@@ -108,7 +115,10 @@ fn zoo_networks_have_plans_for_every_gpu() {
             board.profile = board.gpu.clone().unwrap().profile;
             let mut subject = common::Subject::of_graph(graph.clone(), board);
             assert_eq!(subject.isa(), Isa::Cuda);
-            set_chains(&mut subject.network, subject.board.profile.multiprocessors);
+            for layer in 0..subject.network.layers.len() {
+                let suit = chains(&subject.network, layer, subject.board.profile.multiprocessors);
+                set_chains(&mut subject.network, layer, suit);
+            }
             let smallest = match subject.plan(4096, 1) {
                 Err(PlanError::Budget { smallest, .. }) => smallest,
                 other => panic!("{other:?}"),
@@ -130,7 +140,8 @@ fn zoo_networks_have_plans_for_every_gpu() {
 fn winograd_is_chosen_by_cost() {
     let folder = tempfile::tempdir().unwrap();
     let graph = import(&common::zoo_model("resnet18", folder.path())).unwrap();
-    for (name, _) in BOARDS {
+    // The server's GPU is done with layers this small before more launches would pay.
+    for (name, _) in &BOARDS[..3] {
         let profile = Board::load(name).unwrap().gpu.unwrap().profile;
         let network = eyelet_planner::passes::lower(&graph, Isa::Cuda).unwrap();
         let winograd = |budget, means| {
@@ -144,5 +155,21 @@ fn winograd_is_chosen_by_cost() {
         let plenty = winograd(1 << 30, Means::All);
         assert!(plenty > 0, "{name}");
         assert!(winograd(8 << 20, Means::All) <= plenty, "{name}");
+    }
+}
+
+/// What chains, or Winograd's algorithm, take of scratch is never in the way of the smallest budget.
+#[test]
+fn the_smallest_budget_can_be_planned_for() {
+    let folder = folder();
+    let path = folder.path();
+    eyelet_in(path, &["zoo", "resnet18", "-o", "r.onnx"]).text();
+    for (board, _) in BOARDS {
+        let plan =
+            ["plan", "r.onnx", "--board", board, "--device", "cuda", "--effort", "fast", "--json"];
+        let least = eyelet_in(path, &[&plan[..], &["--min-budget"]].concat()).json();
+        let least = least["min_budget_bytes"].as_u64().unwrap().to_string();
+        let packed = eyelet_in(path, &[&plan[..], &["--budget", &least, "64MiB"]].concat()).json();
+        assert_eq!(packed["plans"].as_array().unwrap().len(), 2, "{board}");
     }
 }
