@@ -12,6 +12,7 @@ use crate::network::{Network, Weights};
 use crate::weights;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
+use eyelet::ops::cuda::conv;
 use eyelet::pack::{ConvParams, OpKind, WinogradParams, params, params_words};
 
 /// Channels in and out below which the transforms, which work on vectors of channels, are not worth it.
@@ -42,22 +43,10 @@ pub fn set_chains(network: &mut Network, multiprocessors: u32) {
         let k = p.kernel[0] * p.kernel[1] * (input.cols() / p.groups.max(1));
         let chains = match multiprocessors {
             0 => 1,
-            _ => chains(output.rows() as u32, output.cols(), k, multiprocessors),
+            _ => conv::chains(output.rows() as u32, output.cols(), k, multiprocessors),
         };
         layer.params = params_words(&ConvParams { chains, ..p });
     }
-}
-
-/// Chains for a product of so many rows and columns with a reduction of `k`: twice as many as long as there are too few
-/// tiles for all multiprocessors, and each chain is long enough to be worth its sum.
-fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
-    const LEAST: u32 = 256;
-    let tiles = rows.div_ceil(64).saturating_mul(columns.div_ceil(Isa::Cuda.panel() as u32));
-    let mut chains = 1;
-    while tiles.saturating_mul(chains) < 2 * multiprocessors && k / (2 * chains) >= LEAST {
-        chains *= 2;
-    }
-    chains.min(16)
 }
 
 impl Algorithm {

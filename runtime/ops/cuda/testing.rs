@@ -60,7 +60,7 @@ impl Run<'_> {
         let panels = self.layer.panels;
         let rows = self.output.rows() as u32;
         let slice = |first, count| Slice { first, count, row: 0, rows, algorithm: 0 };
-        let cut = (panels + 2) / 3;
+        let cut = panels.div_ceil(3);
         let mut all = vec![vec![slice(0, panels)]];
         if panels > 1 {
             all.push((0..panels).map(|first| slice(first, 1)).collect());

@@ -77,6 +77,7 @@ fn shapes_batches_and_strided_views() {
         (12, 13, 8, 52),
         (2, 70, 36, 68),
         (2, 67, 70, 64),
+        (4, 60, 12, 64),
     ] {
         check(&mut queue, plain(batch, m, k, n), 0);
     }
