@@ -1,6 +1,6 @@
 //! The cost of steps: which class of kernel a layer belongs to, and how much work its slices are.
 
-use super::{Compute, Profile, Storage};
+use super::{Compute, Profile, Storage, Transfer};
 use crate::network::Network;
 use eyelet::kernels::table::TILES;
 use eyelet::ops::{self, winograd};
@@ -338,6 +338,7 @@ pub struct Costs {
     transformed: [Vec<Option<LayerCost>>; TILES.len()],
     overhead_ns: u64,
     storage: Storage,
+    transfer: Option<Transfer>,
     drag_ns_per_byte: f64,
 }
 
@@ -357,6 +358,7 @@ impl Costs {
             transformed,
             overhead_ns,
             storage: profile.storage.clone(),
+            transfer: profile.transfer,
             drag_ns_per_byte,
         }
     }
@@ -404,6 +406,11 @@ impl Costs {
     /// Predicted time of a load of so many bytes, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
         self.storage.load_ns(bytes)
+    }
+
+    /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.
+    pub fn copy_ns(&self, bytes: u64) -> u64 {
+        self.transfer.map_or(0, |transfer| transfer.copy_ns(bytes))
     }
 
     /// What computing is slowed down by, when so many bytes are read meanwhile: they are written to the memory that
@@ -555,6 +562,15 @@ mod tests {
         assert!(half(Step { count: 4, ..whole }).abs_diff(all) <= 2);
         assert!(half(Step { rows: 98, ..whole }).abs_diff(all) <= 2);
         assert!((4 * profile.step_ns(&network, &whole, 4)).abs_diff(all) <= 4);
+    }
+
+    #[test]
+    fn copies_cost_only_where_there_is_somewhere_to_copy_to() {
+        let mut profile = profile();
+        let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
+        assert_eq!(Costs::new(&network, &profile, 1).copy_ns(1 << 20), 0);
+        profile.transfer = Some(Transfer { latency_ns: 10_000, gbs: 16.0 });
+        assert_eq!(Costs::new(&network, &profile, 1).copy_ns(1 << 20), 10_000 + 65_536);
     }
 
     #[test]

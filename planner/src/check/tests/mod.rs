@@ -12,6 +12,7 @@ mod broken;
 pub mod example;
 mod executor;
 mod rings;
+mod stages;
 
 use super::*;
 use crate::strategy::{self, Effort, PlanError, Request};
@@ -54,9 +55,9 @@ proptest! {
     }
 
     #[test]
-    fn plans_with_reuse_are_proved(seed: u64) {
+    fn plans_with_reuse_are_proved(seed: u64, staged: bool) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let (network, plan, bytes) = Reuse::default().plan(&mut rng);
+        let (network, plan, bytes) = Reuse { staged, ..Reuse::default() }.plan(&mut rng);
         let proof = prove(&network, &plan, bytes);
         prop_assert!(proof.is_ok(), "{:#?}\n{:#?}", proof, plan.loads);
         for mode in 0..8 {
@@ -66,9 +67,9 @@ proptest! {
 
     /// Whatever is done to a plan: if it is still proved, then it still works.
     #[test]
-    fn what_is_proved_works(seed: u64) {
+    fn what_is_proved_works(seed: u64, staged: bool) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let (network, plan, bytes) = Reuse::default().plan(&mut rng);
+        let (network, plan, bytes) = Reuse { staged, ..Reuse::default() }.plan(&mut rng);
         for _ in 0..24 {
             let mut changed = plan.clone();
             for _ in 0..rng.random_range(1..4) {
@@ -126,8 +127,19 @@ fn plans_of_strategies_are_proved() {
 /// Changes something at random, most often a little.
 fn change(plan: &mut Plan, rng: &mut ChaCha8Rng) {
     let steps = plan.steps.len();
-    let step = &mut plan.steps[rng.random_range(0..steps)];
     let sign = if rng.random() { 1 } else { -1 };
+    if !plan.stages.is_empty() && rng.random() {
+        let stages = plan.stages.len();
+        let stage = &mut plan.stages[rng.random_range(0..stages)];
+        match rng.random_range(0..5) {
+            0 => stage.address = rng.random_range(0..plan.staging_bytes / 4096) * 4096,
+            1 => stage.steps += sign * rng.random_range(1..4),
+            2 => plan.steps[rng.random_range(0..steps)].reads = rng.random_range(0..=stages) as u32,
+            _ => stage.copies += sign,
+        }
+        return;
+    }
+    let step = &mut plan.steps[rng.random_range(0..steps)];
     match rng.random_range(0..7) {
         0 => step.ready = step.ready.saturating_add_signed(sign),
         1 => step.scratch = rng.random_range(0..plan.arena_bytes / 64) * 64,
