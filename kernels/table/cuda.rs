@@ -29,5 +29,20 @@ macro_rules! functions {
 }
 
 functions! {
+    Binary = c"eyelet_binary",
+    Copy = c"eyelet_copy",
+    Depthwise = c"eyelet_depthwise",
+    Depthwise3s1 = c"eyelet_depthwise_3s1",
+    Depthwise3s2 = c"eyelet_depthwise_3s2",
+    Depthwise5s1 = c"eyelet_depthwise_5s1",
+    Depthwise5s2 = c"eyelet_depthwise_5s2",
+    Fill = c"eyelet_fill",
+    Gather = c"eyelet_gather",
+    LayerNorm = c"eyelet_layernorm",
+    Lrn = c"eyelet_lrn",
     Map = c"eyelet_map",
+    Mean = c"eyelet_mean",
+    Pool = c"eyelet_pool",
+    Softmax = c"eyelet_softmax",
+    Transpose = c"eyelet_transpose",
 }

@@ -1,7 +1,9 @@
 //! The cost of steps: which class of kernel a layer belongs to, and how much work its slices are.
 
+use super::launch::Launches;
 use super::{Compute, Profile, Storage, Transfer};
 use crate::network::Network;
+use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
 use eyelet::ops::{self, winograd};
 use eyelet::pack::{
@@ -225,6 +227,10 @@ pub(super) struct LayerCost {
     cached_rows: f64,
     /// Share of the shorter one of computing and memory that the longer one does not hide.
     exposed: f64,
+    /// Computing takes no less.
+    least_ns: f64,
+    /// How often a step's overhead is spent.
+    launches: f64,
 }
 
 impl LayerCost {
@@ -237,15 +243,19 @@ impl LayerCost {
         threads: u32,
     ) -> Option<Self> {
         let compute = &profile.compute;
+        let gpu = network.isa == Isa::Cuda;
         let plain = match algorithm {
             0 => *stored,
+            // A GPU's steps compute what is stored.
+            _ if gpu => return None,
             _ => {
                 let input = network.tensors.get(stored.inputs[0] as usize)?;
                 ops::transformed(stored, input, algorithm, network.isa)?
             }
         };
         let layer = &plain;
-        let Work { class, amount, read, written, panels, rows, .. } = Work::of(network, layer);
+        let Work { class, amount, mut read, mut written, panels, rows, .. } =
+            Work::of(network, layer);
         let pieces = (panels * rows) as f64;
         // Weights come from memory whatever their size; activations if a step's do not fit the cache.
         let bandwidth = compute.bandwidth_gbs(threads);
@@ -258,8 +268,18 @@ impl LayerCost {
         let mut group = u32::MAX;
         let (mut blocks, mut again_bytes, mut first) = (0.0, 0.0, 0.0);
         match class {
-            // Reading its weights is all there is to it.
-            Class::FullyConnected => piece_ns = 0.0,
+            // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
+            Class::FullyConnected if !gpu => piece_ns = 0.0,
+            Class::Winograd if gpu => {
+                let transforms = Transforms::of(network, layer);
+                rows_ns = transforms.input_bytes / compute.transform_gbs;
+                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                // The products read and write what is between the transforms, all tiles of a layer.
+                read = (transforms.input_bytes / 2.0) as u64;
+                written = 4
+                    * (transforms.points * f64::from(network.tensors[layer.output as usize].cols()))
+                        as u64;
+            }
             Class::Winograd => {
                 let transforms = Transforms::of(network, layer);
                 rows_ns = transforms.input_bytes / compute.transform_gbs;
@@ -283,6 +303,7 @@ impl LayerCost {
             _ => {}
         }
         let widened = match stored.encoding() {
+            _ if gpu => 0.0,
             Some(Encoding::F16 | Encoding::Bf16) if stored.kind != OpKind::Gather as u32 => {
                 2.0 * f64::from(stored.panel_bytes) / compute.widen_gbs
             }
@@ -293,7 +314,21 @@ impl LayerCost {
             _ => f64::from(layer.panel_bytes) / compute.transform_weights_gbs,
         };
         let speedup = compute.speedup(threads);
+        let (mut least_ns, mut launches) = (0.0, 1.0);
+        if gpu {
+            let made = Launches::of(network, layer, profile.multiprocessors);
+            let columns = match layer.panels {
+                0 => network.tensors[layer.output as usize]
+                    .cols()
+                    .div_ceil(network.isa.panel() as u32),
+                panels => panels,
+            };
+            least_ns = piece_ns * made.busy_panels / f64::from(columns.max(1));
+            launches = made.count;
+        }
         Some(Self {
+            least_ns,
+            launches,
             row_ns: rows_ns / speedup / rows as f64,
             piece_ns: piece_ns / speedup / pieces,
             panel_expand_ns: (widened + transformed) / speedup,
@@ -324,9 +359,10 @@ impl LayerCost {
         }
         let groups = f64::from(step.count.div_ceil(self.group.max(1)).max(1));
         let expand = f64::from(step.count) * self.panel_expand_ns;
-        let compute = groups * rows * self.row_ns + pieces * self.piece_ns + expand;
+        let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
+        let compute = groups * rows * self.row_ns + pieces_ns + expand;
         let both = compute.max(memory) + self.exposed * compute.min(memory);
-        both.round() as u64 + overhead_ns
+        (both + self.launches * overhead_ns as f64).round() as u64
     }
 }
 

@@ -9,13 +9,17 @@
 //!   were used since) plus its activations if they are larger than the cache, at a bandwidth that grows
 //!   with the threads up to that of the memory. `exposed` is how much of the shorter one prefetching does
 //!   not hide; of operators without weights it hides all ([`Costs`]).
-//! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum.
+//! - On a GPU a step takes `max(compute / occupancy, memory) + launches · overhead` ([`launch`]): its profile's rates are those
+//!   of all multiprocessors, on one thread, and its threads hide what is exposed.
+//! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum. A copy to a GPU's
+//!   own memory takes a latency, and its bytes at one rate.
 //!
 //! Units are in the names: 1 GFLOP/s is one floating-point operation a nanosecond (a fused multiply-add
 //! counts as two), 1 GB/s is one byte a nanosecond, 1 MB/s is 10⁶ bytes a second.
 
 mod cost;
 pub mod delays;
+mod launch;
 #[cfg(target_os = "linux")]
 mod measure;
 
@@ -77,7 +81,7 @@ impl Transfer {
     }
 }
 
-/// Rates of the kernels' classes on one thread, and what threads share.
+/// Rates of the kernels' classes on one thread (of a GPU: on all of it), and what threads share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compute {
@@ -91,9 +95,9 @@ pub struct Compute {
     pub fully_connected_gbs: f64,
     /// Transforms of Winograd convolutions: bytes read and written.
     pub transform_gbs: f64,
-    /// Widening weights of 16 bits: bytes of floats made.
+    /// Widening weights of 16 bits: bytes of floats made. A GPU's kernels read weights as they are stored.
     pub widen_gbs: f64,
-    /// Transforming a direct convolution's weights to those of Winograd's algorithm: bytes made.
+    /// Transforming a direct convolution's weights to those of Winograd's algorithm: bytes made. Not on a GPU.
     pub transform_weights_gbs: f64,
     /// Elementwise arithmetic and means: bytes read and written.
     pub elementwise_gbs: f64,
@@ -116,7 +120,7 @@ pub struct Compute {
     pub exposed: f64,
     /// What every thread after the first adds to the rate, 1 being as much as the first.
     pub scaling: f64,
-    /// Cost of a step beyond its work: counters, waking threads, borders.
+    /// Cost of a step beyond its work: counters, waking threads, borders. Of a GPU: of each launch.
     pub step_overhead_ns: u64,
 }
 

@@ -18,10 +18,18 @@
 //!
 //! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: [`validate_slice`] refuses them.
 
+mod copy;
+mod depthwise;
+mod elementwise;
+mod gather;
+mod launch;
+mod pool;
+mod rows;
+
 use super::{LayerError, Slice};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
-use crate::pack::{Layer, Tensor};
+use crate::pack::{Layer, OpKind, Tensor};
 
 /// One launch of a kernel.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +75,13 @@ pub struct Call<'a> {
     pub multiprocessors: u32,
 }
 
+impl Call<'_> {
+    /// Where the output's rows lie.
+    fn out_place(&self) -> launch::Place {
+        launch::Place { address: self.out, pitch: self.output.pitch }
+    }
+}
+
 /// Refuses a (valid) slice that GPUs do not compute.
 pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> {
     if slice.algorithm != 0 {
@@ -87,6 +102,20 @@ pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice
 
 /// Launches one step.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    let _ = (call, queue);
-    Ok(())
+    let Some(kind) = OpKind::from_code(call.layer.kind) else { return Ok(()) };
+    match kind {
+        OpKind::Binary => elementwise::binary(call, queue),
+        OpKind::Conv => Ok(()),
+        OpKind::Copy => copy::run(call, queue),
+        OpKind::Depthwise => depthwise::run(call, queue),
+        OpKind::Gather => gather::run(call, queue),
+        OpKind::LayerNorm => rows::layernorm(call, queue),
+        OpKind::Lrn => rows::lrn(call, queue),
+        OpKind::MatMul => Ok(()),
+        OpKind::Pool => pool::pool(call, queue),
+        OpKind::Reduce => pool::reduce(call, queue),
+        OpKind::Softmax => rows::softmax(call, queue),
+        OpKind::Unary => elementwise::unary(call, queue),
+        OpKind::Winograd => Ok(()),
+    }
 }
