@@ -18,6 +18,7 @@ mod progress;
 mod report;
 mod run;
 mod sweep;
+mod target;
 mod zoo;
 
 use clap::{Parser, Subcommand};

@@ -161,7 +161,7 @@ impl Net {
             .map(|shape| (0..shape.iter().product()).map(|_| self.next().into()).collect())
             .collect();
         let expected = crate::reference::run(&self.graph, &inputs);
-        for isa in [Isa::Portable, Isa::Avx512] {
+        for isa in [Isa::Portable, Isa::Avx512, Isa::Cuda] {
             let network = lower(&self.graph, isa).unwrap();
             let found = interpret::run(&network, &inputs);
             for ((found, expected), port) in found.iter().zip(&expected).zip(&network.outputs) {
