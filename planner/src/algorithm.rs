@@ -39,11 +39,10 @@ pub fn set_chains(network: &mut Network, multiprocessors: u32) {
         let output = &network.tensors[layer.output as usize];
         let input = &network.tensors[layer.inputs[0] as usize];
         let p: ConvParams = params(layer);
-        let taps = p.kernel[0] as usize * p.kernel[1] as usize;
-        let k = taps * input.cols() as usize / p.groups.max(1) as usize;
+        let k = p.kernel[0] * p.kernel[1] * (input.cols() / p.groups.max(1));
         let chains = match multiprocessors {
             0 => 1,
-            _ => chains(output.rows() as usize, output.cols() as usize, k, multiprocessors),
+            _ => chains(output.rows() as u32, output.cols(), k, multiprocessors),
         };
         layer.params = params_words(&ConvParams { chains, ..p });
     }
@@ -51,15 +50,14 @@ pub fn set_chains(network: &mut Network, multiprocessors: u32) {
 
 /// Chains for a product of so many rows and columns with a reduction of `k`: twice as many as long as there are too few
 /// tiles for all multiprocessors, and each chain is long enough to be worth its sum.
-fn chains(rows: usize, columns: usize, k: usize, multiprocessors: u32) -> u32 {
-    const LEAST: usize = 256;
-    let tiles = rows.div_ceil(64) * columns.div_ceil(Isa::Cuda.panel());
+fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
+    const LEAST: u32 = 256;
+    let tiles = rows.div_ceil(64).saturating_mul(columns.div_ceil(Isa::Cuda.panel() as u32));
     let mut chains = 1;
-    while tiles * chains < 2 * multiprocessors as usize && k / (2 * chains) >= LEAST && chains < 16
-    {
+    while tiles.saturating_mul(chains) < 2 * multiprocessors && k / (2 * chains) >= LEAST {
         chains *= 2;
     }
-    chains as u32
+    chains.min(16)
 }
 
 impl Algorithm {

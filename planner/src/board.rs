@@ -189,16 +189,20 @@ impl Board {
 
     /// What things cost on its processor or its GPU; on the processor, where it has both and nothing is said.
     pub fn profile_on(&self, device: Option<Device>) -> Result<&Profile, BoardError> {
-        let gpu = self.gpu.iter().map(|gpu| &gpu.profile);
-        let mut profiles = std::iter::once(&self.profile).chain(gpu);
-        let wanted = |profile: &&Profile| device.is_none_or(|d| Device::of(profile.isa) == d);
-        profiles.find(wanted).ok_or_else(|| {
-            let device = device.unwrap_or(Device::Cpu);
+        let Some(device) = device else { return Ok(&self.profile) };
+        self.find(device).ok_or_else(|| {
             let boards = Self::names().filter_map(|name| Self::load(name).ok());
-            let has = boards.filter(|board| board.profile_on(Some(device)).is_ok());
-            let known: Vec<String> = has.map(|board| board.name().to_owned()).collect();
+            let known: Vec<String> = boards
+                .filter(|board| board.find(device).is_some())
+                .map(|board| board.name().to_owned())
+                .collect();
             BoardError::Device { name: self.name().to_owned(), device, known: known.join(", ") }
         })
+    }
+
+    fn find(&self, device: Device) -> Option<&Profile> {
+        let gpu = self.gpu.iter().map(|gpu| &gpu.profile);
+        std::iter::once(&self.profile).chain(gpu).find(|profile| Device::of(profile.isa) == device)
     }
 
     /// A board from its description. What board and profile have in common stands at the top only.

@@ -2,6 +2,7 @@
 //! against the graph's own ([`crate::reference`]), both in double precision, over graphs
 //! built by hand and drawn at random.
 
+mod chains;
 mod fusion;
 mod interpret;
 mod layout;
