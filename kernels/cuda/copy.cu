@@ -1,5 +1,7 @@
 /* Strided copies: layout changes, transposes, concatenation, padding. */
-#include "rectangle.h"
+#include "rectangle.cuh"
+
+namespace copying {
 
 enum { MOST_DIMS = 6 };
 
@@ -14,7 +16,7 @@ struct CopyRecord {
     float *out;
     unsigned long long elements; /* of all dimensions, in steps of `width` floats */
     Dim dims[MOST_DIMS];         /* outermost first, the last `count` of them */
-    unsigned count;
+    int count;
     unsigned width; /* floats that an element has: 4 where all runs are fours at multiples of 16 bytes */
 };
 
@@ -120,3 +122,5 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_fill(const FillRecord r
         r.out[row * r.out_pitch + col] = r.value;
 }
 EYELET_EXPORT(eyelet_fill);
+
+} // namespace copying

@@ -1,6 +1,8 @@
 /* Functions of one tensor, and arithmetic of two: every element for itself. The output may be an input. */
-#include "activation.h"
-#include "rectangle.h"
+#include "activation.cuh"
+#include "rectangle.cuh"
+
+namespace elementwise {
 
 struct MapRecord {
     const float *in;
@@ -115,3 +117,5 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_binary(const BinaryReco
         binary_all<1>(r);
 }
 EYELET_EXPORT(eyelet_binary);
+
+} // namespace elementwise

@@ -1,6 +1,8 @@
 /* Rows of a table, chosen by the input. A warp's lanes are the channels of a panel of one row. */
-#include "activation.h"
-#include "weights.h"
+#include "activation.cuh"
+#include "weights.cuh"
+
+namespace gathering {
 
 struct GatherRecord {
     const float *indices;
@@ -37,15 +39,17 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_gather(const GatherReco
         return;
     const long long entry = entry_of(r.indices[row * r.index_pitch], r.entries);
     for (size_t panel = (size_t)r.first_panel + blockIdx.y; panel < r.end_panel; panel += gridDim.y) {
-        const size_t channel = panel * PANEL + lane;
+        const size_t channel = panel * panels::WIDTH + lane;
         if (channel >= r.cols)
             return;
         const char *stored = (const char *)r.panels + (panel - r.first_panel) * r.panel_bytes;
-        const void *weights = stored + PANEL * sizeof(float);
+        const void *weights = stored + panels::WIDTH * sizeof(float);
         float x = from_bits(0x7fc00000);
         if (entry >= 0)
-            x = add(weight_at(weights, r.encoding, (size_t)entry * PANEL + lane), ((const float *)stored)[lane]);
+            x = add(panels::weight_at(weights, r.encoding, (size_t)entry * panels::WIDTH + lane), ((const float *)stored)[lane]);
         r.out[row * r.out_pitch + channel] = activated(r.activation, x);
     }
 }
 EYELET_EXPORT(eyelet_gather);
+
+} // namespace gathering

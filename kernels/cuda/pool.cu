@@ -1,6 +1,8 @@
 /* Maximum and average pooling. A thread makes some channels of one pixel: their taps one after the other, line by line. */
-#include "activation.h"
-#include "rectangle.h"
+#include "activation.cuh"
+#include "rectangle.cuh"
+
+namespace pooling {
 
 /* Windows along the height or the width. */
 struct Axis {
@@ -70,16 +72,22 @@ template <bool AVERAGE, int N> EYELET_INLINE void pool_all(const PoolRecord &r)
         float v[N];
 #pragma unroll
         for (int i = 0; i < N; i++)
-            v[i] = AVERAGE ? 0.0f : -from_bits(0x7f800000);
+            v[i] = AVERAGE ? 0.0f : -EYELET_INFINITY;
         if (y.count && x.count) {
             const size_t first = ((size_t)image * r.down.extent + y.first) * r.along.extent + x.first;
             const float *start = r.in + first * r.in_pitch + col;
             const size_t line_pitch = (size_t)r.down.dilation * r.along.extent * r.in_pitch;
             const size_t tap_pitch = (size_t)r.along.dilation * r.in_pitch;
-            for (unsigned i = 0; i < y.count; i++, start += line_pitch) {
+            /* Lines that are taken whole follow each other: their taps are one run, of which several are loaded at once. */
+            size_t lines = y.count, taps = x.count;
+            if (x.count == r.along.extent && r.down.dilation == 1 && r.along.dilation == 1) {
+                taps *= lines;
+                lines = 1;
+            }
+            for (; lines > 0; lines--, start += line_pitch) {
                 const float *tap = start;
-#pragma unroll 4
-                for (unsigned j = 0; j < x.count; j++, tap += tap_pitch) {
+#pragma unroll(N == 1 ? 8 : 4)
+                for (size_t j = 0; j < taps; j++, tap += tap_pitch) {
                     float t[N];
                     get(t, tap);
 #pragma unroll
@@ -110,3 +118,5 @@ extern "C" __global__ void __launch_bounds__(256, 4) eyelet_pool(const PoolRecor
         r.wide ? pool_all<false, 4>(r) : pool_all<false, 1>(r);
 }
 EYELET_EXPORT(eyelet_pool);
+
+} // namespace pooling

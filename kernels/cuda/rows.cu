@@ -4,8 +4,10 @@
  * half of the warp has them: it adds first its own element, then the upper half's, which is the next of the same
  * chain. All lanes load and compute. Maxima are the same in any order (but for the sign of zero, which no difference
  * from them shows). */
-#include "activation.h"
-#include "rectangle.h"
+#include "activation.cuh"
+#include "rectangle.cuh"
+
+namespace rows {
 
 #define EYELET_ALL_LANES 0xffffffffu
 
@@ -44,7 +46,7 @@ EYELET_INLINE float ordered_sum(unsigned n, unsigned lane, const F &f)
 /* The largest element of a row, NaN passed over, in all lanes. */
 EYELET_INLINE float row_largest(const float *x, unsigned n, unsigned lane)
 {
-    float largest = -from_bits(0x7f800000);
+    float largest = -EYELET_INFINITY;
 #pragma unroll 4
     for (size_t i = lane; i < n; i += 32)
         largest = larger(x[i], largest);
@@ -54,10 +56,8 @@ EYELET_INLINE float row_largest(const float *x, unsigned n, unsigned lane)
     return largest;
 }
 
-/* The rows of a warp; all of its lanes have the same. */
-#define EYELET_EACH_WARP_ROW(row, rows)                                                                \
-    for (size_t row = (size_t)blockIdx.x * blockDim.y + threadIdx.y; row < (rows);                     \
-         row += (size_t)gridDim.x * blockDim.y)
+/* The row of a warp: all of its lanes have the same. */
+EYELET_INLINE size_t warp_row() { return (size_t)blockIdx.x * blockDim.y + threadIdx.y; }
 
 struct SoftmaxRecord {
     const float *in;
@@ -73,20 +73,20 @@ struct SoftmaxRecord {
 extern "C" __global__ void __launch_bounds__(256) eyelet_softmax(const SoftmaxRecord r)
 {
     const unsigned lane = threadIdx.x;
-    EYELET_EACH_WARP_ROW(row, r.rows)
-    {
-        const float *x = r.in + row * r.in_pitch;
-        float *out = r.out + row * r.out_pitch;
-        const float largest = row_largest(x, r.cols, lane);
-        const auto term = [&](size_t i) {
-            const float e = exponential(sub(x[i], largest));
-            out[i] = e;
-            return e;
-        };
-        const float scale = over(1.0f, ordered_sum<entered>(r.cols, lane, term));
-        for (size_t i = lane; i < r.cols; i += 32)
-            out[i] = activated(r.activation, mul(out[i], scale));
-    }
+    const size_t row = warp_row();
+    if (row >= r.rows)
+        return;
+    const float *x = r.in + row * r.in_pitch;
+    float *out = r.out + row * r.out_pitch;
+    const float largest = row_largest(x, r.cols, lane);
+    const auto term = [&](size_t i) {
+        const float e = exponential(sub(x[i], largest));
+        out[i] = e;
+        return e;
+    };
+    const float scale = over(1.0f, ordered_sum<entered>(r.cols, lane, term));
+    for (size_t i = lane; i < r.cols; i += 32)
+        out[i] = activated(r.activation, mul(out[i], scale));
 }
 EYELET_EXPORT(eyelet_softmax);
 
@@ -106,19 +106,19 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_layernorm(const LayerNo
 {
     const unsigned lane = threadIdx.x;
     const float count = (float)r.cols;
-    EYELET_EACH_WARP_ROW(row, r.rows)
-    {
-        const float *x = r.in + row * r.in_pitch;
-        float *out = r.out + row * r.out_pitch;
-        const auto element = [&](size_t i) { return x[i]; };
-        const float mean = over(ordered_sum<entered>(r.cols, lane, element), count);
-        const auto difference = [&](size_t i) { return sub(x[i], mean); };
-        const float variance = over(ordered_sum<square_entered>(r.cols, lane, difference), count);
-        const float scale = over(1.0f, root(add(variance, r.epsilon)));
-        for (size_t i = lane; i < r.cols; i += 32) {
-            const float normal = mul(sub(x[i], mean), scale);
-            out[i] = activated(r.activation, fused(normal, r.weights[i], r.weights[r.cols + i]));
-        }
+    const size_t row = warp_row();
+    if (row >= r.rows)
+        return;
+    const float *x = r.in + row * r.in_pitch;
+    float *out = r.out + row * r.out_pitch;
+    const auto element = [&](size_t i) { return x[i]; };
+    const float mean = over(ordered_sum<entered>(r.cols, lane, element), count);
+    const auto difference = [&](size_t i) { return sub(x[i], mean); };
+    const float variance = over(ordered_sum<square_entered>(r.cols, lane, difference), count);
+    const float scale = over(1.0f, root(add(variance, r.epsilon)));
+    for (size_t i = lane; i < r.cols; i += 32) {
+        const float normal = mul(sub(x[i], mean), scale);
+        out[i] = activated(r.activation, fused(normal, r.weights[i], r.weights[r.cols + i]));
     }
 }
 EYELET_EXPORT(eyelet_layernorm);
@@ -136,14 +136,14 @@ struct MeanRecord {
 extern "C" __global__ void __launch_bounds__(256) eyelet_mean(const MeanRecord r)
 {
     const unsigned lane = threadIdx.x;
-    EYELET_EACH_WARP_ROW(row, r.rows)
-    {
-        const float *x = r.in + row * r.cols;
-        const auto element = [&](size_t i) { return x[i]; };
-        const float sum = ordered_sum<entered>(r.cols, lane, element);
-        if (lane == 0)
-            r.out[row * r.out_pitch] = activated(r.activation, over(sum, (float)r.cols));
-    }
+    const size_t row = warp_row();
+    if (row >= r.rows)
+        return;
+    const float *x = r.in + row * r.cols;
+    const auto element = [&](size_t i) { return x[i]; };
+    const float sum = ordered_sum<entered>(r.cols, lane, element);
+    if (lane == 0)
+        r.out[row * r.out_pitch] = activated(r.activation, over(sum, (float)r.cols));
 }
 EYELET_EXPORT(eyelet_mean);
 
@@ -181,3 +181,5 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_lrn(const LrnRecord r)
     }
 }
 EYELET_EXPORT(eyelet_lrn);
+
+} // namespace rows

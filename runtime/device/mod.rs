@@ -5,12 +5,14 @@
 //! threads that spin between layers and sleep between inferences.
 //!
 //! A GPU is no such device: it computes by itself, and what it is given it does later. [`Accelerator`] is what the executor
-//! needs of one.
+//! needs of one, `cuda` what there is for NVIDIA's.
 #![allow(unsafe_code)]
 
 pub mod accelerator;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod claims;
+#[cfg(any(feature = "cuda", feature = "cuda-linked"))]
+pub mod cuda;
 mod error;
 pub mod futex;
 pub mod handoff;

@@ -302,6 +302,12 @@ mod tests {
             let found: Vec<u32> = found.iter().map(|x| x.to_bits()).collect();
             assert!(found == truth, "{params:?} on {threads} threads");
         }
+        #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
+        {
+            let found = case.on_gpu().run_everywhere();
+            let found: Vec<u32> = found.iter().map(|x| x.to_bits()).collect();
+            assert!(found == truth, "{params:?} on a GPU");
+        }
     }
 
     /// A copy between two buffers in which the dimensions lie in the given orders (outermost first), with a

@@ -8,14 +8,17 @@ use bytemuck::Pod;
 /// Threads of a block: what the kernels are compiled for.
 const THREADS: u32 = 256;
 
-/// Blocks that a grid can have along its second dimension; kernels go on from there.
-pub const MOST_BLOCKS: u32 = 65535;
+/// Blocks that a grid can have along its second dimension; kernels go on from there. Few in tests, so that they do.
+const MOST_BLOCKS: u32 = if cfg!(test) { 3 } else { 65535 };
+
+/// Blocks of a grid along its first dimension, where kernels go on from there.
+const LONGEST: u64 = if cfg!(test) { 3 } else { 1 << 20 };
 
 /// Threads of a warp, which are the output channels of a panel where a kernel goes by panels.
-pub const WARP: u32 = 32;
+const WARP: u32 = 32;
 
 /// Warps of a block.
-pub const WARPS: u32 = THREADS / WARP;
+const WARPS: u32 = THREADS / WARP;
 
 /// Adds a launch of a kernel with its record.
 pub fn launch<R: Pod>(
@@ -28,7 +31,7 @@ pub fn launch<R: Pod>(
     queue.launch(&Launch { function, grid, block, shared_bytes: 0, args })
 }
 
-/// Grid and block for a rectangle whose threads take `width` columns each: `kernels/cuda/rectangle.h`.
+/// Grid and block for a rectangle whose threads take `width` columns each: `kernels/cuda/rectangle.cuh`.
 pub fn rectangle(rows: u32, cols: u32, width: u32) -> [[u32; 3]; 2] {
     let units = cols.div_ceil(width);
     let along = units.min(THREADS).next_power_of_two();
@@ -37,19 +40,18 @@ pub fn rectangle(rows: u32, cols: u32, width: u32) -> [[u32; 3]; 2] {
     [grid, [along, down, 1]]
 }
 
-/// Grid and block for so many items of one warp each, in `others` parallel sets.
+/// Grid and block for so many items of a warp each, at most what 32 bits hold, in parallel sets of which there are
+/// `others`.
 pub fn warps(items: u64, others: u32, multiprocessors: u32) -> [[u32; 3]; 2] {
     // Few items go to as many multiprocessors as there are.
-    let each = (items / u64::from(multiprocessors.max(1))).clamp(1, WARPS.into()) as u32;
-    // Items are rows of a tensor at most: a grid has room for as many.
-    let blocks = items.div_ceil(each.into()).min(i32::MAX as u64) as u32;
-    [[blocks, others.min(MOST_BLOCKS), 1], [WARP, each, 1]]
+    let each = (items / u64::from(multiprocessors.max(1))).clamp(1, WARPS.into());
+    let blocks = items.div_ceil(each) as u32;
+    [[blocks, others.min(MOST_BLOCKS), 1], [WARP, each as u32, 1]]
 }
 
-/// Grid and block for so many elements, or tiles, that follow each other, `threads` to a block along x.
+/// Grid and block for so many blocks that follow each other; kernels go on from what a grid has.
 pub fn line(blocks: u64, block: [u32; 3]) -> [[u32; 3]; 2] {
-    // Threads go on by the whole grid.
-    [[blocks.min(1 << 20) as u32, 1, 1], block]
+    [[blocks.min(LONGEST) as u32, 1, 1], block]
 }
 
 /// A matrix of floats on the GPU.

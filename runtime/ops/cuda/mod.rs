@@ -119,3 +119,8 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         OpKind::Winograd => Ok(()),
     }
 }
+
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+pub(crate) mod testing;
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod tests;

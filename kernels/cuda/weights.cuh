@@ -4,8 +4,10 @@
 
 #include "common.cuh"
 
+namespace panels {
+
 /* Output channels of a panel. */
-enum { PANEL = 32 };
+enum { WIDTH = 32 };
 
 /* As in a pack: how weights are stored. */
 enum { ENCODING_F32 = 0, ENCODING_F16 = 1, ENCODING_BF16 = 2 };
@@ -17,5 +19,7 @@ EYELET_INLINE float weight_at(const void *weights, unsigned encoding, size_t at)
     const unsigned short bits = ((const unsigned short *)weights)[at];
     return encoding == ENCODING_F16 ? from_fp16(bits) : from_bf16(bits);
 }
+
+} // namespace panels
 
 #endif
