@@ -18,13 +18,17 @@
 //!
 //! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: [`validate_slice`] refuses them.
 
+pub mod conv;
 mod copy;
 mod depthwise;
 mod elementwise;
 mod gather;
+mod gemm;
 mod launch;
+mod matmul;
 mod pool;
 mod rows;
+mod winograd;
 
 use super::{LayerError, Slice};
 use crate::device::DeviceError;
@@ -96,8 +100,11 @@ pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> 
 
 /// Bytes of intermediates for one step.
 pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
-    let _ = (layer, inputs, output, slice);
-    0
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Conv) => conv::scratch_bytes(layer, inputs, output, slice),
+        Some(OpKind::Winograd) => winograd::scratch_bytes(layer, inputs, output, slice),
+        _ => 0,
+    }
 }
 
 /// Launches one step.
@@ -105,18 +112,18 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let Some(kind) = OpKind::from_code(call.layer.kind) else { return Ok(()) };
     match kind {
         OpKind::Binary => elementwise::binary(call, queue),
-        OpKind::Conv => Ok(()),
+        OpKind::Conv => conv::run(call, queue),
         OpKind::Copy => copy::run(call, queue),
         OpKind::Depthwise => depthwise::run(call, queue),
         OpKind::Gather => gather::run(call, queue),
         OpKind::LayerNorm => rows::layernorm(call, queue),
         OpKind::Lrn => rows::lrn(call, queue),
-        OpKind::MatMul => Ok(()),
+        OpKind::MatMul => matmul::run(call, queue),
         OpKind::Pool => pool::pool(call, queue),
         OpKind::Reduce => pool::reduce(call, queue),
         OpKind::Softmax => rows::softmax(call, queue),
         OpKind::Unary => elementwise::unary(call, queue),
-        OpKind::Winograd => Ok(()),
+        OpKind::Winograd => winograd::run(call, queue),
     }
 }
 
