@@ -84,11 +84,7 @@ impl Builder {
 }
 
 /// A chain of convolutions with residuals, operations in place and concatenations.
-pub fn network(rng: &mut ChaCha8Rng, layers: usize) -> (Network, u64) {
-    network_for(Isa::Portable, rng, layers)
-}
-
-fn network_for(isa: Isa, rng: &mut ChaCha8Rng, layers: usize) -> (Network, u64) {
+pub fn network(isa: Isa, rng: &mut ChaCha8Rng, layers: usize) -> (Network, u64) {
     let network = Network {
         name: "example".into(),
         isa,
@@ -233,7 +229,7 @@ impl Reuse {
     pub fn plan(self, rng: &mut ChaCha8Rng) -> (Network, Plan, u64) {
         let layers = if self.layers > 8 { self.layers } else { rng.random_range(1..=self.layers) };
         let isa = if self.staged { Isa::Cuda } else { Isa::Portable };
-        let (network, bytes) = network_for(isa, rng, layers);
+        let (network, bytes) = network(isa, rng, layers);
         let threads = rng.random_range(1..4);
         let mut plan = Plan {
             strategy: "example".into(),

@@ -2,7 +2,6 @@
 
 use super::example::{Reuse, scratch_bytes};
 use super::*;
-use eyelet::kernels::Isa;
 use eyelet::pack::{PAGE, Stage};
 
 /// A plan with stages, whose loads wait for no step and whose steps for no more reads than copies.
