@@ -11,8 +11,8 @@ use eyelet::device::cuda::Memory;
 use eyelet::executor::{Feed, Instance, Model, Options};
 use eyelet::storage::Slice;
 use eyelet_planner::graph::Graph;
-use eyelet_planner::strategy::Effort;
 use eyelet_planner::import;
+use eyelet_planner::strategy::Effort;
 use std::path::Path;
 
 /// A network as a GPU has it, and what the processor makes of it.
