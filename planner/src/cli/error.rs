@@ -59,9 +59,9 @@ pub enum Error {
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(
-        "{option} is for the strategy flexnn, and this is {strategy}: leave it out, or give --strategy flexnn"
+        "{option} is for the strategy {of}, and this is {strategy}: leave it out, or give --strategy {of}"
     )]
-    NotOfStrategy { option: &'static str, strategy: String },
+    NotOfStrategy { option: &'static str, of: &'static str, strategy: String },
     #[error(transparent)]
     WritePack(#[from] WriteError),
     #[error(transparent)]
