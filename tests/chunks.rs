@@ -1,0 +1,339 @@
+//! Networks that are swapped under a GPU's virtual memory: contents, addresses, accounts, errors.
+//!
+//! Without a GPU over the fake driver (`tools/fake-cuda.sh`). A process of its own, and one test at a time: what the
+//! driver says of free memory is compared to the byte.
+#![cfg(feature = "cuda")]
+
+use eyelet::device::cuda::chunks::{
+    Chunk, ChunkError, Chunks, FromStorage, NETWORKS, Needs, Network, Origin, Refill, Slot, chunks_of,
+};
+use eyelet::device::cuda::{Context, Driver, Stream};
+use eyelet::storage::{Slice, StorageError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+const CHUNK: u64 = 2 << 20;
+
+static DRIVER: OnceLock<Driver> = OnceLock::new();
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// The process's driver, for one test.
+fn alone() -> (MutexGuard<'static, ()>, &'static Driver) {
+    let guard = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let driver = DRIVER.get_or_init(|| Driver::load().unwrap_or_else(|error| panic!("{error}")));
+    (guard, driver)
+}
+
+/// Small numbers that look random, the same ones every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        ((self.0 >> 33) % bound as u64) as usize
+    }
+
+    fn bytes(&mut self, count: usize) -> Vec<u8> {
+        // Every byte differs from its neighbours, chunks differ from each other.
+        let (start, step) = (self.below(256), 2 * self.below(128) + 1);
+        (0..count).map(|i| (start + i * step + (i >> 12) * 7) as u8).collect()
+    }
+}
+
+/// What a network should hold.
+struct Model {
+    network: Network,
+    address: u64,
+    bytes: Vec<u8>,
+    writable: Vec<bool>,
+    origin: Origin,
+    /// Chunks that are in, the one that goes out next first.
+    inside: Vec<usize>,
+    outside: Vec<usize>,
+}
+
+impl Model {
+    fn part(&self, chunk: usize) -> std::ops::Range<usize> {
+        let start = chunk * CHUNK as usize;
+        start..(start + CHUNK as usize).min(self.bytes.len())
+    }
+
+    /// A network whose chunks with these numbers are writable, with its first contents where it has pinned copies.
+    fn add<'a>(
+        chunks: &mut Chunks<'a>,
+        bytes: Vec<u8>,
+        writable: &[std::ops::Range<u64>],
+        origin: Origin,
+        slots: &'a mut [Slot],
+    ) -> Self {
+        let needs = Needs { bytes: bytes.len() as u64, writable, origin };
+        let network = chunks.add(&needs, slots).unwrap();
+        let count = chunks_of(bytes.len() as u64, CHUNK).unwrap();
+        let meets = |chunk: usize| {
+            let (start, end) = (chunk as u64 * CHUNK, (chunk as u64 + 1) * CHUNK);
+            writable.iter().any(|range| range.start < end && start < range.end)
+        };
+        let writable: Vec<bool> = (0..count).map(meets).collect();
+        let address = chunks.address(network).unwrap();
+        let model = Self {
+            network,
+            address,
+            bytes,
+            writable,
+            origin,
+            inside: Vec::new(),
+            outside: (0..count).collect(),
+        };
+        for chunk in 0..count {
+            let pinned = chunks.pinned_mut(network, chunk);
+            assert_eq!(pinned.is_some(), model.writable[chunk] || origin == Origin::Pinned);
+            if let Some(pinned) = pinned {
+                assert!(pinned.iter().all(|byte| *byte == 0));
+                pinned.copy_from_slice(&model.bytes[model.part(chunk)]);
+            }
+        }
+        model
+    }
+
+    fn swap_in(&mut self, chunks: &mut Chunks<'_>, count: usize, stream: &Stream<'_>) {
+        let (bytes, writable) = (&self.bytes, &self.writable);
+        let mut refill = |offset: u64, into: &mut [u8]| {
+            let start = offset as usize;
+            assert!(!writable[start / CHUNK as usize], "writable chunks are not refilled");
+            into.copy_from_slice(&bytes[start..start + into.len()]);
+            Ok(())
+        };
+        let refill: Option<&mut dyn Refill> =
+            (self.origin == Origin::Refilled).then_some(&mut refill);
+        let swapped = chunks.swap_in(self.network, count, stream, refill).unwrap();
+        let moved: Vec<usize> = self.outside.drain(..count).collect();
+        let is_pinned = |chunk: &&usize| self.writable[**chunk] || self.origin == Origin::Pinned;
+        let copied = moved.iter().filter(is_pinned).map(|chunk| self.part(*chunk).len() as u64);
+        let refilled = moved.iter().filter(|chunk| !is_pinned(chunk));
+        let refilled: u64 = refilled.map(|chunk| self.part(*chunk).len() as u64).sum();
+        assert_eq!(swapped.copied_bytes, copied.sum::<u64>());
+        assert_eq!((swapped.chunks, swapped.refilled_bytes), (count, refilled));
+        self.inside.extend(moved);
+    }
+
+    fn swap_out(&mut self, chunks: &mut Chunks<'_>, count: usize, stream: &Stream<'_>) {
+        let swapped = chunks.swap_out(self.network, count, stream).unwrap();
+        let moved: Vec<usize> = self.inside.drain(..count).collect();
+        // Weights are not copied out.
+        let copied = moved.iter().filter(|chunk| self.writable[**chunk]);
+        let copied: u64 = copied.map(|chunk| self.part(*chunk).len() as u64).sum();
+        assert_eq!((swapped.chunks, swapped.copied_bytes), (count, copied));
+        self.outside.extend(moved);
+    }
+
+    /// A kernel's writes, to a chunk that is in.
+    fn write(&mut self, chunk: usize, stream: &Stream<'_>, random: &mut Random) {
+        let part = self.part(chunk);
+        let new = random.bytes(part.len());
+        // SAFETY: the chunk is mapped, and the stream is waited for.
+        unsafe {
+            stream.copy_to_device(self.address + part.start as u64, new.as_ptr(), new.len()).unwrap();
+        }
+        stream.synchronize().unwrap();
+        self.bytes[part].copy_from_slice(&new);
+    }
+
+    /// All that is in is right.
+    fn check(&self, chunks: &Chunks<'_>, stream: &Stream<'_>) {
+        assert_eq!(chunks.address(self.network), Some(self.address));
+        assert_eq!(chunks.inside(self.network), Some(self.inside.len()));
+        assert_eq!(chunks.outside(self.network), Some(self.outside.len()));
+        for &chunk in &self.inside {
+            let part = self.part(chunk);
+            let mut found = vec![0u8; part.len()];
+            // SAFETY: the chunk is mapped, and the stream is waited for.
+            unsafe {
+                let from = self.address + part.start as u64;
+                stream.copy_to_host(found.as_mut_ptr(), from, found.len()).unwrap();
+            }
+            stream.synchronize().unwrap();
+            assert!(found == self.bytes[part], "chunk {chunk}");
+        }
+    }
+}
+
+#[test]
+fn random_swaps_of_three_networks_keep_every_byte() {
+    let (_alone, driver) = alone();
+    let context = Context::open(driver, 0).unwrap();
+    let stream = context.stream().unwrap();
+    let before = context.free_bytes().unwrap().0;
+    for seed in 0..4 {
+        let mut random = Random(seed);
+        let total = 4 + random.below(4);
+        let mut records = vec![Chunk::default(); total];
+        let mut slots = vec![[Slot::default(); 8]; 3];
+        let mut chunks = Chunks::new(&context, CHUNK, &mut records, 3 << 18).unwrap();
+        let taken = total * CHUNK as usize;
+        assert_eq!(context.free_bytes().unwrap().0, before - taken, "all memory is made at once");
+        let half = CHUNK / 2;
+        let sizes = [5 * CHUNK - half, 4 * CHUNK, 3 * CHUNK + 4096];
+        // Half of one chunk and all of the next; the last chunk; nothing.
+        let writable: [&[std::ops::Range<u64>]; 3] =
+            [&[half..CHUNK + half, CHUNK + half..2 * CHUNK], &[4 * CHUNK - 1..4 * CHUNK], &[]];
+        let origins = [Origin::Pinned, Origin::Refilled, Origin::Refilled];
+        let mut models: Vec<Model> = Vec::new();
+        for (index, slots) in slots.iter_mut().enumerate() {
+            let bytes = random.bytes(sizes[index] as usize);
+            models.push(Model::add(&mut chunks, bytes, writable[index], origins[index], slots));
+        }
+        let waste: Vec<_> = models.iter().map(|m| chunks.waste_bytes(m.network).unwrap()).collect();
+        assert_eq!(waste, [half, 0, CHUNK - 4096]);
+        for _ in 0..60 {
+            let which = random.below(models.len());
+            let model = &mut models[which];
+            match random.below(3) {
+                0 => {
+                    let most = model.outside.len().min(chunks.free());
+                    let count = random.below(most + 1);
+                    model.swap_in(&mut chunks, count, &stream);
+                }
+                1 => {
+                    let count = random.below(model.inside.len() + 1);
+                    model.swap_out(&mut chunks, count, &stream);
+                }
+                _ => {
+                    let writable = |chunk: &usize| model.writable[*chunk];
+                    if let Some(chunk) = model.inside.iter().copied().find(writable) {
+                        model.write(chunk, &stream, &mut random);
+                    }
+                }
+            }
+            model.check(&chunks, &stream);
+            let inside: usize = models.iter().map(|model| model.inside.len()).sum();
+            assert_eq!(chunks.free() + inside, total);
+            assert_eq!(context.free_bytes().unwrap().0, before - taken, "swaps allocate nothing");
+        }
+        models.iter().for_each(|model| model.check(&chunks, &stream));
+        drop(chunks);
+        assert_eq!(context.free_bytes().unwrap().0, before, "all of it is given back");
+    }
+}
+
+#[test]
+fn weights_come_back_from_a_storage() {
+    let (_alone, driver) = alone();
+    let context = Context::open(driver, 0).unwrap();
+    let stream = context.stream().unwrap();
+    let (mut records, mut slots) = ([Chunk::default(); 2], [Slot::default(); 2]);
+    let mut chunks = Chunks::new(&context, CHUNK, &mut records, 1 << 20).unwrap();
+    let file = Random(9).bytes(4096 + CHUNK as usize + 8192);
+    let mut storage = Slice(&file);
+    let bytes = CHUNK + 8192;
+    let needs = Needs { bytes, writable: &[], origin: Origin::Refilled };
+    let network = chunks.add(&needs, &mut slots).unwrap();
+    for offset in [4096, 0] {
+        let mut refill = FromStorage { storage: &mut storage, offset };
+        let swapped = chunks.swap_in(network, 2, &stream, Some(&mut refill)).unwrap();
+        assert_eq!((swapped.copied_bytes, swapped.refilled_bytes), (0, bytes));
+        let mut found = vec![0u8; bytes as usize];
+        // SAFETY: all of it is mapped, and the stream is waited for.
+        unsafe {
+            let from = chunks.address(network).unwrap();
+            stream.copy_to_host(found.as_mut_ptr(), from, found.len()).unwrap();
+        }
+        stream.synchronize().unwrap();
+        assert!(found == file[offset as usize..][..bytes as usize]);
+        assert_eq!(chunks.swap_out(network, 2, &stream).unwrap().copied_bytes, 0);
+    }
+    // Past its end: nothing is in, and nothing is lost.
+    let mut refill = FromStorage { storage: &mut storage, offset: 8192 };
+    let error = chunks.swap_in(network, 2, &stream, Some(&mut refill)).unwrap_err();
+    assert!(matches!(error, ChunkError::Storage(StorageError::Short { .. })), "{error}");
+    assert_eq!((chunks.inside(network), chunks.free()), (Some(0), 2));
+    // Nor where the offset itself leads nowhere.
+    let mut refill = FromStorage { storage: &mut storage, offset: u64::MAX };
+    let error = chunks.swap_in(network, 2, &stream, Some(&mut refill)).unwrap_err();
+    assert!(matches!(error, ChunkError::Storage(StorageError::Short { .. })), "{error}");
+    let mut refill = FromStorage { storage: &mut storage, offset: 0 };
+    assert_eq!(chunks.swap_in(network, 2, &stream, Some(&mut refill)).unwrap().chunks, 2);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let (_alone, driver) = alone();
+    let context = Context::open(driver, 0).unwrap();
+    let stream = context.stream().unwrap();
+    let refused = |chunk_bytes, count, staging| {
+        let mut records = vec![Chunk::default(); count];
+        Chunks::new(&context, chunk_bytes, &mut records, staging).err().unwrap()
+    };
+    for chunk_bytes in [0, 4096, CHUNK + 4096] {
+        let error = refused(chunk_bytes, 1, 0);
+        assert_eq!(error, ChunkError::Granularity { chunk_bytes, granularity: CHUNK });
+        assert!(error.to_string().contains(&chunk_bytes.to_string()), "{error}");
+    }
+    assert_eq!(refused(CHUNK, 0, 0), ChunkError::Bookkeeping { given: 0, needed: 1 });
+    assert_eq!(refused(CHUNK, 1, 8191), ChunkError::Staging { bytes: 8191, needed: 8192 });
+
+    let before = context.free_bytes().unwrap().0;
+    let mut records = [Chunk::default(); 3];
+    let mut all_slots = vec![[Slot::default(); 3]; NETWORKS + 8];
+    let mut all_slots = all_slots.iter_mut();
+    let mut chunks = Chunks::new(&context, CHUNK, &mut records, 0).unwrap();
+    let mut slots = || &mut all_slots.next().unwrap()[..];
+    let (writable, origin) = (&[][..], Origin::Pinned);
+    for bytes in [0, 100, u64::MAX - 4095] {
+        let error = chunks.add(&Needs { bytes, writable, origin }, slots()).unwrap_err();
+        assert_eq!(error, ChunkError::Bytes { bytes, page: 4096 });
+    }
+    let needs = Needs { bytes: 3 * CHUNK + 4096, writable, origin };
+    let error = chunks.add(&needs, slots()).unwrap_err();
+    assert_eq!(error, ChunkError::Bookkeeping { given: 3, needed: 4 });
+    let (bytes, end) = (CHUNK, CHUNK + 1);
+    let needs = Needs { bytes, writable: &[0..end], origin };
+    assert_eq!(chunks.add(&needs, slots()), Err(ChunkError::Writable { end, bytes }));
+
+    let needs = Needs { bytes: 2 * CHUNK, writable, origin };
+    let first = chunks.add(&needs, slots()).unwrap();
+    let second = chunks.add(&Needs { origin: Origin::Refilled, ..needs }, slots()).unwrap();
+    let error = chunks.swap_in(first, 3, &stream, None).unwrap_err();
+    assert_eq!(error, ChunkError::Asked { chunks: 3, there: 2 });
+    let error = chunks.swap_out(first, 1, &stream).unwrap_err();
+    assert_eq!(error, ChunkError::Asked { chunks: 1, there: 0 });
+    assert_eq!(chunks.swap_in(first, 2, &stream, None).unwrap().chunks, 2);
+    assert_eq!(chunks.swap_in(second, 1, &stream, None), Err(ChunkError::NoRefill));
+    // Nor without staging memory for it.
+    let mut zeros = |_, into: &mut [u8]| {
+        into.fill(0);
+        Ok(())
+    };
+    let error = chunks.swap_in(second, 1, &stream, Some(&mut zeros)).unwrap_err();
+    assert_eq!(error, ChunkError::NoRefill);
+    assert!(error.to_string().contains("storage"), "{error}");
+    let third = chunks.add(&needs, slots()).unwrap();
+    assert_eq!(
+        chunks.swap_in(third, 2, &stream, None),
+        Err(ChunkError::Full { chunks: 2, free: 1 })
+    );
+    assert_eq!(chunks.swap_in(third, 0, &stream, None).unwrap().chunks, 0);
+    assert!(chunks.pinned_mut(first, 2).is_none() && chunks.pinned_mut(second, 0).is_none());
+
+    for _ in 3..NETWORKS {
+        chunks.add(&Needs { bytes: 4096, writable, origin }, slots()).unwrap();
+    }
+    let error = chunks.add(&needs, slots()).unwrap_err();
+    assert_eq!(error, ChunkError::Networks { limit: NETWORKS });
+    drop(chunks);
+    assert_eq!(context.free_bytes().unwrap().0, before);
+
+    // A network of another memory.
+    let mut records = [Chunk::default(); 1];
+    let mut chunks = Chunks::new(&context, CHUNK, &mut records, 0).unwrap();
+    assert_eq!(chunks.swap_in(first, 1, &stream, None), Err(ChunkError::Unknown));
+    assert_eq!(chunks.address(first), None);
+}
+
+#[test]
+fn chunks_of_a_range() {
+    assert_eq!(chunks_of(4096, CHUNK), Some(1));
+    assert_eq!(chunks_of(CHUNK, CHUNK), Some(1));
+    assert_eq!(chunks_of(CHUNK + 4096, CHUNK), Some(2));
+    for (bytes, chunk) in [(0, CHUNK), (4095, CHUNK), (4096, 0), (1 << 60, 4096)] {
+        assert_eq!(chunks_of(bytes, chunk), None);
+    }
+}
