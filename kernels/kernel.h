@@ -2,12 +2,21 @@
 #ifndef EYELET_KERNEL_H
 #define EYELET_KERNEL_H
 
+/* NVRTC has no headers, and knows size_t without. */
+#ifndef __CUDACC_RTC__
 #include <stddef.h>
+#endif
 
 /* The clamp is `min > x ? min : x`, then `max < x ? max : x`: the same bits for NaN and for negative
  * zero on every instruction set. */
 
+#ifdef __CUDACC__
+#define EYELET_INLINE static __device__ __forceinline__
+#define EYELET_INFINITY __int_as_float(0x7f800000)
+#else
 #define EYELET_INLINE static inline __attribute__((always_inline))
+#define EYELET_INFINITY __builtin_inff()
+#endif
 
 /* Keeps a variable that loops step, or that many addresses are made of: compilers would otherwise make
  * several of it that differ by constants. */

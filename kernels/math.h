@@ -147,7 +147,7 @@ EYELET_INLINE vec logarithm2(vec x)
     p = fused(p, z, all(2.88539f));
     const vec finite = fused(s, p, exponent);
     const vec positive = choose(less(all(3.40282347e38f), x), x, finite);
-    return choose(less(all(0.0f), x), positive, all(__builtin_nanf("")));
+    return choose(less(all(0.0f), x), positive, from_bits(all_ints(0x7fc00000)));
 }
 
 EYELET_INLINE vec power(vec x, vec p) { return exponential2(mul(p, logarithm2(x))); }

@@ -11,7 +11,7 @@ EYELET_INLINE void pool_block(
 {
     vec acc[8];
     _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++)
-        acc[v] = all(average ? 0.0f : -__builtin_inff());
+        acc[v] = all(average ? 0.0f : -EYELET_INFINITY);
     for (size_t line = 0, at = t->line; line < t->tap_lines; line++) {
         const float *tap = in + at;
         at += t->line_pitch;

@@ -49,7 +49,7 @@ EYELET_INLINE float row_sum(const float *x, size_t n)
 
 EYELET_INLINE float row_max(const float *x, size_t n)
 {
-    const vec lowest = all(-__builtin_inff());
+    const vec lowest = all(-EYELET_INFINITY);
     vec acc[PARTS];
     EYELET_EACH_PART(part) acc[part] = lowest;
     for (; n >= EYELET_PARTIAL; n -= EYELET_PARTIAL, x += EYELET_PARTIAL)

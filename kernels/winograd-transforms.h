@@ -156,7 +156,7 @@ EYELET_INLINE void weights_1d_4(const vec g[3], vec v[6])
         const vec bias = load(t->bias + c);                                                            \
         const vec min = all(t->min);                                                                   \
         const vec max = all(t->max);                                                                   \
-        const int bounded = t->max < __builtin_inff();                                                 \
+        const int bounded = t->max < EYELET_INFINITY;                                                 \
         const float *residual = t->residual ? t->residual + c : NULL;                                  \
         float *line = t->c + c;                                                                        \
         _Pragma("GCC unroll 6") for (size_t y = 0; y < M; y++)                                         \

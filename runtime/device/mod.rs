@@ -2,11 +2,13 @@
 //!
 //! A [`Device`] runs one task in several parts at once and returns when all are done. [`Inline`] runs
 //! them one after the other on the caller's core: all that bare metal needs. On Linux, `workers` has
-//! threads that spin between layers and sleep between inferences.
+//! threads that spin between layers and sleep between inferences. `cuda` is for GPUs, which compute by themselves.
 #![allow(unsafe_code)]
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod claims;
+#[cfg(any(feature = "cuda", feature = "cuda-linked"))]
+pub mod cuda;
 mod error;
 pub mod futex;
 pub mod handoff;

@@ -18,6 +18,9 @@
 //!
 //! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: [`validate_slice`] refuses them.
 
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod map;
+
 use super::{LayerError, Slice};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;

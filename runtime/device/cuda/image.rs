@@ -1,0 +1,180 @@
+//! The compiled kernels that are in the program, and which of them suit a GPU.
+//!
+//! A cubin is machine code: it runs on GPUs of the same major version and no lower minor one, except that those of
+//! the integrated GPUs and those of the others are not for each other. PTX is compiled by the driver, which must be as
+//! new as the PTX; it runs on every GPU that is not older. Cubins come first, then PTX; among each the newest.
+
+use super::error::Version;
+use core::fmt;
+
+/// A compute capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs)]
+pub struct Arch {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl Arch {
+    /// As compilers write it: 87 of `sm_87`.
+    pub const fn number(self) -> u32 {
+        self.major * 10 + self.minor
+    }
+
+    /// Of `sm_87` 8 and 7.
+    pub const fn from_number(number: u32) -> Self {
+        Self { major: number / 10, minor: number % 10 }
+    }
+
+    /// An integrated GPU's: Nano, TX2, Xavier, Orin.
+    const fn is_tegra(self) -> bool {
+        matches!(self.number(), 53 | 62 | 72 | 87)
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// What an image is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ImageKind {
+    /// Machine code.
+    Cubin,
+    /// Text that the driver compiles, of a version: 65 is 6.5. It ends with a zero byte.
+    Ptx {
+        /// The version.
+        version: u32,
+    },
+}
+
+/// All kernels, compiled for an architecture.
+#[derive(Clone, Copy, Debug)]
+pub struct Image {
+    /// For which.
+    pub arch: Arch,
+    /// How.
+    pub kind: ImageKind,
+    /// What the driver loads.
+    pub bytes: &'static [u8],
+}
+
+/// What the build has compiled.
+pub fn images() -> &'static [Image] {
+    IMAGES
+}
+
+const IMAGES: &[Image] = &[];
+
+/// The newest PTX that a driver compiles. One newer than all that are known here takes what the newest known does.
+fn newest_ptx(driver: Version) -> u32 {
+    match driver.0 / 10 {
+        ..1002 => 64,
+        1002..1100 => 65,
+        cuda @ 1100..1200 => 70 + (cuda - 1100).min(8) as u32,
+        cuda @ 1200..1206 => 80 + (cuda - 1200) as u32,
+        1206 => 85,
+        cuda @ 1207..1300 => 86 + (cuda - 1207).min(2) as u32,
+        1300.. => 90,
+    }
+}
+
+/// How well an image suits: the higher the better; `None` where it does not.
+fn rank(image: &Image, device: Arch, driver: Version) -> Option<u32> {
+    const CUBIN: u32 = 1 << 24;
+    match image.kind {
+        ImageKind::Cubin => {
+            let family = image.arch.major == device.major
+                && image.arch.minor <= device.minor
+                && !image.arch.is_tegra()
+                && !device.is_tegra();
+            (image.arch == device || family).then_some(CUBIN + image.arch.number())
+        }
+        ImageKind::Ptx { version } => (image.arch <= device && version <= newest_ptx(driver))
+            .then_some(image.arch.number() * 1000 + version),
+    }
+}
+
+/// The images that suit a GPU, the best first.
+pub(super) fn suitable(
+    images: &[Image],
+    device: Arch,
+    driver: Version,
+) -> impl Iterator<Item = &Image> {
+    let mut below = u32::MAX;
+    core::iter::from_fn(move || {
+        let ranks = images.iter().filter_map(|image| Some((rank(image, device, driver)?, image)));
+        let best = ranks.filter(|(rank, _)| *rank < below).max_by_key(|(rank, _)| *rank)?;
+        below = best.0;
+        Some(best.1)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    const fn cubin(arch: u32) -> Image {
+        Image { arch: Arch::from_number(arch), kind: ImageKind::Cubin, bytes: b"" }
+    }
+    const fn ptx(arch: u32, version: u32) -> Image {
+        Image { arch: Arch::from_number(arch), kind: ImageKind::Ptx { version }, bytes: b"\0" }
+    }
+
+    const BUILT: [Image; 9] = [
+        cubin(53),
+        cubin(72),
+        cubin(80),
+        cubin(87),
+        cubin(90),
+        ptx(53, 64),
+        ptx(72, 74),
+        ptx(87, 82),
+        ptx(90, 88),
+    ];
+
+    fn chosen(device: u32, driver: i32) -> Vec<(u32, ImageKind)> {
+        suitable(&BUILT, Arch::from_number(device), Version(driver))
+            .map(|image| (image.arch.number(), image.kind))
+            .collect()
+    }
+
+    #[test]
+    fn cubins_come_first_then_ptx_that_the_driver_accepts() {
+        let (cubin, ptx) = (ImageKind::Cubin, |version| ImageKind::Ptx { version });
+        assert_eq!(chosen(53, 10020), [(53, cubin), (53, ptx(64))]);
+        assert_eq!(chosen(72, 11040), [(72, cubin), (72, ptx(74)), (53, ptx(64))]);
+        assert_eq!(chosen(72, 10020), [(72, cubin), (53, ptx(64))]);
+        assert_eq!(chosen(90, 12020), [(90, cubin), (87, ptx(82)), (72, ptx(74)), (53, ptx(64))]);
+        assert_eq!(chosen(90, 12090)[..2], [(90, cubin), (90, ptx(88))]);
+        // Not the cubin of an integrated GPU for another one, nor the other way round.
+        assert_eq!(chosen(89, 12020)[..2], [(80, cubin), (87, ptx(82))]);
+        assert_eq!(chosen(87, 12020)[..2], [(87, cubin), (87, ptx(82))]);
+        assert_eq!(chosen(75, 12020), [(72, ptx(74)), (53, ptx(64))]);
+        // Older than everything.
+        assert_eq!(chosen(52, 12020), []);
+    }
+
+    #[test]
+    fn drivers_compile_ptx_of_their_time() {
+        for (driver, ptx) in [
+            (10020, 65),
+            (11000, 70),
+            (11040, 74),
+            (11080, 78),
+            (12000, 80),
+            (12020, 82),
+            (12050, 85),
+            (12060, 85),
+            (12080, 87),
+            (12090, 88),
+            (13000, 90),
+            (13010, 90),
+        ] {
+            assert_eq!(newest_ptx(Version(driver)), ptx, "{driver}");
+        }
+    }
+}
