@@ -5,7 +5,8 @@
 #![cfg(feature = "cuda")]
 
 use eyelet::device::cuda::chunks::{
-    Chunk, ChunkError, Chunks, FromStorage, NETWORKS, Needs, Network, Origin, Refill, Slot, chunks_of,
+    Chunk, ChunkError, Chunks, FromStorage, NETWORKS, Needs, Network, Origin, Refill, Slot,
+    chunks_of,
 };
 use eyelet::device::cuda::{Context, Driver, Stream};
 use eyelet::storage::{Slice, StorageError};
@@ -131,7 +132,9 @@ impl Model {
         let new = random.bytes(part.len());
         // SAFETY: the chunk is mapped, and the stream is waited for.
         unsafe {
-            stream.copy_to_device(self.address + part.start as u64, new.as_ptr(), new.len()).unwrap();
+            stream
+                .copy_to_device(self.address + part.start as u64, new.as_ptr(), new.len())
+                .unwrap();
         }
         stream.synchronize().unwrap();
         self.bytes[part].copy_from_slice(&new);

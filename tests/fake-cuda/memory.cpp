@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include "emulator.h"
+#include "virtual.h"
 
 #include <map>
 #include <stdint.h>
@@ -93,6 +94,8 @@ void free_all(const void *owner)
 bool within(const void *memory, size_t bytes, unsigned kinds)
 {
     const uintptr_t at = reinterpret_cast<uintptr_t>(memory);
+    if (kinds >> DEVICE & 1 && is_mapped(memory, bytes))
+        return true;
     auto after = all().upper_bound(at);
     if (after == all().begin())
         return false;
@@ -101,4 +104,4 @@ bool within(const void *memory, size_t bytes, unsigned kinds)
     return kinds >> a.kind & 1 && at - after->first <= a.bytes && bytes <= a.bytes - (at - after->first);
 }
 
-size_t device_bytes() { return in_use; }
+size_t device_bytes() { return in_use + physical_bytes(); }

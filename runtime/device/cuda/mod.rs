@@ -6,6 +6,7 @@
 //! | [`Context`] | a GPU that is in use: what it is, its memory, streams, events |
 //! | [`Image`], [`Module`] | the compiled kernels, and those that this GPU has loaded |
 //! | [`Stream`], [`Event`] | queues of work, and marks in them |
+//! | [`chunks`] | the memory of several networks that take turns |
 //! | [`DeviceMemory`], [`HostMemory`] | memory of the GPU; memory of the host that does not move, which the GPU addresses too |
 //!
 //! The base is what a driver of CUDA 10.2 has (Jetson Nano's last); functions that came later are optional in the
@@ -22,6 +23,7 @@
 //! There need not be a GPU to test any of this: `tools/fake-cuda.sh` builds a driver that runs the kernels on the
 //! processor.
 
+pub mod chunks;
 mod context;
 mod driver;
 mod error;

@@ -24,7 +24,11 @@ pub(super) struct Pool<'a> {
 
 impl<'a> Pool<'a> {
     /// Makes as many chunks as there are records.
-    pub fn new(vmm: Vmm<'a>, chunk_bytes: u64, chunks: &'a mut [Chunk]) -> Result<Self, ChunkError> {
+    pub fn new(
+        vmm: Vmm<'a>,
+        chunk_bytes: u64,
+        chunks: &'a mut [Chunk],
+    ) -> Result<Self, ChunkError> {
         let count = chunks.len();
         if count == 0 || u32::try_from(count).is_err() {
             return Err(ChunkError::Bookkeeping { given: count, needed: 1 });

@@ -148,7 +148,8 @@ impl<'a> Mapped<'a> {
             Err(error) => {
                 let quiet = stream.synchronize();
                 for run in runs {
-                    let mapped = self.slots[run.clone()].iter().take_while(|slot| slot.chunk != NONE);
+                    let mapped =
+                        self.slots[run.clone()].iter().take_while(|slot| slot.chunk != NONE);
                     let end = run.start + mapped.count();
                     if quiet.is_err() || self.unmap(pool, run.start..end).is_err() {
                         self.broken = true;

@@ -123,7 +123,9 @@ impl<'a> Vmm<'a> {
     pub fn reserve(&self, bytes: u64) -> Result<Reserved<'a>, DeviceError> {
         let mut address = 0;
         // SAFETY: it writes one address.
-        unsafe { self.context.driver().mem_address_reserve(&mut address, bytes as usize, 0, 0, 0) }?;
+        unsafe {
+            self.context.driver().mem_address_reserve(&mut address, bytes as usize, 0, 0, 0)
+        }?;
         Ok(Reserved { vmm: *self, address, bytes })
     }
 }
