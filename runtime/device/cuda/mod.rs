@@ -37,7 +37,7 @@ pub mod testing;
 pub use context::{Attributes, Context};
 pub use driver::{Driver, NEEDED_VERSION};
 pub use error::{MemoryError, ModuleError, OpenError, Version};
-pub use image::{Arch, Image, ImageKind, images};
+pub use image::{Arch, Image, Kind, images};
 pub use memory::{DeviceMemory, HostMemory};
 pub use module::{Launches, Module};
 pub use stream::{Event, Stream};
