@@ -4,9 +4,13 @@
 //! Winograd's instead: fewer multiplications, but more bytes of weights and a little more error. The
 //! layer's tensors stay as they are, so that a change concerns nobody else: only the place of the weights
 //! in the pack ([`place_weights`](crate::layout::place_weights)) has to be found anew.
+//!
+//! On a GPU the direct algorithm can be cut into chains ([`set_chains`]): a convolution with a long reduction and few
+//! outputs has too few tiles for all multiprocessors. That changes what is rounded, and is a property of the layer.
 
 use crate::network::{Network, Weights};
 use crate::weights;
+use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
 use eyelet::pack::{ConvParams, OpKind, WinogradParams, params, params_words};
 
@@ -16,10 +20,44 @@ const FEW_CHANNELS: u32 = 16;
 /// How a layer is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// As its operator says; a convolution's output is one chain of fused multiply-adds.
+    /// As its operator says; a convolution's output is one chain of fused multiply-adds, or on a GPU some ([`set_chains`]).
     Direct,
     /// F(tile, 3): outputs in squares of `tile` by `tile` pixels.
     Winograd { tile: usize },
+}
+
+/// Cuts the reductions of all direct convolutions for a GPU into as many chains as suit so many multiprocessors; into
+/// one each for none.
+pub fn set_chains(network: &mut Network, multiprocessors: u32) {
+    if network.isa != Isa::Cuda {
+        return;
+    }
+    for layer in &mut network.layers {
+        if layer.kind != OpKind::Conv as u32 {
+            continue;
+        }
+        let output = &network.tensors[layer.output as usize];
+        let input = &network.tensors[layer.inputs[0] as usize];
+        let p: ConvParams = params(layer);
+        let k = p.kernel[0] * p.kernel[1] * (input.cols() / p.groups.max(1));
+        let chains = match multiprocessors {
+            0 => 1,
+            _ => chains(output.rows() as u32, output.cols(), k, multiprocessors),
+        };
+        layer.params = params_words(&ConvParams { chains, ..p });
+    }
+}
+
+/// Chains for a product of so many rows and columns with a reduction of `k`: twice as many as long as there are too few
+/// tiles for all multiprocessors, and each chain is long enough to be worth its sum.
+fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
+    const LEAST: u32 = 256;
+    let tiles = rows.div_ceil(64).saturating_mul(columns.div_ceil(Isa::Cuda.panel() as u32));
+    let mut chains = 1;
+    while tiles.saturating_mul(chains) < 2 * multiprocessors && k / (2 * chains) >= LEAST {
+        chains *= 2;
+    }
+    chains.min(16)
 }
 
 impl Algorithm {
@@ -55,7 +93,7 @@ impl Algorithm {
         }
     }
 
-    /// Has a layer that this algorithm serves be computed so.
+    /// Has a layer that this algorithm serves be computed so; a direct convolution that was not before, by one chain.
     pub fn set(self, network: &mut Network, index: usize) {
         let (layer, recipe) = (&mut network.layers[index], &mut network.weights[index]);
         let (dense, pad) = match std::mem::replace(recipe, Weights::None) {

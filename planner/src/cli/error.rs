@@ -39,15 +39,21 @@ pub enum Error {
     #[error("{}{source}", named_profile(path, source))]
     Profile { path: PathBuf, source: ProfileError },
     #[error(
-        "{}: the profile is for {profile}, the board {board} for {isa}; measure or choose a profile of \
-         that board", path.display()
+        "{}: the profile is for {profile}, and {other} {isa}; measure or choose another profile, or leave one of the two \
+         out", path.display()
     )]
-    ProfileOfOther { path: PathBuf, profile: &'static str, board: String, isa: &'static str },
+    ProfileOfOther { path: PathBuf, profile: &'static str, other: String, isa: &'static str },
+    #[error(
+        "{threads} threads are asked for, and the GPU of {board} computes in one stream: leave out --threads"
+    )]
+    ThreadsOfGpu { threads: u32, board: String },
     #[error(transparent)]
     Measure(#[from] MeasureError),
     #[error(
-        "the board {board} needs kernels for {isa}, which this processor or build does not have; run \
-         `eyelet profile` on the board itself"
+        "the board {board} needs kernels for {isa}, which this processor or build does not have; {}", match *isa {
+            "cuda" => "only processors are measured",
+            _ => "run `eyelet profile` on the board itself",
+        }
     )]
     NotHere { board: String, isa: &'static str },
     #[error(transparent)]

@@ -19,6 +19,7 @@ mod progress;
 mod report;
 mod run;
 mod sweep;
+mod target;
 mod zoo;
 
 use clap::{Parser, Subcommand};

@@ -4,11 +4,11 @@ use super::output::{Output, milliseconds, shape};
 use super::pack_file::PackFile;
 use super::progress::Progress;
 use super::run::input::seeded;
+use super::target::{Beside, Target};
 use super::{Error, report};
-use eyelet::device::workers::MAX_THREADS;
 use eyelet::pack::{Encoding, OpKind, Step};
 use eyelet::storage::residency;
-use eyelet_planner::board::{self, Board};
+use eyelet_planner::board::Device;
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::check::check;
 use eyelet_planner::graph::Graph;
@@ -30,10 +30,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Scratch for more threads than this is not planned unless it is asked for: each thread's share is
-/// memory that weights could use.
-pub const DEFAULT_THREADS: u32 = 4;
-
 /// Plans a model (ONNX) into a pack, for one or several budgets of memory.
 ///
 /// A budget is everything that inference touches: tables, weights, activations, scratch, inputs and
@@ -53,12 +49,8 @@ pub struct Args {
     /// there is an output.
     #[arg(long, conflicts_with = "budget")]
     min_budget: bool,
-    /// Where the pack will run: a board's name or the path of a board.toml [default: this machine].
-    #[arg(long, value_name = "BOARD")]
-    board: Option<String>,
-    /// Costs to plan with, as `eyelet profile` writes them [default: the board's].
-    #[arg(long, value_name = "FILE.toml")]
-    profile: Option<PathBuf>,
+    #[command(flatten)]
+    target: Target,
     /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct.
     #[arg(long, value_name = "NAME", default_value = strategy::DEFAULT)]
     strategy: String,
@@ -72,9 +64,6 @@ pub struct Args {
     /// quarter of a minute), or so many seconds by the clock.
     #[arg(long, value_name = "EFFORT", default_value = "default")]
     effort: Effort,
-    /// Compute threads that the pack can use [default: as many as the board has, but at most 4].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
-    threads: Option<u32>,
     /// Computes each layer by the same algorithm whatever the budgets, the direct one, so that outputs are
     /// the same bit for bit in all packs of a model. Otherwise each 3x3 convolution may use Winograd's
     /// algorithm, where that is predicted to make the pack faster, in sum over the budgets.
@@ -104,8 +93,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut budgets = args.budget;
     budgets.sort_unstable();
     budgets.dedup();
-    let profile = choose_profile(args.board.as_deref(), args.profile.as_deref())?;
-    let threads = args.threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS));
+    let (profile, threads) = args.target.choose()?;
     let strategy = strategy_name(args.strategy, args.no_preload, args.dynamic)?;
     let exact = args.exact || strategy::computes_directly(&strategy);
     let (effort, weights) = (args.effort, args.weights);
@@ -154,28 +142,6 @@ fn encoding(name: &str) -> Result<Encoding, String> {
     let found = Encoding::ALL.into_iter().find(|encoding| encoding.name() == name);
     let names = || Encoding::ALL.map(Encoding::name).join(", ");
     found.ok_or_else(|| format!("there is no such type; there are: {}", names()))
-}
-
-/// The profile of an option, or of the board of an option, or of this machine.
-pub fn choose_profile(board: Option<&str>, profile: Option<&Path>) -> Result<Profile, Error> {
-    let of_board = match board {
-        Some(name) => Board::load(name)?.profile,
-        None => board::host().profile,
-    };
-    let Some(path) = profile else {
-        return Ok(of_board);
-    };
-    let profile =
-        Profile::load(path).map_err(|source| Error::Profile { path: path.to_owned(), source })?;
-    match board {
-        Some(board) if profile.isa != of_board.isa => Err(Error::ProfileOfOther {
-            path: path.to_owned(),
-            profile: profile.isa.name(),
-            board: board.to_owned(),
-            isa: of_board.isa.name(),
-        }),
-        _ => Ok(profile),
-    }
 }
 
 /// What to plan for.
@@ -342,6 +308,7 @@ impl Order {
         Ok(Planned {
             budget_bytes: budget,
             arena_bytes: plan.arena_bytes,
+            beside: Beside::new(network.isa, plan.staging_bytes, &network.tensors, network.ports()),
             tables_bytes: plan.tables,
             peak_activation_bytes: proof.peak_activation_bytes,
             resident_bytes: plan.resident_bytes(),
@@ -424,6 +391,7 @@ pub struct Packed {
     file_bytes: u64,
     network: String,
     isa: &'static str,
+    device: Device,
     board: String,
     /// Whether the costs are estimates and not measured.
     estimated: bool,
@@ -492,6 +460,8 @@ struct Port {
 pub struct Planned {
     pub budget_bytes: u64,
     pub arena_bytes: u64,
+    #[serde(flatten)]
+    beside: Beside,
     tables_bytes: u64,
     peak_activation_bytes: u64,
     resident_bytes: u64,
@@ -532,6 +502,7 @@ impl Packed {
             file_bytes: 0,
             network: network.name.clone(),
             isa: network.isa.name(),
+            device: Device::of(network.isa),
             board: order.profile.name.clone(),
             estimated: order.profile.estimated,
             strategy: order.strategy.clone(),
@@ -616,6 +587,12 @@ impl fmt::Display for Packed {
                 plan.lower_bound_ms,
                 plan.gap_percent
             )?;
+        }
+        if self.device == Device::Cuda {
+            writeln!(f)?;
+        }
+        for plan in self.plans.iter().filter(|_| self.device == Device::Cuda) {
+            writeln!(f, "{:>10} lies {}", size::human(plan.budget_bytes), plan.beside)?;
         }
         if let Some(error) = self.rounding_error {
             writeln!(

@@ -12,7 +12,7 @@
 //! the budget changes between two inferences.
 
 use super::on_load;
-use crate::algorithm::Algorithm;
+use crate::algorithm::{Algorithm, set_chains};
 use crate::bound::{Binding, Bound, layer_demand};
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
@@ -37,6 +37,8 @@ pub(super) const GAIN: f64 = 0.9;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     pub algorithms: Vec<Algorithm>,
+    /// Those of the GPU that direct convolutions are cut into chains for; 0 where they are not.
+    multiprocessors: u32,
     /// The lower bounds of all budgets together.
     pub bound_ns: f64,
 }
@@ -52,6 +54,7 @@ impl Choice {
         for (layer, algorithm) in self.algorithms.iter().enumerate() {
             algorithm.set(network, layer);
         }
+        set_chains(network, self.multiprocessors);
     }
 }
 
@@ -90,11 +93,16 @@ pub fn choices(
     means: Means,
 ) -> Vec<Choice> {
     let bound = Bound::new(network, profile);
-    let least = match means {
-        Means::Exact => 0,
-        _ => budgets.iter().copied().min().unwrap_or(0),
+    let (least, multiprocessors) = match means {
+        Means::Exact => (0, 0),
+        _ => (budgets.iter().copied().min().unwrap_or(0), profile.multiprocessors),
     };
-    play(&offers(network, profile, threads, least, &bound, means), &bound, budgets)
+    let mut network = network.clone();
+    set_chains(&mut network, multiprocessors);
+    let offers = offers(&network, profile, threads, least, &bound, means);
+    let mut choices = play(&offers, &bound, budgets);
+    choices.iter_mut().for_each(|choice| choice.multiprocessors = multiprocessors);
+    choices
 }
 
 /// All choices that come up, the one with the least bound first.
@@ -110,7 +118,7 @@ fn play(offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Vec<Choice> {
             for (layer, (time, byte)) in worth.iter_mut().enumerate() {
                 match binding.holds(layer, layers) {
                     true => *time += 1.0,
-                    false => *byte += bound.ns_per_byte(),
+                    false => *byte += binding.ns_per_byte,
                 }
             }
         }
@@ -130,7 +138,7 @@ fn play(offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Vec<Choice> {
         let pick = |(offers, pick): (&Vec<Offer>, &usize)| offers[*pick].algorithm;
         let algorithms: Vec<Algorithm> = offers.iter().zip(&played.picks).map(pick).collect();
         if choices.iter().all(|choice| choice.algorithms != algorithms) {
-            choices.push(Choice { algorithms, bound_ns: played.bound_ns });
+            choices.push(Choice { algorithms, multiprocessors: 0, bound_ns: played.bound_ns });
         }
     }
     choices

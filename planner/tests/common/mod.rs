@@ -1,7 +1,9 @@
 //! From a model to outputs, as the tests of whole behaviour need it.
 #![allow(dead_code)]
 
+pub mod adversary;
 pub mod forge;
+pub mod gpu;
 pub mod records;
 pub mod sliding;
 pub mod transformer;

@@ -18,13 +18,22 @@
 //!
 //! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: [`validate_slice`] refuses them.
 
-#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
-mod map;
+pub mod conv;
+mod copy;
+mod depthwise;
+mod elementwise;
+mod gather;
+mod gemm;
+mod launch;
+mod matmul;
+mod pool;
+mod rows;
+mod winograd;
 
 use super::{LayerError, Slice};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
-use crate::pack::{Layer, Tensor};
+use crate::pack::{Layer, OpKind, Tensor};
 
 /// One launch of a kernel.
 #[derive(Clone, Copy, Debug)]
@@ -70,6 +79,13 @@ pub struct Call<'a> {
     pub multiprocessors: u32,
 }
 
+impl Call<'_> {
+    /// Where the output's rows lie.
+    fn out_place(&self) -> launch::Place {
+        launch::Place { address: self.out, pitch: self.output.pitch }
+    }
+}
+
 /// Refuses a (valid) slice that GPUs do not compute.
 pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> {
     if slice.algorithm != 0 {
@@ -84,12 +100,34 @@ pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> 
 
 /// Bytes of intermediates for one step.
 pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
-    let _ = (layer, inputs, output, slice);
-    0
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Conv) => conv::scratch_bytes(layer, inputs, output, slice),
+        Some(OpKind::Winograd) => winograd::scratch_bytes(layer, inputs, output, slice),
+        _ => 0,
+    }
 }
 
 /// Launches one step.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    let _ = (call, queue);
-    Ok(())
+    let Some(kind) = OpKind::from_code(call.layer.kind) else { return Ok(()) };
+    match kind {
+        OpKind::Binary => elementwise::binary(call, queue),
+        OpKind::Conv => conv::run(call, queue),
+        OpKind::Copy => copy::run(call, queue),
+        OpKind::Depthwise => depthwise::run(call, queue),
+        OpKind::Gather => gather::run(call, queue),
+        OpKind::LayerNorm => rows::layernorm(call, queue),
+        OpKind::Lrn => rows::lrn(call, queue),
+        OpKind::MatMul => matmul::run(call, queue),
+        OpKind::Pool => pool::pool(call, queue),
+        OpKind::Reduce => pool::reduce(call, queue),
+        OpKind::Softmax => rows::softmax(call, queue),
+        OpKind::Unary => elementwise::unary(call, queue),
+        OpKind::Winograd => winograd::run(call, queue),
+    }
 }
+
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+pub(crate) mod testing;
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod tests;

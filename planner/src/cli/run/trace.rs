@@ -95,7 +95,7 @@ pub fn costs(pack: &Path, isa: Isa, profile: Option<&Path>) -> Result<Profile, E
         false => Err(Error::ProfileOfOther {
             path: path.to_owned(),
             profile: profile.isa.name(),
-            board: format!("of {}", pack.display()),
+            other: format!("{} is for", pack.display()),
             isa: isa.name(),
         }),
     }

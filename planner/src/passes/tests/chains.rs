@@ -1,0 +1,37 @@
+//! Reductions that are cut into chains for a GPU.
+
+use super::*;
+use crate::algorithm::set_chains;
+use eyelet::ops::conv::MAX_CHAINS;
+use eyelet::pack::{ConvParams, params};
+
+/// An image of few pixels: a short reduction into many channels, then long ones into few.
+fn network(isa: Isa) -> Network {
+    let (mut net, x) = Net::input(&[1, 32, 7, 7]);
+    let y = net.conv1(x, 2048);
+    let y = net.conv1(y, 64);
+    let y = net.conv3(y, 64);
+    net.output(y);
+    lower(&net.graph, isa).unwrap()
+}
+
+fn chains_of(network: &Network) -> Vec<u32> {
+    let conv = |layer: &&eyelet::pack::Layer| layer.kind == OpKind::Conv as u32;
+    network.layers.iter().filter(conv).map(|l| params::<ConvParams>(l).chains).collect()
+}
+
+#[test]
+fn long_reductions_of_few_tiles_are_cut() {
+    let mut gpu = network(Isa::Cuda);
+    set_chains(&mut gpu, 132);
+    let found = chains_of(&gpu);
+    assert!(found[0] == 1 && found[1] > 1 && found[2] > 1, "{found:?}");
+    assert!(found.iter().all(|chains| *chains <= MAX_CHAINS));
+    // Where results are to be those of a processor, none is.
+    set_chains(&mut gpu, 0);
+    assert_eq!(chains_of(&gpu), [1; 3]);
+    // Processors know nothing of them.
+    let mut cpu = network(Isa::Avx512);
+    set_chains(&mut cpu, 132);
+    assert!(chains_of(&cpu).iter().all(|chains| *chains <= 1));
+}

@@ -1,0 +1,237 @@
+//! Convolution on a GPU, also grouped, as implicit GEMM; fully connected layers of few rows panel by panel.
+//!
+//! A layer in several chains ([`ConvParams::chains`]) is computed into scratch, chain by chain, and then added up. The
+//! chains of both kernels are the same, so either may compute any layer that it can.
+
+use super::gemm::{
+    ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, TILES, WindowRecord, bytes, fastest,
+};
+use super::{Call, Launch, Queue};
+use crate::device::DeviceError;
+use crate::kernels::table::cuda::Function;
+use crate::ops::Slice;
+use crate::ops::conv::MAX_CHAINS;
+use crate::pack::{ConvParams, Layer, Tensor, params};
+use bytemuck::{Pod, Zeroable};
+
+/// k that chains do not cut: [`ConvParams::chains`] says so.
+const UNIT: u32 = 8;
+
+/// Rows that are computed panel by panel, at most.
+const FEW_ROWS: u32 = 8;
+
+/// Warps of a block that computes panel by panel: each has one.
+const GEMV_WARPS: u32 = 4;
+
+/// `struct ConvRecord` of `kernels/cuda/conv.cu`, which says what the fields are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub(super) struct ConvRecord {
+    pub window: WindowRecord,
+    pub finish: FinishRecord,
+    pub weights: u64,
+    pub sums: u64,
+    pub panel_bytes: u32,
+    pub first: u32,
+    pub panels: u32,
+    pub panels_a_group: u32,
+    pub columns: u32,
+    pub chains: ChainsRecord,
+    pub biased: u32,
+    pub zero: u32,
+}
+
+/// `struct GemvRecord` of `kernels/cuda/gemv.cu`, which says what the fields are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct GemvRecord {
+    finish: FinishRecord,
+    input: u64,
+    weights: u64,
+    sums: u64,
+    pitch: u32,
+    rows: u32,
+    panel_bytes: u32,
+    first: u32,
+    panels: u32,
+    columns: u32,
+    chains: ChainsRecord,
+    zero: u32,
+}
+
+/// Warps of a multiprocessor that keep memory busy, where each reads one panel.
+const READING_WARPS: u64 = 16;
+
+/// What a launch takes, and what adding one partial sum takes, in multiply-adds of a multiprocessor: some microseconds,
+/// and eight bytes of its share of the bandwidth.
+const LAUNCH: u128 = 400_000;
+const ADDING: u128 = 64;
+
+/// k that a chain is worth, at least.
+const LEAST_K: u32 = 64;
+
+/// Into how many chains a GPU of so many multiprocessors had best cut a convolution of so many output pixels and
+/// channels (of all groups) and such a reduction; 1 where pixels and channels keep it busy.
+pub fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
+    let time = |chains: u32| {
+        let each = u128::from(k.div_ceil(chains) + 4 * UNIT);
+        let multiplying = if rows <= FEW_ROWS {
+            let warps = u64::from(columns.div_ceil(PANEL)) * u64::from(chains);
+            let most = warps.div_ceil(multiprocessors.max(1).into());
+            // A panel takes as long as a rectangle of eight rows would: reading is what takes the time.
+            let outputs = u128::from(most) * u128::from(PANEL * FEW_ROWS);
+            each * outputs * u128::from(READING_WARPS) / u128::from(most.clamp(1, READING_WARPS))
+        } else {
+            let tiles = TILES.iter().map(|t| t.time([rows, columns, chains], multiprocessors));
+            each * tiles.min().unwrap_or(0)
+        };
+        let sums = u128::from(rows) * u128::from(columns) * u128::from(chains);
+        let adding = sums * ADDING / u128::from(multiprocessors.max(1)) + LAUNCH;
+        multiplying + if chains > 1 { adding } else { 0 }
+    };
+    let most = (k / LEAST_K).clamp(1, MAX_CHAINS);
+    let best = (1..=most).min_by_key(|chains| time(*chains)).unwrap_or(1);
+    // Chains are other bits: a gain that is none is not worth them.
+    if time(best) * 10 < time(1) * 9 { best } else { 1 }
+}
+
+/// Panels that are launched at once.
+fn panels_at_once(slice: &Slice) -> u32 {
+    slice.count.min(MAX_BLOCKS)
+}
+
+/// Bytes of intermediates for one step.
+pub fn scratch_bytes(layer: &Layer, _inputs: &[Tensor; 2], _output: &Tensor, slice: &Slice) -> u64 {
+    let p: ConvParams = params(layer);
+    if p.chains <= 1 {
+        return 0;
+    }
+    let columns = u64::from(panels_at_once(slice)) * u64::from(PANEL);
+    bytes([p.chains.into(), slice.rows.into(), columns])
+}
+
+/// Launches one step.
+pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
+    let Call { layer, inputs: [input, _], output, slice, .. } = *call;
+    let p: ConvParams = params(layer);
+    let [channels, columns] = [input.dims[3], output.dims[3]].map(|all| all / p.groups);
+    let k = p.kernel[0] * p.kernel[1] * channels;
+    let mut record = ConvRecord {
+        window: WindowRecord {
+            input: call.operands[0],
+            height: input.dims[1],
+            width: input.dims[2],
+            pitch: input.pitch,
+            channels,
+            out_height: output.dims[1],
+            out_width: output.dims[2],
+            kernel_width: p.kernel[1],
+            stride: p.stride,
+            dilation: p.dilation,
+            pad: p.pad,
+            rows: slice.rows,
+        },
+        // Groups begin anywhere.
+        finish: FinishRecord::new(call, if p.groups > 1 { columns } else { 4 }, true),
+        weights: call.weights,
+        sums: if p.chains > 1 { call.scratch } else { 0 },
+        panel_bytes: layer.panel_bytes,
+        first: slice.first,
+        panels: 0,
+        panels_a_group: columns.div_ceil(PANEL),
+        columns,
+        chains: ChainsRecord { k, chains: p.chains.max(1), unit: UNIT },
+        biased: 1,
+        zero: 0,
+    };
+    let plain = p.kernel == [1; 2] && p.stride == [1; 2] && p.pad == [0; 2] && p.groups == 1;
+    let few = slice.rows <= FEW_ROWS && plain && input.dims[..3] == output.dims[..3];
+    let end = slice.first + slice.count;
+    while record.first < end {
+        record.panels = (end - record.first).min(panels_at_once(&slice));
+        if few {
+            multiply_rows(call, &record, queue)?;
+        } else {
+            multiply(call, &record, p.groups, queue)?;
+        }
+        if record.sums != 0 {
+            add_up(&record, queue)?;
+        }
+        record.weights += u64::from(record.panels) * u64::from(record.panel_bytes);
+        record.first += record.panels;
+    }
+    Ok(())
+}
+
+/// Launches the products of a record.
+pub(super) fn multiply(
+    call: &Call<'_>,
+    record: &ConvRecord,
+    groups: u32,
+    queue: &mut dyn Queue,
+) -> Result<(), DeviceError> {
+    let ConvRecord { window: WindowRecord { rows, .. }, chains, panels, .. } = *record;
+    let fours = record.window.fours();
+    let columns = panels * PANEL;
+    let tile = fastest([rows, columns, chains.chains], call.multiprocessors, |tile| {
+        // A rectangle's panels belong to one group.
+        (fours || tile.ones.is_some()) && (groups == 1 || tile.columns == PANEL)
+    });
+    let functions = if fours { tile.fours } else { tile.ones.unwrap_or(tile.fours) };
+    let [down, across] = tile.blocks(rows, columns);
+    queue.launch(&Launch {
+        function: functions[call.layer.encoding().unwrap_or_default() as usize],
+        grid: [down, across, chains.chains],
+        block: [tile.threads, 1, 1],
+        shared_bytes: 0,
+        args: bytemuck::bytes_of(record),
+    })
+}
+
+/// The same, of few rows.
+fn multiply_rows(
+    call: &Call<'_>,
+    record: &ConvRecord,
+    queue: &mut dyn Queue,
+) -> Result<(), DeviceError> {
+    use Function::*;
+    let functions = match record.window.rows {
+        1 => [Gemv1F32, Gemv1F16, Gemv1Bf16],
+        2..=4 => [Gemv4F32, Gemv4F16, Gemv4Bf16],
+        _ => [Gemv8F32, Gemv8F16, Gemv8Bf16],
+    };
+    let gemv = GemvRecord {
+        finish: record.finish,
+        input: record.window.input,
+        weights: record.weights,
+        sums: record.sums,
+        pitch: record.window.pitch,
+        rows: record.window.rows,
+        panel_bytes: record.panel_bytes,
+        first: record.first,
+        panels: record.panels,
+        columns: record.columns,
+        chains: record.chains,
+        zero: 0,
+    };
+    queue.launch(&Launch {
+        function: functions[call.layer.encoding().unwrap_or_default() as usize],
+        grid: [record.panels.div_ceil(GEMV_WARPS), record.chains.chains, 1],
+        block: [32 * GEMV_WARPS, 1, 1],
+        shared_bytes: 0,
+        args: bytemuck::bytes_of(&gemv),
+    })
+}
+
+/// Launches the sum of a record's chains.
+fn add_up(record: &ConvRecord, queue: &mut dyn Queue) -> Result<(), DeviceError> {
+    const THREADS: u64 = 256;
+    let all = u64::from(record.window.rows) * u64::from(record.panels * PANEL);
+    queue.launch(&Launch {
+        function: Function::ConvSum,
+        grid: [all.div_ceil(THREADS).min(1 << 20) as u32, 1, 1],
+        block: [THREADS as u32, 1, 1],
+        shared_bytes: 0,
+        args: bytemuck::bytes_of(record),
+    })
+}

@@ -1,0 +1,191 @@
+//! 3x3 convolution of stride 1 by Winograd's algorithm on a GPU, F(2,3) and F(4,3): the transform of some tiles to
+//! frequencies, the products, the transform back.
+//!
+//! The products are those of a convolution ([`conv`]): frequencies are lines of an image, under a kernel of one column
+//! that is as high as there are frequencies, each a chain by itself. Frequencies and products of all tiles of a large
+//! map would take many times the map's memory, so a step makes some tiles after the others.
+
+use super::conv::{self, ConvRecord};
+use super::gemm::{ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, WindowRecord, bytes};
+use super::{Call, Launch, Queue};
+use crate::device::DeviceError;
+use crate::kernels::table::cuda::Function;
+use crate::ops::{Slice, winograd};
+use crate::pack::{Layer, Tensor, WinogradParams, params};
+use bytemuck::{Pod, Zeroable};
+
+/// Bytes that frequencies and products may take, unless a few tiles take more.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Tiles that are made at once, at least, where there are as many; more are a multiple of them.
+const FEW_TILES: u32 = 64;
+
+/// Threads of a block of the transforms.
+const THREADS: u64 = 256;
+
+/// `struct WinogradInput` of `kernels/cuda/winograd.cu`, which says what the fields are.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct InputRecord {
+    input: u64,
+    out: u64,
+    height: u32,
+    width: u32,
+    pitch: u32,
+    channels: u32,
+    down: u32,
+    across: u32,
+    pad: [u32; 2],
+    first: u32,
+    tiles: u32,
+}
+
+/// `struct WinogradOutput` there.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+struct OutputRecord {
+    finish: FinishRecord,
+    sums: u64,
+    weights: u64,
+    panel_bytes: u32,
+    first_panel: u32,
+    panels: u32,
+    columns: u32,
+    height: u32,
+    width: u32,
+    down: u32,
+    across: u32,
+    first: u32,
+    tiles: u32,
+}
+
+/// How a step is cut.
+struct Work {
+    points: u32,
+    /// Tiles of the layer.
+    all: u32,
+    /// Tiles, and panels, that are made at once.
+    tiles: u32,
+    panels: u32,
+    /// Bytes of their frequencies, and of their products.
+    frequency_bytes: u64,
+    product_bytes: u64,
+}
+
+impl Work {
+    fn new(layer: &Layer, input: &Tensor, output: &Tensor, slice: &Slice) -> Self {
+        let p: WinogradParams = params(layer);
+        let points = (p.tile + 2) * (p.tile + 2);
+        // A layer has no more tiles than output pixels, which 32 bits count.
+        let all = winograd::tiles(layer, output) as u32;
+        let panels = slice.count.min(MAX_BLOCKS);
+        let columns = u64::from(panels) * u64::from(PANEL);
+        let each = 4 * u64::from(points) * (u64::from(input.cols()) + columns);
+        let fit = (MOST_BYTES / each) as u32 / FEW_TILES * FEW_TILES;
+        let tiles = fit.max(FEW_TILES).min(all);
+        let floats = |columns: u64| bytes([points.into(), tiles.into(), columns]);
+        Self {
+            points,
+            all,
+            tiles,
+            panels,
+            frequency_bytes: floats(input.cols().into()),
+            product_bytes: floats(columns),
+        }
+    }
+}
+
+/// Bytes of intermediates for one step.
+pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
+    let work = Work::new(layer, &inputs[0], output, slice);
+    work.frequency_bytes.saturating_add(work.product_bytes)
+}
+
+/// Launches one step.
+pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
+    let Call { layer, inputs: [input, _], output, slice, .. } = *call;
+    let p: WinogradParams = params(layer);
+    let work = Work::new(layer, &input, &output, &slice);
+    let (channels, columns) = (input.cols(), output.cols());
+    let [down, across] = [1, 2].map(|axis| output.dims[axis].div_ceil(p.tile));
+    let sums = call.scratch + work.frequency_bytes;
+    let (to_frequencies, from_frequencies) = match p.tile {
+        2 => (Function::WinogradInput2, Function::WinogradOutput2),
+        _ => (Function::WinogradInput4, Function::WinogradOutput4),
+    };
+    for first in (0..work.all).step_by(work.tiles as usize) {
+        let tiles = work.tiles.min(work.all - first);
+        let transform = InputRecord {
+            input: call.operands[0],
+            out: call.scratch,
+            height: input.dims[1],
+            width: input.dims[2],
+            pitch: input.pitch,
+            channels,
+            down,
+            across,
+            pad: p.pad,
+            first,
+            tiles,
+        };
+        let threads = u64::from(tiles) * u64::from(channels);
+        launch(to_frequencies, threads, bytemuck::bytes_of(&transform), queue)?;
+        for panel in (0..slice.count).step_by(work.panels as usize) {
+            let panels = work.panels.min(slice.count - panel);
+            let weights = call.weights + u64::from(panel) * u64::from(layer.panel_bytes);
+            let finish = FinishRecord::new(call, 4, true);
+            let products = ConvRecord {
+                window: WindowRecord {
+                    height: work.points,
+                    ..WindowRecord::matrix(call.scratch, tiles, channels, channels)
+                },
+                finish,
+                weights,
+                sums,
+                panel_bytes: layer.panel_bytes,
+                first: slice.first + panel,
+                panels,
+                panels_a_group: layer.panels,
+                columns,
+                chains: ChainsRecord {
+                    k: work.points * channels,
+                    chains: work.points,
+                    unit: channels,
+                },
+                biased: 0,
+                zero: 0,
+            };
+            conv::multiply(call, &products, 1, queue)?;
+            let back = OutputRecord {
+                finish,
+                sums,
+                weights,
+                panel_bytes: layer.panel_bytes,
+                first_panel: slice.first + panel,
+                panels,
+                columns,
+                height: output.dims[1],
+                width: output.dims[2],
+                down,
+                across,
+                first,
+                tiles,
+            };
+            let threads = u64::from(tiles) * u64::from(panels) * u64::from(PANEL);
+            launch(from_frequencies, threads, bytemuck::bytes_of(&back), queue)?;
+        }
+    }
+    Ok(())
+}
+
+/// Launches a transform for so many channels of tiles.
+fn launch(
+    function: Function,
+    threads: u64,
+    args: &[u8],
+    queue: &mut dyn Queue,
+) -> Result<(), DeviceError> {
+    let grid = [threads.div_ceil(THREADS) as u32, 1, 1];
+    let block = [THREADS as u32, 1, 1];
+    queue.launch(&Launch { function, grid, block, shared_bytes: 0, args })
+}
