@@ -22,6 +22,7 @@ use eyelet::pack::{
 };
 use std::error::Error;
 use std::io::{BufRead, Write};
+use std::process::ExitCode;
 
 /// Output channels of a panel.
 const PANEL: u32 = 32;
@@ -156,8 +157,10 @@ impl<'c> Case<'c> {
         let scratch = algorithms.iter().map(|algorithm| algorithm.scratch_bytes).max().unwrap_or(0);
         let mut case = Self {
             tensors,
-            input: context.device_memory(4 * (tensors[0].rows() as usize * shape.inputs as usize))?,
-            output: context.device_memory(4 * (tensors[1].rows() as usize * shape.outputs as usize))?,
+            input: context
+                .device_memory(4 * (tensors[0].rows() as usize * shape.inputs as usize))?,
+            output: context
+                .device_memory(4 * (tensors[1].rows() as usize * shape.outputs as usize))?,
             weights: context.device_memory(weights as usize)?,
             scratch: context.device_memory(scratch.max(4) as usize)?,
             algorithms,
@@ -223,7 +226,18 @@ impl<'c> Case<'c> {
     }
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+fn main() -> ExitCode {
+    match serve() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("gpu: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Answers commands until there are no more.
+fn serve() -> Result<(), Box<dyn Error>> {
     let driver = Driver::load()?;
     let context = Context::open(&driver, 0)?;
     let module = context.load(images())?;
@@ -262,8 +276,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 };
                 let counts = [rounds.max(1), launches.max(1)];
                 for algorithm in &case.algorithms {
-                    let times =
-                        case.time(algorithm, counts, &context, &module, &stream, events)?;
+                    let times = case.time(algorithm, counts, &context, &module, &stream, events)?;
                     let times: Vec<_> = times.iter().map(|us| format!("{us:.3}")).collect();
                     writeln!(out, "{} {}", algorithm.name, times.join(" "))?;
                 }

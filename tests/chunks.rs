@@ -4,12 +4,14 @@
 //! driver says of free memory is compared to the byte.
 #![cfg(feature = "cuda")]
 
+use eyelet::device::DeviceError;
 use eyelet::device::cuda::chunks::{
     Chunk, ChunkError, Chunks, FromStorage, NETWORKS, Needs, Network, Origin, Refill, Slot,
     chunks_of,
 };
-use eyelet::device::cuda::{Context, Driver, Stream};
+use eyelet::device::cuda::{Context, Driver, MemoryError, Stream};
 use eyelet::storage::{Slice, StorageError};
+use std::ffi::CStr;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 const CHUNK: u64 = 2 << 20;
@@ -329,6 +331,117 @@ fn what_makes_no_sense_is_refused() {
     let mut chunks = Chunks::new(&context, CHUNK, &mut records, 0).unwrap();
     assert_eq!(chunks.swap_in(first, 1, &stream, None), Err(ChunkError::Unknown));
     assert_eq!(chunks.address(first), None);
+}
+
+/// Has the call of this function that comes after so many others return an error, once.
+fn fail(call: &CStr, code: i32, after: i32) {
+    // SAFETY: names end with zero bytes; the fake driver's function of this name has this type, and the library, which the
+    // driver's table has loaded, stays.
+    unsafe {
+        let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
+        let found = libc::dlsym(library, c"eyelet_fake_cuda_fail".as_ptr());
+        assert!(!found.is_null());
+        let set: unsafe extern "C" fn(*const libc::c_char, i32, i32) = std::mem::transmute(found);
+        set(call.as_ptr(), code, after);
+    }
+}
+
+/// Whether the driver can be told to fail.
+fn is_fake(context: &Context<'_>) -> bool {
+    context.attributes().name().starts_with("no GPU")
+}
+
+fn driver_error(result: Result<impl Sized, ChunkError>) -> (&'static str, i32) {
+    match result.err() {
+        Some(ChunkError::Driver(error)) => (error.call, error.code),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_the_driver_refuses_leaves_everything_as_it_was() {
+    let (_alone, driver) = alone();
+    let context = Context::open(driver, 0).unwrap();
+    if !is_fake(&context) {
+        return println!("a GPU: its driver does not fail on request");
+    }
+    let stream = context.stream().unwrap();
+    let before = context.free_bytes().unwrap().0;
+    let mut records = [Chunk::default(); 5];
+    fail(c"cuMemCreate", 999, 3);
+    let refused = Chunks::new(&context, CHUNK, &mut records, 1 << 20).err();
+    let error = DeviceError { call: "cuMemCreate", code: 999 };
+    assert_eq!(refused, Some(ChunkError::Memory(MemoryError::Call(error))));
+    assert_eq!(context.free_bytes().unwrap().0, before, "what was made is released");
+
+    let mut slots = [[Slot::default(); 4]; 3];
+    let [first, second, third] = &mut slots;
+    let mut chunks = Chunks::new(&context, CHUNK, &mut records, 1 << 20).unwrap();
+    fail(c"cuMemAddressReserve", 2, 0);
+    let needs = Needs { bytes: 4 * CHUNK, writable: &[], origin: Origin::Pinned };
+    assert_eq!(driver_error(chunks.add(&needs, third)), ("cuMemAddressReserve", 2));
+
+    let mut random = Random(5);
+    let (bytes, more) = (random.bytes(4 * CHUNK as usize), random.bytes(3 * CHUNK as usize));
+    let writable = [0..2 * CHUNK];
+    let mut model = Model::add(&mut chunks, bytes, &writable, Origin::Refilled, first);
+    let mut other = Model::add(&mut chunks, more, &[], Origin::Pinned, second);
+    // The run that comes in and goes out reaches around the range's end.
+    model.swap_in(&mut chunks, 4, &stream);
+    model.swap_out(&mut chunks, 2, &stream);
+    model.swap_in(&mut chunks, 2, &stream);
+    for number in 0..2 {
+        model.write(number, &stream, &mut random);
+    }
+    model.swap_out(&mut chunks, 2, &stream);
+    model.swap_out(&mut chunks, 2, &stream);
+    model.swap_in(&mut chunks, 1, &stream);
+    other.swap_in(&mut chunks, 1, &stream);
+    let state = |chunks: &Chunks<'_>| (chunks.inside(model.network), chunks.free());
+    let as_before = state(&chunks);
+    for (call, after) in
+        [(c"cuMemMap", 0), (c"cuMemMap", 2), (c"cuMemSetAccess", 0), (c"cuMemSetAccess", 1)]
+    {
+        fail(call, 2, after);
+        let mut nothing = |_, _: &mut [u8]| Ok(());
+        let result = chunks.swap_in(model.network, 3, &stream, Some(&mut nothing));
+        assert_eq!(driver_error(result).0, call.to_str().unwrap());
+        assert_eq!(state(&chunks), as_before, "{call:?}");
+    }
+    model.swap_in(&mut chunks, 3, &stream);
+    model.check(&chunks, &stream);
+    other.check(&chunks, &stream);
+
+    // Unmapping fails: nobody knows what is mapped, and this network says so from then on. The other goes on.
+    fail(c"cuMemUnmap", 999, 0);
+    assert_eq!(driver_error(chunks.swap_out(model.network, 2, &stream)), ("cuMemUnmap", 999));
+    assert_eq!(chunks.swap_out(model.network, 2, &stream), Err(ChunkError::Broken));
+    let mut nothing = |_, _: &mut [u8]| Ok(());
+    let result = chunks.swap_in(model.network, 0, &stream, Some(&mut nothing));
+    assert_eq!(result, Err(ChunkError::Broken));
+    assert!(chunks.pinned_mut(model.network, 0).is_none());
+    other.swap_out(&mut chunks, 1, &stream);
+    other.swap_in(&mut chunks, 1, &stream);
+    other.check(&chunks, &stream);
+    drop(chunks);
+    assert_eq!(context.free_bytes().unwrap().0, before, "all of it is given back");
+}
+
+#[test]
+fn a_gpu_has_less_memory_than_chunks_want() {
+    let (_alone, driver) = alone();
+    let context = Context::open(driver, 0).unwrap();
+    let (free, total) = context.free_bytes().unwrap();
+    // A third of it and a little more, three times; on the fake, whose memory is the host's, more than all at once.
+    let count = if is_fake(&context) { 1 } else { 3 };
+    let chunk_bytes = (free as u64 / count).next_multiple_of(CHUNK) + CHUNK;
+    let mut records = vec![Chunk::default(); count as usize];
+    let error = Chunks::new(&context, chunk_bytes, &mut records, 0).err().unwrap();
+    let wanted = (chunk_bytes * count) as usize;
+    assert_eq!(error, ChunkError::Memory(MemoryError::Exhausted { wanted, free, total }));
+    let text = error.to_string();
+    assert!(text.contains(&wanted.to_string()) && text.contains(&free.to_string()), "{text}");
+    assert_eq!(context.free_bytes().unwrap().0, free);
 }
 
 #[test]

@@ -21,7 +21,7 @@ typedef unsigned long long u64;
 #define EYELET_MEMBER __device__ __forceinline__
 
 /* k of a chunk. */
-enum { DEPTH = 8 };
+static const u32 DEPTH = 8;
 
 /* A rectangle, and what of it is a thread's. */
 template <u32 Rows, u32 Columns, u32 Tm, u32 Tn> struct Shape {
@@ -151,7 +151,8 @@ typedef Half<from_fp16> F16;
 typedef Half<from_bf16> Bf16;
 
 /* Output channels of a panel of packed weights, and bytes of their biases. */
-enum { PANEL = 32, BIAS_BYTES = 4 * PANEL };
+static const u32 PANEL = 32;
+static const u32 BIAS_BYTES = 4 * PANEL;
 
 /* Weights of neighbouring panels, [bias 32][k][32] each. DEPTH k of a panel are one run of memory. */
 template <class S, class W> struct Panels {

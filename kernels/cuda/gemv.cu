@@ -5,7 +5,10 @@
  * Blocks: (groups of WARPS panels, chains). */
 #include "finish.cuh"
 
-enum { WARPS = 4, AHEAD = 16, SPAN = 256 /* k of the rows in shared memory at a time */ };
+static const u32 WARPS = 4;
+static const u32 AHEAD = 16;
+/* k of the rows that are in shared memory at a time. */
+static const u32 SPAN = 256;
 
 /* `runtime/ops/cuda/conv.rs` fills it. */
 struct GemvRecord {

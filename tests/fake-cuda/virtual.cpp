@@ -1,7 +1,9 @@
 /* The driver's virtual memory management over the host's: a physical allocation is a memory file, a reserved range of
  * addresses a mapping that nobody may touch, mapping one into the other a shared mapping. So two ranges that have the same
  * chunk one after the other really have the same bytes, addresses that are not mapped fault, and the driver's rules
- * (whole mappings, granularity, access after mapping) are checked as it checks them. */
+ * (whole mappings, granularity, access after mapping) are checked as it checks them.
+ *
+ * `eyelet_fake_cuda_fail("cuMemMap", 2, 3)` has the fourth call of that function from then on return 2, once. */
 #include "virtual.h"
 
 #include "config.h"
@@ -10,6 +12,7 @@
 #include <map>
 #include <mutex>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -46,6 +49,13 @@ struct Access {
     Location location;
     int flags;
 };
+
+struct Failure {
+    char call[64];
+    int code;
+    int after;
+};
+Failure failure;
 
 std::recursive_mutex lock; /* held by every call; they need no context */
 std::map<uint64_t, Physical> physical;
@@ -90,13 +100,34 @@ void drop_unused(uint64_t handle)
     }
 }
 
+/* Whether this call fails on request, and how. */
+int fails(const char *call)
+{
+    if (strcmp(failure.call, call) || failure.after-- > 0)
+        return SUCCESS;
+    failure.call[0] = 0;
+    return failure.code;
+}
+
 } // namespace
 
-#define CALL() const std::lock_guard<std::recursive_mutex> guard(lock)
+#define LOCKED() const std::lock_guard<std::recursive_mutex> guard(lock)
+#define CALL()                                                                                         \
+    LOCKED();                                                                                          \
+    if (const int code = fails(__func__))                                                              \
+        return code
+
+API void eyelet_fake_cuda_fail(const char *call, int code, int after)
+{
+    LOCKED();
+    snprintf(failure.call, sizeof failure.call, "%s", call);
+    failure.code = code;
+    failure.after = after;
+}
 
 bool is_mapped(const void *memory, size_t bytes)
 {
-    CALL();
+    LOCKED();
     const uint64_t start = reinterpret_cast<uint64_t>(memory);
     uint64_t at = start;
     while (at < start + bytes) {
@@ -114,7 +145,7 @@ bool is_mapped(const void *memory, size_t bytes)
 
 size_t physical_bytes()
 {
-    CALL();
+    LOCKED();
     size_t bytes = 0;
     for (const auto &p : physical)
         bytes += p.second.bytes;

@@ -2,6 +2,8 @@
 
 use super::ChunkError;
 use super::vmm::Vmm;
+use crate::device::cuda::MemoryError;
+use crate::device::cuda::memory::explained;
 
 /// A physical chunk's record.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,13 +32,25 @@ impl<'a> Pool<'a> {
         chunks: &'a mut [Chunk],
     ) -> Result<Self, ChunkError> {
         let count = chunks.len();
-        if count == 0 || u32::try_from(count).is_err() {
+        if count == 0
+            || u32::try_from(count).is_err()
+            || chunk_bytes.checked_mul(count as u64).is_none()
+        {
             return Err(ChunkError::Bookkeeping { given: count, needed: 1 });
         }
         // Whatever has been made is released when this fails.
         let mut pool = Self { vmm, chunk_bytes, made: 0, free: 0, chunks };
         for index in 0..count {
-            let handle = vmm.create(chunk_bytes)?;
+            let handle = vmm.create(chunk_bytes).map_err(|error| {
+                let made = index * chunk_bytes as usize;
+                match explained(vmm.context(), count * chunk_bytes as usize, error) {
+                    MemoryError::Exhausted { wanted, free, total } => {
+                        // Those that were made will be free again.
+                        MemoryError::Exhausted { wanted, free: free + made, total }
+                    }
+                    refused => refused,
+                }
+            })?;
             pool.chunks[index] = Chunk { handle, free: 0 };
             pool.made += 1;
             pool.give(index as u32);
