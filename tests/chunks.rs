@@ -11,7 +11,7 @@ use eyelet::device::cuda::chunks::{
 };
 use eyelet::device::cuda::{Context, Driver, MemoryError, Stream};
 use eyelet::storage::{Slice, StorageError};
-use std::ffi::CStr;
+use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 const CHUNK: u64 = 2 << 20;
@@ -334,16 +334,18 @@ fn what_makes_no_sense_is_refused() {
 }
 
 /// Has the call of this function that comes after so many others return an error, once.
-fn fail(call: &CStr, code: i32, after: i32) {
+fn fail(call: &str, code: i32, after: i32) {
+    let text = CString::new(format!("fail={call}:{code}:{}", after + 1)).unwrap();
     // SAFETY: names end with zero bytes; the fake driver's function of this name has this type, and the library, which the
     // driver's table has loaded, stays.
-    unsafe {
+    let set = unsafe {
         let library = libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW);
-        let found = libc::dlsym(library, c"eyelet_fake_cuda_fail".as_ptr());
+        let found = libc::dlsym(library, c"eyelet_fake_cuda".as_ptr());
         assert!(!found.is_null());
-        let set: unsafe extern "C" fn(*const libc::c_char, i32, i32) = std::mem::transmute(found);
-        set(call.as_ptr(), code, after);
-    }
+        let set: unsafe extern "C" fn(*const libc::c_char) -> i32 = std::mem::transmute(found);
+        set(text.as_ptr())
+    };
+    assert_eq!(set, 0, "{text:?}");
 }
 
 /// Whether the driver can be told to fail.
@@ -368,7 +370,7 @@ fn what_the_driver_refuses_leaves_everything_as_it_was() {
     let stream = context.stream().unwrap();
     let before = context.free_bytes().unwrap().0;
     let mut records = [Chunk::default(); 5];
-    fail(c"cuMemCreate", 999, 3);
+    fail("cuMemCreate", 999, 3);
     let refused = Chunks::new(&context, CHUNK, &mut records, 1 << 20).err();
     let error = DeviceError { call: "cuMemCreate", code: 999 };
     assert_eq!(refused, Some(ChunkError::Memory(MemoryError::Call(error))));
@@ -377,7 +379,7 @@ fn what_the_driver_refuses_leaves_everything_as_it_was() {
     let mut slots = [[Slot::default(); 4]; 3];
     let [first, second, third] = &mut slots;
     let mut chunks = Chunks::new(&context, CHUNK, &mut records, 1 << 20).unwrap();
-    fail(c"cuMemAddressReserve", 2, 0);
+    fail("cuMemAddressReserve", 2, 0);
     let needs = Needs { bytes: 4 * CHUNK, writable: &[], origin: Origin::Pinned };
     assert_eq!(driver_error(chunks.add(&needs, third)), ("cuMemAddressReserve", 2));
 
@@ -400,20 +402,20 @@ fn what_the_driver_refuses_leaves_everything_as_it_was() {
     let state = |chunks: &Chunks<'_>| (chunks.inside(model.network), chunks.free());
     let as_before = state(&chunks);
     for (call, after) in
-        [(c"cuMemMap", 0), (c"cuMemMap", 2), (c"cuMemSetAccess", 0), (c"cuMemSetAccess", 1)]
+        [("cuMemMap", 0), ("cuMemMap", 2), ("cuMemSetAccess", 0), ("cuMemSetAccess", 1)]
     {
         fail(call, 2, after);
         let mut nothing = |_, _: &mut [u8]| Ok(());
         let result = chunks.swap_in(model.network, 3, &stream, Some(&mut nothing));
-        assert_eq!(driver_error(result).0, call.to_str().unwrap());
-        assert_eq!(state(&chunks), as_before, "{call:?}");
+        assert_eq!(driver_error(result).0, call);
+        assert_eq!(state(&chunks), as_before, "{call}");
     }
     model.swap_in(&mut chunks, 3, &stream);
     model.check(&chunks, &stream);
     other.check(&chunks, &stream);
 
     // Unmapping fails: nobody knows what is mapped, and this network says so from then on. The other goes on.
-    fail(c"cuMemUnmap", 999, 0);
+    fail("cuMemUnmap", 999, 0);
     assert_eq!(driver_error(chunks.swap_out(model.network, 2, &stream)), ("cuMemUnmap", 999));
     assert_eq!(chunks.swap_out(model.network, 2, &stream), Err(ChunkError::Broken));
     let mut nothing = |_, _: &mut [u8]| Ok(());

@@ -95,7 +95,8 @@ class Bench:
             "arena_bytes": last["arena_bytes"],
             "weight_buffer_bytes": made.get("weight_buffer_bytes"),
             "staging_bytes": made.get("staging_bytes"),
-            "device_bytes": last.get("peak_device_bytes"),
+            "device_bytes": last["gpu"]["device_bytes"],
+            "host_bytes": last["gpu"]["host_bytes"],
             "bytes_read": last["bytes_read_per_inference"],
         }
         self.log(f"{name}, {strategy}, {io}: {row['ms']:.3f} ms")

@@ -97,9 +97,8 @@ def latency(data):
     run = data["run"]
     rows = [["eyelet", ms(data["ours_ms"]), "1.00"]]
     rows += [[f"PyTorch, {way}", ms(t), f"{t / data['ours_ms']:.2f}"] for way, t in sorted(data["theirs_ms"].items())]
-    taken = run.get("peak_device_bytes")
-    memory = f" Device memory of eyelet: {taken / MIB:.0f} MiB." if taken else ""
-    return [f"{data['network']}, batch 1.{memory}", "", table(["", "ms", "PyTorch's through eyelet's"], rows)]
+    taken = run["gpu"]["device_bytes"]
+    return [f"{data['network']}, batch 1. Device memory of eyelet: {mib(taken)} MiB.", "", table(["", "ms", "PyTorch's through eyelet's"], rows)]
 
 
 def mib(value):
@@ -113,9 +112,9 @@ def layering(data):
         of = [row for row in data["rows"] if row["network"] == name]
         for row in of:
             if "refused" not in row:
-                sizes = [mib(row[key]) for key in ("weight_buffer_bytes", "staging_bytes", "arena_bytes", "device_bytes", "bytes_read")]
+                sizes = [mib(row[key]) for key in ("weight_buffer_bytes", "staging_bytes", "arena_bytes", "device_bytes", "host_bytes", "bytes_read")]
                 rows.append([f"{row['strategy']}, {row['io']}", *sizes, ms(row["ms"]), ms(row["max_ms"]), ms(row["predicted_ms"])])
-        head = ["MiB:", "weight buffers", "staging", "arena", "device, by the driver", "read", "ms", "at most", "predicted"]
+        head = ["MiB:", "weight buffers", "staging", "arena", "device, by the driver", "host, pinned", "read", "ms", "at most", "predicted"]
         lines += [f"### {name}", "", table(head, rows), ""]
         lines += [f"- {row['strategy']}{', ' + row['io'] if 'io' in row else ''}: {row['refused']}" for row in of if "refused" in row]
         lines.append("")

@@ -38,7 +38,7 @@ template <class T, int N> EYELET_INLINE void copy_elements(const CopyRecord &r)
             dst += at * r.dims[dim].dst;
         }
         float v[N];
-        get(v, r.in + src);
+        get_constant(v, r.in + src);
         put(r.out + dst, v);
     }
 }
@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_transpose(const Transpo
         }
         for (unsigned y = threadIdx.y; y < TILE; y += blockDim.y)
             if (outer + threadIdx.x < r.outer.len && inner + y < r.inner.len)
-                tile[y][threadIdx.x] = r.in[src + y * r.inner.src + threadIdx.x];
+                tile[y][threadIdx.x] = __ldg(r.in + src + y * r.inner.src + threadIdx.x);
         __syncthreads();
         for (unsigned y = threadIdx.y; y < TILE; y += blockDim.y)
             if (inner + threadIdx.x < r.inner.len && outer + y < r.outer.len)

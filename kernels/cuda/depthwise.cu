@@ -47,7 +47,7 @@ struct Line {
 /* The element of a column; 0 beside the image. `offset` is the column times the pitch. */
 EYELET_INLINE float tap_at(const Line &line, long long column, long long offset)
 {
-    return line.start && column >= 0 && column < line.width ? line.start[offset] : 0.0f;
+    return line.start && column >= 0 && column < line.width ? __ldg(line.start + offset) : 0.0f;
 }
 
 /* Adds a line of taps whose columns lie side by side and overlap: each is loaded once. */
@@ -107,7 +107,7 @@ template <int TAPS, int STRIDE> EYELET_INLINE void depthwise(const DepthwiseReco
         if (channel >= r.cols)
             return;
         const char *stored = (const char *)r.panels + (panel - r.first_panel) * r.panel_bytes;
-        const float bias = ((const float *)stored)[lane];
+        const float bias = __ldg((const float *)stored + lane);
         const void *weights = stored + panels::WIDTH * sizeof(float);
         const float *in = r.in + (channel - lane % r.group);
         float acc[PIXELS];

@@ -89,7 +89,7 @@ template <bool AVERAGE, int N> EYELET_INLINE void pool_all(const PoolRecord &r)
 #pragma unroll(N == 1 ? 8 : 4)
                 for (size_t j = 0; j < taps; j++, tap += tap_pitch) {
                     float t[N];
-                    get(t, tap);
+                    get_constant(t, tap);
 #pragma unroll
                     for (int i = 0; i < N; i++)
                         v[i] = AVERAGE ? add(v[i], t[i]) : larger(t[i], v[i]);

@@ -25,6 +25,16 @@ EYELET_INLINE void get(float (&v)[4], const float *p)
     v[2] = q.z;
     v[3] = q.w;
 }
+/* The same of memory that the kernel does not write: through the cache that some GPUs have for such memory alone. */
+EYELET_INLINE void get_constant(float (&v)[1], const float *p) { v[0] = __ldg(p); }
+EYELET_INLINE void get_constant(float (&v)[4], const float *p)
+{
+    const float4 q = __ldg((const float4 *)p);
+    v[0] = q.x;
+    v[1] = q.y;
+    v[2] = q.z;
+    v[3] = q.w;
+}
 EYELET_INLINE void put(float *p, const float (&v)[1]) { *p = v[0]; }
 EYELET_INLINE void put(float *p, const float (&v)[4])
 {

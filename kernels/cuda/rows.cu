@@ -49,7 +49,7 @@ EYELET_INLINE float row_largest(const float *x, unsigned n, unsigned lane)
     float largest = -EYELET_INFINITY;
 #pragma unroll 4
     for (size_t i = lane; i < n; i += 32)
-        largest = larger(x[i], largest);
+        largest = larger(__ldg(x + i), largest);
 #pragma unroll
     for (int half = 16; half > 0; half /= 2)
         largest = larger(__shfl_xor_sync(EYELET_ALL_LANES, largest, half), largest);
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_softmax(const SoftmaxRe
     float *out = r.out + row * r.out_pitch;
     const float largest = row_largest(x, r.cols, lane);
     const auto term = [&](size_t i) {
-        const float e = exponential(sub(x[i], largest));
+        const float e = exponential(sub(__ldg(x + i), largest));
         out[i] = e;
         return e;
     };
@@ -140,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_mean(const MeanRecord r
     if (row >= r.rows)
         return;
     const float *x = r.in + row * r.cols;
-    const auto element = [&](size_t i) { return x[i]; };
+    const auto element = [&](size_t i) { return __ldg(x + i); };
     const float sum = ordered_sum<entered>(r.cols, lane, element);
     if (lane == 0)
         r.out[row * r.out_pitch] = activated(r.activation, over(sum, (float)r.cols));
@@ -162,6 +162,8 @@ struct LrnRecord {
     Activation activation;
 };
 
+EYELET_INLINE float square(float x) { return mul(x, x); }
+
 /* Every element for itself: the squares of its window, in ascending order. */
 extern "C" __global__ void __launch_bounds__(256) eyelet_lrn(const LrnRecord r)
 {
@@ -175,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_lrn(const LrnRecord r)
         const float *x = r.in + row * r.in_pitch;
         float squares = 0.0f;
         for (size_t i = start; i < end; i++)
-            squares = add(squares, mul(x[i], x[i]));
+            squares = add(squares, square(__ldg(x + i)));
         const float y = mul(x[col], power(fused(r.alpha, squares, r.bias), -r.beta));
         r.out[row * r.out_pitch + col] = activated(r.activation, y);
     }

@@ -15,8 +15,8 @@ enum { ENCODING_F32 = 0, ENCODING_F16 = 1, ENCODING_BF16 = 2 };
 EYELET_INLINE float weight_at(const void *weights, unsigned encoding, size_t at)
 {
     if (encoding == ENCODING_F32)
-        return ((const float *)weights)[at];
-    const unsigned short bits = ((const unsigned short *)weights)[at];
+        return __ldg((const float *)weights + at);
+    const unsigned short bits = __ldg((const unsigned short *)weights + at);
     return encoding == ENCODING_F16 ? from_fp16(bits) : from_bf16(bits);
 }
 

@@ -48,14 +48,20 @@ pub struct MemoryError {
     pub what: &'static str,
     /// Bytes asked for.
     pub bytes: u64,
+    /// Bytes that are free, where the driver says so.
+    pub free: Option<u64>,
     /// What the driver says.
     pub error: DeviceError,
 }
 
 impl core::fmt::Display for MemoryError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self { what, bytes, error } = self;
-        write!(f, "no {what} of {bytes} bytes: {error}; give the run a smaller budget")
+        let Self { what, bytes, free, error } = self;
+        write!(f, "no {bytes} bytes of {what}")?;
+        if let Some(free) = free {
+            write!(f, ", where {free} are free")?;
+        }
+        write!(f, ": {error}; take a plan of a smaller budget, or end what uses it")
     }
 }
 

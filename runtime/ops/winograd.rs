@@ -478,4 +478,4 @@ impl Part<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -9,6 +9,7 @@ use eyelet::pack::{
     Encoding, Layer, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton, Tensor, ring_bytes,
 };
 use eyelet_planner::board::Device;
+use eyelet_planner::plan::weight_buffer_bytes;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
@@ -64,6 +65,8 @@ struct PlanReport {
     loads: usize,
     resident_loads: usize,
     resident_bytes: u64,
+    /// Bytes of the arena that weights are ever in.
+    weight_buffer_bytes: u64,
     bytes_read_per_inference: u64,
     predicted_ms: Option<f64>,
     memory: Memory,
@@ -191,6 +194,7 @@ fn plan_report(
         loads: plan.loads.len(),
         resident_loads: plan.resident.len(),
         resident_bytes: plan.resident.iter().map(|load| u64::from(load.bytes)).sum(),
+        weight_buffer_bytes: weight_buffer_bytes(plan.resident.iter().chain(plan.loads)),
         bytes_read_per_inference: plan.loads.iter().map(|load| u64::from(load.bytes)).sum(),
         predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
         memory: memory(skeleton, plan, entry.arena_bytes, tables),

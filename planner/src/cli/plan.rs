@@ -20,7 +20,7 @@ use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::{Costs, simulate, simulate_with};
 use eyelet_planner::strategy::algorithms::{Choice, Means, choices};
-use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, on_load};
+use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, demand, on_load};
 use eyelet_planner::{rounding, size, weights, write};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -51,7 +51,8 @@ pub struct Args {
     min_budget: bool,
     #[command(flatten)]
     target: Target,
-    /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct.
+    /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct, and the pipelines of
+    /// whole layers demand-seq, demand-sync, demand-async, demand-2s, demand-async-md, demand-2s-md.
     #[arg(long, value_name = "NAME", default_value = strategy::DEFAULT)]
     strategy: String,
     /// For flexnn: a load waits for the step that needs it to be next.
@@ -60,6 +61,9 @@ pub struct Args {
     /// For flexnn: memory as an allocator would give it out while the network runs, not a static plan.
     #[arg(long)]
     dynamic: bool,
+    /// For demand-async-md and demand-2s-md: what queues grow by until the delay is the least [default: 1MiB].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    delta: Option<u64>,
     /// How long to search, for each budget: fast (not at all), default (about a second), best (about a
     /// quarter of a minute), or so many seconds by the clock.
     #[arg(long, value_name = "EFFORT", default_value = "default")]
@@ -97,7 +101,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let strategy = strategy_name(args.strategy, args.no_preload, args.dynamic)?;
     let exact = args.exact || strategy::computes_directly(&strategy);
     let (effort, weights) = (args.effort, args.weights);
-    let mut order = Order { budgets, profile, strategy, threads, exact, effort, weights };
+    let delta = delta(args.delta, &strategy)?;
+    let mut order = Order { budgets, profile, strategy, threads, exact, effort, delta, weights };
 
     let start = Instant::now();
     let graph = import(&args.model)
@@ -129,12 +134,24 @@ fn strategy_name(mut name: String, no_preload: bool, dynamic: bool) -> Result<St
     {
         if left_out {
             if !name.starts_with("flexnn") {
-                return Err(Error::NotOfStrategy { option, strategy: name });
+                return Err(Error::NotOfStrategy { option, of: "flexnn", strategy: name });
             }
             name += suffix;
         }
     }
     Ok(name)
+}
+
+/// What queues grow by: only of a strategy that looks for a least delay can that be said.
+fn delta(asked: Option<u64>, strategy: &str) -> Result<u64, Error> {
+    match (asked, demand::of_name(strategy)) {
+        (None, _) => Ok(demand::DELTA),
+        (Some(delta), Some((_, true))) => Ok(delta),
+        (Some(_), _) => {
+            let (of, strategy) = ("demand-async-md", strategy.to_owned());
+            Err(Error::NotOfStrategy { option: "--delta", of, strategy })
+        }
+    }
 }
 
 /// The encoding of a name.
@@ -153,6 +170,8 @@ pub struct Order {
     pub threads: u32,
     pub exact: bool,
     pub effort: Effort,
+    /// What queues grow by where a pipeline's least delay is looked for.
+    pub delta: u64,
     pub weights: Encoding,
 }
 
@@ -277,7 +296,10 @@ impl Order {
         let mut found = Candidate { weights_bytes, ..Candidate::default() };
         for &budget in &self.budgets {
             let request = Request { network, weights_bytes, budget, threads, profile, exact };
-            let made = strategy::make(&self.strategy, &request, effort)?;
+            let made = match demand::of_name(&self.strategy) {
+                Some(kind) => strategy::make_demand(&self.strategy, &request, kind, self.delta)?,
+                None => strategy::make(&self.strategy, &request, effort)?,
+            };
             let Made { plan, constructive, improvement, tried } = made;
             found.efforts.push(Spent { constructive, improvement, tried });
             found.predicted_ns += simulate_with(&plan, &costs).steady_ns;
@@ -312,6 +334,7 @@ impl Order {
             tables_bytes: plan.tables,
             peak_activation_bytes: proof.peak_activation_bytes,
             resident_bytes: plan.resident_bytes(),
+            weight_buffer_bytes: plan.weight_buffer_bytes(),
             bytes_read_per_inference: plan.bytes_per_inference(),
             steps: plan.steps.len(),
             loads: plan.loads.len(),
@@ -465,6 +488,8 @@ pub struct Planned {
     tables_bytes: u64,
     peak_activation_bytes: u64,
     resident_bytes: u64,
+    /// Bytes of the arena that weights are ever in.
+    weight_buffer_bytes: u64,
     pub bytes_read_per_inference: u64,
     steps: usize,
     loads: usize,

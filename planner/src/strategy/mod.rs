@@ -169,6 +169,12 @@ fn make_for(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, P
     Ok(made)
 }
 
+/// Whether a strategy is one for a board: pipelines of two stages are not where loads are copied.
+pub fn serves(name: &str, profile: &Profile) -> bool {
+    let two = demand::of_name(name).is_some_and(|(kind, _)| kind == demand::Pipeline::TwoStage);
+    !(two && profile.transfer.is_some())
+}
+
 /// Whether a strategy may have steps transform the weights of their layers.
 pub fn transforms(name: &str) -> bool {
     name == "joint"

@@ -239,7 +239,12 @@ unsafe impl Accelerator for Adversary {
         self.state().streams.iter_mut().for_each(VecDeque::clear);
         if device > 1 << 30 {
             let error = DeviceError { call: "cuMemAlloc", code: 2 };
-            return Err(MemoryError { what: "GPU memory", bytes: device, error });
+            return Err(MemoryError {
+                what: "memory of the GPU",
+                bytes: device,
+                free: None,
+                error,
+            });
         }
         (self.pinned, self.device) = (Pages::new(pinned), Pages::new(device));
         Ok(())

@@ -2,6 +2,8 @@
 #![allow(dead_code)]
 
 pub mod adversary;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod forge;
 pub mod gpu;
 pub mod records;

@@ -122,7 +122,7 @@ impl Case {
     }
 
     /// Groups as the packing sees them, and output channels of each.
-    fn packed_groups(&self) -> (usize, usize) {
+    pub fn packed_groups(&self) -> (usize, usize) {
         let (groups, channels) = (self.params.groups as usize, self.output.dims[3] as usize);
         match self.kind {
             OpKind::Depthwise => (1, channels),
@@ -130,7 +130,7 @@ impl Case {
         }
     }
 
-    fn k(&self) -> usize {
+    pub fn k(&self) -> usize {
         let p = &self.params;
         (p.kernel[0] * p.kernel[1] * (self.input.dims[3] / p.groups)) as usize
     }
@@ -150,7 +150,7 @@ impl Case {
     }
 
     /// Input, weights `[channel][k]`, bias, residual (of the output's buffer), all as in memory.
-    fn data(&self) -> [Vec<f32>; 4] {
+    pub fn data(&self) -> [Vec<f32>; 4] {
         let buffer = |t: &Tensor| t.rows() as usize * t.pitch as usize;
         let channels = self.output.dims[3] as usize;
         [
@@ -163,7 +163,17 @@ impl Case {
 
     /// The result in double precision and as a chain of fused multiply-adds, without the output's gaps.
     fn reference(&self) -> (Vec<f64>, Vec<f32>) {
-        let [input, weights, bias, residual] = self.data();
+        let [_, weights, ..] = self.data();
+        self.reference_in_chains(&weights, &[0..self.k()])
+    }
+
+    /// The same with these weights, where chains have these k of the reduction.
+    pub fn reference_in_chains(
+        &self,
+        weights: &[f32],
+        chains: &[Range<usize>],
+    ) -> (Vec<f64>, Vec<f32>) {
+        let [input, _, bias, residual] = self.data();
         let p = &self.params;
         let (k, cg) = (self.k(), (self.input.dims[3] / p.groups) as usize);
         let [images, oh, ow, oc] = self.output.dims.map(|x| x as usize);
@@ -173,23 +183,31 @@ impl Case {
             let (n, oy, ox) = (row / (oh * ow), row / ow % oh, row % ow);
             for channel in 0..oc {
                 let group = channel / (oc / p.groups as usize);
-                let (mut e, mut f) = (bias[channel] as f64, bias[channel]);
-                for i in 0..k {
-                    let (ky, kx, c) =
-                        (i / cg / p.kernel[1] as usize, i / cg % p.kernel[1] as usize, i % cg);
-                    let y = oy as i64 * p.stride[0] as i64 + ky as i64 * p.dilation[0] as i64
-                        - p.pad[0] as i64;
-                    let x = ox as i64 * p.stride[1] as i64 + kx as i64 * p.dilation[1] as i64
-                        - p.pad[1] as i64;
-                    let value = if (0..h).contains(&y) && (0..w).contains(&x) {
-                        let row = (n as i64 * h + y) * w + x;
-                        input[row as usize * self.input.pitch as usize + group * cg + c]
-                    } else {
-                        0.0
-                    };
-                    let weight = weights[channel * k + i];
-                    e += value as f64 * weight as f64;
-                    f = value.mul_add(weight, f);
+                let mut e = bias[channel] as f64;
+                let mut sum = |chain: &Range<usize>, start: f32| {
+                    let mut f = start;
+                    for i in chain.clone() {
+                        let (ky, kx, c) =
+                            (i / cg / p.kernel[1] as usize, i / cg % p.kernel[1] as usize, i % cg);
+                        let y = oy as i64 * p.stride[0] as i64 + ky as i64 * p.dilation[0] as i64
+                            - p.pad[0] as i64;
+                        let x = ox as i64 * p.stride[1] as i64 + kx as i64 * p.dilation[1] as i64
+                            - p.pad[1] as i64;
+                        let value = if (0..h).contains(&y) && (0..w).contains(&x) {
+                            let row = (n as i64 * h + y) * w + x;
+                            input[row as usize * self.input.pitch as usize + group * cg + c]
+                        } else {
+                            0.0
+                        };
+                        let weight = weights[channel * k + i];
+                        e += value as f64 * weight as f64;
+                        f = value.mul_add(weight, f);
+                    }
+                    f
+                };
+                let mut f = sum(&chains[0], bias[channel]);
+                for chain in &chains[1..] {
+                    f += sum(chain, 0.0);
                 }
                 if !matches!(self.residual, Residual::None) {
                     let r = residual[row * self.output.pitch as usize + channel];

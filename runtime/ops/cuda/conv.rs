@@ -74,7 +74,7 @@ const LEAST_K: u32 = 64;
 /// channels (of all groups) and such a reduction; 1 where pixels and channels keep it busy.
 pub fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
     let time = |chains: u32| {
-        let each = u128::from(k.div_ceil(chains) + 4 * UNIT);
+        let each = u128::from(k.div_ceil(chains)) + u128::from(4 * UNIT);
         let multiplying = if rows <= FEW_ROWS {
             let warps = u64::from(columns.div_ceil(PANEL)) * u64::from(chains);
             let most = warps.div_ceil(multiprocessors.max(1).into());
@@ -235,3 +235,6 @@ fn add_up(record: &ConvRecord, queue: &mut dyn Queue) -> Result<(), DeviceError>
         args: bytemuck::bytes_of(record),
     })
 }
+
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod tests;

@@ -104,3 +104,6 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     }
     Ok(())
 }
+
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod tests;

@@ -128,6 +128,8 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
 }
 
 #[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod runs;
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
 pub(crate) mod testing;
 #[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
 mod tests;

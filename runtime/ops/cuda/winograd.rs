@@ -189,3 +189,6 @@ fn launch(
     let block = [THREADS as u32, 1, 1];
     queue.launch(&Launch { function, grid, block, shared_bytes: 0, args })
 }
+
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod tests;

@@ -12,24 +12,24 @@ use std::vec::Vec;
 use std::{format, vec};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Residual {
+pub enum Residual {
     None,
     InPlace,
     Apart,
 }
 
 #[derive(Debug)]
-struct Case {
-    tile: u32,
-    input: Tensor,
-    output: Tensor,
+pub struct Case {
+    pub tile: u32,
+    pub input: Tensor,
+    pub output: Tensor,
     pad: [u32; 2],
-    residual: Residual,
+    pub residual: Residual,
     activation: Activation,
 }
 
 /// Images, height, width, channels of the input, channels of the output, padded so that the map stays.
-fn case(tile: u32, dims: [u32; 4], channels: u32) -> Case {
+pub fn case(tile: u32, dims: [u32; 4], channels: u32) -> Case {
     let tensor = |dims: [u32; 4]| Tensor { dims, pitch: dims[3], ..Tensor::default() };
     Case {
         tile,
@@ -42,25 +42,25 @@ fn case(tile: u32, dims: [u32; 4], channels: u32) -> Case {
 }
 
 impl Case {
-    fn residual(self, residual: Residual) -> Self {
+    pub fn residual(self, residual: Residual) -> Self {
         Self { residual, ..self }
     }
-    fn activation(self, activation: Activation) -> Self {
+    pub fn activation(self, activation: Activation) -> Self {
         Self { activation, ..self }
     }
-    fn gaps(mut self, input: u32, output: u32) -> Self {
+    pub fn gaps(mut self, input: u32, output: u32) -> Self {
         self.input.pitch += input;
         self.output.pitch += output;
         self
     }
     /// Other padding above and to the left, and an output of another extent.
-    fn pad(mut self, pad: [u32; 2], extent: [u32; 2]) -> Self {
+    pub fn pad(mut self, pad: [u32; 2], extent: [u32; 2]) -> Self {
         self.pad = pad;
         [self.output.dims[1], self.output.dims[2]] = extent;
         self
     }
 
-    fn layer(&self, isa: Isa) -> Layer {
+    pub fn layer(&self, isa: Isa) -> Layer {
         let points = (self.tile + 2) * (self.tile + 2);
         Layer {
             kind: OpKind::Winograd as u32,
@@ -75,7 +75,7 @@ impl Case {
     }
 
     /// Input, filters `[out][in][9]`, bias, residual.
-    fn data(&self) -> [Vec<f32>; 4] {
+    pub fn data(&self) -> [Vec<f32>; 4] {
         let buffer = |t: &Tensor| t.rows() as usize * t.pitch as usize;
         let (from, to) = (self.input.dims[3] as usize, self.output.dims[3] as usize);
         [
@@ -86,7 +86,7 @@ impl Case {
         ]
     }
 
-    fn packed(&self, nr: usize) -> Vec<f32> {
+    pub fn packed(&self, nr: usize) -> Vec<f32> {
         let [_, filters, bias, _] = self.data();
         let (from, to) = (self.input.dims[3] as usize, self.output.dims[3] as usize);
         let points = ((self.tile + 2) * (self.tile + 2)) as usize;
@@ -108,7 +108,7 @@ impl Case {
     }
 
     /// The convolution in double precision, without the output's gaps.
-    fn exact(&self) -> Vec<f64> {
+    pub fn exact(&self) -> Vec<f64> {
         let [input, filters, bias, residual] = self.data();
         let [images, height, width, to] = self.output.dims.map(|x| x as usize);
         let [_, h, w, from] = self.input.dims.map(|x| x as i64);
@@ -139,7 +139,7 @@ impl Case {
     }
 
     /// Runs the steps; the output's gaps must not change.
-    fn run(&self, kernels: &'static Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
+    pub fn run(&self, kernels: &'static Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
         let [input, _, _, residual] = self.data();
         let (layer, isa) = (self.layer(kernels.isa()), kernels.isa());
         let inputs = [self.input, self.output];
@@ -278,7 +278,7 @@ impl Case {
 }
 
 /// The largest error, relative to the largest magnitude.
-fn relative_error(got: &[f32], exact: &[f64]) -> f64 {
+pub fn relative_error(got: &[f32], exact: &[f64]) -> f64 {
     let largest = exact.iter().fold(0.0f64, |m, x| m.max(x.abs()));
     let errors = got.iter().zip(exact).map(|(&got, exact)| (got as f64 - exact).abs());
     errors.fold(0.0, f64::max) / largest

@@ -17,7 +17,7 @@ use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
 use eyelet_planner::strategy::algorithms::{Choice, Means, choices};
-use eyelet_planner::strategy::{Effort, PlanError, Request};
+use eyelet_planner::strategy::{self, Effort, PlanError, Request, demand};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -151,7 +151,11 @@ struct Planned {
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let (profile, threads) = args.target.choose()?;
     let strategies: Vec<String> = match args.strategies.is_empty() {
-        true => STRATEGIES.map(str::to_owned).to_vec(),
+        true => STRATEGIES
+            .into_iter()
+            .filter(|name| strategy::serves(name, &profile))
+            .map(str::to_owned)
+            .collect(),
         false => args.strategies,
     };
     let graph = import(&args.model)
@@ -164,6 +168,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         threads,
         exact: args.exact,
         effort: Effort::Fast,
+        delta: demand::DELTA,
         weights: Encoding::F32,
     };
     let network = order.lower(&args.model, &graph)?;
