@@ -168,6 +168,10 @@ fn random_swaps_of_three_networks_keep_every_byte() {
     let stream = context.stream().unwrap();
     let before = context.free_bytes().unwrap().0;
     for seed in 0..4 {
+        if is_fake(&context) {
+            // The order of streams' work.
+            configure(&format!("seed={}", seed + 1));
+        }
         let mut random = Random(seed);
         let total = 4 + random.below(4);
         let mut records = vec![Chunk::default(); total];
@@ -333,9 +337,9 @@ fn what_makes_no_sense_is_refused() {
     assert_eq!(chunks.address(first), None);
 }
 
-/// Has the call of this function that comes after so many others return an error, once.
-fn fail(call: &str, code: i32, after: i32) {
-    let text = CString::new(format!("fail={call}:{code}:{}", after + 1)).unwrap();
+/// Says what the fake driver is to do.
+fn configure(text: &str) {
+    let text = CString::new(text).unwrap();
     // SAFETY: names end with zero bytes; the fake driver's function of this name has this type, and the library, which the
     // driver's table has loaded, stays.
     let set = unsafe {
@@ -346,6 +350,11 @@ fn fail(call: &str, code: i32, after: i32) {
         set(text.as_ptr())
     };
     assert_eq!(set, 0, "{text:?}");
+}
+
+/// Has the call of this function that comes after so many others return an error, once.
+fn fail(call: &str, code: i32, after: i32) {
+    configure(&format!("fail={call}:{code}:{}", after + 1));
 }
 
 /// Whether the driver can be told to fail.
@@ -399,11 +408,18 @@ fn what_the_driver_refuses_leaves_everything_as_it_was() {
     model.swap_out(&mut chunks, 2, &stream);
     model.swap_in(&mut chunks, 1, &stream);
     other.swap_in(&mut chunks, 1, &stream);
-    let state = |chunks: &Chunks<'_>| (chunks.inside(model.network), chunks.free());
+    let network = model.network;
+    let state = |chunks: &Chunks<'_>| (chunks.inside(network), chunks.free());
     let as_before = state(&chunks);
-    for (call, after) in
-        [("cuMemMap", 0), ("cuMemMap", 2), ("cuMemSetAccess", 0), ("cuMemSetAccess", 1)]
-    {
+    let calls = [
+        ("cuMemMap", [0, 2]),
+        ("cuMemSetAccess", [0, 1]),
+        // A chunk that is refilled comes in four pieces, then come two with pinned copies.
+        ("cuMemcpyHtoDAsync", [3, 4]),
+        ("cuEventRecord", [0, 2]),
+        ("cuStreamSynchronize", [0, 0]),
+    ];
+    for (call, after) in calls.iter().flat_map(|(call, after)| after.map(|after| (*call, after))) {
         fail(call, 2, after);
         let mut nothing = |_, _: &mut [u8]| Ok(());
         let result = chunks.swap_in(model.network, 3, &stream, Some(&mut nothing));
@@ -413,6 +429,16 @@ fn what_the_driver_refuses_leaves_everything_as_it_was() {
     model.swap_in(&mut chunks, 3, &stream);
     model.check(&chunks, &stream);
     other.check(&chunks, &stream);
+
+    // What cannot be copied out stays in.
+    let as_before = state(&chunks);
+    for (call, after) in [("cuMemcpyDtoHAsync", 0), ("cuStreamSynchronize", 0)] {
+        fail(call, 2, after);
+        let result = chunks.swap_out(model.network, 4, &stream);
+        assert_eq!(driver_error(result).0, call);
+        assert_eq!(state(&chunks), as_before, "{call}");
+    }
+    model.check(&chunks, &stream);
 
     // Unmapping fails: nobody knows what is mapped, and this network says so from then on. The other goes on.
     fail("cuMemUnmap", 999, 0);
@@ -427,6 +453,33 @@ fn what_the_driver_refuses_leaves_everything_as_it_was() {
     other.check(&chunks, &stream);
     drop(chunks);
     assert_eq!(context.free_bytes().unwrap().0, before, "all of it is given back");
+}
+
+#[test]
+fn after_an_error_that_stays_another_context_swaps() {
+    let (_alone, driver) = alone();
+    for sticky in [true, false] {
+        let context = Context::open(driver, 0).unwrap();
+        if !is_fake(&context) {
+            return println!("a GPU: its driver does not fail on request");
+        }
+        let stream = context.stream().unwrap();
+        let (mut records, mut slots) = ([Chunk::default(); 2], [Slot::default(); 2]);
+        let mut chunks = Chunks::new(&context, CHUNK, &mut records, 0).unwrap();
+        let bytes = Random(1).bytes(2 * CHUNK as usize);
+        let all = [0..2 * CHUNK];
+        let mut model = Model::add(&mut chunks, bytes, &all, Origin::Pinned, &mut slots);
+        model.swap_in(&mut chunks, 2, &stream);
+        if sticky {
+            fail("cuMemcpyDtoHAsync", 719, 0);
+            let error = chunks.swap_out(model.network, 1, &stream).unwrap_err();
+            assert!(error.to_string().contains("719"), "{error}");
+            assert_eq!(chunks.swap_out(model.network, 1, &stream), Err(ChunkError::Broken));
+        } else {
+            model.check(&chunks, &stream);
+            model.swap_out(&mut chunks, 2, &stream);
+        }
+    }
 }
 
 #[test]
