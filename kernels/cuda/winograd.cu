@@ -167,7 +167,7 @@ template <u32 M> EYELET_INLINE void transform_output(const WinogradOutput &r)
         transform_input<M>(r);                                                                         \
     }                                                                                                  \
     EYELET_EXPORT(eyelet_winograd_input_##M);                                                          \
-    extern "C" __global__ void __launch_bounds__(256, 3)                                        \
+    extern "C" __global__ void __launch_bounds__(256, 3)                                               \
         eyelet_winograd_output_##M(const WinogradOutput r)                                             \
     {                                                                                                  \
         transform_output<M>(r);                                                                        \
