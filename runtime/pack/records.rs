@@ -74,7 +74,7 @@ pub struct PlanEntry {
 }
 
 /// Names of the strategies, by code.
-pub const STRATEGIES: [&str; 8] = [
+pub const STRATEGIES: [&str; 14] = [
     "flexnn",
     "preload",
     "on-demand",
@@ -83,6 +83,12 @@ pub const STRATEGIES: [&str; 8] = [
     "flexnn-no-preload",
     "flexnn-dynamic",
     "flexnn-dynamic-no-preload",
+    "demand-seq",
+    "demand-sync",
+    "demand-async",
+    "demand-async-md",
+    "demand-2s",
+    "demand-2s-md",
 ];
 
 /// The skeleton's own header, followed by its arrays in the order of its counts.

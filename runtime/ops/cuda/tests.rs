@@ -216,13 +216,14 @@ fn weights_of_all_encodings() {
                 groups: channels / group,
                 chains: 0,
             };
-            for residual in [false, true] {
+            for (residual, gaps) in [(false, false), (true, false), (false, true), (true, true)] {
+                let make = if gaps { Case::new } else { Case::contiguous };
                 let layer = layer(OpKind::Depthwise, Activation::RELU, &params);
                 let extent =
                     |axis: usize| (10 + 2 * params.pad[axis] - kernel[axis]) / stride[axis] + 1;
                 let (input, output) = ([1, 10, 10, channels], [1, extent(0), extent(1), channels]);
                 let inputs = if residual { vec![input, output] } else { vec![input] };
-                let mut case = Case::new(layer, &mut random, &inputs, output);
+                let mut case = make(layer, &mut random, &inputs, output);
                 check_panels(&mut random, &mut case, (kernel[0] * kernel[1] * group) as usize);
             }
         }
