@@ -163,7 +163,7 @@ fn play(subject: &Subject, plan: &Plan, rng: &mut ChaCha8Rng, eager: usize) -> R
         };
         if going[task] {
             going[task] = false;
-            [&mut reads, &mut copies, &mut steps].into_iter().nth(task).map(|done| *done += 1);
+            *[&mut reads, &mut copies, &mut steps][task] += 1;
             continue;
         }
         going[task] = true;
