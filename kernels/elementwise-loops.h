@@ -2,6 +2,9 @@
  *
  * Two vectors go side by side, both loaded before either is stored: processors that execute in order then have
  * two chains of operations to interleave, and `out` may be `in` without the compiler having to know. */
+#ifndef EYELET_ELEMENTWISE_LOOPS_H
+#define EYELET_ELEMENTWISE_LOOPS_H
+
 #include "elementwise.h"
 #include "math.h"
 
@@ -142,3 +145,5 @@ EYELET_INLINE void elementwise_binary(const struct eyelet_binary *t)
     case EYELET_MIN: binary_steps(t, smaller); break;
     }
 }
+
+#endif

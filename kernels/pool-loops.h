@@ -2,6 +2,9 @@
  *
  * A block of channels stays in registers over all taps. Blocks of eight vectors have enough chains to hide the
  * latency of an addition; the last ones are smaller. */
+#ifndef EYELET_POOL_LOOPS_H
+#define EYELET_POOL_LOOPS_H
+
 #include "pool.h"
 #include "vector.h"
 
@@ -62,3 +65,5 @@ EYELET_INLINE void pool(const struct eyelet_pool *t)
     else
         pool_pixels(t, 0);
 }
+
+#endif

@@ -1,4 +1,7 @@
 /* The bodies of the kernels over rows, for whichever vectors the including source defines (`vector.h`). */
+#ifndef EYELET_ROWS_LOOPS_H
+#define EYELET_ROWS_LOOPS_H
+
 #include "math.h"
 #include "rows.h"
 
@@ -150,3 +153,5 @@ EYELET_INLINE void row_lrn(const struct eyelet_lrn *t)
         store_some(t->out + i, lrn(t, load_some(t->x + i, n), load_some(t->out + i, n)), n);
     }
 }
+
+#endif

@@ -27,24 +27,25 @@ pub enum Algorithm {
     Winograd { tile: usize },
 }
 
-/// Cuts the reductions of all direct convolutions for a GPU into as many chains as suit so many multiprocessors; into
-/// one each for none.
-pub fn set_chains(network: &mut Network, multiprocessors: u32) {
-    if network.isa != Isa::Cuda {
-        return;
+/// Into how many chains a GPU with so many multiprocessors had best cut the reduction of a direct convolution; 1 for all
+/// other layers, and for none.
+pub fn chains(network: &Network, index: usize, multiprocessors: u32) -> u32 {
+    let layer = &network.layers[index];
+    if network.isa != Isa::Cuda || layer.kind != OpKind::Conv as u32 || multiprocessors == 0 {
+        return 1;
     }
-    for layer in &mut network.layers {
-        if layer.kind != OpKind::Conv as u32 {
-            continue;
-        }
-        let output = &network.tensors[layer.output as usize];
-        let input = &network.tensors[layer.inputs[0] as usize];
+    let output = &network.tensors[layer.output as usize];
+    let input = &network.tensors[layer.inputs[0] as usize];
+    let p: ConvParams = params(layer);
+    let k = p.kernel[0] * p.kernel[1] * (input.cols() / p.groups.max(1));
+    conv::chains(output.rows() as u32, output.cols(), k, multiprocessors)
+}
+
+/// Cuts the reduction of a direct convolution for a GPU; other layers have none that could be.
+pub fn set_chains(network: &mut Network, index: usize, chains: u32) {
+    let layer = &mut network.layers[index];
+    if network.isa == Isa::Cuda && layer.kind == OpKind::Conv as u32 {
         let p: ConvParams = params(layer);
-        let k = p.kernel[0] * p.kernel[1] * (input.cols() / p.groups.max(1));
-        let chains = match multiprocessors {
-            0 => 1,
-            _ => conv::chains(output.rows() as u32, output.cols(), k, multiprocessors),
-        };
         layer.params = params_words(&ConvParams { chains, ..p });
     }
 }

@@ -5,7 +5,7 @@ mod common;
 
 use command::{Done, LARGE, SMALL, digits, eyelet_in, folder};
 use eyelet::kernels::Isa;
-use eyelet_planner::algorithm::set_chains;
+use eyelet_planner::algorithm::{chains, set_chains};
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::import::import;
@@ -115,7 +115,10 @@ fn zoo_networks_have_plans_for_every_gpu() {
             board.profile = board.gpu.clone().unwrap().profile;
             let mut subject = common::Subject::of_graph(graph.clone(), board);
             assert_eq!(subject.isa(), Isa::Cuda);
-            set_chains(&mut subject.network, subject.board.profile.multiprocessors);
+            for layer in 0..subject.network.layers.len() {
+                let suit = chains(&subject.network, layer, subject.board.profile.multiprocessors);
+                set_chains(&mut subject.network, layer, suit);
+            }
             let smallest = match subject.plan(4096, 1) {
                 Err(PlanError::Budget { smallest, .. }) => smallest,
                 other => panic!("{other:?}"),
@@ -152,5 +155,21 @@ fn winograd_is_chosen_by_cost() {
         let plenty = winograd(1 << 30, Means::All);
         assert!(plenty > 0, "{name}");
         assert!(winograd(8 << 20, Means::All) <= plenty, "{name}");
+    }
+}
+
+/// What chains, or Winograd's algorithm, take of scratch is never in the way of the smallest budget.
+#[test]
+fn the_smallest_budget_can_be_planned_for() {
+    let folder = folder();
+    let path = folder.path();
+    eyelet_in(path, &["zoo", "resnet18", "-o", "r.onnx"]).text();
+    for (board, _) in BOARDS {
+        let plan =
+            ["plan", "r.onnx", "--board", board, "--device", "cuda", "--effort", "fast", "--json"];
+        let least = eyelet_in(path, &[&plan[..], &["--min-budget"]].concat()).json();
+        let least = least["min_budget_bytes"].as_u64().unwrap().to_string();
+        let packed = eyelet_in(path, &[&plan[..], &["--budget", &least, "64MiB"]].concat()).json();
+        assert_eq!(packed["plans"].as_array().unwrap().len(), 2, "{board}");
     }
 }

@@ -54,7 +54,7 @@ pub fn validate(
 }
 
 /// Which operand is constant.
-fn constant_index(params: &BinaryParams) -> Option<usize> {
+pub(super) fn constant_index(params: &BinaryParams) -> Option<usize> {
     match params.constant_operand {
         1 => Some(1),
         2 => Some(0),

@@ -47,14 +47,14 @@ pub fn validate(
 
 /// One dimension of a copy: extent, and strides in floats.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Dim {
-    len: usize,
-    src: usize,
-    dst: usize,
+pub(super) struct Dim {
+    pub len: usize,
+    pub src: usize,
+    pub dst: usize,
 }
 
 /// The dimensions in plain form, outermost first, in front of the array, and their number.
-fn normalise(params: &CopyParams) -> ([Dim; 6], usize) {
+pub(super) fn normalise(params: &CopyParams) -> ([Dim; 6], usize) {
     let mut dims = [Dim::default(); 6];
     for (dim, to) in dims.iter_mut().enumerate() {
         *to = Dim {
@@ -94,7 +94,7 @@ fn normalise(params: &CopyParams) -> ([Dim; 6], usize) {
 }
 
 /// Floats from the first to past the last that the dimensions reach in the output.
-fn span(dims: &[Dim]) -> usize {
+pub(super) fn span(dims: &[Dim]) -> usize {
     dims.iter().map(|dim| (dim.len - 1) * dim.dst).sum::<usize>() + 1
 }
 
@@ -301,6 +301,12 @@ mod tests {
             let found = case.run(threads, case.output.rows() as u32);
             let found: Vec<u32> = found.iter().map(|x| x.to_bits()).collect();
             assert!(found == truth, "{params:?} on {threads} threads");
+        }
+        #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
+        {
+            let found = case.on_gpu().run_everywhere();
+            let found: Vec<u32> = found.iter().map(|x| x.to_bits()).collect();
+            assert!(found == truth, "{params:?} on a GPU");
         }
     }
 

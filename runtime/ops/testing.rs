@@ -256,6 +256,10 @@ impl Case {
                 assert_same(&again, &buffer, kernels.isa().name());
             }
         }
+        #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
+        if self.validate_for(Isa::Cuda) == Ok(()) {
+            assert_same(&self.on_gpu().run_everywhere(), &buffer, "on a GPU");
+        }
         let elements: Vec<usize> = elements(&self.output).collect();
         let mut gaps = self.out.clone();
         for at in &elements {
@@ -265,6 +269,19 @@ impl Case {
         let dense: Vec<f32> = elements.iter().map(|at| buffer[*at]).collect();
         self.slide(&dense);
         dense
+    }
+
+    /// The layer for a GPU.
+    #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
+    pub fn on_gpu(&self) -> super::cuda::testing::OnGpu<'_> {
+        super::cuda::testing::OnGpu {
+            layer: &self.layer,
+            inputs: self.inputs,
+            output: self.output,
+            data: [&self.data[0], &self.data[1]],
+            out: &self.out,
+            weights: &self.weights,
+        }
     }
 
     /// Runs a layer of one image in rings, if its operator works in rings.

@@ -2,6 +2,7 @@
 
 #include "emulator.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,11 +21,28 @@ const Name NAMES[] = {
     {"integrated", &Config::integrated},
     {"virtual_memory", &Config::virtual_memory},
     {"memory", &Config::memory},
+    {"seed", &Config::seed},
+    {"delay_us", &Config::delay_us},
 };
+
+/* FUNCTION:CODE:CALL, and what follows it. */
+const char *parse_fail(const char *text, Config &to)
+{
+    int length = 0;
+    if (sscanf(text, "%47[A-Za-z0-9]:%d:%ld%n", to.fail, &to.fail_code, &to.fail_at, &length) != 3)
+        return nullptr;
+    return text + length;
+}
 
 bool parse(const char *text, Config &to)
 {
     while (*text) {
+        if (!strncmp(text, "fail=", 5)) {
+            text = parse_fail(text + 5, to);
+            if (!text || (*text && *text++ != ','))
+                return false;
+            continue;
+        }
         const char *equals = strchr(text, '=');
         if (!equals)
             return false;
@@ -68,4 +86,13 @@ bool configure(const char *text)
         return false;
     the() = c;
     return true;
+}
+
+int injected(const char *function)
+{
+    Config &c = the();
+    const size_t length = strlen(c.fail);
+    const bool named = length && !strncmp(function, c.fail, length) &&
+                       (!function[length] || !strcmp(function + length, "_v2"));
+    return named && c.fail_at > 0 && --c.fail_at == 0 ? c.fail_code : 0;
 }

@@ -5,14 +5,15 @@
 #include "config.h"
 #include "emulator.h"
 #include "memory.h"
+#include "streams.h"
+#include "virtual.h"
 
 #include "../../kernels/cuda/cuda-host.h"
 
-#include <atomic>
-#include <mutex>
+#include <algorithm>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+#include <vector>
 
 #define API extern "C" __attribute__((visibility("default")))
 
@@ -25,56 +26,24 @@ enum Result {
     NOT_INITIALIZED = 3,
     NO_DEVICE = 100,
     INVALID_DEVICE = 101,
-    INVALID_IMAGE = 200,
     INVALID_CONTEXT = 201,
     INVALID_HANDLE = 400,
     NOT_FOUND = 500,
     NOT_READY = 600,
+    NOT_SUPPORTED = 801,
 };
 
-/* Objects begin with what they are, so that a handle of another kind, or of something destroyed, is seen. */
-enum Kind : unsigned { DEAD = 0xdead, CONTEXT = 0xc0de1, MODULE, FUNCTION, STREAM, EVENT };
-
-struct Context {
-    Kind kind;
-    int sticky; /* an error after which the context does nothing any more */
-    size_t objects;
-};
 struct Module {
-    Kind kind;
-    Context *context;
-};
-struct Stream {
-    Kind kind;
-    Context *context;
-};
-struct Event {
-    Kind kind;
-    Context *context;
-    bool recorded;
-    double ms;
+    Kind kind = MODULE;
 };
 
-std::recursive_mutex lock; /* held by every call */
 bool initialised;
 thread_local Context *current;
 
-struct Locked {
-    std::lock_guard<std::recursive_mutex> guard;
-    Locked() : guard(lock) {}
-};
-
-template <typename T> bool is(const T *object, Kind kind) { return object && object->kind == kind; }
-
-double now_ms()
-{
-    timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
+bool stays(int error) { return error >= 700 && error < 720; }
 
 /* What every call on a context begins with. */
-int ready()
+int begin()
 {
     if (!initialised)
         return NOT_INITIALIZED;
@@ -82,16 +51,49 @@ int ready()
         return INVALID_CONTEXT;
     return current->sticky;
 }
-#define READY()                                                                                        \
-    Locked locked;                                                                                     \
-    if (const int error = ready())                                                                     \
-        return error
+
+int begin(const char *function)
+{
+    if (const int error = begin())
+        return error;
+    const int error = injected(function);
+    if (stays(error))
+        current->sticky = error;
+    return error;
+}
+
+/* Adds work to a stream. An error that was asked for and would stay comes from the work. */
+int begin(const char *function, Stream *stream, int &late)
+{
+    if (const int error = begin())
+        return error;
+    if (!is(stream, STREAM) || stream->context != current)
+        return INVALID_HANDLE;
+    late = injected(function);
+    return stays(late) ? SUCCESS : late;
+}
+
+#define CALL()                                                                                         \
+    Lock lock(driver_lock);                                                                            \
+    if (const int error = begin(__func__))                                                             \
+    return error
+#define CALL_ASYNC()                                                                                   \
+    Lock lock(driver_lock);                                                                            \
+    int late = SUCCESS;                                                                                \
+    if (const int error = begin(__func__, stream, late))                                               \
+    return error
+
+const unsigned ON_DEVICE = 1u << DEVICE | 1u << HOST_MAPPED;
+
+template <typename T = void> T *pointer(uint64_t address) { return reinterpret_cast<T *>(address); }
+
+bool on_device(uint64_t address, size_t bytes) { return within(pointer(address), bytes, ON_DEVICE); }
 
 } // namespace
 
 API int cuInit(unsigned flags)
 {
-    Locked locked;
+    Lock lock(driver_lock);
     if (flags)
         return INVALID_VALUE;
     if (config().devices == 0)
@@ -104,6 +106,13 @@ API int cuDriverGetVersion(int *version)
 {
     *version = (int)config().driver;
     return SUCCESS;
+}
+
+/* Asked for by NVRTC, which a build may run with this library in its path. */
+API int cuGetExportTable(const void **table, const void *)
+{
+    *table = nullptr;
+    return NOT_FOUND;
 }
 
 API int cuDeviceGetCount(int *count)
@@ -163,33 +172,35 @@ API int cuDeviceGetAttribute(int *value, int attribute, int device)
 
 API int cuCtxCreate_v2(Context **context, unsigned flags, int device)
 {
-    Locked locked;
+    Lock lock(driver_lock);
     if (!initialised)
         return NOT_INITIALIZED;
+    if (const int error = injected(__func__))
+        return error;
     if (!is_device(device))
         return INVALID_DEVICE;
     if (flags & ~0x1fu)
         return INVALID_VALUE;
-    *context = current = new Context{CONTEXT, SUCCESS, 0};
+    *context = current = new Context;
     return SUCCESS;
 }
 
 API int cuCtxDestroy_v2(Context *context)
 {
-    Locked locked;
+    Lock lock(driver_lock);
     if (!is(context, CONTEXT))
         return INVALID_CONTEXT;
+    finish(lock, context, false);
     if (current == context)
         current = nullptr;
     free_all(context);
-    /* Kept, so that a handle to it stays one to something dead. */
     context->kind = DEAD;
-    return SUCCESS;
+    return context->sticky;
 }
 
 API int cuCtxSetCurrent(Context *context)
 {
-    Locked locked;
+    Lock lock(driver_lock);
     if (context && !is(context, CONTEXT))
         return INVALID_CONTEXT;
     current = context;
@@ -204,13 +215,14 @@ API int cuCtxGetCurrent(Context **context)
 
 API int cuCtxSynchronize(void)
 {
-    READY();
-    return SUCCESS;
+    CALL();
+    finish(lock, current, false);
+    return current->sticky;
 }
 
 API int cuMemGetInfo_v2(size_t *free, size_t *total)
 {
-    READY();
+    CALL();
     *total = config().memory;
     *free = config().memory - device_bytes();
     return SUCCESS;
@@ -218,7 +230,7 @@ API int cuMemGetInfo_v2(size_t *free, size_t *total)
 
 API int cuMemAlloc_v2(uint64_t *address, size_t bytes)
 {
-    READY();
+    CALL();
     if (!bytes)
         return INVALID_VALUE;
     if (bytes > config().memory - device_bytes())
@@ -228,17 +240,19 @@ API int cuMemAlloc_v2(uint64_t *address, size_t bytes)
     return memory ? SUCCESS : OUT_OF_MEMORY;
 }
 
+/* Memory is freed when nothing runs any more. */
 API int cuMemFree_v2(uint64_t address)
 {
-    READY();
+    CALL();
     if (!address)
         return SUCCESS;
-    return release(reinterpret_cast<void *>(address), DEVICE) ? SUCCESS : INVALID_VALUE;
+    finish(lock, current, false);
+    return release(pointer(address), DEVICE) ? current->sticky : INVALID_VALUE;
 }
 
 API int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 {
-    READY();
+    CALL();
     if (!bytes || flags & ~7u)
         return INVALID_VALUE;
     *memory = allocate(current, flags & 2 ? HOST_MAPPED : HOST, bytes);
@@ -247,94 +261,89 @@ API int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
 
 API int cuMemFreeHost(void *memory)
 {
-    READY();
-    return release(memory, HOST) || release(memory, HOST_MAPPED) ? SUCCESS : INVALID_VALUE;
+    CALL();
+    finish(lock, current, false);
+    return release(memory, HOST) || release(memory, HOST_MAPPED) ? current->sticky : INVALID_VALUE;
 }
 
 API int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned flags)
 {
-    READY();
+    CALL();
     if (flags || !within(memory, 1, 1u << HOST_MAPPED))
         return INVALID_VALUE;
     *address = reinterpret_cast<uint64_t>(memory);
     return SUCCESS;
 }
 
-static const unsigned ON_DEVICE = 1u << DEVICE | 1u << HOST_MAPPED;
-
-static int copy_now(void *to, const void *from, size_t bytes)
-{
-    memcpy(to, from, bytes);
-    return SUCCESS;
-}
-
 API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
-    READY();
-    void *address = reinterpret_cast<void *>(to);
-    return within(address, bytes, ON_DEVICE) ? copy_now(address, from, bytes) : INVALID_VALUE;
+    CALL();
+    if (!on_device(to, bytes))
+        return INVALID_VALUE;
+    finish(lock, current, true);
+    memcpy(pointer(to), from, bytes);
+    return current->sticky;
 }
 
 API int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
 {
-    READY();
-    const void *address = reinterpret_cast<const void *>(from);
-    return within(address, bytes, ON_DEVICE) ? copy_now(to, address, bytes) : INVALID_VALUE;
+    CALL();
+    if (!on_device(from, bytes))
+        return INVALID_VALUE;
+    finish(lock, current, true);
+    memcpy(to, pointer(from), bytes);
+    return current->sticky;
 }
 
 API int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, Stream *stream)
 {
-    READY();
-    if (!is(stream, STREAM) || stream->context != current)
-        return INVALID_HANDLE;
-    return cuMemcpyHtoD_v2(to, from, bytes);
+    CALL_ASYNC();
+    if (!on_device(to, bytes))
+        return INVALID_VALUE;
+    submit(stream, [=] { return memcpy(pointer(to), from, bytes), late; });
+    return SUCCESS;
 }
 
 API int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, Stream *stream)
 {
-    READY();
-    if (!is(stream, STREAM) || stream->context != current)
-        return INVALID_HANDLE;
-    return cuMemcpyDtoH_v2(to, from, bytes);
+    CALL_ASYNC();
+    if (!on_device(from, bytes))
+        return INVALID_VALUE;
+    submit(stream, [=] { return memcpy(to, pointer(from), bytes), late; });
+    return SUCCESS;
 }
 
 API int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, Stream *stream)
 {
-    READY();
-    if (!is(stream, STREAM) || stream->context != current)
-        return INVALID_HANDLE;
-    void *target = reinterpret_cast<void *>(to);
-    void *source = reinterpret_cast<void *>(from);
-    if (!within(target, bytes, ON_DEVICE) || !within(source, bytes, ON_DEVICE))
+    CALL_ASYNC();
+    if (!on_device(to, bytes) || !on_device(from, bytes))
         return INVALID_VALUE;
-    memmove(target, source, bytes);
+    submit(stream, [=] { return memcpy(pointer(to), pointer(from), bytes), late; });
     return SUCCESS;
 }
 
 API int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, Stream *stream)
 {
-    READY();
-    if (!is(stream, STREAM) || stream->context != current)
-        return INVALID_HANDLE;
-    void *address = reinterpret_cast<void *>(to);
-    if (!within(address, bytes, ON_DEVICE))
+    CALL_ASYNC();
+    if (!on_device(to, bytes))
         return INVALID_VALUE;
-    memset(address, value, bytes);
+    submit(stream, [=] { return memset(pointer(to), value, bytes), late; });
     return SUCCESS;
 }
 
 API int cuStreamCreate(Stream **stream, unsigned flags)
 {
-    READY();
+    CALL();
     if (flags > 1)
         return INVALID_VALUE;
-    *stream = new Stream{STREAM, current};
+    *stream = new_stream(current, flags == 0);
     return SUCCESS;
 }
 
+/* What is in it is done all the same. */
 API int cuStreamDestroy_v2(Stream *stream)
 {
-    Locked locked;
+    Lock lock(driver_lock);
     if (!is(stream, STREAM))
         return INVALID_HANDLE;
     stream->kind = DEAD;
@@ -343,34 +352,46 @@ API int cuStreamDestroy_v2(Stream *stream)
 
 API int cuStreamSynchronize(Stream *stream)
 {
-    READY();
-    return is(stream, STREAM) ? SUCCESS : INVALID_HANDLE;
+    CALL();
+    if (!is(stream, STREAM))
+        return INVALID_HANDLE;
+    finish(lock, stream);
+    return stream->context->sticky;
 }
 
 API int cuStreamQuery(Stream *stream)
 {
-    READY();
-    return is(stream, STREAM) ? SUCCESS : INVALID_HANDLE;
+    CALL();
+    if (!is(stream, STREAM))
+        return INVALID_HANDLE;
+    return stream->idle() ? SUCCESS : NOT_READY;
 }
 
 API int cuStreamWaitEvent(Stream *stream, Event *event, unsigned flags)
 {
-    READY();
-    return is(stream, STREAM) && is(event, EVENT) && !flags ? SUCCESS : INVALID_HANDLE;
+    CALL();
+    if (!is(stream, STREAM) || !is(event, EVENT) || stream->context != current)
+        return INVALID_HANDLE;
+    if (flags)
+        return INVALID_VALUE;
+    wait_for(stream, event);
+    return SUCCESS;
 }
 
 API int cuEventCreate(Event **event, unsigned flags)
 {
-    READY();
+    CALL();
     if (flags & ~7u)
         return INVALID_VALUE;
-    *event = new Event{EVENT, current, false, 0};
+    *event = new Event;
+    (*event)->context = current;
+    (*event)->timed = !(flags & 2);
     return SUCCESS;
 }
 
 API int cuEventDestroy_v2(Event *event)
 {
-    Locked locked;
+    Lock lock(driver_lock);
     if (!is(event, EVENT))
         return INVALID_HANDLE;
     event->kind = DEAD;
@@ -379,31 +400,37 @@ API int cuEventDestroy_v2(Event *event)
 
 API int cuEventRecord(Event *event, Stream *stream)
 {
-    READY();
-    if (!is(event, EVENT) || !is(stream, STREAM))
+    CALL();
+    if (!is(event, EVENT) || !is(stream, STREAM) || event->context != current || stream->context != current)
         return INVALID_HANDLE;
-    event->recorded = true;
-    event->ms = now_ms();
+    record(stream, event);
     return SUCCESS;
 }
 
 API int cuEventQuery(Event *event)
 {
-    READY();
-    return is(event, EVENT) ? SUCCESS : INVALID_HANDLE;
+    CALL();
+    if (!is(event, EVENT))
+        return INVALID_HANDLE;
+    return event->done == event->issued ? SUCCESS : NOT_READY;
 }
 
 API int cuEventSynchronize(Event *event)
 {
-    READY();
-    return is(event, EVENT) ? SUCCESS : INVALID_HANDLE;
+    CALL();
+    if (!is(event, EVENT))
+        return INVALID_HANDLE;
+    finish(lock, event, event->issued);
+    return event->context->sticky;
 }
 
 API int cuEventElapsedTime(float *ms, Event *start, Event *end)
 {
-    READY();
-    if (!is(start, EVENT) || !is(end, EVENT) || !start->recorded || !end->recorded)
+    CALL();
+    if (!is(start, EVENT) || !is(end, EVENT) || !start->timed || !end->timed || !start->issued || !end->issued)
         return INVALID_HANDLE;
+    if (start->done < start->issued || end->done < end->issued)
+        return NOT_READY;
     *ms = (float)(end->ms - start->ms);
     return SUCCESS;
 }
@@ -411,16 +438,16 @@ API int cuEventElapsedTime(float *ms, Event *start, Event *end)
 /* Every image has all kernels: they are compiled in. */
 API int cuModuleLoadData(Module **module, const void *image)
 {
-    READY();
+    CALL();
     if (!image)
         return INVALID_VALUE;
-    *module = new Module{MODULE, current};
+    *module = new Module;
     return SUCCESS;
 }
 
 API int cuModuleUnload(Module *module)
 {
-    Locked locked;
+    Lock lock(driver_lock);
     if (!is(module, MODULE))
         return INVALID_HANDLE;
     module->kind = DEAD;
@@ -429,7 +456,7 @@ API int cuModuleUnload(Module *module)
 
 API int cuModuleGetFunction(const eyelet_host::Kernel **function, Module *module, const char *name)
 {
-    READY();
+    CALL();
     if (!is(module, MODULE))
         return INVALID_HANDLE;
     *function = find_kernel(name);
@@ -440,39 +467,122 @@ API int cuLaunchKernel(const eyelet_host::Kernel *kernel, unsigned grid_x, unsig
                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
                        Stream *stream, void **params, void **extra)
 {
-    READY();
-    if (!kernel || !is(stream, STREAM) || stream->context != current)
+    CALL_ASYNC();
+    if (!kernel)
         return INVALID_HANDLE;
     const unsigned long long threads = 1ull * block_x * block_y * block_z;
     if (!grid_x || !grid_y || !grid_z || grid_y > 65535 || grid_z > 65535 || grid_x > 0x7fffffff || !threads ||
-        threads > 1024 || block_z > 64 || shared_bytes > 48 << 10)
+        threads > 1024 || block_z > 64 || shared_bytes > 48 << 10 || (!params && !extra))
         return INVALID_VALUE;
-    alignas(16) unsigned char record[4096];
-    if (kernel->record_bytes > sizeof record || (!params && !extra))
-        return INVALID_VALUE;
-    if (params) {
-        memcpy(record, params[0], kernel->record_bytes);
-    } else {
-        const void *buffer = nullptr;
-        size_t bytes = 0;
-        for (; *extra; extra += 2) {
-            if (extra[0] == reinterpret_cast<void *>(1))
-                buffer = extra[1];
-            else if (extra[0] == reinterpret_cast<void *>(2))
-                bytes = *static_cast<size_t *>(extra[1]);
-            else
-                return INVALID_VALUE;
-        }
-        if (bytes != kernel->record_bytes)
-            die("%s: its record has %zu bytes, the launch %zu", kernel->name, kernel->record_bytes, bytes);
-        memcpy(record, buffer, bytes);
+    const void *from = params ? params[0] : nullptr;
+    size_t bytes = kernel->record_bytes;
+    for (; !params && *extra; extra += 2) {
+        if (extra[0] == reinterpret_cast<void *>(1))
+            from = extra[1];
+        else if (extra[0] == reinterpret_cast<void *>(2))
+            bytes = *static_cast<size_t *>(extra[1]);
+        else
+            return INVALID_VALUE;
     }
-    run_kernel(*kernel, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, record);
+    if (bytes != kernel->record_bytes)
+        die("%s: its record has %zu bytes, the launch %zu", kernel->name, kernel->record_bytes, bytes);
+    const auto *first = static_cast<const unsigned char *>(from);
+    const std::vector<unsigned char> record(first, first + bytes);
+    const Extent grid = {grid_x, grid_y, grid_z}, block = {block_x, block_y, block_z};
+    submit(stream, [=] {
+        if (!late)
+            run_kernel(*kernel, grid, block, shared_bytes, record.data());
+        return late;
+    });
     return SUCCESS;
+}
+
+/* Virtual memory, since CUDA 10.2. Structures as in cuda.h. */
+namespace {
+
+struct Location {
+    int type; /* 1: a device */
+    int id;
+};
+struct ChunkProperties {
+    int type; /* 1: pinned */
+    int handle_types;
+    Location location;
+    void *unused;
+    unsigned char flags[8];
+};
+struct Access {
+    Location location;
+    int flags; /* 1: read, 3: read and write */
+};
+
+bool is_usual(const ChunkProperties *p)
+{
+    return p && p->type == 1 && p->location.type == 1 && is_device(p->location.id);
+}
+
+} // namespace
+
+#define CALL_VIRTUAL()                                                                                 \
+    CALL();                                                                                            \
+    if (!config().virtual_memory)                                                                      \
+    return NOT_SUPPORTED
+
+API int cuMemGetAllocationGranularity(size_t *bytes, const ChunkProperties *properties, int)
+{
+    CALL_VIRTUAL();
+    if (!is_usual(properties))
+        return INVALID_VALUE;
+    *bytes = GRANULARITY;
+    return SUCCESS;
+}
+
+API int cuMemAddressReserve(uint64_t *address, size_t bytes, size_t alignment, uint64_t, unsigned long long flags)
+{
+    CALL_VIRTUAL();
+    return flags ? (int)INVALID_VALUE : reserve_addresses(address, bytes, alignment);
+}
+
+API int cuMemAddressFree(uint64_t address, size_t bytes)
+{
+    CALL_VIRTUAL();
+    return free_addresses(address, bytes);
+}
+
+API int cuMemCreate(uint64_t *handle, size_t bytes, const ChunkProperties *properties, unsigned long long flags)
+{
+    CALL_VIRTUAL();
+    return flags || !is_usual(properties) ? (int)INVALID_VALUE : create_chunk(handle, bytes);
+}
+
+API int cuMemRelease(uint64_t handle)
+{
+    CALL_VIRTUAL();
+    return release_chunk(handle);
+}
+
+API int cuMemMap(uint64_t address, size_t bytes, size_t offset, uint64_t handle, unsigned long long flags)
+{
+    CALL_VIRTUAL();
+    return offset || flags ? (int)INVALID_VALUE : map_chunk(address, bytes, handle);
+}
+
+API int cuMemUnmap(uint64_t address, size_t bytes)
+{
+    CALL_VIRTUAL();
+    return unmap_chunks(address, bytes);
+}
+
+API int cuMemSetAccess(uint64_t address, size_t bytes, const Access *access, size_t count)
+{
+    CALL_VIRTUAL();
+    if (count != 1 || access->location.type != 1 || !is_device(access->location.id))
+        return INVALID_VALUE;
+    return set_access(address, bytes, access->flags & 1, access->flags == 3);
 }
 
 API int eyelet_fake_cuda(const char *text)
 {
-    Locked locked;
+    Lock lock(driver_lock);
     return configure(text) ? SUCCESS : INVALID_VALUE;
 }

@@ -1,6 +1,7 @@
 #include "memory.h"
 
 #include "emulator.h"
+#include "virtual.h"
 
 #include <map>
 #include <stdint.h>
@@ -22,8 +23,8 @@ struct Allocation {
 
 std::map<uintptr_t, Allocation> &all()
 {
-    static std::map<uintptr_t, Allocation> map;
-    return map;
+    static auto *map = new std::map<uintptr_t, Allocation>;
+    return *map;
 }
 
 size_t in_use;
@@ -92,6 +93,8 @@ void free_all(const void *owner)
 
 bool within(const void *memory, size_t bytes, unsigned kinds)
 {
+    if (kinds >> DEVICE & 1 && is_mapped(memory, bytes))
+        return true;
     const uintptr_t at = reinterpret_cast<uintptr_t>(memory);
     auto after = all().upper_bound(at);
     if (after == all().begin())
@@ -101,4 +104,4 @@ bool within(const void *memory, size_t bytes, unsigned kinds)
     return kinds >> a.kind & 1 && at - after->first <= a.bytes && bytes <= a.bytes - (at - after->first);
 }
 
-size_t device_bytes() { return in_use; }
+size_t device_bytes() { return in_use + chunk_bytes(); }

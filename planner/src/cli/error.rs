@@ -97,6 +97,17 @@ pub enum Error {
     Arena(#[from] ArenaError),
     #[error(transparent)]
     Threads(#[from] ThreadError),
+    #[error("this eyelet was built without CUDA: build it with --features cuda")]
+    #[cfg_attr(feature = "cuda", allow(dead_code))]
+    NoCuda,
+    #[error(transparent)]
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    Gpu(Box<dyn std::error::Error + Send + Sync>),
+    #[error(
+        "{option} tells of the processor, and a GPU computes: leave it out, or give a pack for the processor and \
+         --device cpu"
+    )]
+    NotOnGpu { option: &'static str },
     #[error("{}: inference {number}: {source}", path.display())]
     Infer { path: PathBuf, number: u32, source: InferError },
     #[error(
@@ -131,6 +142,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// An error of a GPU.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    pub fn gpu(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Gpu(Box::new(error))
+    }
+
     /// An error of a pack; what the system says about the file is said in words.
     pub fn pack(path: &std::path::Path, source: OpenError) -> Self {
         let path = path.to_owned();

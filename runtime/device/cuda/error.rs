@@ -1,6 +1,6 @@
 //! What can be wrong before a GPU runs anything.
 
-use super::image::{Arch, ImageKind, images};
+use super::image::{Arch, images};
 use crate::device::DeviceError;
 use core::fmt;
 
@@ -117,17 +117,7 @@ impl fmt::Display for ModuleError {
                     images => {
                         f.write_str("are")?;
                         for (i, image) in images.iter().enumerate() {
-                            let arch = image.arch.number();
-                            f.write_str(if i == 0 { " " } else { ", " })?;
-                            match image.kind {
-                                ImageKind::Cubin => write!(f, "sm_{arch}")?,
-                                ImageKind::Ptx { version } => write!(
-                                    f,
-                                    "PTX {}.{} for sm_{arch}",
-                                    version / 10,
-                                    version % 10
-                                )?,
-                            }
+                            write!(f, "{}{image}", if i == 0 { " " } else { ", " })?;
                         }
                     }
                 }

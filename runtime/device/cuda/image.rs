@@ -40,33 +40,56 @@ impl fmt::Display for Arch {
 
 /// What an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ImageKind {
+pub enum Kind {
     /// Machine code.
     Cubin,
-    /// Text that the driver compiles, of a version: 65 is 6.5. It ends with a zero byte.
-    Ptx {
-        /// The version.
-        version: u32,
-    },
+    /// Text that the driver compiles. It ends with a zero byte.
+    Ptx,
 }
 
 /// All kernels, compiled for an architecture.
 #[derive(Clone, Copy, Debug)]
 pub struct Image {
-    /// For which.
-    pub arch: Arch,
+    /// For which: 87 of `sm_87`.
+    pub arch: u32,
     /// How.
-    pub kind: ImageKind,
+    pub kind: Kind,
+    /// The version of the PTX: 65 is 6.5. 0 for machine code.
+    pub ptx_version: u32,
     /// What the driver loads.
     pub bytes: &'static [u8],
 }
 
-/// What the build has compiled.
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { arch, ptx_version: version, .. } = self;
+        match self.kind {
+            Kind::Cubin => write!(f, "sm_{arch}"),
+            Kind::Ptx => write!(f, "PTX {}.{} for sm_{arch}", version / 10, version % 10),
+        }
+    }
+}
+
+/// What the build has compiled: `build/cuda/images.rs` writes the table.
 pub fn images() -> &'static [Image] {
     IMAGES
 }
 
-const IMAGES: &[Image] = &[];
+/// Machine code where the headers in it are aligned. Where none was built there is nothing to align.
+#[allow(dead_code)]
+#[repr(C, align(64))]
+struct Aligned<B: ?Sized>(B);
+
+/// A file's bytes, aligned.
+#[allow(unused_macros)]
+macro_rules! aligned {
+    ($path:literal) => {{
+        const BYTES: &Aligned<[u8]> = &Aligned(*include_bytes!($path));
+        &BYTES.0
+    }};
+}
+
+const IMAGES: &[Image] = include!(concat!(env!("OUT_DIR"), "/cuda/images.rs"));
 
 /// The newest PTX that a driver compiles. One newer than all that are known here takes what the newest known does.
 fn newest_ptx(driver: Version) -> u32 {
@@ -84,16 +107,15 @@ fn newest_ptx(driver: Version) -> u32 {
 /// How well an image suits: the higher the better; `None` where it does not.
 fn rank(image: &Image, device: Arch, driver: Version) -> Option<u32> {
     const CUBIN: u32 = 1 << 24;
+    let arch = Arch::from_number(image.arch);
     match image.kind {
-        ImageKind::Cubin => {
-            let family = image.arch.major == device.major
-                && image.arch.minor <= device.minor
-                && !image.arch.is_tegra()
-                && !device.is_tegra();
-            (image.arch == device || family).then_some(CUBIN + image.arch.number())
+        Kind::Cubin => {
+            let family = arch.major == device.major && !arch.is_tegra() && !device.is_tegra();
+            let runs = arch == device || family && arch.minor <= device.minor;
+            runs.then_some(CUBIN + image.arch)
         }
-        ImageKind::Ptx { version } => (image.arch <= device && version <= newest_ptx(driver))
-            .then_some(image.arch.number() * 1000 + version),
+        Kind::Ptx => (arch <= device && image.ptx_version <= newest_ptx(driver))
+            .then_some(image.arch * 1000 + image.ptx_version),
     }
 }
 
@@ -118,10 +140,10 @@ mod tests {
     use std::vec::Vec;
 
     const fn cubin(arch: u32) -> Image {
-        Image { arch: Arch::from_number(arch), kind: ImageKind::Cubin, bytes: b"" }
+        Image { arch, kind: Kind::Cubin, ptx_version: 0, bytes: b"" }
     }
     const fn ptx(arch: u32, version: u32) -> Image {
-        Image { arch: Arch::from_number(arch), kind: ImageKind::Ptx { version }, bytes: b"\0" }
+        Image { arch, kind: Kind::Ptx, ptx_version: version, bytes: b"\0" }
     }
 
     const BUILT: [Image; 9] = [
@@ -136,24 +158,25 @@ mod tests {
         ptx(90, 88),
     ];
 
-    fn chosen(device: u32, driver: i32) -> Vec<(u32, ImageKind)> {
+    /// Architectures, and versions of PTX.
+    fn chosen(device: u32, driver: i32) -> Vec<(u32, u32)> {
         suitable(&BUILT, Arch::from_number(device), Version(driver))
-            .map(|image| (image.arch.number(), image.kind))
+            .map(|image| (image.arch, image.ptx_version))
             .collect()
     }
 
     #[test]
     fn cubins_come_first_then_ptx_that_the_driver_accepts() {
-        let (cubin, ptx) = (ImageKind::Cubin, |version| ImageKind::Ptx { version });
-        assert_eq!(chosen(53, 10020), [(53, cubin), (53, ptx(64))]);
-        assert_eq!(chosen(72, 11040), [(72, cubin), (72, ptx(74)), (53, ptx(64))]);
-        assert_eq!(chosen(72, 10020), [(72, cubin), (53, ptx(64))]);
-        assert_eq!(chosen(90, 12020), [(90, cubin), (87, ptx(82)), (72, ptx(74)), (53, ptx(64))]);
-        assert_eq!(chosen(90, 12090)[..2], [(90, cubin), (90, ptx(88))]);
+        let cubin = 0;
+        assert_eq!(chosen(53, 10020), [(53, cubin), (53, 64)]);
+        assert_eq!(chosen(72, 11040), [(72, cubin), (72, 74), (53, 64)]);
+        assert_eq!(chosen(72, 10020), [(72, cubin), (53, 64)]);
+        assert_eq!(chosen(90, 12020), [(90, cubin), (87, 82), (72, 74), (53, 64)]);
+        assert_eq!(chosen(90, 12090)[..2], [(90, cubin), (90, 88)]);
         // Not the cubin of an integrated GPU for another one, nor the other way round.
-        assert_eq!(chosen(89, 12020)[..2], [(80, cubin), (87, ptx(82))]);
-        assert_eq!(chosen(87, 12020)[..2], [(87, cubin), (87, ptx(82))]);
-        assert_eq!(chosen(75, 12020), [(72, ptx(74)), (53, ptx(64))]);
+        assert_eq!(chosen(89, 12020)[..2], [(80, cubin), (87, 82)]);
+        assert_eq!(chosen(87, 12020)[..2], [(87, cubin), (87, 82)]);
+        assert_eq!(chosen(75, 12020), [(72, 74), (53, 64)]);
         // Older than everything.
         assert_eq!(chosen(52, 12020), []);
     }

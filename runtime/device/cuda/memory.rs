@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 /// CUDA_ERROR_OUT_OF_MEMORY.
-const OUT_OF_MEMORY: i32 = 2;
+pub(super) const OUT_OF_MEMORY: i32 = 2;
 
 /// CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP.
 const PORTABLE_AND_MAPPED: u32 = 1 | 2;

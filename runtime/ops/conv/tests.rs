@@ -342,6 +342,45 @@ impl Case {
             }
             self.slide(kernels, &chain);
         }
+        #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
+        if self.kind == OpKind::Depthwise && Isa::Cuda.spans(group) {
+            self.check_on_gpu(&chain);
+        }
+    }
+
+    /// The same on a GPU, in the whole and by panels.
+    #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
+    fn check_on_gpu(&self, chain: &[f32]) {
+        let [input, weights, bias, residual] = self.data();
+        let layer = self.layer(Isa::Cuda);
+        let packed = pack(&weights, &bias, self.packed_groups().0, Isa::Cuda.panel());
+        let (cols, pitch) = (self.output.dims[3] as usize, self.output.pitch as usize);
+        let mut inputs = [self.input, Tensor::default()];
+        let out = match self.residual {
+            Residual::InPlace => residual.clone(),
+            _ => vec![-7.0; residual.len()],
+        };
+        let mut want = out.clone();
+        for (row, chain) in want.chunks_mut(pitch).zip(chain.chunks(cols)) {
+            row[..cols].copy_from_slice(chain);
+        }
+        let mut layer = layer;
+        if !matches!(self.residual, Residual::None) {
+            inputs[1] = self.output;
+        }
+        if matches!(self.residual, Residual::InPlace) {
+            layer.inputs[1] = layer.output;
+        }
+        let on_gpu = crate::ops::cuda::testing::OnGpu {
+            layer: &layer,
+            inputs,
+            output: self.output,
+            data: [&input, &residual],
+            out: &out,
+            weights: &packed,
+        };
+        let what = format!("on a GPU, {self:?}");
+        crate::kernels::testing::assert_same(&on_gpu.run_everywhere(), &want, &what);
     }
 
     /// The same in rings.

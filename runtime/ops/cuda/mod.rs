@@ -19,13 +19,21 @@
 //! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: [`validate_slice`] refuses them.
 
 pub mod conv;
+mod copy;
+mod depthwise;
+mod elementwise;
+mod gather;
 mod gemm;
-#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
-mod map;
+mod launch;
 mod matmul;
-#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
-mod testing;
+mod pool;
+mod rows;
 mod winograd;
+
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+pub(crate) mod testing;
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod tests;
 
 use super::{LayerError, Slice};
 use crate::device::DeviceError;
@@ -76,6 +84,13 @@ pub struct Call<'a> {
     pub multiprocessors: u32,
 }
 
+impl Call<'_> {
+    /// Where the output's rows lie.
+    fn out_place(&self) -> launch::Place {
+        launch::Place { address: self.out, pitch: self.output.pitch }
+    }
+}
+
 /// Refuses a (valid) slice that GPUs do not compute.
 pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> {
     if slice.algorithm != 0 {
@@ -101,9 +116,18 @@ pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let Some(kind) = OpKind::from_code(call.layer.kind) else { return Ok(()) };
     match kind {
+        OpKind::Binary => elementwise::binary(call, queue),
         OpKind::Conv => conv::run(call, queue),
+        OpKind::Copy => copy::run(call, queue),
+        OpKind::Depthwise => depthwise::run(call, queue),
+        OpKind::Gather => gather::run(call, queue),
+        OpKind::LayerNorm => rows::layernorm(call, queue),
+        OpKind::Lrn => rows::lrn(call, queue),
         OpKind::MatMul => matmul::run(call, queue),
+        OpKind::Pool => pool::pool(call, queue),
+        OpKind::Reduce => pool::reduce(call, queue),
+        OpKind::Softmax => rows::softmax(call, queue),
+        OpKind::Unary => elementwise::unary(call, queue),
         OpKind::Winograd => winograd::run(call, queue),
-        _ => Ok(()),
     }
 }

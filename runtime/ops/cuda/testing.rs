@@ -2,11 +2,11 @@
 
 use super::{Call, Launch, Queue};
 use crate::device::DeviceError;
-use crate::device::cuda::testing::Gpu;
+use crate::device::cuda::testing::{Gpu, assert_same};
 use crate::kernels::Isa;
 use crate::kernels::table::cuda::Function;
 use crate::ops::{self, Slice};
-use crate::pack::{Encoding, Layer, NONE, Tensor};
+use crate::pack::{Encoding, Layer, NONE, OpKind, Tensor};
 use std::prelude::rust_2024::*;
 use std::vec;
 
@@ -40,6 +40,62 @@ impl Queue for Recorder {
     }
 }
 
+/// Where the tensors of a layer are on the GPU.
+struct Placed {
+    operands: [u64; 2],
+    out: u64,
+}
+
+/// Steps of a layer, one after the other. Memory of a step's weights ends where its panels do; its scratch is poisoned.
+fn run_steps(
+    queue: &mut Recorder,
+    (layer, inputs, output): (&Layer, [Tensor; 2], Tensor),
+    placed: &Placed,
+    weights: &[u8],
+    slices: &[Slice],
+    multiprocessors: u32,
+) {
+    for slice in slices {
+        let valid = ops::validate_slice(layer, &inputs, &output, slice, Isa::Cuda);
+        assert_eq!(valid, Ok(()), "{slice:?} of {layer:?}");
+        let panel = layer.panel_bytes as usize;
+        let panels = match OpKind::from_code(layer.kind).unwrap().has_panels() {
+            true => &weights[slice.first as usize * panel..][..slice.count as usize * panel],
+            false => weights,
+        };
+        let weights = queue.gpu.upload(panels);
+        let bytes = ops::scratch_bytes(layer, &inputs, &output, slice, 1, Isa::Cuda);
+        let scratch = queue.gpu.poison(bytes as usize);
+        let call = Call {
+            layer,
+            inputs,
+            output,
+            operands: [0, 1].map(|i| if layer.inputs[i] == NONE { 0 } else { placed.operands[i] }),
+            out: placed.out,
+            weights: weights.address(),
+            scratch: scratch.address(),
+            slice: *slice,
+            multiprocessors,
+        };
+        super::run(&call, queue).unwrap();
+    }
+}
+
+/// All panels, each panel by itself, and two uneven parts.
+fn slicings(layer: &Layer, output: &Tensor) -> Vec<Vec<Slice>> {
+    let (panels, rows) = (layer.panels, output.rows() as u32);
+    let slice = |first, count| Slice { first, count, row: 0, rows, algorithm: 0 };
+    let cut = panels.div_ceil(3);
+    let mut all = vec![vec![slice(0, panels)]];
+    if panels > 1 {
+        all.push((0..panels).map(|first| slice(first, 1)).collect());
+    }
+    if panels > 2 {
+        all.push(vec![slice(0, cut), slice(cut, panels - cut)]);
+    }
+    all
+}
+
 /// A layer with its data, in tensors that begin their buffers.
 #[derive(Debug)]
 pub struct Run<'a> {
@@ -57,21 +113,10 @@ pub struct Run<'a> {
 impl Run<'_> {
     /// All panels, each panel by itself, and two uneven parts.
     pub fn slicings(&self) -> Vec<Vec<Slice>> {
-        let panels = self.layer.panels;
-        let rows = self.output.rows() as u32;
-        let slice = |first, count| Slice { first, count, row: 0, rows, algorithm: 0 };
-        let cut = panels.div_ceil(3);
-        let mut all = vec![vec![slice(0, panels)]];
-        if panels > 1 {
-            all.push((0..panels).map(|first| slice(first, 1)).collect());
-        }
-        if panels > 2 {
-            all.push(vec![slice(0, cut), slice(cut, panels - cut)]);
-        }
-        all
+        slicings(&self.layer, &self.output)
     }
 
-    /// The output without its gaps, which must not change. Memory of a slice ends where its panels do.
+    /// The output without its gaps, which must not change.
     pub fn on(&self, queue: &mut Recorder, multiprocessors: u32, slices: &[Slice]) -> Vec<f32> {
         let Self { layer, inputs, output, .. } = self;
         let buffers = [inputs[0].rows() * u64::from(inputs[0].pitch), u64::MAX];
@@ -82,27 +127,9 @@ impl Run<'_> {
         if self.in_place {
             operands[1] = out.address();
         }
-        for slice in slices {
-            assert_eq!(ops::validate_slice(layer, inputs, output, slice, Isa::Cuda), Ok(()));
-            let panel = layer.panel_bytes as usize;
-            let first = slice.first as usize * panel;
-            let weights = &self.weights[first..first + slice.count as usize * panel];
-            let weights = queue.gpu.upload(weights);
-            let bytes = ops::scratch_bytes(layer, inputs, output, slice, 1, Isa::Cuda);
-            let scratch = queue.gpu.poison(bytes as usize);
-            let call = Call {
-                layer,
-                inputs: *inputs,
-                output: *output,
-                operands: [0, 1].map(|i| if layer.inputs[i] == NONE { 0 } else { operands[i] }),
-                out: out.address(),
-                weights: weights.address(),
-                scratch: scratch.address(),
-                slice: *slice,
-                multiprocessors,
-            };
-            super::run(&call, queue).unwrap();
-        }
+        let placed = Placed { operands, out: out.address() };
+        let records = (layer, *inputs, *output);
+        run_steps(queue, records, &placed, self.weights, slices, multiprocessors);
         let found = queue.gpu.download::<f32>(&out);
         let (pitch, cols) = (output.pitch as usize, output.cols() as usize);
         let mut dense = vec![];
@@ -113,6 +140,60 @@ impl Run<'_> {
             }
         }
         dense
+    }
+}
+
+/// A layer with its data, in buffers: whatever its records say.
+#[derive(Clone, Copy, Debug)]
+pub struct OnGpu<'a> {
+    pub layer: &'a Layer,
+    pub inputs: [Tensor; 2],
+    pub output: Tensor,
+    /// The inputs' buffers.
+    pub data: [&'a [f32]; 2],
+    /// The output's buffer, with what it holds before.
+    pub out: &'a [f32],
+    /// All panels, as they are stored.
+    pub weights: &'a [f32],
+}
+
+impl OnGpu<'_> {
+    /// The output's whole buffer: the same for all slicings, and with launches that are chosen for small GPUs and large ones.
+    pub fn run_everywhere(&self) -> Vec<f32> {
+        let whole = &slicings(self.layer, &self.output)[..1];
+        let all = match OpKind::from_code(self.layer.kind).unwrap().has_panels() {
+            true => &slicings(self.layer, &self.output)[..],
+            false => whole,
+        };
+        let found = self.run(&whole[0], 1);
+        for (slices, multiprocessors) in all.iter().zip([100, 4, 16]) {
+            let again = self.run(slices, multiprocessors);
+            assert_same(&again, &found, &(slices, multiprocessors, self));
+        }
+        found
+    }
+
+    /// The output's whole buffer after these steps.
+    pub fn run(&self, slices: &[Slice], multiprocessors: u32) -> Vec<f32> {
+        let Self { layer, inputs, output, .. } = self;
+        let buffers = [self.data[0].len() as u64, self.out.len() as u64];
+        let valid = ops::validate(layer, inputs, output, buffers, Isa::Cuda);
+        assert_eq!(valid, Ok(()), "{self:?}");
+        let mut queue = Recorder::new();
+        let data = self.data.map(|data| queue.gpu.upload(data));
+        let out = queue.gpu.upload(self.out);
+        // Copies address their tensors' buffers, the others what is in them.
+        let whole = layer.kind == OpKind::Copy as u32;
+        let first = |tensor: &Tensor| if whole { 0 } else { 4 * u64::from(tensor.offset) };
+        let out_address = out.address() + first(output);
+        let operands = [0, 1].map(|slot| match layer.inputs[slot] == layer.output {
+            true => out_address,
+            false => data[slot].address() + first(&inputs[slot]),
+        });
+        let placed = Placed { operands, out: out_address };
+        let weights = bytemuck::cast_slice(self.weights);
+        run_steps(&mut queue, (layer, *inputs, *output), &placed, weights, slices, multiprocessors);
+        queue.gpu.download(&out)
     }
 }
 
