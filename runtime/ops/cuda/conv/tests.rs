@@ -1,7 +1,7 @@
 //! Convolutions over odd shapes on the GPU, bit for bit what the processor's kernels compute; in chains, what the same
 //! sums in plain Rust are.
 
-use super::super::runs::{Recorder, Run, rounded, stored};
+use super::super::testing::{Recorder, Run, rounded, stored};
 use super::*;
 use crate::device::cuda::testing::assert_same;
 use crate::kernels::testing::{floats, pack};

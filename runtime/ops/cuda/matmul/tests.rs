@@ -1,6 +1,6 @@
 //! Products of activations on the GPU: the chains of fused multiply-adds that the processor computes.
 
-use super::super::runs::{Recorder, Run};
+use super::super::testing::{Recorder, Run};
 use super::*;
 use crate::device::cuda::testing::assert_same;
 use crate::kernels::testing::floats;
