@@ -20,7 +20,11 @@
 
 /* Keeps a variable that loops step, or that many addresses are made of: compilers would otherwise make
  * several of it that differ by constants. */
+#ifdef __CUDACC__
+#define EYELET_KEEP(variable) asm("" : "+r"(variable))
+#else
 #define EYELET_KEEP(variable) __asm__("" : "+r"(variable))
+#endif
 
 /* Dispatches on the number of rows, so that each count has a body of its own with all accumulators in
  * registers. */

@@ -21,10 +21,8 @@ pip() {
     local python=python3
     if ! python3 -m pip --version >/dev/null 2>&1; then
         python=$folder/venv/bin/python
-        [ -x "$python" ] || python3 -m venv "$folder/venv" || {
-            echo "tools/cuda.sh: python3 has neither pip nor venv; install python3-pip or python3-venv" >&2
-            exit 1
-        }
+        [ -x "$python" ] || python3 -m venv "$folder/venv" ||
+            { tools/apt.sh python3-venv && python3 -m venv "$folder/venv"; }
     fi
     "$python" -m pip --disable-pip-version-check -q "$@"
 }

@@ -33,7 +33,8 @@ MULTIPROCESSORS = {
     87: (48, 16, 164 << 10, 1 << 10),
     90: (64, 32, 228 << 10, 1 << 10),
 }
-REGISTERS = 65536
+# It has four parts, each with so many registers.
+PARTS, REGISTERS = 4, 16384
 
 # kernel: why it may use local memory.
 ALLOWED = {}
@@ -81,8 +82,9 @@ class Image:
             return None
         most, blocks, shared, reserved = MULTIPROCESSORS[self.arch]
         usage, warps = self.usage[name], -(-self.threads[name] // 32)
-        # Registers are given to warps, for a thread in eights.
-        blocks = min(blocks, most // warps, REGISTERS // (-(-usage.registers // 8) * 8 * 32 * warps))
+        # Registers are given to warps, for a thread in eights; a warp stays in its part.
+        held = PARTS * (REGISTERS // (-(-usage.registers // 8) * 8 * 32))
+        blocks = min(blocks, min(most, held) // warps)
         if usage.shared:
             blocks = min(blocks, shared // (usage.shared + reserved))
         return blocks * warps, most

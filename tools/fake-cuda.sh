@@ -9,6 +9,9 @@ cd "$(dirname "$0")/.."
 
 out=${CARGO_TARGET_DIR:-target}/fake-cuda
 mkdir -p "$out"
+# Tests call this, several at a time.
+exec 9>"$out/lock"
+flock 9
 cxx=${CXX:-g++}
 flags=(-O2 -g1 -fPIC -fvisibility=hidden -ffp-contract=off -fno-math-errno -Wall -Wextra -Werror
     -Wno-unknown-pragmas -Wno-unused-function)
@@ -52,4 +55,8 @@ if stale "$out/libcuda.so.1" "${objects[@]}"; then
     $cxx -shared -pthread -Wl,-soname,libcuda.so.1 -Wl,-z,defs -Wl,-T,"$out/shared.ld" "${objects[@]}" -o "$out/libcuda.so.1.new"
     mv "$out/libcuda.so.1.new" "$out/libcuda.so.1"
 fi
+# A driver that lacks nearly everything, for a test.
+old=tests/fake-cuda/old/driver.c
+mkdir -p "$out/old"
+! stale "$out/old/libcuda.so.1" $old || $cxx -x c -shared -fPIC -Wl,-soname,libcuda.so.1 $old -o "$out/old/libcuda.so.1"
 cd "$out" && pwd

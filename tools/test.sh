@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# All tests: style, host, bare metal, 64-bit ARM Linux under emulation, agreement with onnxruntime.
+# All tests: style, host, GPU kernels, bare metal, 64-bit ARM Linux under emulation, agreement with onnxruntime.
 #
-# Needs Rust and a C compiler; installs what else it needs (a cross compiler, an emulator, models of
-# processors and a browser by apt, onnxruntime by pip into target/). The budgets of the largest networks take minutes
-# more:
+# Needs Rust, python3 and a C compiler; installs what else it needs (a cross compiler, a C++ compiler, an emulator,
+# models of processors and a browser by apt, a compiler for GPUs and onnxruntime by pip into target/). The budgets
+# of the largest networks take minutes more:
 #
 #   cargo test --release -p eyelet-planner --test memory -- --ignored --nocapture
 set -euo pipefail
@@ -49,10 +49,23 @@ if [ -z "${EYELET_BROWSER:-}" ]; then
 fi
 cargo test --workspace
 
+section "GPU: kernels for every board, by their compilers"
+tools/cuda.sh
+tools/cuda_check.py
+cargo clippy --workspace --all-targets --features eyelet/cuda -- -D warnings
+
+section "GPU: kernels and driver, on a driver that runs them on the processor"
+command -v "${CXX:-g++}" >/dev/null || tools/apt.sh g++
+# That driver loads anything: one architecture is enough.
+LD_LIBRARY_PATH=$(tools/fake-cuda.sh) EYELET_CUDA_ARCHS=53 cargo test -p eyelet --features cuda
+
 section "bare metal: core only, no allocator"
 tools/cross.sh bare build --no-default-features -p eyelet
 CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clink-arg=--defsym=PACK=0x40000000" \
     tools/cross.sh bare build --release --manifest-path tests/firmware/Cargo.toml
+
+section "64-bit ARM Linux: with a GPU"
+EYELET_CUDA_ARCHS=87 tools/cross.sh linux build -p eyelet --features cuda
 
 section "64-bit ARM Linux, under emulation: unit tests"
 tools/cross.sh linux test -p eyelet

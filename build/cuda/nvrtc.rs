@@ -49,8 +49,10 @@ impl Nvrtc {
     pub fn open(path: &Path) -> Result<Self, String> {
         let path = path.canonicalize().map_err(|e| format!("{}: {e}", path.display()))?;
         // SAFETY: NVRTC's initialisers and finalisers ask nothing of who loads it.
-        let library =
-            unsafe { Library::new(&path) }.map_err(|e| format!("{}: {e}", path.display()))?;
+        let library = unsafe { Library::new(&path) }.map_err(|error| match error {
+            libloading::Error::DlOpen { source } => source.to_string(),
+            error => format!("{}: {error}", path.display()),
+        })?;
         let mut nvrtc = Self { path, version: (0, 0), archs: Vec::new(), library };
         let (mut major, mut minor, mut count) = (0, 0, 0);
         // SAFETY: the signatures are those of nvrtc.h; the pointers are to variables of these types, and to as many

@@ -49,8 +49,7 @@ EYELET_INLINE void convolve(const ConvRecord &r, Chunks<S> &chunks, Pixel (&pixe
 
     find_pixels<S>(r.window, first_row, group, pixels);
     Left left(r.window, pixels, begin);
-    Panels<S, W> right;
-    right.start(weights, r.panel_bytes, panels, begin);
+    Panels<S, W> right(weights, r.panel_bytes, panels, begin);
 
     float sums[S::TM][S::TN];
     const bool biased = r.biased && chain == 0;
@@ -95,13 +94,13 @@ EYELET_INLINE void convolve(const ConvRecord &r, Chunks<S> &chunks, Pixel (&pixe
 
 #define EYELET_CONVS(encoding, Weights)                                                                \
     EYELET_CONV(eyelet_conv_128x128_##encoding, Tile128x128, Fours, Weights, 2)                        \
-    EYELET_CONV(eyelet_conv_128x64_##encoding, Tile128x64, Fours, Weights, 4)                          \
-    EYELET_CONV(eyelet_conv_64x64_##encoding, Tile64x64, Fours, Weights, 8)                            \
-    EYELET_CONV(eyelet_conv_64x32_##encoding, Tile64x32, Fours, Weights, 10)                           \
-    EYELET_CONV(eyelet_conv_32x32_##encoding, Tile32x32, Fours, Weights, 16)                           \
-    EYELET_CONV(eyelet_conv_64x64_ones_##encoding, Tile64x64, Ones, Weights, 8)                        \
-    EYELET_CONV(eyelet_conv_64x32_ones_##encoding, Tile64x32, Ones, Weights, 10)                       \
-    EYELET_CONV(eyelet_conv_32x32_ones_##encoding, Tile32x32, Ones, Weights, 16)
+    EYELET_CONV(eyelet_conv_128x64_##encoding, Tile128x64, Fours, Weights, 3)                          \
+    EYELET_CONV(eyelet_conv_64x64_##encoding, Tile64x64, Fours, Weights, 6)                            \
+    EYELET_CONV(eyelet_conv_64x32_##encoding, Tile64x32, Fours, Weights, 8)                           \
+    EYELET_CONV(eyelet_conv_32x32_##encoding, Tile32x32, Fours, Weights, 12)                           \
+    EYELET_CONV(eyelet_conv_64x64_ones_##encoding, Tile64x64, Ones, Weights, 6)                        \
+    EYELET_CONV(eyelet_conv_64x32_ones_##encoding, Tile64x32, Ones, Weights, 8)                       \
+    EYELET_CONV(eyelet_conv_32x32_ones_##encoding, Tile32x32, Ones, Weights, 12)
 
 EYELET_CONVS(f32, F32)
 EYELET_CONVS(f16, F16)

@@ -4,11 +4,12 @@
  * memory in registers, so that there is one barrier a chunk. A thread has TM times TN sums, in groups of four: its rows
  * are 16 apart, its columns 32, so that the lanes of a warp (8 across, 4 down) read shared memory without conflicts.
  *
- * Every sum is one chain of fused multiply-adds in the order of k. What a chunk has beyond the last k is -0 on the left
- * and +0 on the right: their product is -0, which leaves every sum as it is, a negative zero too.
+ * Every sum is one chain of fused multiply-adds in the order of k. What a chunk has beyond the last k is +0 on the left
+ * and -0 on the right: their product is -0, which leaves every sum as it is, a negative zero too.
  *
- * A left operand has `fetch(left)`, which starts loading the next DEPTH k, of which `left` exist, and `put`, which
- * stores them as [k][row]; a right operand the same as [k][column]. */
+ * A left operand has `fetch<Whole>(left)`, which starts loading the next DEPTH k, of which `left` exist (`Whole`: all),
+ * and `put`, which stores them as [k][row]; a right operand the same as [k][column]. What the loop needs in each passage (places in
+ * shared memory, addresses) is computed before and kept in registers by EYELET_KEEP: compilers would compute it anew. */
 #ifndef EYELET_GEMM_CUH
 #define EYELET_GEMM_CUH
 
@@ -19,6 +20,13 @@ typedef unsigned long long u64;
 
 /* As EYELET_INLINE, of functions that belong to a type. */
 #define EYELET_MEMBER __device__ __forceinline__
+
+/* As EYELET_KEEP, of a pointer. */
+#ifdef __CUDACC__
+#define EYELET_KEEP_POINTER(variable) asm("" : "+l"(variable))
+#else
+#define EYELET_KEEP_POINTER(variable) EYELET_KEEP(variable)
+#endif
 
 /* k of a chunk. */
 static const u32 DEPTH = 8;
@@ -85,19 +93,26 @@ EYELET_INLINE void accumulate(Chunks<S> &chunks, Left &left, Right &right, u32 c
 {
     if (count == 0)
         return;
-    left.fetch(count);
-    right.fetch(count);
+    left.template fetch<false>(count);
+    right.template fetch<false>(count);
     left.put(&chunks.left[0][0][0]);
     right.put(&chunks.right[0][0][0]);
     __syncthreads();
-    const u32 row = own_row<S>(0);
-    const u32 column = own_column<S>(0);
+    u32 row = own_row<S>(0);
+    u32 column = own_column<S>(0);
+    EYELET_KEEP(row);
+    EYELET_KEEP(column);
     for (u32 stage = 0;; stage ^= 1) {
         const bool more = count > DEPTH;
         if (more) {
             count -= DEPTH;
-            left.fetch(count);
-            right.fetch(count);
+            if (count >= DEPTH) {
+                left.template fetch<true>(count);
+                right.template fetch<true>(count);
+            } else {
+                left.template fetch<false>(count);
+                right.template fetch<false>(count);
+            }
         }
         multiply<S>(&chunks.left[stage][0][row], &chunks.right[stage][0][column], sums);
         if (!more)
@@ -126,7 +141,7 @@ EYELET_INLINE u32 chain_begin(const ChainsRecord &c, u32 chain)
 /* Weights as they are stored: four of them at a time. */
 struct F32 {
     typedef float4 Four;
-    static EYELET_MEMBER float4 zeros() { return make_float4(0.0f, 0.0f, 0.0f, 0.0f); }
+    static EYELET_MEMBER float4 nothing() { return make_float4(-0.0f, -0.0f, -0.0f, -0.0f); }
     static EYELET_MEMBER float4 widened(float4 four) { return four; }
     static EYELET_MEMBER float one(const void *from, size_t at)
     {
@@ -136,7 +151,7 @@ struct F32 {
 
 template <float (*Widen)(unsigned short)> struct Half {
     typedef uint2 Four;
-    static EYELET_MEMBER uint2 zeros() { return make_uint2(0, 0); }
+    static EYELET_MEMBER uint2 nothing() { return make_uint2(0x80008000, 0x80008000); }
     static EYELET_MEMBER float4 widened(uint2 four)
     {
         return make_float4(Widen((unsigned short)four.x), Widen((unsigned short)(four.x >> 16)),
@@ -161,40 +176,42 @@ template <class S, class W> struct Panels {
     static const u32 EACH = DEPTH * S::COLUMNS / 4 / S::THREADS;
     static_assert(S::THREADS % RUN == 0 && EACH > 0, "a thread has the same place in all its panels");
 
-    const Four *at[EACH];
+    const Four *from[EACH];
     Four held[EACH];
+    u32 at;    /* fours, from there */
+    u32 place; /* in shared memory */
 
     /* From k `begin` on. Panels that do not exist are the last one again. */
-    EYELET_MEMBER void start(const char *panels, u32 panel_bytes, u32 count, u32 begin)
+    EYELET_MEMBER Panels(const char *panels, u32 panel_bytes, u32 count, u32 begin)
+        : at(begin * (PANEL / 4) + threadIdx.x % RUN)
     {
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            const u32 panel = (threadIdx.x + i * S::THREADS) / RUN;
+            const u32 panel = threadIdx.x / RUN + i * (S::THREADS / RUN);
             const char *own = panels + size_t(panel < count ? panel : count - 1) * panel_bytes;
-            at[i] = reinterpret_cast<const Four *>(own + BIAS_BYTES) + size_t(begin) * (PANEL / 4) +
-                    threadIdx.x % RUN;
+            from[i] = reinterpret_cast<const Four *>(own + BIAS_BYTES);
+            EYELET_KEEP_POINTER(from[i]);
         }
+        place = k() * S::RIGHT + threadIdx.x / RUN * PANEL + threadIdx.x % (PANEL / 4) * 4;
+        EYELET_KEEP(place);
     }
 
-    EYELET_MEMBER void fetch(u32 left)
+    static EYELET_MEMBER u32 k() { return threadIdx.x % RUN / (PANEL / 4); }
+
+    template <bool Whole> EYELET_MEMBER void fetch(u32 left)
     {
-        const bool exists = threadIdx.x % RUN / (PANEL / 4) < left;
+        const bool exists = Whole || k() < left;
 #pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
-            held[i] = exists ? __ldg(at[i]) : W::zeros();
-            at[i] += RUN;
-        }
+        for (u32 i = 0; i < EACH; i++)
+            held[i] = exists ? __ldg(from[i] + at) : W::nothing();
+        at += RUN;
     }
 
     EYELET_MEMBER void put(float *to) const
     {
-        const u32 k = threadIdx.x % RUN / (PANEL / 4);
 #pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
-            const u32 panel = (threadIdx.x + i * S::THREADS) / RUN;
-            const u32 column = panel * PANEL + threadIdx.x % (PANEL / 4) * 4;
-            *reinterpret_cast<float4 *>(to + k * S::RIGHT + column) = W::widened(held[i]);
-        }
+        for (u32 i = 0; i < EACH; i++)
+            *reinterpret_cast<float4 *>(to + place + i * (S::THREADS / RUN * PANEL)) = W::widened(held[i]);
     }
 };
 

@@ -30,7 +30,7 @@ template <class W> EYELET_INLINE void take(float (&w)[AHEAD], const char *panel,
 {
 #pragma unroll
     for (u32 i = 0; i < AHEAD; i++)
-        w[i] = from + i < end ? W::one(panel, size_t(from + i) * PANEL + threadIdx.x % 32) : 0.0f;
+        w[i] = from + i < end ? W::one(panel, size_t(from + i) * PANEL + threadIdx.x % 32) : -0.0f;
 }
 
 template <u32 Rows, class W> EYELET_INLINE void gemv(const GemvRecord &r, float (&x)[Rows][SPAN])
@@ -55,10 +55,8 @@ template <u32 Rows, class W> EYELET_INLINE void gemv(const GemvRecord &r, float 
         __syncthreads();
         for (u32 i = threadIdx.x; i < Rows * SPAN; i += WARPS * 32) {
             const u32 row = i / SPAN, k = at + i % SPAN;
-            float value = -0.0f; /* with weights of +0: no sum changes */
-            if (k < end)
-                value = row < r.rows ? __ldg(r.in + size_t(row) * r.pitch + k) : 0.0f;
-            x[row][i % SPAN] = value;
+            /* Zeros, with weights of -0: no sum changes. */
+            x[row][i % SPAN] = k < end && row < r.rows ? __ldg(r.in + size_t(row) * r.pitch + k) : 0.0f;
         }
         __syncthreads();
         const u32 here = end - at < SPAN ? end - at : SPAN;

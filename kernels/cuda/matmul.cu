@@ -18,125 +18,45 @@ struct MatmulRecord {
     float scale;
 };
 
-/* The right operand, four columns at a time: they are neighbours, and everything is a multiple of four floats. */
+/* The right operand. What is beyond the last k is -0 and is not scaled, so that it stays so; what is beyond the last column
+ * is never stored, and may be anything. */
+
+/* Four columns at a time: they are neighbours, and everything is a multiple of four floats. */
 template <class S> struct RightRows {
     static const u32 EACH = DEPTH * S::COLUMNS / 4 / S::THREADS;
     static const u32 ACROSS = S::COLUMNS / 4;
+    static const u32 APART = S::THREADS / ACROSS; /* k */
     const MatmulRecord &r;
     const float *from;
-    u32 left;
+    bool exists;
+    u32 place; /* in shared memory */
+    float scale[EACH];
     float4 held[EACH];
 
-    EYELET_MEMBER RightRows(const MatmulRecord &r, const float *right, u32 first) : r(r), from(right + first), left(0) {}
-
-    static EYELET_MEMBER u32 k(u32 i) { return (threadIdx.x + i * S::THREADS) / ACROSS; }
-    static EYELET_MEMBER u32 column() { return threadIdx.x % ACROSS * 4; }
-
-    EYELET_MEMBER void fetch(u32 count, u32 columns)
+    EYELET_MEMBER RightRows(const MatmulRecord &r, const float *right, u32 first) : r(r)
     {
-        left = column() < columns ? count : 0;
+        const u32 column = threadIdx.x % ACROSS * 4;
+        from = right + first + column + size_t(k()) * r.row_stride;
+        exists = column < r.columns - first;
+        place = k() * S::RIGHT + column;
 #pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
+        for (u32 i = 0; i < EACH; i++)
             held[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (k(i) < left)
-                held[i] = __ldg(reinterpret_cast<const float4 *>(from + size_t(k(i)) * r.row_stride + column()));
-        }
-        from += size_t(DEPTH) * r.row_stride;
     }
 
-    EYELET_MEMBER void put(float *to) const
+    static EYELET_MEMBER u32 k() { return threadIdx.x / ACROSS; }
+
+    template <bool Whole> EYELET_MEMBER void fetch(u32 left)
     {
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            /* What does not exist stays +0, whatever the scale's sign. */
-            const float4 x = held[i];
-            *reinterpret_cast<float4 *>(to + k(i) * S::RIGHT + column()) =
-                k(i) < left ? make_float4(mul(x.x, r.scale), mul(x.y, r.scale), mul(x.z, r.scale), mul(x.w, r.scale))
-                            : x;
-        }
-    }
-};
-
-/* The same, four k at a time, where they are neighbours: a transposed operand. */
-template <class S> struct RightColumns {
-    static const u32 EACH = DEPTH * S::COLUMNS / 4 / S::THREADS;
-    static const u32 APART = S::THREADS / 2;
-    const MatmulRecord &r;
-    const float *from;
-    u32 left;
-    u32 exist; /* columns */
-    float4 held[EACH];
-
-    EYELET_MEMBER RightColumns(const MatmulRecord &r, const float *right, u32 first)
-        : r(r), from(right + size_t(first) * r.column_stride), left(0), exist(0)
-    {
-    }
-
-    static EYELET_MEMBER u32 k() { return threadIdx.x % 2 * 4; }
-    static EYELET_MEMBER u32 column(u32 i) { return threadIdx.x / 2 + i * APART; }
-
-    EYELET_MEMBER void fetch(u32 count, u32 columns)
-    {
-        left = count;
-        exist = columns;
-#pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
-            held[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-            if (k() < left && column(i) < exist)
-                held[i] = __ldg(reinterpret_cast<const float4 *>(from + size_t(column(i)) * r.column_stride + k()));
-        }
-        from += DEPTH;
-    }
-
-    EYELET_MEMBER void put(float *to) const
-    {
-#pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
-            const float scale = k() < left && column(i) < exist ? r.scale : 1.0f;
-            float *own = to + k() * S::RIGHT + column(i);
-            own[0] = mul(held[i].x, scale);
-            own[S::RIGHT] = mul(held[i].y, scale);
-            own[2 * S::RIGHT] = mul(held[i].z, scale);
-            own[3 * S::RIGHT] = mul(held[i].w, scale);
-        }
-    }
-};
-
-/* The same, one float at a time, any strides: neighbouring threads go the way of the shorter one. */
-template <class S> struct RightOnes {
-    static const u32 EACH = DEPTH * S::COLUMNS / S::THREADS;
-    const MatmulRecord &r;
-    const float *from;
-    u32 left;
-    u32 exist;
-    bool along; /* neighbours are columns */
-    float held[EACH];
-
-    EYELET_MEMBER RightOnes(const MatmulRecord &r, const float *right, u32 first)
-        : r(r), from(right + size_t(first) * r.column_stride), left(0), exist(0), along(r.column_stride <= r.row_stride)
-    {
-    }
-
-    EYELET_MEMBER u32 k(u32 i) const
-    {
-        const u32 index = threadIdx.x + i * S::THREADS;
-        return along ? index / S::COLUMNS : index % DEPTH;
-    }
-    EYELET_MEMBER u32 column(u32 i) const
-    {
-        const u32 index = threadIdx.x + i * S::THREADS;
-        return along ? index % S::COLUMNS : index / DEPTH;
-    }
-
-    EYELET_MEMBER void fetch(u32 count, u32 columns)
-    {
-        left = count;
-        exist = columns;
-#pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
-            held[i] = 0.0f;
-            if (k(i) < left && column(i) < exist)
-                held[i] = __ldg(from + size_t(k(i)) * r.row_stride + size_t(column(i)) * r.column_stride);
+            scale[i] = r.scale;
+            if (!Whole && k() + i * APART >= left) {
+                scale[i] = 1.0f;
+                held[i] = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
+            } else if (exists) {
+                held[i] = __ldg(reinterpret_cast<const float4 *>(from + size_t(i * APART) * r.row_stride));
+            }
         }
         from += size_t(DEPTH) * r.row_stride;
     }
@@ -145,17 +65,117 @@ template <class S> struct RightOnes {
     {
 #pragma unroll
         for (u32 i = 0; i < EACH; i++)
-            to[k(i) * S::RIGHT + column(i)] = k(i) < left && column(i) < exist ? mul(held[i], r.scale) : held[i];
+            *reinterpret_cast<float4 *>(to + place + i * APART * S::RIGHT) =
+                make_float4(mul(held[i].x, scale[i]), mul(held[i].y, scale[i]), mul(held[i].z, scale[i]),
+                            mul(held[i].w, scale[i]));
     }
 };
 
-/* A right operand of which so many columns exist. */
-template <class Right> struct Bounded {
-    Right right;
-    u32 columns;
+/* Four k at a time, where they are neighbours: a transposed operand. */
+template <class S> struct RightColumns {
+    static const u32 EACH = DEPTH * S::COLUMNS / 4 / S::THREADS;
+    static const u32 APART = S::THREADS / 2; /* columns */
+    const MatmulRecord &r;
+    const float *from;
+    u32 exist; /* a bit for each column that does */
+    u32 place; /* in shared memory */
+    float scale;
+    float4 held[EACH];
 
-    EYELET_MEMBER void fetch(u32 left) { right.fetch(left, columns); }
-    EYELET_MEMBER void put(float *to) const { right.put(to); }
+    EYELET_MEMBER RightColumns(const MatmulRecord &r, const float *right, u32 first) : r(r), exist(0)
+    {
+        const u32 column = threadIdx.x / 2;
+        from = right + size_t(first + column) * r.column_stride + k();
+        place = k() * S::RIGHT + column;
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            exist |= u32(column + i * APART < r.columns - first) << i;
+            held[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        }
+    }
+
+    static EYELET_MEMBER u32 k() { return threadIdx.x % 2 * 4; }
+
+    template <bool Whole> EYELET_MEMBER void fetch(u32 left)
+    {
+        const bool here = Whole || k() < left;
+        scale = here ? r.scale : 1.0f;
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            if (!here)
+                held[i] = make_float4(-0.0f, -0.0f, -0.0f, -0.0f);
+            else if (exist >> i & 1)
+                held[i] = __ldg(reinterpret_cast<const float4 *>(from + size_t(i * APART) * r.column_stride));
+        }
+        from += DEPTH;
+    }
+
+    EYELET_MEMBER void put(float *to) const
+    {
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            float *own = to + place + i * APART;
+            own[0] = mul(held[i].x, scale);
+            own[S::RIGHT] = mul(held[i].y, scale);
+            own[2 * S::RIGHT] = mul(held[i].z, scale);
+            own[3 * S::RIGHT] = mul(held[i].w, scale);
+        }
+    }
+};
+
+/* One float at a time, any strides: neighbouring threads go the way of the shorter one, along columns or k. */
+template <class S> struct RightOnes {
+    static const u32 EACH = DEPTH * S::COLUMNS / S::THREADS;
+    const MatmulRecord &r;
+    const float *from;
+    size_t apart; /* floats from one to the next of a thread */
+    u32 exist;    /* a bit for each column that does */
+    u32 k;        /* of the first; the next is `down` further */
+    u32 down;
+    u32 place; /* in shared memory; the next is `place_apart` further */
+    u32 place_apart;
+    float scale[EACH];
+    float held[EACH];
+
+    EYELET_MEMBER RightOnes(const MatmulRecord &r, const float *right, u32 first) : r(r), exist(0)
+    {
+        const bool along = r.column_stride <= r.row_stride;
+        const u32 column = along ? threadIdx.x % S::COLUMNS : threadIdx.x / DEPTH;
+        const u32 across = along ? 0 : S::THREADS / DEPTH;
+        k = along ? threadIdx.x / S::COLUMNS : threadIdx.x % DEPTH;
+        down = along ? S::THREADS / S::COLUMNS : 0;
+        from = right + size_t(first + column) * r.column_stride + size_t(k) * r.row_stride;
+        apart = size_t(across) * r.column_stride + size_t(down) * r.row_stride;
+        place = k * S::RIGHT + column;
+        place_apart = down * S::RIGHT + across;
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            exist |= u32(column + i * across < r.columns - first) << i;
+            held[i] = 0.0f;
+        }
+    }
+
+    template <bool Whole> EYELET_MEMBER void fetch(u32 left)
+    {
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            scale[i] = r.scale;
+            if (!Whole && k + i * down >= left) {
+                scale[i] = 1.0f;
+                held[i] = -0.0f;
+            } else if (exist >> i & 1) {
+                held[i] = __ldg(from + i * apart);
+            }
+        }
+        from += size_t(DEPTH) * r.row_stride;
+    }
+
+    EYELET_MEMBER void put(float *to) const
+    {
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++)
+            to[place + i * place_apart] = mul(held[i], scale[i]);
+    }
 };
 
 template <class S, class Left, class Right>
@@ -169,7 +189,7 @@ EYELET_INLINE void product(MatmulRecord r, Chunks<S> &chunks, Pixel (&pixels)[S:
 
     find_pixels<S>(r.window, first_row, 0, pixels);
     Left left(r.window, pixels, 0);
-    Bounded<Right> right = {Right(r, r.right + blockIdx.z * r.right_apart, first), columns};
+    Right right(r, r.right + blockIdx.z * r.right_apart, first);
     float sums[S::TM][S::TN];
 #pragma unroll
     for (u32 i = 0; i < S::TM; i++) {
@@ -198,9 +218,9 @@ EYELET_INLINE void product(MatmulRecord r, Chunks<S> &chunks, Pixel (&pixels)[S:
     }                                                                                                  \
     EYELET_EXPORT(name);
 
-EYELET_MATMUL(eyelet_matmul_64x64_rows, Tile64x64, Fours, RightRows, 8)
-EYELET_MATMUL(eyelet_matmul_64x64_columns, Tile64x64, Fours, RightColumns, 8)
-EYELET_MATMUL(eyelet_matmul_64x64_ones, Tile64x64, Ones, RightOnes, 7)
-EYELET_MATMUL(eyelet_matmul_32x32_rows, Tile32x32, Fours, RightRows, 16)
-EYELET_MATMUL(eyelet_matmul_32x32_columns, Tile32x32, Fours, RightColumns, 16)
-EYELET_MATMUL(eyelet_matmul_32x32_ones, Tile32x32, Ones, RightOnes, 14)
+EYELET_MATMUL(eyelet_matmul_64x64_rows, Tile64x64, Fours, RightRows, 6)
+EYELET_MATMUL(eyelet_matmul_64x64_columns, Tile64x64, Fours, RightColumns, 6)
+EYELET_MATMUL(eyelet_matmul_64x64_ones, Tile64x64, Ones, RightOnes, 6)
+EYELET_MATMUL(eyelet_matmul_32x32_rows, Tile32x32, Fours, RightRows, 12)
+EYELET_MATMUL(eyelet_matmul_32x32_columns, Tile32x32, Fours, RightColumns, 12)
+EYELET_MATMUL(eyelet_matmul_32x32_ones, Tile32x32, Ones, RightOnes, 8)

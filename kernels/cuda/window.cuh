@@ -62,15 +62,16 @@ struct Tap {
     u32 column;
     u32 channel;
 
+    /* Before k: `next` comes to it. */
     EYELET_MEMBER void start(const WindowRecord &w, u32 k)
     {
         const u32 tap = k / w.channels;
-        channel = k % w.channels;
+        channel = k % w.channels - DEPTH;
         line = tap / w.kernel_width;
         column = tap % w.kernel_width;
     }
 
-    /* Whether there is another tap. */
+    /* Goes on by DEPTH; whether to another tap. */
     EYELET_MEMBER bool next(const WindowRecord &w)
     {
         channel += DEPTH;
@@ -96,14 +97,17 @@ template <class S> struct Fours {
     const WindowRecord &w;
     const Pixel (&pixels)[S::ROWS];
     Tap tap;
-    const float *at[EACH]; /* what is fetched next */
-    u32 inside;            /* a bit for each that exists */
+    const float *from[EACH]; /* the first channel under the tap */
+    u32 inside;              /* a bit for each that exists; the others' floats stay zeros */
     float4 held[EACH];
+    u32 place; /* in shared memory */
 
     EYELET_MEMBER Fours(const WindowRecord &w, const Pixel (&pixels)[S::ROWS], u32 begin) : w(w), pixels(pixels)
     {
         tap.start(w, begin + k());
         seek();
+        place = k() * S::LEFT + threadIdx.x / 2;
+        EYELET_KEEP(place);
     }
 
     static EYELET_MEMBER u32 k() { return threadIdx.x % 2 * 4; }
@@ -114,32 +118,34 @@ template <class S> struct Fours {
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
             const Pixel &pixel = pixels[threadIdx.x / 2 + i * APART];
-            const float *found = under(w, pixel, tap.line * w.dilation[0], tap.column * w.dilation[1]);
-            inside |= u32(found != nullptr) << i;
-            at[i] = found + tap.channel;
+            from[i] = under(w, pixel, tap.line * w.dilation[0], tap.column * w.dilation[1]);
+            inside |= u32(from[i] != nullptr) << i;
+            held[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         }
     }
 
-    EYELET_MEMBER void fetch(u32 left)
+    template <bool Whole> EYELET_MEMBER void fetch(u32 left)
     {
-        const float none = k() < left ? 0.0f : -0.0f;
-        const u32 here = k() < left ? inside : 0;
-#pragma unroll
-        for (u32 i = 0; i < EACH; i++) {
-            held[i] = make_float4(none, none, none, none);
-            if (here >> i & 1)
-                held[i] = __ldg(reinterpret_cast<const float4 *>(at[i]));
-            at[i] += DEPTH;
-        }
         if (tap.next(w))
             seek();
+        if (!Whole && k() >= left) {
+            inside = 0;
+#pragma unroll
+            for (u32 i = 0; i < EACH; i++)
+                held[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+        }
+#pragma unroll
+        for (u32 i = 0; i < EACH; i++) {
+            if (inside >> i & 1)
+                held[i] = __ldg(reinterpret_cast<const float4 *>(from[i] + tap.channel));
+        }
     }
 
     EYELET_MEMBER void put(float *to) const
     {
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            float *own = to + k() * S::LEFT + threadIdx.x / 2 + i * APART;
+            float *own = to + place + i * APART;
             own[0] = held[i].x;
             own[S::LEFT] = held[i].y;
             own[2 * S::LEFT] = held[i].z;
@@ -158,36 +164,39 @@ template <class S> struct Ones {
     const Pixel (&pixels)[S::ROWS];
     Tap tap;
     float held[EACH];
+    u32 place; /* in shared memory */
 
     EYELET_MEMBER Ones(const WindowRecord &w, const Pixel (&pixels)[S::ROWS], u32 begin) : w(w), pixels(pixels)
     {
         tap.start(w, begin + k());
+        place = k() * S::LEFT + threadIdx.x / DEPTH;
+        EYELET_KEEP(place);
     }
 
     static EYELET_MEMBER u32 k() { return threadIdx.x % DEPTH; }
 
-    EYELET_MEMBER void fetch(u32 left)
+    template <bool Whole> EYELET_MEMBER void fetch(u32 left)
     {
-        const bool exists = k() < left;
+        tap.next(w);
+        const bool exists = Whole || k() < left;
         const u32 down = tap.line * w.dilation[0];
         const u32 across = tap.column * w.dilation[1];
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
-            held[i] = exists ? 0.0f : -0.0f;
+            held[i] = 0.0f;
             if (exists) {
                 const float *found = under(w, pixels[threadIdx.x / DEPTH + i * APART], down, across);
                 if (found)
                     held[i] = __ldg(found + tap.channel);
             }
         }
-        tap.next(w);
     }
 
     EYELET_MEMBER void put(float *to) const
     {
 #pragma unroll
         for (u32 i = 0; i < EACH; i++)
-            to[k() * S::LEFT + threadIdx.x / DEPTH + i * APART] = held[i];
+            to[place + i * APART] = held[i];
     }
 };
 

@@ -12,6 +12,7 @@ use crate::network::{Network, Weights};
 use crate::weights;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
+use eyelet::ops::cuda::conv;
 use eyelet::pack::{ConvParams, OpKind, WinogradParams, params, params_words};
 
 /// Channels in and out below which the transforms, which work on vectors of channels, are not worth it.
@@ -26,38 +27,27 @@ pub enum Algorithm {
     Winograd { tile: usize },
 }
 
-/// Cuts the reductions of all direct convolutions for a GPU into as many chains as suit so many multiprocessors; into
-/// one each for none.
-pub fn set_chains(network: &mut Network, multiprocessors: u32) {
-    if network.isa != Isa::Cuda {
-        return;
+/// Into how many chains a GPU with so many multiprocessors had best cut the reduction of a direct convolution; 1 for all
+/// other layers, and for none.
+pub fn chains(network: &Network, index: usize, multiprocessors: u32) -> u32 {
+    let layer = &network.layers[index];
+    if network.isa != Isa::Cuda || layer.kind != OpKind::Conv as u32 || multiprocessors == 0 {
+        return 1;
     }
-    for layer in &mut network.layers {
-        if layer.kind != OpKind::Conv as u32 {
-            continue;
-        }
-        let output = &network.tensors[layer.output as usize];
-        let input = &network.tensors[layer.inputs[0] as usize];
-        let p: ConvParams = params(layer);
-        let k = p.kernel[0] * p.kernel[1] * (input.cols() / p.groups.max(1));
-        let chains = match multiprocessors {
-            0 => 1,
-            _ => chains(output.rows() as u32, output.cols(), k, multiprocessors),
-        };
-        layer.params = params_words(&ConvParams { chains, ..p });
-    }
+    let output = &network.tensors[layer.output as usize];
+    let input = &network.tensors[layer.inputs[0] as usize];
+    let p: ConvParams = params(layer);
+    let k = p.kernel[0] * p.kernel[1] * (input.cols() / p.groups.max(1));
+    conv::chains(output.rows() as u32, output.cols(), k, multiprocessors)
 }
 
-/// Chains for a product of so many rows and columns with a reduction of `k`: twice as many as long as there are too few
-/// tiles for all multiprocessors, and each chain is long enough to be worth its sum.
-fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
-    const LEAST: u32 = 256;
-    let tiles = rows.div_ceil(64).saturating_mul(columns.div_ceil(Isa::Cuda.panel() as u32));
-    let mut chains = 1;
-    while tiles.saturating_mul(chains) < 2 * multiprocessors && k / (2 * chains) >= LEAST {
-        chains *= 2;
+/// Cuts the reduction of a direct convolution for a GPU; other layers have none that could be.
+pub fn set_chains(network: &mut Network, index: usize, chains: u32) {
+    let layer = &mut network.layers[index];
+    if network.isa == Isa::Cuda && layer.kind == OpKind::Conv as u32 {
+        let p: ConvParams = params(layer);
+        layer.params = params_words(&ConvParams { chains, ..p });
     }
-    chains.min(16)
 }
 
 impl Algorithm {

@@ -148,6 +148,11 @@ impl Bound {
         Self { alive, channels: vec![Channel { rate, intervals: true }] }
     }
 
+    /// How many layers there are.
+    pub fn layers(&self) -> usize {
+        self.alive.len()
+    }
+
     /// Bytes of activations that are alive in a layer.
     pub fn alive(&self, layer: usize) -> f64 {
         self.alive[layer]

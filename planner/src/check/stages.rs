@@ -129,15 +129,10 @@ fn waits(plan: &Plan, found: &mut Found) {
     }
     for (number, step) in plan.steps.iter().enumerate() {
         let number = number + 1;
-        let last = |count: u32| (count as usize).checked_sub(1);
-        for (waits, needed) in [(last(step.ready), &copies), (last(step.reads), &reads)] {
-            // What it waits for has been proved to exist, by now or by a violation.
-            let Some((load, steps)) = waits.and_then(|load| Some((load, *needed.get(load)?)))
-            else {
-                continue;
-            };
-            if steps > number as i64 {
-                found.add(Violation::StageDeadlock { step: number, load, steps });
+        for (count, needed) in [(step.ready, &copies), (step.reads, &reads)] {
+            let Some(load) = (count as usize).checked_sub(1) else { continue };
+            if needed[load] > number as i64 {
+                found.add(Violation::StageDeadlock { step: number, load, steps: needed[load] });
             }
         }
     }

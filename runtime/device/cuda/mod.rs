@@ -7,6 +7,7 @@
 //! | [`Image`], [`Module`] | the compiled kernels, and those that this GPU has loaded |
 //! | [`Stream`], [`Event`] | queues of work, and marks in them |
 //! | [`Gpu`] | all of these together, as what the executor gives its steps to |
+//! | [`chunks`] | the memory of several networks that take turns |
 //! | [`DeviceMemory`], [`HostMemory`] | memory of the GPU; memory of the host that does not move, which the GPU addresses too |
 //!
 //! The base is what a driver of CUDA 10.2 has (Jetson Nano's last); functions that came later are optional in the
@@ -24,6 +25,7 @@
 //! processor.
 
 mod accelerator;
+pub mod chunks;
 mod context;
 mod driver;
 mod error;
@@ -33,6 +35,8 @@ mod module;
 mod stream;
 #[cfg(test)]
 pub mod testing;
+#[cfg(test)]
+mod tests;
 
 pub use accelerator::{Gpu, GpuError, Memory};
 pub use context::{Attributes, Context};

@@ -5,10 +5,12 @@ use super::testing::{STAND_IN, load};
 use super::*;
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
-use crate::ops::cuda::{Launch, Queue};
+use crate::ops::Slice;
+use crate::ops::cuda::{Call, run};
+use crate::ops::testing::layer;
+use crate::pack::{Activation, OpKind, Tensor};
 use std::process::Command;
 use std::string::{String, ToString};
-use std::vec::Vec;
 use std::{env, vec};
 
 /// Runs `test` in a process with the fake driver, set up as `config` says, or the library in another folder.
@@ -47,16 +49,21 @@ fn assert_says(error: &dyn core::error::Error, parts: &[&str]) {
     assert!(parts.iter().all(|part| text.contains(part)), "{text}");
 }
 
-/// ReLU of one float, in place: a launch that is right.
-fn relu(at: u64) -> Vec<u8> {
-    let mut record = crate::ops::cuda::testing::relu_in_place(at);
-    record.shrink_to_fit();
-    record
-}
-
-fn launch(queue: &mut Launches<'_>, args: &[u8]) -> Result<(), DeviceError> {
-    let function = Function::Map;
-    queue.launch(&Launch { function, grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, args })
+/// A launch that is right: ReLU of one float, in place.
+fn relu(queue: &mut Launches<'_>, at: u64) -> Result<(), DeviceError> {
+    let tensor = Tensor { dims: [1; 4], pitch: 1, ..Default::default() };
+    let call = Call {
+        layer: &layer(OpKind::Unary, Activation::RELU, &()),
+        inputs: [tensor, Tensor::default()],
+        output: tensor,
+        operands: [at, 0],
+        out: at,
+        weights: 0,
+        scratch: 0,
+        slice: Slice { first: 0, count: 0, row: 0, rows: 1, algorithm: 0 },
+        multiprocessors: 1,
+    };
+    run(&call, queue)
 }
 
 tests! {
@@ -170,7 +177,7 @@ tests! {
             // SAFETY: the memory is there until the stream is waited for.
             let mut queue = unsafe { module.launches(&stream) };
             memory.write(0, &(-2.0f32).to_le_bytes()).unwrap();
-            launch(&mut queue, &relu(memory.address())).unwrap();
+            relu(&mut queue, memory.address()).unwrap();
             stream.synchronize().unwrap();
             let mut found = [1; 4];
             memory.read(0, &mut found).unwrap();
@@ -179,10 +186,10 @@ tests! {
                 continue;
             }
             // The launch itself is accepted.
-            launch(&mut queue, &relu(memory.address())).unwrap();
+            relu(&mut queue, memory.address()).unwrap();
             let error = stream.synchronize().unwrap_err();
             assert_eq!(error, DeviceError { call: "cuStreamSynchronize", code: 719 });
-            assert_eq!(launch(&mut queue, &relu(memory.address())).unwrap_err().code, 719);
+            assert_eq!(relu(&mut queue, memory.address()).unwrap_err().code, 719);
             assert!(matches!(
                 context.device_memory(4),
                 Err(MemoryError::Call(DeviceError { code: 719, .. }))
@@ -207,7 +214,7 @@ tests! {
             unsafe {
                 from.write(round as f32);
                 writes.copy_to_device(device.address(), from.cast(), 4).unwrap();
-                launch(&mut module.launches(&writes), &relu(device.address())).unwrap();
+                relu(&mut module.launches(&writes), device.address()).unwrap();
                 written.record(&writes).unwrap();
                 if waits {
                     reads.wait_for(&written).unwrap();

@@ -164,7 +164,7 @@ impl Case {
     /// The result in double precision and as a chain of fused multiply-adds, without the output's gaps.
     fn reference(&self) -> (Vec<f64>, Vec<f32>) {
         let [_, weights, ..] = self.data();
-        self.reference_in_chains(&weights, &[0..self.k()])
+        self.reference_in_chains(&weights, core::slice::from_ref(&(0..self.k())))
     }
 
     /// The same with these weights, where chains have these k of the reduction.

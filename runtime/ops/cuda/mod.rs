@@ -30,6 +30,11 @@ mod pool;
 mod rows;
 mod winograd;
 
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+pub(crate) mod testing;
+#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
+mod tests;
+
 use super::{LayerError, Slice};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
@@ -126,10 +131,3 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         OpKind::Winograd => winograd::run(call, queue),
     }
 }
-
-#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
-mod runs;
-#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
-pub(crate) mod testing;
-#[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
-mod tests;

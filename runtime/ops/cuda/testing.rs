@@ -1,14 +1,149 @@
-//! Layers on a GPU, for the operators' tests: tensors and weights are copied there, steps run, and all of the output's
-//! buffer comes back.
+//! What the tests of the operators on a GPU share: steps in poisoned memory, and which kernels ran.
 
-use super::{Call, run, scratch_bytes};
-use crate::device::cuda::testing::Gpu;
+use super::{Call, Launch, Queue};
+use crate::device::DeviceError;
+use crate::device::cuda::testing::{Gpu, assert_same};
 use crate::kernels::Isa;
+use crate::kernels::table::cuda::Function;
 use crate::ops::{self, Slice};
-use crate::pack::{Layer, NONE, OpKind, Tensor};
-use std::vec::Vec;
+use crate::pack::{Encoding, Layer, NONE, OpKind, Tensor};
+use std::prelude::rust_2024::*;
+use std::vec;
 
-/// A layer with its data.
+/// A GPU that remembers which kernels it was given.
+pub struct Recorder {
+    pub gpu: Gpu,
+    pub seen: Vec<Function>,
+}
+
+impl Recorder {
+    pub fn new() -> Self {
+        Self { gpu: Gpu::new(), seen: vec![] }
+    }
+
+    /// Asserts that all kernels whose names begin so have run.
+    pub fn assert_seen(&self, prefixes: &[&str]) {
+        for function in Function::ALL {
+            let name = std::format!("{function:?}");
+            let meant = prefixes.iter().any(|prefix| name.starts_with(prefix));
+            assert!(!meant || self.seen.contains(function), "no case is computed by {name}");
+        }
+    }
+}
+
+impl Queue for Recorder {
+    fn launch(&mut self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        if !self.seen.contains(&launch.function) {
+            self.seen.push(launch.function);
+        }
+        self.gpu.launch(launch)
+    }
+}
+
+/// Where the tensors of a layer are on the GPU.
+struct Placed {
+    operands: [u64; 2],
+    out: u64,
+}
+
+/// Steps of a layer, one after the other. Memory of a step's weights ends where its panels do; its scratch is poisoned.
+fn run_steps(
+    queue: &mut Recorder,
+    (layer, inputs, output): (&Layer, [Tensor; 2], Tensor),
+    placed: &Placed,
+    weights: &[u8],
+    slices: &[Slice],
+    multiprocessors: u32,
+) {
+    for slice in slices {
+        let valid = ops::validate_slice(layer, &inputs, &output, slice, Isa::Cuda);
+        assert_eq!(valid, Ok(()), "{slice:?} of {layer:?}");
+        let panel = layer.panel_bytes as usize;
+        let panels = match OpKind::from_code(layer.kind).unwrap().has_panels() {
+            true => &weights[slice.first as usize * panel..][..slice.count as usize * panel],
+            false => weights,
+        };
+        let weights = queue.gpu.upload(panels);
+        let bytes = ops::scratch_bytes(layer, &inputs, &output, slice, 1, Isa::Cuda);
+        let scratch = queue.gpu.poison(bytes as usize);
+        let call = Call {
+            layer,
+            inputs,
+            output,
+            operands: [0, 1].map(|i| if layer.inputs[i] == NONE { 0 } else { placed.operands[i] }),
+            out: placed.out,
+            weights: weights.address(),
+            scratch: scratch.address(),
+            slice: *slice,
+            multiprocessors,
+        };
+        super::run(&call, queue).unwrap();
+    }
+}
+
+/// All panels, each panel by itself, and two uneven parts.
+fn slicings(layer: &Layer, output: &Tensor) -> Vec<Vec<Slice>> {
+    let (panels, rows) = (layer.panels, output.rows() as u32);
+    let slice = |first, count| Slice { first, count, row: 0, rows, algorithm: 0 };
+    let cut = panels.div_ceil(3);
+    let mut all = vec![vec![slice(0, panels)]];
+    if panels > 1 {
+        all.push((0..panels).map(|first| slice(first, 1)).collect());
+    }
+    if panels > 2 {
+        all.push(vec![slice(0, cut), slice(cut, panels - cut)]);
+    }
+    all
+}
+
+/// A layer with its data, in tensors that begin their buffers.
+#[derive(Debug)]
+pub struct Run<'a> {
+    pub layer: Layer,
+    pub inputs: [Tensor; 2],
+    pub output: Tensor,
+    pub data: [&'a [f32]; 2],
+    /// Panels, as they are stored.
+    pub weights: &'a [u8],
+    /// What is in the output before; the second input, if that is in place.
+    pub before: &'a [f32],
+    pub in_place: bool,
+}
+
+impl Run<'_> {
+    /// All panels, each panel by itself, and two uneven parts.
+    pub fn slicings(&self) -> Vec<Vec<Slice>> {
+        slicings(&self.layer, &self.output)
+    }
+
+    /// The output without its gaps, which must not change.
+    pub fn on(&self, queue: &mut Recorder, multiprocessors: u32, slices: &[Slice]) -> Vec<f32> {
+        let Self { layer, inputs, output, .. } = self;
+        let buffers = [inputs[0].rows() * u64::from(inputs[0].pitch), u64::MAX];
+        assert_eq!(ops::validate(layer, inputs, output, buffers, Isa::Cuda), Ok(()));
+        let out = queue.gpu.upload(self.before);
+        let data = self.data.map(|data| queue.gpu.upload(data));
+        let mut operands = [0, 1].map(|side| data[side].address());
+        if self.in_place {
+            operands[1] = out.address();
+        }
+        let placed = Placed { operands, out: out.address() };
+        let records = (layer, *inputs, *output);
+        run_steps(queue, records, &placed, self.weights, slices, multiprocessors);
+        let found = queue.gpu.download::<f32>(&out);
+        let (pitch, cols) = (output.pitch as usize, output.cols() as usize);
+        let mut dense = vec![];
+        for (at, (x, before)) in found.iter().zip(self.before).enumerate() {
+            match at % pitch < cols && at / pitch < output.rows() as usize {
+                true => dense.push(*x),
+                false => assert_eq!(x.to_bits(), before.to_bits(), "a gap was written to: {at}"),
+            }
+        }
+        dense
+    }
+}
+
+/// A layer with its data, in buffers: whatever its records say.
 #[derive(Clone, Copy, Debug)]
 pub struct OnGpu<'a> {
     pub layer: &'a Layer,
@@ -23,76 +158,83 @@ pub struct OnGpu<'a> {
 }
 
 impl OnGpu<'_> {
-    /// The whole layer: what a step of it makes.
-    pub fn whole(&self) -> Slice {
-        let rows = self.output.rows() as u32;
-        Slice { first: 0, count: self.layer.panels, row: 0, rows, algorithm: 0 }
-    }
-
-    /// The output's buffer, the same after one step for all panels, and after one for each. Launches that are chosen for
-    /// a small GPU and for a large one make no difference.
+    /// The output's whole buffer: the same for all slicings, and with launches that are chosen for small GPUs and large ones.
     pub fn run_everywhere(&self) -> Vec<f32> {
-        let whole = self.whole();
-        let found = self.run(&[whole], 1);
-        let mut ways = std::vec![(std::vec![whole], 100)];
-        if OpKind::from_code(self.layer.kind).unwrap().has_panels() && self.layer.panels > 1 {
-            let panels = 0..self.layer.panels;
-            ways.push((panels.map(|first| Slice { first, count: 1, ..whole }).collect(), 4));
-            ways.push((
-                [(0, 1), (1, self.layer.panels - 1)]
-                    .map(|(first, count)| Slice { first, count, ..whole })
-                    .to_vec(),
-                16,
-            ));
-        }
-        for (slices, multiprocessors) in ways {
-            let again = self.run(&slices, multiprocessors);
-            for (at, (x, y)) in found.iter().zip(&again).enumerate() {
-                let same = x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan();
-                assert!(same, "{at}: {x}, not {y}, in {slices:?} on {multiprocessors}: {self:?}");
-            }
+        let whole = &slicings(self.layer, &self.output)[..1];
+        let all = match OpKind::from_code(self.layer.kind).unwrap().has_panels() {
+            true => &slicings(self.layer, &self.output)[..],
+            false => whole,
+        };
+        let found = self.run(&whole[0], 1);
+        for (slices, multiprocessors) in all.iter().zip([100, 4, 16]) {
+            let again = self.run(slices, multiprocessors);
+            assert_same(&again, &found, &(slices, multiprocessors, self));
         }
         found
     }
 
-    /// The output's buffer after these steps.
+    /// The output's whole buffer after these steps.
     pub fn run(&self, slices: &[Slice], multiprocessors: u32) -> Vec<f32> {
+        let Self { layer, inputs, output, .. } = self;
         let buffers = [self.data[0].len() as u64, self.out.len() as u64];
-        let valid = ops::validate(self.layer, &self.inputs, &self.output, buffers, Isa::Cuda);
+        let valid = ops::validate(layer, inputs, output, buffers, Isa::Cuda);
         assert_eq!(valid, Ok(()), "{self:?}");
-        let mut gpu = Gpu::new();
-        let data = self.data.map(|data| gpu.upload(data));
-        let out = gpu.upload(self.out);
-        let weights = gpu.upload(self.weights);
+        let mut queue = Recorder::new();
+        let data = self.data.map(|data| queue.gpu.upload(data));
+        let out = queue.gpu.upload(self.out);
         // Copies address their tensors' buffers, the others what is in them.
-        let whole = self.layer.kind == OpKind::Copy as u32;
+        let whole = layer.kind == OpKind::Copy as u32;
         let first = |tensor: &Tensor| if whole { 0 } else { 4 * u64::from(tensor.offset) };
-        let out_address = out.address() + first(&self.output);
-        let operands = [0, 1].map(|slot| match self.layer.inputs[slot] {
-            NONE => 0,
-            input if input == self.layer.output => out_address,
-            _ => data[slot].address() + first(&self.inputs[slot]),
+        let out_address = out.address() + first(output);
+        let operands = [0, 1].map(|slot| match layer.inputs[slot] == layer.output {
+            true => out_address,
+            false => data[slot].address() + first(&inputs[slot]),
         });
-        for slice in slices {
-            let valid =
-                ops::validate_slice(self.layer, &self.inputs, &self.output, slice, Isa::Cuda);
-            assert_eq!(valid, Ok(()), "{self:?}");
-            let bytes = scratch_bytes(self.layer, &self.inputs, &self.output, slice);
-            let scratch = gpu.poison(bytes as usize);
-            let call = Call {
-                layer: self.layer,
-                inputs: self.inputs,
-                output: self.output,
-                operands,
-                out: out_address,
-                weights: weights.address()
-                    + u64::from(slice.first) * u64::from(self.layer.panel_bytes),
-                scratch: scratch.address(),
-                slice: *slice,
-                multiprocessors,
-            };
-            run(&call, &mut gpu).unwrap();
-        }
-        gpu.download(&out)
+        let placed = Placed { operands, out: out_address };
+        let weights = bytemuck::cast_slice(self.weights);
+        run_steps(&mut queue, (layer, *inputs, *output), &placed, weights, slices, multiprocessors);
+        queue.gpu.download(&out)
     }
+}
+
+/// A weight of magnitude below 1 in 16 bits, cut off.
+fn halved(x: f32, encoding: Encoding) -> u16 {
+    let bits = x.to_bits();
+    match encoding {
+        Encoding::Bf16 => (bits >> 16) as u16,
+        _ => {
+            let sign = (bits >> 16) as u16 & 0x8000;
+            let x = x.abs();
+            sign | if x < 1.0 / 16384.0 {
+                (x * (1 << 24) as f32) as u16
+            } else {
+                ((x.to_bits() >> 13) - (112 << 10)) as u16
+            }
+        }
+    }
+}
+
+/// What is left of weights that are stored so.
+pub fn rounded(weights: &[f32], encoding: Encoding) -> Vec<f32> {
+    use crate::kernels::table::{bf16, f16};
+    let one = |x: &f32| match encoding {
+        Encoding::F32 => *x,
+        Encoding::F16 => f16(halved(*x, encoding)),
+        Encoding::Bf16 => bf16(halved(*x, encoding)),
+    };
+    weights.iter().map(one).collect()
+}
+
+/// Panels of floats, `panel` floats each, as they are stored.
+pub fn stored(packed: &[f32], panel: usize, encoding: Encoding) -> Vec<u8> {
+    let mut bytes = vec![];
+    for panel in packed.chunks_exact(panel) {
+        let (bias, weights) = panel.split_at(Isa::Cuda.panel());
+        bytes.extend_from_slice(bytemuck::cast_slice(bias));
+        match encoding {
+            Encoding::F32 => bytes.extend_from_slice(bytemuck::cast_slice(weights)),
+            _ => weights.iter().for_each(|x| bytes.extend(halved(*x, encoding).to_le_bytes())),
+        }
+    }
+    bytes
 }

@@ -1,7 +1,7 @@
 //! The kernels' bits are the portable ones'. Beside these tests, those of every operator run their layers on the GPU too
 //! (`ops::testing`, `ops::conv::tests`): here is what these have not.
 
-use crate::kernels::table::{bf16, f16};
+use super::testing::{rounded, stored};
 use crate::kernels::testing::{any_floats, assert_same, pack};
 use crate::kernels::{Isa, Kernels};
 use crate::ops::Slice;
@@ -60,11 +60,7 @@ fn functions_of_floats_of_all_sizes() {
         let mut case = Case::contiguous(layer, &mut random, &[dims], dims);
         case.data[0].copy_from_slice(&floats);
         let want = case.run(1, 1);
-        assert_same(
-            &case.on_gpu().run(&[case.on_gpu().whole()], 1),
-            &want,
-            &format!("{activation:?}"),
-        );
+        assert_same(&case.on_gpu().run_everywhere(), &want, &format!("{activation:?}"));
     }
 }
 
@@ -161,31 +157,18 @@ fn encoded(random: &mut Random, channels: usize, k: usize, encoding: Encoding) -
     // Negative zeros, which show whether zeros of the padding are multiplied.
     let bias = |random: &mut Random| if random.below(3) == 0 { -0.0 } else { random.float() };
     let bias: Vec<f32> = (0..channels).map(|_| bias(random)).collect();
-    let bits: Vec<u16> = (0..channels * k)
-        .map(|_| match (encoding, random.below(30)) {
-            // Small numbers, and now and then one below what is normal.
-            (Encoding::F16, 0) => random.below(1024) as u16,
-            (Encoding::F16, _) => (random.below(2) << 15 | 12 << 10 | random.below(3 << 10)) as u16,
-            _ => (0x3e80 + random.below(256) + (random.below(2) << 15)) as u16,
-        })
-        .collect();
-    let wide = |bits: &u16| if encoding == Encoding::F16 { f16(*bits) } else { bf16(*bits) };
-    let plain: Vec<f32> = bits.iter().map(wide).collect();
-    let portable = pack(&plain, &bias, 1, Isa::Portable.panel());
-    let nr = Isa::Cuda.panel();
-    if encoding == Encoding::F32 {
-        return [portable, pack(&plain, &bias, 1, nr)];
-    }
-    // Whole numbers of 16 bits go through the packing as floats.
-    let numbers: Vec<f32> = bits.iter().map(|bits| f32::from(*bits)).collect();
-    let mut stored = vec![];
-    for panel in pack(&numbers, &bias, 1, nr).chunks((1 + k) * nr) {
-        let (bias, weights) = panel.split_at(nr);
-        stored.extend_from_slice(bias);
-        let pairs = weights.chunks(2);
-        stored.extend(pairs.map(|pair| f32::from_bits(pair[0] as u32 | (pair[1] as u32) << 16)));
-    }
-    [portable, stored]
+    // Now and then one below what is normal in 16 bits.
+    let weight = |random: &mut Random| match random.below(30) {
+        0 => random.float() / (1 << 15) as f32,
+        _ => random.float(),
+    };
+    let weights: Vec<f32> = (0..channels * k).map(|_| weight(random)).collect();
+    let weights = rounded(&weights, encoding);
+    let [portable, packed] =
+        [Isa::Portable, Isa::Cuda].map(|isa| pack(&weights, &bias, 1, isa.panel()));
+    let stored = stored(&packed, (1 + k) * Isa::Cuda.panel(), encoding);
+    let words = stored.as_chunks::<4>().0;
+    [portable, words.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()]
 }
 
 /// A layer of panels on the GPU as the same of floats with the portable kernels.
@@ -233,13 +216,14 @@ fn weights_of_all_encodings() {
                 groups: channels / group,
                 chains: 0,
             };
-            for residual in [false, true] {
+            for (residual, gaps) in [(false, false), (true, false), (false, true), (true, true)] {
+                let make = if gaps { Case::new } else { Case::contiguous };
                 let layer = layer(OpKind::Depthwise, Activation::RELU, &params);
                 let extent =
                     |axis: usize| (10 + 2 * params.pad[axis] - kernel[axis]) / stride[axis] + 1;
                 let (input, output) = ([1, 10, 10, channels], [1, extent(0), extent(1), channels]);
                 let inputs = if residual { vec![input, output] } else { vec![input] };
-                let mut case = Case::new(layer, &mut random, &inputs, output);
+                let mut case = make(layer, &mut random, &inputs, output);
                 check_panels(&mut random, &mut case, (kernel[0] * kernel[1] * group) as usize);
             }
         }

@@ -1,7 +1,7 @@
 //! Reductions that are cut into chains for a GPU.
 
 use super::*;
-use crate::algorithm::set_chains;
+use crate::algorithm::{chains, set_chains};
 use eyelet::ops::conv::MAX_CHAINS;
 use eyelet::pack::{ConvParams, params};
 
@@ -20,18 +20,43 @@ fn chains_of(network: &Network) -> Vec<u32> {
     network.layers.iter().filter(conv).map(|l| params::<ConvParams>(l).chains).collect()
 }
 
+fn cut(network: &mut Network, multiprocessors: u32) -> Vec<u32> {
+    for layer in 0..network.layers.len() {
+        set_chains(network, layer, chains(network, layer, multiprocessors));
+    }
+    chains_of(network)
+}
+
 #[test]
 fn long_reductions_of_few_tiles_are_cut() {
     let mut gpu = network(Isa::Cuda);
-    set_chains(&mut gpu, 132);
-    let found = chains_of(&gpu);
-    assert!(found[0] == 1 && found[1] > 1 && found[2] > 1, "{found:?}");
-    assert!(found.iter().all(|chains| *chains <= MAX_CHAINS));
+    let found = cut(&mut gpu, 132);
+    assert!(found[1] > 1 && found[2] > 1, "{found:?}");
+    assert!(found.iter().all(|chains| (1..=MAX_CHAINS).contains(chains)));
     // Where results are to be those of a processor, none is.
-    set_chains(&mut gpu, 0);
-    assert_eq!(chains_of(&gpu), [1; 3]);
+    assert_eq!(cut(&mut gpu, 0), [1; 3]);
     // Processors know nothing of them.
-    let mut cpu = network(Isa::Avx512);
-    set_chains(&mut cpu, 132);
-    assert!(chains_of(&cpu).iter().all(|chains| *chains <= 1));
+    assert!(cut(&mut network(Isa::Avx512), 132).iter().all(|chains| *chains <= 1));
+}
+
+/// Chains take scratch: where that does not fit the least budget there are fewer, and to have none is a choice.
+#[test]
+fn chains_fit_the_least_budget() {
+    use crate::strategy::algorithms::{Means, choices};
+    let network = network(Isa::Cuda);
+    let profile = crate::board::Board::load("gpu-host").unwrap().profile;
+    let most = |budget, means| {
+        let choices = choices(&network, &profile, 1, &[budget], means);
+        let chained = choices.iter().map(|choice| {
+            let mut chosen = network.clone();
+            choice.apply(&mut chosen);
+            chains_of(&chosen).into_iter().max().unwrap_or(0)
+        });
+        (chained.clone().min(), chained.max())
+    };
+    let (least, large) = most(64 << 20, Means::All);
+    assert!(least == Some(1) && large > Some(1), "{least:?}, {large:?}");
+    assert!(most(600 << 10, Means::All).1 < large);
+    assert_eq!(most(4096, Means::All), (Some(1), Some(1)));
+    assert_eq!(most(64 << 20, Means::Exact), (Some(1), Some(1)));
 }

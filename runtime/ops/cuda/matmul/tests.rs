@@ -1,6 +1,6 @@
 //! Products of activations on the GPU: the chains of fused multiply-adds that the processor computes.
 
-use super::super::runs::{Recorder, Run};
+use super::super::testing::{Recorder, Run};
 use super::*;
 use crate::device::cuda::testing::assert_same;
 use crate::kernels::testing::floats;
@@ -77,6 +77,7 @@ fn shapes_batches_and_strided_views() {
         (12, 13, 8, 52),
         (2, 70, 36, 68),
         (2, 67, 70, 64),
+        (4, 60, 12, 64),
     ] {
         check(&mut queue, plain(batch, m, k, n), 0);
     }

@@ -1,6 +1,6 @@
 //! Winograd's algorithm on the GPU: the bits of the processor's.
 
-use super::super::runs::{Recorder, Run, stored};
+use super::super::testing::{Recorder, Run, stored};
 use super::*;
 use crate::device::cuda::testing::assert_same;
 use crate::kernels::{Isa, Kernels};
@@ -100,7 +100,7 @@ fn encodings() {
             // Transformed weights may be larger than 1.
             let weights = &mut panel[PANEL as usize..];
             weights.iter_mut().for_each(|x| *x /= 16.0);
-            let rounded = super::super::runs::rounded(weights, encoding);
+            let rounded = super::super::testing::rounded(weights, encoding);
             weights.copy_from_slice(&rounded);
         }
         let plain = run_as(&mut queue, &case, &packed, Encoding::F32);
