@@ -364,7 +364,7 @@ fn is_fake(context: &Context<'_>) -> bool {
 
 fn driver_error(result: Result<impl Sized, ChunkError>) -> (&'static str, i32) {
     match result.err() {
-        Some(ChunkError::Driver(error)) => (error.call, error.code),
+        Some(ChunkError::Driver(error)) => (error.call.trim_end_matches("_v2"), error.code),
         other => panic!("{other:?}"),
     }
 }

@@ -20,12 +20,12 @@ class Bench:
     def json(self, *command):
         return json.loads(call([self.eyelet, *command, "--json"], seconds=540))
 
-    def pack(self, network, strategy):
+    def pack(self, network, strategy, budget=settings.PLENTY):
         """A pack of one plan, and what `plan` says of it."""
-        onnx, pack = self.work / f"{network}.onnx", self.work / f"{network}-{strategy}.pack"
+        onnx, pack = self.work / f"{network}.onnx", self.work / f"{network}-{strategy}-{budget}.pack"
         if not onnx.exists():
             call([self.eyelet, "zoo", network, "-o", onnx])
-        options = ["--board", settings.BOARD, "--strategy", strategy, "--budget", settings.PLENTY]
+        options = ["--board", settings.BOARD, "--strategy", strategy, "--budget", budget]
         return pack, self.json("plan", onnx, *options, "-o", pack)
 
     def run(self, pack, io, warmup):
@@ -65,6 +65,13 @@ class Bench:
                 except Failed as error:
                     # What a strategy cannot be on a board, the command says.
                     rows.append({"network": name, "strategy": strategy, "refused": str(error)})
+            if settings.FAIR in packs:
+                # What eyelet's own strategy makes of the memory that this one takes.
+                budget = packs[settings.FAIR][1]["plans"][0]["arena_bytes"]
+                try:
+                    packs[f"joint, in {settings.FAIR}'s memory"] = self.pack(name, "joint", budget)
+                except Failed as error:
+                    rows.append({"network": name, "strategy": f"joint, in {settings.FAIR}'s memory", "refused": str(error)})
             for io in settings.IO:
                 turns = {strategy: [] for strategy in packs}
                 for _ in range(self.turns):
