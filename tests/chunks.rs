@@ -3,6 +3,8 @@
 //! Without a GPU over the fake driver (`tools/fake-cuda.sh`). A process of its own, and one test at a time: what the
 //! driver says of free memory is compared to the byte.
 #![cfg(feature = "cuda")]
+// Lists of writable ranges that have one.
+#![allow(clippy::single_range_in_vec_init)]
 
 use eyelet::device::DeviceError;
 use eyelet::device::cuda::chunks::{
