@@ -25,6 +25,9 @@ ROUND_US = 1000
 # Inferences in a turn, and before the first.
 RUNS = 20
 WARMUP = 5
+# The same for Demand Layering, where an inference may read all of a network from a disk.
+LAYERING_RUNS = 8
+LAYERING_WARMUP = 2
 
 # What the issue asks for: the mean over all shapes, and the worst shape.
 MEAN_WANTED = 0.8
