@@ -1,9 +1,9 @@
 /* Depthwise convolution, scale and shift of channels, and convolution in groups of which a panel holds several.
  *
- * A warp's lanes are the channels of a panel; a thread makes PIXELS adjacent outputs of a line, so that weights, and
- * the columns that neighbouring windows share, are loaded once for all of them. Every output is one chain of fused
- * multiply-adds: the bias, then the taps in order, of each the channels of the group. Taps beside the image are zeros
- * that are multiplied as all others are. */
+ * A thread makes one or four channels of PIXELS adjacent outputs of a line, so that weights, and the columns that
+ * neighbouring windows share, are loaded once for all of them; neighbouring threads make the channels of a panel. Every
+ * output is one chain of fused multiply-adds: the bias, then the taps in order, of each the channels of the group. Taps
+ * beside the image are zeros that are multiplied as all others are. */
 #include "activation.cuh"
 #include "weights.cuh"
 
@@ -25,7 +25,7 @@ struct DepthwiseRecord {
     unsigned in_pitch; /* floats from one pixel to the next */
     unsigned residual_pitch;
     unsigned out_pitch;
-    unsigned group; /* channels that an output reads of each tap: below 32 */
+    unsigned group;    /* channels that an output reads of each tap: below 32 */
     unsigned input[2]; /* height, width; and so are the others */
     unsigned output[2];
     unsigned kernel[2];
@@ -33,123 +33,170 @@ struct DepthwiseRecord {
     unsigned dilation[2];
     unsigned pad[2];
     Activation activation;
-    unsigned reserved;
+    unsigned wide; /* 1: a thread makes four channels, the group is 1 */
 };
 
-/* What a thread reads of a line of taps. */
-struct Line {
-    const float *start;   /* the image line's pixel 0, in the first channel of the group; null beside the image */
-    long long column;     /* that of the first tap of the first pixel: negative in the padding */
-    long long pitch;      /* floats from one pixel to the next */
-    unsigned width;       /* pixels */
-};
-
-/* The element of a column; 0 beside the image. `offset` is the column times the pitch. */
-EYELET_INLINE float tap_at(const Line &line, long long column, long long offset)
+/* N channels of a pixel if it is inside the image, zeros otherwise. */
+template <int N> EYELET_INLINE void get_inside(float (&x)[N], bool inside, const float *p)
 {
-    return line.start && column >= 0 && column < line.width ? __ldg(line.start + offset) : 0.0f;
-}
-
-/* Adds a line of taps whose columns lie side by side and overlap: each is loaded once. */
-template <int TAPS, int STRIDE, class W>
-EYELET_INLINE void add_line(float (&acc)[PIXELS], const Line &line, const W &weight)
-{
-    enum { COLUMNS = (PIXELS - 1) * STRIDE + TAPS };
-    float x[COLUMNS];
-    long long offset = line.column * line.pitch;
+    if (inside) {
+        get_constant(x, p);
+    } else {
 #pragma unroll
-    for (int i = 0; i < COLUMNS; i++, offset += line.pitch)
-        x[i] = tap_at(line, line.column + i, offset);
-#pragma unroll
-    for (int tap = 0; tap < TAPS; tap++) {
-        const float w = weight(tap);
-#pragma unroll
-        for (int p = 0; p < PIXELS; p++)
-            acc[p] = fused(x[p * STRIDE + tap], w, acc[p]);
+        for (int n = 0; n < N; n++)
+            x[n] = 0.0f;
     }
 }
 
-/* The same for any window and group. */
-template <class W>
-EYELET_INLINE void add_line_of_any(
-    float (&acc)[PIXELS], const DepthwiseRecord &r, const Line &line, const W &weight)
+template <int N> EYELET_INLINE void add_products(float (&acc)[N], const float (&x)[N], const float (&w)[N])
 {
-    long long column = line.column;
-    for (unsigned tap = 0; tap < r.kernel[1]; tap++, column += r.dilation[1]) {
-        const long long offset = column * line.pitch;
-        for (unsigned k = 0; k < r.group; k++) {
-            const float w = weight((size_t)tap * r.group + k);
 #pragma unroll
-            for (int p = 0; p < PIXELS; p++) {
-                const long long beyond = (long long)p * r.stride[1];
-                const float x = tap_at(line, column + beyond, offset + beyond * line.pitch + k);
-                acc[p] = fused(x, w, acc[p]);
+    for (int n = 0; n < N; n++)
+        acc[n] = fused(x[n], w[n], acc[n]);
+}
+
+/* A line of taps. */
+struct Line {
+    const float *first; /* the first tap of the first pixel, in the first channel that is read; it may be outside */
+    const void *weights;
+    size_t tap;       /* of the line the first */
+    long long column; /* that of the first tap of the first pixel: negative in the padding */
+    bool inside;      /* whether the image has the line */
+};
+
+EYELET_INLINE bool is_inside(const DepthwiseRecord &r, const Line &line, long long column)
+{
+    return line.inside && column >= 0 && column < r.input[1];
+}
+
+/* Adds a line of taps whose columns lie side by side and overlap: each is loaded once. */
+template <int TAPS, int STRIDE, int N>
+EYELET_INLINE void add_line(float (&acc)[PIXELS][N], const DepthwiseRecord &r, const Line &line, unsigned lane)
+{
+    enum { COLUMNS = (PIXELS - 1) * STRIDE + TAPS };
+    float w[TAPS][N], x[COLUMNS][N];
+    panels::weights_at(w, line.weights, r.encoding, line.tap, lane);
+    const float *p = line.first;
+#pragma unroll
+    for (int i = 0; i < COLUMNS; i++, p += r.in_pitch)
+        get_inside(x[i], is_inside(r, line, line.column + i), p);
+#pragma unroll
+    for (int tap = 0; tap < TAPS; tap++)
+#pragma unroll
+        for (int i = 0; i < PIXELS; i++)
+            add_products(acc[i], x[i * STRIDE + tap], w[tap]);
+}
+
+/* The same for any window and, of single channels, any group. */
+template <int N>
+EYELET_INLINE void add_line_of_any(
+    float (&acc)[PIXELS][N], const DepthwiseRecord &r, const Line &line, unsigned lane)
+{
+    const long long tap_pitch = (long long)r.dilation[1] * r.in_pitch;
+    const long long pixel_pitch = (long long)r.stride[1] * r.in_pitch;
+    const float *first = line.first;
+    long long column = line.column;
+    size_t at = line.tap * r.group;
+    for (unsigned tap = 0; tap < r.kernel[1]; tap++, first += tap_pitch, column += r.dilation[1]) {
+        for (unsigned k = 0; k < r.group; k++, at++) {
+            float w[1][N];
+            panels::weights_at(w, line.weights, r.encoding, at, lane);
+            const float *p = first + k;
+            long long own = column;
+#pragma unroll
+            for (int i = 0; i < PIXELS; i++, p += pixel_pitch, own += r.stride[1]) {
+                float x[N];
+                get_inside(x, is_inside(r, line, own), p);
+                add_products(acc[i], x, w[0]);
             }
         }
     }
 }
 
-/* TAPS and STRIDE along a line; any where TAPS is 0. */
-template <int TAPS, int STRIDE> EYELET_INLINE void depthwise(const DepthwiseRecord &r)
+/* What is done to finished sums. Functions other than a clamp are applied to what the thread has just written, pixel by
+ * pixel: their text is long. */
+template <int N>
+EYELET_INLINE void finish(float (&acc)[PIXELS][N], const DepthwiseRecord &r, size_t row, size_t channel, unsigned left)
 {
-    const unsigned lane = threadIdx.x;
+    float *const out = r.out + row * r.out_pitch + channel;
+    const float *const residual = r.residual ? r.residual + row * r.residual_pitch + channel : nullptr;
+    const bool clamps = r.activation.function == EYELET_CLAMP;
+#pragma unroll
+    for (unsigned i = 0; i < PIXELS; i++) {
+        if (i >= left)
+            break;
+        if (residual) {
+            float x[N];
+            get(x, residual + (size_t)i * r.residual_pitch);
+#pragma unroll
+            for (int n = 0; n < N; n++)
+                acc[i][n] = add(acc[i][n], x[n]);
+        }
+        if (clamps)
+            each<map_clamp>(r.activation, acc[i]);
+        put(out + (size_t)i * r.out_pitch, acc[i]);
+    }
+    if (r.activation.function <= EYELET_CLAMP)
+        return;
+#pragma unroll 1
+    for (unsigned i = 0; i < PIXELS && i < left; i++) {
+        float x[N];
+        get(x, out + (size_t)i * r.out_pitch);
+        activate(r.activation, x);
+        put(out + (size_t)i * r.out_pitch, x);
+    }
+}
+
+/* TAPS and STRIDE along a line; any where TAPS is 0. N channels. */
+template <int TAPS, int STRIDE, int N> EYELET_INLINE void depthwise(const DepthwiseRecord &r)
+{
+    const unsigned lane = threadIdx.x * N;
     const unsigned runs = (r.output[1] - 1) / PIXELS + 1;
     const size_t item = (size_t)blockIdx.x * blockDim.y + threadIdx.y;
-    const size_t line = item / runs;
-    if (line >= r.lines)
+    if (item >= (size_t)r.lines * runs)
         return;
-    const unsigned pixel = (unsigned)(item % runs) * PIXELS;
-    const unsigned image = (unsigned)line / r.output[0];
-    const long long y0 = (long long)((unsigned)line % r.output[0]) * r.stride[0] - r.pad[0];
+    /* As many as pixels at most: 32 bits. */
+    const unsigned line = (unsigned)item / runs;
+    const unsigned pixel = (unsigned)item % runs * PIXELS;
+    const unsigned image = line / r.output[0];
+    const long long y0 = (long long)(line % r.output[0]) * r.stride[0] - r.pad[0];
     const long long x0 = (long long)pixel * r.stride[1] - r.pad[1];
+    const long long start = (((long long)image * r.input[0] + y0) * r.input[1] + x0) * r.in_pitch;
+    const long long line_pitch = (long long)r.dilation[0] * r.input[1] * r.in_pitch;
     for (size_t panel = (size_t)r.first_panel + blockIdx.y; panel < r.end_panel; panel += gridDim.y) {
         const size_t channel = panel * panels::WIDTH + lane;
         if (channel >= r.cols)
             return;
         const char *stored = (const char *)r.panels + (panel - r.first_panel) * r.panel_bytes;
-        const float bias = __ldg((const float *)stored + lane);
-        const void *weights = stored + panels::WIDTH * sizeof(float);
-        const float *in = r.in + (channel - lane % r.group);
-        float acc[PIXELS];
+        float acc[PIXELS][N];
+        get_constant(acc[0], (const float *)stored + lane);
 #pragma unroll
-        for (int p = 0; p < PIXELS; p++)
-            acc[p] = bias;
-        const size_t line_taps = (size_t)r.kernel[1] * r.group;
+        for (int i = N; i < PIXELS * N; i++)
+            acc[i / N][i % N] = acc[0][i % N];
+        Line taps = {r.in + (start + (long long)(channel - lane % r.group)),
+                     stored + panels::WIDTH * sizeof(float), 0, x0, false};
+        long long y = y0;
         for (unsigned tap = 0; tap < r.kernel[0]; tap++) {
-            const long long y = y0 + (long long)tap * r.dilation[0];
-            const bool inside = y >= 0 && y < r.input[0];
-            const size_t before = ((size_t)image * r.input[0] + y) * r.input[1];
-            const float *start = inside ? in + before * r.in_pitch : nullptr;
-            const Line taps = {start, x0, r.in_pitch, r.input[1]};
-            const auto weight = [&](size_t i) {
-                return panels::weight_at(weights, r.encoding, (tap * line_taps + i) * panels::WIDTH + lane);
-            };
+            taps.inside = y >= 0 && y < r.input[0];
             if (TAPS)
-                add_line<TAPS ? TAPS : 1, STRIDE>(acc, taps, weight);
+                add_line<TAPS ? TAPS : 1, STRIDE, N>(acc, r, taps, lane);
             else
-                add_line_of_any(acc, r, taps, weight);
+                add_line_of_any<N>(acc, r, taps, lane);
+            taps.tap += r.kernel[1];
+            taps.first += line_pitch;
+            y += r.dilation[0];
         }
-        const size_t row = line * r.output[1] + pixel;
-        const float *residual = r.residual ? r.residual + row * r.residual_pitch + channel : nullptr;
-        float *out = r.out + row * r.out_pitch + channel;
-        const unsigned left = r.output[1] - pixel;
-        if (residual)
-#pragma unroll
-            for (unsigned p = 0; p < PIXELS; p++)
-                if (p < left)
-                    acc[p] = add(acc[p], residual[(size_t)p * r.residual_pitch]);
-        activate(r.activation, acc);
-#pragma unroll
-        for (unsigned p = 0; p < PIXELS; p++)
-            if (p < left)
-                out[(size_t)p * r.out_pitch] = acc[p];
+        finish(acc, r, (size_t)line * r.output[1] + pixel, channel, r.output[1] - pixel);
     }
 }
 
 #define EYELET_DEPTHWISE(name, taps, stride)                                                           \
-    extern "C" __global__ void __launch_bounds__(256, 3) name(const DepthwiseRecord r)                 \
+    extern "C" __global__ void __launch_bounds__(256, 2) name(const DepthwiseRecord r)                 \
     {                                                                                                  \
-        depthwise<taps, stride>(r);                                                                    \
+        if (r.wide)                                                                                    \
+            depthwise<taps, stride, 4>(r);                                                             \
+        else                                                                                           \
+            depthwise<taps, stride, 1>(r);                                                             \
     }                                                                                                  \
     EYELET_EXPORT(name);
 EYELET_DEPTHWISE(eyelet_depthwise, 0, 0)

@@ -46,7 +46,8 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_gather(const GatherReco
         const void *weights = stored + panels::WIDTH * sizeof(float);
         float x = from_bits(0x7fc00000);
         if (entry >= 0)
-            x = add(panels::weight_at(weights, r.encoding, (size_t)entry * panels::WIDTH + lane), __ldg((const float *)stored + lane));
+            x = add(
+            panels::weight_at(weights, r.encoding, (size_t)entry, lane), __ldg((const float *)stored + lane));
         r.out[row * r.out_pitch + channel] = activated(r.activation, x);
     }
 }

@@ -4,10 +4,15 @@
 //! Winograd's instead: fewer multiplications, but more bytes of weights and a little more error. The
 //! layer's tensors stay as they are, so that a change concerns nobody else: only the place of the weights
 //! in the pack ([`place_weights`](crate::layout::place_weights)) has to be found anew.
+//!
+//! On a GPU the direct algorithm can be cut into chains ([`set_chains`]): a convolution with a long reduction and few
+//! outputs has too few tiles for all multiprocessors. That changes what is rounded, and is a property of the layer.
 
 use crate::network::{Network, Weights};
 use crate::weights;
+use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
+use eyelet::ops::cuda::conv;
 use eyelet::pack::{ConvParams, OpKind, WinogradParams, params, params_words};
 
 /// Channels in and out below which the transforms, which work on vectors of channels, are not worth it.
@@ -16,10 +21,33 @@ const FEW_CHANNELS: u32 = 16;
 /// How a layer is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// As its operator says; a convolution's output is one chain of fused multiply-adds.
+    /// As its operator says; a convolution's output is one chain of fused multiply-adds, or on a GPU some ([`set_chains`]).
     Direct,
     /// F(tile, 3): outputs in squares of `tile` by `tile` pixels.
     Winograd { tile: usize },
+}
+
+/// Into how many chains a GPU with so many multiprocessors had best cut the reduction of a direct convolution; 1 for all
+/// other layers, and for none.
+pub fn chains(network: &Network, index: usize, multiprocessors: u32) -> u32 {
+    let layer = &network.layers[index];
+    if network.isa != Isa::Cuda || layer.kind != OpKind::Conv as u32 || multiprocessors == 0 {
+        return 1;
+    }
+    let output = &network.tensors[layer.output as usize];
+    let input = &network.tensors[layer.inputs[0] as usize];
+    let p: ConvParams = params(layer);
+    let k = p.kernel[0] * p.kernel[1] * (input.cols() / p.groups.max(1));
+    conv::chains(output.rows() as u32, output.cols(), k, multiprocessors)
+}
+
+/// Cuts the reduction of a direct convolution for a GPU; other layers have none that could be.
+pub fn set_chains(network: &mut Network, index: usize, chains: u32) {
+    let layer = &mut network.layers[index];
+    if network.isa == Isa::Cuda && layer.kind == OpKind::Conv as u32 {
+        let p: ConvParams = params(layer);
+        layer.params = params_words(&ConvParams { chains, ..p });
+    }
 }
 
 impl Algorithm {
@@ -55,7 +83,7 @@ impl Algorithm {
         }
     }
 
-    /// Has a layer that this algorithm serves be computed so.
+    /// Has a layer that this algorithm serves be computed so; a direct convolution that was not before, by one chain.
     pub fn set(self, network: &mut Network, index: usize) {
         let (layer, recipe) = (&mut network.layers[index], &mut network.weights[index]);
         let (dense, pad) = match std::mem::replace(recipe, Weights::None) {

@@ -2,8 +2,12 @@
 //!
 //! The descriptions that come with eyelet are part of the program, so that it works from anywhere; others
 //! are read from a path. Their profiles are estimates unless they say otherwise.
+//!
+//! A board has a processor, a GPU (`[gpu]`), or both. Each has a profile of its own; storage is one.
 
 use crate::profile::{Profile, ProfileError};
+use eyelet::kernels::Isa;
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
@@ -14,12 +18,98 @@ pub struct Board {
     pub description: String,
     /// Bytes of a page of its storage: the granularity of reads.
     pub page: u64,
-    /// Its name, instruction set, threads, and what things cost on it.
+    /// Its name, instruction set, threads, and what things cost on it: on its processor, or on its GPU where that is all
+    /// that is described.
+    pub profile: Profile,
+    pub gpu: Option<Gpu>,
+}
+
+/// A board's GPU.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Gpu {
+    /// Its architecture, for which kernels are compiled: `sm_53`.
+    pub arch: String,
+    /// The newest version of PTX that its driver is sure to load: `6.5`.
+    pub ptx: String,
+    pub memory: Memory,
+    /// Its name, multiprocessors, and what things cost on it.
     pub profile: Profile,
 }
 
+/// What computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Device {
+    /// The processor.
+    Cpu,
+    /// NVIDIA's GPU.
+    Cuda,
+}
+
+impl Device {
+    /// What packs of an instruction set run on.
+    pub fn of(isa: Isa) -> Self {
+        if isa == Isa::Cuda { Self::Cuda } else { Self::Cpu }
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Cuda => "cuda",
+        }
+    }
+
+    /// In a sentence.
+    fn noun(self) -> &'static str {
+        match self {
+            Self::Cpu => "processor",
+            Self::Cuda => "GPU",
+        }
+    }
+}
+
+/// Which memory a GPU computes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Memory {
+    /// The processor's, which storage is read into: two stages, read and kernel.
+    ZeroCopy,
+    /// Its own, which is copied to: three stages, read, copy and kernel.
+    Staged,
+}
+
+impl Memory {
+    /// Which memory a profile is for, if it is a GPU's.
+    pub fn of(profile: &Profile) -> Option<Self> {
+        (profile.isa == Isa::Cuda).then_some(match profile.transfer {
+            None => Self::ZeroCopy,
+            Some(_) => Self::Staged,
+        })
+    }
+
+    /// Its name in board files and `--json`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ZeroCopy => "zero-copy",
+            Self::Staged => "staged",
+        }
+    }
+}
+
+/// `[gpu]` of a board's description.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GpuTable {
+    arch: String,
+    multiprocessors: u32,
+    memory: Memory,
+    ptx: String,
+    profile: toml::Table,
+}
+
 /// The boards that come with eyelet, with their descriptions.
-const KNOWN: [(&str, &str); 9] = [
+const KNOWN: [(&str, &str); 10] = [
     ("host-avx512", include_str!("../../boards/host-avx512/board.toml")),
     ("host-avx2", include_str!("../../boards/host-avx2/board.toml")),
     ("host-neon", include_str!("../../boards/host-neon/board.toml")),
@@ -29,6 +119,7 @@ const KNOWN: [(&str, &str); 9] = [
     ("jetson-orin-nano", include_str!("../../boards/jetson-orin-nano/board.toml")),
     ("raspberry-pi-4", include_str!("../../boards/raspberry-pi-4/board.toml")),
     ("cortex-a53", include_str!("../../boards/cortex-a53/board.toml")),
+    ("gpu-host", include_str!("../../boards/gpu-host/board.toml")),
 ];
 
 /// Why there is no such board.
@@ -49,6 +140,22 @@ pub enum BoardError {
     Page { name: String, page: i64, largest: u64 },
     #[error("the board {name}: {error}")]
     Profile { name: String, error: ProfileError },
+    #[error(
+        "the board {name}: `{found}` is of a processor, and there is no [profile] of one; add it, or leave that out"
+    )]
+    Processor { name: String, found: String },
+    #[error("the board {name}: gpu.{field} is `{found}`; it must be {expected}")]
+    Gpu { name: String, field: &'static str, found: String, expected: &'static str },
+    #[error(
+        "the board {name}: gpu.memory is {}, {} gpu.profile.transfer: a GPU has a cost of copies if, and only if, it is \
+         staged", memory.name(), if *memory == Memory::Staged { "without" } else { "with" }
+    )]
+    Transfer { name: String, memory: Memory },
+    #[error(
+        "the board {name} has no {}; those that have one are: {known}; choose one of these with --board, or leave out \
+         --device {}", device.noun(), device.name()
+    )]
+    Device { name: String, device: Device, known: String },
 }
 
 impl Board {
@@ -80,6 +187,24 @@ impl Board {
         &self.profile.name
     }
 
+    /// What things cost on its processor or its GPU; on the processor, where it has both and nothing is said.
+    pub fn profile_on(&self, device: Option<Device>) -> Result<&Profile, BoardError> {
+        let Some(device) = device else { return Ok(&self.profile) };
+        self.find(device).ok_or_else(|| {
+            let boards = Self::names().filter_map(|name| Self::load(name).ok());
+            let known: Vec<String> = boards
+                .filter(|board| board.find(device).is_some())
+                .map(|board| board.name().to_owned())
+                .collect();
+            BoardError::Device { name: self.name().to_owned(), device, known: known.join(", ") }
+        })
+    }
+
+    fn find(&self, device: Device) -> Option<&Profile> {
+        let gpu = self.gpu.iter().map(|gpu| &gpu.profile);
+        std::iter::once(&self.profile).chain(gpu).find(|profile| Device::of(profile.isa) == device)
+    }
+
     /// A board from its description. What board and profile have in common stands at the top only.
     fn parse(name: &str, text: &str) -> Result<Self, BoardError> {
         let toml = |error| BoardError::Toml { name: name.to_owned(), error };
@@ -97,15 +222,80 @@ impl Board {
         if page <= 0 || page as u64 > largest || !(page as u64).is_power_of_two() {
             return Err(BoardError::Page { name: name.to_owned(), page, largest });
         }
-        let mut profile = match table.remove("profile") {
-            Some(toml::Value::Table(profile)) => profile,
+        let gpu = match table.remove("gpu") {
+            Some(toml::Value::Table(gpu)) => Some(GpuTable::deserialize(gpu).map_err(toml)?),
+            Some(_) => return Err(field("gpu", "a table")),
+            None => None,
+        };
+        let own = match (table.remove("profile"), &gpu) {
+            (Some(toml::Value::Table(profile)), _) => Some(profile),
+            (None, Some(_)) => None,
             _ => return Err(field("profile", "a table")),
         };
-        // Whatever else there is the profile knows, or refuses.
-        profile.extend(table);
-        let profile: Profile = profile.try_into().map_err(toml)?;
-        profile.validate().map_err(|error| BoardError::Profile { name: name.to_owned(), error })?;
-        Ok(Self { description, page: page as u64, profile })
+        let profile = |mut profile: toml::Table, more: toml::Table| {
+            // Whatever else there is the profile knows, or refuses.
+            profile.extend(more);
+            let profile: Profile = profile.try_into().map_err(toml)?;
+            let valid = profile.validate();
+            valid.map_err(|error| BoardError::Profile { name: name.to_owned(), error })?;
+            Ok(profile)
+        };
+        let storage = own.as_ref().and_then(|own| own.get("storage").cloned());
+        let gpu = match gpu {
+            Some(gpu) => Some(gpu.finish(name, &table, storage, profile)?),
+            None => None,
+        };
+        let profile = match (own, &gpu) {
+            (Some(own), _) => profile(own, table)?,
+            (None, Some(gpu)) => {
+                if let Some((key, value)) = table.iter().find(|(key, _)| *key != "name") {
+                    let (name, found) = (name.to_owned(), format!("{key} = {value}"));
+                    return Err(BoardError::Processor { name, found });
+                }
+                gpu.profile.clone()
+            }
+            (None, None) => return Err(field("profile", "a table")),
+        };
+        Ok(Self { description, page: page as u64, profile, gpu })
+    }
+}
+
+impl GpuTable {
+    /// A GPU from its table, and what stands at the top of the board's; its storage is the board's, if that has one.
+    fn finish(
+        self,
+        name: &str,
+        top: &toml::Table,
+        storage: Option<toml::Value>,
+        profile: impl Fn(toml::Table, toml::Table) -> Result<Profile, BoardError>,
+    ) -> Result<Gpu, BoardError> {
+        let Self { arch, multiprocessors, memory, ptx, profile: mut own } = self;
+        let wrong = |field, found: &str, expected| {
+            let (name, found) = (name.to_owned(), found.to_owned());
+            Err(BoardError::Gpu { name, field, found, expected })
+        };
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        if !arch.strip_prefix("sm_").is_some_and(digits) {
+            return wrong("arch", &arch, "like sm_53");
+        }
+        if !ptx.split_once('.').is_some_and(|(major, minor)| digits(major) && digits(minor)) {
+            return wrong("ptx", &ptx, "like 6.5");
+        }
+        let mut more = toml::Table::new();
+        if let Some(board) = top.get("name") {
+            more.insert("name".to_owned(), board.clone());
+        }
+        more.insert("isa".to_owned(), Isa::Cuda.name().into());
+        more.insert("threads".to_owned(), 1.into());
+        more.insert("multiprocessors".to_owned(), multiprocessors.into());
+        if let Some(storage) = storage {
+            own.entry("storage").or_insert(storage);
+        }
+        let profile = profile(own, more)?;
+        match Memory::of(&profile) == Some(memory) {
+            true => Ok(Gpu { arch, ptx, memory, profile }),
+            false => Err(BoardError::Transfer { name: name.to_owned(), memory }),
+        }
     }
 }
 
@@ -145,13 +335,42 @@ mod tests {
     fn known_boards_are_valid_and_bear_their_names() {
         for name in Board::names() {
             let board = Board::load(name).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(board.name(), name);
-            assert!(board.profile.estimated, "{name}: a description must not claim measurement");
-            assert!(
-                board.profile.source.len() > 40,
-                "{name} does not say where its numbers are from"
-            );
+            let source = |profile: &Profile| {
+                assert_eq!(profile.name, name);
+                assert!(profile.estimated, "{name}: a description must not claim measurement");
+                assert!(
+                    profile.source.len() > 40,
+                    "{name} does not say where its numbers are from"
+                );
+            };
+            source(&board.profile);
+            board.gpu.iter().for_each(|gpu| source(&gpu.profile));
         }
+    }
+
+    #[test]
+    fn what_a_board_computes_with() {
+        let nano = Board::load("jetson-nano").unwrap();
+        let gpu = nano.gpu.clone().unwrap();
+        assert_eq!((gpu.arch.as_str(), gpu.ptx.as_str()), ("sm_53", "6.5"));
+        assert_eq!((gpu.memory, gpu.profile.multiprocessors), (Memory::ZeroCopy, 1));
+        assert_eq!(gpu.profile.storage, nano.profile.storage);
+        let isa = |board: &Board, device| board.profile_on(device).map(|found| found.isa);
+        assert_eq!(isa(&nano, None).unwrap(), Isa::Neon);
+        assert_eq!(isa(&nano, Some(Device::Cpu)).unwrap(), Isa::Neon);
+        assert_eq!(isa(&nano, Some(Device::Cuda)).unwrap(), Isa::Cuda);
+        let server = Board::load("gpu-host").unwrap();
+        assert_eq!(server.gpu.as_ref().unwrap().memory, Memory::Staged);
+        assert_eq!(isa(&server, None).unwrap(), Isa::Cuda);
+        let error = isa(&server, Some(Device::Cpu)).unwrap_err().to_string();
+        assert!(
+            error.contains("gpu-host has no processor") && error.contains("cortex-a53"),
+            "{error}"
+        );
+        let pi = Board::load("raspberry-pi-4").unwrap();
+        let error = isa(&pi, Some(Device::Cuda)).unwrap_err().to_string();
+        let boards = "jetson-nano, jetson-xavier-nx, jetson-orin-nano, gpu-host;";
+        assert!(error.contains("raspberry-pi-4 has no GPU") && error.contains(boards), "{error}");
     }
 
     #[test]
@@ -188,6 +407,21 @@ mod tests {
         wrong("isa = \"neon\"", "isa = \"vax\"", "vax");
         wrong("threads = 4", "threads = 4\nheads = 4", "heads");
         wrong("[profile]", "[profile", "not as it should be");
+        wrong("sm_53", "maxwell", "gpu.arch is `maxwell`; it must be like sm_53");
+        wrong("\"6.5\"", "\"six\"", "gpu.ptx is `six`");
+        wrong("zero-copy", "staged", "gpu.memory is staged, without gpu.profile.transfer");
+        wrong("zero-copy", "managed", "managed");
+        wrong("multiprocessors = 1", "multiprocessors = 0", "multiprocessors is 0");
+        wrong("memory = ", "vram = ", "vram");
+        let text = KNOWN[9].1;
+        let wrong = |from: &str, to: &str, says: &str| {
+            let error = Board::parse("x", &text.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
+        };
+        wrong("staged", "zero-copy", "gpu.memory is zero-copy, with gpu.profile.transfer");
+        wrong("page = 4096", "page = 4096\nthreads = 4", "`threads = 4` is of a processor");
+        wrong("gbs = 51.2", "gbs = 0.0", "transfer.gbs is 0");
+        wrong("[gpu.profile.storage]", "[gpu.storage]", "storage");
     }
 
     #[test]

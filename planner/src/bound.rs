@@ -29,6 +29,10 @@
 //! ends, since a group makes its lines in the order of its layers; so of the weights outside, those used within that time
 //! were there before it or are still there after it, as before.
 //!
+//! A GPU with a memory of its own is copied to: then the arena's bytes come by copies, of which all this holds as it does of
+//! reads elsewhere. Reads run ahead of them, into a staging ring of any size. But as many bytes are read in a cycle as are
+//! copied, so that of reads what the empty intervals say still holds.
+//!
 //! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The choice
 //! of algorithms ([`strategy::algorithms`](crate::strategy::algorithms)) is made by that.
 
@@ -44,10 +48,35 @@ use eyelet::pack::{PAGE, Step};
 pub struct Bound {
     /// Bytes of tables and of activations that are alive in each layer.
     alive: Vec<f64>,
-    ns_per_byte: f64,
+    /// What a byte takes at least in each channel that brings weights to the arena.
+    channels: Vec<Channel<f64>>,
 }
 
-/// What reading bytes of each layer takes at least.
+/// One of the channels by which weights come to the arena: at which rate, and where it counts.
+#[derive(Clone, Debug)]
+struct Channel<Rate> {
+    rate: Rate,
+    /// All intervals; otherwise the empty ones.
+    intervals: bool,
+}
+
+/// A read of so many bytes, or a copy.
+type Task<'a> = Box<dyn Fn(u64) -> u64 + 'a>;
+
+/// The channels of a profile: reads, and copies where there are any.
+fn channels(profile: &Profile) -> Vec<Channel<Task<'_>>> {
+    let copies = profile.transfer.map(|transfer| Channel {
+        rate: Box::new(move |bytes| transfer.copy_ns(bytes)) as Task<'_>,
+        intervals: true,
+    });
+    let reads = Channel {
+        rate: Box::new(|bytes| profile.load_ns(bytes)) as Task<'_>,
+        intervals: copies.is_none(),
+    };
+    std::iter::once(reads).chain(copies).collect()
+}
+
+/// What bringing bytes of each layer takes at least.
 struct Reading {
     /// By class, in descending order.
     ns_per_byte: Vec<f64>,
@@ -56,7 +85,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// The least time to read so many bytes of each class, all but `held`.
+    /// The least time to bring so many bytes of each class, all but `held`.
     fn least_ns(&self, bytes: &[f64], mut held: f64) -> f64 {
         let ns = bytes.iter().zip(&self.ns_per_byte).map(|(bytes, ns)| {
             let kept = bytes.min(held);
@@ -75,9 +104,18 @@ pub struct Binding {
     pub last: usize,
     /// Its length: all layers where computing alone binds.
     pub length: usize,
+    /// What a byte outside it takes.
+    pub ns_per_byte: f64,
 }
 
 impl Binding {
+    /// By computing alone.
+    fn computing(compute: &[f64]) -> Self {
+        let length = compute.len();
+        let last = length.saturating_sub(1);
+        Self { ns: compute.iter().sum(), last, length, ns_per_byte: 0.0 }
+    }
+
     /// Whether a layer, of so many, is in the interval.
     pub fn holds(&self, layer: usize, layers: usize) -> bool {
         (self.last + layers - layer) % layers < self.length
@@ -98,12 +136,21 @@ impl Bound {
         };
         let tables = table_bytes(network, 0, layers, 0) as f64;
         let alive = (0..layers).map(|layer| tables + alive(layer)).collect();
-        Self { alive, ns_per_byte: least_ns_per_byte(profile, 1 << 27) }
+        let least = |channel: Channel<Task<'_>>| Channel {
+            rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
+            intervals: channel.intervals,
+        };
+        Self { alive, channels: channels(profile).into_iter().map(least).collect() }
     }
 
     #[cfg(test)]
-    pub(crate) fn of(alive: Vec<f64>, ns_per_byte: f64) -> Self {
-        Self { alive, ns_per_byte }
+    pub(crate) fn of(alive: Vec<f64>, rate: f64) -> Self {
+        Self { alive, channels: vec![Channel { rate, intervals: true }] }
+    }
+
+    /// How many layers there are.
+    pub fn layers(&self) -> usize {
+        self.alive.len()
     }
 
     /// Bytes of activations that are alive in a layer.
@@ -111,35 +158,44 @@ impl Bound {
         self.alive[layer]
     }
 
-    /// What reading a byte takes.
-    pub fn ns_per_byte(&self) -> f64 {
-        self.ns_per_byte
-    }
-
     /// The bound, when layers compute for so long and have so many bytes of weights.
     pub fn binding(&self, compute: &[f64], weights: &[f64], budget: u64) -> Binding {
-        let class = vec![0; compute.len()];
-        let reading = Reading { ns_per_byte: vec![self.ns_per_byte], class };
-        self.most(compute, weights, budget, &reading)
+        let mut binding = Binding::computing(compute);
+        for Channel { rate, intervals } in &self.channels {
+            let class = vec![0; compute.len()];
+            let reading = Reading { ns_per_byte: vec![*rate], class };
+            let found = self.most(compute, weights, budget, &reading, *intervals);
+            if found.ns > binding.ns {
+                binding = Binding { ns_per_byte: *rate, ..found };
+            }
+        }
+        binding
     }
 
-    fn most(&self, compute: &[f64], weights: &[f64], budget: u64, reading: &Reading) -> Binding {
+    /// Over all intervals, or over the empty ones.
+    fn most(
+        &self,
+        compute: &[f64],
+        weights: &[f64],
+        budget: u64,
+        reading: &Reading,
+        intervals: bool,
+    ) -> Binding {
         let layers = compute.len();
         let mut all_weights = vec![0.0; reading.ns_per_byte.len()];
         for (bytes, class) in weights.iter().zip(&reading.class) {
             all_weights[*class] += bytes;
         }
-        let mut bound =
-            Binding { ns: compute.iter().sum(), last: layers.saturating_sub(1), length: layers };
+        let mut bound = Binding::computing(compute);
         for last in 0..layers {
             let held = (budget as f64 - self.alive[last]).max(0.0);
             let mut time = 0.0;
             let mut outside = all_weights.clone();
             // Backwards from `last`, once around at most.
-            for length in 0..=layers {
+            for length in 0..=if intervals { layers } else { 0 } {
                 let ns = time + reading.least_ns(&outside, held);
                 if ns > bound.ns {
-                    bound = Binding { ns, last, length };
+                    bound = Binding { ns, last, length, ns_per_byte: 0.0 };
                 }
                 if length < layers {
                     let layer = if length <= last { last - length } else { last + layers - length };
@@ -154,11 +210,11 @@ impl Bound {
     }
 }
 
-/// What a byte takes at least in a read of up to so many.
-fn least_ns_per_byte(profile: &Profile, most: u64) -> f64 {
+/// What a byte takes at least in a read, or a copy, of up to so many.
+fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -> f64 {
     // Between the sizes in the profile the time grows evenly, so that the best is at one of them or at the end.
     let sizes = profile.storage.reads.iter().map(|read| read.bytes).filter(|size| *size < most);
-    let rate = |size: u64| profile.load_ns(size) as f64 / size as f64;
+    let rate = |size: u64| task(size) as f64 / size as f64;
     sizes.chain([PAGE, most]).map(rate).fold(f64::INFINITY, f64::min)
 }
 
@@ -204,9 +260,12 @@ pub fn lower_bound_ns(network: &Network, budget: u64, profile: &Profile, threads
     classes.sort_unstable();
     classes.dedup();
     let class = |most: &u64| classes.binary_search(most).expect("they are of these");
-    let reading = Reading {
-        ns_per_byte: classes.iter().map(|most| least_ns_per_byte(profile, *most)).collect(),
-        class: most.iter().map(class).collect(),
-    };
-    bound.most(&compute, &weights, budget, &reading).ns.max(0.0) as u64
+    let class: Vec<usize> = most.iter().map(class).collect();
+    let bounds = channels(profile).into_iter().map(|Channel { rate, intervals }| {
+        let least = |most: &u64| least_ns_per_byte(profile, &rate, *most);
+        let ns_per_byte = classes.iter().map(least).collect();
+        let reading = Reading { ns_per_byte, class: class.clone() };
+        bound.most(&compute, &weights, budget, &reading, intervals).ns.max(0.0) as u64
+    });
+    bounds.max().unwrap_or(0)
 }

@@ -9,6 +9,7 @@ pub mod alloc;
 pub mod board;
 pub mod bound;
 pub mod check;
+pub mod chunks;
 pub mod graph;
 pub mod import;
 pub mod layout;

@@ -30,6 +30,13 @@ pub struct Network {
     pub outputs: Vec<Port>,
 }
 
+impl Network {
+    /// The tensors of its inputs and outputs.
+    pub fn ports(&self) -> impl Iterator<Item = u32> + '_ {
+        self.inputs.iter().chain(&self.outputs).map(|port| port.tensor)
+    }
+}
+
 /// An input or output, in the model's own layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {

@@ -50,10 +50,28 @@ impl Plan {
         self.loads.iter().map(|load| u64::from(load.bytes)).sum()
     }
 
+    /// Bytes of the arena that weights are ever in: those of streamed layers take turns in theirs.
+    pub fn weight_buffer_bytes(&self) -> u64 {
+        weight_buffer_bytes(self.resident.iter().chain(&self.loads))
+    }
+
     /// Bytes of weights that stay in the arena.
     pub fn resident_bytes(&self) -> u64 {
         self.resident.iter().map(|load| u64::from(load.bytes)).sum()
     }
+}
+
+/// Bytes of the arena that these loads are put in, each byte counted once.
+pub fn weight_buffer_bytes<'a>(loads: impl Iterator<Item = &'a Load>) -> u64 {
+    let mut ranges: Vec<(u64, u64)> =
+        loads.map(|load| (load.address, load.address + u64::from(load.bytes))).collect();
+    ranges.sort_unstable();
+    let (mut bytes, mut counted) = (0, 0);
+    for (start, end) in ranges {
+        bytes += end.saturating_sub(start.max(counted));
+        counted = counted.max(end);
+    }
+    bytes
 }
 
 /// Bytes of the weights that a step reads, from the start of the weights section: `[start, end)`.

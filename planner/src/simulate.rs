@@ -1,11 +1,13 @@
 //! The simulator: predicts when every load and step of a plan happens.
 //!
-//! Storage and compute are two channels that do one thing at a time, in the plan's order, joined by the
-//! thresholds exactly as the executor's counters join them. A load starts when its predecessor is done
-//! and `release` steps are; a step when its predecessor is done and `ready` loads are. The host's turn
-//! takes no time. What is read passes through the memory that computing reads, and slows all steps down by a
-//! little, in proportion. Inference follows inference without a pause, until one is like the one before: from
-//! then on all are.
+//! Storage, copies (of a device with a memory of its own) and compute are channels that do one thing at a time, in
+//! the plan's order, joined by the thresholds exactly as the executor's counters join them. Without stages a load
+//! is a read: it starts when its predecessor is done and `release` steps are. With stages it is a read and a copy:
+//! the read starts when its predecessor is done and its stage's copies and steps are; the copy when its
+//! predecessor and the read are done and `release` steps are. A step starts when its predecessor is done, `ready`
+//! loads are in the arena and, with stages, `reads` have been read. The host's turn takes no time. What is read
+//! passes through the memory that computing reads, and slows all steps down by a little, in proportion. Inference
+//! follows inference without a pause, until one is like the one before: from then on all are.
 
 use crate::network::Network;
 use crate::plan::Plan;
@@ -35,13 +37,42 @@ pub struct Timeline {
     pub compute_ns: u64,
     /// Time of a steady inference in which compute waits for loads.
     pub stall_ns: u64,
-    /// Sum of the loads of an inference.
+    /// Sum of the reads of an inference.
     pub read_ns: u64,
-    /// The loads of a steady inference. Time 0 is the host's turn before its first step; loads that run
+    /// Sum of the copies of an inference.
+    pub copy_ns: u64,
+    /// The reads of a steady inference. Time 0 is the host's turn before its first step; loads that run
     /// ahead start before it.
     pub loads: Vec<Span>,
+    /// The copies of a steady inference; empty without stages.
+    pub copies: Vec<Span>,
     /// The steps of a steady inference, the host's left out.
     pub steps: Vec<Span>,
+}
+
+/// How long everything takes, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    pub reads: Vec<i64>,
+    /// Of plans with stages; of others it is not looked at.
+    pub copies: Vec<i64>,
+    pub steps: Vec<i64>,
+}
+
+impl Durations {
+    /// Of a plan, by the costs of a board.
+    pub fn new(plan: &Plan, costs: &Costs) -> Self {
+        let mut steps: Vec<i64> =
+            plan.steps.iter().map(|step| costs.step_ns(step) as i64).collect();
+        let alone: i64 = steps.iter().sum();
+        let drag = costs.drag_ns(plan.bytes_per_inference()) / (alone as f64).max(1.0);
+        steps.iter_mut().for_each(|ns| *ns += (*ns as f64 * drag) as i64);
+        let of = |ns: &dyn Fn(u64) -> u64| {
+            plan.loads.iter().map(|load| ns(load.bytes.into()) as i64).collect()
+        };
+        let copies = if plan.stages.is_empty() { Vec::new() } else { of(&|b| costs.copy_ns(b)) };
+        Self { reads: of(&|b| costs.load_ns(b)), copies, steps }
+    }
 }
 
 /// Predicts a plan on a board with so many compute threads.
@@ -58,35 +89,42 @@ pub fn simulate(network: &Network, plan: &Plan, profile: &Profile, threads: u32)
 /// # Panics
 /// As [`simulate`].
 pub fn simulate_with(plan: &Plan, costs: &Costs) -> Timeline {
-    let mut step_ns: Vec<i64> = plan.steps.iter().map(|step| costs.step_ns(step) as i64).collect();
-    let alone: i64 = step_ns.iter().sum();
-    let drag = costs.drag_ns(plan.bytes_per_inference()) / (alone as f64).max(1.0);
-    step_ns.iter_mut().for_each(|ns| *ns += (*ns as f64 * drag) as i64);
-    let load_ns: Vec<i64> =
-        plan.loads.iter().map(|load| costs.load_ns(load.bytes.into()) as i64).collect();
-    let resident_ns = plan.resident.iter().map(|load| costs.load_ns(load.bytes.into())).sum();
-    let compute_ns: i64 = step_ns.iter().sum();
+    let mut line = play(plan, &Durations::new(plan, costs));
+    // Residents are read once, piece by piece: what is copied is read meanwhile.
+    line.resident_ns = plan.resident.iter().map(|load| costs.load_ns(load.bytes.into())).sum();
+    line
+}
 
+/// Plays a plan whose tasks take so long. Nothing is known of residents.
+///
+/// # Panics
+/// As [`simulate`].
+pub fn play(plan: &Plan, durations: &Durations) -> Timeline {
+    let sum = |ns: &[i64]| ns.iter().sum::<i64>() as u64;
+    let compute_ns = sum(&durations.steps);
     let mut before = Inference::default();
     let mut now = Inference::default();
     let mut first_ns = 0;
     for number in 0..MAX_INFERENCES {
         std::mem::swap(&mut before, &mut now);
-        now.run(plan, &step_ns, &load_ns, (number > 0).then_some(&before));
+        Player::new(plan, durations, (number > 0).then_some(&before), &mut now).run();
         if number == 0 {
             first_ns = now.end() as u64;
         } else if now == before {
             break;
         }
     }
+    let steady_ns = now.end() as u64;
     Timeline {
         first_ns,
-        steady_ns: now.end() as u64,
-        resident_ns,
-        compute_ns: compute_ns as u64,
-        stall_ns: (now.end() - compute_ns) as u64,
-        read_ns: load_ns.iter().sum::<i64>() as u64,
-        loads: now.loads,
+        steady_ns,
+        resident_ns: 0,
+        compute_ns,
+        stall_ns: steady_ns - compute_ns,
+        read_ns: sum(&durations.reads),
+        copy_ns: if plan.stages.is_empty() { 0 } else { sum(&durations.copies) },
+        loads: now.reads,
+        copies: now.copies,
         steps: now.steps,
     }
 }
@@ -94,88 +132,153 @@ pub fn simulate_with(plan: &Plan, costs: &Costs) -> Timeline {
 /// The times of one inference, counted from its host's turn.
 #[derive(Default, PartialEq)]
 struct Inference {
-    loads: Vec<Span>,
+    reads: Vec<Span>,
+    copies: Vec<Span>,
     steps: Vec<Span>,
 }
 
 impl Inference {
     /// The end of the last step: the host's turn of the next inference.
     fn end(&self) -> i64 {
-        self.steps.last().map_or(0, |step| step.end)
+        ends(&self.steps, self.steps.len())
+    }
+}
+
+/// When so many of these are done; 0 for none.
+fn ends(spans: &[Span], count: usize) -> i64 {
+    count.checked_sub(1).map_or(0, |last| spans[last].end)
+}
+
+/// One inference being played after another. Each task is timed when something later is known to wait for it, so
+/// that all it waits for itself has been timed: anything else would be a deadlock.
+struct Player<'a> {
+    plan: &'a Plan,
+    durations: &'a Durations,
+    /// The inference before, and when it ended: this one's beginning.
+    before: Option<&'a Inference>,
+    shift: i64,
+    now: &'a mut Inference,
+}
+
+impl<'a> Player<'a> {
+    fn new(
+        plan: &'a Plan,
+        durations: &'a Durations,
+        before: Option<&'a Inference>,
+        now: &'a mut Inference,
+    ) -> Self {
+        now.reads.clear();
+        now.copies.clear();
+        now.steps.clear();
+        Self { plan, durations, before, shift: before.map_or(0, Inference::end), now }
     }
 
-    fn run(&mut self, plan: &Plan, step_ns: &[i64], load_ns: &[i64], before: Option<&Inference>) {
-        self.loads.clear();
-        self.steps.clear();
-        // The end of the inference before is this one's beginning.
-        let shift = before.map_or(0, Inference::end);
-        let mut loaded = before.and_then(|before| before.loads.last()).map_or(0, |l| l.end - shift);
-        let mut computed = 0;
-        for (index, step) in plan.steps.iter().enumerate() {
-            while self.loads.len() < step.ready as usize {
-                loaded = self.load(plan, load_ns, before, shift, loaded);
-            }
-            // With none of its own to wait for, the loads of the inference before must still be done.
-            let start = computed.max(if step.ready as usize == self.loads.len() {
-                loaded
-            } else {
-                match step.ready {
-                    0 => before.and_then(|b| b.loads.last()).map_or(0, |l| l.end - shift),
-                    ready => self.loads[ready as usize - 1].end,
+    fn run(&mut self) {
+        for (index, step) in self.plan.steps.iter().enumerate() {
+            let loaded = self.arrived(step.ready as usize);
+            let start =
+                ends(&self.now.steps, index).max(loaded).max(self.read(step.reads as usize));
+            self.now.steps.push(Span { start, end: start + self.durations.steps[index] });
+        }
+        self.arrived(self.plan.loads.len());
+    }
+
+    fn staged(&self) -> bool {
+        !self.plan.stages.is_empty()
+    }
+
+    /// When so many loads are in the arena, and all of those of the inference before.
+    fn arrived(&mut self, count: usize) -> i64 {
+        if !self.staged() {
+            return self.read(count);
+        }
+        while self.now.copies.len() < count {
+            let index = self.now.copies.len();
+            let read = self.read(index + 1);
+            let copied = self.done(index as i64, Of::Copies);
+            let released = self.done(self.plan.loads[index].release.into(), Of::Steps);
+            let start = read.max(copied).max(released);
+            self.now.copies.push(Span { start, end: start + self.durations.copies[index] });
+        }
+        self.done(count as i64, Of::Copies)
+    }
+
+    /// When so many loads have been read, and all of those of the inference before.
+    fn read(&mut self, count: usize) -> i64 {
+        while self.now.reads.len() < count {
+            let index = self.now.reads.len();
+            let released = match self.plan.stages.get(index) {
+                None => self.done(self.plan.loads[index].release.into(), Of::Steps),
+                Some(stage) => {
+                    if let Ok(copies @ 1..) = usize::try_from(stage.copies) {
+                        assert!(
+                            copies <= index,
+                            "deadlock: read {index} waits until {copies} loads are copied"
+                        );
+                        self.arrived(copies);
+                    }
+                    let copied = self.done(stage.copies.into(), Of::Copies);
+                    copied.max(self.done(stage.steps.into(), Of::Steps))
                 }
-            });
-            computed = start + step_ns[index];
-            self.steps.push(Span { start, end: computed });
+            };
+            let start = self.done(index as i64, Of::Reads).max(released);
+            self.now.reads.push(Span { start, end: start + self.durations.reads[index] });
         }
-        while self.loads.len() < plan.loads.len() {
-            loaded = self.load(plan, load_ns, before, shift, loaded);
-        }
+        self.done(count as i64, Of::Reads)
     }
 
-    /// Does the next load; `loaded` is the end of the one before.
-    fn load(
-        &mut self,
-        plan: &Plan,
-        load_ns: &[i64],
-        before: Option<&Inference>,
-        shift: i64,
-        loaded: i64,
-    ) -> i64 {
-        let index = self.loads.len();
-        let release = i64::from(plan.loads[index].release);
-        // When so many steps are done: at 0 and 1 of them, the host's turn is all there is.
-        let released = match release {
-            2.. => match self.steps.get(release as usize - 2) {
-                Some(step) => step.end,
-                None => panic!(
-                    "deadlock: step {} waits for load {index}, which waits until {release} steps are \
-                     done",
-                    self.steps.len() + 1
-                ),
-            },
-            0..=1 => 0,
-            // Nothing happened before the first inference.
-            _ => before.map_or(0, |before| {
-                // The host's turn and this many steps of the inference before are done.
-                let done = plan.period() + release - 1;
-                assert!(done >= 0, "release {release} of load {index} is out of range");
-                let end = done.checked_sub(1).filter(|last| *last >= 0);
-                end.map_or(0, |last| before.steps[last as usize].end) - shift
-            }),
+    /// When so many tasks of a kind are done; less than one of steps, and less than none of others, counts back
+    /// into the inference before. Nothing happened before the first.
+    fn done(&self, count: i64, of: Of) -> i64 {
+        let all = |inference: &'a Inference| match of {
+            Of::Reads => &inference.reads,
+            Of::Copies => &inference.copies,
+            Of::Steps => &inference.steps,
         };
-        let start = loaded.max(released);
-        let end = start + load_ns[index];
-        self.loads.push(Span { start, end });
-        end
+        let (own, host) = match of {
+            Of::Reads => (&self.now.reads, 0),
+            Of::Copies => (&self.now.copies, 0),
+            // The host's turn is a step, at time 0.
+            Of::Steps => (&self.now.steps, 1),
+        };
+        if count > host {
+            let last = (count - host - 1) as usize;
+            return own.get(last).map_or_else(|| self.deadlock(count), |task| task.end);
+        }
+        if of == Of::Steps && count >= 0 {
+            return 0;
+        }
+        self.before.map_or(0, |before| {
+            let tasks = all(before);
+            let done = tasks.len() as i64 + count;
+            assert!(done >= 0, "a threshold of {count} is out of range");
+            ends(tasks, done as usize) - self.shift
+        })
     }
+
+    fn deadlock(&self, steps: i64) -> i64 {
+        panic!(
+            "deadlock: step {} waits for load {}, which waits until {steps} steps are done",
+            self.now.steps.len() + 1,
+            if self.staged() { self.now.copies.len() } else { self.now.reads.len() }
+        )
+    }
+}
+
+/// A kind of task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Reads,
+    Copies,
+    Steps,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::board::Board;
-    use crate::check::example::{Reuse, disjoint};
-    use crate::profile::Storage;
+    use crate::check::example::Reuse;
+    use crate::profile::{Storage, Transfer};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
@@ -184,6 +287,7 @@ mod tests {
         let mut profile = Board::load("jetson-nano").unwrap().profile;
         profile.storage = Storage::flat(1000, mbs, 1e9);
         profile.compute.step_overhead_ns = 1000;
+        profile.transfer = Some(Transfer { latency_ns: 500, gbs: mbs / 500.0 });
         // Reads do not slow computing down.
         profile.compute.memory_gbs = f64::INFINITY;
         profile
@@ -193,10 +297,9 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn thresholds_hold(seed: u64, reuse: bool, mbs in 1.0f64..10000.0) {
+        fn thresholds_hold(seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let (network, plan, _) =
-                if reuse { Reuse::default().plan(&mut rng) } else { disjoint(&mut rng) };
+            let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
             let line = simulate(&network, &plan, &profile(mbs), 1);
             prop_assert!(line.steady_ns >= line.compute_ns);
             prop_assert!(line.steady_ns >= line.read_ns);
@@ -213,16 +316,33 @@ mod tests {
             for (load, span) in plan.loads.iter().zip(&line.loads) {
                 let bytes = u64::from(load.bytes);
                 prop_assert_eq!((span.end - span.start) as u64, profile(mbs).load_ns(bytes));
+            }
+            // What `release` and `ready` are about.
+            let arrivals = if staged { &line.copies } else { &line.loads };
+            prop_assert_eq!(arrivals.len(), plan.loads.len());
+            for (load, span) in plan.loads.iter().zip(arrivals) {
                 prop_assert!(span.start >= done(i64::from(load.release)));
+            }
+            let copied = |count: i64| match count {
+                1.. => line.copies[count as usize - 1].end,
+                _ => line.copies[(count + plan.loads.len() as i64) as usize - 1].end - steady,
+            };
+            for (index, stage) in plan.stages.iter().enumerate() {
+                prop_assert!(line.loads[index].start >= done(i64::from(stage.steps)));
+                prop_assert!(line.loads[index].start >= copied(i64::from(stage.copies)));
+                prop_assert!(line.copies[index].start >= line.loads[index].end);
             }
             for (step, span) in plan.steps.iter().zip(&line.steps) {
                 let ns = profile(mbs).step_ns(&network, step, 1);
                 prop_assert_eq!((span.end - span.start) as u64, ns);
                 if let Some(last) = (step.ready as usize).checked_sub(1) {
+                    prop_assert!(span.start >= arrivals[last].end);
+                }
+                if let Some(last) = (step.reads as usize).checked_sub(1) {
                     prop_assert!(span.start >= line.loads[last].end);
                 }
             }
-            for spans in [&line.loads, &line.steps] {
+            for spans in [&line.loads, &line.copies, &line.steps] {
                 prop_assert!(spans.windows(2).all(|pair| pair[0].end <= pair[1].start));
                 if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
                     prop_assert!(last.end - steady <= first.start);
@@ -231,9 +351,11 @@ mod tests {
         }
 
         #[test]
-        fn faster_storage_never_hurts(seed: u64, mbs in 1.0f64..1000.0, factor in 1.0f64..20.0) {
+        fn faster_storage_never_hurts(
+            seed: u64, staged: bool, mbs in 1.0f64..1000.0, factor in 1.0f64..20.0,
+        ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let (network, plan, _) = Reuse::default().plan(&mut rng);
+            let (network, plan, _) = Reuse { staged, ..Reuse::default() }.plan(&mut rng);
             let slow = simulate(&network, &plan, &profile(mbs), 1);
             let fast = simulate(&network, &plan, &profile(mbs * factor), 1);
             prop_assert!(fast.steady_ns <= slow.steady_ns);
@@ -242,12 +364,13 @@ mod tests {
 
         /// Against a simulation that looks at the counters one event at a time.
         #[test]
-        fn as_the_counters_would_have_it(seed: u64, reuse: bool, mbs in 1.0f64..10000.0) {
+        fn as_the_counters_would_have_it(
+            seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0,
+        ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let (network, plan, _) =
-                if reuse { Reuse::default().plan(&mut rng) } else { disjoint(&mut rng) };
+            let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
             let costs = Costs::new(&network, &profile(mbs), 1);
-            let ends = play(&plan, &costs, 12);
+            let ends = tick(&plan, &Durations::new(&plan, &costs), 12);
             let line = simulate_with(&plan, &costs);
             prop_assert_eq!(line.first_ns as i64, ends[0]);
             prop_assert_eq!(line.steady_ns as i64, ends[11] - ends[10]);
@@ -255,12 +378,15 @@ mod tests {
     }
 
     /// Plays events in the order of time; returns the ends of the inferences.
-    fn play(plan: &Plan, costs: &Costs, inferences: i64) -> Vec<i64> {
+    fn tick(plan: &Plan, durations: &Durations, inferences: i64) -> Vec<i64> {
         let (period, loads) = (plan.period(), plan.loads.len() as i64);
-        let (mut steps_done, mut loads_done, mut time) = (0, 0, 0);
-        let (mut step_end, mut load_end) = (None, None);
+        let (mut steps_done, mut copies_done, mut reads_done, mut time) = (0, 0, 0, 0);
+        let (mut step_end, mut copy_end, mut read_end) = (None, None, None);
         let mut ends = Vec::new();
         while (ends.len() as i64) < inferences {
+            // Without stages, what is read is in the arena.
+            let staged = !plan.stages.is_empty();
+            let arrived = if staged { copies_done } else { reads_done };
             // Whatever may start does.
             if step_end.is_none() {
                 let (inference, number) = (steps_done / period, steps_done % period);
@@ -269,25 +395,45 @@ mod tests {
                     continue;
                 }
                 let step = &plan.steps[number as usize - 1];
-                if loads_done >= inference * loads + i64::from(step.ready) {
-                    step_end = Some(time + costs.step_ns(step) as i64);
+                if arrived >= inference * loads + i64::from(step.ready)
+                    && reads_done >= inference * loads + i64::from(step.reads)
+                {
+                    step_end = Some(time + durations.steps[number as usize - 1]);
                 }
             }
-            if loads > 0 && load_end.is_none() {
-                let load = &plan.loads[(loads_done % loads) as usize];
-                if steps_done >= loads_done / loads * period + i64::from(load.release) {
-                    load_end = Some(time + costs.load_ns(load.bytes.into()) as i64);
+            let reached = |inference: i64, steps: i32, copies: i32| {
+                steps_done >= inference * period + i64::from(steps)
+                    && copies_done >= inference * loads + i64::from(copies)
+            };
+            if loads > 0 && read_end.is_none() {
+                let (inference, number) = (reads_done / loads, (reads_done % loads) as usize);
+                let (steps, copies) = match plan.stages.get(number) {
+                    Some(stage) => (stage.steps, stage.copies),
+                    None => (plan.loads[number].release, -i32::MAX),
+                };
+                if reached(inference, steps, copies) {
+                    read_end = Some(time + durations.reads[number]);
                 }
             }
-            time = [step_end, load_end].into_iter().flatten().min().expect("no deadlock");
+            if staged && copy_end.is_none() && copies_done < reads_done {
+                let (inference, number) = (copies_done / loads, (copies_done % loads) as usize);
+                if reached(inference, plan.loads[number].release, -i32::MAX) {
+                    copy_end = Some(time + durations.copies[number]);
+                }
+            }
+            let next = [step_end, copy_end, read_end].into_iter().flatten().min();
+            time = next.expect("no deadlock");
             if step_end == Some(time) {
                 (step_end, steps_done) = (None, steps_done + 1);
                 if steps_done % period == 0 {
                     ends.push(time);
                 }
             }
-            if load_end == Some(time) {
-                (load_end, loads_done) = (None, loads_done + 1);
+            if copy_end == Some(time) {
+                (copy_end, copies_done) = (None, copies_done + 1);
+            }
+            if read_end == Some(time) {
+                (read_end, reads_done) = (None, reads_done + 1);
             }
         }
         ends

@@ -21,7 +21,9 @@ fn direct_io(folder: &Path) -> bool {
 #[test]
 fn every_verb_has_help_with_an_example() {
     let folder = folder();
-    for verb in ["zoo", "profile", "plan", "sweep", "inspect", "check", "run", "demo", "alloc"] {
+    let verbs =
+        ["zoo", "profile", "plan", "sweep", "inspect", "check", "run", "demo", "alloc", "chunks"];
+    for verb in verbs {
         let text = eyelet_in(folder.path(), &[verb, "--help"]).text();
         assert!(text.contains(&format!("Example:\n  eyelet {verb}")), "{text}");
         assert!(text.contains("--json"), "{text}");
@@ -303,4 +305,39 @@ fn a_closed_pipe_is_no_error() {
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&done.stdout), "code=0\n");
+}
+
+#[test]
+fn chunks_tells_what_models_and_packs_waste() {
+    let folder = packed();
+    let args = ["chunks", "digits.onnx", "digits.pack", "--json"];
+    let report = eyelet_in(folder.path(), &args).json();
+    let files = report["files"].as_array().unwrap();
+    assert_eq!(report["granularity_bytes"], 2 << 20);
+    for file in files {
+        let objects = &file["objects"];
+        let number = |field: &str| objects[field].as_u64().unwrap();
+        // All of this network is smaller than a chunk.
+        assert_eq!((number("large"), number("apart_bytes")), (0, number("small") << 21));
+        let covers = file["covers"].as_array().unwrap();
+        assert_eq!(covers.len(), 8);
+        for cover in covers {
+            assert_eq!(cover["chunks"], 1);
+            let waste = cover["waste_bytes"].as_u64().unwrap();
+            assert_eq!(waste + number("range_bytes"), cover["chunk_bytes"].as_u64().unwrap());
+        }
+    }
+    // The arenas of the pack's two plans, which are smaller than their budgets.
+    let inspected = eyelet_in(folder.path(), &["inspect", "digits.pack", "--json"]).json();
+    let plans = files[1]["plans"].as_array().unwrap();
+    assert_eq!((files[0]["plans"].as_array().unwrap().len(), plans.len()), (0, 2));
+    for (plan, other) in plans.iter().zip(inspected["plans"].as_array().unwrap()) {
+        assert_eq!(plan["arena_bytes"], other["arena_bytes"]);
+        assert_eq!(plan["covers"].as_array().unwrap().len(), 8);
+    }
+    let text = eyelet_in(folder.path(), &args[..3]).text();
+    assert!(text.contains("digits.onnx") && text.contains("arena, 112 KiB"), "{text}");
+    eyelet_in(folder.path(), &["chunks", "missing.onnx"]).fails(&["missing.onnx", "cannot read"]);
+    eyelet_in(folder.path(), &["chunks", "."]).fails(&["directory"]);
+    eyelet_in(folder.path(), &["chunks"]).misused(&["FILE"]);
 }

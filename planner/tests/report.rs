@@ -180,6 +180,40 @@ fn play(folder: &Path, page: &str, layers: usize) {
 }
 
 #[test]
+fn copies_are_a_channel_of_their_own() {
+    let folder = folder();
+    std::fs::copy(digits(), folder.path().join("d.onnx")).unwrap();
+    let options = ["--budget", SMALL, "--budget", LARGE, "--board", "gpu-host"];
+    let (page, data) = report_with(
+        folder.path(),
+        "d.onnx",
+        &[&options[..], &["--strategy", "on-demand"]].concat(),
+    );
+    for plan in data["plans"].as_array().unwrap() {
+        let (loads, copies) = (&plan["loads"], &plan["copies"]);
+        let times = numbers(&copies["time"]);
+        assert!(times.len() > 1 && times.len() == numbers(&loads["time"]).len());
+        assert!(plan["copy_ms"].as_f64() > Some(0.0) && plan["staging_bytes"].as_u64() > Some(0));
+        // A copy comes after its read: both are differences, from the start of the inference on.
+        let ends = |rows: &Value| -> Vec<i64> {
+            let (waits, times) = (numbers(&rows["wait"]), numbers(&rows["time"]));
+            let lengths = waits.into_iter().zip(times).map(|(wait, time)| wait + time);
+            lengths
+                .scan(0, |end, length| {
+                    Some({
+                        *end += length;
+                        *end
+                    })
+                })
+                .collect()
+        };
+        let arrived = ends(copies).into_iter().zip(&times).map(|(end, time)| end - time);
+        assert!(ends(loads).iter().zip(arrived).all(|(read, copy)| *read <= copy + 1));
+    }
+    play(folder.path(), &page, data["layers"]["names"].as_array().unwrap().len());
+}
+
+#[test]
 fn it_opens_in_a_browser_without_an_error() {
     let folder = folder();
     std::fs::copy(digits(), folder.path().join("d.onnx")).unwrap();

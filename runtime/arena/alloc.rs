@@ -6,11 +6,18 @@
 //! kind for an arena, neither can be copied, and both take indices into tables that
 //! [`Proven`](crate::pack::Proven) has proved, never raw addresses: that is why handing out slices is
 //! sound although both sides work in one arena at the same time.
+//!
+//! For a GPU, steps are launched instead of run, with the same addresses. Where it has a memory of its own, the arena
+//! behind the tables is there and not the host's: loads, inputs and outputs go through pinned memory
+//! ([`Staging`](super::staging)).
 #![allow(unsafe_code)]
 
+use super::staging::{Launches, Ring, mirror};
 use super::{MatMut, MatRef};
-use crate::ops::Operand;
-use crate::pack::{NONE, OpKind, Proven};
+use crate::device::DeviceError;
+use crate::device::accelerator::{Accelerator, Home, Stream};
+use crate::ops::{self, Operand, Slice};
+use crate::pack::{NONE, OpKind, Proven, layer_of};
 use core::marker::PhantomData;
 
 /// The arena of an opened pack, behind its skeleton.
@@ -20,7 +27,16 @@ pub struct PlannedMemory<'a> {
     /// Bytes at its start that are the skeleton's for ever.
     fixed: usize,
     len: usize,
+    pinned: Option<Pinned>,
     lifetime: PhantomData<&'a mut [u8]>,
+}
+
+/// Pinned memory, when the arena behind the tables is a device's own: the mirrors of the ports, then the staging ring.
+#[derive(Clone, Copy, Debug)]
+struct Pinned {
+    base: *mut u8,
+    mirrors: usize,
+    len: usize,
 }
 
 // SAFETY: `PlannedMemory` and the allocators made of it stand for exclusive access to the arena (divided in
@@ -34,6 +50,7 @@ pub struct Weights<'m, 'a> {
     base: *mut u8,
     fixed: usize,
     len: usize,
+    ring: Option<Ring<'m>>,
     lifetime: PhantomData<(&'m mut (), &'a mut [u8])>,
 }
 
@@ -43,6 +60,7 @@ pub struct Weights<'m, 'a> {
 pub struct Activations<'a> {
     base: *mut u8,
     len: usize,
+    mirrors: Option<&'a mut [u8]>,
     lifetime: PhantomData<&'a mut [u8]>,
 }
 
@@ -70,15 +88,30 @@ impl<'a> PlannedMemory<'a> {
         // SAFETY: these are the first bytes of the arena; what is made of `PlannedMemory` only ever touches ranges
         // behind them, so the shared slice is not written while it lives.
         let front = unsafe { core::slice::from_raw_parts(base, fixed) };
-        (front, PlannedMemory { base, fixed, len, lifetime: PhantomData })
+        (front, PlannedMemory { base, fixed, len, pinned: None, lifetime: PhantomData })
+    }
+
+    /// With pinned memory, of which the first `mirrors` bytes are the ports', when the arena is a device's own.
+    pub(crate) fn staged(self, pinned: &'a mut [u8], mirrors: usize) -> Self {
+        let (base, len) = (pinned.as_mut_ptr(), pinned.len());
+        Self { pinned: Some(Pinned { base, mirrors: mirrors.min(len), len }), ..self }
     }
 
     /// The two sides' allocators. They borrow the memory, so there is one pair at a time.
     pub(crate) fn sides(&mut self) -> (Weights<'_, 'a>, Activations<'_>) {
-        let Self { base, fixed, len, .. } = *self;
+        let Self { base, fixed, len, pinned, .. } = *self;
+        // SAFETY: the pinned memory was given to this value for `'a`; its two parts do not overlap, and go to the one pair of
+        // sides that borrows it.
+        let (mirrors, ring) = match pinned {
+            Some(Pinned { base, mirrors, len }) => unsafe {
+                let ring = core::slice::from_raw_parts_mut(base.add(mirrors), len - mirrors);
+                (Some(core::slice::from_raw_parts_mut(base, mirrors)), Some(Ring::new(ring)))
+            },
+            None => (None, None),
+        };
         (
-            Weights { base, fixed, len, lifetime: PhantomData },
-            Activations { base, len, lifetime: PhantomData },
+            Weights { base, fixed, len, ring, lifetime: PhantomData },
+            Activations { base, len, mirrors, lifetime: PhantomData },
         )
     }
 }
@@ -90,7 +123,7 @@ pub(crate) enum LoadList {
     Streamed,
 }
 
-impl<'a> Weights<'_, 'a> {
+impl<'m, 'a> Weights<'m, 'a> {
     /// All bytes behind the skeleton.
     ///
     /// Only while neither side has a plan: what they have of the arena, they have by its tables.
@@ -126,7 +159,8 @@ impl<'a> Weights<'_, 'a> {
     /// Weights-`index`: the bytes that the load fills.
     ///
     /// May be asked for only from the moment its release permits the load (for residents: before the
-    /// first step), and not kept beyond its completion: the loader sees to it.
+    /// first step), and not kept beyond its completion: the loader sees to it. Empty where the arena is a
+    /// device's own: there the [`ring`](Self::ring) is what is read into.
     pub(crate) fn target(
         &mut self,
         proven: &Proven<'_>,
@@ -137,6 +171,9 @@ impl<'a> Weights<'_, 'a> {
             LoadList::Resident => &proven.plan().resident[index],
             LoadList::Streamed => &proven.plan().loads[index],
         };
+        if self.ring.is_some() {
+            return &mut [];
+        }
         // SAFETY: `Proven` found the range inside the arena and behind the tables, and disjoint from
         // everything that a step or the host may touch while the load can be in flight; `&mut self`
         // keeps the loader to one target at a time.
@@ -147,11 +184,20 @@ impl<'a> Weights<'_, 'a> {
             )
         }
     }
+
+    /// The staging ring, where the arena is a device's own.
+    pub(crate) fn ring(&mut self) -> Option<&mut Ring<'m>> {
+        self.ring.as_mut()
+    }
 }
 
 impl Activations<'_> {
-    /// Everything that step `index` (counted without the host's) reads and writes.
+    /// Everything that step `index` (counted without the host's) reads and writes, on a processor.
+    ///
+    /// # Panics
+    /// When the arena is a device's own.
     pub(crate) fn operands(&mut self, proven: &Proven<'_>, index: usize) -> Operands<'_> {
+        assert!(self.mirrors.is_none(), "the processor has no arena");
         let skeleton = proven.skeleton();
         let step = &proven.plan().steps[index];
         let layer = &skeleton.layers[step.layer as usize];
@@ -206,9 +252,88 @@ impl Activations<'_> {
         unsafe { core::slice::from_raw_parts_mut(self.base.add(end), self.len - end) }
     }
 
-    /// The floats of a port's tensor. Only during the host's turn, when the ports are the host's.
-    pub(crate) fn port(&mut self, proven: &Proven<'_>, tensor: u32) -> &mut [f32] {
-        let range = proven.port_bytes(tensor);
+    /// Issues step `index` (counted without the host's).
+    pub(crate) fn launch(
+        &mut self,
+        proven: &Proven<'_>,
+        index: usize,
+        accelerator: &dyn Accelerator,
+    ) -> Result<(), DeviceError> {
+        let skeleton = proven.skeleton();
+        let step = &proven.plan().steps[index];
+        let layer = layer_of(skeleton, step);
+        let kind = OpKind::from_code(layer.kind);
+        let base = base(proven, accelerator);
+        let address = |id: u32| match skeleton.tensors.get(id as usize) {
+            Some(tensor) => {
+                let offset = if kind == Some(OpKind::Copy) { 0 } else { u64::from(tensor.offset) };
+                let buffer = proven.plan().places[tensor.buffer as usize].address;
+                base.wrapping_add(buffer + 4 * offset)
+            }
+            None => 0,
+        };
+        let part = |address: u64, bytes: u64| match bytes {
+            0 => 0,
+            _ => base.wrapping_add(address),
+        };
+        let call = ops::cuda::Call {
+            layer,
+            inputs: skeleton.layer_inputs(layer),
+            output: skeleton.tensors[layer.output as usize],
+            operands: layer.inputs.map(address),
+            out: address(layer.output),
+            weights: part(step.weights, step.count.into()),
+            scratch: part(step.scratch, step.scratch_bytes),
+            slice: Slice::from(step),
+            multiprocessors: accelerator.multiprocessors(),
+        };
+        // SAFETY: `Proven` found all that the step touches inside the arena, what it writes apart from what it
+        // reads, and all of it apart from loads that may be in flight. Steps before and after it are in the same
+        // stream, and the host has its turn when that is drained.
+        ops::cuda::run(&call, &mut unsafe { Launches::new(accelerator) })
+    }
+
+    /// Issues the copies of the inputs, or of the outputs, between their mirrors and a memory of the device's own. The
+    /// mirrors are the device's until the stream is drained: nobody has asked for one in between.
+    pub(crate) fn exchange(
+        &mut self,
+        proven: &Proven<'_>,
+        accelerator: &dyn Accelerator,
+        inputs: bool,
+    ) -> Result<(), DeviceError> {
+        let Some(mirrors) = self.mirrors.as_deref_mut() else { return Ok(()) };
+        let skeleton = proven.skeleton();
+        let count = skeleton.inputs.len();
+        let ports = skeleton.inputs.iter().chain(skeleton.outputs).enumerate();
+        for (index, port) in ports.filter(|(index, _)| (*index < count) == inputs) {
+            let range = proven.port_bytes(port.tensor);
+            let address = base(proven, accelerator).wrapping_add(range.start);
+            let Some(bytes) = mirrors.get_mut(mirror(skeleton, index)) else { continue };
+            if bytes.len() as u64 != range.end - range.start {
+                continue;
+            }
+            // SAFETY: the mirror is pinned memory, and `Proven` found as many bytes of the port's tensor inside the
+            // arena, all of which is the device's (the plan was entered).
+            unsafe {
+                match inputs {
+                    true => accelerator.copy_in(Stream::Kernels, bytes, address)?,
+                    false => accelerator.copy_out(Stream::Kernels, address, bytes)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The floats of port `index`, inputs first. Only during the host's turn, when the ports are the host's.
+    pub(crate) fn port(&mut self, proven: &Proven<'_>, index: usize) -> &mut [f32] {
+        let skeleton = proven.skeleton();
+        let mut ports = skeleton.inputs.iter().chain(skeleton.outputs);
+        let Some(port) = ports.nth(index) else { return &mut [] };
+        if let Some(mirrors) = self.mirrors.as_deref_mut() {
+            let bytes = mirrors.get_mut(mirror(skeleton, index)).unwrap_or_default();
+            return bytemuck::try_cast_slice_mut(bytes).unwrap_or_default();
+        }
+        let range = proven.port_bytes(port.tensor);
         // SAFETY: `Proven` found the tensor contiguous, inside the arena, 4-byte aligned, and disjoint
         // from every load that may be in flight during the host's turn; `&mut self` excludes steps.
         unsafe {
@@ -240,5 +365,13 @@ impl Activations<'_> {
             }
         };
         (self.base.wrapping_add(buffer + 4 * start).cast::<f32>(), rows, cols, pitch)
+    }
+}
+
+/// Where the arena's first byte lies, or would, in a device's addresses.
+pub(super) fn base(proven: &Proven<'_>, accelerator: &dyn Accelerator) -> u64 {
+    match accelerator.home() {
+        Home::Shared(address) => address,
+        Home::Own(address, _) => address.wrapping_sub(proven.start()),
     }
 }

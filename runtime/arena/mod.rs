@@ -9,6 +9,7 @@ mod fixed;
 mod map;
 mod mat;
 mod memory;
+mod staging;
 
 pub(crate) use alloc::LoadList;
 pub use alloc::{Activations, PlannedMemory, Weights};
@@ -17,3 +18,4 @@ pub use fixed::Arena;
 pub use map::{MappedArena, Pages};
 pub use mat::{MatMut, MatRef};
 pub use memory::{ArenaError, ArenaMemory};
+pub(crate) use staging::mirrors;

@@ -2,9 +2,13 @@
 //!
 //! A [`Device`] runs one task in several parts at once and returns when all are done. [`Inline`] runs
 //! them one after the other on the caller's core: all that bare metal needs. On Linux, `workers` has
-//! threads that spin between layers and sleep between inferences. `cuda` is for GPUs, which compute by themselves.
+//! threads that spin between layers and sleep between inferences.
+//!
+//! A GPU is no such device: it computes by itself, and what it is given it does later. [`Accelerator`] is what the executor
+//! needs of one, `cuda` what there is for NVIDIA's.
 #![allow(unsafe_code)]
 
+pub mod accelerator;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod claims;
 #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
@@ -17,6 +21,7 @@ pub mod threads;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod workers;
 
+pub use accelerator::Accelerator;
 pub use error::DeviceError;
 
 use crate::arena::MatMut;

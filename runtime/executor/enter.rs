@@ -1,11 +1,13 @@
 //! Making a plan the one that is followed: its tables into the arena, proof, residents. `open` enters the first plan,
 //! a change of budget the next.
 
-use super::loader::{LoadError, perform};
+use super::loader::{LoadError, resident};
 use super::residents::{Saved, room};
 use super::shared::Shared;
-use crate::arena::{LoadList, Weights};
+use crate::arena::Weights;
+use crate::device::accelerator::Home;
 use crate::device::futex::now_ns;
+use crate::device::{Accelerator, DeviceError};
 use crate::pack::crc32c::crc32c;
 use crate::pack::{self, Bounds, Flaw, PAGE, PlanEntry, PlanView, Proven};
 use crate::storage::{Storage, StorageError};
@@ -26,6 +28,10 @@ pub enum PlanError {
     Flaw(Flaw),
     /// A resident load failed.
     Load(LoadError),
+    /// The GPU failed at what it had to do before.
+    Device(DeviceError),
+    /// The GPU has a memory of its own, and the plan is for one that addresses the host's.
+    Unstaged,
 }
 
 impl core::fmt::Display for PlanError {
@@ -39,6 +45,11 @@ impl core::fmt::Display for PlanError {
             ),
             Self::Flaw(flaw) => write!(f, "the pack is malformed: {flaw}"),
             Self::Load(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+            Self::Unstaged => f.write_str(
+                "the plan reads weights to where they are used, but this GPU has a memory of its own, to which they \
+                 are copied; plan for a board whose GPU has, with memory = \"staged\"",
+            ),
         }
     }
 }
@@ -130,34 +141,66 @@ pub(super) fn enter<'a, S: Storage>(
     let start = now_ns();
     let mut switch = Switch { table_bytes: page_up(entry.bytes)?, ..Switch::default() };
     let saved = match old {
-        Some(old) => save(shared, weights, old, entry)?,
-        None => Saved::default(),
+        Some(old) if shared.staged().is_none() => save(shared, weights, old, entry)?,
+        // In a memory of the GPU's own nothing is moved: residents are read again.
+        _ => Saved::default(),
     };
     let mut storage = Timed { storage, ns: 0 };
     let proven = tables(shared, weights, &mut storage, entry)?;
     switch.read_ns = storage.ns;
-    let resident = proven.plan().resident;
+    fits(shared, weights, &proven)?;
+    let residents = proven.plan().resident;
     let moving = now_ns();
-    let moved = saved.relocate(weights.behind(&proven), proven.start(), resident);
+    let moved = saved.relocate(weights.behind(&proven), proven.start(), residents);
     (switch.kept_bytes, switch.moved_bytes) = (moved.kept_bytes, moved.moved_bytes);
     switch.move_ns = now_ns().wrapping_sub(moving);
     let loading = now_ns();
     // Where the records are saved, last: they are needed up to then.
     for last in [false, true] {
-        for (index, load) in resident.iter().enumerate() {
+        for (index, load) in residents.iter().enumerate() {
             if saved.meets(load) != last
                 || saved.holds(weights.behind(&proven), proven.start(), load)
             {
                 continue;
             }
-            perform(shared, &proven, weights, storage.storage, LoadList::Resident, index)
-                .map_err(PlanError::Load)?;
+            resident(shared, &proven, weights, storage.storage, index).map_err(PlanError::Load)?;
             switch.read_bytes += u64::from(load.bytes);
         }
     }
     switch.read_ns += now_ns().wrapping_sub(loading);
     switch.total_ns = now_ns().wrapping_sub(start);
     Ok((proven, switch))
+}
+
+/// Refuses a plan that needs a larger staging ring, or more memory of the GPU's own, than there is.
+fn fits(
+    shared: &Shared<'_>,
+    weights: &mut Weights<'_, '_>,
+    proven: &Proven<'_>,
+) -> Result<(), PlanError> {
+    let Some(Home::Own(_, device)) = shared.staged().map(Accelerator::home) else { return Ok(()) };
+    let ring = weights.ring().map_or(0, |ring| ring.len() as u64);
+    for (needed, room, what) in [
+        (ring_bytes(proven.plan())?, ring, "plan: bytes of its staging ring"),
+        (proven.end() - proven.start(), device, "plan: bytes of the GPU's memory"),
+    ] {
+        if needed > room {
+            return Err(flaw(what, needed, room).into());
+        }
+    }
+    Ok(())
+}
+
+/// Residents pass the ring in pieces, of no more than this where the plan needs no ring.
+const PIECE: u64 = 1 << 20;
+
+/// Bytes of staging ring that a plan needs on a GPU with a memory of its own.
+pub(super) fn ring_bytes(plan: &PlanView<'_>) -> Result<u64, PlanError> {
+    if !plan.loads.is_empty() && plan.staging_bytes == 0 {
+        return Err(PlanError::Unstaged);
+    }
+    let largest = plan.resident.iter().map(|load| u64::from(load.bytes)).max();
+    Ok(plan.staging_bytes.max(largest.unwrap_or(0).min(PIECE)))
 }
 
 /// Saves the records of the old plan's residents from the new plan's tables.

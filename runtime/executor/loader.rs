@@ -1,10 +1,20 @@
 //! The loader: performs the plan's loads in order, each as soon as its release permits.
+//!
+//! For a processor, and for a GPU that addresses the host's memory, a load is a read to where it is used. With a GPU, that steps
+//! are done up to the release means that they have been issued; the read waits until they are complete, too.
+//!
+//! For a GPU with a memory of its own, a load is a read into the staging ring, and then a copy that the GPU makes. They are two stages
+//! with a position each: reads run ahead of copies as far as their [`Stage`](crate::pack::Stage) permits. A
+//! copy is issued as soon as its read is done and its release is issued, with the wait for it; a read blocks the
+//! loader, so it is what has the time.
 
-use super::enter::enter;
+use super::enter::{PlanError, enter};
 use super::observer::Event;
 use super::shared::Shared;
 use crate::arena::{LoadList, Weights};
-use crate::pack::{Load, PlanEntry, Proven, crc32c::crc32c};
+use crate::device::DeviceError;
+use crate::device::accelerator::{Accelerator, Stream};
+use crate::pack::{Load, PlanEntry, PlanView, Proven, crc32c::crc32c};
 use crate::storage::{Storage, StorageError};
 use core::sync::atomic::Ordering;
 
@@ -27,6 +37,13 @@ pub enum LoadError {
         /// CRC-32C in the pack.
         expected: u32,
     },
+    /// The GPU failed before the load, or while it was copied there.
+    Device {
+        /// Index of the load, residents first.
+        load: u32,
+        /// How.
+        error: DeviceError,
+    },
 }
 
 impl core::fmt::Display for LoadError {
@@ -38,38 +55,77 @@ impl core::fmt::Display for LoadError {
                 "load {load}: checksum of the weights read is {found:08x}, the pack says \
                  {expected:08x}: the pack is damaged, write it again"
             ),
+            Self::Device { load, error } => write!(f, "load {load}: {error}"),
         }
     }
 }
 
 impl core::error::Error for LoadError {}
 
-/// Reads one load into its place and verifies it.
-pub(super) fn perform<S: Storage>(
+/// Reads one load into `target` and verifies it.
+fn read<S: Storage>(
+    shared: &Shared<'_>,
+    storage: &mut S,
+    load: &Load,
+    number: u32,
+    target: &mut [u8],
+) -> Result<(), LoadError> {
+    fetch(shared, storage, load, number, target, 0)?;
+    verify(shared, load, number, crc32c_if(shared, 0, target))
+}
+
+/// Reads a part of a load, from byte `at` of it on.
+fn fetch<S: Storage>(
+    shared: &Shared<'_>,
+    storage: &mut S,
+    load: &Load,
+    number: u32,
+    target: &mut [u8],
+    at: u64,
+) -> Result<(), LoadError> {
+    storage
+        .read(shared.header.weights_offset + load.offset + at, target)
+        .map_err(|error| LoadError::Storage { load: number, error })
+}
+
+fn crc32c_if(shared: &Shared<'_>, crc: u32, bytes: &[u8]) -> u32 {
+    if shared.verify { crc32c(crc, bytes) } else { 0 }
+}
+
+fn verify(shared: &Shared<'_>, load: &Load, number: u32, found: u32) -> Result<(), LoadError> {
+    if shared.verify && found != load.crc {
+        return Err(LoadError::Checksum { load: number, found, expected: load.crc });
+    }
+    Ok(())
+}
+
+/// Performs one resident load. Only while neither side is at work.
+pub(super) fn resident<S: Storage>(
     shared: &Shared<'_>,
     proven: &Proven<'_>,
     weights: &mut Weights<'_, '_>,
     storage: &mut S,
-    list: LoadList,
     index: usize,
 ) -> Result<(), LoadError> {
-    let plan = proven.plan();
-    let (load, number): (&Load, usize) = match list {
-        LoadList::Resident => (&plan.resident[index], index),
-        LoadList::Streamed => (&plan.loads[index], plan.resident.len() + index),
+    let (load, number) = (&proven.plan().resident[index], index as u32);
+    let Some((accelerator, ring)) = shared.staged().zip(weights.ring()) else {
+        let target = weights.target(proven, LoadList::Resident, index);
+        return read(shared, storage, load, number, target);
     };
-    let number = number as u32;
-    let target = weights.target(proven, list, index);
-    storage
-        .read(shared.header.weights_offset + load.offset, target)
-        .map_err(|error| LoadError::Storage { load: number, error })?;
-    if shared.verify {
-        let found = crc32c(0, target);
-        if found != load.crc {
-            return Err(LoadError::Checksum { load: number, found, expected: load.crc });
-        }
+    // Piece by piece, each as long as the ring.
+    let (mut at, mut crc) = (0, 0);
+    let bytes = u64::from(load.bytes);
+    while at < bytes {
+        let piece = (bytes - at).min(ring.len() as u64);
+        let Some(target) = ring.part(0, piece).filter(|target| !target.is_empty()) else { break };
+        fetch(shared, storage, load, number, target, at)?;
+        crc = crc32c_if(shared, crc, target);
+        ring.copy(proven, accelerator, 0, piece, load.address + at)
+            .and_then(|()| accelerator.drain(Stream::Copies))
+            .map_err(|error| LoadError::Device { load: number, error })?;
+        at += piece;
     }
-    Ok(())
+    verify(shared, load, number, crc)
 }
 
 /// The loader side of an instance.
@@ -79,17 +135,50 @@ pub struct Loader<'m, 'a> {
     weights: Weights<'m, 'a>,
     /// The plan that is followed, if there is one.
     proven: Option<Proven<'a>>,
-    /// Next load of this inference.
+    /// What is loaded next; with a staging ring, what is copied next.
+    loads: Position,
+    /// With a staging ring, what is read next.
+    reads: Position,
+    /// The last step, and the last copy, that the accelerator was waited for: the same need not be waited for twice.
+    waited: [Option<u32>; 2],
+    /// The accelerator did not come to an end when the loader was to start over.
+    broken: Option<DeviceError>,
+}
+
+/// A position in the endless list of loads.
+#[derive(Clone, Copy, Debug, Default)]
+struct Position {
+    /// Next load of its inference.
     next: usize,
-    /// Value of `steps_done` at which the inference of the next load starts.
-    base: u32,
+    /// Value of `steps_done` at which that inference starts.
+    steps: u32,
+    /// Loads of all inferences before that.
+    loads: u32,
+}
+
+impl Position {
+    /// Loads so far.
+    fn count(&self) -> u32 {
+        self.loads.wrapping_add(self.next as u32)
+    }
+
+    fn advance(&mut self, plan: &PlanView<'_>) {
+        self.next += 1;
+        if self.next == plan.loads.len() {
+            self.next = 0;
+            self.steps = self.steps.wrapping_add(plan.period());
+            self.loads = self.loads.wrapping_add(plan.loads.len() as u32);
+        }
+    }
 }
 
 /// What the loader did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Polled {
-    /// One load.
+    /// One load. With a staging ring: its copy is issued.
     Loaded,
+    /// One read into the staging ring.
+    Read,
     /// Nothing: the next load is not released before `steps_done` has reached this.
     Blocked(u32),
     /// Nothing: the plan streams nothing, or there is none.
@@ -102,43 +191,144 @@ impl<'m, 'a> Loader<'m, 'a> {
         weights: Weights<'m, 'a>,
         proven: Option<Proven<'a>>,
     ) -> Self {
-        Self { shared, weights, proven, next: 0, base: 0 }
+        let (loads, reads) = Default::default();
+        Self { shared, weights, proven, loads, reads, waited: [None; 2], broken: None }
     }
 
     /// Performs the next load if its release permits it.
     pub(super) fn poll<S: Storage>(&mut self, storage: &mut S) -> Result<Polled, LoadError> {
-        let Some(proven) = &self.proven else { return Ok(Polled::Idle) };
+        let Some(proven) = self.proven else { return Ok(Polled::Idle) };
         let plan = proven.plan();
-        let Some(load) = plan.loads.get(self.next) else { return Ok(Polled::Idle) };
-        let target = self.base.wrapping_add_signed(load.release);
+        let Some(load) = plan.loads.get(self.loads.next) else { return Ok(Polled::Idle) };
+        if let Some(error) = self.broken {
+            return Err(self.failed(plan, self.loads, error));
+        }
+        if let Some(accelerator) = self.shared.staged() {
+            return match self.copy(&proven, accelerator)? {
+                Polled::Blocked(target) => self.read(&proven, accelerator, storage, target),
+                polled => Ok(polled),
+            };
+        }
+        let target = self.loads.steps.wrapping_add_signed(load.release);
         if !self.shared.steps_done.reached(target) {
             return Ok(Polled::Blocked(target));
         }
-        self.shared.tell(Event::LoadBegins(self.next as u32));
-        perform(self.shared, proven, &mut self.weights, storage, LoadList::Streamed, self.next)?;
-        self.shared.tell(Event::LoadEnds(self.next as u32));
-        self.next += 1;
-        if self.next == plan.loads.len() {
-            self.next = 0;
-            self.base = self.base.wrapping_add(plan.period());
+        let number = self.loads.next;
+        self.shared.tell(Event::LoadBegins(number as u32));
+        if let Some(accelerator) = self.shared.accelerator() {
+            self.complete(accelerator, Stream::Kernels, target)
+                .map_err(|error| self.failed(plan, self.loads, error))?;
         }
-        let done = self.shared.loads_done.get().wrapping_add(1);
-        self.shared.loads_done.set(done);
+        let bytes = self.weights.target(&proven, LoadList::Streamed, number);
+        read(self.shared, storage, load, (plan.resident.len() + number) as u32, bytes)?;
+        self.shared.tell(Event::LoadEnds(number as u32));
+        self.loads.advance(plan);
+        self.shared.loads_done.set(self.loads.count());
         Ok(Polled::Loaded)
     }
 
-    /// Back to the first load, after [`Shared::restart`].
+    /// Issues the next copy if its bytes have been read and its release is issued.
+    fn copy(
+        &mut self,
+        proven: &Proven<'_>,
+        accelerator: &dyn Accelerator,
+    ) -> Result<Polled, LoadError> {
+        let (plan, at) = (proven.plan(), self.loads);
+        let load = &plan.loads[at.next];
+        let target = at.steps.wrapping_add_signed(load.release);
+        let read = self.reads.count() != at.count();
+        if !read || !self.shared.steps_done.reached(target) {
+            return Ok(Polled::Blocked(target));
+        }
+        let start = plan.stages.get(at.next).map_or(0, |stage| stage.address);
+        let mut issue = || {
+            accelerator.follow(Stream::Copies, Stream::Kernels, target)?;
+            if let Some(ring) = self.weights.ring() {
+                ring.copy(proven, accelerator, start, load.bytes.into(), load.address)?;
+            }
+            accelerator.record(Stream::Copies, at.count().wrapping_add(1))
+        };
+        issue().map_err(|error| self.failed(plan, at, error))?;
+        self.loads.advance(plan);
+        self.shared.loads_done.set(self.loads.count());
+        Ok(Polled::Loaded)
+    }
+
+    /// Performs the next read if its thresholds are issued, when they are complete. The next copy is released at
+    /// `copy`.
+    fn read<S: Storage>(
+        &mut self,
+        proven: &Proven<'_>,
+        accelerator: &dyn Accelerator,
+        storage: &mut S,
+        copy: u32,
+    ) -> Result<Polled, LoadError> {
+        let (plan, at) = (proven.plan(), self.reads);
+        let Some(stage) = plan.stages.get(at.next) else { return Ok(Polled::Blocked(copy)) };
+        let copies = at.loads.wrapping_add_signed(stage.copies);
+        let steps = at.steps.wrapping_add_signed(stage.steps);
+        let copied = is_reached(self.loads.count(), copies);
+        if !copied || !self.shared.steps_done.reached(steps) {
+            // Whatever comes first: the release of a copy that has been read, or what the read waits for.
+            let now = self.shared.steps_done.get();
+            let pending = self.loads.count() != at.count();
+            return Ok(Polled::Blocked(match (pending, copied) {
+                (true, true) if copy.wrapping_sub(now) > steps.wrapping_sub(now) => steps,
+                (true, _) => copy,
+                (false, _) => steps,
+            }));
+        }
+        let number = at.next as u32;
+        self.shared.tell(Event::LoadBegins(number));
+        self.complete(accelerator, Stream::Kernels, steps)
+            .and_then(|()| self.complete(accelerator, Stream::Copies, copies))
+            .map_err(|error| self.failed(plan, at, error))?;
+        let load = &plan.loads[at.next];
+        let part = self.weights.ring().and_then(|ring| ring.part(stage.address, load.bytes.into()));
+        if let Some(bytes) = part {
+            read(self.shared, storage, load, plan.resident.len() as u32 + number, bytes)?;
+        }
+        self.shared.tell(Event::LoadEnds(number));
+        self.reads.advance(plan);
+        self.shared.reads_done.set(self.reads.count());
+        Ok(Polled::Read)
+    }
+
+    /// Returns when the accelerator has completed what the executor counts as issued up to `count`.
+    fn complete(
+        &mut self,
+        accelerator: &dyn Accelerator,
+        stream: Stream,
+        count: u32,
+    ) -> Result<(), DeviceError> {
+        let waited = &mut self.waited[stream as usize];
+        if *waited != Some(count) {
+            accelerator.wait(stream, count)?;
+            *waited = Some(count);
+        }
+        Ok(())
+    }
+
+    fn failed(&self, plan: &PlanView<'_>, at: Position, error: DeviceError) -> LoadError {
+        LoadError::Device { load: (plan.resident.len() + at.next) as u32, error }
+    }
+
+    /// Back to the first load, when the accelerator has come to an end. The compute side waits.
     pub(super) fn restart(&mut self) {
-        (self.next, self.base) = (0, 0);
+        self.broken = self.shared.drain().err();
+        (self.loads, self.reads, self.waited) = Default::default();
+        self.shared.rewind();
     }
 
     /// Changes to another plan and answers whoever has asked for it, and waits without a plan.
     pub(super) fn switch<S: Storage>(&mut self, storage: &mut S, entry: &PlanEntry) {
         let old = self.proven.take();
-        let answer = enter(self.shared, &mut self.weights, storage, entry, old);
-        self.proven = answer.ok().map(|(proven, _)| proven);
-        self.shared.rewind();
         self.restart();
+        let answer = match self.broken {
+            Some(error) => Err(PlanError::Device(error)),
+            None => enter(self.shared, &mut self.weights, storage, entry, old),
+        };
+        self.proven = answer.ok().map(|(proven, _)| proven);
         self.shared.answer.put(answer);
     }
 
@@ -149,31 +339,38 @@ impl<'m, 'a> Loader<'m, 'a> {
         let stopped = || shared.stop.load(Ordering::Acquire);
         let asked = || !shared.answers.reached(shared.requests.get());
         let called = || stopped() || asked();
+        // Until the compute side asks for something.
+        let rest = || {
+            let next = shared.answers.get().wrapping_add(1);
+            shared.requests.wait_until(next, 0, stopped);
+        };
         while !stopped() {
             if asked() {
-                if let Some(entry) = shared.asked.get() {
-                    self.switch(storage, &entry);
+                match shared.asked.get() {
+                    Some(entry) => self.switch(storage, &entry),
+                    None => self.restart(),
                 }
                 shared.answers.set(shared.requests.get());
                 continue;
             }
             match self.poll(storage) {
-                Ok(Polled::Loaded) => {}
-                Ok(Polled::Idle) => {
-                    let next = shared.answers.get().wrapping_add(1);
-                    shared.requests.wait_until(next, 0, stopped);
-                }
+                Ok(Polled::Loaded | Polled::Read) => {}
+                Ok(Polled::Idle) => rest(),
                 Ok(Polled::Blocked(target)) => {
                     shared.steps_done.wait_until(target, 0, called);
                 }
                 Err(error) => {
-                    let epoch = shared.epoch.get();
                     shared.failure.put(error);
                     shared.loads_done.wake();
-                    shared.epoch.wait_until(epoch.wrapping_add(1), 0, called);
-                    self.restart();
+                    shared.reads_done.wake();
+                    rest();
                 }
             }
         }
     }
+}
+
+/// Whether a count has come as far as `target`.
+fn is_reached(count: u32, target: u32) -> bool {
+    count.wrapping_sub(target) as i32 >= 0
 }

@@ -14,8 +14,12 @@
 //! ([`Instance::with_loader`]), or inline, between the steps ([`Instance::inline`]), which needs neither
 //! threads nor an operating system.
 //!
-//! An error of the loader ends the inference that needed the load. The next inference starts over with
-//! both counters at zero, so that storage which has healed is used again; residents stay. An error during a change
+//! A GPU ([`Instance::open_on`]) is given its steps ahead of time, in the same order and by the same counters, which then say what has been
+//! issued; [`accelerator`](crate::device::accelerator) says how what is complete is known. Where it has a memory of its own there is a third
+//! counter, of reads into a staging ring, and loads are copies from there.
+//!
+//! An error of the loader ends the inference that needed the load, one of a GPU that which it had to do with. The next inference starts
+//! over with all counters at zero, so that storage which has healed is used again; residents stay. An error during a change
 //! of budget leaves a model without a plan, until a budget is set again.
 
 mod budget;
@@ -34,4 +38,4 @@ pub use loader::{LoadError, Loader};
 pub use model::{Concurrent, ThreadedError};
 pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
 pub use observer::{Event, Observer};
-pub use open::{Instance, OpenError, Options, entries, header};
+pub use open::{Instance, OpenError, Options, entries, header, tables_bytes};

@@ -3,15 +3,16 @@
 use super::budget::Current;
 use super::loader::{LoadError, Loader, Polled};
 use super::observer::Event;
-use super::shared::Shared;
+use super::shared::{Engine, Shared};
 use crate::arena::Activations;
-use crate::device::Device;
+use crate::device::accelerator::{Accelerator, Stream};
+use crate::device::{Device, DeviceError};
 use crate::ops::{self, Call};
-use crate::pack::{PlanEntry, Port, layer_of};
+use crate::pack::{PlanEntry, Port, Proven, layer_of};
 use crate::storage::Storage;
 
-/// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load) the next
-/// inference starts over, after [`Threads`](Self::Threads) the same step may be tried again.
+/// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load) and
+/// [`Device`](Self::Device) the next inference starts over, after [`Threads`](Self::Threads) the same step may be tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InferError {
     /// A load that the inference needs failed.
@@ -25,6 +26,8 @@ pub enum InferError {
     },
     /// The last change of budget failed: set one that can be had.
     NoPlan,
+    /// The GPU failed. The next inference starts over; a GPU that does not recover says so again.
+    Device(DeviceError),
 }
 
 impl core::fmt::Display for InferError {
@@ -34,6 +37,7 @@ impl core::fmt::Display for InferError {
             Self::Threads { device, opened } => {
                 write!(f, "the device has {device} threads, the pack was opened for {opened}")
             }
+            Self::Device(error) => error.fmt(f),
             Self::NoPlan => f.write_str(
                 "the last change of budget failed, so there is no plan to follow: set the budget again",
             ),
@@ -42,6 +46,18 @@ impl core::fmt::Display for InferError {
 }
 
 impl core::error::Error for InferError {}
+
+impl From<LoadError> for InferError {
+    fn from(error: LoadError) -> Self {
+        Self::Load(error)
+    }
+}
+
+impl From<DeviceError> for InferError {
+    fn from(error: DeviceError) -> Self {
+        Self::Device(error)
+    }
+}
 
 /// Where an inference stands after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,12 +68,13 @@ pub enum Progress {
     Finished,
 }
 
-/// Times of one inference by the device's clock, nanoseconds.
+/// Times of one inference by the device's clock, nanoseconds. A GPU is given its steps before it does them: then
+/// these are times of the processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// In kernels.
+    /// In kernels. With a GPU: giving it steps, and waiting for the last one.
     pub compute_ns: u64,
-    /// Waiting for loads (inline: loading).
+    /// Waiting for loads (inline: loading). With a GPU: that have not been read, or whose copies have not been issued.
     pub stall_ns: u64,
 }
 
@@ -67,9 +84,13 @@ pub trait Feed {
     #[doc(hidden)]
     fn wait(&mut self, target: u32) -> Result<(), LoadError>;
 
-    /// The inference has failed and both counters are at zero again.
+    /// The same for `reads_done`, of a plan with a staging ring.
     #[doc(hidden)]
-    fn restarted(&mut self);
+    fn wait_reads(&mut self, target: u32) -> Result<(), LoadError>;
+
+    /// The inference has failed: has the loader start over, with all counters at zero.
+    #[doc(hidden)]
+    fn restart(&mut self);
 
     /// Has the loader change to another plan, and returns when it has answered. The counters are at zero.
     #[doc(hidden)]
@@ -81,34 +102,44 @@ pub trait Feed {
 pub struct Inline<'m, 'a, S> {
     loader: Loader<'m, 'a>,
     storage: &'m mut S,
-    done: u32,
+    /// Loads, and reads into a staging ring.
+    done: [u32; 2],
 }
 
 impl<'m, 'a, S: Storage> Inline<'m, 'a, S> {
     pub(super) fn new(loader: Loader<'m, 'a>, storage: &'m mut S) -> Self {
-        Self { loader, storage, done: 0 }
+        Self { loader, storage, done: [0; 2] }
     }
-}
 
-impl<S: Storage> Feed for Inline<'_, '_, S> {
-    fn wait(&mut self, target: u32) -> Result<(), LoadError> {
-        while (self.done.wrapping_sub(target) as i32) < 0 {
+    fn wait_for(&mut self, which: usize, target: u32) -> Result<(), LoadError> {
+        while (self.done[which].wrapping_sub(target) as i32) < 0 {
             match self.loader.poll(self.storage)? {
-                Polled::Loaded => self.done = self.done.wrapping_add(1),
+                Polled::Loaded => self.done[0] = self.done[0].wrapping_add(1),
+                Polled::Read => self.done[1] = self.done[1].wrapping_add(1),
                 // `open` proved that a step never waits for a load that is not released.
                 Polled::Blocked(_) | Polled::Idle => break,
             }
         }
         Ok(())
     }
+}
 
-    fn restarted(&mut self) {
-        self.done = 0;
+impl<S: Storage> Feed for Inline<'_, '_, S> {
+    fn wait(&mut self, target: u32) -> Result<(), LoadError> {
+        self.wait_for(0, target)
+    }
+
+    fn wait_reads(&mut self, target: u32) -> Result<(), LoadError> {
+        self.wait_for(1, target)
+    }
+
+    fn restart(&mut self) {
+        self.done = [0; 2];
         self.loader.restart();
     }
 
     fn switch(&mut self, entry: &PlanEntry) {
-        self.done = 0;
+        self.done = [0; 2];
         self.loader.switch(self.storage, entry);
     }
 }
@@ -125,6 +156,8 @@ pub struct Model<'m, 'a, F> {
     /// Values of the counters at the start of this inference.
     base_steps: u32,
     base_loads: u32,
+    /// The last copy that the steps so far wait for, on the GPU.
+    followed: u32,
     failed: bool,
     stats: Stats,
 }
@@ -135,6 +168,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         current: &'m mut Current<'a>,
         activations: Activations<'m>,
         feed: F,
+        failed: bool,
     ) -> Self {
         Self {
             shared,
@@ -144,7 +178,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             position: 0,
             base_steps: 0,
             base_loads: 0,
-            failed: false,
+            followed: 0,
+            failed,
             stats: Stats::default(),
         }
     }
@@ -163,20 +198,20 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     /// `None` when there is no such input, or an inference is under way. Inputs do not keep their
     /// values over an inference.
     pub fn input_mut(&mut self, index: usize) -> Option<&mut [f32]> {
-        let port = self.inputs().get(index)?;
-        self.port(port)
+        (index < self.inputs().len()).then_some(())?;
+        self.port(index)
     }
 
     /// Output `index` of the last inference: row-major in the model's own shape. `None` when there is no
     /// such output, or an inference is under way.
     pub fn output(&mut self, index: usize) -> Option<&[f32]> {
-        let port = self.outputs().get(index)?;
-        self.port(port).map(|floats| &*floats)
+        (index < self.outputs().len()).then_some(())?;
+        self.port(self.inputs().len() + index).map(|floats| &*floats)
     }
 
-    fn port(&mut self, port: &Port) -> Option<&mut [f32]> {
+    fn port(&mut self, index: usize) -> Option<&mut [f32]> {
         let proven = self.current.proven.as_ref().filter(|_| self.position == 0)?;
-        Some(self.activations.port(proven, port.tensor))
+        Some(self.activations.port(proven, index))
     }
 
     /// Times of the inference under way, or of the last one.
@@ -195,33 +230,82 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     pub fn step(&mut self, device: &dyn Device) -> Result<Progress, InferError> {
         let shared = self.shared;
         let Some(proven) = self.current.proven else { return Err(InferError::NoPlan) };
-        let plan = proven.plan();
         // At each step: the device may be another one each time.
         let (threads, opened) = (device.threads(), shared.threads);
         if threads > opened as usize {
             return Err(InferError::Threads { device: threads, opened });
         }
+        self.advance(&proven, device).inspect_err(|_| {
+            self.failed = true;
+            self.position = 0;
+            if let Some(accelerator) = shared.accelerator() {
+                // The ports are the host's again. That this fails, too, the next inference will say.
+                let _ = accelerator.drain(Stream::Kernels);
+            }
+        })
+    }
+
+    /// One step; on an error the inference is over.
+    fn advance(
+        &mut self,
+        proven: &Proven<'_>,
+        device: &dyn Device,
+    ) -> Result<Progress, InferError> {
+        let (shared, plan) = (self.shared, proven.plan());
         if self.position == 0 {
-            self.begin();
+            self.begin(proven)?;
         }
         let Some(step) = plan.steps.get(self.position - 1) else {
             // A network without layers: its outputs are its inputs.
-            self.finish();
+            self.finish(proven)?;
             return Ok(Progress::Finished);
         };
         let number = self.position as u32 - 1;
         shared.tell(Event::StepWaits(number));
         let start = device.now_ns();
-        if let Err(error) = self.feed.wait(self.base_loads.wrapping_add(step.ready)) {
-            self.failed = true;
-            self.position = 0;
-            return Err(InferError::Load(error));
+        let loads = self.base_loads.wrapping_add(step.ready);
+        self.feed.wait(loads)?;
+        if step.reads > 0 && shared.staged().is_some() {
+            self.feed.wait_reads(self.base_loads.wrapping_add(step.reads))?;
         }
         let loaded = device.now_ns();
         shared.tell(Event::StepBegins(number));
-        let skeleton = proven.skeleton();
+        self.compute(proven, loads, device)?;
+        shared.tell(Event::StepEnds(number));
+        self.position += 1;
+        let last = self.position > plan.steps.len();
+        self.count()?;
+        if last {
+            self.finish(proven)?;
+        }
+        // A board's clock is the board's: whatever it says, this does not panic.
+        let done = device.now_ns();
+        self.stats.stall_ns = self.stats.stall_ns.saturating_add(loaded.saturating_sub(start));
+        self.stats.compute_ns = self.stats.compute_ns.saturating_add(done.saturating_sub(loaded));
+        Ok(if last { Progress::Finished } else { Progress::Running })
+    }
+
+    /// Computes the step at hand, or issues it, behind the copies of so many loads.
+    fn compute(
+        &mut self,
+        proven: &Proven<'_>,
+        loads: u32,
+        device: &dyn Device,
+    ) -> Result<(), DeviceError> {
+        let (shared, index) = (self.shared, self.position - 1);
+        let kernels = match shared.engine {
+            Engine::Processor(kernels) => kernels,
+            Engine::Accelerator(accelerator) => {
+                if shared.staged().is_some() && loads != self.followed {
+                    accelerator.follow(Stream::Kernels, Stream::Copies, loads)?;
+                    self.followed = loads;
+                }
+                return self.activations.launch(proven, index, accelerator);
+            }
+        };
+        let (skeleton, step) = (proven.skeleton(), &proven.plan().steps[index]);
         let layer = layer_of(skeleton, step);
-        let operands = self.activations.operands(&proven, self.position - 1);
+        let operands = self.activations.operands(proven, index);
         ops::run(Call {
             layer,
             inputs: skeleton.layer_inputs(layer),
@@ -235,47 +319,61 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             rows: step.row as usize..step.row as usize + step.rows as usize,
             scratch: operands.scratch,
             device,
-            kernels: shared.kernels,
+            kernels,
         });
-        // A board's clock is the board's: whatever it says, this does not panic.
-        let done = device.now_ns();
-        shared.tell(Event::StepEnds(number));
-        self.stats.stall_ns = self.stats.stall_ns.saturating_add(loaded.saturating_sub(start));
-        self.stats.compute_ns = self.stats.compute_ns.saturating_add(done.saturating_sub(loaded));
-        self.position += 1;
-        shared.steps_done.set(self.base_steps.wrapping_add(self.position as u32));
-        if self.position > plan.steps.len() {
-            self.finish();
-            return Ok(Progress::Finished);
+        Ok(())
+    }
+
+    /// Counts the steps so far, the host's turn included. What an accelerator has yet to do of them is marked, if loads
+    /// could wait for it.
+    fn count(&mut self) -> Result<(), DeviceError> {
+        let done = self.base_steps.wrapping_add(self.position as u32);
+        if let Some(accelerator) = self.marking() {
+            accelerator.record(Stream::Kernels, done)?;
         }
-        Ok(Progress::Running)
+        self.shared.steps_done.set(done);
+        Ok(())
+    }
+
+    /// The accelerator, if the plan streams anything.
+    fn marking(&self) -> Option<&'a dyn Accelerator> {
+        self.shared.accelerator().filter(|_| !self.current.plan().loads.is_empty())
     }
 
     /// Ends the host's turn.
-    fn begin(&mut self) {
+    fn begin(&mut self, proven: &Proven<'_>) -> Result<(), DeviceError> {
         if self.failed {
-            self.shared.restart();
-            self.feed.restarted();
+            self.shared.drain()?;
+            self.feed.restart();
             self.rewind();
         }
         self.stats = Stats::default();
+        if let Some(accelerator) = self.shared.accelerator() {
+            self.activations.exchange(proven, accelerator, true)?;
+        }
         self.position = 1;
-        self.shared.steps_done.set(self.base_steps.wrapping_add(1));
+        self.count()
     }
 
-    /// Back to the first step of the first inference, with both counters at zero.
+    /// Back to the first step of the first inference, with all counters at zero.
     pub(super) fn rewind(&mut self) {
-        (self.base_steps, self.base_loads, self.failed) = (0, 0, false);
+        (self.base_steps, self.base_loads, self.followed) = (0, 0, 0);
+        self.failed = false;
         self.stats = Stats::default();
     }
 
-    /// Begins the host's turn of the next inference.
-    fn finish(&mut self) {
-        let plan = self.current.plan();
+    /// Begins the host's turn of the next inference: outputs are there.
+    fn finish(&mut self, proven: &Proven<'_>) -> Result<(), DeviceError> {
+        if let Some(accelerator) = self.shared.accelerator() {
+            self.activations.exchange(proven, accelerator, false)?;
+            accelerator.drain(Stream::Kernels)?;
+        }
+        let plan = proven.plan();
         let (period, loads) = (plan.period(), plan.loads.len() as u32);
         self.position = 0;
         self.base_steps = self.base_steps.wrapping_add(period);
         self.base_loads = self.base_loads.wrapping_add(loads);
+        Ok(())
     }
 }
 
@@ -287,6 +385,7 @@ mod concurrent {
     //! Loads on a thread of their own.
 
     use super::*;
+    use crate::device::futex::Counter;
     use crate::device::threads::{self, ThreadError};
     use crate::executor::Instance;
     use core::sync::atomic::Ordering;
@@ -300,26 +399,43 @@ mod concurrent {
         shared: &'m Shared<'a>,
     }
 
-    impl Feed for Concurrent<'_, '_> {
-        fn wait(&mut self, target: u32) -> Result<(), LoadError> {
+    impl Concurrent<'_, '_> {
+        fn wait_for(&self, counter: &Counter, target: u32) -> Result<(), LoadError> {
             let failed = || self.shared.failure.get().is_some();
-            if self.shared.loads_done.wait_until(target, SPIN_NS, failed) {
+            if counter.wait_until(target, SPIN_NS, failed) {
                 return Ok(());
             }
             self.shared.failure.get().map_or(Ok(()), Err)
         }
 
-        fn restarted(&mut self) {}
-
-        fn switch(&mut self, entry: &PlanEntry) {
+        /// Has the loader do what it is asked for, and returns when it has.
+        fn ask(&self) {
             let shared = self.shared;
             let number = shared.requests.get().wrapping_add(1);
-            shared.asked.put(*entry);
             shared.requests.set(number);
-            // The loader waits for one of the three.
+            // The loader waits for one of the two.
             shared.steps_done.wake();
-            shared.epoch.wake();
             shared.answers.wait_until(number, SPIN_NS, || false);
+        }
+    }
+
+    impl Feed for Concurrent<'_, '_> {
+        fn wait(&mut self, target: u32) -> Result<(), LoadError> {
+            self.wait_for(&self.shared.loads_done, target)
+        }
+
+        fn wait_reads(&mut self, target: u32) -> Result<(), LoadError> {
+            self.wait_for(&self.shared.reads_done, target)
+        }
+
+        fn restart(&mut self) {
+            self.ask();
+        }
+
+        fn switch(&mut self, entry: &PlanEntry) {
+            self.shared.asked.put(*entry);
+            self.ask();
+            self.shared.asked.clear();
         }
     }
 
@@ -334,13 +450,14 @@ mod concurrent {
             storage: &'m mut S,
             body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
         ) -> Result<T, ThreadedError> {
-            self.shared.restart();
+            let failed = self.shared.start();
             self.shared.stop.store(false, Ordering::Release);
             let Self { shared, memory, current } = self;
             let shared = &*shared;
             let (weights, activations) = memory.sides();
             let mut loader = Loader::new(shared, weights, current.proven);
-            let mut model = Model::new(shared, current, activations, Concurrent { shared });
+            let feed = Concurrent { shared };
+            let mut model = Model::new(shared, current, activations, feed, failed);
             threads::join(
                 move || loader.run(storage),
                 move || {
@@ -350,7 +467,6 @@ mod concurrent {
                         fn drop(&mut self) {
                             self.0.stop.store(true, Ordering::Release);
                             self.0.steps_done.wake();
-                            self.0.epoch.wake();
                             self.0.requests.wake();
                         }
                     }

@@ -1,12 +1,14 @@
 //! Opening a pack: tables into the arena, proof, residents.
 
 use super::budget::Current;
-use super::enter::{PlanError, enter, flaw, page_up, tables, tables_end};
+use super::enter::{PlanError, enter, flaw, page_up, ring_bytes, tables, tables_end};
 use super::loader::{LoadError, Loader};
 use super::model::{Inline, Model};
 use super::observer::Observer;
-use super::shared::Shared;
-use crate::arena::PlannedMemory;
+use super::shared::{Engine, Shared};
+use crate::arena::{PlannedMemory, mirrors};
+use crate::device::accelerator::{Home, Lent, MemoryError};
+use crate::device::{Accelerator, DeviceError};
 use crate::kernels::{Isa, Kernels};
 use crate::pack::crc32c::crc32c;
 use crate::pack::{
@@ -67,6 +69,26 @@ pub enum OpenError {
         /// Its code in the pack.
         found: u32,
     },
+    /// The pack is for a GPU, and was opened for the processor.
+    ForGpu,
+    /// The pack is for a processor, and was opened for a GPU.
+    ForProcessor {
+        /// The code of its instruction set.
+        isa: u32,
+    },
+    /// The memory of the host is too small for the tables of a plan whose arena is a GPU's.
+    Tables {
+        /// Bytes of that memory.
+        found: u64,
+        /// Bytes that it needs: [`tables_bytes`].
+        needed: u64,
+    },
+    /// No memory for a plan.
+    Memory(MemoryError),
+    /// The GPU failed.
+    Device(DeviceError),
+    /// The GPU has a memory of its own, and the plan is for one that addresses the host's.
+    Unstaged,
     /// No plan of the pack fits the arena.
     Budget {
         /// Bytes of the arena.
@@ -124,6 +146,22 @@ impl core::fmt::Display for OpenError {
                 ),
                 None => write!(f, "the pack is for an unknown instruction set (code {found})"),
             },
+            Self::ForGpu => f.write_str(
+                "the pack is for a GPU: run it with --device cuda, or plan the model for the processor (--device cpu)",
+            ),
+            Self::ForProcessor { isa } => write!(
+                f,
+                "the pack is for a processor ({}): run it with --device cpu, or plan the model for the GPU \
+                 (--device cuda)",
+                Isa::from_code(*isa).map_or("unknown", Isa::name)
+            ),
+            Self::Tables { found, needed } => write!(
+                f,
+                "the host's memory for tables has {found} bytes, the pack's plans need {needed}: make it larger"
+            ),
+            Self::Memory(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+            Self::Unstaged => PlanError::Unstaged.fmt(f),
             Self::Budget { arena, smallest } => write!(
                 f,
                 "the arena has {arena} bytes, the pack's smallest plan needs {smallest}; give it \
@@ -152,6 +190,12 @@ impl From<StorageError> for OpenError {
     }
 }
 
+impl From<MemoryError> for OpenError {
+    fn from(error: MemoryError) -> Self {
+        Self::Memory(error)
+    }
+}
+
 impl From<Flaw> for OpenError {
     fn from(flaw: Flaw) -> Self {
         Self::Flaw(flaw)
@@ -167,6 +211,8 @@ impl From<PlanError> for OpenError {
             }
             PlanError::Flaw(flaw) => Self::Flaw(flaw),
             PlanError::Load(error) => Self::Load(error),
+            PlanError::Device(error) => Self::Device(error),
+            PlanError::Unstaged => Self::Unstaged,
         }
     }
 }
@@ -190,47 +236,43 @@ impl<'a> Instance<'a> {
         arena: &'a mut [u8],
         options: Options,
     ) -> Result<Self, OpenError> {
-        let address = arena.as_ptr() as usize;
-        if !address.is_multiple_of(PAGE as usize) {
-            return Err(OpenError::Arena { address });
-        }
-        let size = storage.len()?;
-        if size < PAGE {
-            // Too short even for a header: say what it is if it cannot be a pack at all.
-            return Err(OpenError::Size { found: size, expected: PAGE });
-        }
         let available = arena.len() as u64;
-        let Some(page) = arena.get_mut(..PAGE as usize) else {
-            return Err(OpenError::Budget { arena: available, smallest: PAGE });
-        };
-        storage.read(0, page)?;
-        let header = header(page, size)?;
-        let kernels = Isa::from_code(header.isa)
-            .and_then(Kernels::for_isa)
-            .ok_or(OpenError::Isa { found: header.isa })?;
-        for entry in entries(page, header.plans) {
-            section("pack: plan beyond the file", entry.offset, entry.bytes, size)?;
-        }
-        let (threads, budget) = (options.threads, options.budget.min(available));
-        let entry = choose(page, &header, budget, threads).map_err(|unfit| match unfit {
-            Unfit::Budget { smallest } => OpenError::Budget { arena: budget, smallest },
-            Unfit::Threads { planned } => OpenError::Threads { asked: threads, planned },
-        })?;
+        let (shared, memory, entry, _) = front(storage, arena, available, None, options)?;
+        Self::enter(storage, shared, memory, entry)
+    }
 
-        let fixed = PAGE + page_up(header.skeleton_bytes)?;
-        tables_end(fixed, &entry)?;
-        storage.read(header.skeleton_offset, &mut arena[PAGE as usize..fixed as usize])?;
-        let (front, mut memory) = PlannedMemory::split(arena, fixed as usize);
-        let skeleton = &front[PAGE as usize..(PAGE + header.skeleton_bytes) as usize];
-        verify("skeleton", skeleton, header.skeleton_crc)?;
-        let skeleton = Skeleton::view(skeleton)?;
-        let network = ProvenSkeleton::new(skeleton, kernels.isa(), header.weights_bytes)?;
-        let shared = Shared::new(network, front, header, available, kernels, options);
-        let (mut weights, _) = memory.sides();
-        let others = fitting(shared.page(), &header, available, threads);
-        for other in others.filter(|other| bytes_of(other) != bytes_of(&entry)) {
-            tables(&shared, &mut weights, storage, &other)?;
+    /// Opens the largest plan that fits the arena of an accelerator, and [`Options::budget`], as [`open`](Self::open)
+    /// does for the processor.
+    ///
+    /// A GPU with a memory of its own is made to have as much of it, and as much pinned memory, as the plans need that fit.
+    pub fn open_on<S: Storage>(
+        storage: &mut S,
+        accelerator: &'a mut (dyn Accelerator + 'a),
+        options: Options,
+    ) -> Result<Self, OpenError> {
+        let staged = matches!(accelerator.home(), Home::Own(..));
+        if staged {
+            let Lent { arena, host, accelerator: this, .. } = accelerator.lend();
+            let (.., needs) = front(storage, host, arena, Some(this), options)?;
+            accelerator.reserve(needs.pinned, needs.device)?;
         }
+        let Lent { arena, host, pinned, accelerator } = accelerator.lend();
+        let arena = if staged { arena } else { host.len() as u64 };
+        let (shared, memory, entry, _) = front(storage, host, arena, Some(accelerator), options)?;
+        let memory = match staged {
+            true => memory.staged(pinned, mirrors(shared.network.skeleton()) as usize),
+            false => memory,
+        };
+        Self::enter(storage, shared, memory, entry)
+    }
+
+    fn enter<S: Storage>(
+        storage: &mut S,
+        shared: Shared<'a>,
+        mut memory: PlannedMemory<'a>,
+        entry: PlanEntry,
+    ) -> Result<Self, OpenError> {
+        let (mut weights, _) = memory.sides();
         let (proven, _) = enter(&shared, &mut weights, storage, &entry, None)?;
         Ok(Self { shared, memory, current: Current { entry, proven: Some(proven) } })
     }
@@ -260,12 +302,113 @@ impl<'a> Instance<'a> {
         &'m mut self,
         storage: &'m mut S,
     ) -> Model<'m, 'a, Inline<'m, 'a, S>> {
-        self.shared.restart();
+        let failed = self.shared.start();
         let Self { shared, memory, current } = self;
         let (weights, activations) = memory.sides();
         let loader = Loader::new(shared, weights, current.proven);
-        Model::new(shared, current, activations, Inline::new(loader, storage))
+        Model::new(shared, current, activations, Inline::new(loader, storage), failed)
     }
+}
+
+/// What plans need of a GPU with a memory of its own.
+#[derive(Clone, Copy, Default)]
+struct Needs {
+    /// Bytes of pinned memory.
+    pinned: u64,
+    /// Bytes of the GPU's.
+    device: u64,
+}
+
+/// An opened pack, before a plan is entered.
+type Front<'a> = (Shared<'a>, PlannedMemory<'a>, PlanEntry, Needs);
+
+/// Reads header and skeleton to the front of `host`, chooses a plan, and proves the skeleton and every plan that
+/// fits an arena of so many bytes.
+fn front<'a, S: Storage>(
+    storage: &mut S,
+    host: &'a mut [u8],
+    arena: u64,
+    accelerator: Option<&'a dyn Accelerator>,
+    options: Options,
+) -> Result<Front<'a>, OpenError> {
+    let address = host.as_ptr() as usize;
+    if !address.is_multiple_of(PAGE as usize) {
+        return Err(OpenError::Arena { address });
+    }
+    let size = storage.len()?;
+    if size < PAGE {
+        // Too short even for a header: say what it is if it cannot be a pack at all.
+        return Err(OpenError::Size { found: size, expected: PAGE });
+    }
+    let available = host.len() as u64;
+    let Some(page) = host.get_mut(..PAGE as usize) else {
+        return Err(OpenError::Budget { arena: available, smallest: PAGE });
+    };
+    storage.read(0, page)?;
+    let header = header(page, size)?;
+    let engine = match (Isa::from_code(header.isa), accelerator) {
+        (Some(Isa::Cuda), Some(accelerator)) => Engine::Accelerator(accelerator),
+        (Some(Isa::Cuda), None) => return Err(OpenError::ForGpu),
+        (_, Some(_)) => return Err(OpenError::ForProcessor { isa: header.isa }),
+        (isa, None) => Engine::Processor(
+            isa.and_then(Kernels::for_isa).ok_or(OpenError::Isa { found: header.isa })?,
+        ),
+    };
+    let isa = Isa::from_code(header.isa).ok_or(OpenError::Isa { found: header.isa })?;
+    for entry in entries(page, header.plans) {
+        section("pack: plan beyond the file", entry.offset, entry.bytes, size)?;
+    }
+    let (threads, budget) = (options.threads, options.budget.min(arena));
+    let entry = choose(page, &header, budget, threads).map_err(|unfit| match unfit {
+        Unfit::Budget { smallest } => OpenError::Budget { arena: budget, smallest },
+        Unfit::Threads { planned } => OpenError::Threads { asked: threads, planned },
+    })?;
+
+    let fixed = PAGE + page_up(header.skeleton_bytes)?;
+    tables_end(fixed, &entry)?;
+    if arena > available {
+        // Not all of the arena is the host's.
+        for entry in fitting(page, &header, arena, threads) {
+            let needed = tables_end(fixed, &entry)?;
+            if needed > available {
+                return Err(OpenError::Tables { found: available, needed });
+            }
+        }
+    }
+    storage.read(header.skeleton_offset, &mut host[PAGE as usize..fixed as usize])?;
+    let (front, mut memory) = PlannedMemory::split(host, fixed as usize);
+    let skeleton = &front[PAGE as usize..(PAGE + header.skeleton_bytes) as usize];
+    verify("skeleton", skeleton, header.skeleton_crc)?;
+    let skeleton = Skeleton::view(skeleton)?;
+    let network = ProvenSkeleton::new(skeleton, isa, header.weights_bytes)?;
+    let shared = Shared::new(network, front, header, arena, engine, options);
+    let (mut weights, _) = memory.sides();
+    let mut needs = Needs::default();
+    let staged = shared.staged().is_some();
+    for other in fitting(shared.page(), &header, arena, threads) {
+        if !staged && bytes_of(&other) == bytes_of(&entry) {
+            // It is entered next.
+            continue;
+        }
+        let proven = tables(&shared, &mut weights, storage, &other)?;
+        if staged {
+            needs.pinned = needs.pinned.max(ring_bytes(proven.plan())?);
+            needs.device = needs.device.max(proven.end() - proven.start());
+        }
+    }
+    needs.pinned = needs.pinned.saturating_add(mirrors(&skeleton));
+    Ok((shared, memory, entry, needs))
+}
+
+/// Bytes of the host's memory that hold the tables of any plan of a pack, whose header page [`header`] has checked: what an
+/// accelerator with a memory of its own needs there.
+///
+/// # Panics
+/// When `page` is shorter than a page.
+pub fn tables_bytes(page: &[u8], header: &Header) -> Result<u64, OpenError> {
+    let fixed = PAGE + page_up(header.skeleton_bytes)?;
+    let mut plans = entries(page, header.plans).map(|entry| page_up(entry.bytes));
+    Ok(plans.try_fold(0, |most: u64, bytes| bytes.map(|bytes| most.max(bytes)))? + fixed)
 }
 
 fn verify(section: &'static str, bytes: &[u8], expected: u32) -> Result<(), OpenError> {

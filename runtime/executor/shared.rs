@@ -2,7 +2,8 @@
 
 use super::enter::{PlanError, Switch};
 use super::{Event, LoadError, Observer, Options};
-use crate::device::{futex::Counter, handoff::Handoff};
+use crate::device::accelerator::{Accelerator, Home, drain};
+use crate::device::{DeviceError, futex::Counter, handoff::Handoff};
 use crate::kernels::Kernels;
 use crate::pack::{Header, PAGE, PlanEntry, Proven, ProvenSkeleton};
 use core::sync::atomic::AtomicBool;
@@ -16,27 +17,36 @@ pub(super) struct Shared<'a> {
     pub header: Header,
     /// Bytes of the arena.
     pub arena: u64,
-    pub kernels: &'static Kernels,
+    pub engine: Engine<'a>,
     /// Most threads of a device.
     pub threads: u32,
     /// Whether loads are compared with their checksums.
     pub verify: bool,
+    /// Reads into a staging ring; nobody counts others.
+    pub reads_done: Counter,
     pub loads_done: Counter,
     pub steps_done: Counter,
-    /// Counts the recoveries from errors: a loader that has failed waits for the next one.
-    pub epoch: Counter,
     /// The loader shall return.
     pub stop: AtomicBool,
     /// The error that the loader has stopped at.
     pub failure: Handoff<LoadError>,
-    /// Counts the changes of plan that the compute side has asked for, and the loader's answers.
+    /// Counts what the compute side has asked the loader for, another plan or to start over, and the loader's answers.
     pub requests: Counter,
     pub answers: Counter,
-    /// The plan asked for.
+    /// The plan asked for; none to start over.
     pub asked: Handoff<PlanEntry>,
     pub answer: Handoff<Answer<'a>>,
     /// Who is told what happens.
     pub observer: Option<&'a dyn Observer>,
+}
+
+/// What computes.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Engine<'a> {
+    /// The processor, by these kernels.
+    Processor(&'static Kernels),
+    /// A device that does it by itself.
+    Accelerator(&'a dyn Accelerator),
 }
 
 /// The plan that was asked for, or why it cannot be followed.
@@ -48,7 +58,7 @@ impl<'a> Shared<'a> {
         front: &'a [u8],
         header: Header,
         arena: u64,
-        kernels: &'static Kernels,
+        engine: Engine<'a>,
         options: Options,
     ) -> Self {
         Self {
@@ -56,12 +66,12 @@ impl<'a> Shared<'a> {
             front,
             header,
             arena,
-            kernels,
+            engine,
             threads: options.threads.max(1),
             verify: options.verify,
+            reads_done: Counter::new(),
             loads_done: Counter::new(),
             steps_done: Counter::new(),
-            epoch: Counter::new(),
             stop: AtomicBool::new(false),
             failure: Handoff::default(),
             requests: Counter::new(),
@@ -89,16 +99,35 @@ impl<'a> Shared<'a> {
         &self.front[..PAGE as usize]
     }
 
-    /// Starts over at the first load and the first step. Only while neither side is at work: the
-    /// loader has failed or has not started, the compute side calls this.
-    pub fn restart(&self) {
-        self.rewind();
-        self.epoch.set(self.epoch.get().wrapping_add(1));
+    /// The device that computes by itself, if there is one.
+    pub fn accelerator(&self) -> Option<&'a dyn Accelerator> {
+        match self.engine {
+            Engine::Processor(_) => None,
+            Engine::Accelerator(accelerator) => Some(accelerator),
+        }
     }
 
-    /// Both counters at zero, no error. Only while neither side is at work: as for [`restart`](Self::restart), or
-    /// the compute side waits and the loader calls this.
+    /// The same, if it has a memory of its own.
+    pub fn staged(&self) -> Option<&'a dyn Accelerator> {
+        self.accelerator().filter(|accelerator| matches!(accelerator.home(), Home::Own(..)))
+    }
+
+    /// Returns when an accelerator has nothing more to do.
+    pub fn drain(&self) -> Result<(), DeviceError> {
+        self.accelerator().map_or(Ok(()), drain)
+    }
+
+    /// Before two sides begin: all counters at zero, and nothing left to do for an accelerator by those before. Returns
+    /// whether it has failed.
+    pub fn start(&self) -> bool {
+        self.rewind();
+        self.drain().is_err()
+    }
+
+    /// All counters at zero, no error. Only while one side waits for the other, which calls this, or before there
+    /// are two.
     pub fn rewind(&self) {
+        self.reads_done.set(0);
         self.loads_done.set(0);
         self.steps_done.set(0);
         self.failure.clear();

@@ -74,7 +74,7 @@ pub struct PlanEntry {
 }
 
 /// Names of the strategies, by code.
-pub const STRATEGIES: [&str; 8] = [
+pub const STRATEGIES: [&str; 14] = [
     "flexnn",
     "preload",
     "on-demand",
@@ -83,6 +83,12 @@ pub const STRATEGIES: [&str; 8] = [
     "flexnn-no-preload",
     "flexnn-dynamic",
     "flexnn-dynamic-no-preload",
+    "demand-seq",
+    "demand-sync",
+    "demand-async",
+    "demand-async-md",
+    "demand-2s",
+    "demand-2s-md",
 ];
 
 /// The skeleton's own header, followed by its arrays in the order of its counts.
@@ -391,9 +397,10 @@ pub struct ConvParams {
     /// Groups. Of [`OpKind::Conv`] each group's output channels fill whole panels, the last of which is padded;
     /// of [`OpKind::Depthwise`] each panel holds several whole groups.
     pub groups: u32,
-    /// Of [`OpKind::Conv`] for a GPU: chains that the reduction is cut into, as even as possible, each summed by itself from
-    /// zero (the first one from the bias), all of them then added up in order. 0 and 1: one chain. Processors
-    /// have no other.
+    /// Of [`OpKind::Conv`] for a GPU: chains that the reduction is cut into, at multiples of 8 of its K (tap row, tap
+    /// column, channel of the group) weights: with U = ⌈K/8⌉, chain c has those from min(K, 8·⌊U·c/chains⌋) on. Each is
+    /// summed by itself from zero (the first one from the bias), also one that has none; then all are added up in
+    /// order. 0 and 1: one chain. Processors have no other.
     pub chains: u32,
 }
 

@@ -13,11 +13,15 @@
 //!   first step whose `ready` waits for it. No step that can run in that time (nor the host, while it
 //!   owns inputs and outputs) touches the load's bytes; and nothing ever touches a resident load's;
 //! - no deadlock: a step never waits for a load that waits for that step;
+//! - of a plan with a staging ring (whose loads then are copies from there) the same for what is read into the ring
+//!   ([`stages`]);
 //! - bounds on the proof itself: a pack whose tables make it long is refused, so that `open` takes at
 //!   most seconds, whatever it is given.
 //!
 //! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten) is
 //! the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
+
+mod stages;
 
 use super::{
     Layer, Load, NONE, OpKind, PAGE, Place, PlanView, Port, Skeleton, Step, Tensor, ring_bytes,
@@ -129,7 +133,9 @@ impl<'a> Proven<'a> {
         proven.places()?;
         proven.loads(network.weights)?;
         proven.steps(bounds.threads)?;
+        proven.stages()?;
         proven.races()?;
+        proven.stage_races()?;
         Ok(proven)
     }
 

@@ -15,12 +15,16 @@
 //! ([`Schedule::deadline`]). Gaps matter: a load with `e = d` runs between two steps, while whatever is
 //! live across the gap is in place. So time is counted in half steps: `2t` is the gap before step `t`,
 //! `2t + 1` is step `t`. All of it has period `2S`.
+//!
+//! With stages, a load is a copy as far as the arena goes: `release` and `ready` are its thresholds. That the reads
+//! before it find room in the staging ring is proved apart ([`stages`]).
 
 mod bits;
 mod dataflow;
 mod order;
 mod overlap;
 mod rings;
+mod stages;
 mod structure;
 mod violation;
 mod weights;
@@ -93,9 +97,11 @@ pub fn check_with(
     structure::slices(network, plan, &mut found);
     structure::scratch(network, plan, scratch, &mut found);
     structure::thresholds(plan, &mut found);
+    stages::structure(network, plan, &mut found);
     rings::check(network, plan, &mut found);
     dataflow::check(network, &mut found);
     found.stop()?;
+    stages::check(plan, &mut found);
     order::check(network, plan, &mut found);
     let schedule = Schedule::new(plan);
     let sources = weights::check(network, plan, &schedule, &mut found);

@@ -87,6 +87,24 @@ pub enum Violation {
         "deadlock: step {step} waits for load {load}, which waits until {release} steps are done"
     )]
     Deadlock { step: usize, load: usize, release: i64 },
+    #[error(
+        "loads are staged, but {isa} reads them to where they are used: leave out the staging ring"
+    )]
+    StagedElsewhere { isa: &'static str },
+    #[error("load {load} is read when {value} {what} are done; it must be from {from} to {to}")]
+    StageRange { load: usize, what: &'static str, value: i32, from: i64, to: i64 },
+    #[error("step {step} waits for {reads} reads, but an inference has {loads} that are staged")]
+    ReadsRange { step: usize, reads: u32, loads: usize },
+    #[error(
+        "load {load}, which may be read when {copied} loads are copied, overwrites load {other} at {bytes:?} of the \
+         staging ring"
+    )]
+    StageOverwritten { load: usize, other: usize, copied: i64, bytes: Range<u64> },
+    #[error(
+        "deadlock: step {step} waits for load {load}, which by its own thresholds or those of loads before it waits \
+         until {steps} steps are done"
+    )]
+    StageDeadlock { step: usize, load: usize, steps: i64 },
     #[error("step {step} makes a part of layer {layer} that cannot be made on its own")]
     NotSliceable { step: usize, layer: usize },
     #[error("buffer {buffer} cannot be a ring: {reason}")]

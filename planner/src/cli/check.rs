@@ -4,9 +4,12 @@ use super::Error;
 use super::output::Output;
 use super::pack_file::{PackFile, planner_types, strategy};
 use super::progress::Progress;
+use super::target::Beside;
 use eyelet::executor::{LoadError, OpenError};
 use eyelet::pack::crc32c::crc32c;
+use eyelet_planner::board::Device;
 use eyelet_planner::check::{Proof, check};
+use eyelet_planner::network::Network;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::collections::HashSet;
@@ -36,6 +39,7 @@ struct Report {
     file: PathBuf,
     network: String,
     isa: &'static str,
+    device: Device,
     layers: usize,
     /// Bytes of weights whose checksums were verified: those that some plan loads.
     verified_bytes: u64,
@@ -48,6 +52,8 @@ struct Plan {
     strategy: &'static str,
     budget_bytes: u64,
     arena_bytes: u64,
+    #[serde(flatten)]
+    beside: Beside,
     threads: u32,
     steps: usize,
     loads: usize,
@@ -66,6 +72,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut report = Report {
         network: skeleton.name().to_owned(),
         isa: pack.isa.name(),
+        device: Device::of(pack.isa),
         layers: skeleton.layers.len(),
         verified_bytes: 0,
         plans: Vec::new(),
@@ -82,7 +89,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
             Some(step) => network.names[plan.steps[step].layer as usize].clone(),
             None => "the host's turn".to_owned(),
         };
-        report.plans.push(Plan::new(&plan, entry, &proof, peak_layer));
+        report.plans.push(Plan::new(&network, &plan, entry, &proof, peak_layer));
     }
     report.verified_bytes = verify(&pack, output)?;
     output.report(&report)
@@ -90,6 +97,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 
 impl Plan {
     fn new(
+        network: &Network,
         plan: &eyelet_planner::plan::Plan,
         entry: &eyelet::pack::PlanEntry,
         proof: &Proof,
@@ -99,6 +107,7 @@ impl Plan {
             strategy: strategy(entry),
             budget_bytes: entry.budget,
             arena_bytes: proof.arena_bytes,
+            beside: Beside::new(network.isa, plan.staging_bytes, &network.tensors, network.ports()),
             threads: entry.threads,
             steps: plan.steps.len(),
             loads: plan.loads.len(),
@@ -185,6 +194,9 @@ impl fmt::Display for Report {
                 "  in bounds        everything lies within {} of arena, behind the tables",
                 size::human(plan.arena_bytes)
             )?;
+            if self.device == Device::Cuda {
+                writeln!(f, "  arena            {}", plan.beside)?;
+            }
             writeln!(
                 f,
                 "  disjoint         nothing live is overwritten, whatever the order of loads and steps"

@@ -162,10 +162,10 @@ fn plan(args: &Args, model: &Path, output: Output) -> Result<(PathBuf, u64, u64)
 
 fn order(budgets: Vec<u64>) -> Order {
     let profile = board::host().profile;
-    let threads = profile.threads.clamp(1, super::plan::DEFAULT_THREADS);
+    let threads = profile.threads.clamp(1, super::target::DEFAULT_THREADS);
     let strategy = strategy::DEFAULT.to_owned();
-    let effort = Effort::Default;
-    Order { budgets, profile, strategy, threads, exact: true, effort, weights: Encoding::F32 }
+    let (effort, delta, weights) = (Effort::Default, strategy::demand::DELTA, Encoding::F32);
+    Order { budgets, profile, strategy, threads, exact: true, effort, delta, weights }
 }
 
 /// Runs a plan in a process of its own.

@@ -26,6 +26,9 @@ pub fn algorithm(network: &Network, layer: usize) -> String {
         Some(OpKind::Winograd) => {
             format!("Winograd F({},3)", params::<WinogradParams>(layer).tile)
         }
+        Some(OpKind::Conv) if params::<ConvParams>(layer).chains > 1 => {
+            format!("direct, {} chains", params::<ConvParams>(layer).chains)
+        }
         Some(OpKind::Conv | OpKind::Depthwise) => "direct".to_owned(),
         _ => String::new(),
     }

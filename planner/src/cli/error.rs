@@ -39,23 +39,29 @@ pub enum Error {
     #[error("{}{source}", named_profile(path, source))]
     Profile { path: PathBuf, source: ProfileError },
     #[error(
-        "{}: the profile is for {profile}, the board {board} for {isa}; measure or choose a profile of \
-         that board", path.display()
+        "{}: the profile is for {profile}, and {other} {isa}; measure or choose another profile, or leave one of the two \
+         out", path.display()
     )]
-    ProfileOfOther { path: PathBuf, profile: &'static str, board: String, isa: &'static str },
+    ProfileOfOther { path: PathBuf, profile: &'static str, other: String, isa: &'static str },
+    #[error(
+        "{threads} threads are asked for, and the GPU of {board} computes in one stream: leave out --threads"
+    )]
+    ThreadsOfGpu { threads: u32, board: String },
     #[error(transparent)]
     Measure(#[from] MeasureError),
     #[error(
-        "the board {board} needs kernels for {isa}, which this processor or build does not have; run \
-         `eyelet profile` on the board itself"
+        "the board {board} needs kernels for {isa}, which this processor or build does not have; {}", match *isa {
+            "cuda" => "only processors are measured",
+            _ => "run `eyelet profile` on the board itself",
+        }
     )]
     NotHere { board: String, isa: &'static str },
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(
-        "{option} is for the strategy flexnn, and this is {strategy}: leave it out, or give --strategy flexnn"
+        "{option} is for the strategy {of}, and this is {strategy}: leave it out, or give --strategy {of}"
     )]
-    NotOfStrategy { option: &'static str, strategy: String },
+    NotOfStrategy { option: &'static str, of: &'static str, strategy: String },
     #[error(transparent)]
     WritePack(#[from] WriteError),
     #[error(transparent)]
@@ -91,6 +97,17 @@ pub enum Error {
     Arena(#[from] ArenaError),
     #[error(transparent)]
     Threads(#[from] ThreadError),
+    #[error("this eyelet was built without CUDA: build it with --features cuda")]
+    #[cfg_attr(feature = "cuda", allow(dead_code))]
+    NoCuda,
+    #[error(transparent)]
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    Gpu(Box<dyn std::error::Error + Send + Sync>),
+    #[error(
+        "{option} tells of the processor, and a GPU computes: leave it out, or give a pack for the processor and \
+         --device cpu"
+    )]
+    NotOnGpu { option: &'static str },
     #[error("{}: inference {number}: {source}", path.display())]
     Infer { path: PathBuf, number: u32, source: InferError },
     #[error(
@@ -125,6 +142,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// An error of a GPU.
+    #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+    pub fn gpu(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Gpu(Box::new(error))
+    }
+
     /// An error of a pack; what the system says about the file is said in words.
     pub fn pack(path: &std::path::Path, source: OpenError) -> Self {
         let path = path.to_owned();

@@ -3,9 +3,13 @@
 use super::Error;
 use super::output::{Output, milliseconds, shape};
 use super::pack_file::{PackFile, shape_of, strategy};
+use super::target::Beside;
+use eyelet::kernels::Isa;
 use eyelet::pack::{
     Encoding, Layer, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton, Tensor, ring_bytes,
 };
+use eyelet_planner::board::Device;
+use eyelet_planner::plan::weight_buffer_bytes;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
@@ -30,6 +34,7 @@ struct Report {
     file_bytes: u64,
     version: u32,
     isa: &'static str,
+    device: Device,
     panel: u32,
     network: String,
     skeleton_bytes: u64,
@@ -53,11 +58,15 @@ struct PlanReport {
     strategy: &'static str,
     budget_bytes: u64,
     arena_bytes: u64,
+    #[serde(flatten)]
+    beside: Beside,
     threads: u32,
     steps: usize,
     loads: usize,
     resident_loads: usize,
     resident_bytes: u64,
+    /// Bytes of the arena that weights are ever in.
+    weight_buffer_bytes: u64,
     bytes_read_per_inference: u64,
     predicted_ms: Option<f64>,
     memory: Memory,
@@ -114,7 +123,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         let proven = pack.prove(entry)?;
         skeleton = *proven.skeleton();
         views.push(*proven.plan());
-        plans.push(plan_report(&skeleton, proven.plan(), entry, pack.tables(entry)));
+        let (plan, tables) = (proven.plan(), pack.tables(entry));
+        plans.push(plan_report(pack.isa, &skeleton, plan, entry, tables));
     }
     let port = |port: &Port| PortReport {
         name: skeleton.text(port.name).to_owned(),
@@ -152,6 +162,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         file_bytes: pack.header.file_bytes,
         version: pack.header.version,
         isa: pack.isa.name(),
+        device: Device::of(pack.isa),
         panel: pack.header.panel,
         network: skeleton.name().to_owned(),
         skeleton_bytes: pack.header.skeleton_bytes,
@@ -166,20 +177,24 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 }
 
 fn plan_report(
+    isa: Isa,
     skeleton: &Skeleton<'_>,
     plan: &PlanView<'_>,
     entry: &PlanEntry,
     tables: u64,
 ) -> PlanReport {
+    let ports = skeleton.inputs.iter().chain(skeleton.outputs).map(|port| port.tensor);
     PlanReport {
         strategy: strategy(entry),
         budget_bytes: entry.budget,
         arena_bytes: entry.arena_bytes,
+        beside: Beside::new(isa, plan.staging_bytes, skeleton.tensors, ports),
         threads: entry.threads,
         steps: plan.steps.len(),
         loads: plan.loads.len(),
         resident_loads: plan.resident.len(),
         resident_bytes: plan.resident.iter().map(|load| u64::from(load.bytes)).sum(),
+        weight_buffer_bytes: weight_buffer_bytes(plan.resident.iter().chain(plan.loads)),
         bytes_read_per_inference: plan.loads.iter().map(|load| u64::from(load.bytes)).sum(),
         predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
         memory: memory(skeleton, plan, entry.arena_bytes, tables),
@@ -308,6 +323,9 @@ impl fmt::Display for Report {
         )?;
         for plan in &self.plans {
             writeln!(f, "{:>10} [{}]", size::human(plan.budget_bytes), plan.memory.map)?;
+        }
+        for plan in self.plans.iter().filter(|_| self.device == Device::Cuda) {
+            writeln!(f, "{:>10} lies {}", size::human(plan.budget_bytes), plan.beside)?;
         }
         if self.plans.iter().any(|plan| !plan.rings.is_empty()) {
             writeln!(

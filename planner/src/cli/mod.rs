@@ -6,6 +6,7 @@
 
 mod alloc;
 mod check;
+mod chunks;
 mod demo;
 mod describe;
 mod error;
@@ -18,6 +19,7 @@ mod progress;
 mod report;
 mod run;
 mod sweep;
+mod target;
 mod zoo;
 
 use clap::{Parser, Subcommand};
@@ -56,6 +58,7 @@ enum Verb {
     Run(run::Args),
     Demo(demo::Args),
     Alloc(alloc::Args),
+    Chunks(chunks::Args),
 }
 
 /// The whole command.
@@ -72,6 +75,7 @@ pub fn main() -> ExitCode {
         Verb::Run(args) => run::run(args, output),
         Verb::Demo(args) => demo::run(args, output),
         Verb::Alloc(args) => alloc::run(args, output),
+        Verb::Chunks(args) => chunks::run(args, output),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

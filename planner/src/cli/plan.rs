@@ -4,11 +4,11 @@ use super::output::{Output, milliseconds, shape};
 use super::pack_file::PackFile;
 use super::progress::Progress;
 use super::run::input::seeded;
+use super::target::{Beside, Target};
 use super::{Error, report};
-use eyelet::device::workers::MAX_THREADS;
 use eyelet::pack::{Encoding, OpKind, Step};
 use eyelet::storage::residency;
-use eyelet_planner::board::{self, Board};
+use eyelet_planner::board::Device;
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::check::check;
 use eyelet_planner::graph::Graph;
@@ -20,7 +20,7 @@ use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::{Costs, simulate, simulate_with};
 use eyelet_planner::strategy::algorithms::{Choice, Means, choices};
-use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, on_load};
+use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, demand, on_load};
 use eyelet_planner::{rounding, size, weights, write};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -29,10 +29,6 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-
-/// Scratch for more threads than this is not planned unless it is asked for: each thread's share is
-/// memory that weights could use.
-pub const DEFAULT_THREADS: u32 = 4;
 
 /// Plans a model (ONNX) into a pack, for one or several budgets of memory.
 ///
@@ -53,13 +49,10 @@ pub struct Args {
     /// there is an output.
     #[arg(long, conflicts_with = "budget")]
     min_budget: bool,
-    /// Where the pack will run: a board's name or the path of a board.toml [default: this machine].
-    #[arg(long, value_name = "BOARD")]
-    board: Option<String>,
-    /// Costs to plan with, as `eyelet profile` writes them [default: the board's].
-    #[arg(long, value_name = "FILE.toml")]
-    profile: Option<PathBuf>,
-    /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct.
+    #[command(flatten)]
+    target: Target,
+    /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct, and the pipelines of
+    /// whole layers demand-seq, demand-sync, demand-async, demand-2s, demand-async-md, demand-2s-md.
     #[arg(long, value_name = "NAME", default_value = strategy::DEFAULT)]
     strategy: String,
     /// For flexnn: a load waits for the step that needs it to be next.
@@ -68,13 +61,13 @@ pub struct Args {
     /// For flexnn: memory as an allocator would give it out while the network runs, not a static plan.
     #[arg(long)]
     dynamic: bool,
+    /// For demand-async-md and demand-2s-md: what queues grow by until the delay is the least [default: 1MiB].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    delta: Option<u64>,
     /// How long to search, for each budget: fast (not at all), default (about a second), best (about a
     /// quarter of a minute), or so many seconds by the clock.
     #[arg(long, value_name = "EFFORT", default_value = "default")]
     effort: Effort,
-    /// Compute threads that the pack can use [default: as many as the board has, but at most 4].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
-    threads: Option<u32>,
     /// Computes each layer by the same algorithm whatever the budgets, the direct one, so that outputs are
     /// the same bit for bit in all packs of a model. Otherwise each 3x3 convolution may use Winograd's
     /// algorithm, where that is predicted to make the pack faster, in sum over the budgets.
@@ -104,12 +97,12 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut budgets = args.budget;
     budgets.sort_unstable();
     budgets.dedup();
-    let profile = choose_profile(args.board.as_deref(), args.profile.as_deref())?;
-    let threads = args.threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS));
+    let (profile, threads) = args.target.choose()?;
     let strategy = strategy_name(args.strategy, args.no_preload, args.dynamic)?;
     let exact = args.exact || strategy::computes_directly(&strategy);
     let (effort, weights) = (args.effort, args.weights);
-    let mut order = Order { budgets, profile, strategy, threads, exact, effort, weights };
+    let delta = delta(args.delta, &strategy)?;
+    let mut order = Order { budgets, profile, strategy, threads, exact, effort, delta, weights };
 
     let start = Instant::now();
     let graph = import(&args.model)
@@ -141,7 +134,7 @@ fn strategy_name(mut name: String, no_preload: bool, dynamic: bool) -> Result<St
     {
         if left_out {
             if !name.starts_with("flexnn") {
-                return Err(Error::NotOfStrategy { option, strategy: name });
+                return Err(Error::NotOfStrategy { option, of: "flexnn", strategy: name });
             }
             name += suffix;
         }
@@ -149,33 +142,23 @@ fn strategy_name(mut name: String, no_preload: bool, dynamic: bool) -> Result<St
     Ok(name)
 }
 
+/// What queues grow by: only of a strategy that looks for a least delay can that be said.
+fn delta(asked: Option<u64>, strategy: &str) -> Result<u64, Error> {
+    match (asked, demand::of_name(strategy)) {
+        (None, _) => Ok(demand::DELTA),
+        (Some(delta), Some((_, true))) => Ok(delta),
+        (Some(_), _) => {
+            let (of, strategy) = ("demand-async-md", strategy.to_owned());
+            Err(Error::NotOfStrategy { option: "--delta", of, strategy })
+        }
+    }
+}
+
 /// The encoding of a name.
 fn encoding(name: &str) -> Result<Encoding, String> {
     let found = Encoding::ALL.into_iter().find(|encoding| encoding.name() == name);
     let names = || Encoding::ALL.map(Encoding::name).join(", ");
     found.ok_or_else(|| format!("there is no such type; there are: {}", names()))
-}
-
-/// The profile of an option, or of the board of an option, or of this machine.
-pub fn choose_profile(board: Option<&str>, profile: Option<&Path>) -> Result<Profile, Error> {
-    let of_board = match board {
-        Some(name) => Board::load(name)?.profile,
-        None => board::host().profile,
-    };
-    let Some(path) = profile else {
-        return Ok(of_board);
-    };
-    let profile =
-        Profile::load(path).map_err(|source| Error::Profile { path: path.to_owned(), source })?;
-    match board {
-        Some(board) if profile.isa != of_board.isa => Err(Error::ProfileOfOther {
-            path: path.to_owned(),
-            profile: profile.isa.name(),
-            board: board.to_owned(),
-            isa: of_board.isa.name(),
-        }),
-        _ => Ok(profile),
-    }
 }
 
 /// What to plan for.
@@ -187,6 +170,8 @@ pub struct Order {
     pub threads: u32,
     pub exact: bool,
     pub effort: Effort,
+    /// What queues grow by where a pipeline's least delay is looked for.
+    pub delta: u64,
     pub weights: Encoding,
 }
 
@@ -311,7 +296,10 @@ impl Order {
         let mut found = Candidate { weights_bytes, ..Candidate::default() };
         for &budget in &self.budgets {
             let request = Request { network, weights_bytes, budget, threads, profile, exact };
-            let made = strategy::make(&self.strategy, &request, effort)?;
+            let made = match demand::of_name(&self.strategy) {
+                Some(kind) => strategy::make_demand(&self.strategy, &request, kind, self.delta)?,
+                None => strategy::make(&self.strategy, &request, effort)?,
+            };
             let Made { plan, constructive, improvement, tried } = made;
             found.efforts.push(Spent { constructive, improvement, tried });
             found.predicted_ns += simulate_with(&plan, &costs).steady_ns;
@@ -342,9 +330,11 @@ impl Order {
         Ok(Planned {
             budget_bytes: budget,
             arena_bytes: plan.arena_bytes,
+            beside: Beside::new(network.isa, plan.staging_bytes, &network.tensors, network.ports()),
             tables_bytes: plan.tables,
             peak_activation_bytes: proof.peak_activation_bytes,
             resident_bytes: plan.resident_bytes(),
+            weight_buffer_bytes: plan.weight_buffer_bytes(),
             bytes_read_per_inference: plan.bytes_per_inference(),
             steps: plan.steps.len(),
             loads: plan.loads.len(),
@@ -424,6 +414,7 @@ pub struct Packed {
     file_bytes: u64,
     network: String,
     isa: &'static str,
+    device: Device,
     board: String,
     /// Whether the costs are estimates and not measured.
     estimated: bool,
@@ -492,9 +483,13 @@ struct Port {
 pub struct Planned {
     pub budget_bytes: u64,
     pub arena_bytes: u64,
+    #[serde(flatten)]
+    beside: Beside,
     tables_bytes: u64,
     peak_activation_bytes: u64,
     resident_bytes: u64,
+    /// Bytes of the arena that weights are ever in.
+    weight_buffer_bytes: u64,
     pub bytes_read_per_inference: u64,
     steps: usize,
     loads: usize,
@@ -532,6 +527,7 @@ impl Packed {
             file_bytes: 0,
             network: network.name.clone(),
             isa: network.isa.name(),
+            device: Device::of(network.isa),
             board: order.profile.name.clone(),
             estimated: order.profile.estimated,
             strategy: order.strategy.clone(),
@@ -616,6 +612,12 @@ impl fmt::Display for Packed {
                 plan.lower_bound_ms,
                 plan.gap_percent
             )?;
+        }
+        if self.device == Device::Cuda {
+            writeln!(f)?;
+        }
+        for plan in self.plans.iter().filter(|_| self.device == Device::Cuda) {
+            writeln!(f, "{:>10} lies {}", size::human(plan.budget_bytes), plan.beside)?;
         }
         if let Some(error) = self.rounding_error {
             writeln!(

@@ -1,7 +1,9 @@
 //! The cost of steps: which class of kernel a layer belongs to, and how much work its slices are.
 
-use super::{Compute, Profile, Storage};
+use super::launch::Launches;
+use super::{Compute, Profile, Storage, Transfer};
 use crate::network::Network;
+use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
 use eyelet::ops::{self, winograd};
 use eyelet::pack::{
@@ -225,6 +227,10 @@ pub(super) struct LayerCost {
     cached_rows: f64,
     /// Share of the shorter one of computing and memory that the longer one does not hide.
     exposed: f64,
+    /// Computing takes no less.
+    least_ns: f64,
+    /// How often a step's overhead is spent.
+    launches: f64,
 }
 
 impl LayerCost {
@@ -237,15 +243,19 @@ impl LayerCost {
         threads: u32,
     ) -> Option<Self> {
         let compute = &profile.compute;
+        let gpu = network.isa == Isa::Cuda;
         let plain = match algorithm {
             0 => *stored,
+            // A GPU's steps compute what is stored.
+            _ if gpu => return None,
             _ => {
                 let input = network.tensors.get(stored.inputs[0] as usize)?;
                 ops::transformed(stored, input, algorithm, network.isa)?
             }
         };
         let layer = &plain;
-        let Work { class, amount, read, written, panels, rows, .. } = Work::of(network, layer);
+        let Work { class, amount, mut read, mut written, panels, rows, .. } =
+            Work::of(network, layer);
         let pieces = (panels * rows) as f64;
         // Weights come from memory whatever their size; activations if a step's do not fit the cache.
         let bandwidth = compute.bandwidth_gbs(threads);
@@ -258,8 +268,18 @@ impl LayerCost {
         let mut group = u32::MAX;
         let (mut blocks, mut again_bytes, mut first) = (0.0, 0.0, 0.0);
         match class {
-            // Reading its weights is all there is to it.
-            Class::FullyConnected => piece_ns = 0.0,
+            // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
+            Class::FullyConnected if !gpu => piece_ns = 0.0,
+            Class::Winograd if gpu => {
+                let transforms = Transforms::of(network, layer);
+                rows_ns = transforms.input_bytes / compute.transform_gbs;
+                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                // The products read and write what is between the transforms, all tiles of a layer.
+                read = (transforms.input_bytes / 2.0) as u64;
+                written = 4
+                    * (transforms.points * f64::from(network.tensors[layer.output as usize].cols()))
+                        as u64;
+            }
             Class::Winograd => {
                 let transforms = Transforms::of(network, layer);
                 rows_ns = transforms.input_bytes / compute.transform_gbs;
@@ -283,6 +303,7 @@ impl LayerCost {
             _ => {}
         }
         let widened = match stored.encoding() {
+            _ if gpu => 0.0,
             Some(Encoding::F16 | Encoding::Bf16) if stored.kind != OpKind::Gather as u32 => {
                 2.0 * f64::from(stored.panel_bytes) / compute.widen_gbs
             }
@@ -293,7 +314,21 @@ impl LayerCost {
             _ => f64::from(layer.panel_bytes) / compute.transform_weights_gbs,
         };
         let speedup = compute.speedup(threads);
+        let (mut least_ns, mut launches) = (0.0, 1.0);
+        if gpu {
+            let made = Launches::of(network, layer, profile.multiprocessors);
+            let columns = match layer.panels {
+                0 => network.tensors[layer.output as usize]
+                    .cols()
+                    .div_ceil(network.isa.panel() as u32),
+                panels => panels,
+            };
+            least_ns = piece_ns * made.busy_panels / f64::from(columns.max(1));
+            launches = made.count;
+        }
         Some(Self {
+            least_ns,
+            launches,
             row_ns: rows_ns / speedup / rows as f64,
             piece_ns: piece_ns / speedup / pieces,
             panel_expand_ns: (widened + transformed) / speedup,
@@ -324,9 +359,10 @@ impl LayerCost {
         }
         let groups = f64::from(step.count.div_ceil(self.group.max(1)).max(1));
         let expand = f64::from(step.count) * self.panel_expand_ns;
-        let compute = groups * rows * self.row_ns + pieces * self.piece_ns + expand;
+        let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
+        let compute = groups * rows * self.row_ns + pieces_ns + expand;
         let both = compute.max(memory) + self.exposed * compute.min(memory);
-        both.round() as u64 + overhead_ns
+        (both + self.launches * overhead_ns as f64).round() as u64
     }
 }
 
@@ -338,6 +374,7 @@ pub struct Costs {
     transformed: [Vec<Option<LayerCost>>; TILES.len()],
     overhead_ns: u64,
     storage: Storage,
+    transfer: Option<Transfer>,
     drag_ns_per_byte: f64,
 }
 
@@ -357,6 +394,7 @@ impl Costs {
             transformed,
             overhead_ns,
             storage: profile.storage.clone(),
+            transfer: profile.transfer,
             drag_ns_per_byte,
         }
     }
@@ -404,6 +442,11 @@ impl Costs {
     /// Predicted time of a load of so many bytes, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
         self.storage.load_ns(bytes)
+    }
+
+    /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.
+    pub fn copy_ns(&self, bytes: u64) -> u64 {
+        self.transfer.map_or(0, |transfer| transfer.copy_ns(bytes))
     }
 
     /// What computing is slowed down by, when so many bytes are read meanwhile: they are written to the memory that
@@ -558,6 +601,15 @@ mod tests {
     }
 
     #[test]
+    fn copies_cost_only_where_there_is_somewhere_to_copy_to() {
+        let mut profile = profile();
+        let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
+        assert_eq!(Costs::new(&network, &profile, 1).copy_ns(1 << 20), 0);
+        profile.transfer = Some(Transfer { latency_ns: 10_000, gbs: 16.0 });
+        assert_eq!(Costs::new(&network, &profile, 1).copy_ns(1 << 20), 10_000 + 65_536);
+    }
+
+    #[test]
     fn what_memory_hides_is_told() {
         let mut profile = profile();
         let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
@@ -589,5 +641,71 @@ mod tests {
         let row = Step { rows: 1, ..whole };
         assert!(profile.step_ns(&network, &row, 1) < 100_000);
         assert_eq!(profile.step_ns(&network, &Step { rows: 2, ..whole }, 1), 16_000_000);
+    }
+
+    /// A GPU of so many multiprocessors, with memory and launches that cost nothing.
+    fn gpu(multiprocessors: u32) -> Profile {
+        let mut profile = Board::load("gpu-host").unwrap().gpu.unwrap().profile;
+        profile.multiprocessors = multiprocessors;
+        profile.compute.memory_gbs = f64::INFINITY;
+        profile.compute.fully_connected_gbs = f64::INFINITY;
+        profile.compute.step_overhead_ns = 0;
+        profile
+    }
+
+    /// The same layer in panels of a GPU.
+    fn on_gpu(mut network: Network) -> Network {
+        let cols = network.tensors[1].cols();
+        let from = network.tensors[0].cols();
+        network.isa = Isa::Cuda;
+        let layer = &mut network.layers[0];
+        (layer.panels, layer.panel_bytes) = (cols.div_ceil(32), 128 * (from + 1));
+        network
+    }
+
+    #[test]
+    fn few_tiles_take_as_long_as_many() {
+        // 200 rows are four tiles of each of the 8 panels.
+        let network = on_gpu(network(OpKind::Conv, conv([3, 3]), [200, 256], [200, 256]));
+        let whole = whole(&network);
+        let ns = |multiprocessors: u32, step: &Step| {
+            gpu(multiprocessors).step_ns(&network, step, 1) as f64
+        };
+        let busy = 9.0 * 200.0 * 256.0 * 256.0 * 2.0 / gpu(1).compute.conv_kxk_gflops;
+        assert!((ns(1, &whole) - busy).abs() <= 1.0);
+        assert!((ns(16, &whole) - busy).abs() <= 1.0, "32 tiles are enough for 16");
+        assert!((ns(64, &whole) - 4.0 * busy).abs() <= 1.0, "and a quarter of those for 64");
+        // Below full occupancy a part takes as long as the whole; above, in proportion.
+        assert_eq!(ns(64, &Step { count: 3, ..whole }), ns(64, &whole));
+        assert!((2.0 * ns(8, &Step { count: 4, ..whole }) - busy).abs() <= 2.0);
+        // Chains are tiles, too.
+        let mut chained = network.clone();
+        let mut p: ConvParams = params(&network.layers[0]);
+        p.chains = 4;
+        chained.layers[0].params = params_words(&p);
+        let found = gpu(64).step_ns(&chained, &whole, 1) as f64;
+        assert!((found - busy).abs() <= 1.0, "{found} instead of {busy}");
+    }
+
+    #[test]
+    fn a_gpu_hides_the_shorter_one_and_reads_weights_as_they_are() {
+        let mut profile = gpu(1);
+        profile.compute.memory_gbs = 10.0;
+        let mut network = on_gpu(network(OpKind::Conv, conv([1, 1]), [1, 4096], [1, 1024]));
+        let whole = whole(&network);
+        let bytes = 32.0 * 128.0 * 4097.0;
+        let found = profile.step_ns(&network, &whole, 1) as f64;
+        assert!((found - bytes / 10.0).abs() <= 1.0, "{found}");
+        profile.compute.step_overhead_ns = 5000;
+        let launched = profile.step_ns(&network, &whole, 1) as f64;
+        assert!(launched >= found + 5000.0, "{launched}");
+        // Half the bytes take half the time, however slowly anyone would widen them.
+        profile.compute.step_overhead_ns = 0;
+        profile.compute.widen_gbs = 1e-3;
+        network.layers[0].encoding = Encoding::F16 as u32;
+        network.layers[0].panel_bytes /= 2;
+        let half = profile.step_ns(&network, &whole, 1) as f64;
+        assert!((half - bytes / 20.0).abs() <= 1.0, "{half}");
+        assert_eq!(Costs::new(&network, &profile, 1).on_load(0).count(), 0);
     }
 }

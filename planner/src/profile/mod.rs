@@ -9,13 +9,17 @@
 //!   were used since) plus its activations if they are larger than the cache, at a bandwidth that grows
 //!   with the threads up to that of the memory. `exposed` is how much of the shorter one prefetching does
 //!   not hide; of operators without weights it hides all ([`Costs`]).
-//! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum.
+//! - On a GPU a step takes `max(compute / occupancy, memory) + launches · overhead` ([`launch`]): its profile's rates are those
+//!   of all multiprocessors, on one thread, and its threads hide what is exposed.
+//! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum. A copy to a GPU's
+//!   own memory takes a latency, and its bytes at one rate.
 //!
 //! Units are in the names: 1 GFLOP/s is one floating-point operation a nanosecond (a fused multiply-add
 //! counts as two), 1 GB/s is one byte a nanosecond, 1 MB/s is 10⁶ bytes a second.
 
 mod cost;
 pub mod delays;
+mod launch;
 #[cfg(target_os = "linux")]
 mod measure;
 
@@ -42,18 +46,42 @@ pub struct Profile {
     pub isa: Isa,
     /// Threads that the board can compute with.
     pub threads: u32,
+    /// Multiprocessors of a GPU; 0 where there is none to compute with.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub multiprocessors: u32,
     /// Whether the numbers are estimates: derived from data sheets, not measured.
     pub estimated: bool,
     /// Where the numbers are from.
     pub source: String,
     pub compute: Compute,
     pub storage: Storage,
+    /// Of a GPU with a memory of its own (staged): how what was read gets there. None where it computes in the memory
+    /// that storage is read into (zero-copy).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<Transfer>,
     /// SwapNet's model of the same, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delays: Option<Delays>,
 }
 
-/// Rates of the kernels' classes on one thread, and what threads share.
+/// Copies from the host's memory to a GPU's, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// Cost of a copy beyond its bytes: the call, and the events around it.
+    pub latency_ns: u64,
+    /// Throughput of large copies from pinned memory.
+    pub gbs: f64,
+}
+
+impl Transfer {
+    /// Predicted time of a copy of so many bytes.
+    pub fn copy_ns(&self, bytes: u64) -> u64 {
+        self.latency_ns + (bytes as f64 / self.gbs).round() as u64
+    }
+}
+
+/// Rates of the kernels' classes on one thread (of a GPU: on all of it), and what threads share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compute {
@@ -67,9 +95,9 @@ pub struct Compute {
     pub fully_connected_gbs: f64,
     /// Transforms of Winograd convolutions: bytes read and written.
     pub transform_gbs: f64,
-    /// Widening weights of 16 bits: bytes of floats made.
+    /// Widening weights of 16 bits: bytes of floats made. A GPU's kernels read weights as they are stored.
     pub widen_gbs: f64,
-    /// Transforming a direct convolution's weights to those of Winograd's algorithm: bytes made.
+    /// Transforming a direct convolution's weights to those of Winograd's algorithm: bytes made. Not on a GPU.
     pub transform_weights_gbs: f64,
     /// Elementwise arithmetic and means: bytes read and written.
     pub elementwise_gbs: f64,
@@ -92,7 +120,7 @@ pub struct Compute {
     pub exposed: f64,
     /// What every thread after the first adds to the rate, 1 being as much as the first.
     pub scaling: f64,
-    /// Cost of a step beyond its work: counters, waking threads, borders.
+    /// Cost of a step beyond its work: counters, waking threads, borders. Of a GPU: of each launch.
     pub step_overhead_ns: u64,
 }
 
@@ -201,6 +229,16 @@ impl Profile {
             value(field.to_owned(), share, (0.0..=1.0).contains(&share), "between 0 and 1")?;
         }
         value("threads".to_owned(), self.threads.into(), self.threads > 0, "positive")?;
+        let (gpu, multiprocessors) = (self.isa == Isa::Cuda, self.multiprocessors);
+        let expected =
+            if gpu { "positive with isa = \"cuda\"" } else { "0 without isa = \"cuda\"" };
+        let named = gpu == (multiprocessors > 0);
+        value("multiprocessors".to_owned(), multiprocessors.into(), named, expected)?;
+        if let Some(transfer) = &self.transfer {
+            let gbs = transfer.gbs;
+            value("transfer.gbs".to_owned(), gbs, gbs >= 1e-6, "positive")?;
+            value("transfer.gbs".to_owned(), gbs, gpu, "left out without isa = \"cuda\"")?;
+        }
         let count = self.storage.reads.len();
         value("the length of storage.reads".to_owned(), count as f64, count > 0, "positive")?;
         for (index, read) in self.storage.reads.iter().enumerate() {
@@ -227,6 +265,10 @@ impl Profile {
     pub fn load_ns(&self, bytes: u64) -> u64 {
         self.storage.load_ns(bytes)
     }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Compute {
@@ -321,6 +363,15 @@ mod tests {
     }
 
     #[test]
+    fn a_gpu_with_a_memory_of_its_own_is_copied_to() {
+        let mut profile = profile();
+        (profile.isa, profile.multiprocessors) = (Isa::Cuda, 132);
+        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+        profile.transfer = Some(Transfer { latency_ns: 10_000, gbs: 16.0 });
+        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+    }
+
+    #[test]
     fn bad_numbers_are_named() {
         let refused = |change: &dyn Fn(&mut Profile), text: &str| {
             let mut profile = profile();
@@ -332,6 +383,11 @@ mod tests {
         refused(&|p| p.compute.pool_gbs = f64::NAN, "pool_gbs is NaN");
         refused(&|p| p.compute.scaling = 1.5, "scaling is 1.5");
         refused(&|p| p.threads = 0, "threads is 0");
+        refused(&|p| p.multiprocessors = 8, "multiprocessors is 8");
+        refused(&|p| p.isa = Isa::Cuda, "multiprocessors is 0");
+        let copies = |gbs| Some(Transfer { latency_ns: 10_000, gbs });
+        refused(&|p| p.transfer = copies(0.0), "transfer.gbs is 0");
+        refused(&|p| p.transfer = copies(12.0), "transfer.gbs is 12");
         refused(&|p| p.storage.reads.clear(), "storage.reads is 0");
         refused(&|p| p.storage.reads[1].bytes = 1, "storage.reads[1].bytes is 1");
         refused(&|p| p.storage.reads[1].mbs *= 1e6, "takes no less time");

@@ -2,6 +2,7 @@
 
 use super::window::{Operand, Window, operands};
 use crate::network::Network;
+use eyelet::kernels::Isa;
 use eyelet::pack::{NONE, Tensor};
 use std::ops::Range;
 
@@ -25,7 +26,11 @@ fn plane(tensor: &Tensor) -> Option<[u32; 3]> {
 
 impl<'a> Facts<'a> {
     pub fn new(network: &'a Network) -> Self {
-        let operands = (0..network.layers.len()).map(|layer| operands(network, layer)).collect();
+        // A GPU makes all lines of a layer at once.
+        let lines = network.isa != Isa::Cuda;
+        let operands = (0..network.layers.len())
+            .map(|layer| lines.then(|| operands(network, layer)).flatten())
+            .collect();
         let mut planes = vec![None; network.buffers.len()];
         let mut inner = vec![Some(usize::MAX..usize::MAX); network.buffers.len()];
         for tensor in &network.tensors {

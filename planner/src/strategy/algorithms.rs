@@ -8,11 +8,14 @@
 //! All choices that came up are ranked by their bound. It knows nothing of slices and addresses, so the
 //! first of them are planned and simulated before one is taken.
 //!
+//! The chains that reductions are cut into for a GPU ([`algorithm::chains`]) are chosen before, layer by layer; what they cost
+//! is scratch. To compute all layers directly, in one chain each, is always one of the choices.
+//!
 //! One choice serves all budgets of a pack: its outputs are then the same bits in every budget, also when
 //! the budget changes between two inferences.
 
 use super::on_load;
-use crate::algorithm::Algorithm;
+use crate::algorithm::{self, Algorithm, set_chains};
 use crate::bound::{Binding, Bound, layer_demand};
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
@@ -37,6 +40,8 @@ pub(super) const GAIN: f64 = 0.9;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     pub algorithms: Vec<Algorithm>,
+    /// For each layer the chains that its reduction is cut into if it is a direct convolution for a GPU.
+    chains: Vec<u32>,
     /// The lower bounds of all budgets together.
     pub bound_ns: f64,
 }
@@ -51,6 +56,7 @@ impl Choice {
     pub fn apply(&self, network: &mut Network) {
         for (layer, algorithm) in self.algorithms.iter().enumerate() {
             algorithm.set(network, layer);
+            set_chains(network, layer, self.chains[layer]);
         }
     }
 }
@@ -94,11 +100,62 @@ pub fn choices(
         Means::Exact => 0,
         _ => budgets.iter().copied().min().unwrap_or(0),
     };
-    play(&offers(network, profile, threads, least, &bound, means), &bound, budgets)
+    let choices_with = |network: &Network, chains: &[u32], means| {
+        let offers = offers(network, profile, threads, least, &bound, means);
+        let choice =
+            |(algorithms, bound_ns)| Choice { algorithms, chains: chains.to_vec(), bound_ns };
+        play(&offers, &bound, budgets).into_iter().map(choice).collect::<Vec<_>>()
+    };
+    let mut network = network.clone();
+    let ones = vec![1; network.layers.len()];
+    for layer in 0..ones.len() {
+        set_chains(&mut network, layer, 1);
+    }
+    if means == Means::Exact {
+        return choices_with(&network, &ones, means);
+    }
+    // Chains take scratch, which is memory that weights could use: the bound does not know, simulation does. So those that
+    // fit the least budget are a choice, and those that no layer's memory is larger for, and none.
+    let peak = |layer| bound.alive(layer) + panel_need(&network, layer, 1);
+    let peak = (0..ones.len()).map(peak).fold(0.0, f64::max);
+    let mut cuts = Vec::new();
+    for most in [least as f64, peak.min(least as f64), 0.0] {
+        let chains = cut(&mut network, profile.multiprocessors, most, &bound);
+        if !cuts.contains(&chains) {
+            cuts.push(chains);
+        }
+    }
+    let mut choices = Vec::new();
+    for chains in cuts {
+        for (layer, chains) in chains.iter().enumerate() {
+            set_chains(&mut network, layer, *chains);
+        }
+        choices.extend(choices_with(&network, &chains, means));
+    }
+    choices.sort_by(|a, b| a.bound_ns.total_cmp(&b.bound_ns));
+    choices
 }
 
-/// All choices that come up, the one with the least bound first.
-fn play(offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Vec<Choice> {
+/// Cuts reductions into the chains that suit a GPU, or into half as many, and so on, until a panel beside the activations
+/// takes no more than so many bytes. Returns the chains of all layers.
+fn cut(network: &mut Network, multiprocessors: u32, most: f64, bound: &Bound) -> Vec<u32> {
+    let cut = |layer: usize| {
+        let mut chains = algorithm::chains(network, layer, multiprocessors);
+        while chains > 1 {
+            set_chains(network, layer, chains);
+            if bound.alive(layer) + panel_need(network, layer, 1) <= most {
+                return chains;
+            }
+            chains /= 2;
+        }
+        set_chains(network, layer, 1);
+        1
+    };
+    (0..bound.layers()).map(cut).collect()
+}
+
+/// All choices that come up, with their bounds, the least first.
+fn play(offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Vec<(Vec<Algorithm>, f64)> {
     let layers = offers.len();
     // What the adversary has said so far: the worth of a layer's time, and of its bytes.
     let mut worth = vec![(0.0, 0.0); layers];
@@ -110,7 +167,7 @@ fn play(offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Vec<Choice> {
             for (layer, (time, byte)) in worth.iter_mut().enumerate() {
                 match binding.holds(layer, layers) {
                     true => *time += 1.0,
-                    false => *byte += bound.ns_per_byte(),
+                    false => *byte += binding.ns_per_byte,
                 }
             }
         }
@@ -125,12 +182,12 @@ fn play(offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Vec<Choice> {
     let swept = found[..starts].iter().map(|start| sweep(start, offers, bound, budgets));
     let best = swept.min_by(Played::compare).unwrap_or_else(|| found[0].clone());
     found.insert(0, best);
-    let mut choices: Vec<Choice> = Vec::new();
+    let mut choices: Vec<(Vec<Algorithm>, f64)> = Vec::new();
     for played in found {
         let pick = |(offers, pick): (&Vec<Offer>, &usize)| offers[*pick].algorithm;
         let algorithms: Vec<Algorithm> = offers.iter().zip(&played.picks).map(pick).collect();
-        if choices.iter().all(|choice| choice.algorithms != algorithms) {
-            choices.push(Choice { algorithms, bound_ns: played.bound_ns });
+        if choices.iter().all(|(known, _)| *known != algorithms) {
+            choices.push((algorithms, played.bound_ns));
         }
     }
     choices
@@ -296,10 +353,12 @@ mod tests {
                 least = least.min(budgets.iter().map(of).sum());
             }
             let found = play(&offers, &bound, &budgets);
-            prop_assert!(found[0].bound_ns >= least * (1.0 - 1e-9));
-            prop_assert!(found[0].bound_ns <= least * 1.25, "{} for {least}", found[0].bound_ns);
-            prop_assert!(found.iter().any(Choice::is_direct));
-            prop_assert!(found.windows(2).all(|pair| pair[0].bound_ns <= pair[1].bound_ns));
+            let (_, bound_ns) = found[0];
+            prop_assert!(bound_ns >= least * (1.0 - 1e-9));
+            prop_assert!(bound_ns <= least * 1.25, "{bound_ns} for {least}");
+            let direct = |all: &[Algorithm]| all.iter().all(|found| *found == Algorithm::Direct);
+            prop_assert!(found.iter().any(|(all, _)| direct(all)));
+            prop_assert!(found.windows(2).all(|pair| pair[0].1 <= pair[1].1));
         }
 
         #[test]
@@ -307,7 +366,7 @@ mod tests {
             let (offers, bound) = game(&layers);
             let found = play(&offers, &bound, &[1 << 40]);
             let largest = Algorithm::Winograd { tile: 4 };
-            prop_assert!(found[0].algorithms.iter().all(|found| *found == largest));
+            prop_assert!(found[0].0.iter().all(|found| *found == largest));
         }
     }
 }

@@ -5,8 +5,8 @@
 //! the simulator. So strategies differ in the designs that they try, and a search changes designs.
 
 use super::Request;
-use super::place::{Cut, Ground, Loading, Misfit};
-use super::residents;
+use super::place::{self, Cut, Ground, Loading, Misfit};
+use super::{residents, staging};
 use crate::bound::lower_bound_ns;
 use crate::network::Network;
 use crate::plan::Plan;
@@ -100,7 +100,12 @@ impl<'a> Site<'a> {
     /// Makes a design a plan for so many bytes.
     pub fn place(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
         let slices = design.slices(self.request.network, &self.ground);
-        Cut::new(self.request, &self.ground, slices).place(self.request, budget, design.loading)
+        let cut = Cut::new(self.request, &self.ground, slices);
+        let mut plan = cut.place(self.request, budget, design.loading)?;
+        if self.request.is_staged() {
+            staging::stage(&mut plan, design.loading);
+        }
+        Ok(plan)
     }
 
     /// The same for the budget of the request, and predicts it.
@@ -167,7 +172,7 @@ impl<'a> Site<'a> {
                 design.layers[index] = Cutting { read, ..Cutting::equal(limit.max(1)) };
             }
             let slices = design.slices(network, &self.ground);
-            let needed = table_bytes(network, slices.reads.len(), slices.steps.len(), 0);
+            let needed = place::tables(self.request, &slices);
             if needed <= tables {
                 break;
             }

@@ -12,7 +12,7 @@
 //! allocating takes.
 
 use super::design::{Design, Site};
-use super::place::{Cut, Misfit};
+use super::place::{self, Misfit};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
@@ -104,7 +104,7 @@ impl<'a> Play<'a> {
             from + 1..to + 1
         };
         let lives = lifetimes(network, period, steps_of);
-        let tables = Cut::new(site.request, &site.ground, slices.clone()).tables(network);
+        let tables = place::tables(site.request, slices);
         let mut play = Self {
             site,
             network,

@@ -16,7 +16,7 @@
 
 use super::design::{Built, Design, Grain, Pins, Site};
 use super::place::{Loading, Misfit};
-use super::{Made, PlanError, Request, SLICE, dynamic, first_fit, smallest};
+use super::{Made, PlanError, Request, SLICE, dynamic, first_fit, smallest, staging};
 use crate::plan::Plan;
 use crate::simulate::simulate_with;
 use crate::slice::Cutting;
@@ -85,6 +85,12 @@ pub fn plan(request: &Request<'_>, parts: Parts) -> Result<Made, PlanError> {
 fn place(site: &Site<'_>, design: &Design, budget: u64, parts: Parts) -> Result<Plan, Misfit> {
     match parts.static_plan {
         true => site.place(design, budget),
-        false => dynamic::place(site, design, budget, parts.preload),
+        false => {
+            let mut plan = dynamic::place(site, design, budget, parts.preload)?;
+            if site.request.is_staged() {
+                staging::stage(&mut plan, parts.loading());
+            }
+            Ok(plan)
+        }
     }
 }

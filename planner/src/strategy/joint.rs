@@ -4,11 +4,13 @@
 //! shall find room beside the activations of each layer, what storage would be late with stays, the rest
 //! is placed, and the prediction decides ([`construct`]). That takes milliseconds and is near the lower
 //! bound in most cases. Then single layers are changed, guided by where the predicted plan stalls, as long
-//! as the effort lasts ([`improve`](super::improve)).
+//! as the effort lasts ([`improve`](super::improve)). What is then copied to a device goes through the staging ring
+//! that serves the plan best ([`staging`](super::staging)).
 
 use super::design::{Built, Design, Grain, Pins, Site};
 use super::improve::improve;
 use super::place::{Loading, Misfit};
+use super::staging::stage_best;
 use super::{Effort, Made, PlanError, Request, SLICE, first_fit, smallest};
 use crate::plan::Plan;
 use crate::simulate::Costs;
@@ -63,7 +65,10 @@ pub fn plan(request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
         return Ok(Made { plan, constructive: start.elapsed(), ..Made::default() });
     };
     let constructive = start.elapsed();
-    let (built, tried) = improve(&sites, at, design, built, effort);
+    let (mut built, tried) = improve(&sites, at, design, built, effort);
+    if request.is_staged() {
+        built = stage_best(built.plan, Loading::Cyclic, &costs);
+    }
     Ok(Made { plan: built.plan, constructive, improvement: start.elapsed() - constructive, tried })
 }
 

@@ -3,6 +3,7 @@
 
 pub mod algorithms;
 mod baselines;
+pub mod demand;
 mod design;
 mod dynamic;
 mod flexnn;
@@ -11,6 +12,7 @@ mod joint;
 pub mod on_load;
 mod place;
 mod residents;
+mod staging;
 
 use crate::network::Network;
 use crate::plan::Plan;
@@ -50,8 +52,20 @@ pub enum PlanError {
         crate::size::exact(*budget), crate::size::exact(*smallest)
     )]
     Budget { network: String, budget: u64, smallest: u64, layer: String, reason: String },
+    #[error(
+        "{strategy} has two stages: it needs a device that computes in the memory that storage is read into, but what \
+         is read is copied to the GPU of {board}; plan with `demand-async`, which has three"
+    )]
+    TwoStages { strategy: String, board: String },
     #[error("there is no strategy `{0}`; there are: {list}", list = eyelet::pack::STRATEGIES.join(", "))]
     Strategy(String),
+}
+
+impl Request<'_> {
+    /// Whether loads are read into a staging ring, and copied from there to the device.
+    pub fn is_staged(&self) -> bool {
+        self.profile.transfer.is_some()
+    }
 }
 
 /// How long a strategy that searches does so, for each budget.
@@ -106,6 +120,9 @@ pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
 /// Plans by the strategy of that name. The joint one may have steps transform the weights of their layers: where
 /// that is predicted to be faster than to do without.
 pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
+    if let Some(pipeline) = demand::of_name(name) {
+        return make_demand(name, request, pipeline, demand::DELTA);
+    }
     let network = transforms(name).then(|| on_load::network(request)).flatten();
     let Some(network) = network else { return make_for(name, request, effort) };
     let transformed = Request { network: &network, ..*request };
@@ -119,6 +136,19 @@ pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, P
         (effort, Some(_)) => make_for(name, &transformed, effort),
         (effort, None) => make_for(name, request, effort),
     }
+}
+
+/// Plans by a pipeline of Demand Layering, whose queues grow by `delta` where its least delay is looked for.
+pub fn make_demand(
+    name: &str,
+    request: &Request<'_>,
+    pipeline: (demand::Pipeline, bool),
+    delta: u64,
+) -> Result<Made, PlanError> {
+    let mut made = demand::plan(request, name, pipeline, delta)?;
+    made.plan.strategy = name.to_owned();
+    made.plan.budget = request.budget;
+    Ok(made)
 }
 
 /// Plans with the algorithms that the network has.
@@ -137,6 +167,12 @@ fn make_for(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, P
     made.plan.strategy = name.to_owned();
     made.plan.budget = request.budget;
     Ok(made)
+}
+
+/// Whether a strategy is one for a board: pipelines of two stages are not where loads are copied.
+pub fn serves(name: &str, profile: &Profile) -> bool {
+    let two = demand::of_name(name).is_some_and(|(kind, _)| kind == demand::Pipeline::TwoStage);
+    !(two && profile.transfer.is_some())
 }
 
 /// Whether a strategy may have steps transform the weights of their layers.

@@ -133,8 +133,38 @@ impl<'a> Cut<'a> {
     }
 
     /// Bytes of the tables of its plan.
-    pub fn tables(&self, network: &Network) -> u64 {
-        table_bytes(network, self.slices.reads.len(), self.slices.steps.len(), 0)
+    pub fn tables(&self, request: &Request<'_>) -> u64 {
+        tables(request, &self.slices)
+    }
+
+    /// The steps with activations and scratch, and no weights: nothing else is below its end.
+    pub fn frame(mut self, request: &Request<'_>) -> Plan {
+        let tables = self.tables(request);
+        let mut plan = self.empty(request, tables);
+        self.slices.reads.clear();
+        self.slices.read_of.fill(None);
+        let scratch = self.scratch.iter().max().copied().unwrap_or(0);
+        let sky = Skyline::new(tables..tables + self.ground.peak + scratch);
+        // Above all activations there is room for any scratch.
+        let placed = self.stream(&mut plan, &mut [], sky, Loading::OnDemand);
+        debug_assert!(placed.is_ok(), "no room for scratch above the activations");
+        plan.arena_bytes = used_end(&self.ground.sizes, &plan).max(tables).next_multiple_of(PAGE);
+        plan
+    }
+
+    /// The plan with its activations, and nothing else placed.
+    fn empty(&self, request: &Request<'_>, tables: u64) -> Plan {
+        let place = |(offset, &lines): (&u64, &u32)| pack::Place {
+            lines,
+            ..pack::Place::whole(tables + offset)
+        };
+        Plan {
+            tables,
+            threads: request.threads,
+            places: self.ground.offsets.iter().zip(&self.slices.rings).map(place).collect(),
+            steps: self.slices.steps.clone(),
+            ..Plan::default()
+        }
     }
 
     /// Places everything in `budget` bytes.
@@ -147,21 +177,10 @@ impl<'a> Cut<'a> {
         let network = request.network;
         let reads = &self.slices.reads;
         let end = budget / PAGE * PAGE;
-        let tables = self.tables(network);
+        let tables = self.tables(request);
 
         // Residents from the top down; everything else below them.
-        let place = |(offset, &lines): (&u64, &u32)| pack::Place {
-            lines,
-            ..pack::Place::whole(tables + offset)
-        };
-        let mut plan = Plan {
-            budget,
-            tables,
-            threads: request.threads,
-            places: self.ground.offsets.iter().zip(&self.slices.rings).map(place).collect(),
-            steps: self.slices.steps.clone(),
-            ..Plan::default()
-        };
+        let mut plan = Plan { budget, ..self.empty(request, tables) };
         let mut top = end;
         let mut address_of = vec![0u64; reads.len()];
         for (index, read) in reads.iter().enumerate().filter(|(_, read)| read.resident) {
@@ -266,6 +285,14 @@ impl<'a> Cut<'a> {
         let read = &self.slices.reads[read];
         Load { offset: read.offset, address, bytes: read.bytes as u32, ..Load::default() }
     }
+}
+
+/// Bytes of the tables of a plan for these slices.
+pub fn tables(request: &Request<'_>, slices: &Slices) -> u64 {
+    let (reads, steps) = (slices.reads.len(), slices.steps.len());
+    let streamed = slices.reads.iter().filter(|read| !read.resident).count();
+    let stages = if request.is_staged() { streamed } else { 0 };
+    table_bytes(request.network, reads, steps, stages)
 }
 
 /// The end of the highest buffer, scratch or streamed load.

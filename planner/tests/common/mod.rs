@@ -1,7 +1,11 @@
 //! From a model to outputs, as the tests of whole behaviour need it.
 #![allow(dead_code)]
 
+pub mod adversary;
+#[cfg(feature = "cuda")]
+pub mod cuda;
 pub mod forge;
+pub mod gpu;
 pub mod records;
 pub mod sliding;
 pub mod transformer;

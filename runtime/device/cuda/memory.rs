@@ -7,12 +7,13 @@ use core::ffi::c_void;
 use core::ptr::NonNull;
 
 /// CUDA_ERROR_OUT_OF_MEMORY.
-const OUT_OF_MEMORY: i32 = 2;
+pub(super) const OUT_OF_MEMORY: i32 = 2;
 
 /// CU_MEMHOSTALLOC_PORTABLE and _DEVICEMAP.
 const PORTABLE_AND_MAPPED: u32 = 1 | 2;
 
-fn explained(context: &Context<'_>, wanted: usize, error: DeviceError) -> MemoryError {
+/// A refusal for want of memory, with how much there is.
+pub(super) fn explained(context: &Context<'_>, wanted: usize, error: DeviceError) -> MemoryError {
     match context.free_bytes() {
         Ok((free, total)) if error.code == OUT_OF_MEMORY => {
             MemoryError::Exhausted { wanted, free, total }

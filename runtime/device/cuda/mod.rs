@@ -6,6 +6,8 @@
 //! | [`Context`] | a GPU that is in use: what it is, its memory, streams, events |
 //! | [`Image`], [`Module`] | the compiled kernels, and those that this GPU has loaded |
 //! | [`Stream`], [`Event`] | queues of work, and marks in them |
+//! | [`Gpu`] | all of these together, as what the executor gives its steps to |
+//! | [`chunks`] | the memory of several networks that take turns |
 //! | [`DeviceMemory`], [`HostMemory`] | memory of the GPU; memory of the host that does not move, which the GPU addresses too |
 //!
 //! The base is what a driver of CUDA 10.2 has (Jetson Nano's last); functions that came later are optional in the
@@ -22,6 +24,8 @@
 //! There need not be a GPU to test any of this: `tools/fake-cuda.sh` builds a driver that runs the kernels on the
 //! processor.
 
+mod accelerator;
+pub mod chunks;
 mod context;
 mod driver;
 mod error;
@@ -34,6 +38,7 @@ pub mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use accelerator::{Gpu, GpuError, Memory};
 pub use context::{Attributes, Context};
 pub use driver::{Driver, NEEDED_VERSION};
 pub use error::{MemoryError, ModuleError, OpenError, Version};

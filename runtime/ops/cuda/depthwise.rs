@@ -1,10 +1,10 @@
 //! Depthwise convolution, and convolution in groups of which a panel holds several.
 
-use super::launch::{launch, warps};
+use super::launch::{Place, WARP, are_many, launch, teams};
 use super::{Call, Queue};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
-use crate::pack::{Activation, ConvParams, NONE, params};
+use crate::pack::{Activation, ConvParams, NONE, Tensor, params};
 use bytemuck::{Pod, Zeroable};
 
 /// Adjacent pixels of a line that a thread makes.
@@ -35,7 +35,7 @@ struct Depthwise {
     dilation: [u32; 2],
     pad: [u32; 2],
     activation: Activation,
-    reserved: u32,
+    wide: u32,
 }
 
 /// The kernel for a window: where neighbouring windows of single channels share columns, one that loads each of them once.
@@ -56,9 +56,24 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let [images, height, width, cols] = output.dims;
     let group = input.dims[3] / p.groups;
     let lines = images * height;
+    let has_residual = call.layer.inputs[1] != NONE;
+    let items = u64::from(lines) * u64::from(width.div_ceil(PIXELS));
+    let place = |address: u64, tensor: &Tensor| Place { address, pitch: tensor.pitch };
+    let tensors = [
+        place(call.operands[0], input),
+        place(call.out, output),
+        // Aligned where there is none.
+        place(if has_residual { call.operands[1] } else { 0 }, residual),
+    ];
+    // Panels lie at multiples of 32 bytes from each other.
+    let aligned = cols.is_multiple_of(4)
+        && call.weights.is_multiple_of(16)
+        && tensors.iter().all(|tensor| tensor.is_aligned(u32::MAX));
+    let fours = items * u64::from(slice.count) * u64::from(WARP / 4);
+    let wide = group == 1 && aligned && are_many(fours, call.multiprocessors);
     let record = Depthwise {
         input: call.operands[0],
-        residual: if call.layer.inputs[1] == NONE { 0 } else { call.operands[1] },
+        residual: if has_residual { call.operands[1] } else { 0 },
         panels: call.weights,
         out: call.out,
         lines,
@@ -78,9 +93,9 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         dilation: p.dilation,
         pad: p.pad,
         activation: call.layer.activation,
-        reserved: 0,
+        wide: wide.into(),
     };
-    let items = u64::from(lines) * u64::from(width.div_ceil(PIXELS));
-    let sizes = warps(items, slice.count, call.multiprocessors);
+    let threads = if wide { WARP / 4 } else { WARP };
+    let sizes = teams(threads, items, slice.count, call.multiprocessors);
     launch(queue, function(&p, group), sizes, &record)
 }

@@ -15,10 +15,10 @@ const MOST_BLOCKS: u32 = if cfg!(test) { 3 } else { 65535 };
 const LONGEST: u64 = if cfg!(test) { 3 } else { 1 << 20 };
 
 /// Threads of a warp, which are the output channels of a panel where a kernel goes by panels.
-const WARP: u32 = 32;
+pub const WARP: u32 = 32;
 
-/// Warps of a block.
-const WARPS: u32 = THREADS / WARP;
+/// Threads for each multiprocessor below which it has more use for many than for large ones.
+const FEW_THREADS: u64 = if cfg!(test) { 1 } else { 512 };
 
 /// Adds a launch of a kernel with its record.
 pub fn launch<R: Pod>(
@@ -43,10 +43,21 @@ pub fn rectangle(rows: u32, cols: u32, width: u32) -> [[u32; 3]; 2] {
 /// Grid and block for so many items of a warp each, at most what 32 bits hold, in parallel sets of which there are
 /// `others`.
 pub fn warps(items: u64, others: u32, multiprocessors: u32) -> [[u32; 3]; 2] {
+    teams(WARP, items, others, multiprocessors)
+}
+
+/// The same of items that have so many threads each, a power of two.
+pub fn teams(threads: u32, items: u64, others: u32, multiprocessors: u32) -> [[u32; 3]; 2] {
     // Few items go to as many multiprocessors as there are.
-    let each = (items / u64::from(multiprocessors.max(1))).clamp(1, WARPS.into());
+    let most = u64::from(THREADS / threads);
+    let each = (items / u64::from(multiprocessors.max(1))).clamp(1, most);
     let blocks = items.div_ceil(each) as u32;
-    [[blocks, others.min(MOST_BLOCKS), 1], [WARP, each as u32, 1]]
+    [[blocks, others.min(MOST_BLOCKS), 1], [threads, each as u32, 1]]
+}
+
+/// Whether so many threads, each with the work of several, are enough for a GPU.
+pub fn are_many(threads: u64, multiprocessors: u32) -> bool {
+    threads >= FEW_THREADS * u64::from(multiprocessors)
 }
 
 /// Grid and block for so many blocks that follow each other; kernels go on from what a grid has.

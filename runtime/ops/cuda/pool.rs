@@ -1,14 +1,11 @@
 //! Pooling, and means over the middle of three extents, which are the mean of a window as high as the image.
 
-use super::launch::{Place, launch, rectangle, warps};
+use super::launch::{Place, are_many, launch, rectangle, warps};
 use super::{Call, Queue};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
 use crate::pack::{Activation, PoolParams, ReduceParams, params};
 use bytemuck::{Pod, Zeroable};
-
-/// Threads for each multiprocessor below which none takes four channels.
-const FEW_THREADS: u64 = 512;
 
 /// `Axis` of `kernels/cuda/pool.cu`.
 #[repr(C)]
@@ -86,8 +83,7 @@ pub fn pool(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
 /// Launches the kernel of windows, four channels a thread if that leaves enough threads.
 fn windows(call: &Call<'_>, mut pool: Pool, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let (rows, cols) = (pool.rows, pool.cols);
-    let threads = u64::from(rows) * u64::from(cols / 4);
-    let many = threads >= FEW_THREADS * u64::from(call.multiprocessors);
+    let many = are_many(u64::from(rows) * u64::from(cols / 4), call.multiprocessors);
     let from = Place { address: pool.input, pitch: pool.in_pitch };
     let to = Place { address: pool.out, pitch: pool.out_pitch };
     // Of the input several rows may be read where there is one of the output.

@@ -5,8 +5,8 @@ use crate::network::{Network, Port, Weights};
 use crate::plan::{Plan, step_weights};
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Activation, Buffer, ConvParams, Layer, Load, NONE, Name, OpKind, PAGE, Place, Step, Tensor,
-    params_words,
+    Activation, Buffer, ConvParams, Layer, Load, NONE, Name, OpKind, PAGE, Place, Stage, Step,
+    Tensor, params_words,
 };
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -84,10 +84,10 @@ impl Builder {
 }
 
 /// A chain of convolutions with residuals, operations in place and concatenations.
-pub fn network(rng: &mut ChaCha8Rng, layers: usize) -> (Network, u64) {
+pub fn network(isa: Isa, rng: &mut ChaCha8Rng, layers: usize) -> (Network, u64) {
     let network = Network {
         name: "example".into(),
-        isa: Isa::Portable,
+        isa,
         buffers: Vec::new(),
         tensors: Vec::new(),
         layers: Vec::new(),
@@ -151,7 +151,9 @@ pub fn steps(network: &Network, rng: &mut ChaCha8Rng, threads: u32) -> Vec<Step>
     let mut steps = Vec::new();
     for (index, layer) in network.layers.iter().enumerate() {
         let rows = network.tensors[layer.output as usize].rows() as u32;
-        let rows_each = if rng.random_ratio(1, 3) { rows.div_ceil(2) } else { rows };
+        // A GPU makes all rows of a panel.
+        let halves = network.isa != Isa::Cuda && rng.random_ratio(1, 3);
+        let rows_each = if halves { rows.div_ceil(2) } else { rows };
         let panels_each = rng.random_range(1..layer.panels.max(1) + 1);
         for first in (0..layer.panels.max(1)).step_by(panels_each as usize) {
             for row in (0..rows).step_by(rows_each as usize) {
@@ -203,7 +205,7 @@ fn loads(network: &Network, steps: &[Step], rng: &mut ChaCha8Rng) -> Vec<(Load, 
 
 /// A plan in which everything has a place of its own.
 pub fn disjoint(rng: &mut ChaCha8Rng) -> (Network, Plan, u64) {
-    Reuse { layers: 8, reuse: false, residents: true }.plan(rng)
+    Reuse { reuse: false, ..Reuse::default() }.plan(rng)
 }
 
 /// Makes plans that use the arena again: every load is tried at random addresses first, with the
@@ -213,18 +215,21 @@ pub struct Reuse {
     pub layers: usize,
     pub reuse: bool,
     pub residents: bool,
+    /// For a device with a memory of its own.
+    pub staged: bool,
 }
 
 impl Default for Reuse {
     fn default() -> Self {
-        Self { layers: 8, reuse: true, residents: true }
+        Self { layers: 8, reuse: true, residents: true, staged: false }
     }
 }
 
 impl Reuse {
     pub fn plan(self, rng: &mut ChaCha8Rng) -> (Network, Plan, u64) {
         let layers = if self.layers > 8 { self.layers } else { rng.random_range(1..=self.layers) };
-        let (network, bytes) = network(rng, layers);
+        let isa = if self.staged { Isa::Cuda } else { Isa::Portable };
+        let (network, bytes) = network(isa, rng, layers);
         let threads = rng.random_range(1..4);
         let mut plan = Plan {
             strategy: "example".into(),
@@ -338,7 +343,53 @@ impl Reuse {
         }
         plan.arena_bytes = fresh(0);
         plan.budget = plan.arena_bytes + 100;
+        if self.staged {
+            stage(&mut plan, rng);
+        }
         (network, plan, bytes)
+    }
+}
+
+/// Has the loads of a plan go through a staging ring of a random size, at random places, with the thresholds that
+/// follow.
+pub fn stage(plan: &mut Plan, rng: &mut ChaCha8Rng) {
+    let loads = plan.loads.len();
+    let pages = |bytes: u32| u64::from(bytes) / PAGE;
+    let largest = plan.loads.iter().map(|load| pages(load.bytes)).max().unwrap_or(1);
+    let ring = largest + rng.random_range(0..=2 * largest);
+    plan.staging_bytes = ring * PAGE;
+    let places: Vec<(u64, u64)> = plan
+        .loads
+        .iter()
+        .map(|load| (rng.random_range(0..=ring - pages(load.bytes)) * PAGE, load.bytes.into()))
+        .collect();
+    let mut waits = 0;
+    for (load, &place) in places.iter().enumerate() {
+        // The last load before that shares a byte, of the inference before if need be.
+        let shares = |back: &usize| meet(place, places[(load + loads - back) % loads]);
+        let back = (1..loads).find(shares).map_or(loads as i32 - 1, |back| back as i32 - 1);
+        // Once in a while more steps are waited for than need be.
+        let first = plan.steps.iter().position(|step| step.ready as usize > load).unwrap_or(0);
+        if rng.random_ratio(1, 4) {
+            waits = waits.max(rng.random_range(0..=first as i32));
+        }
+        let steps = if rng.random() { waits } else { 1 - plan.period() as i32 };
+        plan.stages.push(Stage { address: place.0, copies: load as i32 - back, steps });
+    }
+    // Steps that wait for more reads than they need, as long as nothing waits for ever: for reads that wait for no
+    // step, nor for copies that do.
+    for number in 0..plan.steps.len() {
+        let free = |count: &usize| {
+            let steps = |stage: &Stage| i64::from(stage.steps) <= number as i64 + 1;
+            let copied = plan.stages[..*count].iter().map(|stage| stage.copies).max().unwrap_or(0);
+            let copied = &plan.loads[..copied.max(0) as usize];
+            plan.stages[..*count].iter().all(steps)
+                && copied.iter().all(|load| i64::from(load.release) <= number as i64 + 1)
+        };
+        if rng.random_ratio(1, 4) {
+            let reads = rng.random_range(0..=loads);
+            plan.steps[number].reads = Some(reads).filter(free).unwrap_or(0) as u32;
+        }
     }
 }
 

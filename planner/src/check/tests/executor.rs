@@ -61,7 +61,15 @@ impl Arena {
     }
 }
 
-/// Plays four inferences. `mode`: 0 the loader is eager, 1 compute is, otherwise chance decides.
+/// What may happen next: the start of a task or its end.
+#[derive(Clone, Copy, PartialEq)]
+enum Task {
+    Read,
+    Copy,
+    Step,
+}
+
+/// Plays four inferences. `mode`: 0 loads are eager, 1 compute is, otherwise chance decides.
 pub fn run(
     network: &Network,
     plan: &Plan,
@@ -69,66 +77,117 @@ pub fn run(
     mode: usize,
 ) -> Result<(), String> {
     let (steps, loads) = (plan.period(), plan.loads.len() as i64);
-    let lines = (plan.arena_bytes / LINE) as usize;
-    let mut arena = Arena { lines: vec![Tag::Noise(0); lines], noise: 0 };
+    let staged = plan.staging_bytes > 0;
+    let arena =
+        |bytes: u64| Arena { lines: vec![Tag::Noise(0); (bytes / LINE) as usize], noise: 0 };
+    let (mut ring, mut arena) = (arena(plan.staging_bytes), arena(plan.arena_bytes));
     for load in &plan.resident {
         arena.file(load.address..load.address + u64::from(load.bytes), load.offset);
     }
-    let (mut steps_done, mut loads_done) = (0i64, 0i64);
-    let (mut stepping, mut loading) = (None, None);
+    let (mut steps_done, mut copies_done, mut reads_done) = (0i64, 0i64, 0i64);
+    let (mut stepping, mut copying, mut reading) = (None, None, None);
     while steps_done < INFERENCES * steps {
-        let inference = loads_done.checked_div(loads).unwrap_or(0);
-        let load = (loads > 0).then(|| &plan.loads[(loads_done % loads) as usize]);
-        let may_load = loading.is_some()
-            || load.is_some_and(|load| {
-                inference < INFERENCES && steps_done >= inference * steps + i64::from(load.release)
-            });
+        let arrived = if staged { copies_done } else { reads_done };
         let (now, number) = (steps_done / steps, steps_done % steps);
-        let may_step = stepping.is_some()
-            || number == 0
-            || loads_done >= now * loads + i64::from(plan.steps[number as usize - 1].ready);
-        let load_next = match (may_load, may_step) {
-            (false, false) => return Err(format!("deadlock at step {number} of inference {now}")),
-            (true, false) => true,
-            (false, true) => false,
-            (true, true) => match mode {
-                0 => rng.random_ratio(9, 10),
-                1 => rng.random_ratio(1, 10),
-                _ => rng.random(),
-            },
-        };
-        if load_next {
-            let load = load.expect("may load");
-            let bytes = load.address..load.address + u64::from(load.bytes);
-            match loading.take() {
-                None => loading = Some(arena.noise(bytes)),
-                Some(noise) => {
-                    // Nobody may have touched what is being read.
-                    arena.expect(bytes.clone(), &format!("load {loads_done}"), |_| noise)?;
-                    arena.file(bytes, load.offset);
-                    loads_done += 1;
+        let mut may = Vec::new();
+        if loads > 0 && reads_done < INFERENCES * loads {
+            let (inference, index) = (reads_done / loads, (reads_done % loads) as usize);
+            let after = |steps_of: i32| steps_done >= inference * steps + i64::from(steps_of);
+            let starts = match plan.stages.get(index) {
+                Some(stage) => {
+                    let copied = copies_done >= inference * loads + i64::from(stage.copies);
+                    copied && after(stage.steps)
                 }
+                None => after(plan.loads[index].release),
+            };
+            if reading.is_some() || starts {
+                may.push(Task::Read);
             }
-            continue;
         }
-        match stepping.take() {
-            None => {
-                before(network, plan, &mut arena, now, number)?;
-                let scratch = (number > 0).then(|| {
-                    let step = &plan.steps[number as usize - 1];
-                    (step.scratch_bytes > 0).then(|| arena.noise(scratch(step)))
-                });
-                during(network, plan, &mut arena, now, number, true)?;
-                stepping = Some(scratch.flatten());
+        if staged && copies_done < reads_done {
+            let (inference, index) = (copies_done / loads, (copies_done % loads) as usize);
+            let release = i64::from(plan.loads[index].release);
+            if copying.is_some() || steps_done >= inference * steps + release {
+                may.push(Task::Copy);
             }
-            Some(noise) => {
-                if let Some(noise) = noise {
-                    let step = &plan.steps[number as usize - 1];
-                    arena.expect(scratch(step), &format!("scratch of step {number}"), |_| noise)?;
+        }
+        let waits = |done: i64, count: u32| done >= now * loads + i64::from(count);
+        let starts = number == 0 || {
+            let step = &plan.steps[number as usize - 1];
+            waits(arrived, step.ready) && waits(reads_done, step.reads)
+        };
+        if stepping.is_some() || starts {
+            may.push(Task::Step);
+        }
+        if may.is_empty() {
+            return Err(format!("deadlock at step {number} of inference {now}"));
+        }
+        let weight = |task: &Task| match (mode, *task == Task::Step) {
+            (0, false) | (1, true) => 9,
+            _ => 1,
+        };
+        let mut draw: u32 = rng.random_range(0..may.iter().map(weight).sum());
+        let chosen = may.iter().find(|task| {
+            let found = draw < weight(task);
+            draw = draw.saturating_sub(weight(task));
+            found
+        });
+        match chosen.expect("one is drawn") {
+            Task::Read => {
+                let index = (reads_done % loads) as usize;
+                let (load, what) = (&plan.loads[index], format!("read {reads_done}"));
+                let (memory, start) = match plan.stages.get(index) {
+                    Some(stage) => (&mut ring, stage.address),
+                    None => (&mut arena, load.address),
+                };
+                let bytes = start..start + u64::from(load.bytes);
+                match reading.take() {
+                    None => reading = Some(memory.noise(bytes)),
+                    Some(noise) => {
+                        // Nobody may have touched what is being read.
+                        memory.expect(bytes.clone(), &what, |_| noise)?;
+                        memory.file(bytes, load.offset);
+                        reads_done += 1;
+                    }
                 }
-                during(network, plan, &mut arena, now, number, false)?;
-                steps_done += 1;
             }
+            Task::Copy => {
+                let index = (copies_done % loads) as usize;
+                let (load, start) = (&plan.loads[index], plan.stages[index].address);
+                let what = format!("the source of copy {copies_done}");
+                let file = |line| Tag::File(load.offset / LINE + line);
+                ring.expect(start..start + u64::from(load.bytes), &what, file)?;
+                let bytes = load.address..load.address + u64::from(load.bytes);
+                match copying.take() {
+                    None => copying = Some(arena.noise(bytes)),
+                    Some(noise) => {
+                        let what = format!("copy {copies_done}");
+                        arena.expect(bytes.clone(), &what, |_| noise)?;
+                        arena.file(bytes, load.offset);
+                        copies_done += 1;
+                    }
+                }
+            }
+            Task::Step => match stepping.take() {
+                None => {
+                    before(network, plan, &mut arena, now, number)?;
+                    let scratch = (number > 0).then(|| {
+                        let step = &plan.steps[number as usize - 1];
+                        (step.scratch_bytes > 0).then(|| arena.noise(scratch(step)))
+                    });
+                    during(network, plan, &mut arena, now, number, true)?;
+                    stepping = Some(scratch.flatten());
+                }
+                Some(noise) => {
+                    if let Some(noise) = noise {
+                        let step = &plan.steps[number as usize - 1];
+                        let what = format!("scratch of step {number}");
+                        arena.expect(scratch(step), &what, |_| noise)?;
+                    }
+                    during(network, plan, &mut arena, now, number, false)?;
+                    steps_done += 1;
+                }
+            },
         }
     }
     Ok(())

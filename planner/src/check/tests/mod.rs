@@ -12,10 +12,13 @@ mod broken;
 pub mod example;
 mod executor;
 mod rings;
+mod stages;
 
 use super::*;
+use crate::profile::{Profile, Transfer};
 use crate::strategy::{self, Effort, PlanError, Request};
 use example::{Reuse, disjoint, scratch_bytes};
+use eyelet::kernels::Isa;
 use eyelet::pack::STRATEGIES;
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -54,9 +57,9 @@ proptest! {
     }
 
     #[test]
-    fn plans_with_reuse_are_proved(seed: u64) {
+    fn plans_with_reuse_are_proved(seed: u64, staged: bool) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let (network, plan, bytes) = Reuse::default().plan(&mut rng);
+        let (network, plan, bytes) = Reuse { staged, ..Reuse::default() }.plan(&mut rng);
         let proof = prove(&network, &plan, bytes);
         prop_assert!(proof.is_ok(), "{:#?}\n{:#?}", proof, plan.loads);
         for mode in 0..8 {
@@ -66,9 +69,9 @@ proptest! {
 
     /// Whatever is done to a plan: if it is still proved, then it still works.
     #[test]
-    fn what_is_proved_works(seed: u64) {
+    fn what_is_proved_works(seed: u64, staged: bool) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let (network, plan, bytes) = Reuse::default().plan(&mut rng);
+        let (network, plan, bytes) = Reuse { staged, ..Reuse::default() }.plan(&mut rng);
         for _ in 0..24 {
             let mut changed = plan.clone();
             for _ in 0..rng.random_range(1..4) {
@@ -88,15 +91,36 @@ proptest! {
 #[test]
 fn plans_of_strategies_are_proved() {
     let profile = crate::board::Board::load("jetson-nano").unwrap().profile;
+    let made = prove_strategies(&profile, 2);
+    assert!(made > 300, "only {made} plans were made");
+}
+
+/// The same where loads are copied to the device.
+#[test]
+fn staged_plans_of_strategies_are_proved() {
+    let mut profile = crate::board::Board::load("jetson-nano").unwrap().profile;
+    profile.isa = Isa::Cuda;
+    profile.multiprocessors = 1;
+    profile.transfer = Some(Transfer { latency_ns: 10_000, gbs: 4.0 });
+    let made = prove_strategies(&profile, 1);
+    assert!(made > 200, "only {made} plans were made");
+}
+
+fn prove_strategies(profile: &Profile, threads: u32) -> usize {
     let mut made = 0;
-    for (seed, strategy) in (0..64).zip(STRATEGIES.iter().cycle()) {
+    for (seed, strategy) in (0..112).zip(STRATEGIES.iter().cycle()) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let (network, weights_bytes) = example::network(&mut rng, 12);
-        let (network, profile) = (&network, &profile);
-        let request =
-            Request { network, weights_bytes, budget: 0, threads: 2, profile, exact: true };
-        let Err(PlanError::Budget { smallest, .. }) = strategy::plan(strategy, &request) else {
-            panic!("a plan in no memory");
+        let staged = profile.transfer.is_some();
+        let isa = if staged { Isa::Cuda } else { Isa::Portable };
+        let (network, weights_bytes) = example::network(isa, &mut rng, 12);
+        let network = &network;
+        let request = Request { network, weights_bytes, budget: 0, threads, profile, exact: true };
+        let smallest = match strategy::plan(strategy, &request) {
+            Err(PlanError::Budget { smallest, .. }) => smallest,
+            Err(PlanError::TwoStages { .. }) if staged && strategy.starts_with("demand-2s") => {
+                continue;
+            }
+            other => panic!("{other:?} in no memory"),
         };
         for budget in [64 << 10, 100 << 10, 150 << 10, 250 << 10, 1 << 20, smallest] {
             let request = Request { budget, ..request };
@@ -110,6 +134,7 @@ fn plans_of_strategies_are_proved() {
                     }
                     Err(error) => panic!("{error}"),
                 };
+                assert_eq!(plan.staging_bytes > 0, staged);
                 let proof = check(network, &plan, weights_bytes);
                 assert!(proof.is_ok(), "{strategy}, seed {seed}, {budget} bytes: {proof:#?}");
                 for mode in 0..4 {
@@ -120,14 +145,25 @@ fn plans_of_strategies_are_proved() {
             }
         }
     }
-    assert!(made > 150, "only {made} plans were made");
+    made
 }
 
 /// Changes something at random, most often a little.
 fn change(plan: &mut Plan, rng: &mut ChaCha8Rng) {
     let steps = plan.steps.len();
-    let step = &mut plan.steps[rng.random_range(0..steps)];
     let sign = if rng.random() { 1 } else { -1 };
+    if !plan.stages.is_empty() && rng.random() {
+        let stages = plan.stages.len();
+        let stage = &mut plan.stages[rng.random_range(0..stages)];
+        match rng.random_range(0..5) {
+            0 => stage.address = rng.random_range(0..plan.staging_bytes / 4096) * 4096,
+            1 => stage.steps += sign * rng.random_range(1..4),
+            2 => plan.steps[rng.random_range(0..steps)].reads = rng.random_range(0..=stages) as u32,
+            _ => stage.copies += sign,
+        }
+        return;
+    }
+    let step = &mut plan.steps[rng.random_range(0..steps)];
     match rng.random_range(0..7) {
         0 => step.ready = step.ready.saturating_add_signed(sign),
         1 => step.scratch = rng.random_range(0..plan.arena_bytes / 64) * 64,

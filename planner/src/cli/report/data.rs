@@ -140,9 +140,13 @@ pub struct Plan {
     /// Sum of the loads of an inference.
     read_ms: f64,
     read_bytes: u64,
+    /// Sum of the copies of an inference, and the ring that they come from; 0 where loads are not staged.
+    copy_ms: f64,
+    staging_bytes: u64,
     resident_bytes: u64,
     steps: Steps,
     loads: Loads,
+    copies: Copies,
     residents: Residents,
     buffers: Buffers,
     /// For each layer the loads that it reads from, and the bytes of its weights that stay.
@@ -176,6 +180,13 @@ struct Loads {
     /// First and last step that read it; -1 for none. The last as a difference from the first.
     first: Vec<i64>,
     more: Vec<i64>,
+}
+
+/// The copies of loads that are staged, in the order of loads; empty where none are.
+#[derive(Debug, Default, Serialize)]
+struct Copies {
+    wait: Vec<i64>,
+    time: Vec<i64>,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -224,9 +235,12 @@ impl Plan {
             stall_ms: milliseconds(timeline.stall_ns),
             read_ms: milliseconds(timeline.read_ns),
             read_bytes: plan.bytes_per_inference(),
+            copy_ms: milliseconds(timeline.copy_ns),
+            staging_bytes: plan.staging_bytes,
             resident_bytes: plan.resident_bytes(),
             steps: Steps::new(plan, &timeline.steps),
             loads: Loads::new(plan, &timeline.loads, &streamed),
+            copies: Copies::new(&timeline.copies),
             residents: Residents::new(plan, &resident),
             buffers: Buffers::new(network, plan),
             layer_loads,
@@ -314,6 +328,13 @@ impl Loads {
         let address = plan.loads.iter().map(|load| load.address / PAGE).collect();
         let pages = plan.loads.iter().map(|load| u64::from(load.bytes) / PAGE).collect();
         Self { wait, time, address, pages, first, more }
+    }
+}
+
+impl Copies {
+    fn new(times: &[Span]) -> Self {
+        let (wait, time) = spans(times);
+        Self { wait, time }
     }
 }
 

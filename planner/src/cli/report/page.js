@@ -49,12 +49,21 @@
       clock = start + s.time[i];
       steps.push({ layer, before, start, end: clock, first: s.first[i], count: s.count[i], row: s.row[i], rows: s.rows[i] });
     }
+    // What is staged arrives in the arena with its copy, anything else as it is read.
+    const copies = [];
+    clock = 0;
+    for (let i = 0; i < plan.copies.time.length; i++) {
+      const start = clock + plan.copies.wait[i];
+      clock = start + plan.copies.time[i];
+      copies.push([start, clock]);
+    }
     const loads = [];
     clock = 0;
     for (let i = 0; i < l.time.length; i++) {
       const start = clock + l.wait[i];
       clock = start + l.time[i];
-      loads.push({ start, end: clock, address: l.address[i] * PAGE, bytes: l.pages[i] * PAGE, first: l.first[i], last: l.first[i] + l.more[i] });
+      const [from, arrived] = copies[i] || [start, clock];
+      loads.push({ start, end: clock, from, arrived, address: l.address[i] * PAGE, bytes: l.pages[i] * PAGE, first: l.first[i], last: l.first[i] + l.more[i] });
     }
     // Time is a circle: what runs ahead of its inference is drawn at the end of the one before.
     const around = (start, end) => {
@@ -81,15 +90,16 @@
       if (s.scratch_bytes[i]) put("scratch", step.start, step.end, s.scratch[i], s.scratch_bytes[i], { first: i, last: i });
     });
     for (const load of loads) {
-      put("loading", load.start, load.end, load.address, load.bytes, load);
+      put("loading", load.from, load.arrived, load.address, load.bytes, load);
       if (load.first < 0) continue;
-      put("held", load.end, steps[load.first].start, load.address, load.bytes, load);
+      put("held", load.arrived, steps[load.first].start, load.address, load.bytes, load);
       put("use", steps[load.first].start, steps[load.last].end, load.address, load.bytes, load);
     }
     const order = new Map(KINDS.map(([kind], i) => [kind, i]));
     rects.sort((a, b) => order.get(a.kind) - order.get(b.kind));
     const rows = {
       storage: loads.flatMap((load, i) => around(load.start, load.end).map(([from, to]) => ({ kind: "read", from, to, about: load, index: i }))),
+      copies: copies.flatMap(([start, end], i) => around(start, end).map(([from, to]) => ({ kind: "copy", from, to, about: loads[i], index: i }))),
       compute: steps.flatMap((step, i) => [
         ...(step.start > step.before ? [{ kind: "stall", from: step.before, to: step.start, about: step, index: i }] : []),
         { kind: "step", from: step.start, to: step.end, about: step, index: i },
@@ -129,8 +139,9 @@
     return rect;
   };
 
-  // The map and the two channels beneath it, on one canvas.
+  // The map and the channels beneath it, on one canvas.
   const canvas = byId("map");
+  const staged = data.plans.some((plan) => plan.copies.time.length > 0);
   const frame = {};
   const layOut = () => {
     const width = canvas.parentElement.clientWidth;
@@ -138,7 +149,8 @@
     const height = narrow ? 260 : 400;
     Object.assign(frame, { width, left: narrow ? 62 : 68, right: width - 8, top: 8, bottom: 8 + height, row: narrow ? 20 : 24 });
     frame.storage = frame.bottom + 16;
-    frame.compute = frame.storage + frame.row + 6;
+    frame.copies = frame.storage + (staged ? frame.row + 6 : 0);
+    frame.compute = frame.copies + frame.row + 6;
     frame.axis = frame.compute + frame.row;
     frame.height = frame.axis + 42;
   };
@@ -199,8 +211,9 @@
     };
     for (const rect of plan.rects) box(span(plan, rect), toY(plan, rect.high), toY(plan, rect.low), colours[rect.kind]);
     pen.fillStyle = colours.panel;
-    for (const row of [frame.storage, frame.compute]) pen.fillRect(frame.left, row, plot, frame.row);
+    for (const row of [frame.storage, frame.copies, frame.compute]) pen.fillRect(frame.left, row, plot, frame.row);
     for (const rect of plan.rows.storage) box(span(plan, rect), frame.storage, frame.storage + frame.row, colours[rect.index % 2 ? "load2" : "load"]);
+    for (const rect of plan.rows.copies) box(span(plan, rect), frame.copies, frame.copies + frame.row, colours[rect.index % 2 ? "load2" : "load"]);
     for (const rect of plan.rows.compute) {
       const fill = rect.kind === "stall" ? "stall" : rect.about.layer % 2 ? "step2" : "step";
       box(span(plan, rect), frame.compute, frame.compute + frame.row, colours[fill]);
@@ -209,6 +222,7 @@
 
     pen.fillStyle = colours.quiet;
     pen.fillText("storage", frame.left - 7, frame.storage + frame.row / 2);
+    if (staged) pen.fillText("copies", frame.left - 7, frame.copies + frame.row / 2);
     pen.fillText("compute", frame.left - 7, frame.compute + frame.row / 2);
 
     // Time, or steps.
@@ -264,11 +278,15 @@
         lines.push(about.lines ? `activations, a ring of ${plural(about.lines, "line")}` : "activations"); place(); time(); break;
       case "scratch": title = readers(plan, about); lines.push("intermediates"); place(); time(); break;
       case "read":
-      case "loading":
+      case "copy":
+      case "loading": {
         title = readers(plan, about);
-        lines.push(`reading ${bytes(about.bytes)} in ${ms((about.end - about.start) / TICKS_PER_MS)}`);
+        const copied = rect.kind === "copy" || (rect.kind === "loading" && about.arrived !== about.end);
+        const ticks = copied ? about.arrived - about.from : about.end - about.start;
+        lines.push(`${copied ? "copying" : "reading"} ${bytes(about.bytes)} in ${ms(ticks / TICKS_PER_MS)}`);
         if (rect.kind === "loading") place();
         time(); break;
+      }
       case "held": title = readers(plan, about); lines.push("weights, read ahead"); place(); time(); break;
       case "use": title = readers(plan, about); lines.push("weights in use"); place(); time(); break;
       case "stall": title = `Waiting ${ms((rect.to - rect.from) / TICKS_PER_MS)}`; lines.push(`for the weights of ${stepText(about)}`); time(); break;
@@ -299,7 +317,7 @@
       return null;
     };
     const row = (top) => y >= top && y < top + frame.row;
-    const list = y <= frame.bottom ? plan.rects : row(frame.storage) ? plan.rows.storage : row(frame.compute) ? plan.rows.compute : [];
+    const list = y <= frame.bottom ? plan.rects : row(frame.storage) ? plan.rows.storage : staged && row(frame.copies) ? plan.rows.copies : row(frame.compute) ? plan.rows.compute : [];
     return near(list, 0) || near(list, 2);
   };
 
@@ -474,6 +492,7 @@
       ["computing", ms(plan.compute_ms), plural(plan.steps.length, "step")],
       ["waiting for weights", ms(plan.stall_ms), `${percent(plan.stall_ms / Math.max(plan.steady_ms, 1e-9))} of the time`],
       ["read each time", bytes(plan.read_bytes), `${plural(plan.loads.length, "load")} in ${ms(plan.read_ms)}`],
+      ...(plan.copies.time.length ? [["copied each time", bytes(plan.read_bytes), `in ${ms(plan.copy_ms)}, through a ring of ${bytes(plan.staging_bytes)}`]] : []),
       ["resident weights", bytes(plan.resident_bytes), percent(plan.resident_bytes / Math.max(data.weights_bytes, 1))],
       ["first inference", ms(plan.first_ms), "with nothing read ahead"],
     ];

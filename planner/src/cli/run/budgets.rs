@@ -115,7 +115,7 @@ pub fn run(
     let wrong = |source| Error::pack(path, source);
     // The arena is that of the largest plan; each smaller one leaves its end unused.
     let most = args.budgets.list.iter().copied().max();
-    let largest = choose(path, storage, most)?;
+    let (largest, _) = choose(path, storage, most)?;
     let threads =
         args.threads.unwrap_or_else(|| largest.threads.min(available_cores() as u32)).max(1);
     let mut arena = MappedArena::new(largest.arena_bytes as usize)?;

@@ -6,6 +6,7 @@
 //! part is done: opening, starting threads, inferring and reporting each begin with `process::return_code`.
 
 mod budgets;
+mod device;
 pub(super) mod input;
 mod layers;
 mod process;
@@ -16,12 +17,13 @@ use super::output::milliseconds;
 use super::pack_file::{refuse_folder, shape_of, strategy, too_short};
 use super::progress::Progress;
 use super::{Error, Output};
+use device::Device;
 use eyelet::arena::MappedArena;
-use eyelet::device::Device;
 use eyelet::device::threads::{available_cores, cores, pin_current};
 use eyelet::device::workers::{MAX_THREADS, Pool};
+use eyelet::device::{Accelerator, Inline};
 use eyelet::executor::{self, Concurrent, Feed, Instance, Model, OpenError, Options};
-use eyelet::pack::{PAGE, PlanEntry};
+use eyelet::pack::{Header, PAGE, PlanEntry};
 use eyelet::storage::{Storage, residency};
 use eyelet_planner::board::Board;
 use eyelet_planner::paced::Paced;
@@ -62,6 +64,9 @@ pub struct Args {
     /// Inferences before those.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     warmup: u32,
+    /// What computes: the processor, or GPU number N, the first being 0 [default: what the pack is for].
+    #[arg(long, value_name = "cpu|cuda[:N]", value_parser = Device::parse)]
+    device: Option<Device>,
     /// Compute threads [default: as planned, but no more than there are cores]. The loader has its own.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
     threads: Option<u32>,
@@ -93,7 +98,8 @@ const EXAMPLE: &str = "\
 Example:
   eyelet run resnet152.pack --budget 24MiB --runs 10 --warmup 1
   eyelet run resnet152.pack --budget 24MiB --runs 3 --warmup 1 --trace run.json
-  eyelet run resnet152.pack --budgets 16MiB,48MiB,24MiB --runs-each 32";
+  eyelet run resnet152.pack --budgets 16MiB,48MiB,24MiB --runs-each 32
+  eyelet run resnet152-cuda.pack --device cuda --runs 10";
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let rss_before_bytes = process::status_bytes("VmRSS");
@@ -109,81 +115,150 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         // What a copy or a download has left in the page cache is none of this run's.
         let _ = residency::drop_cache(&c_path);
     }
+    let (entry, header) = choose(path, &mut storage, args.budget)?;
+    let device = args.device.unwrap_or(Device::of(header.isa));
+    if let Device::Cuda(_) = device {
+        let options = [
+            ("--layers", args.layers),
+            ("--trace", args.trace.is_some()),
+            ("--budgets", !args.budgets.list.is_empty()),
+            ("--threads", args.threads.is_some()),
+        ];
+        if let Some((option, _)) = options.into_iter().find(|(_, given)| *given) {
+            return Err(Error::NotOnGpu { option });
+        }
+    }
     if !args.budgets.list.is_empty() {
         return budgets::run(&args, output, &mut storage);
     }
-    let entry = choose(path, &mut storage, args.budget)?;
 
-    let threads =
-        args.threads.unwrap_or_else(|| entry.threads.min(available_cores() as u32)).max(1);
-    let recorder = args.trace.is_some().then(Recorder::new);
-    let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
-    let mut memory = arena.memory();
-    let options = Options { verify: !args.no_verify, threads, ..Options::default() };
-    process::return_code();
-    let start = Instant::now();
-    let mut instance =
-        Instance::open(&mut storage, memory.as_mut_slice(), options).map_err(wrong)?;
-    let open_ns = start.elapsed().as_nanos() as u64;
-
-    if let Some(recorder) = &recorder {
-        recorder.expect(instance.plan(), args.runs as usize, args.warmup);
-        instance.observe(Some(recorder));
-    }
-    let skeleton = *instance.skeleton();
-    let name = |port: &eyelet::pack::Port| skeleton.text(port.name).to_owned();
-    let mut report = Report {
-        network: skeleton.name().to_owned(),
-        strategy: strategy(&entry),
-        budget_bytes: entry.budget,
-        arena_bytes: entry.arena_bytes,
-        threads,
-        io: args.io.name(),
-        verify: options.verify,
-        runs: args.runs,
-        warmup: args.warmup,
-        open_ms: milliseconds(open_ns),
-        bytes_read_per_inference: instance.plan().loads.iter().map(|l| u64::from(l.bytes)).sum(),
-        resident_bytes: instance.plan().resident.iter().map(|l| u64::from(l.bytes)).sum(),
-        predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
-        rss_before_bytes,
-        outputs: skeleton
-            .outputs
-            .iter()
-            .map(|port| Tensor { name: name(port), shape: shape_of(port), file: None })
-            .collect(),
-        ..Report::default()
+    let threads = match device {
+        Device::Cpu => args.threads.unwrap_or(entry.threads.min(available_cores() as u32)).max(1),
+        Device::Cuda(_) => 1,
     };
-    let inputs = Input::all(&args.inputs, skeleton.inputs, name)?;
-    let steps = instance.plan().steps;
-    let mut layers = args.layers.then(|| Layers::new(&skeleton, steps, args.runs as usize));
-
-    // With a thread for each core, each keeps to its own: otherwise the system sometimes wakes a worker on
-    // the core of the thread that waits for it. A loader beside them needs the system to make room.
-    let cores = cores::<MAX_THREADS>();
-    let alone = instance.plan().loads.is_empty() && cores.len() == threads as usize;
-    let cores = Some(&cores[..]).filter(|cores| alone && cores.len() > 1);
-    process::return_code();
-    let pool = Pool::new();
-    pool.scope(threads as usize, cores, |workers| {
-        instance.with_loader(&mut storage, |model| {
-            if let Some(core) = cores.and_then(<[usize]>::first) {
-                // Where that is forbidden, the system places it.
-                let _ = pin_current(*core);
-            }
-            measure(model, workers, &args, &inputs, output, &mut report, layers.as_mut())
-        })
-    })???;
+    let recorder = args.trace.is_some().then(Recorder::new);
+    let options = Options { verify: !args.no_verify, threads, ..Options::default() };
+    let gpu = device != Device::Cpu;
+    let mut session =
+        Session { args: &args, output, entry, options, gpu, open_ns: 0, rss_before_bytes };
+    let mut report = match device {
+        Device::Cpu => {
+            let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
+            let mut memory = arena.memory();
+            process::return_code();
+            let start = Instant::now();
+            let instance = Instance::open(&mut storage, memory.as_mut_slice(), options);
+            session.open_ns = start.elapsed().as_nanos() as u64;
+            session.infer(instance.map_err(wrong)?, &mut storage, recorder.as_ref())?
+        }
+        Device::Cuda(number) => {
+            let start = Instant::now();
+            let body = |gpu: &mut dyn Accelerator, storage: &mut _| {
+                let instance = Instance::open_on(storage, gpu, options);
+                session.open_ns = start.elapsed().as_nanos() as u64;
+                session.infer(instance.map_err(wrong)?, storage, None)
+            };
+            let (report, gpu) =
+                device::with_gpu(number, path, &mut storage, &header, &entry, body)?;
+            Report { gpu: Some(gpu), ..report }
+        }
+    };
 
     process::return_code();
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
     report.page_cache_bytes = cached * process::page_bytes();
-    report.layers = layers.map(Layers::finish);
     if let (Some(file), Some(recorder)) = (&args.trace, &recorder) {
         trace::write(file, recorder, path, &entry, threads, args.profile.as_deref())?;
     }
     output.report(&report)
+}
+
+/// A run of a pack that is being opened, wherever that is.
+struct Session<'a> {
+    args: &'a Args,
+    output: Output,
+    entry: PlanEntry,
+    options: Options,
+    /// Whether a GPU computes.
+    gpu: bool,
+    open_ns: u64,
+    rss_before_bytes: u64,
+}
+
+impl Session<'_> {
+    /// Runs the inferences, and tells all but what the process has used.
+    fn infer<'i>(
+        &self,
+        mut instance: Instance<'i>,
+        storage: &mut (impl Storage + Send),
+        recorder: Option<&'i Recorder>,
+    ) -> Result<Report, Error> {
+        let Self { args, output, entry, options, .. } = self;
+        let threads = options.threads;
+        if let Some(recorder) = recorder {
+            recorder.expect(instance.plan(), args.runs as usize, args.warmup);
+            instance.observe(Some(recorder));
+        }
+        let skeleton = *instance.skeleton();
+        let name = |port: &eyelet::pack::Port| skeleton.text(port.name).to_owned();
+        let mut report = Report {
+            network: skeleton.name().to_owned(),
+            strategy: strategy(entry),
+            budget_bytes: entry.budget,
+            arena_bytes: entry.arena_bytes,
+            threads,
+            io: args.io.name(),
+            verify: options.verify,
+            runs: args.runs,
+            warmup: args.warmup,
+            open_ms: milliseconds(self.open_ns),
+            bytes_read_per_inference: instance
+                .plan()
+                .loads
+                .iter()
+                .map(|l| u64::from(l.bytes))
+                .sum(),
+            resident_bytes: instance.plan().resident.iter().map(|l| u64::from(l.bytes)).sum(),
+            predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
+            rss_before_bytes: self.rss_before_bytes,
+            outputs: skeleton
+                .outputs
+                .iter()
+                .map(|port| Tensor { name: name(port), shape: shape_of(port), file: None })
+                .collect(),
+            ..Report::default()
+        };
+        let inputs = Input::all(&args.inputs, skeleton.inputs, name)?;
+        let steps = instance.plan().steps;
+        let mut layers = args.layers.then(|| Layers::new(&skeleton, steps, args.runs as usize));
+        process::return_code();
+        if self.gpu {
+            // The processor only hands steps over.
+            instance.with_loader(storage, |model| {
+                measure(model, &Inline, args, &inputs, *output, &mut report, None)
+            })??;
+            return Ok(report);
+        }
+
+        // With a thread for each core, each keeps to its own: otherwise the system sometimes wakes a worker on
+        // the core of the thread that waits for it. A loader beside them needs the system to make room.
+        let cores = cores::<MAX_THREADS>();
+        let alone = instance.plan().loads.is_empty() && cores.len() == threads as usize;
+        let cores = Some(&cores[..]).filter(|cores| alone && cores.len() > 1);
+        let pool = Pool::new();
+        pool.scope(threads as usize, cores, |workers| {
+            instance.with_loader(storage, |model| {
+                if let Some(core) = cores.and_then(<[usize]>::first) {
+                    // Where that is forbidden, the system places it.
+                    let _ = pin_current(*core);
+                }
+                measure(model, workers, args, &inputs, *output, &mut report, layers.as_mut())
+            })
+        })???;
+        report.layers = layers.map(Layers::finish);
+        Ok(report)
+    }
 }
 
 /// The storage of a board, or of a profile's file.
@@ -196,12 +271,12 @@ fn pace_of(name: &Path) -> Result<profile::Storage, Error> {
     Ok(profile.storage)
 }
 
-/// The plan with the largest budget up to `budget`.
+/// The plan with the largest budget up to `budget`, and the pack's header.
 fn choose(
     path: &Path,
     storage: &mut impl Storage,
     budget: Option<u64>,
-) -> Result<PlanEntry, Error> {
+) -> Result<(PlanEntry, Header), Error> {
     let wrong = |source| Error::pack(path, source);
     let size = storage.len().map_err(|error| wrong(error.into()))?;
     if size < PAGE {
@@ -222,7 +297,7 @@ fn choose(
     };
     match entry.arena_bytes {
         // The map is made before anything else of the plan is looked at.
-        PAGE..=MOST_ARENA => Ok(entry),
+        PAGE..=MOST_ARENA => Ok((entry, header)),
         found => Err(wrong(OpenError::Flaw(eyelet::pack::Flaw {
             what: "plan: bytes of arena",
             index: eyelet::pack::NONE,
@@ -238,7 +313,7 @@ const MOST_ARENA: u64 = 1 << 44;
 /// Runs and measures the inferences, and writes the outputs of the last one.
 fn measure(
     model: &mut Model<'_, '_, Concurrent<'_, '_>>,
-    device: &dyn Device,
+    device: &dyn eyelet::device::Device,
     args: &Args,
     inputs: &[Input],
     output: Output,

@@ -1,5 +1,6 @@
 //! What `run` tells.
 
+use super::device::Gpu;
 use super::layers::{self, LayerTimes};
 use crate::cli::output::{milliseconds, shape};
 use eyelet_planner::size;
@@ -36,6 +37,8 @@ pub struct Report {
     pub page_cache_bytes: u64,
     pub output_digest: String,
     pub outputs: Vec<Tensor>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu: Option<Gpu>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<Vec<LayerTimes>>,
 }
@@ -131,14 +134,31 @@ impl fmt::Display for Report {
             mib(self.bytes_read_per_inference),
             mib(self.resident_bytes)
         )?;
-        writeln!(
-            f,
-            "memory       {} of the process at most, its arena of {} included; {} of the pack in the \
-             page cache",
-            mib(self.peak_rss_bytes),
-            mib(self.arena_bytes),
-            mib(self.page_cache_bytes)
-        )?;
+        match &self.gpu {
+            None => writeln!(
+                f,
+                "memory       {} of the process at most, its arena of {} included; {} of the pack in the \
+                 page cache",
+                mib(self.peak_rss_bytes),
+                mib(self.arena_bytes),
+                mib(self.page_cache_bytes)
+            )?,
+            Some(gpu) => writeln!(
+                f,
+                "GPU          {} {}, driver for CUDA {}\n\
+                 memory       {}: {} of the GPU's, {} of the host's for it, arena of {}; {} of the process at \
+                 most, {} of the pack in the page cache",
+                gpu.number,
+                gpu.name,
+                gpu.driver,
+                gpu.memory_mode,
+                mib(gpu.device_bytes),
+                mib(gpu.host_bytes),
+                mib(self.arena_bytes),
+                mib(self.peak_rss_bytes),
+                mib(self.page_cache_bytes)
+            )?,
+        }
         writeln!(f, "digest       {}", self.output_digest)?;
         for output in &self.outputs {
             let file = output.file.as_ref();

@@ -95,7 +95,7 @@ pub fn costs(pack: &Path, isa: Isa, profile: Option<&Path>) -> Result<Profile, E
         false => Err(Error::ProfileOfOther {
             path: path.to_owned(),
             profile: profile.isa.name(),
-            board: format!("of {}", pack.display()),
+            other: format!("{} is for", pack.display()),
             isa: isa.name(),
         }),
     }
@@ -119,6 +119,7 @@ const MEASURED: u32 = 1;
 const PREDICTED: u32 = 2;
 const COMPUTE: u32 = 1;
 const STORAGE: u32 = 2;
+const COPIES: u32 = 3;
 
 /// What is traced, and the slices so far.
 struct Trace<'a> {
@@ -159,6 +160,9 @@ pub fn write(
         names.push(name("process_name", pid, COMPUTE, text));
         names.push(name("thread_name", pid, COMPUTE, "compute"));
         names.push(name("thread_name", pid, STORAGE, "storage"));
+        if !plan.stages.is_empty() && pid == PREDICTED {
+            names.push(name("thread_name", pid, COPIES, "copies"));
+        }
         let order = json!({ "sort_index": pid });
         names.push(json!({ "name": "process_sort_index", "ph": "M", "pid": pid, "args": order }));
     }
@@ -238,6 +242,11 @@ impl<'a> Trace<'a> {
     }
 
     fn load(&mut self, index: usize, pid: u32, span: (i64, i64)) {
+        self.transfer(index, "load", (pid, STORAGE), span);
+    }
+
+    /// A read, or the copy of what was read.
+    fn transfer(&mut self, index: usize, what: &'static str, track: (u32, u32), span: (i64, i64)) {
         let Some(load) = self.plan.loads.get(index) else {
             return;
         };
@@ -248,7 +257,7 @@ impl<'a> Trace<'a> {
             "offset": load.offset,
             "released by step": load.release,
         });
-        self.slice(self.loads[index].clone(), "load", (pid, STORAGE), span, args);
+        self.slice(self.loads[index].clone(), what, track, span, args);
     }
 
     /// What the compute side did; returns how many inferences.
@@ -314,6 +323,10 @@ impl<'a> Trace<'a> {
             }
             for (index, span) in timeline.loads.iter().enumerate() {
                 self.load(index, PREDICTED, (zero + span.start, zero + span.end));
+            }
+            for (index, span) in timeline.copies.iter().enumerate() {
+                let span = (zero + span.start, zero + span.end);
+                self.transfer(index, "copy", (PREDICTED, COPIES), span);
             }
         }
     }

@@ -7,16 +7,17 @@ mod chart;
 
 use super::Error;
 use super::output::{Output, milliseconds};
-use super::plan::{DEFAULT_THREADS, Order, bound_ns, choose_profile};
+use super::plan::{Order, bound_ns};
 use super::progress::Progress;
-use eyelet::device::workers::MAX_THREADS;
+use super::target::Target;
 use eyelet::pack::{Encoding, PAGE, STRATEGIES};
+use eyelet_planner::board::Device;
 use eyelet_planner::import::import;
 use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
 use eyelet_planner::strategy::algorithms::{Choice, Means, choices};
-use eyelet_planner::strategy::{Effort, PlanError, Request};
+use eyelet_planner::strategy::{self, Effort, PlanError, Request, demand};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -42,15 +43,8 @@ pub struct Args {
     /// Strategies to compare, separated by commas [default: all].
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(STRATEGIES))]
     strategies: Vec<String>,
-    /// Where the pack would run: a board's name or the path of a board.toml [default: this machine].
-    #[arg(long, value_name = "BOARD")]
-    board: Option<String>,
-    /// Costs to plan with, as `eyelet profile` writes them [default: the board's].
-    #[arg(long, value_name = "FILE.toml")]
-    profile: Option<PathBuf>,
-    /// Compute threads [default: as many as the board has, but at most 4].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
-    threads: Option<u32>,
+    #[command(flatten)]
+    target: Target,
     /// Computes each layer by the direct algorithm.
     #[arg(long)]
     exact: bool,
@@ -109,6 +103,7 @@ fn destination(text: &str) -> Result<Destination, String> {
 struct Sweep {
     network: String,
     board: String,
+    device: Device,
     /// Whether the costs are estimates and not measured.
     estimated: bool,
     threads: u32,
@@ -154,10 +149,13 @@ struct Planned {
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    let profile = choose_profile(args.board.as_deref(), args.profile.as_deref())?;
-    let threads = args.threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS));
+    let (profile, threads) = args.target.choose()?;
     let strategies: Vec<String> = match args.strategies.is_empty() {
-        true => STRATEGIES.map(str::to_owned).to_vec(),
+        true => STRATEGIES
+            .into_iter()
+            .filter(|name| strategy::serves(name, &profile))
+            .map(str::to_owned)
+            .collect(),
         false => args.strategies,
     };
     let graph = import(&args.model)
@@ -170,6 +168,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         threads,
         exact: args.exact,
         effort: Effort::Fast,
+        delta: demand::DELTA,
         weights: Encoding::F32,
     };
     let network = order.lower(&args.model, &graph)?;
@@ -179,6 +178,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut sweep = Sweep {
         network: network.name.clone(),
         board: order.profile.name.clone(),
+        device: Device::of(order.profile.isa),
         estimated: order.profile.estimated,
         threads,
         exact: args.exact,
@@ -327,9 +327,10 @@ impl fmt::Display for Sweep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{}: {} of weights, {} thread{} ({}{}); predicted milliseconds\n",
+            "{}: {} of weights, {} on {} thread{} ({}{}); predicted milliseconds\n",
             self.network,
             size::human(self.weights_bytes),
+            self.device.name(),
             self.threads,
             if self.threads == 1 { "" } else { "s" },
             self.board,

@@ -2,6 +2,7 @@
 //! against the graph's own ([`crate::reference`]), both in double precision, over graphs
 //! built by hand and drawn at random.
 
+mod chains;
 mod fusion;
 mod interpret;
 mod layout;
@@ -161,7 +162,7 @@ impl Net {
             .map(|shape| (0..shape.iter().product()).map(|_| self.next().into()).collect())
             .collect();
         let expected = crate::reference::run(&self.graph, &inputs);
-        for isa in [Isa::Portable, Isa::Avx512] {
+        for isa in [Isa::Portable, Isa::Avx512, Isa::Cuda] {
             let network = lower(&self.graph, isa).unwrap();
             let found = interpret::run(&network, &inputs);
             for ((found, expected), port) in found.iter().zip(&expected).zip(&network.outputs) {

@@ -126,3 +126,42 @@ proptest! {
         prove(&mut network, &groups);
     }
 }
+
+/// A GPU's steps make all rows of their layer from weights as they are stored, whatever the budget.
+#[test]
+fn nothing_slides_on_a_gpu() {
+    let (mut net, x) = Net::input(&[1, 3, 64, 64]);
+    let mut y = net.conv(x, 64, window(3, 1, 1), 1);
+    for _ in 0..3 {
+        y = net.conv(y, 64, window(3, 1, 1), 1);
+    }
+    let y = net.conv(y, 8, window(3, 4, 0), 1);
+    net.output(y);
+    let mut network = lower(&net.graph, Isa::Cuda).unwrap();
+    let bytes = crate::layout::place_weights(&mut network);
+    assert!(crate::slide::slides(&network).iter().all(|slides| !slides));
+    let whole: Vec<u64> = network.buffers.iter().map(|buffer| buffer.bytes).collect();
+    assert_eq!(crate::slide::least_bytes(&network), whole);
+    let profile = crate::board::Board::load("jetson-nano").unwrap().gpu.unwrap().profile;
+    let request = |budget| crate::strategy::Request {
+        network: &network,
+        weights_bytes: bytes,
+        budget,
+        threads: 1,
+        profile: &profile,
+        exact: false,
+    };
+    let smallest = match crate::strategy::plan("joint", &request(4096)) {
+        Err(crate::strategy::PlanError::Budget { smallest, .. }) => smallest,
+        other => panic!("{other:?}"),
+    };
+    for budget in [smallest, smallest + smallest / 4, 64 << 20] {
+        let plan = crate::strategy::plan("joint", &request(budget)).unwrap();
+        assert_eq!(crate::check::check(&network, &plan, bytes).err(), None);
+        assert!(plan.places.iter().all(|place| place.lines == 0));
+        for step in &plan.steps {
+            let rows = output_of(&network, step.layer as usize).rows();
+            assert_eq!((step.algorithm, step.row, u64::from(step.rows)), (0, 0, rows));
+        }
+    }
+}

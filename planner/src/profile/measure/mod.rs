@@ -53,6 +53,7 @@ pub fn measure(
         name: name.to_owned(),
         isa,
         threads,
+        multiprocessors: 0,
         estimated: false,
         source: format!(
             "measured: {} kernels on 1 and {threads} threads; {} reads in {}",
@@ -62,6 +63,7 @@ pub fn measure(
         ),
         compute,
         storage,
+        transfer: None,
         delays: Some(delays),
     };
     profile.validate()?;

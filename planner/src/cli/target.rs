@@ -1,0 +1,145 @@
+//! What plans are made for: the options that say so, and what GPUs take beside an arena.
+
+use super::Error;
+use eyelet::device::workers::MAX_THREADS;
+use eyelet::kernels::Isa;
+use eyelet::pack::Tensor;
+use eyelet_planner::board::{self, Board, Device, Memory};
+use eyelet_planner::profile::Profile;
+use eyelet_planner::size;
+use serde::Serialize;
+use std::fmt;
+use std::path::PathBuf;
+
+/// Scratch for more threads than this is not planned unless it is asked for: each thread's share is
+/// memory that weights could use.
+pub const DEFAULT_THREADS: u32 = 4;
+
+/// Where packs are to run.
+#[derive(Debug, clap::Args)]
+pub struct Target {
+    /// Where the pack will run: a board's name or the path of a board.toml [default: this machine].
+    #[arg(long, value_name = "BOARD")]
+    board: Option<String>,
+    /// What of the board computes [default: cpu, or cuda where the board has no other].
+    #[arg(long, value_enum, value_name = "DEVICE")]
+    device: Option<Device>,
+    /// Costs to plan with, as `eyelet profile` writes them [default: the board's].
+    #[arg(long, value_name = "FILE.toml")]
+    profile: Option<PathBuf>,
+    /// Compute threads that the pack can use [default: as many as the board has, but at most 4]. A GPU has one.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_THREADS as i64))]
+    threads: Option<u32>,
+}
+
+impl Target {
+    /// The profile of an option, or of the board of an option, or of this machine; and how many threads it is for.
+    pub fn choose(&self) -> Result<(Profile, u32), Error> {
+        let profile = self.profile()?;
+        let threads = match (Device::of(profile.isa), self.threads) {
+            (Device::Cuda, Some(threads)) if threads > 1 => {
+                return Err(Error::ThreadsOfGpu { threads, board: profile.name });
+            }
+            (_, threads) => threads.unwrap_or(profile.threads.clamp(1, DEFAULT_THREADS)),
+        };
+        Ok((profile, threads))
+    }
+
+    fn profile(&self) -> Result<Profile, Error> {
+        let given = match &self.profile {
+            Some(path) => Some(
+                Profile::load(path)
+                    .map_err(|source| Error::Profile { path: path.clone(), source })?,
+            ),
+            None => None,
+        };
+        let board = match (&self.board, &given) {
+            (Some(name), _) => Board::load(name)?,
+            (None, None) => board::host(),
+            // A profile is enough.
+            (None, Some(profile)) => {
+                let device = Device::of(profile.isa);
+                return match self.device.is_none_or(|wanted| wanted == device) {
+                    true => Ok(profile.clone()),
+                    false => Err(self.disagrees(profile, "--device is", Device::name)),
+                };
+            }
+        };
+        let device = self.device.or(given.as_ref().map(|profile| Device::of(profile.isa)));
+        let of_board = board.profile_on(device)?;
+        match given {
+            Some(profile) if profile.isa != of_board.isa => {
+                let board = format!("the board {} is", board.name());
+                Err(self.disagrees(&profile, &board, |_| of_board.isa.name()))
+            }
+            given => Ok(given.unwrap_or_else(|| of_board.clone())),
+        }
+    }
+
+    /// A profile that is for something else than the other options say.
+    fn disagrees(
+        &self,
+        profile: &Profile,
+        other: &str,
+        isa: impl Fn(Device) -> &'static str,
+    ) -> Error {
+        Error::ProfileOfOther {
+            path: self.profile.clone().unwrap_or_default(),
+            profile: profile.isa.name(),
+            other: other.to_owned(),
+            isa: isa(self.device.unwrap_or(Device::Cpu)),
+        }
+    }
+}
+
+/// What a plan takes of the host's memory beside its arena, on a GPU.
+#[derive(Debug, Serialize)]
+pub struct Beside {
+    /// None where a processor computes.
+    memory_mode: Option<Memory>,
+    /// The ring into which loads are read, to be copied from there.
+    staging_bytes: u64,
+    /// Inputs and outputs as the host has them, if those in the arena are in the GPU's memory.
+    mirror_bytes: u64,
+}
+
+impl Beside {
+    /// Of a plan with such a staging ring, for a network whose inputs and outputs are these of its tensors.
+    pub fn new(
+        isa: Isa,
+        staging_bytes: u64,
+        tensors: &[Tensor],
+        ports: impl Iterator<Item = u32>,
+    ) -> Self {
+        let staged = staging_bytes > 0;
+        let bytes = |tensor: u32| {
+            let tensor = &tensors[tensor as usize];
+            4 * tensor.rows() * u64::from(tensor.cols())
+        };
+        Self {
+            memory_mode: (isa == Isa::Cuda).then_some(if staged {
+                Memory::Staged
+            } else {
+                Memory::ZeroCopy
+            }),
+            staging_bytes,
+            mirror_bytes: if staged { ports.map(bytes).sum() } else { 0 },
+        }
+    }
+}
+
+/// A sentence's part, from "in" on; nothing for processors.
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.memory_mode {
+            None => Ok(()),
+            Some(Memory::ZeroCopy) => write!(f, "in memory that host and GPU share"),
+            Some(Memory::Staged) => write!(
+                f,
+                "in the GPU's memory behind the tables; beside it {} of staging ring and {} of inputs and outputs on the host",
+                size::human(self.staging_bytes),
+                size::human(self.mirror_bytes)
+            ),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! Demand Layering as published (RTSS '22), by eyelet's kernels and runtime: whole layers, one load a layer, and no
+//! more memory for weights than a pipeline of layers needs.
+//!
+//! On a device with a memory of its own a layer is read into a staging ring (the paper's CPU buffer), copied from there
+//! to the region of weights (its GPU buffer), and computed:
+//!
+//! - `demand-seq`: one after the other; a buffer of the largest layer each.
+//! - `demand-sync`: all three at once, of three layers, in common cycles; two such buffers each.
+//! - `demand-async`: each as soon as it can; a circular queue of the largest layer each.
+//!
+//! Everywhere else a layer is read to where it is used, there is one buffer, and `demand-async` is what the paper calls
+//! the two-stage pipeline: `demand-2s`. `demand-async-md` and `demand-2s-md` find the least delay: the queues grow by a
+//! step until they hold the network, every delay is recorded, and the smallest queues with the least one are taken.
+//!
+//! As published, inferences are planned one by one: nothing is read before the host's turn is over. Activations and
+//! scratch lie below the weights' region, and share nothing with it.
+
+mod darknet;
+mod pipeline;
+pub mod published;
+
+pub use pipeline::{Pipeline, capacities, queue};
+
+use super::design::{Design, Site};
+use super::place::{Cut, Loading};
+use super::{Made, PlanError, Request};
+use crate::plan::{Plan, step_weights};
+use crate::simulate::{Durations, play};
+use crate::slice::Cutting;
+use eyelet::pack::{Load, PAGE};
+use std::time::Instant;
+
+/// What queues grow by where nothing else is asked for. (The publication does not say by what its do.)
+pub const DELTA: u64 = 1 << 20;
+
+/// The pipeline of a strategy's name, and whether its least delay is looked for.
+pub fn of_name(name: &str) -> Option<(Pipeline, bool)> {
+    Some(match name {
+        "demand-seq" => (Pipeline::Sequential, false),
+        "demand-sync" => (Pipeline::Synchronous, false),
+        "demand-async" => (Pipeline::Asynchronous, false),
+        "demand-async-md" => (Pipeline::Asynchronous, true),
+        "demand-2s" => (Pipeline::TwoStage, false),
+        "demand-2s-md" => (Pipeline::TwoStage, true),
+        _ => return None,
+    })
+}
+
+/// The plan for a request, or the smallest budget that there is one for. `delta` is what queues grow by.
+pub fn plan(
+    request: &Request<'_>,
+    name: &str,
+    (pipeline, least_delay): (Pipeline, bool),
+    delta: u64,
+) -> Result<Made, PlanError> {
+    let start = Instant::now();
+    let staged = request.is_staged();
+    if staged && pipeline == Pipeline::TwoStage {
+        let board = request.profile.name.clone();
+        return Err(PlanError::TwoStages { strategy: name.to_owned(), board });
+    }
+    let site = Site::new(request, Vec::new());
+    let design = Design::uniform(request.network, Cutting::LAYERS, Loading::Inference);
+    let slices = design.slices(request.network, &site.ground);
+    let (reads, read_of) = (slices.reads.clone(), slices.read_of.clone());
+    let mut frame = Cut::new(request, &site.ground, slices).frame(request);
+    frame.loads = reads
+        .iter()
+        .map(|read| Load { offset: read.offset, bytes: read.bytes as u32, ..Load::default() })
+        .collect();
+    let users: Vec<i64> = reads.iter().map(|read| read.first as i64 + 1).collect();
+    let base = frame.arena_bytes;
+    let lay = |capacity: u64| {
+        let mut plan = frame.clone();
+        plan.arena_bytes += capacity;
+        plan.staging_bytes = if staged { capacity.max(PAGE) } else { 0 };
+        pipeline.lay(&mut plan, &users, base, capacity);
+        for (step, read) in plan.steps.iter_mut().zip(&read_of) {
+            if let Some(read) = *read {
+                let first = step_weights(request.network, step).start;
+                step.weights = plan.loads[read].address + first - reads[read].offset;
+            }
+        }
+        plan
+    };
+    let largest = reads.iter().max_by_key(|read| read.bytes);
+    let least = pipeline.least_bytes(largest.map_or(0, |read| read.bytes));
+    let plan = lay(least);
+    if plan.arena_bytes > request.budget {
+        let layer = largest.map_or(0, |read| plan.steps[read.first].layer as usize);
+        return Err(PlanError::Budget {
+            network: request.network.name.clone(),
+            budget: request.budget,
+            smallest: plan.arena_bytes,
+            layer: request.network.names.get(layer).cloned().unwrap_or_default(),
+            reason: "the pipeline's room for the largest layer's weights, beside all activations and scratch"
+                .to_owned(),
+        });
+    }
+    let mut made = Made { plan, constructive: start.elapsed(), ..Made::default() };
+    if least_delay {
+        let durations = Durations::new(&made.plan, &site.costs);
+        let all: u64 = reads.iter().map(|read| read.bytes).sum();
+        let most = all.min((request.budget - base) / PAGE * PAGE);
+        let delays = capacities(least, most, delta)
+            .map(|capacity| (play(&lay(capacity), &durations).steady_ns, capacity));
+        let delays: Vec<(u64, u64)> = delays.collect();
+        made.tried = delays.len() as u32;
+        if let Some((_, capacity)) = delays.into_iter().min() {
+            made.plan = lay(capacity);
+            // The queue's last bytes may be too few for any layer.
+            let plan = &mut made.plan;
+            let ends = plan.loads.iter().map(|load| load.address + u64::from(load.bytes));
+            plan.arena_bytes = ends.max().unwrap_or(base);
+            plan.staging_bytes = plan.staging_bytes.min((plan.arena_bytes - base).max(PAGE));
+        }
+        made.improvement = start.elapsed() - made.constructive;
+    }
+    Ok(made)
+}
+
+/// The pipelines as plans of nothing but their loads and steps.
+pub fn bare(pipeline: Pipeline, staged: bool, layers: &[u64], capacity: u64) -> Plan {
+    let loads = layers.iter().filter(|bytes| **bytes > 0);
+    let loads = loads.map(|&bytes| Load { bytes: bytes as u32, ..Load::default() });
+    let weighted = layers.iter().zip(1i64..).filter(|(bytes, _)| **bytes > 0);
+    let users: Vec<i64> = weighted.map(|(_, step)| step).collect();
+    let mut plan = Plan {
+        loads: loads.collect(),
+        steps: vec![eyelet::pack::Step::default(); layers.len()],
+        staging_bytes: if staged { capacity } else { 0 },
+        arena_bytes: capacity,
+        ..Plan::default()
+    };
+    pipeline.lay(&mut plan, &users, 0, capacity);
+    plan
+}

@@ -1,0 +1,71 @@
+//! The staging ring of a plan, for a device with a memory of its own: where each load is read to before it is copied.
+//!
+//! Loads lie one behind the other, around and around, from the start again in each inference. A read waits for the
+//! copies of what lies where it goes, which follows from the addresses exactly; how far reads run ahead of copies
+//! is the ring's size. Copies are released as loads are elsewhere: by the arena's addresses.
+
+use super::demand::queue;
+use super::design::Built;
+use super::place::Loading;
+use crate::plan::Plan;
+use crate::simulate::{Costs, simulate_with};
+use eyelet::pack::{PAGE, Stage};
+
+/// Sizes of the ring that are tried, in largest loads.
+const SIZES: std::ops::RangeInclusive<u64> = 2..=8;
+
+/// The size while a design is searched for.
+const USUAL: u64 = 4;
+
+/// Residents are read once, in pieces: a ring for nothing else need not be larger.
+const RESIDENTS: u64 = 4 << 20;
+
+/// Gives a plan a ring of the usual size.
+pub fn stage(plan: &mut Plan, loading: Loading) {
+    stage_in(plan, loading, USUAL);
+}
+
+/// Gives a plan the smallest ring with which it is predicted to be as fast as with any, but for what nobody can
+/// measure.
+pub fn stage_best(plan: Plan, loading: Loading, costs: &Costs) -> Built {
+    let built = |size| {
+        let mut plan = plan.clone();
+        stage_in(&mut plan, loading, size);
+        Built { line: simulate_with(&plan, costs), plan }
+    };
+    let mut rings: Vec<Built> = SIZES.map(built).collect();
+    let least = rings.iter().map(|built| built.line.steady_ns).min().unwrap_or(0);
+    let near = |built: &Built| built.line.steady_ns <= least + least / 1000;
+    let smallest = rings.iter().position(near).unwrap_or(0);
+    rings.swap_remove(smallest)
+}
+
+/// Gives a plan a ring of so many largest loads.
+fn stage_in(plan: &mut Plan, loading: Loading, size: u64) {
+    let bytes: Vec<u64> = plan.loads.iter().map(|load| load.bytes.into()).collect();
+    let all: u64 = bytes.iter().sum();
+    plan.staging_bytes = match bytes.iter().max() {
+        Some(largest) => (size * largest).min(all),
+        None => plan.resident.iter().map(|load| u64::from(load.bytes)).max().unwrap_or(PAGE),
+    };
+    if bytes.is_empty() {
+        plan.staging_bytes = plan.staging_bytes.min(RESIDENTS);
+    }
+    let (places, _) = queue(&bytes, plan.staging_bytes);
+    let loads = bytes.len();
+    let meets =
+        |a: usize, b: usize| places[a] < places[b] + bytes[b] && places[b] < places[a] + bytes[a];
+    let period = plan.period() as i32;
+    let stage = |(load, record): (usize, &eyelet::pack::Load)| {
+        // The last load before it in its place; of the inference before, if need be, as its own is.
+        let back = (1..loads).find(|back| meets(load, (load + loads - back) % loads));
+        let steps = match loading {
+            Loading::Cyclic | Loading::Around => 1 - period,
+            Loading::Inference => 1,
+            Loading::OnDemand => record.release,
+        };
+        let copies = (load + 1) as i32 - back.unwrap_or(loads) as i32;
+        Stage { address: places[load], copies, steps }
+    };
+    plan.stages = plan.loads.iter().enumerate().map(stage).collect();
+}

@@ -1,0 +1,175 @@
+//! Packs for GPUs: planned, proved and described on any machine.
+
+mod command;
+mod common;
+
+use command::{Done, LARGE, SMALL, digits, eyelet_in, folder};
+use eyelet::kernels::Isa;
+use eyelet_planner::algorithm::{chains, set_chains};
+use eyelet_planner::board::Board;
+use eyelet_planner::bound::lower_bound_ns;
+use eyelet_planner::import::import;
+use eyelet_planner::simulate::simulate;
+use eyelet_planner::strategy::PlanError;
+use eyelet_planner::strategy::algorithms::{Means, choices};
+use std::path::Path;
+
+/// The boards with a GPU, and where it computes.
+const BOARDS: [(&str, &str); 4] = [
+    ("jetson-nano", "zero-copy"),
+    ("jetson-xavier-nx", "zero-copy"),
+    ("jetson-orin-nano", "zero-copy"),
+    ("gpu-host", "staged"),
+];
+
+fn plan(folder: &Path, more: &[&str]) -> Done {
+    std::fs::copy(digits(), folder.join("digits.onnx")).unwrap();
+    let plan = ["plan", "digits.onnx", "--budget", SMALL, "--budget", LARGE, "--effort", "fast"];
+    eyelet_in(folder, &[&plan, more].concat())
+}
+
+#[test]
+fn packs_for_every_board_say_what_they_are_for() {
+    let folder = folder();
+    let path = folder.path();
+    for (board, memory) in BOARDS {
+        let report = plan(path, &["--board", board, "--device", "cuda", "--json"]).json();
+        assert_eq!((&report["isa"], &report["device"]), (&"cuda".into(), &"cuda".into()));
+        assert_eq!((&report["board"], &report["threads"]), (&board.into(), &1.into()));
+        let pack = ["check", "digits.pack", "--json"];
+        let check = eyelet_in(path, &pack).json();
+        let inspect = eyelet_in(path, &["inspect", "digits.pack", "--json"]).json();
+        for described in [&check, &inspect] {
+            assert_eq!((&described["isa"], &described["device"]), (&"cuda".into(), &"cuda".into()));
+            for (plan, planned) in described["plans"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .zip(report["plans"].as_array().unwrap())
+            {
+                for key in ["memory_mode", "staging_bytes", "mirror_bytes", "arena_bytes"] {
+                    assert_eq!(plan[key], planned[key], "{key} on {board}");
+                }
+            }
+        }
+        for plan in report["plans"].as_array().unwrap() {
+            assert_eq!(plan["memory_mode"], memory, "{board}");
+            // The host's copies of 64 pixels and 10 scores.
+            let bytes = |key| plan[key].as_u64().unwrap();
+            assert_eq!(bytes("mirror_bytes"), if memory == "staged" { 4 * 74 } else { 0 });
+            assert_eq!(bytes("staging_bytes") > 0, memory == "staged");
+        }
+        assert_eq!(inspect["panel"], 32);
+        assert!(inspect["plans"][0]["rings"].as_array().unwrap().is_empty());
+        for verb in ["check", "inspect"] {
+            let text = eyelet_in(path, &[verb, "digits.pack"]).text();
+            assert!(text.contains("GPU"), "{verb}: {text}");
+        }
+    }
+    // Where there is a processor, it is meant if nothing is said; a server with a GPU alone needs no option.
+    let nano = plan(path, &["--board", "jetson-nano", "--json"]).json();
+    assert_eq!((&nano["device"], &nano["isa"]), (&"cpu".into(), &"neon".into()));
+    assert_eq!(nano["plans"][0]["memory_mode"], serde_json::Value::Null);
+    assert_eq!(plan(path, &["--board", "gpu-host", "--json"]).json()["device"], "cuda");
+    let sweep = ["sweep", "digits.onnx", "--budgets", "64KiB..1MiB", "--points", "3", "--json"];
+    let more = ["--board", "jetson-orin-nano", "--device", "cuda", "--strategies", "joint,preload"];
+    let sweep = eyelet_in(path, &[&sweep[..], &more].concat()).json();
+    assert_eq!(sweep["device"], "cuda");
+    assert_eq!(sweep["points"][2]["feasible"], true);
+}
+
+#[test]
+fn a_profile_says_what_it_is_for() {
+    let folder = folder();
+    let path = folder.path();
+    let gpu = Board::load("jetson-xavier-nx").unwrap().gpu.unwrap().profile;
+    std::fs::write(path.join("gpu.toml"), gpu.to_toml()).unwrap();
+    let with = |more: &[&str]| plan(path, &[&["--profile", "gpu.toml", "--json"], more].concat());
+    for more in [&[][..], &["--board", "jetson-nano"], &["--device", "cuda"], &["--threads", "1"]] {
+        assert_eq!(with(more).json()["device"], "cuda", "{more:?}");
+    }
+    with(&["--device", "cpu"]).fails(&["gpu.toml: the profile is for cuda, and --device is cpu"]);
+    with(&["--device", "cpu", "--board", "jetson-nano"])
+        .fails(&["gpu.toml: the profile is for cuda, and the board jetson-nano is neon"]);
+    with(&["--threads", "2"]).fails(&["2 threads", "jetson-xavier-nx", "leave out --threads"]);
+    let boards = "jetson-nano, jetson-xavier-nx, jetson-orin-nano, gpu-host";
+    plan(path, &["--board", "cortex-a53", "--device", "cuda"]).fails(&[
+        "cortex-a53 has no GPU",
+        boards,
+        "--board",
+    ]);
+    plan(path, &["--device", "cuda"]).fails(&["has no GPU", boards]);
+    plan(path, &["--board", "gpu-host", "--device", "cpu"]).fails(&["gpu-host has no processor"]);
+    plan(path, &["--device", "npu"]).misused(&["npu", "cpu, cuda"]);
+}
+
+/// Networks of the zoo on every board: plans from the smallest budget on are proved, and none is predicted to be
+/// faster than its lower bound.
+#[test]
+fn zoo_networks_have_plans_for_every_gpu() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["squeezenet1_1", "mobilenet_v2", "resnet18"] {
+        let graph = import(&common::zoo_model(name, folder.path())).unwrap();
+        for (board, _) in BOARDS {
+            let mut board = Board::load(board).unwrap();
+            board.profile = board.gpu.clone().unwrap().profile;
+            let mut subject = common::Subject::of_graph(graph.clone(), board);
+            assert_eq!(subject.isa(), Isa::Cuda);
+            for layer in 0..subject.network.layers.len() {
+                let suit = chains(&subject.network, layer, subject.board.profile.multiprocessors);
+                set_chains(&mut subject.network, layer, suit);
+            }
+            let smallest = match subject.plan(4096, 1) {
+                Err(PlanError::Budget { smallest, .. }) => smallest,
+                other => panic!("{other:?}"),
+            };
+            for budget in [smallest, 2 * smallest, 1 << 30] {
+                let plan = subject.plan(budget, 1).unwrap();
+                let (network, profile) = (&subject.network, &subject.board.profile);
+                let line = simulate(network, &plan, profile, 1);
+                let bound = lower_bound_ns(network, budget, profile, 1);
+                assert!(line.steady_ns >= bound, "{name}, {budget}: {} < {bound}", line.steady_ns);
+            }
+        }
+    }
+}
+
+/// With memory for everything, large 3x3 convolutions are computed by Winograd's algorithm; with little, their larger
+/// weights are not read.
+#[test]
+fn winograd_is_chosen_by_cost() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = import(&common::zoo_model("resnet18", folder.path())).unwrap();
+    // The server's GPU is done with layers this small before more launches would pay.
+    for (name, _) in &BOARDS[..3] {
+        let profile = Board::load(name).unwrap().gpu.unwrap().profile;
+        let network = eyelet_planner::passes::lower(&graph, Isa::Cuda).unwrap();
+        let winograd = |budget, means| {
+            let mut network = network.clone();
+            choices(&network, &profile, 1, &[budget], means)[0].apply(&mut network);
+            assert!(network.on_load.iter().all(|algorithm| *algorithm == 0));
+            let kind = eyelet::pack::OpKind::Winograd as u32;
+            network.layers.iter().filter(|layer| layer.kind == kind).count()
+        };
+        assert_eq!(winograd(1 << 30, Means::Exact), 0);
+        let plenty = winograd(1 << 30, Means::All);
+        assert!(plenty > 0, "{name}");
+        assert!(winograd(8 << 20, Means::All) <= plenty, "{name}");
+    }
+}
+
+/// What chains, or Winograd's algorithm, take of scratch is never in the way of the smallest budget.
+#[test]
+fn the_smallest_budget_can_be_planned_for() {
+    let folder = folder();
+    let path = folder.path();
+    eyelet_in(path, &["zoo", "resnet18", "-o", "r.onnx"]).text();
+    for (board, _) in BOARDS {
+        let plan =
+            ["plan", "r.onnx", "--board", board, "--device", "cuda", "--effort", "fast", "--json"];
+        let least = eyelet_in(path, &[&plan[..], &["--min-budget"]].concat()).json();
+        let least = least["min_budget_bytes"].as_u64().unwrap().to_string();
+        let packed = eyelet_in(path, &[&plan[..], &["--budget", &least, "64MiB"]].concat()).json();
+        assert_eq!(packed["plans"].as_array().unwrap().len(), 2, "{board}");
+    }
+}
