@@ -83,6 +83,13 @@ tools/cross.sh linux build --release -p eyelet-planner --bin eyelet
 # `cargo test` has built the host's command: the two differ in architecture and optimisation, too.
 EYELET_HOST=target/debug/eyelet tests/arm.sh
 
+section "what measures GPUs"
+if command -v python3 >/dev/null; then
+    python3 -m unittest discover -s benches/gpu -p 'test_*.py'
+else
+    echo "no python3: not tested"
+fi
+
 section "onnxruntime"
 python=python3
 if ! command -v python3 >/dev/null; then

@@ -20,19 +20,19 @@ static __device__ __noinline__ float apart(const Activation a, float x) { return
 
 EYELET_INLINE bool clamps(const FinishRecord &f) { return f.activation.function <= EYELET_CLAMP; }
 
-/* One element, whole. */
-EYELET_INLINE float finished(const FinishRecord &f, float sum, size_t row, size_t column)
+/* Residual and clamp of one element. */
+EYELET_INLINE float added(const FinishRecord &f, float sum, size_t row, size_t column)
 {
     if (f.residual)
         sum = add(sum, f.residual[row * f.residual_pitch + column]);
-    if (f.activation.function == EYELET_CLAMP)
-        return clamp(sum, f.activation.alpha, f.activation.beta);
-    return f.activation.function ? apart(f.activation, sum) : sum;
+    return f.activation.function == EYELET_CLAMP ? clamp(sum, f.activation.alpha, f.activation.beta) : sum;
 }
 
+/* One element, whole. */
 EYELET_INLINE void finish_one(const FinishRecord &f, float sum, size_t row, size_t column)
 {
-    f.out[row * f.out_pitch + column] = finished(f, sum, row, column);
+    const float x = added(f, sum, row, column);
+    f.out[row * f.out_pitch + column] = clamps(f) ? x : apart(f.activation, x);
 }
 
 /* Where the sums of a thread go: its group of columns `j` begins at `columns[j]`, `count[j]` of them exist, up to four. */
@@ -102,7 +102,7 @@ EYELET_INLINE void write_ones(const FinishRecord &f, const float (&sums)[S::TM][
                 continue;
             const float sum = reinterpret_cast<const float *>(parked + n / 4 * S::THREADS)[n % 4];
             f.out[(first_row + row) * f.out_pitch + column + n % 4] =
-                finished(f, sum, first_row + row, column + n % 4);
+                added(f, sum, first_row + row, column + n % 4);
         }
     }
 }
@@ -128,13 +128,10 @@ EYELET_INLINE void activate_written(const FinishRecord &f, size_t first_row, u32
 }
 
 template <class S>
-EYELET_INLINE void finish(FinishRecord f, Chunks<S> &chunks, const float (&sums)[S::TM][S::TN], size_t first_row,
+EYELET_INLINE void finish(const FinishRecord &f, Chunks<S> &chunks, const float (&sums)[S::TM][S::TN], size_t first_row,
                           u32 rows, const Places<S> &places)
 {
     static_assert(S::TN <= 8 && sizeof(chunks) >= 64 * S::THREADS, "sixteen sums of each thread fit in");
-    const u32 function = f.activation.function;
-    if (function > EYELET_CLAMP)
-        f.activation.function = 0;
     bool whole = f.fours;
 #pragma unroll
     for (u32 j = 0; j < S::TN / 4; j++)
@@ -145,10 +142,8 @@ EYELET_INLINE void finish(FinishRecord f, Chunks<S> &chunks, const float (&sums)
         write_fours<S>(f, sums, first_row, rows, places);
     else
         write_ones<S>(f, sums, reinterpret_cast<float4 *>(&chunks) + threadIdx.x, first_row, rows, places);
-    if (function > EYELET_CLAMP) {
-        f.activation.function = function;
+    if (!clamps(f))
         activate_written<S>(f, first_row, rows, places);
-    }
 }
 
 #endif

@@ -131,9 +131,7 @@ template <u32 M> EYELET_INLINE void transform_output(const WinogradOutput &r)
     }
     const char *panel = r.weights + size_t(own / PANEL) * r.panel_bytes;
     const float bias = reinterpret_cast<const float *>(panel)[own % PANEL];
-    FinishRecord f = r.finish;
-    if (!clamps(f))
-        f.activation.function = 0;
+    const FinishRecord &f = r.finish;
 #pragma unroll
     for (u32 y = 0; y < M; y++) {
         float v[M];
@@ -143,30 +141,32 @@ template <u32 M> EYELET_INLINE void transform_output(const WinogradOutput &r)
 #pragma unroll
         for (u32 x = 0; x < M; x++) {
             if (line < r.height && x < r.width - tile.column)
-                finish_one(f, add(v[x], bias), row + x, column);
+                f.out[(row + x) * f.out_pitch + column] = added(f, add(v[x], bias), row + x, column);
         }
     }
-    if (clamps(r.finish))
+    if (clamps(f))
         return;
     /* As `activate_written`. */
 #pragma unroll 1
     for (u32 i = 0; i < M * M; i++) {
         const u32 line = tile.line + i / M;
         const u32 x = i % M;
-        float *out = r.finish.out +
-                     ((size_t(tile.image) * r.height + line) * r.width + tile.column + x) * r.finish.out_pitch + column;
+        const size_t row = (size_t(tile.image) * r.height + line) * r.width + tile.column + x;
+        float *out = f.out + row * f.out_pitch + column;
         if (line < r.height && x < r.width - tile.column)
-            *out = apart(r.finish.activation, *out);
+            *out = apart(f.activation, *out);
     }
 }
 
+/* Three blocks of the last on a multiprocessor: left alone, compilers give it registers for four, and spill on sm_90. */
 #define EYELET_WINOGRAD_KERNELS(M)                                                                     \
     extern "C" __global__ void __launch_bounds__(256) eyelet_winograd_input_##M(const WinogradInput r)  \
     {                                                                                                  \
         transform_input<M>(r);                                                                         \
     }                                                                                                  \
     EYELET_EXPORT(eyelet_winograd_input_##M);                                                          \
-    extern "C" __global__ void __launch_bounds__(256) eyelet_winograd_output_##M(const WinogradOutput r) \
+    extern "C" __global__ void __launch_bounds__(256, 3)                                               \
+        eyelet_winograd_output_##M(const WinogradOutput r)                                             \
     {                                                                                                  \
         transform_output<M>(r);                                                                        \
     }                                                                                                  \
