@@ -8,6 +8,7 @@ mod common;
 use common::cuda::OneGpu;
 use common::{Subject, bits, gpu};
 use eyelet::device::Inline;
+use eyelet::device::accelerator::MemoryError;
 use eyelet::device::cuda::{GpuError, Memory};
 use eyelet::executor::{Feed, InferError, Instance, LoadError, Model, OpenError, Options};
 use eyelet::pack::{STRATEGIES, Step};
@@ -237,7 +238,7 @@ fn fails_well(case: &Case, pack: &Pack, gpu: &OneGpu, call: &str, code: i32, sta
     };
     let mut device = match gpu.memory_for(&pack.bytes, pack.memory, pack.most()) {
         Ok(device) => device,
-        Err(GpuError::Call(error)) => {
+        Err(GpuError::Call(error) | GpuError::Memory(MemoryError { error, .. })) => {
             ours((error.call, error.code));
             return true;
         }
@@ -246,7 +247,11 @@ fn fails_well(case: &Case, pack: &Pack, gpu: &OneGpu, call: &str, code: i32, sta
     let mut storage = Slice(&pack.bytes);
     let mut instance = match Instance::open_on(&mut storage, &mut device, Options::default()) {
         Ok(instance) => instance,
-        Err(OpenError::Load(LoadError::Device { error, .. }) | OpenError::Device(error)) => {
+        Err(
+            OpenError::Load(LoadError::Device { error, .. })
+            | OpenError::Device(error)
+            | OpenError::Memory(MemoryError { error, .. }),
+        ) => {
             ours((error.call, error.code));
             return true;
         }
