@@ -20,6 +20,9 @@ mod nvcc;
 mod nvrtc;
 #[path = "cuda/ptx.rs"]
 mod ptx;
+#[cfg(feature = "cuda-linked")]
+#[path = "cuda/stub.rs"]
+mod stub;
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -70,6 +73,8 @@ pub fn build() {
         }
     };
     images::write_table(&images, &out);
+    #[cfg(feature = "cuda-linked")]
+    stub::make(&out);
 }
 
 /// What to compile for: what was asked for, or of the boards' architectures those that the compiler knows.

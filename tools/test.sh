@@ -58,6 +58,8 @@ section "GPU: kernels and driver, on a driver that runs them on the processor"
 command -v "${CXX:-g++}" >/dev/null || tools/apt.sh g++
 # That driver loads anything: one architecture is enough.
 LD_LIBRARY_PATH=$(tools/fake-cuda.sh) EYELET_CUDA_ARCHS=53 cargo test -p eyelet --features cuda
+LD_LIBRARY_PATH=$(tools/fake-cuda.sh) EYELET_CUDA_ARCHS=53 cargo test -p eyelet-planner --features cuda \
+    --test gpu_cli --test gpu_networks --test gpu_no_alloc
 
 section "bare metal: core only, no allocator"
 tools/cross.sh bare build --no-default-features -p eyelet
@@ -80,6 +82,13 @@ section "64-bit ARM Linux, under emulation: the host's outputs, bit for bit"
 tools/cross.sh linux build --release -p eyelet-planner --bin eyelet
 # `cargo test` has built the host's command: the two differ in architecture and optimisation, too.
 EYELET_HOST=target/debug/eyelet tests/arm.sh
+
+section "what measures GPUs"
+if command -v python3 >/dev/null; then
+    python3 -m unittest discover -s benches/gpu -p 'test_*.py'
+else
+    echo "no python3: not tested"
+fi
 
 section "onnxruntime"
 python=python3

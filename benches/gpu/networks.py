@@ -15,22 +15,22 @@ class Bench:
     def __init__(self, eyelet, work, tiny, log):
         self.eyelet, self.work, self.tiny, self.log = eyelet, Path(work), tiny, log
         self.work.mkdir(parents=True, exist_ok=True)
-        self.runs, self.warmup, self.turns = (2, 1, 1) if tiny else (settings.RUNS, settings.WARMUP, 3)
+        self.turns = 1 if tiny else 3
 
     def json(self, *command):
         return json.loads(call([self.eyelet, *command, "--json"], seconds=540))
 
-    def pack(self, network, strategy):
+    def pack(self, network, strategy, budget=settings.PLENTY):
         """A pack of one plan, and what `plan` says of it."""
-        onnx, pack = self.work / f"{network}.onnx", self.work / f"{network}-{strategy}.pack"
+        onnx, pack = self.work / f"{network}.onnx", self.work / f"{network}-{strategy}-{budget}.pack"
         if not onnx.exists():
             call([self.eyelet, "zoo", network, "-o", onnx])
-        options = ["--board", settings.BOARD, "--strategy", strategy, "--budget", settings.PLENTY]
+        options = ["--board", settings.BOARD, "--strategy", strategy, "--budget", budget]
         return pack, self.json("plan", onnx, *options, "-o", pack)
 
-    def run(self, pack, io, warmup):
+    def run(self, pack, io, runs, warmup):
         """A turn of inferences."""
-        options = ["--device", "cuda", "--io", io, "--runs", self.runs, "--warmup", warmup]
+        options = ["--device", "cuda", "--io", io, "--runs", runs, "--warmup", warmup]
         return self.json("run", pack, *options)
 
     def latency(self, torch):
@@ -38,11 +38,12 @@ class Bench:
         name = settings.TINY_LATENCY if self.tiny else settings.LATENCY
         pack, _ = self.pack(name, "joint")
         theirs = torch.Network(name) if torch else None
+        runs, warmup = (2, 1) if self.tiny else (settings.RUNS, settings.WARMUP)
         ours, others, run = [], {}, {}
-        for turn in range(self.turns):
-            run = self.run(pack, "buffered", self.warmup)
+        for _ in range(self.turns):
+            run = self.run(pack, "buffered", runs, warmup)
             ours.append(run["latency_ms"]["median"])
-            for way, times in (theirs.time(self.runs, self.warmup) if theirs else {}).items():
+            for way, times in (theirs.time(runs, warmup) if theirs else {}).items():
                 others.setdefault(way, []).append(median(times))
             self.log(f"{name}: {ours[-1]:.3f} ms")
         return {
@@ -54,10 +55,11 @@ class Bench:
             "torch": torch and torch.facts(),
         }
 
-    def layering(self):
+    def layering(self, networks):
         """Every strategy of Demand Layering, from the page cache and past it, in turns."""
+        runs, warmup = (2, 1) if self.tiny else (settings.LAYERING_RUNS, settings.LAYERING_WARMUP)
         rows = []
-        for name in settings.TINY_LAYERING if self.tiny else settings.LAYERING:
+        for name in networks:
             packs = {}
             for strategy in settings.STRATEGIES:
                 try:
@@ -65,12 +67,19 @@ class Bench:
                 except Failed as error:
                     # What a strategy cannot be on a board, the command says.
                     rows.append({"network": name, "strategy": strategy, "refused": str(error)})
+            if settings.FAIR in packs:
+                # What eyelet's own strategy makes of the memory that this one takes.
+                budget = packs[settings.FAIR][1]["plans"][0]["arena_bytes"]
+                try:
+                    packs[f"joint, in {settings.FAIR}'s memory"] = self.pack(name, "joint", budget)
+                except Failed as error:
+                    rows.append({"network": name, "strategy": f"joint, in {settings.FAIR}'s memory", "refused": str(error)})
             for io in settings.IO:
                 turns = {strategy: [] for strategy in packs}
                 for _ in range(self.turns):
                     for strategy, (pack, _) in packs.items():
                         try:
-                            turns[strategy].append(self.run(pack, io, self.warmup))
+                            turns[strategy].append(self.run(pack, io, runs, warmup))
                         except Failed as error:
                             rows.append({"network": name, "strategy": strategy, "io": io, "refused": str(error)})
                             turns[strategy] = None

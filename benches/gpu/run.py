@@ -17,6 +17,7 @@ import report  # noqa: E402
 import shapes  # noqa: E402
 import tests_on_gpu  # noqa: E402
 from common import ROOT, facts  # noqa: E402
+from settings import LAYERING, TINY_LAYERING  # noqa: E402
 
 PARTS = ("tests", "kernels", "latency", "layering")
 
@@ -35,6 +36,7 @@ def arguments():
     parser.add_argument("--folder", type=Path, default=ROOT / "target" / "gpu-bench", metavar="FOLDER", help="what benches/gpu/pack.sh made [default: target/gpu-bench]")
     parser.add_argument("--work", type=Path, metavar="DIR", help="where networks and packs are made: a disk, for direct reads [default: target/gpu/work]")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "results-gpu.md", metavar="FILE.md", help="[default: docs/results-gpu.md]")
+    parser.add_argument("--networks", metavar="A,B", help=f"of Demand Layering's table; those that DIR has of others stay [default: {','.join(LAYERING)}]")
     parser.add_argument("--no-torch", action="store_true", help="leaves PyTorch's side out")
     parser.add_argument("--tiny", action="store_true", help="a dry run: a few small shapes, a small network, few rounds")
     parser.add_argument("--only-page", action="store_true", help="measures nothing: writes the page from DIR")
@@ -72,7 +74,18 @@ def measure(part, args):
     if part == "kernels":
         return measure_kernels(args)
     bench = networks.Bench(args.folder / "eyelet", args.work or args.out / "work", args.tiny, log)
-    return bench.latency(torch_side(args)) if part == "latency" else bench.layering()
+    if part == "latency":
+        return bench.latency(torch_side(args))
+    names = TINY_LAYERING if args.tiny else LAYERING
+    names = args.networks.split(",") if args.networks else names
+    return {"rows": others(args.out / "layering.json", names) + bench.layering(names)["rows"]}
+
+
+def others(path, names):
+    """Rows of an earlier call, of other networks than are measured now; a whole table starts anew."""
+    if not path.exists() or set(names) == set(LAYERING):
+        return []
+    return [row for row in json.loads(path.read_text()).get("rows", []) if row["network"] not in names]
 
 
 def main():

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures eyelet on the GPU of this machine beside PyTorch, and writes docs/results-gpu.md.
 #
-#   benches/gpu/run.sh [--part tests|kernels|latency|layering] [--out DIR] [--folder FOLDER] [--no-torch] [--tiny] [--help]
+#   benches/gpu/run.sh [--part tests|kernels|latency|layering] [--out DIR] [--folder FOLDER] [--networks A,B] [--no-torch] [--tiny] [--help]
 #
 # Without --part all parts, one after the other. Each leaves DIR/PART.json, and the page is written from those that are
 # there: so parts may run in calls of their own, and on another machine than the one on which the page is wanted.

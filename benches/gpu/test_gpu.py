@@ -1,6 +1,8 @@
 """Tests of what needs no GPU: `python3 -m unittest discover -s benches/gpu -p 'test_*.py'`."""
 
+import json
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -8,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import kernels  # noqa: E402
 import report  # noqa: E402
+import run  # noqa: E402
 import shapes  # noqa: E402
 import statistics_of as statistics  # noqa: E402
 import tests_on_gpu  # noqa: E402
@@ -183,6 +186,19 @@ class Outcomes(unittest.TestCase):
         done = tests_on_gpu.run_one(["sh", "-c", "echo nothing works; exit 3"], 10)
         self.assertEqual((done["status"], done["passed"], done["end"]), (3, 0, ["nothing works"]))
         self.assertIsNone(tests_on_gpu.run_one(["sleep", "5"], 0.1)["status"])
+
+
+class Layering(unittest.TestCase):
+    def test_networks_of_earlier_calls_stay(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "layering.json"
+            self.assertEqual(run.others(path, ["a"]), [])
+            rows = [{"network": "a", "ms": 1}, {"network": "b", "ms": 2}]
+            path.write_text(json.dumps({"rows": rows}))
+            self.assertEqual(run.others(path, ["a"]), rows[1:])
+            self.assertEqual(run.others(path, list(run.LAYERING)), [])
+            path.write_text(json.dumps({"error": "out of memory"}))
+            self.assertEqual(run.others(path, ["a"]), [])
 
 
 if __name__ == "__main__":

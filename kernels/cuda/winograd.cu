@@ -158,13 +158,15 @@ template <u32 M> EYELET_INLINE void transform_output(const WinogradOutput &r)
     }
 }
 
+/* Three blocks of the last on a multiprocessor: left alone, compilers give it registers for four, and spill on sm_90. */
 #define EYELET_WINOGRAD_KERNELS(M)                                                                     \
     extern "C" __global__ void __launch_bounds__(256) eyelet_winograd_input_##M(const WinogradInput r)  \
     {                                                                                                  \
         transform_input<M>(r);                                                                         \
     }                                                                                                  \
     EYELET_EXPORT(eyelet_winograd_input_##M);                                                          \
-    extern "C" __global__ void __launch_bounds__(256) eyelet_winograd_output_##M(const WinogradOutput r) \
+    extern "C" __global__ void __launch_bounds__(256, 3)                                               \
+        eyelet_winograd_output_##M(const WinogradOutput r)                                             \
     {                                                                                                  \
         transform_output<M>(r);                                                                        \
     }                                                                                                  \

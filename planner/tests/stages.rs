@@ -10,7 +10,9 @@ use eyelet::pack::{
     Bounds, Flaw, Header, NONE, PAGE, PlanView, Proven, ProvenSkeleton, STRATEGIES, Skeleton, Step,
 };
 use eyelet_planner::board::Board;
+use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::plan::Plan;
+use eyelet_planner::simulate::simulate;
 use eyelet_planner::strategy::{PlanError, serves};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -79,6 +81,30 @@ fn the_runtime_proves_what_every_strategy_stages() {
             }
         }
     }
+}
+
+/// The simulator's three channels guide the search: nothing that others stage is predicted to be faster, and nothing at all
+/// to be faster than the bound.
+#[test]
+fn joint_is_not_slower_where_loads_are_copied() {
+    let subject = subject("gpu-host");
+    let (network, profile) = (&subject.network, &subject.board.profile);
+    let ns = |plan: &Plan| simulate(network, plan, profile, 1).steady_ns as f64;
+    let smallest = subject.smallest(1);
+    let mut compared = 0;
+    for more in [0, 32 << 10, 128 << 10, 512 << 10] {
+        let joint = subject.plan(smallest + more, 1).unwrap();
+        let largest = joint.loads.iter().map(|load| u64::from(load.bytes)).max().unwrap_or(PAGE);
+        assert!(joint.staging_bytes <= 8 * largest || joint.loads.is_empty());
+        for strategy in STRATEGIES {
+            let Ok(other) = subject.plan_by(strategy, smallest + more, 1) else { continue };
+            let bound = lower_bound_ns(network, smallest + more, profile, 1) as f64;
+            assert!(ns(&joint) <= 1.005 * ns(&other), "{strategy} with {more} bytes more");
+            assert!(ns(&other) >= bound, "{strategy} with {more} bytes more");
+            compared += 1;
+        }
+    }
+    assert!(compared > 20, "{compared}");
 }
 
 /// What pipelines take for weights is what the publication says.
@@ -163,7 +189,7 @@ fn play(subject: &Subject, plan: &Plan, rng: &mut ChaCha8Rng, eager: usize) -> R
         };
         if going[task] {
             going[task] = false;
-            [&mut reads, &mut copies, &mut steps].into_iter().nth(task).map(|done| *done += 1);
+            *[&mut reads, &mut copies, &mut steps][task] += 1;
             continue;
         }
         going[task] = true;

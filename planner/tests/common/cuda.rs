@@ -4,11 +4,13 @@ use eyelet::device::cuda::{Context, Driver, Gpu, GpuError, Image, Kind, Memory, 
 use eyelet::executor::{header, tables_bytes};
 use eyelet::pack::PAGE;
 use std::ffi::{CString, c_char, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A GPU that is in use, until the value is dropped.
+/// A GPU that is in use, until the value is dropped: by one at a time, because the fake driver's behaviour is the
+/// process's.
 pub struct OneGpu {
-    pub driver: &'static Driver,
     pub context: Context<'static>,
+    _alone: MutexGuard<'static, ()>,
 }
 
 /// The process's driver.
@@ -37,9 +39,19 @@ pub fn is_fake(context: &Context<'_>) -> bool {
 
 impl OneGpu {
     pub fn open() -> Self {
+        Self::configured("").unwrap()
+    }
+
+    /// With a fake driver that behaves so; none with a real one.
+    pub fn configured(behaviour: &str) -> Option<Self> {
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let driver = driver();
+        if !configure_fake(behaviour) && !behaviour.is_empty() {
+            return None;
+        }
         let context = Context::open(driver, 0).unwrap_or_else(|error| panic!("{error}"));
-        Self { driver, context }
+        Some(Self { context, _alone: alone })
     }
 
     /// With memory for a pack.
@@ -51,7 +63,7 @@ impl OneGpu {
 }
 
 /// Tells the fake driver how to behave, in contexts that are made from now on; `false` with a real one.
-pub fn configure_fake(text: &str) -> bool {
+fn configure_fake(text: &str) -> bool {
     let text = CString::new(text).unwrap();
     // SAFETY: looks for a function by name, and calls it with a string, which is what it takes.
     unsafe {

@@ -7,8 +7,8 @@ use core::ffi::c_void;
 
 /// CU_STREAM_NON_BLOCKING: independent of the stream that has no name.
 const NON_BLOCKING: u32 = 1;
-/// CU_EVENT_DISABLE_TIMING.
-const UNTIMED: u32 = 2;
+/// CU_EVENT_BLOCKING_SYNC and _DISABLE_TIMING: whoever waits for a mark sleeps, and leaves his core to others.
+const SLEEPING_AND_UNTIMED: u32 = 1 | 2;
 /// CUDA_ERROR_NOT_READY.
 const NOT_READY: i32 = 600;
 
@@ -147,7 +147,7 @@ unsafe impl Sync for Event<'_> {}
 impl<'c> Event<'c> {
     pub(super) fn new(context: &'c Context<'_>, timed: bool) -> Result<Self, DeviceError> {
         let mut raw = core::ptr::null_mut();
-        let flags = if timed { 0 } else { UNTIMED };
+        let flags = if timed { 0 } else { SLEEPING_AND_UNTIMED };
         // SAFETY: it writes one handle.
         unsafe { context.driver().event_create(&mut raw, flags) }?;
         Ok(Self { context, raw })

@@ -127,6 +127,25 @@ fn more_rows_than_blocks() {
     }
 }
 
+/// Concatenation: fours of floats where rows, starts and strides are such, single ones where one of them is not.
+#[test]
+fn copies_of_rows_of_fours() {
+    let mut random = Random::new(9);
+    for (cols, pitch, start) in [(64, 96, 32), (64, 96, 33), (64, 98, 32), (62, 96, 32), (4, 8, 4)]
+    {
+        let params = CopyParams {
+            dims: [1, 1, 2, 5, 3, cols],
+            src: [0, 0, 15 * cols, 3 * cols, cols, 1],
+            dst: [0, 0, 15 * pitch, 3 * pitch, pitch, 1],
+            dst_start: start,
+            ..Default::default()
+        };
+        let layer = layer(OpKind::Copy, Activation::NONE, &params);
+        let output = [2, 5, 3, pitch + start];
+        check(&Case::contiguous(layer, &mut random, &[[2, 5, 3, cols]], output));
+    }
+}
+
 /// Copies of which elements meet: the last one stays. (Not everywhere what the processor's loops make of it, but always
 /// the same.)
 #[test]

@@ -108,6 +108,11 @@ pub fn plan(
         made.tried = delays.len() as u32;
         if let Some((_, capacity)) = delays.into_iter().min() {
             made.plan = lay(capacity);
+            // The queue's last bytes may be too few for any layer.
+            let plan = &mut made.plan;
+            let ends = plan.loads.iter().map(|load| load.address + u64::from(load.bytes));
+            plan.arena_bytes = ends.max().unwrap_or(base);
+            plan.staging_bytes = plan.staging_bytes.min((plan.arena_bytes - base).max(PAGE));
         }
         made.improvement = start.elapsed() - made.constructive;
     }

@@ -1,0 +1,132 @@
+//! `eyelet run --device`: what it says without CUDA, without a driver, without a GPU, and on one.
+
+mod command;
+
+use command::{Done, eyelet_in, packed};
+use std::path::Path;
+use std::process::Command;
+
+/// Runs the command with other variables in its environment.
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+fn with(folder: &Path, variables: &[(&str, &str)], args: &[&str]) -> Done {
+    let done = Command::new(env!("CARGO_BIN_EXE_eyelet"))
+        .args(args)
+        .envs(variables.iter().copied())
+        .current_dir(folder)
+        .output()
+        .expect("the command starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Done { code: done.status.code(), out: text(done.stdout), err: text(done.stderr) }
+}
+
+#[test]
+fn devices_are_named_as_they_should_be() {
+    let folder = packed();
+    for device in ["gpu", "cuda:", "cuda:x"] {
+        let args = ["run", "digits.pack", "--device", device];
+        eyelet_in(folder.path(), &args).misused(&["cpu, cuda, or cuda:N"]);
+    }
+    // The processor, said so.
+    let args = ["run", "digits.pack", "--io", "buffered", "--device", "cpu"];
+    eyelet_in(folder.path(), &args).text();
+}
+
+#[cfg(not(feature = "cuda"))]
+#[test]
+fn without_cuda_it_says_how_to_have_it() {
+    let folder = packed();
+    let args = ["run", "digits.pack", "--io", "buffered", "--device", "cuda"];
+    let done = eyelet_in(folder.path(), &args);
+    done.fails(&["this eyelet was built without CUDA: build it with --features cuda"]);
+}
+
+#[cfg(feature = "cuda")]
+mod cuda {
+    use super::*;
+
+    /// Less than the weights.
+    const BUDGET: &str = "112KiB";
+
+    /// Runs a pack on the fake driver that the tests are run with, which behaves so.
+    fn run(folder: &Path, pack: &str, behaviour: &str, more: &[&str]) -> Done {
+        let args = [&["run", pack, "--io", "buffered"], more].concat();
+        with(folder, &[("EYELET_FAKE_CUDA", behaviour)], &args)
+    }
+
+    fn plan(folder: &Path, pack: &str, more: &[&str]) {
+        let args = ["plan", "digits.onnx", "--exact", "--budget", BUDGET, "-o", pack];
+        eyelet_in(folder, &[&args, more].concat()).text();
+    }
+
+    #[test]
+    fn no_driver_and_no_gpu() {
+        let folder = packed();
+        plan(folder.path(), "cuda.pack", &["--board", "jetson-nano", "--device", "cuda"]);
+        let nowhere = folder.path().to_str().unwrap();
+        let args = ["run", "cuda.pack", "--io", "buffered", "--device", "cuda"];
+        let done = with(folder.path(), &[("LD_LIBRARY_PATH", nowhere)], &args);
+        // Where a driver is installed, that one is found.
+        if done.code != Some(0) {
+            done.fails(&["no GPU: "]);
+        }
+        run(folder.path(), "cuda.pack", "devices=0", &[])
+            .fails(&["no GPU: the driver", "finds none"]);
+        let more = ["--device", "cuda:7"];
+        run(folder.path(), "cuda.pack", "", &more).fails(&["there is no GPU number 7"]);
+        let old = run(folder.path(), "cuda.pack", "driver=9020", &[]);
+        old.fails(&["for CUDA 9.2", "update the driver"]);
+    }
+
+    #[test]
+    fn both_modes_give_the_processors_digest() {
+        let folder = packed();
+        plan(folder.path(), "cpu.pack", &[]);
+        let digest = |done: Done| done.json()["output_digest"].as_str().unwrap().to_owned();
+        let want = digest(run(folder.path(), "cpu.pack", "", &["--json"]));
+        for (pack, mode, board) in [
+            ("shared.pack", "zero-copy", &["--board", "jetson-nano", "--device", "cuda"][..]),
+            ("own.pack", "staged", &["--board", "gpu-host"]),
+        ] {
+            plan(folder.path(), pack, board);
+            let report = run(folder.path(), pack, "seed=3", &["--json", "--runs", "3"]).json();
+            assert_eq!(report["output_digest"], want.as_str(), "{mode}");
+            let gpu = &report["gpu"];
+            assert!(report["bytes_read_per_inference"].as_u64().unwrap() > 0, "{mode}: it streams");
+            assert_eq!(gpu["memory_mode"], mode);
+            assert!(gpu["host_bytes"].as_u64().unwrap() > 4096, "{gpu}");
+            let [arena, device] =
+                [&report["arena_bytes"], &gpu["device_bytes"]].map(|bytes| bytes.as_u64().unwrap());
+            assert!(mode != "staged" || device > 0 && device < 2 * arena, "{gpu}");
+            let text = run(folder.path(), pack, "", &[]).text();
+            assert!(text.contains("driver for CUDA ") && text.contains(mode), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_does_not_go_together_is_refused() {
+        let folder = packed();
+        plan(folder.path(), "cuda.pack", &["--board", "gpu-host"]);
+        let on_cpu = run(folder.path(), "cuda.pack", "", &["--device", "cpu"]);
+        on_cpu.fails(&["the pack is for a GPU", "--device cuda"]);
+        let on_gpu = run(folder.path(), "digits.pack", "", &["--device", "cuda"]);
+        on_gpu.fails(&["the pack is for a processor", "--device cpu"]);
+        for option in ["--layers", "--threads=1", "--trace=x.json", "--budgets=1MiB"] {
+            let name = option.split('=').next().unwrap();
+            run(folder.path(), "cuda.pack", "", &[option]).fails(&[name, "a GPU computes"]);
+        }
+    }
+
+    #[test]
+    fn errors_of_the_driver_have_their_names() {
+        let folder = packed();
+        plan(folder.path(), "cuda.pack", &["--board", "gpu-host"]);
+        for (behaviour, parts) in [
+            ("fail=cuLaunchKernel:1:5", &["inference 1", "cuLaunchKernel returned error 1"][..]),
+            ("fail=cuLaunchKernel:719:5", &["returned error 719"]),
+            ("fail=cuMemcpyHtoDAsync:700:2", &["returned error 700"]),
+            ("memory=65536", &["bytes of memory of the GPU", "smaller budget"]),
+        ] {
+            run(folder.path(), "cuda.pack", behaviour, &[]).fails(parts);
+        }
+    }
+}
