@@ -36,7 +36,7 @@ compile() { # source, object, flags
 # Variables of the kernels' objects are static shared memory, and nothing else: the emulator fills a source's before each
 # block. (A section attribute would do it, if g++ did not ignore it in templates.)
 shared="SECTIONS { .eyelet_shared : ALIGN(64) {"
-for source in kernels/cuda/*.cu; do
+for source in kernels/cuda/*.cu tests/fake-cuda/*.cu; do
     name=$(basename "$source" .cu)
     symbol=eyelet_shared_${name//[^a-zA-Z0-9]/_}
     # C++14 is what CUDA 10.2 compiles.

@@ -12,6 +12,8 @@
 namespace {
 
 enum { ALIGNMENT = 256, POISON = 0xff };
+/* Addresses on either side that are nobody's. */
+enum : size_t { GUARD = 1 << 20 };
 
 struct Allocation {
     const void *owner;
@@ -33,7 +35,7 @@ size_t in_use;
 void unmap(uintptr_t at, const Allocation &a)
 {
     const unsigned char *end = reinterpret_cast<unsigned char *>(at) + a.bytes;
-    const unsigned char *guard = a.map + a.map_bytes - (size_t)sysconf(_SC_PAGESIZE);
+    const unsigned char *guard = a.map + a.map_bytes - GUARD;
     for (const unsigned char *p = end; p < guard; p++)
         if (*p != POISON)
             die("something wrote %zu bytes behind an allocation of %zu", (size_t)(p - end), a.bytes);
@@ -52,18 +54,18 @@ void *allocate(const void *owner, MemoryKind kind, size_t bytes)
     const size_t alignment = kind == DEVICE ? (size_t)ALIGNMENT : page;
     const size_t used = (aligned + alignment - 1) / alignment * alignment;
     const size_t pages = (used + page - 1) / page * page;
-    void *map = mmap(nullptr, pages + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *map = mmap(nullptr, pages + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         return nullptr;
-    unsigned char *first = static_cast<unsigned char *>(map) + page;
+    unsigned char *first = static_cast<unsigned char *>(map) + GUARD;
     if (mprotect(first, pages, PROT_READ | PROT_WRITE)) {
-        munmap(map, pages + 2 * page);
+        munmap(map, pages + 2 * GUARD);
         return nullptr;
     }
     memset(first, POISON, pages);
     unsigned char *memory = first + pages - used;
     all()[reinterpret_cast<uintptr_t>(memory)] = {owner, kind, bytes, static_cast<unsigned char *>(map),
-                                                  pages + 2 * page};
+                                                  pages + 2 * GUARD};
     if (kind == DEVICE)
         in_use += bytes;
     return memory;

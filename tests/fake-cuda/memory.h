@@ -1,5 +1,5 @@
-/* Memory of the device, and pinned memory of the host: each allocation a mapping of its own that ends where pages begin
- * which nobody may touch, filled with a pattern, unmapped when freed. */
+/* Memory of the device, and pinned memory of the host: each allocation a mapping of its own between a megabyte
+ * on either side that nobody may touch, filled with a pattern, unmapped when freed. */
 #ifndef EYELET_MEMORY_H
 #define EYELET_MEMORY_H
 

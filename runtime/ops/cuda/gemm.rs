@@ -203,3 +203,6 @@ pub(super) fn bytes(floats: impl IntoIterator<Item = u64>) -> u64 {
     let all = floats.into_iter().fold(4u64, u64::saturating_mul);
     all.checked_next_multiple_of(64).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;
