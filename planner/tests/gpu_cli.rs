@@ -102,6 +102,23 @@ mod cuda {
         }
     }
 
+    /// What streams nothing suits both modes, but not the other plans of its pack.
+    #[test]
+    fn a_plan_that_streams_nothing_runs_beside_those_that_do() {
+        let folder = packed();
+        for (board, integrated, mode) in [
+            ("jetson-nano", "integrated=0", "zero-copy"),
+            ("gpu-host", "integrated=1", "zero-copy"),
+        ] {
+            let target = ["--board", board, "--device", "cuda", "-o", "two.pack"];
+            let args = ["plan", "digits.onnx", "--budget", BUDGET, "16MiB"];
+            eyelet_in(folder.path(), &[&args[..], &target].concat()).text();
+            let report = run(folder.path(), "two.pack", integrated, &["--json"]).json();
+            assert_eq!(report["bytes_read_per_inference"], 0, "{board}");
+            assert_eq!(report["gpu"]["memory_mode"], mode, "{board}");
+        }
+    }
+
     #[test]
     fn what_does_not_go_together_is_refused() {
         let folder = packed();
