@@ -173,3 +173,47 @@ fn the_smallest_budget_can_be_planned_for() {
         assert_eq!(packed["plans"].as_array().unwrap().len(), 2, "{board}");
     }
 }
+
+/// Of the choices of algorithms that do not fit, the one with the least bound does not need the least memory: weights for
+/// Winograd's algorithm are larger.
+#[test]
+fn a_refusal_names_the_smallest_budget_of_all_choices() {
+    let folder = folder();
+    let path = folder.path();
+    eyelet_in(path, &["zoo", "resnet18"]).text();
+    let target = ["--board", "jetson-nano", "--device", "cuda", "--effort", "fast"];
+    for strategy in ["preload", "demand-async"] {
+        let plan = |more: &[&str]| {
+            let args = ["plan", "resnet18.onnx", "--strategy", strategy];
+            eyelet_in(path, &[&args[..], more, &target].concat())
+        };
+        let least = plan(&["--min-budget", "--json"]).json()["min_budget_bytes"].as_u64().unwrap();
+        plan(&["--budget", "8MiB"]).fails(&[&format!("({least} bytes)"), "smallest feasible"]);
+        plan(&["--budget", &least.to_string()]).text();
+    }
+}
+
+/// Each point of a sweep is the plan of that strategy for that budget.
+#[test]
+fn the_direct_strategy_of_a_sweep_computes_directly() {
+    let folder = folder();
+    let path = folder.path();
+    eyelet_in(path, &["zoo", "resnet18"]).text();
+    let target = ["--board", "jetson-nano", "--device", "cuda", "--json"];
+    let sweep = ["sweep", "resnet18.onnx", "--budgets", "24MiB..64MiB", "--points", "2"];
+    let more = ["--strategies", "direct,preload"];
+    let sweep = eyelet_in(path, &[&sweep[..], &more, &target].concat()).json();
+    let points = sweep["points"].as_array().unwrap();
+    assert_eq!(points.len(), 4);
+    for point in points {
+        let large = point["budget_bytes"] == 64 << 20;
+        assert_eq!(point["feasible"], large, "{point}");
+        if large {
+            let strategy = point["strategy"].as_str().unwrap();
+            let plan = ["plan", "resnet18.onnx", "--strategy", strategy, "--budget", "64MiB"];
+            let effort = ["--effort", "fast"];
+            let plan = eyelet_in(path, &[&plan[..], &effort, &target].concat()).json();
+            assert_eq!(point["predicted_ms"], plan["plans"][0]["predicted_ms"], "{strategy}");
+        }
+    }
+}
