@@ -5,7 +5,7 @@
 #include "activation.cuh"
 #include "gemm.cuh"
 
-/* `runtime/ops/cuda/finish.rs` fills it. */
+/* `runtime/ops/cuda/gemm.rs` has the same record. */
 struct FinishRecord {
     float *out;            /* first row, first column of the tensor */
     const float *residual; /* of the same extents; may be `out`; null when there is none */
@@ -47,6 +47,8 @@ EYELET_INLINE void write_fours(const FinishRecord &f, const float (&sums)[S::TM]
                                const Places<S> &places)
 {
     const u32 groups = S::TN / 4;
+    const float min = f.activation.alpha;
+    const float max = f.activation.beta;
 #pragma unroll
     for (u32 part = 0; part < S::TM * groups; part += 4) {
         float4 beside[4];
@@ -70,8 +72,7 @@ EYELET_INLINE void write_fours(const FinishRecord &f, const float (&sums)[S::TM]
                 x = make_float4(add(x.x, beside[n].x), add(x.y, beside[n].y), add(x.z, beside[n].z),
                                 add(x.w, beside[n].w));
             if (f.activation.function == EYELET_CLAMP)
-                x = make_float4(clamp(x.x, f.activation.alpha, f.activation.beta), clamp(x.y, f.activation.alpha, f.activation.beta),
-                                clamp(x.z, f.activation.alpha, f.activation.beta), clamp(x.w, f.activation.alpha, f.activation.beta));
+                x = make_float4(clamp(x.x, min, max), clamp(x.y, min, max), clamp(x.z, min, max), clamp(x.w, min, max));
             const u32 row = own_row<S>(i);
             if (row < rows && places.count[j])
                 *reinterpret_cast<float4 *>(f.out + (first_row + row) * f.out_pitch + places.columns[j]) = x;

@@ -1,15 +1,17 @@
 /* The core of the kernels that multiply matrices: one block computes a rectangle of rows times columns.
  *
  * Chunks of DEPTH k of both operands lie in shared memory, twice: while one is multiplied the next is on its way from
- * memory in registers, so that there is one barrier a chunk. A thread has TM times TN sums, in groups of four: its rows
- * are 16 apart, its columns 32, so that the lanes of a warp (8 across, 4 down) read shared memory without conflicts.
+ * memory in registers, so that there is one barrier a chunk. A thread has TM times TN sums, in groups of four: its
+ * rows are 16 apart, its columns 32, so that the lanes of a warp (8 across, 4 down) read shared memory without
+ * conflicts.
  *
- * Every sum is one chain of fused multiply-adds in the order of k. What a chunk has beyond the last k is +0 on the left
- * and -0 on the right: their product is -0, which leaves every sum as it is, a negative zero too.
+ * Every sum is one chain of fused multiply-adds in the order of k. What a chunk has beyond the last k is +0 on the
+ * left and -0 on the right: their product is -0, which leaves every sum as it is, a negative zero too.
  *
  * A left operand has `fetch<Whole>(left)`, which starts loading the next DEPTH k, of which `left` exist (`Whole`: all),
- * and `put`, which stores them as [k][row]; a right operand the same as [k][column]. What the loop needs in each passage (places in
- * shared memory, addresses) is computed before and kept in registers by EYELET_KEEP: compilers would compute it anew. */
+ * and `put`, which stores them as [k][row]; a right operand the same as [k][column]. What the loop needs in each
+ * passage (places in shared memory, addresses) is computed before and kept in registers by EYELET_KEEP: compilers
+ * would compute it anew. */
 #ifndef EYELET_GEMM_CUH
 #define EYELET_GEMM_CUH
 

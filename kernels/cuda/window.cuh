@@ -5,7 +5,7 @@
 
 #include "gemm.cuh"
 
-/* `runtime/ops/cuda/window.rs` fills it. */
+/* `runtime/ops/cuda/gemm.rs` has the same record. */
 struct WindowRecord {
     const float *in; /* the first channel of the first group */
     u32 height;      /* of the input */

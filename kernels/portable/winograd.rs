@@ -1,5 +1,5 @@
 //! The Winograd transforms in plain Rust, for any target: the definition of what the other kernels
-//! compute. `kernels/winograd-transforms.h` is the same arithmetic, operation by operation.
+//! compute. `kernels/winograd-points.h` is the same arithmetic, operation by operation.
 
 use crate::kernels::table::fma;
 

@@ -284,7 +284,7 @@ fn storage_that_fails_is_told_and_heals() {
                 let mut storage = Faulty::new(Slice(&case.pack), &[]);
                 let mut device = case.device(seed);
                 let options = Options { budget: case.budgets[0], ..Options::default() };
-                drop(Instance::open_on(&mut storage, &mut device, options).unwrap());
+                Instance::open_on(&mut storage, &mut device, options).unwrap();
                 storage.attempts()
             };
             let fault =

@@ -20,6 +20,8 @@ pub enum Event {
 ///
 /// Events of loads come from the thread that loads, those of steps from the one that computes, each in
 /// order. Both go on when the call returns, so it should take the time, by whatever clock, and little else.
+///
+/// With a GPU a step begins and ends when it is issued, and a load with a staging ring is the read into it.
 pub trait Observer: Sync + core::fmt::Debug {
     /// It happens now.
     fn event(&self, event: Event);

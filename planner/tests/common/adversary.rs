@@ -78,15 +78,8 @@ pub struct Adversary {
 #[derive(Clone, Default)]
 pub struct Control(Arc<Mutex<State>>);
 
-// SAFETY: the pointers in the state are used by the device alone.
-unsafe impl Send for Control {}
-// SAFETY: likewise.
-unsafe impl Sync for Control {}
-
-// SAFETY: the pointers of operations are to memory that the value owns, and operations are done under a lock.
-unsafe impl Send for Adversary {}
-// SAFETY: likewise.
-unsafe impl Sync for Adversary {}
+// SAFETY: the pointers of operations are to memory that the device owns, which alone uses them.
+unsafe impl Send for State {}
 
 impl fmt::Debug for Adversary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

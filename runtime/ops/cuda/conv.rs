@@ -6,7 +6,8 @@
 use super::gemm::{
     ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, TILES, WindowRecord, bytes, fastest,
 };
-use super::{Call, Launch, Queue};
+use super::launch::{launch, line};
+use super::{Call, Queue};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
 use crate::ops::Slice;
@@ -179,13 +180,9 @@ pub(super) fn multiply(
     });
     let functions = if fours { tile.fours } else { tile.ones.unwrap_or(tile.fours) };
     let [down, across] = tile.blocks(rows, columns);
-    queue.launch(&Launch {
-        function: functions[call.layer.encoding().unwrap_or_default() as usize],
-        grid: [down, across, chains.chains],
-        block: [tile.threads, 1, 1],
-        shared_bytes: 0,
-        args: bytemuck::bytes_of(record),
-    })
+    let function = functions[call.layer.encoding().unwrap_or_default() as usize];
+    let grid = [down, across, chains.chains];
+    launch(queue, function, [grid, [tile.threads, 1, 1]], record)
 }
 
 /// The same, of few rows.
@@ -214,26 +211,17 @@ fn multiply_rows(
         chains: record.chains,
         zero: 0,
     };
-    queue.launch(&Launch {
-        function: functions[call.layer.encoding().unwrap_or_default() as usize],
-        grid: [record.panels.div_ceil(GEMV_WARPS), record.chains.chains, 1],
-        block: [32 * GEMV_WARPS, 1, 1],
-        shared_bytes: 0,
-        args: bytemuck::bytes_of(&gemv),
-    })
+    let function = functions[call.layer.encoding().unwrap_or_default() as usize];
+    let grid = [record.panels.div_ceil(GEMV_WARPS), record.chains.chains, 1];
+    launch(queue, function, [grid, [32 * GEMV_WARPS, 1, 1]], &gemv)
 }
 
 /// Launches the sum of a record's chains.
 fn add_up(record: &ConvRecord, queue: &mut dyn Queue) -> Result<(), DeviceError> {
-    const THREADS: u64 = 256;
+    const THREADS: u32 = 256;
     let all = u64::from(record.window.rows) * u64::from(record.panels * PANEL);
-    queue.launch(&Launch {
-        function: Function::ConvSum,
-        grid: [all.div_ceil(THREADS).min(1 << 20) as u32, 1, 1],
-        block: [THREADS as u32, 1, 1],
-        shared_bytes: 0,
-        args: bytemuck::bytes_of(record),
-    })
+    let shape = line(all.div_ceil(THREADS.into()), [THREADS, 1, 1]);
+    launch(queue, Function::ConvSum, shape, record)
 }
 
 #[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]

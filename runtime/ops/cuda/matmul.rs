@@ -1,7 +1,8 @@
 //! Product of two activations on a GPU, for each of a batch: attention. Either operand may be a strided view.
 
 use super::gemm::{FinishRecord, MAX_BLOCKS, Tile, WindowRecord, fastest, is_fours};
-use super::{Call, Launch, Queue};
+use super::launch::launch;
+use super::{Call, Queue};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
 use crate::pack::{MatMulParams, params};
@@ -93,13 +94,8 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
             };
             let [down, across] = tile.blocks(p.m, columns);
             let products = (u64::from(p.batch) - batch).min(MAX_BLOCKS.into()) as u32;
-            queue.launch(&Launch {
-                function,
-                grid: [down, across, products],
-                block: [tile.threads, 1, 1],
-                shared_bytes: 0,
-                args: bytemuck::bytes_of(&record),
-            })?;
+            let shape = [[down, across, products], [tile.threads, 1, 1]];
+            launch(queue, function, shape, &record)?;
         }
     }
     Ok(())

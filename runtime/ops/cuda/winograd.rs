@@ -7,7 +7,8 @@
 
 use super::conv::{self, ConvRecord};
 use super::gemm::{ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, WindowRecord, bytes};
-use super::{Call, Launch, Queue};
+use super::launch::launch;
+use super::{Call, Queue};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
 use crate::ops::{Slice, winograd};
@@ -21,7 +22,7 @@ const MOST_BYTES: u64 = 16 << 20;
 const FEW_TILES: u32 = 64;
 
 /// Threads of a block of the transforms.
-const THREADS: u64 = 256;
+const THREADS: u32 = 256;
 
 /// `struct WinogradInput` of `kernels/cuda/winograd.cu`, which says what the fields are.
 #[repr(C)]
@@ -129,7 +130,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
             tiles,
         };
         let threads = u64::from(tiles) * u64::from(channels);
-        launch(to_frequencies, threads, bytemuck::bytes_of(&transform), queue)?;
+        launch(queue, to_frequencies, shape(threads), &transform)?;
         for panel in (0..slice.count).step_by(work.panels as usize) {
             let panels = work.panels.min(slice.count - panel);
             let weights = call.weights + u64::from(panel) * u64::from(layer.panel_bytes);
@@ -172,22 +173,15 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
                 tiles,
             };
             let threads = u64::from(tiles) * u64::from(panels) * u64::from(PANEL);
-            launch(from_frequencies, threads, bytemuck::bytes_of(&back), queue)?;
+            launch(queue, from_frequencies, shape(threads), &back)?;
         }
     }
     Ok(())
 }
 
-/// Launches a transform for so many channels of tiles.
-fn launch(
-    function: Function,
-    threads: u64,
-    args: &[u8],
-    queue: &mut dyn Queue,
-) -> Result<(), DeviceError> {
-    let grid = [threads.div_ceil(THREADS) as u32, 1, 1];
-    let block = [THREADS as u32, 1, 1];
-    queue.launch(&Launch { function, grid, block, shared_bytes: 0, args })
+/// Grid and block of a transform for so many channels of tiles.
+fn shape(channels: u64) -> [[u32; 3]; 2] {
+    [[channels.div_ceil(THREADS.into()) as u32, 1, 1], [THREADS, 1, 1]]
 }
 
 #[cfg(all(test, any(feature = "cuda", feature = "cuda-linked")))]
