@@ -217,3 +217,25 @@ fn the_direct_strategy_of_a_sweep_computes_directly() {
         }
     }
 }
+
+/// Where memory is scarce, what a search begins with has slices that fit, and few loads: not only what needs the least.
+#[test]
+fn joint_is_not_slower_without_a_search_in_the_smallest_budget() {
+    let folder = folder();
+    let path = folder.path();
+    eyelet_in(path, &["zoo", "mobilenet_v2"]).text();
+    for board in ["gpu-host", "jetson-nano", "jetson-orin-nano"] {
+        let plan = |strategy: &str, budget: &str| {
+            let args =
+                ["plan", "mobilenet_v2.onnx", "--board", board, "--device", "cuda", "--json"];
+            let more = ["--exact", "--effort", "fast", "--strategy", strategy, "--budget", budget];
+            eyelet_in(path, &[&args[..], &more].concat()).json()
+        };
+        let target = ["--board", board, "--device", "cuda", "--min-budget", "--json"];
+        let least = eyelet_in(path, &[&["plan", "mobilenet_v2.onnx"], &target[..]].concat()).json();
+        let budget = least["min_budget_bytes"].as_u64().unwrap().to_string();
+        let ms = |strategy| plan(strategy, &budget)["plans"][0]["predicted_ms"].as_f64().unwrap();
+        let (joint, flexnn) = (ms("joint"), ms("flexnn"));
+        assert!(joint <= 1.005 * flexnn, "{joint} ms, {flexnn} by flexnn on {board}");
+    }
+}
