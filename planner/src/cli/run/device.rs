@@ -69,7 +69,7 @@ mod cuda {
     use super::*;
     use eyelet::arena::MappedArena;
     use eyelet::device::cuda::{self, Context, Driver, Memory, images};
-    use eyelet::executor::tables_bytes;
+    use eyelet::executor::{entries, tables_bytes};
     use eyelet::pack::{PAGE, PlanHeader};
 
     /// Calls `body` with a GPU that has memory for a plan, in the mode that the plan is for.
@@ -104,7 +104,8 @@ mod cuda {
         Ok((result, about))
     }
 
-    /// Bytes of tables, and the memory mode of a plan: none if it streams nothing, and so suits both.
+    /// Bytes of tables, and the memory mode of a plan; of one that streams nothing, and so suits both, none, unless a plan
+    /// that is opened with it suits the processor's memory alone.
     fn needs(
         path: &Path,
         storage: &mut impl Storage,
@@ -116,14 +117,24 @@ mod cuda {
         let mut page = page.memory();
         storage.read(0, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
         let tables = tables_bytes(page.as_slice(), header).map_err(wrong)?;
-        storage.read(entry.offset, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
-        let plan: PlanHeader =
-            bytemuck::pod_read_unaligned(&page.as_slice()[..size_of::<PlanHeader>()]);
-        let memory = match (plan.loads, plan.staging_bytes) {
-            (0, _) => None,
-            (_, 0) => Some(Memory::ZeroCopy),
-            _ => Some(Memory::Staged),
+        let others: Vec<PlanEntry> = entries(page.as_slice(), header.plans).collect();
+        let mut mode = |entry: &PlanEntry| {
+            storage.read(entry.offset, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
+            let plan: PlanHeader =
+                bytemuck::pod_read_unaligned(&page.as_slice()[..size_of::<PlanHeader>()]);
+            Ok::<_, Error>(match (plan.loads, plan.staging_bytes) {
+                (0, _) => None,
+                (_, 0) => Some(Memory::ZeroCopy),
+                _ => Some(Memory::Staged),
+            })
         };
+        let mut memory = mode(entry)?;
+        // All plans are proved that fit where this one does.
+        for other in others.iter().filter(|other| other.arena_bytes <= entry.arena_bytes) {
+            if memory.is_none() && mode(other)? == Some(Memory::ZeroCopy) {
+                memory = Some(Memory::ZeroCopy);
+            }
+        }
         Ok((tables, memory))
     }
 }
