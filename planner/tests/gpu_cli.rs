@@ -83,12 +83,17 @@ mod cuda {
         plan(folder.path(), "cpu.pack", &[]);
         let digest = |done: Done| done.json()["output_digest"].as_str().unwrap().to_owned();
         let want = digest(run(folder.path(), "cpu.pack", "", &["--json"]));
-        for (pack, mode, board) in [
-            ("shared.pack", "zero-copy", &["--board", "jetson-nano", "--device", "cuda"][..]),
-            ("own.pack", "staged", &["--board", "gpu-host"]),
+        let integrated = ["--board", "jetson-nano", "--device", "cuda"];
+        let staged = [&integrated[..], &["--memory", "staged"]].concat();
+        for (pack, mode, board, gpu) in [
+            ("shared.pack", "zero-copy", &integrated[..], "integrated=1"),
+            ("shared.pack", "zero-copy", &integrated, "integrated=0"),
+            ("own.pack", "staged", &["--board", "gpu-host"], "integrated=0"),
+            ("cached.pack", "staged", &staged, "integrated=1"),
         ] {
             plan(folder.path(), pack, board);
-            let report = run(folder.path(), pack, "seed=3", &["--json", "--runs", "3"]).json();
+            let gpu = format!("{gpu},seed=3");
+            let report = run(folder.path(), pack, &gpu, &["--json", "--runs", "3"]).json();
             assert_eq!(report["output_digest"], want.as_str(), "{mode}");
             let gpu = &report["gpu"];
             assert!(report["bytes_read_per_inference"].as_u64().unwrap() > 0, "{mode}: it streams");
@@ -99,6 +104,32 @@ mod cuda {
             assert!(mode != "staged" || device > 0 && device < 2 * arena, "{gpu}");
             let text = run(folder.path(), pack, "", &[]).text();
             assert!(text.contains("driver for CUDA ") && text.contains(mode), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_plan_that_streams_nothing_computes_where_it_was_planned_for() {
+        let folder = packed();
+        for (mode, on_integrated, on_its_own) in
+            [("zero-copy", "zero-copy", "staged"), ("staged", "staged", "staged")]
+        {
+            let board = [
+                "--board",
+                "jetson-nano",
+                "--device",
+                "cuda",
+                "--budget",
+                "4MiB",
+                "-o",
+                "all.pack",
+            ];
+            let args = [&["plan", "digits.onnx", "--memory", mode][..], &board].concat();
+            eyelet_in(folder.path(), &args).text();
+            for (gpu, expected) in [("integrated=1", on_integrated), ("integrated=0", on_its_own)] {
+                let report = run(folder.path(), "all.pack", gpu, &["--json"]).json();
+                assert_eq!(report["bytes_read_per_inference"], 0);
+                assert_eq!(report["gpu"]["memory_mode"], expected, "{mode} {gpu}");
+            }
         }
     }
 

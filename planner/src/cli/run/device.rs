@@ -69,7 +69,7 @@ mod cuda {
     use super::*;
     use eyelet::arena::MappedArena;
     use eyelet::device::cuda::{self, Context, Driver, Memory, images};
-    use eyelet::executor::tables_bytes;
+    use eyelet::executor::{self, tables_bytes};
     use eyelet::pack::{PAGE, PlanHeader};
 
     /// Calls `body` with a GPU that has memory for a plan, in the mode that the plan is for.
@@ -104,26 +104,33 @@ mod cuda {
         Ok((result, about))
     }
 
-    /// Bytes of tables, and the memory mode of a plan: none if it streams nothing, and so suits both.
+    /// Bytes of tables, and the memory mode of a pack's plans up to one: none if they stream nothing, and were planned for
+    /// memory that is shared, and so suit both.
     fn needs(
         path: &Path,
         storage: &mut impl Storage,
         header: &Header,
-        entry: &PlanEntry,
+        largest: &PlanEntry,
     ) -> Result<(u64, Option<Memory>), Error> {
         let wrong = |source| Error::pack(path, source);
         let mut page = MappedArena::new(PAGE as usize)?;
         let mut page = page.memory();
         storage.read(0, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
         let tables = tables_bytes(page.as_slice(), header).map_err(wrong)?;
-        storage.read(entry.offset, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
-        let plan: PlanHeader =
-            bytemuck::pod_read_unaligned(&page.as_slice()[..size_of::<PlanHeader>()]);
-        let memory = match (plan.loads, plan.staging_bytes) {
-            (0, _) => None,
-            (_, 0) => Some(Memory::ZeroCopy),
-            _ => Some(Memory::Staged),
-        };
+        let entries: Vec<PlanEntry> = executor::entries(page.as_slice(), header.plans)
+            .filter(|entry| entry.budget <= largest.budget)
+            .collect();
+        let mut memory = None;
+        for entry in entries {
+            storage.read(entry.offset, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
+            let plan: PlanHeader =
+                bytemuck::pod_read_unaligned(&page.as_slice()[..size_of::<PlanHeader>()]);
+            memory = match (plan.loads, plan.staging_bytes) {
+                (_, 1..) => Some(Memory::Staged),
+                (0, 0) => memory,
+                (_, 0) => memory.or(Some(Memory::ZeroCopy)),
+            };
+        }
         Ok((tables, memory))
     }
 }
