@@ -165,7 +165,7 @@ fn winograd_is_chosen_by_cost() {
     let folder = tempfile::tempdir().unwrap();
     let graph = import(&common::zoo_model("resnet18", folder.path())).unwrap();
     // The server's GPU is done with layers this small before more launches would pay.
-    for (name, _) in &BOARDS[..3] {
+    for (name, ..) in &BOARDS[..3] {
         let profile = Board::load(name).unwrap().gpu.unwrap().profile;
         let network = eyelet_planner::passes::lower(&graph, Isa::Cuda).unwrap();
         let winograd = |budget, means| {
@@ -188,7 +188,11 @@ fn the_smallest_budget_can_be_planned_for() {
     let folder = folder();
     let path = folder.path();
     eyelet_in(path, &["zoo", "resnet18", "-o", "r.onnx"]).text();
-    for (board, _) in BOARDS {
+    for (board, _, asked) in BOARDS {
+        if asked.is_some() {
+            // Once for each board.
+            continue;
+        }
         let plan =
             ["plan", "r.onnx", "--board", board, "--device", "cuda", "--effort", "fast", "--json"];
         let least = eyelet_in(path, &[&plan[..], &["--min-budget"]].concat()).json();

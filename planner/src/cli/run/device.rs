@@ -5,7 +5,9 @@ use eyelet::device::Accelerator;
 use eyelet::kernels::Isa;
 use eyelet::pack::{Header, PlanEntry};
 use eyelet::storage::Storage;
+use eyelet_planner::size;
 use serde::Serialize;
+use std::fmt;
 use std::path::Path;
 
 /// An option's value.
@@ -49,6 +51,22 @@ pub struct Gpu {
     pub host_bytes: u64,
 }
 
+impl fmt::Display for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "GPU          {} {}, driver for CUDA {}\n\
+             memory       {}: {} of the GPU's, {} of the host's for it",
+            self.number,
+            self.name,
+            self.driver,
+            self.memory_mode,
+            size::human(self.device_bytes),
+            size::human(self.host_bytes)
+        )
+    }
+}
+
 #[cfg(not(feature = "cuda"))]
 pub fn with_gpu<S: Storage, T>(
     _: u32,
@@ -56,6 +74,7 @@ pub fn with_gpu<S: Storage, T>(
     _: &mut S,
     _: &Header,
     _: &PlanEntry,
+    _: bool,
     _: impl FnOnce(&mut dyn Accelerator, &mut S) -> Result<T, Error>,
 ) -> Result<(T, Gpu), Error> {
     Err(Error::NoCuda)
@@ -72,13 +91,15 @@ mod cuda {
     use eyelet::executor::{self, tables_bytes};
     use eyelet::pack::{PAGE, PlanHeader};
 
-    /// Calls `body` with a GPU that has memory for a plan, in the mode that the plan is for.
+    /// Calls `body` with a GPU that has memory for a plan, in the mode that the plan is for, and keeps the time of
+    /// steps if it is `timed`.
     pub fn with_gpu<S: Storage, T>(
         number: u32,
         path: &Path,
         storage: &mut S,
         header: &Header,
         entry: &PlanEntry,
+        timed: bool,
         body: impl FnOnce(&mut dyn Accelerator, &mut S) -> Result<T, Error>,
     ) -> Result<(T, Gpu), Error> {
         let driver = Driver::load().map_err(Error::gpu)?;
@@ -89,6 +110,9 @@ mod cuda {
         let arena = entry.arena_bytes;
         let gpu = cuda::Gpu::new(&context, images(), memory, arena, tables);
         let mut gpu = gpu.map_err(Error::gpu)?;
+        if timed {
+            gpu.keep_time().map_err(Error::gpu)?;
+        }
         let result = body(&mut gpu, storage)?;
         // All that was allocated still is.
         context.bind().map_err(Error::gpu)?;
