@@ -31,9 +31,22 @@ pub struct Gpu {
     pub arch: String,
     /// The newest version of PTX that its driver is sure to load: `6.5`.
     pub ptx: String,
+    /// Which memory it computes in where nothing is said.
     pub memory: Memory,
-    /// Its name, multiprocessors, and what things cost on it.
+    /// Its name, multiprocessors, and what things cost on it, in that memory.
     pub profile: Profile,
+    /// The same in the other one, of GPUs that can do with both.
+    pub other: Option<Profile>,
+}
+
+impl Gpu {
+    /// What things cost in a memory, if they are described.
+    pub fn profile_in(&self, memory: Memory) -> Option<&Profile> {
+        match memory == self.memory {
+            true => Some(&self.profile),
+            false => self.other.as_ref(),
+        }
+    }
 }
 
 /// What computes.
@@ -70,12 +83,12 @@ impl Device {
 }
 
 /// Which memory a GPU computes in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
     /// The processor's, which storage is read into: two stages, read and kernel.
     ZeroCopy,
-    /// Its own, which is copied to: three stages, read, copy and kernel.
+    /// Its own (of an integrated GPU: what its caches may hold), which is copied to: three stages, read, copy and kernel.
     Staged,
 }
 
@@ -106,6 +119,8 @@ struct GpuTable {
     memory: Memory,
     ptx: String,
     profile: toml::Table,
+    /// What of the profile is different when an integrated GPU's plans are staged, costs of copies first of all.
+    staged: Option<toml::Table>,
 }
 
 /// The boards that come with eyelet, with their descriptions.
@@ -147,10 +162,24 @@ pub enum BoardError {
     #[error("the board {name}: gpu.{field} is `{found}`; it must be {expected}")]
     Gpu { name: String, field: &'static str, found: String, expected: &'static str },
     #[error(
-        "the board {name}: gpu.memory is {}, {} gpu.profile.transfer: a GPU has a cost of copies if, and only if, it is \
-         staged", memory.name(), if *memory == Memory::Staged { "without" } else { "with" }
+        "the board {name}: costs of {} {} a transfer table: copies have a cost if, and only if, memory is staged \
+         ([gpu.profile.transfer], or [gpu.staged.transfer] of a GPU that can do with both)",
+        memory.name(), if *memory == Memory::Staged { "without" } else { "with" }
     )]
     Transfer { name: String, memory: Memory },
+    #[error(
+        "the board {name}: [gpu.profile] has costs of copies, and there is [gpu.staged]: that is what is different of costs \
+         without copies; leave out one of them"
+    )]
+    Staged { name: String },
+    #[error(
+        "the board {name} has no costs of {}, its GPU's memory is {}: leave out --memory, or describe them in a board.toml",
+        wanted.name(), memory.name()
+    )]
+    Memory { name: String, wanted: Memory, memory: Memory },
+    #[error("--memory {} is for a GPU, and on the board {name} the processor computes: add --device cuda, or leave it out",
+        memory.name())]
+    NotOnProcessor { name: String, memory: Memory },
     #[error(
         "the board {name} has no {}; those that have one are: {known}; choose one of these with --board, or leave out \
          --device {}", device.noun(), device.name()
@@ -187,8 +216,27 @@ impl Board {
         &self.profile.name
     }
 
-    /// What things cost on its processor or its GPU; on the processor, where it has both and nothing is said.
-    pub fn profile_on(&self, device: Option<Device>) -> Result<&Profile, BoardError> {
+    /// What things cost on its processor or its GPU; on the processor, where it has both and nothing is said. On the GPU
+    /// in this memory, if one is said.
+    pub fn profile_on(
+        &self,
+        device: Option<Device>,
+        memory: Option<Memory>,
+    ) -> Result<&Profile, BoardError> {
+        let found = self.on_device(device)?;
+        let Some(wanted) = memory else { return Ok(found) };
+        let name = || self.name().to_owned();
+        match self.gpu.as_ref().filter(|_| found.isa == Isa::Cuda) {
+            None => Err(BoardError::NotOnProcessor { name: name(), memory: wanted }),
+            Some(gpu) => gpu.profile_in(wanted).ok_or_else(|| BoardError::Memory {
+                name: name(),
+                wanted,
+                memory: gpu.memory,
+            }),
+        }
+    }
+
+    fn on_device(&self, device: Option<Device>) -> Result<&Profile, BoardError> {
         let Some(device) = device else { return Ok(&self.profile) };
         self.find(device).ok_or_else(|| {
             let boards = Self::names().filter_map(|name| Self::load(name).ok());
@@ -269,7 +317,7 @@ impl GpuTable {
         storage: Option<toml::Value>,
         profile: impl Fn(toml::Table, toml::Table) -> Result<Profile, BoardError>,
     ) -> Result<Gpu, BoardError> {
-        let Self { arch, multiprocessors, memory, ptx, profile: mut own } = self;
+        let Self { arch, multiprocessors, memory, ptx, profile: mut own, staged } = self;
         let wrong = |field, found: &str, expected| {
             let (name, found) = (name.to_owned(), found.to_owned());
             Err(BoardError::Gpu { name, field, found, expected })
@@ -291,12 +339,37 @@ impl GpuTable {
         if let Some(storage) = storage {
             own.entry("storage").or_insert(storage);
         }
-        let profile = profile(own, more)?;
-        match Memory::of(&profile) == Some(memory) {
-            true => Ok(Gpu { arch, ptx, memory, profile }),
-            false => Err(BoardError::Transfer { name: name.to_owned(), memory }),
+        let staged = staged.map(|different| merged(own.clone(), different));
+        let first = profile(own, more.clone())?;
+        let second = staged.map(|own| profile(own, more)).transpose()?;
+        if second.is_some() && first.transfer.is_some() {
+            return Err(BoardError::Staged { name: name.to_owned() });
         }
+        let transfer = |memory| BoardError::Transfer { name: name.to_owned(), memory };
+        if second.as_ref().is_some_and(|second| second.transfer.is_none()) {
+            return Err(transfer(Memory::Staged));
+        }
+        let (profile, other) = match (Memory::of(&first) == Some(memory), second) {
+            (true, second) => (first, second),
+            (false, Some(second)) => (second, Some(first)),
+            (false, None) => return Err(transfer(memory)),
+        };
+        Ok(Gpu { arch, ptx, memory, profile, other })
     }
+}
+
+/// A table with what is different, table by table.
+fn merged(mut table: toml::Table, different: toml::Table) -> toml::Table {
+    for (key, value) in different {
+        let value = match (table.remove(&key), value) {
+            (Some(toml::Value::Table(table)), toml::Value::Table(different)) => {
+                toml::Value::Table(merged(table, different))
+            }
+            (_, value) => value,
+        };
+        table.insert(key, value);
+    }
+    table
 }
 
 /// The board that is this machine: by what its processor can do, with as many threads as it has.
@@ -345,6 +418,7 @@ mod tests {
             };
             source(&board.profile);
             board.gpu.iter().for_each(|gpu| source(&gpu.profile));
+            board.gpu.iter().flat_map(|gpu| &gpu.other).for_each(source);
         }
     }
 
@@ -355,7 +429,7 @@ mod tests {
         assert_eq!((gpu.arch.as_str(), gpu.ptx.as_str()), ("sm_53", "6.5"));
         assert_eq!((gpu.memory, gpu.profile.multiprocessors), (Memory::ZeroCopy, 1));
         assert_eq!(gpu.profile.storage, nano.profile.storage);
-        let isa = |board: &Board, device| board.profile_on(device).map(|found| found.isa);
+        let isa = |board: &Board, device| board.profile_on(device, None).map(|found| found.isa);
         assert_eq!(isa(&nano, None).unwrap(), Isa::Neon);
         assert_eq!(isa(&nano, Some(Device::Cpu)).unwrap(), Isa::Neon);
         assert_eq!(isa(&nano, Some(Device::Cuda)).unwrap(), Isa::Cuda);
@@ -371,6 +445,44 @@ mod tests {
         let error = isa(&pi, Some(Device::Cuda)).unwrap_err().to_string();
         let boards = "jetson-nano, jetson-xavier-nx, jetson-orin-nano, gpu-host;";
         assert!(error.contains("raspberry-pi-4 has no GPU") && error.contains(boards), "{error}");
+    }
+
+    #[test]
+    fn an_integrated_gpu_has_costs_in_both_memories() {
+        let nano = Board::load("jetson-nano").unwrap();
+        let on_gpu = |board: &Board, memory| board.profile_on(Some(Device::Cuda), memory).cloned();
+        let shared = on_gpu(&nano, None).unwrap();
+        assert_eq!(on_gpu(&nano, Some(Memory::ZeroCopy)).unwrap(), shared);
+        let staged = on_gpu(&nano, Some(Memory::Staged)).unwrap();
+        assert_eq!(
+            (Memory::of(&shared), Memory::of(&staged)),
+            (Some(Memory::ZeroCopy), Some(Memory::Staged))
+        );
+        // What is said of it is different, all else is the same.
+        assert!(
+            staged.compute.cache_bytes > shared.compute.cache_bytes
+                && staged.source != shared.source
+        );
+        assert_eq!(staged.compute.conv_1x1_gflops, shared.compute.conv_1x1_gflops);
+        assert_eq!((&staged.storage, staged.multiprocessors), (&shared.storage, 1));
+        // The board file's word is what is planned for when nothing else is said.
+        let text = KNOWN[4].1.replace("memory = \"zero-copy\"", "memory = \"staged\"");
+        let other = Board::parse("jetson-nano", &text).unwrap();
+        assert_eq!(on_gpu(&other, None).unwrap(), staged);
+        assert_eq!(on_gpu(&other, Some(Memory::ZeroCopy)).unwrap(), shared);
+
+        let error = nano.profile_on(None, Some(Memory::Staged)).unwrap_err().to_string();
+        assert!(
+            error.contains("--memory staged is for a GPU") && error.contains("--device cuda"),
+            "{error}"
+        );
+        let server = Board::load("gpu-host").unwrap();
+        let error = on_gpu(&server, Some(Memory::ZeroCopy)).unwrap_err().to_string();
+        assert!(
+            error.contains("gpu-host has no costs of zero-copy, its GPU's memory is staged"),
+            "{error}"
+        );
+        assert_eq!(on_gpu(&server, Some(Memory::Staged)).unwrap(), server.profile);
     }
 
     #[test]
@@ -409,8 +521,15 @@ mod tests {
         wrong("[profile]", "[profile", "not as it should be");
         wrong("sm_53", "maxwell", "gpu.arch is `maxwell`; it must be like sm_53");
         wrong("\"6.5\"", "\"six\"", "gpu.ptx is `six`");
-        wrong("zero-copy", "staged", "gpu.memory is staged, without gpu.profile.transfer");
-        wrong("zero-copy", "managed", "managed");
+        wrong("[gpu.staged.transfer]", "[gpu.staged.delays]", "delays");
+        wrong("[gpu.staged]", "[gpu.stages]", "stages");
+        wrong("cache_bytes = 262_144", "cash_bytes = 1", "cash_bytes");
+        let transfer = "[gpu.staged.transfer]\nlatency_ns = 25_000\ngbs = 5.4";
+        wrong(transfer, "", "costs of staged without a transfer table");
+        let both =
+            "[gpu.profile.transfer]\nlatency_ns = 25_000\ngbs = 5.4\n\n[gpu.staged.transfer]";
+        wrong("[gpu.staged.transfer]", both, "leave out one of them");
+        wrong("memory = \"zero-copy\"", "memory = \"managed\"", "managed");
         wrong("multiprocessors = 1", "multiprocessors = 0", "multiprocessors is 0");
         wrong("memory = ", "vram = ", "vram");
         let text = KNOWN[9].1;
@@ -418,7 +537,11 @@ mod tests {
             let error = Board::parse("x", &text.replacen(from, to, 1)).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
         };
-        wrong("staged", "zero-copy", "gpu.memory is zero-copy, with gpu.profile.transfer");
+        wrong(
+            "memory = \"staged\"",
+            "memory = \"zero-copy\"",
+            "costs of zero-copy with a transfer table",
+        );
         wrong("page = 4096", "page = 4096\nthreads = 4", "`threads = 4` is of a processor");
         wrong("gbs = 51.2", "gbs = 0.0", "transfer.gbs is 0");
         wrong("[gpu.profile.storage]", "[gpu.storage]", "storage");

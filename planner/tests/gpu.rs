@@ -6,7 +6,7 @@ mod common;
 use command::{Done, LARGE, SMALL, digits, eyelet_in, folder};
 use eyelet::kernels::Isa;
 use eyelet_planner::algorithm::{chains, set_chains};
-use eyelet_planner::board::Board;
+use eyelet_planner::board::{Board, Memory};
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::import::import;
 use eyelet_planner::simulate::simulate;
@@ -14,12 +14,15 @@ use eyelet_planner::strategy::PlanError;
 use eyelet_planner::strategy::algorithms::{Means, choices};
 use std::path::Path;
 
-/// The boards with a GPU, and where it computes.
-const BOARDS: [(&str, &str); 4] = [
-    ("jetson-nano", "zero-copy"),
-    ("jetson-xavier-nx", "zero-copy"),
-    ("jetson-orin-nano", "zero-copy"),
-    ("gpu-host", "staged"),
+/// The boards with a GPU, and where it computes; the mode that is asked for, if one is.
+const BOARDS: [(&str, &str, Option<&str>); 7] = [
+    ("jetson-nano", "zero-copy", None),
+    ("jetson-xavier-nx", "zero-copy", Some("zero-copy")),
+    ("jetson-orin-nano", "zero-copy", None),
+    ("jetson-nano", "staged", Some("staged")),
+    ("jetson-xavier-nx", "staged", Some("staged")),
+    ("jetson-orin-nano", "staged", Some("staged")),
+    ("gpu-host", "staged", None),
 ];
 
 fn plan(folder: &Path, more: &[&str]) -> Done {
@@ -32,8 +35,10 @@ fn plan(folder: &Path, more: &[&str]) -> Done {
 fn packs_for_every_board_say_what_they_are_for() {
     let folder = folder();
     let path = folder.path();
-    for (board, memory) in BOARDS {
-        let report = plan(path, &["--board", board, "--device", "cuda", "--json"]).json();
+    for (board, memory, asked) in BOARDS {
+        let mode: Vec<&str> = asked.iter().flat_map(|mode| ["--memory", mode]).collect();
+        let target = ["--board", board, "--device", "cuda", "--json"];
+        let report = plan(path, &[&target[..], &mode].concat()).json();
         assert_eq!((&report["isa"], &report["device"]), (&"cuda".into(), &"cuda".into()));
         assert_eq!((&report["board"], &report["threads"]), (&board.into(), &1.into()));
         let pack = ["check", "digits.pack", "--json"];
@@ -47,7 +52,9 @@ fn packs_for_every_board_say_what_they_are_for() {
                 .iter()
                 .zip(report["plans"].as_array().unwrap())
             {
-                for key in ["memory_mode", "staging_bytes", "mirror_bytes", "arena_bytes"] {
+                for key in
+                    ["memory_mode", "staging_bytes", "mirror_bytes", "memory_bytes", "arena_bytes"]
+                {
                     assert_eq!(plan[key], planned[key], "{key} on {board}");
                 }
             }
@@ -58,12 +65,19 @@ fn packs_for_every_board_say_what_they_are_for() {
             let bytes = |key| plan[key].as_u64().unwrap();
             assert_eq!(bytes("mirror_bytes"), if memory == "staged" { 4096 } else { 0 });
             assert_eq!(bytes("staging_bytes") > 0, memory == "staged");
+            let parts = ["arena_bytes", "staging_bytes", "mirror_bytes"];
+            assert_eq!(bytes("memory_bytes"), parts.iter().map(|part| bytes(part)).sum::<u64>());
         }
         assert_eq!(inspect["panel"], 32);
         assert!(inspect["plans"][0]["rings"].as_array().unwrap().is_empty());
         for verb in ["check", "inspect"] {
             let text = eyelet_in(path, &[verb, "digits.pack"]).text();
             assert!(text.contains("GPU"), "{verb}: {text}");
+            assert_eq!(
+                text.contains(" in all, of one memory"),
+                memory == "staged",
+                "{verb}: {text}"
+            );
         }
     }
     // Where there is a processor, it is meant if nothing is said; a server with a GPU alone needs no option.
@@ -91,6 +105,15 @@ fn a_profile_says_what_it_is_for() {
     with(&["--device", "cpu"]).fails(&["gpu.toml: the profile is for cuda, and --device is cpu"]);
     with(&["--device", "cpu", "--board", "jetson-nano"])
         .fails(&["gpu.toml: the profile is for cuda, and the board jetson-nano is neon"]);
+    with(&["--memory", "zero-copy"]).json();
+    with(&["--memory", "staged"])
+        .fails(&["gpu.toml: its costs are of zero-copy", "--memory is staged"]);
+    plan(path, &["--board", "jetson-nano", "--memory", "staged"])
+        .fails(&["--memory staged is for a GPU"]);
+    plan(path, &["--board", "gpu-host", "--memory", "zero-copy"]).fails(&["no costs of zero-copy"]);
+    let pipeline = ["--board", "jetson-nano", "--device", "cuda", "--strategy", "demand-2s"];
+    plan(path, &pipeline).text();
+    plan(path, &[&pipeline[..], &["--memory", "staged"]].concat()).fails(&["demand-2s"]);
     with(&["--threads", "2"]).fails(&["2 threads", "jetson-xavier-nx", "leave out --threads"]);
     let boards = "jetson-nano, jetson-xavier-nx, jetson-orin-nano, gpu-host";
     plan(path, &["--board", "cortex-a53", "--device", "cuda"]).fails(&[
@@ -110,9 +133,10 @@ fn zoo_networks_have_plans_for_every_gpu() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["squeezenet1_1", "mobilenet_v2", "resnet18"] {
         let graph = import(&common::zoo_model(name, folder.path())).unwrap();
-        for (board, _) in BOARDS {
+        for (board, memory, _) in BOARDS {
             let mut board = Board::load(board).unwrap();
-            board.profile = board.gpu.clone().unwrap().profile;
+            let memory = <Memory as clap::ValueEnum>::from_str(memory, false).unwrap();
+            board.profile = board.gpu.as_ref().unwrap().profile_in(memory).unwrap().clone();
             let mut subject = common::Subject::of_graph(graph.clone(), board);
             assert_eq!(subject.isa(), Isa::Cuda);
             for layer in 0..subject.network.layers.len() {
@@ -141,7 +165,7 @@ fn winograd_is_chosen_by_cost() {
     let folder = tempfile::tempdir().unwrap();
     let graph = import(&common::zoo_model("resnet18", folder.path())).unwrap();
     // The server's GPU is done with layers this small before more launches would pay.
-    for (name, _) in &BOARDS[..3] {
+    for (name, ..) in &BOARDS[..3] {
         let profile = Board::load(name).unwrap().gpu.unwrap().profile;
         let network = eyelet_planner::passes::lower(&graph, Isa::Cuda).unwrap();
         let winograd = |budget, means| {
@@ -164,7 +188,11 @@ fn the_smallest_budget_can_be_planned_for() {
     let folder = folder();
     let path = folder.path();
     eyelet_in(path, &["zoo", "resnet18", "-o", "r.onnx"]).text();
-    for (board, _) in BOARDS {
+    for (board, _, asked) in BOARDS {
+        if asked.is_some() {
+            // Once for each board.
+            continue;
+        }
         let plan =
             ["plan", "r.onnx", "--board", board, "--device", "cuda", "--effort", "fast", "--json"];
         let least = eyelet_in(path, &[&plan[..], &["--min-budget"]].concat()).json();

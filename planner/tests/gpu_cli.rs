@@ -83,12 +83,17 @@ mod cuda {
         plan(folder.path(), "cpu.pack", &[]);
         let digest = |done: Done| done.json()["output_digest"].as_str().unwrap().to_owned();
         let want = digest(run(folder.path(), "cpu.pack", "", &["--json"]));
-        for (pack, mode, board) in [
-            ("shared.pack", "zero-copy", &["--board", "jetson-nano", "--device", "cuda"][..]),
-            ("own.pack", "staged", &["--board", "gpu-host"]),
+        let integrated = ["--board", "jetson-nano", "--device", "cuda"];
+        let staged = [&integrated[..], &["--memory", "staged"]].concat();
+        for (pack, mode, board, gpu) in [
+            ("shared.pack", "zero-copy", &integrated[..], "integrated=1"),
+            ("shared.pack", "zero-copy", &integrated, "integrated=0"),
+            ("own.pack", "staged", &["--board", "gpu-host"], "integrated=0"),
+            ("cached.pack", "staged", &staged, "integrated=1"),
         ] {
             plan(folder.path(), pack, board);
-            let report = run(folder.path(), pack, "seed=3", &["--json", "--runs", "3"]).json();
+            let gpu = format!("{gpu},seed=3");
+            let report = run(folder.path(), pack, &gpu, &["--json", "--runs", "3"]).json();
             assert_eq!(report["output_digest"], want.as_str(), "{mode}");
             let gpu = &report["gpu"];
             assert!(report["bytes_read_per_inference"].as_u64().unwrap() > 0, "{mode}: it streams");
@@ -138,6 +143,32 @@ mod cuda {
     }
 
     #[test]
+    fn a_plan_that_streams_nothing_computes_where_it_was_planned_for() {
+        let folder = packed();
+        for (mode, on_integrated, on_its_own) in
+            [("zero-copy", "zero-copy", "staged"), ("staged", "staged", "staged")]
+        {
+            let board = [
+                "--board",
+                "jetson-nano",
+                "--device",
+                "cuda",
+                "--budget",
+                "4MiB",
+                "-o",
+                "all.pack",
+            ];
+            let args = [&["plan", "digits.onnx", "--memory", mode][..], &board].concat();
+            eyelet_in(folder.path(), &args).text();
+            for (gpu, expected) in [("integrated=1", on_integrated), ("integrated=0", on_its_own)] {
+                let report = run(folder.path(), "all.pack", gpu, &["--json"]).json();
+                assert_eq!(report["bytes_read_per_inference"], 0);
+                assert_eq!(report["gpu"]["memory_mode"], expected, "{mode} {gpu}");
+            }
+        }
+    }
+
+    #[test]
     fn what_does_not_go_together_is_refused() {
         let folder = packed();
         plan(folder.path(), "cuda.pack", &["--board", "gpu-host"]);
@@ -145,9 +176,78 @@ mod cuda {
         on_cpu.fails(&["the pack is for a GPU", "--device cuda"]);
         let on_gpu = run(folder.path(), "digits.pack", "", &["--device", "cuda"]);
         on_gpu.fails(&["the pack is for a processor", "--device cpu"]);
-        for option in ["--layers", "--threads=1", "--trace=x.json", "--budgets=1MiB"] {
+        for option in ["--threads=1", "--trace=x.json"] {
             let name = option.split('=').next().unwrap();
             run(folder.path(), "cuda.pack", "", &[option]).fails(&[name, "a GPU computes"]);
+        }
+    }
+
+    /// In both modes, on either GPU: the GPU's times of layers, whatever their number is beside that of moments.
+    #[test]
+    fn layers_are_timed_by_the_gpu() {
+        let folder = packed();
+        for (board, behaviour) in [
+            (&["--board", "jetson-nano", "--device", "cuda"][..], "integrated=1,delay_us=1000"),
+            (&["--board", "gpu-host"], "delay_us=1000"),
+        ] {
+            plan(folder.path(), "cuda.pack", board);
+            let more = ["--layers", "--runs", "3", "--warmup", "1", "--json"];
+            let report = run(folder.path(), "cuda.pack", behaviour, &more).json();
+            let layers = report["layers"].as_array().unwrap();
+            assert!(!layers.is_empty());
+            for layer in layers {
+                let [steps, compute] = [&layer["steps"], &layer["compute_ms"]["min"]];
+                // The fake driver takes a millisecond for each kernel, after it was issued; each step has one or more.
+                let ms = steps.as_f64().unwrap();
+                assert!(compute.as_f64().unwrap() >= 0.99 * ms, "{layer}");
+            }
+            let text = run(folder.path(), "cuda.pack", "", &["--layers"]).text();
+            assert!(text.contains("waiting ms"), "{text}");
+        }
+        let failing = "fail=cuEventElapsedTime:719:9";
+        let done = run(folder.path(), "cuda.pack", failing, &["--layers", "--runs", "2"]);
+        done.fails(&["inference 1", "cuEventElapsedTime returned error 719"]);
+    }
+
+    #[test]
+    fn budgets_change_on_a_gpu() {
+        let folder = packed();
+        plan(folder.path(), "cpu.pack", &[]);
+        let want = run(folder.path(), "cpu.pack", "", &["--json"]).json()["output_digest"].clone();
+        for (mode, behaviour, board) in [
+            ("zero-copy", "integrated=1", &["--board", "jetson-nano", "--device", "cuda"][..]),
+            // The plan of 1 MiB streams nothing; the others say what the memory is.
+            ("zero-copy", "integrated=0", &["--board", "jetson-nano", "--device", "cuda"]),
+            (
+                "staged",
+                "integrated=1",
+                &["--board", "jetson-nano", "--device", "cuda", "--memory", "staged"],
+            ),
+            ("staged", "integrated=0", &["--board", "gpu-host"]),
+        ] {
+            let board = [board, &["--budget", "144KiB", "--budget", "1MiB"]].concat();
+            plan(folder.path(), "cuda.pack", &board);
+            let more = ["--budgets", "112KiB,2MiB,144KiB", "--runs-each", "3"];
+            let report =
+                run(folder.path(), "cuda.pack", behaviour, &[&more[..], &["--json"]].concat())
+                    .json();
+            assert_eq!(
+                (&report["gpu"]["memory_mode"], &report["threads"]),
+                (&mode.into(), &1.into())
+            );
+            let phases = report["phases"].as_array().unwrap();
+            let budgets = phases.iter().map(|phase| phase["plan_budget_bytes"].as_u64().unwrap());
+            assert_eq!(budgets.collect::<Vec<_>>(), [112 << 10, 1 << 20, 144 << 10]);
+            for phase in phases {
+                assert_eq!(phase["output_digest"], want, "{mode} {behaviour}: {phase}");
+                assert_eq!(
+                    (&phase["given_back_bytes"], &phase["taken_bytes"]),
+                    (&0.into(), &0.into())
+                );
+            }
+            assert!(phases[1]["switch"]["resident_read_bytes"].as_u64().unwrap() > 0, "{report}");
+            let text = run(folder.path(), "cuda.pack", behaviour, &more).text();
+            assert!(text.contains("driver for CUDA ") && text.contains("change ms"), "{text}");
         }
     }
 

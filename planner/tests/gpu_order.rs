@@ -4,12 +4,12 @@
 
 mod common;
 
-use common::adversary::{Adversary, Control};
+use common::adversary::{Adversary, Control, KERNEL_NS};
 use common::{Subject, digits, gpu};
 use eyelet::device::Inline;
 use eyelet::executor::{
-    BudgetError, Feed, InferError, Instance, LoadError, Model, OpenError, Options, header,
-    tables_bytes,
+    BudgetError, Feed, InferError, Instance, LoadError, Model, OpenError, Options, StepTimes,
+    header, tables_bytes,
 };
 use eyelet::pack::{Load, PAGE, Step};
 use eyelet::storage::Slice;
@@ -410,4 +410,50 @@ fn packs_and_devices_that_do_not_suit_one_another() {
     let error = Instance::open_on(&mut Slice(&pack), &mut device, Options::default()).unwrap_err();
     assert_eq!(error, OpenError::ForProcessor { isa: subject.isa() as u32 });
     assert!(error.to_string().contains("--device cpu"), "{error}");
+}
+
+/// The time of each step is that of its own kernels, however few moments the device keeps at a time; what fails on the way fails the
+/// inference, and the next one is right.
+#[test]
+fn steps_have_the_times_of_their_kernels() {
+    for staged in [false, true] {
+        let case = Case::new(staged, 3);
+        let options = Options { budget: case.budgets[0], ..Options::default() };
+        let mut device = case.device(11);
+        let control = device.control();
+        let mut storage = Slice(&case.pack);
+        let mut instance = Instance::open_on(&mut storage, &mut device, options).unwrap();
+        let steps = instance.plan().steps.len();
+        assert!(steps > 2, "moments are used again");
+        let mut model = instance.inline(&mut storage);
+        // What each step launches, one after the other.
+        let mut kernels = Vec::new();
+        for _ in 0..steps {
+            let before = control.counts()[0];
+            model.step(&Inline).unwrap();
+            kernels.push(KERNEL_NS * (control.counts()[0] - before));
+        }
+        let computed = |times: &[StepTimes]| times.iter().map(|t| t.compute_ns).collect::<Vec<_>>();
+        let mut times = vec![StepTimes::default(); steps];
+        let before = control.calls();
+        model.infer_timed(&Inline, &mut times).unwrap();
+        let calls = control.calls() - before;
+        assert_eq!(computed(&times), kernels);
+        assert!(times.iter().all(|times| times.wait_ns == 0), "nothing else takes time there");
+
+        // The rest of one that is under way, and fewer steps than there are.
+        times.fill(StepTimes::default());
+        model.step(&Inline).unwrap();
+        model.infer_timed(&Inline, &mut times[..steps - 1]).unwrap();
+        assert_eq!(computed(&times[1..steps - 1]), kernels[1..steps - 1]);
+        assert_eq!([times[0], times[steps - 1]], [StepTimes::default(); 2]);
+
+        for call in 1..=calls {
+            control.fail(call, false);
+            let failed = model.infer_timed(&Inline, &mut times);
+            assert!(failed.is_err(), "call {call} of {calls}");
+            model.infer_timed(&Inline, &mut times).unwrap();
+            assert_eq!(computed(&times), kernels, "after call {call}");
+        }
+    }
 }

@@ -137,6 +137,22 @@ pub unsafe trait Accelerator: Sync + core::fmt::Debug {
 
     /// Returns when all of a stream is done.
     fn drain(&self, stream: Stream) -> Result<(), DeviceError>;
+
+    /// How many moments the device can keep at a time; none if nobody asked it to, or it has no clock.
+    fn moments(&self) -> u32 {
+        0
+    }
+
+    /// Has the device keep the time, by its own clock, at which it is done with all that the kernels' stream has so far:
+    /// moment number `moment`, less than [`moments`](Self::moments).
+    fn keep(&self, _moment: u32) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
+    /// Nanoseconds from one moment that it kept to a later one, both past.
+    fn ns_between(&self, _from: u32, _to: u32) -> Result<u64, DeviceError> {
+        Ok(0)
+    }
 }
 
 /// Returns when all of both streams is done, or has failed.

@@ -30,6 +30,7 @@ mod observer;
 mod open;
 mod residents;
 mod shared;
+mod times;
 
 pub use budget::BudgetError;
 pub use enter::{PlanError, Switch};
@@ -39,3 +40,4 @@ pub use model::{Concurrent, ThreadedError};
 pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
 pub use observer::{Event, Observer};
 pub use open::{Instance, OpenError, Options, entries, header, tables_bytes};
+pub use times::StepTimes;

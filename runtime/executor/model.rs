@@ -160,6 +160,8 @@ pub struct Model<'m, 'a, F> {
     followed: u32,
     failed: bool,
     stats: Stats,
+    /// Where a GPU keeps the moments before and behind the next step's kernels: this one, and the one after it.
+    pub(super) moment: Option<u32>,
 }
 
 impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
@@ -181,6 +183,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             followed: 0,
             failed,
             stats: Stats::default(),
+            moment: None,
         }
     }
 
@@ -235,14 +238,17 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         if threads > opened as usize {
             return Err(InferError::Threads { device: threads, opened });
         }
-        self.advance(&proven, device).inspect_err(|_| {
-            self.failed = true;
-            self.position = 0;
-            if let Some(accelerator) = shared.accelerator() {
-                // The ports are the host's again. That this fails, too, the next inference will say.
-                let _ = accelerator.drain(Stream::Kernels);
-            }
-        })
+        self.advance(&proven, device).inspect_err(|_| self.abandon())
+    }
+
+    /// Ends an inference with an error.
+    pub(super) fn abandon(&mut self) {
+        self.failed = true;
+        self.position = 0;
+        if let Some(accelerator) = self.shared.accelerator() {
+            // The ports are the host's again. That this fails, too, the next inference will say.
+            let _ = accelerator.drain(Stream::Kernels);
+        }
     }
 
     /// One step; on an error the inference is over.
@@ -300,7 +306,9 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
                     accelerator.follow(Stream::Kernels, Stream::Copies, loads)?;
                     self.followed = loads;
                 }
-                return self.activations.launch(proven, index, accelerator);
+                self.moment.map_or(Ok(()), |moment| accelerator.keep(moment))?;
+                self.activations.launch(proven, index, accelerator)?;
+                return self.moment.map_or(Ok(()), |moment| accelerator.keep(moment + 1));
             }
         };
         let (skeleton, step) = (proven.skeleton(), &proven.plan().steps[index]);

@@ -6,7 +6,7 @@ use eyelet::executor::{BudgetError, InferError, OpenError};
 use eyelet::storage::StorageError;
 use eyelet_planner::alloc::csv::CsvError;
 use eyelet_planner::alloc::{Peak, Violation as Misplaced};
-use eyelet_planner::board::BoardError;
+use eyelet_planner::board::{BoardError, Memory};
 use eyelet_planner::check::Violation;
 use eyelet_planner::import::ImportError;
 use eyelet_planner::npy;
@@ -97,6 +97,11 @@ pub enum Error {
     Arena(#[from] ArenaError),
     #[error(transparent)]
     Threads(#[from] ThreadError),
+    #[error(
+        "{}: its costs are of {}, and --memory is {}: leave out --memory, or give costs of that", path.display(),
+        found.map_or("a processor", Memory::name), wanted.name()
+    )]
+    MemoryOfProfile { path: PathBuf, wanted: Memory, found: Option<Memory> },
     #[error("this eyelet was built without CUDA: build it with --features cuda")]
     #[cfg_attr(feature = "cuda", allow(dead_code))]
     NoCuda,

@@ -188,7 +188,7 @@ fn plan_report(
         strategy: strategy(entry),
         budget_bytes: entry.budget,
         arena_bytes: entry.arena_bytes,
-        beside: Beside::new(isa, plan.staging_bytes, skeleton.tensors, ports),
+        beside: Beside::new(isa, entry.arena_bytes, plan.staging_bytes, skeleton.tensors, ports),
         threads: entry.threads,
         steps: plan.steps.len(),
         loads: plan.loads.len(),

@@ -24,6 +24,10 @@ pub struct Target {
     /// What of the board computes [default: cpu, or cuda where the board has no other].
     #[arg(long, value_enum, value_name = "DEVICE")]
     device: Option<Device>,
+    /// Which memory the board's GPU computes in: that which it shares with the host, or its own, which is copied to
+    /// [default: as the board's description has it].
+    #[arg(long, value_enum, value_name = "MODE")]
+    memory: Option<Memory>,
     /// Costs to plan with, as `eyelet profile` writes them [default: the board's].
     #[arg(long, value_name = "FILE.toml")]
     profile: Option<PathBuf>,
@@ -36,6 +40,13 @@ impl Target {
     /// The profile of an option, or of the board of an option, or of this machine; and how many threads it is for.
     pub fn choose(&self) -> Result<(Profile, u32), Error> {
         let profile = self.profile()?;
+        // A file's costs are of one memory.
+        if let (Some(wanted), Some(path)) = (self.memory, &self.profile)
+            && Memory::of(&profile) != Some(wanted)
+        {
+            let (path, found) = (path.clone(), Memory::of(&profile));
+            return Err(Error::MemoryOfProfile { path, wanted, found });
+        }
         let threads = match (Device::of(profile.isa), self.threads) {
             (Device::Cuda, Some(threads)) if threads > 1 => {
                 return Err(Error::ThreadsOfGpu { threads, board: profile.name });
@@ -66,7 +77,9 @@ impl Target {
             }
         };
         let device = self.device.or(given.as_ref().map(|profile| Device::of(profile.isa)));
-        let of_board = board.profile_on(device)?;
+        // A file says what its costs are of; the board's are not looked at then.
+        let memory = self.memory.filter(|_| given.is_none());
+        let of_board = board.profile_on(device, memory)?;
         match given {
             Some(profile) if profile.isa != of_board.isa => {
                 let board = format!("the board {} is", board.name());
@@ -92,7 +105,7 @@ impl Target {
     }
 }
 
-/// What a plan takes of the host's memory beside its arena, on a GPU.
+/// What a plan takes of memory beside its arena, on a GPU.
 #[derive(Debug, Serialize)]
 pub struct Beside {
     /// None where a processor computes.
@@ -101,12 +114,15 @@ pub struct Beside {
     staging_bytes: u64,
     /// Inputs and outputs as the host has them, if those in the arena are in the GPU's memory.
     mirror_bytes: u64,
+    /// Arena, ring and mirrors together: what a board gives up whose GPU's memory is the host's, whatever the mode.
+    memory_bytes: u64,
 }
 
 impl Beside {
-    /// Of a plan with such a staging ring, for a network whose inputs and outputs are these of its tensors.
+    /// Of a plan with such an arena and staging ring, for a network whose inputs and outputs are these of its tensors.
     pub fn new(
         isa: Isa,
+        arena_bytes: u64,
         staging_bytes: u64,
         tensors: &[Tensor],
         ports: impl Iterator<Item = u32>,
@@ -118,6 +134,7 @@ impl Beside {
             end.next_multiple_of(64) + 4 * tensor.rows() * u64::from(tensor.cols())
         };
         let mirrors = ports.fold(0, behind).next_multiple_of(PAGE);
+        let mirror_bytes = if staged { mirrors } else { 0 };
         Self {
             memory_mode: (isa == Isa::Cuda).then_some(if staged {
                 Memory::Staged
@@ -125,7 +142,8 @@ impl Beside {
                 Memory::ZeroCopy
             }),
             staging_bytes,
-            mirror_bytes: if staged { mirrors } else { 0 },
+            mirror_bytes,
+            memory_bytes: arena_bytes + staging_bytes + mirror_bytes,
         }
     }
 }
@@ -138,9 +156,11 @@ impl fmt::Display for Beside {
             Some(Memory::ZeroCopy) => write!(f, "in memory that host and GPU share"),
             Some(Memory::Staged) => write!(
                 f,
-                "in the GPU's memory behind the tables; beside it {} of staging ring and {} of inputs and outputs on the host",
+                "in the GPU's memory behind the tables; beside it {} of staging ring and {} of inputs and outputs on the host; \
+                 {} in all, of one memory if the GPU is integrated",
                 size::human(self.staging_bytes),
-                size::human(self.mirror_bytes)
+                size::human(self.mirror_bytes),
+                size::human(self.memory_bytes)
             ),
         }
     }

@@ -13,6 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Marks of a stream.
 const MARKS: usize = 8;
+/// Moments that it keeps: few, too. And what a kernel takes.
+const MOMENTS: usize = 5;
+pub const KERNEL_NS: u64 = 1000;
 /// Where its memory begins: no address of the host's.
 const BASE: u64 = 0x7f00_0000_0000_0000;
 
@@ -37,9 +40,23 @@ impl Pages {
 }
 
 enum Op {
-    Copy { from: *const u8, to: *mut u8, bytes: usize },
-    Mark { count: u32, generation: u64 },
-    Follow { other: usize, slot: usize, generation: u64 },
+    Copy {
+        from: *const u8,
+        to: *mut u8,
+        bytes: usize,
+    },
+    /// One that computes nothing.
+    Kernel,
+    Moment(usize),
+    Mark {
+        count: u32,
+        generation: u64,
+    },
+    Follow {
+        other: usize,
+        slot: usize,
+        generation: u64,
+    },
 }
 
 /// What is done when a mark of the kernels' stream is passed: with its count, the arena's bytes that the device has, and the
@@ -54,6 +71,9 @@ struct State {
     recorded: [[u64; MARKS]; 2],
     passed: [[u64; MARKS]; 2],
     generation: u64,
+    /// The device's clock, and what it has kept of it; nothing of moments that are to come.
+    now_ns: u64,
+    moments: [Option<u64>; MOMENTS],
     watch: Option<Watch>,
     /// Bytes at the arena's start that the device does not have.
     tables: u64,
@@ -178,6 +198,8 @@ impl Adversary {
             }
             // SAFETY: whoever issued the copy has promised that both are valid until it is done.
             Some(Op::Copy { from, to, bytes }) => unsafe { from.copy_to(*to, *bytes) },
+            Some(Op::Kernel) => state.now_ns += KERNEL_NS,
+            Some(&Op::Moment(moment)) => state.moments[moment] = Some(state.now_ns),
             Some(&Op::Mark { count, generation }) => {
                 state.passed[stream][count as usize % MARKS] = generation;
                 if stream == 0
@@ -255,7 +277,9 @@ unsafe impl Accelerator for Adversary {
     }
 
     unsafe fn launch(&self, _: &Launch<'_>) -> Result<(), DeviceError> {
-        self.call("cuLaunchKernel")?.launches += 1;
+        let mut state = self.call("cuLaunchKernel")?;
+        state.launches += 1;
+        state.streams[Stream::Kernels as usize].push_back(Op::Kernel);
         Ok(())
     }
 
@@ -307,5 +331,22 @@ unsafe impl Accelerator for Adversary {
         let mut state = self.call("cuStreamSynchronize")?;
         self.until(&mut state, |state| state.streams[stream as usize].is_empty());
         Ok(())
+    }
+
+    fn moments(&self) -> u32 {
+        MOMENTS as u32
+    }
+
+    fn keep(&self, moment: u32) -> Result<(), DeviceError> {
+        let mut state = self.call("cuEventRecord")?;
+        state.moments[moment as usize] = None;
+        state.streams[Stream::Kernels as usize].push_back(Op::Moment(moment as usize));
+        Ok(())
+    }
+
+    fn ns_between(&self, from: u32, to: u32) -> Result<u64, DeviceError> {
+        let state = self.call("cuEventElapsedTime")?;
+        let [from, to] = [from, to].map(|moment| state.moments[moment as usize]);
+        Ok(to.expect("a moment that is past") - from.expect("a moment that is past"))
     }
 }

@@ -26,6 +26,9 @@ const MARKS: usize = 1024;
 
 type Marks<'c> = heapless::Vec<Event<'c>, MARKS>;
 
+/// Moments: three for a step, at most, so that few inferences are interrupted to read them.
+const MOMENTS: usize = 1024;
+
 /// Which memory a GPU computes in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
@@ -96,6 +99,8 @@ pub struct Gpu<'c> {
     copies: Stream<'c>,
     /// Of both streams.
     marks: [Marks<'c>; 2],
+    /// None, or all: events that know their time.
+    moments: heapless::Vec<Event<'c>, MOMENTS>,
     memory: Memory,
     arena: u64,
     host: HostMemory<'c>,
@@ -132,7 +137,30 @@ impl<'c> Gpu<'c> {
         let host = host_memory(context, what, bytes).map_err(GpuError::Memory)?;
         let (kernels, copies) = (context.stream()?, context.stream()?);
         let (pinned, device) = (None, None);
-        Ok(Self { context, module, kernels, copies, marks, memory, arena, host, pinned, device })
+        let moments = heapless::Vec::new();
+        Ok(Self {
+            context,
+            module,
+            kernels,
+            copies,
+            marks,
+            moments,
+            memory,
+            arena,
+            host,
+            pinned,
+            device,
+        })
+    }
+
+    /// Makes what it takes to tell [the time of each step](crate::executor::Model::infer_timed).
+    pub fn keep_time(&mut self) -> Result<(), GpuError> {
+        self.context.bind()?;
+        while !self.moments.is_full() {
+            // There is room.
+            let _ = self.moments.push(self.context.timed_event()?);
+        }
+        Ok(())
     }
 
     /// Which memory it computes in.
@@ -287,6 +315,23 @@ unsafe impl Accelerator for Gpu<'_> {
 
     fn drain(&self, stream: executor::Stream) -> Result<(), DeviceError> {
         self.stream(stream)?.synchronize()
+    }
+
+    fn moments(&self) -> u32 {
+        self.moments.len() as u32
+    }
+
+    fn keep(&self, moment: u32) -> Result<(), DeviceError> {
+        let stream = self.stream(executor::Stream::Kernels)?;
+        self.moments.get(moment as usize).map_or(Ok(()), |event| event.record(stream))
+    }
+
+    fn ns_between(&self, from: u32, to: u32) -> Result<u64, DeviceError> {
+        self.context.bind()?;
+        let [from, to] = [from, to].map(|moment| self.moments.get(moment as usize));
+        let (Some(from), Some(to)) = (from, to) else { return Ok(0) };
+        // Saturates, whatever a driver says.
+        Ok((f64::from(to.ms_since(from)?) * 1e6) as u64)
     }
 }
 

@@ -1,17 +1,17 @@
 //! `eyelet run --budgets`: one process, whose budget changes between inferences.
 
+use super::device::{Device as Computes, Gpu, with_gpu};
 use super::input::Input;
 use super::report::Spread;
-use super::{Output, process};
-use super::{choose, digest_of};
+use super::{Output, choose, digest_of, process};
 use crate::cli::Error;
 use crate::cli::output::milliseconds;
 use crate::cli::pack_file::strategy;
 use crate::cli::progress::Progress;
 use eyelet::arena::{MappedArena, Pages};
-use eyelet::device::Device;
 use eyelet::device::threads::available_cores;
 use eyelet::device::workers::Pool;
+use eyelet::device::{Accelerator, Device};
 use eyelet::executor::{Feed, Instance, Model, Options, Switch};
 use eyelet::storage::Storage;
 use eyelet_planner::size;
@@ -41,6 +41,8 @@ pub struct Budgets {
 #[derive(Debug, Serialize)]
 struct Report {
     network: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gpu: Option<Gpu>,
     threads: u32,
     io: &'static str,
     verify: bool,
@@ -60,7 +62,7 @@ struct Phase {
     arena_bytes: u64,
     /// Of the process, after the inferences.
     rss_bytes: u64,
-    /// Given back to the system after the change.
+    /// Given back to the system after the change. A GPU's memory stays what it is.
     given_back_bytes: u64,
     /// Taken from the system before the change.
     taken_bytes: u64,
@@ -110,26 +112,80 @@ pub fn run(
     args: &super::Args,
     output: Output,
     storage: &mut (impl Storage + Send),
+    computes: Computes,
 ) -> Result<(), Error> {
     let path = &args.pack;
     let wrong = |source| Error::pack(path, source);
     // The arena is that of the largest plan; each smaller one leaves its end unused.
     let most = args.budgets.list.iter().copied().max();
-    let (largest, _) = choose(path, storage, most)?;
-    let threads =
-        args.threads.unwrap_or_else(|| largest.threads.min(available_cores() as u32)).max(1);
-    let mut arena = MappedArena::new(largest.arena_bytes as usize)?;
-    let (mut memory, pages) = arena.memory_and_pages();
+    let (largest, header) = choose(path, storage, most)?;
+    let threads = match computes {
+        Computes::Cpu => {
+            args.threads.unwrap_or_else(|| largest.threads.min(available_cores() as u32)).max(1)
+        }
+        Computes::Cuda(_) => 1,
+    };
     let budget = args.budgets.list.first().copied().unwrap_or(u64::MAX);
     let options = Options { verify: !args.no_verify, threads, budget };
-    process::return_code();
-    let start = Instant::now();
-    let mut instance = Instance::open(storage, memory.as_mut_slice(), options).map_err(wrong)?;
+    let mut report = match computes {
+        Computes::Cpu => {
+            let mut arena = MappedArena::new(largest.arena_bytes as usize)?;
+            let (mut memory, pages) = arena.memory_and_pages();
+            process::return_code();
+            let start = Instant::now();
+            let instance = Instance::open(storage, memory.as_mut_slice(), options);
+            let instance = instance.map_err(wrong)?;
+            phases(args, output, options, (instance, start), storage, Room::Pages(&pages))?
+        }
+        Computes::Cuda(number) => {
+            let body = |gpu: &mut dyn Accelerator, storage: &mut _| {
+                let start = Instant::now();
+                let room = Room::Bytes(gpu.arena());
+                let instance = Instance::open_on(storage, gpu, options).map_err(wrong)?;
+                phases(args, output, options, (instance, start), storage, room)
+            };
+            let (report, gpu) = with_gpu(number, path, storage, &header, &largest, false, body)?;
+            Report { gpu: Some(gpu), ..report }
+        }
+    };
+    report.peak_rss_bytes = process::status_bytes("VmHWM");
+    output.report(&report)
+}
+
+/// The memory that budgets are of.
+#[derive(Clone, Copy)]
+enum Room<'p, 'a> {
+    /// The processor's: what a budget leaves of it is given back to the system.
+    Pages(&'p Pages<'a>),
+    /// So many bytes, which stay the GPU's.
+    Bytes(u64),
+}
+
+impl Room<'_, '_> {
+    fn bytes(&self) -> u64 {
+        match self {
+            Self::Pages(pages) => pages.bytes(),
+            Self::Bytes(bytes) => *bytes,
+        }
+    }
+}
+
+/// The inferences of all budgets, by an instance that is being opened since then.
+fn phases(
+    args: &super::Args,
+    output: Output,
+    options: Options,
+    (mut instance, start): (Instance<'_>, Instant),
+    storage: &mut (impl Storage + Send),
+    room: Room<'_, '_>,
+) -> Result<Report, Error> {
+    let threads = options.threads;
     let skeleton = *instance.skeleton();
     let inputs =
         Input::all(&args.inputs, skeleton.inputs, |port| skeleton.text(port.name).to_owned())?;
     let mut report = Report {
         network: skeleton.name().to_owned(),
+        gpu: None,
         threads,
         io: args.io.name(),
         verify: options.verify,
@@ -139,19 +195,19 @@ pub fn run(
         peak_rss_bytes: 0,
     };
     process::return_code();
+    // A GPU's steps are handed over by one thread: this.
     let pool = Pool::new();
     pool.scope(threads as usize, None, |workers| {
         instance.with_loader(storage, |model| {
             let progress = Progress::count(output, "running", args.budgets.list.len() as u64);
             for &budget in &args.budgets.list {
-                report.phases.push(phase(model, workers, args, &inputs, &pages, budget)?);
+                report.phases.push(phase(model, workers, args, &inputs, room, budget)?);
                 progress.set(report.phases.len() as u64);
             }
             Ok::<(), Error>(())
         })
     })???;
-    report.peak_rss_bytes = process::status_bytes("VmHWM");
-    output.report(&report)
+    Ok(report)
 }
 
 /// Changes to a budget and runs its inferences.
@@ -160,25 +216,28 @@ fn phase(
     device: &dyn Device,
     args: &super::Args,
     inputs: &[Input],
-    pages: &Pages<'_>,
+    room: Room<'_, '_>,
     budget: u64,
 ) -> Result<Phase, Error> {
     let runs = args.budgets.runs_each;
     let mut latency = Vec::with_capacity(runs as usize);
     // No plan is larger than the arena, but a budget may be.
-    let most = budget.min(pages.bytes());
+    let most = budget.min(room.bytes());
     let changed = |source| Error::Switch { path: args.pack.clone(), budget, source };
     // What was given back is taken again before the change, so that the system's time for that is seen apart.
     let start = Instant::now();
     let more = most.saturating_sub(model.entry().arena_bytes) as usize;
-    let taken_bytes = match model.unused().get_mut(..more) {
-        Some(part) if more > 0 => pages.take(part).unwrap_or(0),
+    let taken_bytes = match (room, model.unused().get_mut(..more)) {
+        (Room::Pages(pages), Some(part)) if more > 0 => pages.take(part).unwrap_or(0),
         _ => 0,
     };
     let taking = start.elapsed();
     let switch = model.set_budget(most).map_err(changed)?;
     let start = Instant::now();
-    let given_back_bytes = pages.give_back(model.unused())?;
+    let given_back_bytes = match room {
+        Room::Pages(pages) => pages.give_back(model.unused())?,
+        Room::Bytes(_) => 0,
+    };
     let memory = taking + start.elapsed();
     let mut digest = None;
     process::return_code();
@@ -233,6 +292,9 @@ impl fmt::Display for Report {
             self.open_ms,
             size::human(self.peak_rss_bytes)
         )?;
+        if let Some(gpu) = &self.gpu {
+            writeln!(f, "{gpu}")?;
+        }
         writeln!(
             f,
             "\n{:>10} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}  digest",

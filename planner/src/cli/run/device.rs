@@ -5,7 +5,9 @@ use eyelet::device::Accelerator;
 use eyelet::kernels::Isa;
 use eyelet::pack::{Header, PlanEntry};
 use eyelet::storage::Storage;
+use eyelet_planner::size;
 use serde::Serialize;
+use std::fmt;
 use std::path::Path;
 
 /// An option's value.
@@ -49,6 +51,22 @@ pub struct Gpu {
     pub host_bytes: u64,
 }
 
+impl fmt::Display for Gpu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "GPU          {} {}, driver for CUDA {}\n\
+             memory       {}: {} of the GPU's, {} of the host's for it",
+            self.number,
+            self.name,
+            self.driver,
+            self.memory_mode,
+            size::human(self.device_bytes),
+            size::human(self.host_bytes)
+        )
+    }
+}
+
 #[cfg(not(feature = "cuda"))]
 pub fn with_gpu<S: Storage, T>(
     _: u32,
@@ -56,6 +74,7 @@ pub fn with_gpu<S: Storage, T>(
     _: &mut S,
     _: &Header,
     _: &PlanEntry,
+    _: bool,
     _: impl FnOnce(&mut dyn Accelerator, &mut S) -> Result<T, Error>,
 ) -> Result<(T, Gpu), Error> {
     Err(Error::NoCuda)
@@ -69,16 +88,18 @@ mod cuda {
     use super::*;
     use eyelet::arena::MappedArena;
     use eyelet::device::cuda::{self, Context, Driver, Memory, images};
-    use eyelet::executor::{entries, tables_bytes};
+    use eyelet::executor::{self, tables_bytes};
     use eyelet::pack::{PAGE, PlanHeader};
 
-    /// Calls `body` with a GPU that has memory for a plan, in the mode that the plan is for.
+    /// Calls `body` with a GPU that has memory for a plan, in the mode that the plan is for, and keeps the time of
+    /// steps if it is `timed`.
     pub fn with_gpu<S: Storage, T>(
         number: u32,
         path: &Path,
         storage: &mut S,
         header: &Header,
         entry: &PlanEntry,
+        timed: bool,
         body: impl FnOnce(&mut dyn Accelerator, &mut S) -> Result<T, Error>,
     ) -> Result<(T, Gpu), Error> {
         let driver = Driver::load().map_err(Error::gpu)?;
@@ -89,6 +110,9 @@ mod cuda {
         let arena = entry.arena_bytes;
         let gpu = cuda::Gpu::new(&context, images(), memory, arena, tables);
         let mut gpu = gpu.map_err(Error::gpu)?;
+        if timed {
+            gpu.keep_time().map_err(Error::gpu)?;
+        }
         let result = body(&mut gpu, storage)?;
         // All that was allocated still is.
         context.bind().map_err(Error::gpu)?;
@@ -104,36 +128,32 @@ mod cuda {
         Ok((result, about))
     }
 
-    /// Bytes of tables, and the memory mode of a plan; of one that streams nothing, and so suits both, none, unless a plan
-    /// that is opened with it suits the processor's memory alone.
+    /// Bytes of tables, and the memory mode of a pack's plans that fit where one does, since all of them are proved: none if
+    /// they stream nothing, and were planned for memory that is shared, and so suit both.
     fn needs(
         path: &Path,
         storage: &mut impl Storage,
         header: &Header,
-        entry: &PlanEntry,
+        largest: &PlanEntry,
     ) -> Result<(u64, Option<Memory>), Error> {
         let wrong = |source| Error::pack(path, source);
         let mut page = MappedArena::new(PAGE as usize)?;
         let mut page = page.memory();
         storage.read(0, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
         let tables = tables_bytes(page.as_slice(), header).map_err(wrong)?;
-        let others: Vec<PlanEntry> = entries(page.as_slice(), header.plans).collect();
-        let mut mode = |entry: &PlanEntry| {
+        let entries: Vec<PlanEntry> = executor::entries(page.as_slice(), header.plans)
+            .filter(|entry| entry.arena_bytes <= largest.arena_bytes)
+            .collect();
+        let mut memory = None;
+        for entry in entries {
             storage.read(entry.offset, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
             let plan: PlanHeader =
                 bytemuck::pod_read_unaligned(&page.as_slice()[..size_of::<PlanHeader>()]);
-            Ok::<_, Error>(match (plan.loads, plan.staging_bytes) {
-                (0, _) => None,
-                (_, 0) => Some(Memory::ZeroCopy),
-                _ => Some(Memory::Staged),
-            })
-        };
-        let mut memory = mode(entry)?;
-        // All plans are proved that fit where this one does.
-        for other in others.iter().filter(|other| other.arena_bytes <= entry.arena_bytes) {
-            if memory.is_none() && mode(other)? == Some(Memory::ZeroCopy) {
-                memory = Some(Memory::ZeroCopy);
-            }
+            memory = match (plan.loads, plan.staging_bytes) {
+                (_, 1..) => Some(Memory::Staged),
+                (0, 0) => memory,
+                (_, 0) => memory.or(Some(Memory::ZeroCopy)),
+            };
         }
         Ok((tables, memory))
     }

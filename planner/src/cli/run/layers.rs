@@ -2,7 +2,7 @@
 
 use super::report::Spread;
 use eyelet::device::Device;
-use eyelet::executor::{Feed, InferError, Model, Progress};
+use eyelet::executor::{Feed, InferError, Model, StepTimes};
 use eyelet::ops;
 use eyelet::pack::{OpKind, Skeleton, Step, WinogradParams, params};
 use serde::Serialize;
@@ -26,6 +26,7 @@ pub struct LayerTimes {
 pub struct Layers {
     /// The layer of each step.
     of_step: Vec<usize>,
+    times: Vec<StepTimes>,
     layers: Vec<LayerTimes>,
     /// For each layer, nanoseconds computing and waiting, of each inference.
     samples: Vec<[Vec<u64>; 2]>,
@@ -55,36 +56,28 @@ impl Layers {
         of_step.iter().for_each(|layer| layers[*layer].steps += 1);
         let samples =
             layers.iter().map(|_| [Vec::with_capacity(runs), Vec::with_capacity(runs)]).collect();
-        Self { of_step, layers, samples }
+        let times = vec![StepTimes::default(); of_step.len()];
+        Self { of_step, times, layers, samples }
     }
 
-    /// One inference, step by step.
+    /// One inference.
     pub fn infer<F: Feed>(
         &mut self,
         model: &mut Model<'_, '_, F>,
         device: &dyn Device,
         count: bool,
     ) -> Result<(), InferError> {
-        if count {
-            self.samples.iter_mut().flatten().for_each(|samples| samples.push(0));
+        model.infer_timed(device, &mut self.times)?;
+        if !count {
+            return Ok(());
         }
-        let mut before = [0; 2];
-        for step in 0.. {
-            let progress = model.step(device)?;
-            let stats = model.stats();
-            let now = [stats.compute_ns, stats.stall_ns];
-            if count && let Some(layer) = self.of_step.get(step) {
-                for (samples, (now, before)) in
-                    self.samples[*layer].iter_mut().zip(now.iter().zip(before))
-                {
-                    if let Some(last) = samples.last_mut() {
-                        *last += now - before;
-                    }
+        self.samples.iter_mut().flatten().for_each(|samples| samples.push(0));
+        for (layer, times) in self.of_step.iter().zip(&self.times) {
+            let spent = [times.compute_ns, times.wait_ns];
+            for (samples, ns) in self.samples[*layer].iter_mut().zip(spent) {
+                if let Some(last) = samples.last_mut() {
+                    *last += ns;
                 }
-            }
-            before = now;
-            if progress == Progress::Finished {
-                break;
             }
         }
         Ok(())

@@ -80,7 +80,7 @@ pub struct Args {
     /// Does not compare what is read with its checksums.
     #[arg(long)]
     no_verify: bool,
-    /// Tells the time of each layer.
+    /// Tells the time of each layer. On a GPU by the GPU's own clock.
     #[arg(long)]
     layers: bool,
     /// Writes the timeline of the measured inferences, and beside it the predicted one, for Perfetto
@@ -118,18 +118,13 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let (entry, header) = choose(path, &mut storage, args.budget)?;
     let device = args.device.unwrap_or(Device::of(header.isa));
     if let Device::Cuda(_) = device {
-        let options = [
-            ("--layers", args.layers),
-            ("--trace", args.trace.is_some()),
-            ("--budgets", !args.budgets.list.is_empty()),
-            ("--threads", args.threads.is_some()),
-        ];
+        let options = [("--trace", args.trace.is_some()), ("--threads", args.threads.is_some())];
         if let Some((option, _)) = options.into_iter().find(|(_, given)| *given) {
             return Err(Error::NotOnGpu { option });
         }
     }
     if !args.budgets.list.is_empty() {
-        return budgets::run(&args, output, &mut storage);
+        return budgets::run(&args, output, &mut storage, device);
     }
 
     let threads = match device {
@@ -159,7 +154,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
                 session.infer(instance.map_err(wrong)?, storage, None)
             };
             let (report, gpu) =
-                device::with_gpu(number, path, &mut storage, &header, &entry, body)?;
+                device::with_gpu(number, path, &mut storage, &header, &entry, args.layers, body)?;
             Report { gpu: Some(gpu), ..report }
         }
     };
@@ -236,8 +231,9 @@ impl Session<'_> {
         if self.gpu {
             // The processor only hands steps over.
             instance.with_loader(storage, |model| {
-                measure(model, &Inline, args, &inputs, *output, &mut report, None)
+                measure(model, &Inline, args, &inputs, *output, &mut report, layers.as_mut())
             })??;
+            report.layers = layers.map(Layers::finish);
             return Ok(report);
         }
 

@@ -145,15 +145,7 @@ impl fmt::Display for Report {
             )?,
             Some(gpu) => writeln!(
                 f,
-                "GPU          {} {}, driver for CUDA {}\n\
-                 memory       {}: {} of the GPU's, {} of the host's for it, arena of {}; {} of the process at \
-                 most, {} of the pack in the page cache",
-                gpu.number,
-                gpu.name,
-                gpu.driver,
-                gpu.memory_mode,
-                mib(gpu.device_bytes),
-                mib(gpu.host_bytes),
+                "{gpu}, arena of {}; {} of the process at most, {} of the pack in the page cache",
                 mib(self.arena_bytes),
                 mib(self.peak_rss_bytes),
                 mib(self.page_cache_bytes)
