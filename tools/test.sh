@@ -59,7 +59,7 @@ command -v "${CXX:-g++}" >/dev/null || tools/apt.sh g++
 # That driver loads anything: one architecture is enough.
 LD_LIBRARY_PATH=$(tools/fake-cuda.sh) EYELET_CUDA_ARCHS=53 cargo test -p eyelet --features cuda
 LD_LIBRARY_PATH=$(tools/fake-cuda.sh) EYELET_CUDA_ARCHS=53 cargo test -p eyelet-planner --features cuda \
-    --test gpu_cli --test gpu_networks --test gpu_no_alloc
+    --test gpu_cli --test gpu_hostile --test gpu_networks --test gpu_no_alloc
 
 section "bare metal: core only, no allocator"
 tools/cross.sh bare build --no-default-features -p eyelet
