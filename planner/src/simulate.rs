@@ -90,8 +90,10 @@ pub fn simulate(network: &Network, plan: &Plan, profile: &Profile, threads: u32)
 /// As [`simulate`].
 pub fn simulate_with(plan: &Plan, costs: &Costs) -> Timeline {
     let mut line = play(plan, &Durations::new(plan, costs));
-    // Residents are read once, piece by piece: what is copied is read meanwhile.
-    line.resident_ns = plan.resident.iter().map(|load| costs.load_ns(load.bytes.into())).sum();
+    // Residents are read once, and what is read is copied before more is.
+    let copy_ns = |bytes| if plan.staging_bytes > 0 { costs.copy_ns(bytes) } else { 0 };
+    let resident = plan.resident.iter().map(|load| u64::from(load.bytes));
+    line.resident_ns = resident.map(|bytes| costs.load_ns(bytes) + copy_ns(bytes)).sum();
     line
 }
 

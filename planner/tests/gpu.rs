@@ -61,9 +61,9 @@ fn packs_for_every_board_say_what_they_are_for() {
         }
         for plan in report["plans"].as_array().unwrap() {
             assert_eq!(plan["memory_mode"], memory, "{board}");
-            // The host's copies of 64 pixels and 10 scores.
+            // The host's copies of 64 pixels and 10 scores: a page.
             let bytes = |key| plan[key].as_u64().unwrap();
-            assert_eq!(bytes("mirror_bytes"), if memory == "staged" { 4 * 74 } else { 0 });
+            assert_eq!(bytes("mirror_bytes"), if memory == "staged" { 4096 } else { 0 });
             assert_eq!(bytes("staging_bytes") > 0, memory == "staged");
             let parts = ["arena_bytes", "staging_bytes", "mirror_bytes"];
             assert_eq!(bytes("memory_bytes"), parts.iter().map(|part| bytes(part)).sum::<u64>());
@@ -199,5 +199,71 @@ fn the_smallest_budget_can_be_planned_for() {
         let least = least["min_budget_bytes"].as_u64().unwrap().to_string();
         let packed = eyelet_in(path, &[&plan[..], &["--budget", &least, "64MiB"]].concat()).json();
         assert_eq!(packed["plans"].as_array().unwrap().len(), 2, "{board}");
+    }
+}
+
+/// Of the choices of algorithms that do not fit, the one with the least bound does not need the least memory: weights for
+/// Winograd's algorithm are larger.
+#[test]
+fn a_refusal_names_the_smallest_budget_of_all_choices() {
+    let folder = folder();
+    let path = folder.path();
+    eyelet_in(path, &["zoo", "resnet18"]).text();
+    let target = ["--board", "jetson-nano", "--device", "cuda", "--effort", "fast"];
+    for strategy in ["preload", "demand-async"] {
+        let plan = |more: &[&str]| {
+            let args = ["plan", "resnet18.onnx", "--strategy", strategy];
+            eyelet_in(path, &[&args[..], more, &target].concat())
+        };
+        let least = plan(&["--min-budget", "--json"]).json()["min_budget_bytes"].as_u64().unwrap();
+        plan(&["--budget", "8MiB"]).fails(&[&format!("({least} bytes)"), "smallest feasible"]);
+        plan(&["--budget", &least.to_string()]).text();
+    }
+}
+
+/// Each point of a sweep is the plan of that strategy for that budget.
+#[test]
+fn the_direct_strategy_of_a_sweep_computes_directly() {
+    let folder = folder();
+    let path = folder.path();
+    eyelet_in(path, &["zoo", "resnet18"]).text();
+    let target = ["--board", "jetson-nano", "--device", "cuda", "--json"];
+    let sweep = ["sweep", "resnet18.onnx", "--budgets", "24MiB..64MiB", "--points", "2"];
+    let more = ["--strategies", "direct,preload"];
+    let sweep = eyelet_in(path, &[&sweep[..], &more, &target].concat()).json();
+    let points = sweep["points"].as_array().unwrap();
+    assert_eq!(points.len(), 4);
+    for point in points {
+        let large = point["budget_bytes"] == 64 << 20;
+        assert_eq!(point["feasible"], large, "{point}");
+        if large {
+            let strategy = point["strategy"].as_str().unwrap();
+            let plan = ["plan", "resnet18.onnx", "--strategy", strategy, "--budget", "64MiB"];
+            let effort = ["--effort", "fast"];
+            let plan = eyelet_in(path, &[&plan[..], &effort, &target].concat()).json();
+            assert_eq!(point["predicted_ms"], plan["plans"][0]["predicted_ms"], "{strategy}");
+        }
+    }
+}
+
+/// Where memory is scarce, what a search begins with has slices that fit, and few loads: not only what needs the least.
+#[test]
+fn joint_is_not_slower_without_a_search_in_the_smallest_budget() {
+    let folder = folder();
+    let path = folder.path();
+    eyelet_in(path, &["zoo", "mobilenet_v2"]).text();
+    for board in ["gpu-host", "jetson-nano", "jetson-orin-nano"] {
+        let plan = |strategy: &str, budget: &str| {
+            let args =
+                ["plan", "mobilenet_v2.onnx", "--board", board, "--device", "cuda", "--json"];
+            let more = ["--exact", "--effort", "fast", "--strategy", strategy, "--budget", budget];
+            eyelet_in(path, &[&args[..], &more].concat()).json()
+        };
+        let target = ["--board", board, "--device", "cuda", "--min-budget", "--json"];
+        let least = eyelet_in(path, &[&["plan", "mobilenet_v2.onnx"], &target[..]].concat()).json();
+        let budget = least["min_budget_bytes"].as_u64().unwrap().to_string();
+        let ms = |strategy| plan(strategy, &budget)["plans"][0]["predicted_ms"].as_f64().unwrap();
+        let (joint, flexnn) = (ms("joint"), ms("flexnn"));
+        assert!(joint <= 1.005 * flexnn, "{joint} ms, {flexnn} by flexnn on {board}");
     }
 }

@@ -107,6 +107,40 @@ mod cuda {
         }
     }
 
+    /// The host's memory for a GPU with one of its own: tables, ring and mirrors.
+    #[test]
+    fn a_run_takes_of_the_host_what_its_plan_says() {
+        let folder = packed();
+        let mut small_rings = 0;
+        for budget in ["112KiB", "128KiB", "140KiB", "148KiB", "1MiB"] {
+            let args = ["plan", "digits.onnx", "--board", "gpu-host", "--budget", budget, "--json"];
+            let args = [&args[..], &["--effort", "fast", "-o", "own.pack"]].concat();
+            let planned = eyelet_in(folder.path(), &args).json();
+            let said = |key| planned["plans"][0][key].as_u64().unwrap();
+            let report = run(folder.path(), "own.pack", "", &["--json"]).json();
+            let all = said("tables_bytes") + said("staging_bytes") + said("mirror_bytes");
+            assert_eq!(report["gpu"]["host_bytes"], all, "{budget}");
+            small_rings += u32::from(said("bytes_read_per_inference") < said("staging_bytes"));
+        }
+        assert!(small_rings > 1, "{small_rings}");
+    }
+
+    /// What streams nothing runs in the mode of the other plans of its pack.
+    #[test]
+    fn a_plan_that_streams_nothing_runs_beside_those_that_do() {
+        let folder = packed();
+        for (board, integrated, mode) in
+            [("jetson-nano", "integrated=0", "zero-copy"), ("gpu-host", "integrated=1", "staged")]
+        {
+            let target = ["--board", board, "--device", "cuda", "-o", "two.pack"];
+            let args = ["plan", "digits.onnx", "--budget", BUDGET, "16MiB"];
+            eyelet_in(folder.path(), &[&args[..], &target].concat()).text();
+            let report = run(folder.path(), "two.pack", integrated, &["--json"]).json();
+            assert_eq!(report["bytes_read_per_inference"], 0, "{board}");
+            assert_eq!(report["gpu"]["memory_mode"], mode, "{board}");
+        }
+    }
+
     #[test]
     fn a_plan_that_streams_nothing_computes_where_it_was_planned_for() {
         let folder = packed();

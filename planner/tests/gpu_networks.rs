@@ -30,6 +30,8 @@ struct Case {
 /// A pack for GPUs, and the bytes of arena of its plans.
 struct Pack {
     memory: Memory,
+    /// Whether its plans have staging rings, where they stream.
+    staged: bool,
     bytes: Vec<u8>,
     budgets: Vec<u64>,
 }
@@ -77,7 +79,8 @@ impl Case {
         let path = folder.path().join("gpu.pack");
         self.subject(memory).write(&path, plans);
         let bytes = std::fs::read(&path).unwrap();
-        Pack { memory, bytes, budgets: plans.iter().map(|plan| plan.arena_bytes).collect() }
+        let staged = plans.iter().any(|plan| plan.staging_bytes > 0);
+        Pack { memory, staged, bytes, budgets: plans.iter().map(|plan| plan.arena_bytes).collect() }
     }
 
     fn infer<F: Feed>(&self, model: &mut Model<'_, '_, F>, round: usize) -> Result<(), InferError> {
@@ -103,7 +106,7 @@ impl Case {
         let options = Options { budget: pack.budgets[0], ..Options::default() };
         let mut instance = Instance::open_on(&mut storage, &mut device, options).unwrap();
         assert!(!instance.plan().loads.is_empty(), "the smallest budget streams");
-        assert_eq!(instance.plan().staging_bytes > 0, pack.memory == Memory::Staged);
+        assert_eq!(instance.plan().staging_bytes > 0, pack.staged);
         self.check(&mut instance.inline(&mut storage), rounds);
         instance
             .with_loader(&mut storage, |model| {
@@ -173,6 +176,44 @@ fn every_strategy_has_the_processors_bits() {
         }
     }
     assert!(planned >= 3 * 7 && synchronous > 0, "{planned} plans, {synchronous} with reads");
+}
+
+/// A GPU that shares the host's memory copies, too, if the plan says so; or reads the same plan's loads to where they are used.
+#[test]
+fn staged_plans_suit_integrated_gpus_in_both_modes() {
+    let case = Case::new(&common::digits(), 3);
+    let mut pack = case.pack(Memory::Staged, &case.plans(Memory::Staged, &[0.0, 0.3, 1.0]));
+    for seed in 1..4 {
+        let behaviour = format!("integrated=1,capability=72,seed={seed}");
+        let Some(gpu) = OneGpu::configured(&behaviour) else { return };
+        assert_eq!(Memory::of(&gpu.context), Memory::ZeroCopy);
+        for memory in MODES {
+            pack.memory = memory;
+            case.check_budgets(&gpu, &pack, 3);
+        }
+    }
+}
+
+/// Whoever leaves in the middle of an inference leaves no work behind that touches memory which is gone.
+#[test]
+fn a_gpu_dropped_in_mid_inference_waits_for_its_streams() {
+    let case = Case::new(&common::digits(), 1);
+    for memory in MODES {
+        let pack = case.pack(memory, &case.plans(memory, &[0.0]));
+        for seed in 1..=20 {
+            let behaviour = format!("seed={seed},delay_us=50");
+            let gpu = OneGpu::configured(&behaviour).unwrap_or_else(OneGpu::open);
+            let mut device = gpu.memory_for(&pack.bytes, pack.memory, pack.most()).unwrap();
+            let mut storage = Slice(&pack.bytes);
+            let mut instance =
+                Instance::open_on(&mut storage, &mut device, Options::default()).unwrap();
+            let leave = |model: &mut Model<'_, '_, _>| {
+                model.input_mut(0).unwrap().copy_from_slice(&case.inputs[0][0]);
+                (0..1 + seed % 4).for_each(|_| assert!(model.step(&Inline).is_ok()));
+            };
+            instance.with_loader(&mut storage, leave).unwrap();
+        }
+    }
 }
 
 #[test]

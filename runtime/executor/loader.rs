@@ -269,12 +269,13 @@ impl<'m, 'a> Loader<'m, 'a> {
         let steps = at.steps.wrapping_add_signed(stage.steps);
         let copied = is_reached(self.loads.count(), copies);
         if !copied || !self.shared.steps_done.reached(steps) {
-            // Whatever comes first: the release of a copy that has been read, or what the read waits for.
+            // Whatever comes first: the release of a copy that has been read, or what the read waits for. The count may
+            // have passed either since it was looked at.
             let now = self.shared.steps_done.get();
             let pending = self.loads.count() != at.count();
             return Ok(Polled::Blocked(match (pending, copied) {
-                (true, true) if copy.wrapping_sub(now) > steps.wrapping_sub(now) => steps,
-                (true, _) => copy,
+                (true, true) => first_of(now, copy, steps),
+                (true, false) => copy,
                 (false, _) => steps,
             }));
         }
@@ -373,4 +374,26 @@ impl<'m, 'a> Loader<'m, 'a> {
 /// Whether a count has come as far as `target`.
 fn is_reached(count: u32, target: u32) -> bool {
     count.wrapping_sub(target) as i32 >= 0
+}
+
+/// That of two targets which a count reaches, or has passed, first.
+fn first_of(count: u32, a: u32, b: u32) -> u32 {
+    let ahead = |target: u32| target.wrapping_sub(count) as i32;
+    if ahead(a) <= ahead(b) { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_of_two_targets_is_one_that_was_passed() {
+        for count in [0, 7, u32::MAX - 3, u32::MAX, 1 << 31] {
+            let [passed, here, next, later] = [-2, 0, 3, 9].map(|by| count.wrapping_add_signed(by));
+            for (first, second) in [(next, later), (here, next), (passed, later), (passed, here)] {
+                assert_eq!(first_of(count, first, second), first);
+                assert_eq!(first_of(count, second, first), first);
+            }
+        }
+    }
 }

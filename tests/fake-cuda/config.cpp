@@ -84,6 +84,7 @@ bool configure(const char *text)
     Config c;
     if (!parse(text, c))
         return false;
+    c.number = the().number + 1;
     the() = c;
     return true;
 }

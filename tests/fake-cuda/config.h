@@ -23,6 +23,7 @@ struct Config {
     char fail[48] = "";
     int fail_code = 0;
     long fail_at = 0; /* calls until then */
+    unsigned number = 0; /* of configurations before */
 };
 
 const Config &config();

@@ -38,7 +38,38 @@ struct Module {
 };
 
 bool initialised;
+/* The thread's contexts, each over the one before; what calls work on is the last. */
+thread_local std::vector<Context *> contexts;
 thread_local Context *current;
+
+void set_current(Context *context)
+{
+    if (contexts.empty())
+        contexts.push_back(context);
+    else
+        contexts.back() = context;
+    current = context;
+}
+
+void push(Context *context)
+{
+    contexts.push_back(context);
+    current = context;
+}
+
+void pop()
+{
+    contexts.pop_back();
+    current = contexts.empty() ? nullptr : contexts.back();
+}
+
+/* The stream that has no name, which copies go through that are not asynchronous. */
+Stream *legacy()
+{
+    if (!current->legacy)
+        current->legacy = new_stream(current, true);
+    return current->legacy;
+}
 
 bool stays(int error) { return error >= 700 && error < 720; }
 
@@ -181,7 +212,8 @@ API int cuCtxCreate_v2(Context **context, unsigned flags, int device)
         return INVALID_DEVICE;
     if (flags & ~0x1fu)
         return INVALID_VALUE;
-    *context = current = new Context;
+    *context = new Context;
+    push(*context);
     return SUCCESS;
 }
 
@@ -192,7 +224,7 @@ API int cuCtxDestroy_v2(Context *context)
         return INVALID_CONTEXT;
     finish(lock, context, false);
     if (current == context)
-        current = nullptr;
+        pop();
     free_all(context);
     context->kind = DEAD;
     return context->sticky;
@@ -203,7 +235,26 @@ API int cuCtxSetCurrent(Context *context)
     Lock lock(driver_lock);
     if (context && !is(context, CONTEXT))
         return INVALID_CONTEXT;
-    current = context;
+    set_current(context);
+    return SUCCESS;
+}
+
+API int cuCtxPushCurrent_v2(Context *context)
+{
+    Lock lock(driver_lock);
+    if (!is(context, CONTEXT))
+        return INVALID_CONTEXT;
+    push(context);
+    return SUCCESS;
+}
+
+API int cuCtxPopCurrent_v2(Context **context)
+{
+    Lock lock(driver_lock);
+    if (contexts.empty())
+        return INVALID_CONTEXT;
+    *context = current;
+    pop();
     return SUCCESS;
 }
 
@@ -259,10 +310,10 @@ API int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
     return *memory ? SUCCESS : OUT_OF_MEMORY;
 }
 
+/* Nothing says that it waits for anything. */
 API int cuMemFreeHost(void *memory)
 {
     CALL();
-    finish(lock, current, false);
     return release(memory, HOST) || release(memory, HOST_MAPPED) ? current->sticky : INVALID_VALUE;
 }
 
@@ -275,13 +326,18 @@ API int cuMemHostGetDevicePointer_v2(uint64_t *address, void *memory, unsigned f
     return SUCCESS;
 }
 
+/* What is not pinned has been read when this returns, but may not have arrived. */
 API int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
 {
     CALL();
     if (!on_device(to, bytes))
         return INVALID_VALUE;
     finish(lock, current, true);
-    memcpy(pointer(to), from, bytes);
+    const auto *first = static_cast<const unsigned char *>(from);
+    const std::vector<unsigned char> copy(first, first + bytes);
+    submit(legacy(), [=] { return memcpy(pointer(to), copy.data(), copy.size()), (int)SUCCESS; });
+    if (within(from, bytes, 1u << HOST | 1u << HOST_MAPPED))
+        finish(lock, legacy());
     return current->sticky;
 }
 
@@ -353,6 +409,8 @@ API int cuStreamDestroy_v2(Stream *stream)
 API int cuStreamSynchronize(Stream *stream)
 {
     CALL();
+    if (!stream)
+        stream = legacy();
     if (!is(stream, STREAM))
         return INVALID_HANDLE;
     finish(lock, stream);

@@ -18,6 +18,7 @@ struct State {
     std::vector<Stream *> wanted; /* somebody waits for them */
     std::condition_variable changed;
     uint64_t random = 0;
+    unsigned configured = 0;
     unsigned epoch = 0; /* operations until the next mood */
     bool lazy = false;
 };
@@ -106,6 +107,11 @@ void drain()
     State &s = state();
     s.random = config().seed;
     for (;;) {
+        if (s.configured != config().number) {
+            s.configured = config().number;
+            s.random = config().seed;
+            s.epoch = 0;
+        }
         if (s.epoch == 0) {
             s.epoch = (unsigned)(1 + draw(64));
             s.lazy = draw(2);

@@ -16,8 +16,11 @@ enum Kind : unsigned { DEAD = 0xdead, CONTEXT = 0xc0de1, MODULE, STREAM, EVENT }
 
 template <typename T> bool is(const T *object, Kind kind) { return object && object->kind == kind; }
 
+struct Stream;
+
 struct Context {
     Kind kind = CONTEXT;
+    Stream *legacy = nullptr;
     int sticky = 0; /* an error after which the context does nothing any more */
 };
 

@@ -109,7 +109,7 @@ pub enum Error {
     #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
     Gpu(Box<dyn std::error::Error + Send + Sync>),
     #[error(
-        "{option} tells of the processor, and a GPU computes: leave it out, or give a pack for the processor and \
+        "{option} is for the processor alone, and a GPU computes: leave it out, or give a pack for the processor and \
          --device cpu"
     )]
     NotOnGpu { option: &'static str },

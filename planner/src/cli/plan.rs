@@ -85,6 +85,14 @@ pub struct Args {
     report: Option<PathBuf>,
 }
 
+/// The budget that a refusal names; no other budget helps against what names none.
+fn needs(refused: &PlanError) -> u64 {
+    match refused {
+        PlanError::Budget { smallest, .. } => *smallest,
+        _ => 0,
+    }
+}
+
 /// So many choices of algorithms are planned, those with the least bounds, and the direct one.
 const MOST_CHOICES: usize = 2;
 
@@ -261,7 +269,8 @@ impl Order {
         };
         let choices = choices(network, profile, *threads, budgets, means);
         let mut best: Option<(Candidate, &Choice)> = None;
-        let mut refused = None;
+        // The refusal that names the least budget: which choice needs the least memory, bounds do not say.
+        let mut refused: Option<PlanError> = None;
         for (index, choice) in choices.iter().enumerate() {
             let least = best.as_ref().map_or(f64::INFINITY, |(best, _)| best.predicted_ns as f64);
             if choice.bound_ns >= least {
@@ -278,7 +287,10 @@ impl Order {
                     best = Some((candidate, choice));
                 }
                 Ok(_) => {}
-                Err(error) => refused = Some(error),
+                Err(error) => {
+                    let least = refused.take().filter(|known| needs(known) <= needs(&error));
+                    refused = Some(least.unwrap_or(error));
+                }
             }
         }
         let Some((_, choice)) = best else {

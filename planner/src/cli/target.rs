@@ -3,7 +3,7 @@
 use super::Error;
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::kernels::Isa;
-use eyelet::pack::Tensor;
+use eyelet::pack::{PAGE, Tensor};
 use eyelet_planner::board::{self, Board, Device, Memory};
 use eyelet_planner::profile::Profile;
 use eyelet_planner::size;
@@ -128,11 +128,13 @@ impl Beside {
         ports: impl Iterator<Item = u32>,
     ) -> Self {
         let staged = staging_bytes > 0;
-        let bytes = |tensor: u32| {
+        // Each begins on a cache line, and the ring behind them on a page.
+        let behind = |end: u64, tensor: u32| {
             let tensor = &tensors[tensor as usize];
-            4 * tensor.rows() * u64::from(tensor.cols())
+            end.next_multiple_of(64) + 4 * tensor.rows() * u64::from(tensor.cols())
         };
-        let mirror_bytes = if staged { ports.map(bytes).sum() } else { 0 };
+        let mirrors = ports.fold(0, behind).next_multiple_of(PAGE);
+        let mirror_bytes = if staged { mirrors } else { 0 };
         Self {
             memory_mode: (isa == Isa::Cuda).then_some(if staged {
                 Memory::Staged

@@ -151,8 +151,9 @@ fn construct(site: &Site<'_>, effort: Effort) -> Option<(Design, Built)> {
         site.pin(&mut design, residents, Pins::Late);
         design
     };
-    // In turns the share for the best grain, and the grain for the best share.
-    let (mut share, mut grain) = (SHARES[4], GRAINS[0]);
+    // In turns the share for the best grain, and the grain for the best share. Where none fits with the first grain, residents
+    // are in the way of the others, too.
+    let (mut share, mut grain) = (SHARES[0], GRAINS[0]);
     for loading in [Loading::Cyclic, Loading::Around] {
         if best.as_ref().is_some_and(|(_, built)| site.is_optimal(built)) {
             break;

@@ -20,6 +20,10 @@ const USUAL: u64 = 4;
 /// Residents are read once, in pieces: a ring for nothing else need not be larger.
 const RESIDENTS: u64 = 4 << 20;
 
+/// A ring that is smaller than a resident and than this is one of so many bytes to the executor (`executor::enter`): what it
+/// takes is what the plan says.
+const PIECE: u64 = 1 << 20;
+
 /// Gives a plan a ring of the usual size.
 pub fn stage(plan: &mut Plan, loading: Loading) {
     stage_in(plan, loading, USUAL);
@@ -44,13 +48,11 @@ pub fn stage_best(plan: Plan, loading: Loading, costs: &Costs) -> Built {
 fn stage_in(plan: &mut Plan, loading: Loading, size: u64) {
     let bytes: Vec<u64> = plan.loads.iter().map(|load| load.bytes.into()).collect();
     let all: u64 = bytes.iter().sum();
+    let resident = plan.resident.iter().map(|load| u64::from(load.bytes)).max().unwrap_or(PAGE);
     plan.staging_bytes = match bytes.iter().max() {
-        Some(largest) => (size * largest).min(all),
-        None => plan.resident.iter().map(|load| u64::from(load.bytes)).max().unwrap_or(PAGE),
+        Some(largest) => (size * largest).min(all).max(resident.min(PIECE)),
+        None => resident.min(RESIDENTS),
     };
-    if bytes.is_empty() {
-        plan.staging_bytes = plan.staging_bytes.min(RESIDENTS);
-    }
     let (places, _) = queue(&bytes, plan.staging_bytes);
     let loads = bytes.len();
     let meets =

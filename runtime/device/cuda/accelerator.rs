@@ -202,10 +202,14 @@ impl<'c> Gpu<'c> {
 
 const PINNED: &str = "pinned memory of the host";
 
-fn refused(what: &'static str, bytes: u64) -> impl FnOnce(CudaMemoryError) -> MemoryError {
+fn refused(
+    what: &'static str,
+    bytes: u64,
+    call: &'static str,
+) -> impl FnOnce(CudaMemoryError) -> MemoryError {
     move |error| match error {
         CudaMemoryError::Exhausted { free, .. } => {
-            let error = DeviceError { call: "cuMemAlloc", code: super::memory::OUT_OF_MEMORY };
+            let error = DeviceError { call, code: super::memory::OUT_OF_MEMORY };
             MemoryError { what, bytes, free: Some(free as u64), error }
         }
         CudaMemoryError::Call(error) => MemoryError { what, bytes, free: None, error },
@@ -219,7 +223,7 @@ fn host_memory<'c>(
     bytes: u64,
 ) -> Result<HostMemory<'c>, MemoryError> {
     let wanted = usize::try_from(bytes.max(crate::pack::PAGE)).unwrap_or(usize::MAX);
-    context.host_memory(wanted).map_err(refused(what, bytes))
+    context.host_memory(wanted).map_err(refused(what, bytes, "cuMemHostAlloc"))
 }
 
 // SAFETY: the memories are this value's own, and borrowed with it while they are lent. `home` is where the driver says that
@@ -247,7 +251,7 @@ unsafe impl Accelerator for Gpu<'_> {
         self.pinned = Some(host_memory(self.context, PINNED, pinned)?);
         let wanted = usize::try_from(device.max(1)).unwrap_or(usize::MAX);
         let memory = self.context.device_memory(wanted);
-        self.device = Some(memory.map_err(refused("memory of the GPU", device))?);
+        self.device = Some(memory.map_err(refused("memory of the GPU", device, "cuMemAlloc"))?);
         Ok(())
     }
 

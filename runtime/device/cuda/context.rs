@@ -8,6 +8,8 @@ use super::module::Module;
 use super::stream::{Event, Stream};
 use super::{Image, MemoryError, ModuleError};
 use crate::device::DeviceError;
+use core::marker::PhantomData;
+use core::ops::Deref;
 
 /// What a GPU is.
 #[derive(Clone, Debug)]
@@ -107,17 +109,24 @@ impl<'d> Context<'d> {
         unsafe { self.driver.ctx_set_current(self.raw) }
     }
 
+    /// Makes it the calling thread's until the value is dropped, and then what was before.
+    pub(super) fn enter(&self) -> Result<Entered<'_>, DeviceError> {
+        // SAFETY: the context is alive.
+        unsafe { self.driver.ctx_push(self.raw) }?;
+        Ok(Entered { driver: self.driver, here: PhantomData })
+    }
+
     /// Waits for all that was launched.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         // SAFETY: no conditions.
-        unsafe { self.driver.ctx_synchronize() }
+        unsafe { self.enter()?.ctx_synchronize() }
     }
 
     /// Bytes of the GPU's memory that are free, of all users', and all there are.
     pub fn free_bytes(&self) -> Result<(usize, usize), DeviceError> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: it writes two numbers.
-        unsafe { self.driver.mem_get_info(&mut free, &mut total) }?;
+        unsafe { self.enter()?.mem_get_info(&mut free, &mut total) }?;
         Ok((free, total))
     }
 
@@ -149,6 +158,29 @@ impl<'d> Context<'d> {
     /// Loads the best of these images that the driver takes, with all kernels.
     pub fn load(&self, images: &[Image]) -> Result<Module<'_>, ModuleError> {
         Module::load(self, images)
+    }
+}
+
+/// The driver, while a context is the calling thread's.
+pub(super) struct Entered<'c> {
+    driver: &'c Driver,
+    /// Of no other thread.
+    here: PhantomData<*mut ()>,
+}
+
+impl Deref for Entered<'_> {
+    type Target = Driver;
+
+    fn deref(&self) -> &Driver {
+        self.driver
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let mut left = core::ptr::null_mut();
+        // SAFETY: it writes one handle.
+        let _ = unsafe { self.driver.ctx_pop(&mut left) };
     }
 }
 

@@ -113,6 +113,8 @@ functions! {
         ctx_create = cuCtxCreate_v2(context: *mut Handle, flags: u32, device: i32);
         ctx_destroy = cuCtxDestroy_v2(context: Handle);
         ctx_set_current = cuCtxSetCurrent(context: Handle);
+        ctx_push = cuCtxPushCurrent_v2(context: Handle);
+        ctx_pop = cuCtxPopCurrent_v2(context: *mut Handle);
         ctx_synchronize = cuCtxSynchronize();
         mem_get_info = cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
         mem_alloc = cuMemAlloc_v2(address: *mut u64, bytes: usize);

@@ -34,7 +34,7 @@ impl<'c> DeviceMemory<'c> {
     pub(super) fn new(context: &'c Context<'_>, bytes: usize) -> Result<Self, MemoryError> {
         let mut address = 0;
         // SAFETY: it writes one address.
-        unsafe { context.driver().mem_alloc(&mut address, bytes) }
+        unsafe { context.enter().map_err(MemoryError::Call)?.mem_alloc(&mut address, bytes) }
             .map_err(|error| explained(context, bytes, error))?;
         Ok(Self { context, address, bytes })
     }
@@ -58,10 +58,13 @@ impl<'c> DeviceMemory<'c> {
         if data.is_empty() {
             return Ok(());
         }
-        // SAFETY: inside the allocation, by the check.
+        let on = self.context.enter()?;
+        // SAFETY: inside the allocation, by the check. Of memory that is not pinned the driver takes a copy, and returns
+        // before that is there: it goes through the stream that has no name, for which others do not wait.
         unsafe {
             let from = data.as_ptr().cast::<c_void>();
-            self.context.driver().memcpy_htod(self.address + offset as u64, from, data.len())
+            on.memcpy_htod(self.address + offset as u64, from, data.len())?;
+            on.stream_synchronize(core::ptr::null_mut())
         }
     }
 
@@ -77,7 +80,7 @@ impl<'c> DeviceMemory<'c> {
         // SAFETY: inside the allocation, by the check.
         unsafe {
             let to = data.as_mut_ptr().cast::<c_void>();
-            self.context.driver().memcpy_dtoh(to, self.address + offset as u64, data.len())
+            self.context.enter()?.memcpy_dtoh(to, self.address + offset as u64, data.len())
         }
     }
 }
@@ -85,7 +88,7 @@ impl<'c> DeviceMemory<'c> {
 impl Drop for DeviceMemory<'_> {
     fn drop(&mut self) {
         // SAFETY: from `new`, freed once. It waits for what runs on it. After an error that stays it goes with the context.
-        let _ = unsafe { self.context.driver().mem_free(self.address) };
+        let _ = self.context.enter().map(|on| unsafe { on.mem_free(self.address) });
     }
 }
 
@@ -105,11 +108,16 @@ unsafe impl Sync for HostMemory<'_> {}
 
 impl<'c> HostMemory<'c> {
     pub(super) fn new(context: &'c Context<'_>, bytes: usize) -> Result<Self, MemoryError> {
-        let driver = context.driver();
+        let on = context.enter().map_err(MemoryError::Call)?;
         let mut memory = core::ptr::null_mut();
         // SAFETY: it writes one address.
-        unsafe { driver.mem_host_alloc(&mut memory, bytes, PORTABLE_AND_MAPPED) }
-            .map_err(|error| explained(context, bytes, error))?;
+        unsafe { on.mem_host_alloc(&mut memory, bytes, PORTABLE_AND_MAPPED) }.map_err(|error| {
+            match context.attributes().integrated {
+                true => explained(context, bytes, error),
+                // How much the GPU has left says nothing about the host.
+                false => MemoryError::Call(error),
+            }
+        })?;
         let refused =
             MemoryError::Call(DeviceError { call: "cuMemHostAlloc", code: OUT_OF_MEMORY });
         let memory = NonNull::new(memory.cast::<u8>()).ok_or(refused)?;
@@ -118,7 +126,7 @@ impl<'c> HostMemory<'c> {
         // From here on it is freed when dropped.
         let mut this = Self { context, memory, address: 0, bytes };
         // SAFETY: it writes one address.
-        unsafe { driver.mem_host_get_device_pointer(&mut this.address, memory.as_ptr().cast(), 0) }
+        unsafe { on.mem_host_get_device_pointer(&mut this.address, memory.as_ptr().cast(), 0) }
             .map_err(MemoryError::Call)?;
         Ok(this)
     }
@@ -141,7 +149,8 @@ impl<'c> HostMemory<'c> {
 
 impl Drop for HostMemory<'_> {
     fn drop(&mut self) {
-        // SAFETY: from `new`, freed once.
-        let _ = unsafe { self.context.driver().mem_free_host(self.memory.as_ptr().cast()) };
+        let memory = self.memory.as_ptr().cast();
+        // SAFETY: from `new`, freed once. Whoever has issued copies of it has waited for them.
+        let _ = self.context.enter().map(|on| unsafe { on.mem_free_host(memory) });
     }
 }

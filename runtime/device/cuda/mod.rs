@@ -14,9 +14,10 @@
 //! table. All objects are thin: a handle and the context it belongs to, freed when dropped. Only opening allocates, in
 //! the driver; a launch or a copy is one call through a pointer.
 //!
-//! **Threads.** The driver's calls work on the context that is current to the calling thread. [`Context::open`] makes
-//! it so for the thread that opens; every other thread that uses the context, or drops what is of it, calls
-//! [`Context::bind`] once before.
+//! **Threads.** The driver's calls work on the context that is current to the calling thread. What makes, frees, reads or
+//! writes memory, modules, streams and events enters its own context for as long as it takes, from any thread. What goes
+//! into a stream, and waits for one, wants the context to be the thread's already: [`Context::open`] makes it so for the thread that
+//! opens, others call [`Context::bind`] before.
 //!
 //! **Errors that stay.** When a kernel fails (an address that is nobody's, a time limit), every later call on its context
 //! returns that error. Dropping the context and opening another is what helps, in the same process.

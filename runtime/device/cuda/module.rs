@@ -29,13 +29,13 @@ unsafe impl Sync for Module<'_> {}
 
 impl<'c> Module<'c> {
     pub(super) fn load(context: &'c Context<'_>, images: &[Image]) -> Result<Self, ModuleError> {
-        let driver = context.driver();
-        let (device, version) = (context.attributes().arch, driver.version());
+        let on = context.enter().map_err(ModuleError::Call)?;
+        let (device, version) = (context.attributes().arch, on.version());
         let mut refused = None;
         for image in suitable(images, device, version) {
             let mut raw = core::ptr::null_mut();
             // SAFETY: an image ends where its own lengths, or its zero byte, say so.
-            match unsafe { driver.module_load_data(&mut raw, image.bytes.as_ptr().cast()) } {
+            match unsafe { on.module_load_data(&mut raw, image.bytes.as_ptr().cast()) } {
                 Ok(()) => return Self::with_functions(context, raw),
                 Err(error) if WRONG_IMAGE.contains(&error.code) => refused = Some(error),
                 Err(error) => return Err(ModuleError::Call(error)),
@@ -51,9 +51,13 @@ impl<'c> Module<'c> {
         for (function, handle) in Function::ALL.iter().zip(&mut this.functions) {
             let name = function.symbol();
             // SAFETY: the module is alive; it writes one handle.
-            unsafe { context.driver().module_get_function(handle, raw, name.as_ptr()) }.map_err(
-                |error| ModuleError::NoFunction { name: name.to_str().unwrap_or(""), error },
-            )?;
+            unsafe {
+                context.enter().and_then(|on| on.module_get_function(handle, raw, name.as_ptr()))
+            }
+            .map_err(|error| ModuleError::NoFunction {
+                name: name.to_str().unwrap_or(""),
+                error,
+            })?;
         }
         Ok(this)
     }
@@ -70,7 +74,7 @@ impl<'c> Module<'c> {
 impl Drop for Module<'_> {
     fn drop(&mut self) {
         // SAFETY: from `load`, unloaded once.
-        let _ = unsafe { self.context.driver().module_unload(self.raw) };
+        let _ = self.context.enter().map(|on| unsafe { on.module_unload(self.raw) });
     }
 }
 

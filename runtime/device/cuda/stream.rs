@@ -37,7 +37,7 @@ impl<'c> Stream<'c> {
     pub(super) fn new(context: &'c Context<'_>) -> Result<Self, DeviceError> {
         let mut raw = core::ptr::null_mut();
         // SAFETY: it writes one handle.
-        unsafe { context.driver().stream_create(&mut raw, NON_BLOCKING) }?;
+        unsafe { context.enter()?.stream_create(&mut raw, NON_BLOCKING) }?;
         Ok(Self { context, raw })
     }
 
@@ -128,7 +128,7 @@ impl<'c> Stream<'c> {
 impl Drop for Stream<'_> {
     fn drop(&mut self) {
         // SAFETY: from `new`, destroyed once. What is still in it is done all the same.
-        let _ = unsafe { self.context.driver().stream_destroy(self.raw) };
+        let _ = self.context.enter().map(|on| unsafe { on.stream_destroy(self.raw) });
     }
 }
 
@@ -149,7 +149,7 @@ impl<'c> Event<'c> {
         let mut raw = core::ptr::null_mut();
         let flags = if timed { 0 } else { SLEEPING_AND_UNTIMED };
         // SAFETY: it writes one handle.
-        unsafe { context.driver().event_create(&mut raw, flags) }?;
+        unsafe { context.enter()?.event_create(&mut raw, flags) }?;
         Ok(Self { context, raw })
     }
 
@@ -183,6 +183,6 @@ impl<'c> Event<'c> {
 impl Drop for Event<'_> {
     fn drop(&mut self) {
         // SAFETY: from `new`, destroyed once.
-        let _ = unsafe { self.context.driver().event_destroy(self.raw) };
+        let _ = self.context.enter().map(|on| unsafe { on.event_destroy(self.raw) });
     }
 }

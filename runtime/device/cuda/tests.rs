@@ -351,6 +351,72 @@ tests! {
         });
     }
 
+    /// Each has its own, whichever the thread has at the moment; and the thread keeps it.
+    what_is_made_of_a_context_goes_with_it("devices=2") {
+        let driver = Driver::load().unwrap();
+        let context = Context::open(&driver, 0).unwrap();
+        let free = context.free_bytes().unwrap();
+        let other = Context::open(&driver, 1).unwrap();
+        let others = other.stream().unwrap();
+        let mut device = context.device_memory(4).unwrap();
+        let host = context.host_memory(4096).unwrap();
+        let (stream, event) = (context.stream().unwrap(), context.event().unwrap());
+        let module = load(&context);
+        others.synchronize().unwrap();
+        let mark = other.event().unwrap();
+        mark.record(&others).unwrap();
+        drop((mark, others));
+        drop(other);
+        let mut found = [0; 4];
+        device.write(0, &(-3.0f32).to_le_bytes()).unwrap();
+        // SAFETY: the memory is the context's, and touched again when the stream was waited for.
+        unsafe {
+            host.memory().cast::<f32>().write(2.0);
+            context.bind().unwrap();
+            relu(&mut module.launches(&stream), device.address()).unwrap();
+            event.record(&stream).unwrap();
+            event.synchronize().unwrap();
+            device.read(0, &mut found).unwrap();
+            assert_eq!(found, [0; 4]);
+            stream.copy_to_device(device.address(), host.memory().as_ptr(), 4).unwrap();
+        }
+        stream.synchronize().unwrap();
+        device.read(0, &mut found).unwrap();
+        assert_eq!(f32::from_le_bytes(found), 2.0);
+        // Freed by threads that have no context, too.
+        std::thread::scope(|scope| {
+            scope.spawn(move || drop((device, host, stream, event, module)));
+        });
+        assert_eq!(context.free_bytes().unwrap(), free);
+    }
+
+    what_was_written_is_there_for_all_streams("seed=5") {
+        let driver = Driver::load().unwrap();
+        let context = Context::open(&driver, 0).unwrap();
+        let stream = context.stream().unwrap();
+        let host = context.host_memory(4).unwrap();
+        let mut device = context.device_memory(4).unwrap();
+        for round in 0..100u32 {
+            device.write(0, &round.to_le_bytes()).unwrap();
+            // SAFETY: inside both; the stream is waited for.
+            let found = unsafe {
+                stream.copy_to_host(host.memory().as_ptr(), device.address(), 4).unwrap();
+                stream.synchronize().unwrap();
+                host.memory().cast::<u32>().read()
+            };
+            assert_eq!(found, round);
+        }
+    }
+
+    /// What the GPU has left is no news of the host's memory.
+    out_of_the_hosts_memory("fail=cuMemHostAlloc:2:1") {
+        let driver = Driver::load().unwrap();
+        let context = Context::open(&driver, 0).unwrap();
+        let error = context.host_memory(4096).unwrap_err();
+        assert_eq!(error, MemoryError::Call(DeviceError { call: "cuMemHostAlloc", code: 2 }));
+        context.host_memory(4096).unwrap();
+    }
+
     /// A chunk keeps what is in it, wherever it is mapped; addresses keep nothing.
     chunks_move_and_addresses_stay("memory=12582912") {
         let driver = Driver::load().unwrap();
@@ -377,6 +443,7 @@ tests! {
             assert_eq!(driver.memcpy_htod(from, number.as_ptr().cast(), 3).unwrap_err().code, 1);
             driver.mem_set_access(from, size, access, 1).unwrap();
             driver.memcpy_htod(from, number.as_ptr().cast(), 3).unwrap();
+            driver.stream_synchronize(core::ptr::null_mut()).unwrap();
             assert_eq!(driver.memcpy_htod(to, number.as_ptr().cast(), 3).unwrap_err().code, 1);
             assert_eq!(driver.mem_map(from, size, 0, chunk, 0).unwrap_err().code, 1);
             driver.mem_unmap(from, size).unwrap();

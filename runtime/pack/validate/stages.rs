@@ -10,9 +10,13 @@
 //!   `steps` steps, no more than are before the step that first waits for it or its copy, and for copies of loads
 //!   before it, each of which waits for no more steps than that.
 
-use super::{Flaw, MAX_BYTES, MAX_COMPARISONS, PlanView, Proven, Range64, check};
+use super::{Flaw, MAX_COMPARISONS, PlanView, Proven, Range64, check};
 use crate::kernels::Isa;
 use crate::pack::PAGE;
+
+/// What a ring holds at most, in bytes that the arena holds behind its tables: pinned memory is taken before anything is
+/// loaded, and shall not be whatever a pack asks for. Rings are of a few loads, which lie in the arena.
+const MOST_ARENAS: u64 = 8;
 
 impl Proven<'_> {
     /// Bounds, alignment and ranges of thresholds.
@@ -33,8 +37,10 @@ impl Proven<'_> {
         check(self.isa == Isa::Cuda, "plan: a staging ring for a processor", 0, found, limit)?;
         let what = "plan: bytes of the staging ring are not a multiple of the page";
         check(staging_bytes % PAGE == 0, what, 0, staging_bytes, PAGE)?;
-        let what = "plan: bytes of the staging ring";
-        check(staging_bytes <= MAX_BYTES, what, 0, staging_bytes, MAX_BYTES)?;
+        let room = self.arena.end.saturating_sub(self.arena.start);
+        let most = room.saturating_mul(MOST_ARENAS).max(PAGE);
+        let what = "plan: bytes of the staging ring, beside such an arena";
+        check(staging_bytes <= most, what, 0, staging_bytes, most)?;
         for (j, stage) in stages.iter().enumerate() {
             let what = "stage: address is not a multiple of the page";
             check(stage.address % PAGE == 0, what, j, stage.address, PAGE)?;

@@ -197,6 +197,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     }
     for strategy in &sweep.strategies {
         order.strategy.clone_from(strategy);
+        order.exact = args.exact || strategy::computes_directly(strategy);
         // What is too little for a strategy needs no search to be found too little again.
         let mut smallest = 0;
         for &budget in &sizes {

@@ -73,7 +73,7 @@ impl<'a> Vmm<'a> {
         // SAFETY: it reads one record of this layout, and writes one number.
         unsafe {
             let properties = (&raw const properties).cast::<c_void>();
-            self.context.driver().mem_get_allocation_granularity(&mut bytes, properties, MINIMUM)
+            self.context.enter()?.mem_get_allocation_granularity(&mut bytes, properties, MINIMUM)
         }?;
         // Zero would be a multiple of nothing.
         Ok((bytes as u64).max(1))
@@ -86,7 +86,7 @@ impl<'a> Vmm<'a> {
         // SAFETY: it reads one record of this layout, and writes one handle.
         unsafe {
             let properties = (&raw const properties).cast::<c_void>();
-            self.context.driver().mem_create(&mut handle, bytes as usize, properties, 0)
+            self.context.enter()?.mem_create(&mut handle, bytes as usize, properties, 0)
         }?;
         Ok(handle)
     }
@@ -94,19 +94,19 @@ impl<'a> Vmm<'a> {
     /// Ends a physical chunk, as soon as it is mapped nowhere.
     pub fn release(&self, handle: u64) -> Result<(), DeviceError> {
         // SAFETY: a number; one that is no handle is refused.
-        unsafe { self.context.driver().mem_release(handle) }
+        unsafe { self.context.enter()?.mem_release(handle) }
     }
 
     /// Maps a chunk to an address.
     pub fn map(&self, address: u64, bytes: u64, handle: u64) -> Result<(), DeviceError> {
         // SAFETY: numbers; what is not reserved, or is mapped, is refused.
-        unsafe { self.context.driver().mem_map(address, bytes as usize, 0, handle, 0) }
+        unsafe { self.context.enter()?.mem_map(address, bytes as usize, 0, handle, 0) }
     }
 
     /// Unmaps whole chunks that lie one after the other.
     pub fn unmap(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
         // SAFETY: numbers; what is not mapped is refused. A kernel that would still use it fails, on the GPU.
-        unsafe { self.context.driver().mem_unmap(address, bytes as usize) }
+        unsafe { self.context.enter()?.mem_unmap(address, bytes as usize) }
     }
 
     /// Lets the GPU read and write whole chunks that are mapped one after the other.
@@ -115,7 +115,7 @@ impl<'a> Vmm<'a> {
         // SAFETY: it reads one record of this layout.
         unsafe {
             let access = (&raw const access).cast::<c_void>();
-            self.context.driver().mem_set_access(address, bytes as usize, access, 1)
+            self.context.enter()?.mem_set_access(address, bytes as usize, access, 1)
         }
     }
 
@@ -124,7 +124,7 @@ impl<'a> Vmm<'a> {
         let mut address = 0;
         // SAFETY: it writes one address.
         unsafe {
-            self.context.driver().mem_address_reserve(&mut address, bytes as usize, 0, 0, 0)
+            self.context.enter()?.mem_address_reserve(&mut address, bytes as usize, 0, 0, 0)
         }?;
         Ok(Reserved { vmm: *self, address, bytes })
     }
@@ -146,9 +146,11 @@ impl Reserved<'_> {
 impl Drop for Reserved<'_> {
     fn drop(&mut self) {
         // SAFETY: from `reserve`, freed once; refused where something is mapped still.
-        let _ = unsafe {
-            self.vmm.context.driver().mem_address_free(self.address, self.bytes as usize)
-        };
+        let _ = self
+            .vmm
+            .context
+            .enter()
+            .map(|on| unsafe { on.mem_address_free(self.address, self.bytes as usize) });
     }
 }
 

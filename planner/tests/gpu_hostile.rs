@@ -1,0 +1,138 @@
+//! Forged packs for GPUs, on the fake driver, where an access to memory that is nobody's ends the process: they are
+//! refused, or what they compute stays inside the arena, the ring and the mirrors; and no more memory is taken than a
+//! budget permits.
+#![cfg(feature = "cuda")]
+
+mod common;
+
+use common::cuda::{OneGpu, kernels};
+use common::forge::{entries, header, seal};
+use common::transformer::transformer;
+use common::{Subject, digits, gpu};
+use eyelet::device::cuda::{Gpu, Memory};
+use eyelet::device::{Accelerator, Inline};
+use eyelet::executor::{Feed, InferError, Instance, LoadError, Model, Options};
+use eyelet::pack::{Encoding, Header, NONE, PAGE, PlanEntry, SkeletonHeader};
+use eyelet::storage::Slice;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use std::mem::size_of;
+
+/// Packs of the digits, as small as can be, with residents, and with weights in 16 bits, and of a transformer, in each mode.
+fn packs() -> Vec<(Memory, u64, Vec<u8>)> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.pack");
+    let mut packs = Vec::new();
+    for (board, memory) in [("jetson-nano", Memory::ZeroCopy), ("gpu-host", Memory::Staged)] {
+        let digits = || Subject::for_board(&digits(), gpu::board(board));
+        let mut halves = digits();
+        halves.encode(Encoding::F16);
+        let transformer = Subject::of_graph(transformer(), gpu::board(board));
+        for (subject, more) in [(digits(), 0), (digits(), 128 << 10), (halves, 0), (transformer, 0)]
+        {
+            let plan = subject.plan(subject.smallest(1) + more, 1).unwrap();
+            subject.write(&path, std::slice::from_ref(&plan));
+            packs.push((memory, plan.arena_bytes, std::fs::read(&path).unwrap()));
+        }
+    }
+    packs
+}
+
+/// Where the words lie that mean something: header and its one entry, skeleton without names, plan.
+fn words(pack: &[u8]) -> Vec<usize> {
+    let (head, plan) = (header(pack), entries(pack)[0].1);
+    let skeleton = head.skeleton_offset as usize;
+    let names: SkeletonHeader =
+        bytemuck::pod_read_unaligned(&pack[skeleton..][..size_of::<SkeletonHeader>()]);
+    let skeleton = skeleton..skeleton + head.skeleton_bytes as usize - names.names as usize;
+    let plan = plan.offset as usize..(plan.offset + plan.bytes) as usize;
+    let head = 0..size_of::<Header>() + size_of::<PlanEntry>();
+    [head, skeleton, plan].into_iter().flat_map(|range| range.step_by(4)).collect()
+}
+
+fn twice<F: Feed>(model: &mut Model<'_, '_, F>) {
+    for round in 0..2 {
+        for index in 0..model.inputs().len() {
+            model.input_mut(index).unwrap().fill(0.5 + round as f32);
+        }
+        match model.infer(&Inline) {
+            // A forged pack can have its checksums inside what they are of.
+            Ok(()) | Err(InferError::Load(LoadError::Checksum { .. })) => {}
+            Err(error) => panic!("{error}"),
+        }
+        for index in 0..model.outputs().len() {
+            std::hint::black_box(model.output(index).unwrap().iter().sum::<f32>());
+        }
+    }
+}
+
+/// Opens a pack and runs two inferences; the tables stay as they were read. Whether it opened.
+fn run(device: &mut Gpu<'_>, pack: &[u8], beside: bool) -> bool {
+    let mut storage = Slice(pack);
+    let plan = match Instance::open_on(&mut storage, device, Options::default()) {
+        Ok(mut instance) => {
+            if beside {
+                instance.with_loader(&mut storage, |model| twice(model)).unwrap();
+            } else {
+                twice(&mut instance.inline(&mut storage));
+            }
+            *instance.entry()
+        }
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            return false;
+        }
+    };
+    let head = header(pack);
+    let mut tables = &*device.lend().host;
+    for (offset, bytes) in
+        [(0, PAGE), (head.skeleton_offset, head.skeleton_bytes), (plan.offset, plan.bytes)]
+    {
+        let (offset, bytes) = (offset as usize, bytes.next_multiple_of(PAGE) as usize);
+        assert!(tables[..bytes] == pack[offset..offset + bytes], "tables are written to");
+        tables = &tables[bytes..];
+    }
+    true
+}
+
+#[test]
+fn forged_packs_stay_inside_the_gpus_memory() {
+    let Some(gpu) = OneGpu::configured("seed=1") else { return };
+    let mut rng = ChaCha8Rng::seed_from_u64(1);
+    for (memory, arena, whole) in packs() {
+        let tables = header(&whole).weights_offset;
+        let mut device =
+            Gpu::new(&gpu.context, kernels(&gpu.context), memory, arena, tables).unwrap();
+        assert!(run(&mut device, &whole, false));
+        let words = words(&whole);
+        let word = |at: usize| u32::from_le_bytes(whole[at..at + 4].try_into().unwrap());
+        let mut opened = 0;
+        let cases = 1500;
+        for case in 0..cases {
+            let mut pack = whole.clone();
+            let mut forgery = Vec::new();
+            for _ in 0..rng.random_range(1..3) {
+                let at = rng.random_range(0..words.len());
+                let (old, near) = (word(words[at]), (at + rng.random_range(0..40)) % words.len());
+                let value = match rng.random_range(0..6) {
+                    0 => [0, 1, 2, 3, NONE, 1 << 31, 1 << 16][rng.random_range(0..7)],
+                    1 => rng.random::<u32>() >> rng.random_range(0..32),
+                    2 => old.wrapping_add(rng.random_range(0..9)).wrapping_sub(4),
+                    3 => old.wrapping_add(4096),
+                    4 => old.wrapping_mul(2),
+                    _ => word(words[near]),
+                };
+                forgery.push((words[at], value));
+                pack[words[at]..words[at] + 4].copy_from_slice(&value.to_le_bytes());
+            }
+            seal(&mut pack);
+            // Said before, since the fake driver ends the process.
+            eprintln!("{memory:?}, case {case}, words (byte in the pack, value): {forgery:x?}");
+            opened += u32::from(run(&mut device, &pack, case % 4 == 0));
+            // A ring of eight arenas, and the ports.
+            assert!(device.device_bytes() <= arena && device.host_bytes() <= tables + 16 * arena);
+        }
+        eprintln!("{opened} of {cases} forged packs opened");
+        assert!(opened > 300, "{opened} of {cases} forged packs opened");
+    }
+}
