@@ -9,7 +9,7 @@ use common::cuda::OneGpu;
 use common::{Subject, gpu};
 use eyelet::device::Inline;
 use eyelet::device::cuda::Memory;
-use eyelet::executor::{Feed, Instance, Model, Options};
+use eyelet::executor::{Feed, Instance, Model, Options, StepTimes};
 use eyelet::storage::Slice;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +42,10 @@ fn infer<F: Feed>(model: &mut Model<'_, '_, F>, input: &[f32], budgets: [u64; 2]
         model.set_budget(budgets[run / 2 % 2]).unwrap();
         model.input_mut(0).unwrap().copy_from_slice(input);
         model.infer(&Inline).unwrap();
+        model.input_mut(0).unwrap().copy_from_slice(input);
+        let mut times = [StepTimes::default(); 64];
+        model.infer_timed(&Inline, &mut times).unwrap();
+        assert!(times[0].compute_ns > 0, "the GPU keeps time");
     }
     model.output(0).unwrap().iter().map(|x| x.abs()).sum()
 }
@@ -58,6 +62,7 @@ fn main() {
         let input = subject.input(0, 7);
         let gpu = OneGpu::open();
         let mut device = gpu.memory_for(&pack, memory, large).unwrap();
+        device.keep_time().unwrap();
         let mut storage = Slice(&pack);
         let before = CALLS.load(Ordering::SeqCst);
         let options = Options { budget, ..Options::default() };
@@ -73,6 +78,6 @@ fn main() {
     }
     assert!(sums[0] > 0.0 && sums[0] == sums[1], "{sums:?}");
     println!(
-        "gpu_no_alloc: no call of the allocator in opening a pack, 12 inferences and 5 changes of budget, in both memory modes"
+        "gpu_no_alloc: no call of the allocator in opening a pack, 24 inferences, half of them timed, and 5 changes of budget, in both memory modes"
     );
 }

@@ -88,7 +88,7 @@ mod cuda {
     use super::*;
     use eyelet::arena::MappedArena;
     use eyelet::device::cuda::{self, Context, Driver, Memory, images};
-    use eyelet::executor::{self, tables_bytes};
+    use eyelet::executor::{entries, tables_bytes};
     use eyelet::pack::{PAGE, PlanHeader};
 
     /// Calls `body` with a GPU that has memory for a plan, in the mode that the plan is for, and keeps the time of
@@ -128,8 +128,8 @@ mod cuda {
         Ok((result, about))
     }
 
-    /// Bytes of tables, and the memory mode of a pack's plans that fit where one does, since all of them are proved: none if
-    /// they stream nothing, and were planned for memory that is shared, and so suit both.
+    /// Bytes of tables, and the memory mode of a pack's plans that are opened with one: none if they stream nothing, and were
+    /// planned for memory that is shared, and so suit both.
     fn needs(
         path: &Path,
         storage: &mut impl Storage,
@@ -141,11 +141,12 @@ mod cuda {
         let mut page = page.memory();
         storage.read(0, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
         let tables = tables_bytes(page.as_slice(), header).map_err(wrong)?;
-        let entries: Vec<PlanEntry> = executor::entries(page.as_slice(), header.plans)
+        // All plans are proved that fit where this one does.
+        let opened: Vec<PlanEntry> = entries(page.as_slice(), header.plans)
             .filter(|entry| entry.arena_bytes <= largest.arena_bytes)
             .collect();
         let mut memory = None;
-        for entry in entries {
+        for entry in opened {
             storage.read(entry.offset, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
             let plan: PlanHeader =
                 bytemuck::pod_read_unaligned(&page.as_slice()[..size_of::<PlanHeader>()]);
