@@ -10,7 +10,7 @@ fn main() {
     println!("| network | pipeline | MB | memory, published | delay (ms) | overhead | published |");
     println!("|---|---|---:|---:|---:|---:|---:|");
     for subject in &SUBJECTS {
-        let timed = subject.timed(SIDE);
+        let timed = subject.timed(subject.side(SIDE));
         let preloaded = timed.preloaded();
         let (mb, ms) = (preloaded.memory_bytes as f64 / MIB, preloaded.delay_ns as f64 / 1e6);
         println!("| {} | Pre | {mb:.1} | | {ms:.1} | | |", subject.name);
@@ -32,7 +32,7 @@ fn main() {
         "\n| network | pixels | Pre (ms) | 2S | 2S-MD | MB of 2S-MD |\n|---|---:|---:|---:|---:|---:|"
     );
     for subject in &SUBJECTS {
-        for side in [224, 320, 416, 512, SIDE] {
+        for side in [224, 320, 416, 512, SIDE].map(|side| subject.side(side)) {
             let timed = subject.timed(side);
             let preloaded = timed.preloaded();
             let [two, least] = [false, true].map(|least| timed.outcome(Pipeline::TwoStage, least));

@@ -1,5 +1,5 @@
 //! The networks that Demand Layering was evaluated with, as Darknet describes them: layer by layer the bytes of the
-//! parameters and the floating-point operations. (YOLOv4-P6 is left out.)
+//! parameters and the floating-point operations.
 //!
 //! A convolution with batch normalisation has four numbers a filter beside its weights; without, it has a bias. A
 //! shortcut adds what it finds, so that residual networks have no projections here. Everything that is a section of the
@@ -73,9 +73,9 @@ impl Network {
         self.push(0, 0, [2 * side, channels])
     }
 
-    /// What a scale of a detector ends with: 3 boxes of 85 numbers.
-    fn detect(&mut self) {
-        self.convolve(255, 1, 1, 1);
+    /// What a scale of a detector ends with: boxes of 85 numbers.
+    fn detect(&mut self, boxes: u64) {
+        self.convolve(85 * boxes, 1, 1, 1);
         self.each();
     }
 
@@ -86,6 +86,63 @@ impl Network {
             self.conv(2 * filters, 3);
         }
         self.conv(filters, 1)
+    }
+
+    /// A stage of residual blocks on one of two paths, which are joined at its end (cross stage partial).
+    fn stage(&mut self, filters: u64, path: u64, blocks: usize) -> usize {
+        let start = self.halve(filters, 3);
+        let short = self.conv(path, 1);
+        self.route(&[start]);
+        self.conv(path, 1);
+        for _ in 0..blocks {
+            self.conv(filters / 2, 1);
+            self.conv(path, 3);
+            self.each();
+        }
+        let long = self.conv(path, 1);
+        self.route(&[long, short]);
+        self.conv(filters, 1)
+    }
+
+    /// Three convolutions of 1x1 and 3x3 in turns on one of two paths, after a narrowing one.
+    fn plain_stage(&mut self, filters: u64) -> usize {
+        let start = self.conv(filters, 1);
+        let short = self.conv(filters, 1);
+        self.route(&[start]);
+        let long = self.plain(filters, 3);
+        self.route(&[long, short]);
+        self.conv(filters, 1)
+    }
+
+    /// Convolutions of 1x1 and 3x3 in turns, all as wide.
+    fn plain(&mut self, filters: u64, pairs: usize) -> usize {
+        for _ in 0..pairs {
+            self.conv(filters, 1);
+            self.conv(filters, 3);
+        }
+        self.layers.len() - 1
+    }
+
+    /// The last output beside what three sizes of pools make of it.
+    fn pyramid(&mut self) {
+        let from = self.layers.len() - 1;
+        let mut pools = vec![from];
+        for (index, kernel) in [5, 9, 13].into_iter().enumerate() {
+            if index > 0 {
+                self.route(&[from]);
+            }
+            pools.push(self.pool(kernel, 1));
+        }
+        self.route(&pools);
+    }
+
+    /// The last output at twice its side, beside another of that side.
+    fn rise(&mut self, filters: u64, end: usize) {
+        self.conv(filters, 1);
+        let up = self.upsample();
+        self.route(&[end]);
+        let beside = self.conv(filters, 1);
+        self.route(&[beside, up]);
     }
 
     /// What classifiers end with.
@@ -129,7 +186,7 @@ pub fn yolov3(side: u64) -> Vec<Layer> {
         }
         let middle = net.alternate(filters, 2);
         net.conv(2 * filters, 3);
-        net.detect();
+        net.detect(3);
         if filters > 128 {
             net.route(&[middle]);
         }
@@ -143,51 +200,63 @@ pub fn yolov4(side: u64) -> Vec<Layer> {
     net.conv(32, 3);
     let mut ends = Vec::new();
     for (filters, blocks) in STAGES {
-        // Stages are cross stage partial, the first one with paths as wide as the stage.
+        // The first stage has paths as wide as itself.
         let path = if blocks == 1 { filters } else { filters / 2 };
-        let start = net.halve(filters, 3);
-        let short = net.conv(path, 1);
-        net.route(&[start]);
-        net.conv(path, 1);
-        for _ in 0..blocks {
-            net.conv(filters / 2, 1);
-            net.conv(path, 3);
-            net.each();
-        }
-        let long = net.conv(path, 1);
-        net.route(&[long, short]);
-        ends.push(net.conv(filters, 1));
+        ends.push(net.stage(filters, path, blocks));
     }
-    // Pyramid of pools.
-    let from = net.alternate(512, 1);
-    let mut pools = vec![from];
-    for (index, kernel) in [5, 9, 13].into_iter().enumerate() {
-        if index > 0 {
-            net.route(&[from]);
-        }
-        pools.push(net.pool(kernel, 1));
-    }
-    net.route(&pools);
+    net.alternate(512, 1);
+    net.pyramid();
     let mut paths = vec![net.alternate(512, 1)];
     // Down the pyramid of features, and up again.
     for (filters, end) in [(256, ends[3]), (128, ends[2])] {
-        net.conv(filters, 1);
-        let up = net.upsample();
-        net.route(&[end]);
-        let beside = net.conv(filters, 1);
-        net.route(&[beside, up]);
+        net.rise(filters, end);
         paths.push(net.alternate(filters, 2));
     }
     let mut last = paths.pop().unwrap_or_default();
     net.conv(256, 3);
-    net.detect();
+    net.detect(3);
     for filters in [256, 512] {
         net.route(&[last]);
         let down = net.halve(filters, 3);
         net.route(&[down, paths.pop().unwrap_or_default()]);
         last = net.alternate(filters, 2);
         net.conv(2 * filters, 3);
-        net.detect();
+        net.detect(3);
+    }
+    net.layers
+}
+
+/// YOLOv4-P6 (Scaled-YOLOv4) for a square image. It halves six times: sides are multiples of 64.
+pub fn yolov4_p6(side: u64) -> Vec<Layer> {
+    let mut net = Network::new(side);
+    net.conv(32, 3);
+    let stages = [(64, 1), (128, 3), (256, 15), (512, 15), (1024, 7), (1024, 7)];
+    let ends = stages.map(|(filters, blocks)| net.stage(filters, filters / 2, blocks));
+    // Pyramid of pools on one of two paths.
+    let short = net.conv(512, 1);
+    net.route(&[ends[5]]);
+    net.conv(512, 1);
+    net.conv(512, 3);
+    net.conv(512, 1);
+    net.pyramid();
+    let long = net.plain(512, 1);
+    net.route(&[long, short]);
+    let mut paths = vec![net.conv(512, 1)];
+    // Down the pyramid of features, and up again.
+    for (filters, end) in [(512, ends[4]), (256, ends[3]), (128, ends[2])] {
+        net.rise(filters, end);
+        paths.push(net.plain_stage(filters));
+    }
+    let mut scales = vec![paths.pop().unwrap_or_default()];
+    for filters in [256, 512, 512] {
+        let down = net.halve(filters, 3);
+        net.route(&[down, paths.pop().unwrap_or_default()]);
+        scales.push(net.plain_stage(filters));
+    }
+    for (scale, filters) in scales.into_iter().zip([256, 512, 1024, 1024]) {
+        net.route(&[scale]);
+        net.conv(filters, 3);
+        net.detect(4);
     }
     net.layers
 }

@@ -6,7 +6,7 @@
 //! takes. The same rates give the kernels of the others, by how much longer each is published to take sequentially.
 //! How much of that rate is reading is published as a figure only; [`READING`] is the one number that is chosen here.
 
-use super::darknet::{Layer, densenet201, resnet152, yolov3, yolov4};
+use super::darknet::{Layer, densenet201, resnet152, yolov3, yolov4, yolov4_p6};
 use super::{DELTA, Pipeline, bare, capacities};
 use crate::simulate::{Durations, play};
 use eyelet::pack::PAGE;
@@ -19,7 +19,7 @@ pub const READING: f64 = 0.875;
 /// shares are published.
 const YOLOV4_NS: [f64; 2] = [160.8e6, 244.7e6];
 
-/// The side of the images that the networks were evaluated with.
+/// The side of the images that the networks were evaluated with, or the next that a network can take ([`Subject::side`]).
 pub const SIDE: u64 = 608;
 
 /// What is published of a pipeline, in per cent of the architecture that loads everything before.
@@ -34,6 +34,8 @@ pub struct Subject {
     pub name: &'static str,
     /// Its layers for a square image.
     pub layers: fn(u64) -> Vec<Layer>,
+    /// Pixels to a side of its coarsest cell: sides of images are multiples of it.
+    pub stride: u64,
     /// Mebibytes of all layers and of the largest.
     pub total_mb: f64,
     pub largest_mb: f64,
@@ -57,10 +59,11 @@ const fn percent(memory: f64, delay: f64) -> Percent {
 }
 
 /// The networks of the evaluation.
-pub const SUBJECTS: [Subject; 4] = [
+pub const SUBJECTS: [Subject; 5] = [
     Subject {
         name: "YOLOv3",
         layers: yolov3,
+        stride: 32,
         total_mb: 236.5,
         largest_mb: 18.0,
         count: 107,
@@ -76,6 +79,7 @@ pub const SUBJECTS: [Subject; 4] = [
     Subject {
         name: "YOLOv4",
         layers: yolov4,
+        stride: 32,
         total_mb: 245.8,
         largest_mb: 18.0,
         count: 162,
@@ -89,8 +93,25 @@ pub const SUBJECTS: [Subject; 4] = [
         ],
     },
     Subject {
+        name: "YOLOv4-P6",
+        layers: yolov4_p6,
+        stride: 64,
+        total_mb: 487.2,
+        largest_mb: 36.0,
+        count: 305,
+        published: [
+            percent(-92.6, 70.2),
+            percent(-85.2, 38.4),
+            percent(-92.6, 8.7),
+            percent(-84.2, 2.0),
+            percent(-96.3, 16.7),
+            percent(-85.7, 0.3),
+        ],
+    },
+    Subject {
         name: "ResNet152",
         layers: resnet152,
+        stride: 32,
         total_mb: 219.6,
         largest_mb: 9.0,
         count: 206,
@@ -106,6 +127,7 @@ pub const SUBJECTS: [Subject; 4] = [
     Subject {
         name: "DenseNet201",
         layers: densenet201,
+        stride: 32,
         total_mb: 65.6,
         largest_mb: 5.9,
         count: 306,
@@ -137,13 +159,18 @@ pub struct Timed {
 }
 
 impl Subject {
-    /// Its layers for images of that size, timed at the published rates.
+    /// The least side of its images from that on.
+    pub fn side(&self, from: u64) -> u64 {
+        from.next_multiple_of(self.stride)
+    }
+
+    /// Its layers for images of that side, timed at the published rates.
     pub fn timed(&self, side: u64) -> Timed {
         let bytes = |layers: &[Layer]| layers.iter().map(|layer| layer.bytes).sum::<u64>() as f64;
         let flops = |layers: &[Layer]| layers.iter().map(|layer| layer.flops).sum::<f64>();
         let [kernels_ns, sequential_ns] = YOLOV4_NS;
         let ns_per_byte = (sequential_ns - kernels_ns) / bytes(&yolov4(SIDE));
-        let (layers, usual) = ((self.layers)(side), (self.layers)(SIDE));
+        let (layers, usual) = ((self.layers)(side), (self.layers)(self.side(SIDE)));
         let loading_ns = bytes(&usual) * ns_per_byte;
         let computing_ns = match self.name {
             "YOLOv4" => kernels_ns,
@@ -220,7 +247,7 @@ mod tests {
     #[test]
     fn the_networks_are_those_of_the_first_table() {
         for subject in &SUBJECTS {
-            let layers = (subject.layers)(SIDE);
+            let layers = (subject.layers)(subject.side(SIDE));
             let bytes = layers.iter().map(|layer| layer.bytes);
             assert_eq!(layers.len(), subject.count, "{}", subject.name);
             let (total, largest) = (bytes.clone().sum::<u64>(), bytes.max().unwrap());
@@ -240,7 +267,7 @@ mod tests {
     #[test]
     fn memory_is_as_published_and_delays_come_in_the_published_order() {
         for subject in &SUBJECTS {
-            let timed = subject.timed(SIDE);
+            let timed = subject.timed(subject.side(SIDE));
             let (preloaded, largest) = (timed.preloaded(), *timed.layers.iter().max().unwrap());
             let outcomes = PIPELINES.map(|(_, pipeline, least)| timed.outcome(pipeline, least));
             for (index, buffers) in [(0, 2), (1, 4), (2, 2), (4, 1)] {
@@ -270,7 +297,7 @@ mod tests {
     fn overlap_breaks_with_small_images() {
         for subject in &SUBJECTS {
             let overhead = |side| {
-                let timed = subject.timed(side);
+                let timed = subject.timed(subject.side(side));
                 timed.outcome(Pipeline::TwoStage, true).against(&timed.preloaded()).delay
             };
             assert!(overhead(SIDE) < 1.0 && overhead(224) > 10.0, "{}", subject.name);
