@@ -58,6 +58,7 @@ section "GPU: kernels and driver, on a driver that runs them on the processor"
 command -v "${CXX:-g++}" >/dev/null || tools/apt.sh g++
 # That driver loads anything: one architecture is enough.
 LD_LIBRARY_PATH=$(tools/fake-cuda.sh) EYELET_CUDA_ARCHS=53 cargo test -p eyelet --features cuda
+LD_LIBRARY_PATH=$(tools/fake-cuda.sh) EYELET_CUDA_ARCHS=53 cargo test -p eyelet --features cuda-linked --lib device::cuda
 LD_LIBRARY_PATH=$(tools/fake-cuda.sh) EYELET_CUDA_ARCHS=53 cargo test -p eyelet-planner --features cuda \
     --test gpu_cli --test gpu_hostile --test gpu_networks --test gpu_no_alloc
 
@@ -68,6 +69,7 @@ CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clink-arg=--defsym=PACK=0x40000000
 
 section "64-bit ARM Linux: with a GPU"
 EYELET_CUDA_ARCHS=87 tools/cross.sh linux build -p eyelet --features cuda
+EYELET_CUDA_ARCHS=87 tools/cross.sh linux build -p eyelet --features cuda-linked
 
 section "64-bit ARM Linux, under emulation: unit tests"
 tools/cross.sh linux test -p eyelet
