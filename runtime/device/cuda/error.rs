@@ -108,10 +108,11 @@ impl fmt::Display for ModuleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoImage { device, version, refused } => {
-                write!(
-                    f,
-                    "no kernels for this GPU of compute capability {device} with a driver for CUDA {version}: built in "
-                )?;
+                write!(f, "no kernels for this GPU of compute capability {device}")?;
+                if let Some(board) = device.board() {
+                    write!(f, " ({board})")?;
+                }
+                write!(f, " with a driver for CUDA {version}: built in ")?;
                 match images() {
                     [] => f.write_str("are none (the build found neither nvcc nor NVRTC)")?,
                     images => {
@@ -121,10 +122,10 @@ impl fmt::Display for ModuleError {
                         }
                     }
                 }
-                match refused {
-                    Some(error) => write!(f, "; {error}"),
-                    None => Ok(()),
+                if let Some(error) = refused {
+                    write!(f, "; {error}")?;
                 }
+                write!(f, "; build eyelet with EYELET_CUDA_ARCHS={}", device.number())
             }
             Self::NoFunction { name, error } => {
                 write!(f, "the kernels that were built lack {name}: {error}")

@@ -26,9 +26,19 @@ impl Arch {
         Self { major: number / 10, minor: number % 10 }
     }
 
-    /// An integrated GPU's: Nano, TX2, Xavier, Orin.
+    /// The boards whose integrated GPU has it.
+    pub const fn board(self) -> Option<&'static str> {
+        match self.number() {
+            53 => Some("Jetson Nano, TX1"),
+            62 => Some("Jetson TX2"),
+            72 => Some("Jetson Xavier"),
+            87 => Some("Jetson Orin"),
+            _ => None,
+        }
+    }
+
     const fn is_tegra(self) -> bool {
-        matches!(self.number(), 53 | 62 | 72 | 87)
+        self.board().is_some()
     }
 }
 

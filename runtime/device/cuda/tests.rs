@@ -200,6 +200,13 @@ tests! {
         assert_says(&error, &["3.5", "11.4", "built in are"]);
     }
 
+    no_image_for_a_board("capability=53,driver=10020,integrated=1") {
+        let driver = Driver::load().unwrap();
+        let context = Context::open(&driver, 0).unwrap();
+        let error = context.load(&[Image { arch: 87, ..STAND_IN }]).unwrap_err();
+        assert_says(&error, &["5.3", "Jetson Nano", "10.2", "EYELET_CUDA_ARCHS=53"]);
+    }
+
     another_image_where_the_driver_refuses_one("fail=cuModuleLoadData:209:1") {
         let driver = Driver::load().unwrap();
         let context = Context::open(&driver, 0).unwrap();
