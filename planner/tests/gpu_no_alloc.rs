@@ -5,34 +5,13 @@
 
 mod common;
 
+use common::counting::{Counting, calls};
 use common::cuda::OneGpu;
 use common::{Subject, gpu};
 use eyelet::device::Inline;
 use eyelet::device::cuda::Memory;
 use eyelet::executor::{Feed, Instance, Model, Options, StepTimes};
 use eyelet::storage::Slice;
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The system's allocator, counted.
-struct Counting;
-
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: hands every call on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        CALLS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -64,14 +43,15 @@ fn main() {
         let mut device = gpu.memory_for(&pack, memory, large).unwrap();
         device.keep_time().unwrap();
         let mut storage = Slice(&pack);
-        let before = CALLS.load(Ordering::SeqCst);
-        let options = Options { budget, ..Options::default() };
-        let mut instance = Instance::open_on(&mut storage, &mut device, options).unwrap();
-        assert!(!instance.plan().loads.is_empty(), "the smallest budget streams");
-        let inline = infer(&mut instance.inline(&mut storage), &input, [budget, large]);
-        let go = |model: &mut Model<'_, '_, _>| infer(model, &input, [budget, large]);
-        let threaded = instance.with_loader(&mut storage, go).unwrap();
-        let calls = CALLS.load(Ordering::SeqCst) - before;
+        let (mut inline, mut threaded) = (0.0, 0.0);
+        let calls = calls(|| {
+            let options = Options { budget, ..Options::default() };
+            let mut instance = Instance::open_on(&mut storage, &mut device, options).unwrap();
+            assert!(!instance.plan().loads.is_empty(), "the smallest budget streams");
+            inline = infer(&mut instance.inline(&mut storage), &input, [budget, large]);
+            let go = |model: &mut Model<'_, '_, _>| infer(model, &input, [budget, large]);
+            threaded = instance.with_loader(&mut storage, go).unwrap();
+        });
         assert_eq!(calls, 0, "calls of the allocator, {memory:?}");
         assert_eq!(inline, threaded);
         sums.push(inline);

@@ -6,50 +6,17 @@
 mod common;
 
 use common::Subject;
+use common::counting::{Counting, calls};
 use eyelet::arena::MappedArena;
 use eyelet::device::{Device, Inline, workers::Pool};
 use eyelet::executor::{Event, Feed, Instance, Model, Observer, Options};
 use eyelet::storage::{BufferedFile, Slice};
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The system's allocator, counted.
-struct Counting;
-
-static CALLS: AtomicU64 = AtomicU64::new(0);
-
-// SAFETY: hands every call on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        CALLS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        CALLS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-
-    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        CALLS.fetch_add(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.realloc(pointer, layout, bytes) }
-    }
-}
-
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-/// Calls of the allocator, by any thread, while `body` ran.
-fn calls(body: impl FnOnce()) -> u64 {
-    let before = CALLS.load(Ordering::SeqCst);
-    body();
-    CALLS.load(Ordering::SeqCst) - before
-}
 
 /// Counts what an instance tells, and sees to it that steps and loads are in order.
 #[derive(Debug, Default)]

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod adversary;
+pub mod counting;
 #[cfg(feature = "cuda")]
 pub mod cuda;
 pub mod forge;
