@@ -42,8 +42,8 @@ fn a_residual_waits_for_its_block() {
     assert!(rings.iter().all(|lines| (3..=5).contains(lines)), "{rings:?}");
 }
 
-#[test]
-fn groups_are_found_where_they_are_needed() {
+/// Layers whose activations are most of what they take.
+fn wide() -> Net {
     let (mut net, x) = Net::input(&[1, 3, 64, 64]);
     let mut y = net.conv(x, 64, window(3, 1, 1), 1);
     for _ in 0..3 {
@@ -51,6 +51,12 @@ fn groups_are_found_where_they_are_needed() {
     }
     let y = net.conv(y, 8, window(3, 4, 0), 1);
     net.output(y);
+    net
+}
+
+#[test]
+fn groups_are_found_where_they_are_needed() {
+    let net = wide();
     let mut network = lower(&net.graph, Isa::Portable).unwrap();
     let bytes = crate::layout::place_weights(&mut network);
     let profile = crate::board::Board::load("jetson-nano").unwrap().profile;
@@ -130,13 +136,7 @@ proptest! {
 /// A GPU's steps make all rows of their layer from weights as they are stored, whatever the budget.
 #[test]
 fn nothing_slides_on_a_gpu() {
-    let (mut net, x) = Net::input(&[1, 3, 64, 64]);
-    let mut y = net.conv(x, 64, window(3, 1, 1), 1);
-    for _ in 0..3 {
-        y = net.conv(y, 64, window(3, 1, 1), 1);
-    }
-    let y = net.conv(y, 8, window(3, 4, 0), 1);
-    net.output(y);
+    let net = wide();
     let mut network = lower(&net.graph, Isa::Cuda).unwrap();
     let bytes = crate::layout::place_weights(&mut network);
     assert!(crate::slide::slides(&network).iter().all(|slides| !slides));
