@@ -17,7 +17,9 @@
 //! depend on the way, nor on slices or threads.
 
 use super::conv::{self, Sizes, addend, clamp, finish, part};
-use super::{Call, LayerError, Operand, Slice, check, operator_scratch_bytes, run_operator};
+use super::{
+    Call, LayerError, Operand, Slice, check, operator_scratch_bytes, run_operator, winograd,
+};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::table::{Addend, Indirection, Panel, TILES};
@@ -65,18 +67,9 @@ pub(super) fn transformed(
     let what = "operator of a layer that a step computes by another algorithm";
     check(layer.kind == OpKind::Conv as u32, what, layer.kind.into(), OpKind::Conv as u64)?;
     let p: ConvParams = params(layer);
-    let ones = [1; 2];
-    let fits = ConvParams {
-        kernel: [3; 2],
-        stride: ones,
-        dilation: ones,
-        pad: p.pad,
-        groups: 1,
-        chains: 0,
-    };
     let what =
         "taps of a convolution by Winograd's algorithm, which takes 3x3 of stride 1 in one group,";
-    check(p == fits, what, u64::from(p.kernel[0]) * u64::from(p.kernel[1]), 9)?;
+    check(p == winograd::direct(p.pad), what, u64::from(p.kernel[0]) * u64::from(p.kernel[1]), 9)?;
     let points = u64::from(algorithm + 2) * u64::from(algorithm + 2);
     let bytes = Encoding::F32.panel_bytes(points * u64::from(input.cols()), isa.panel());
     let bytes = bytes.unwrap_or(u64::MAX);

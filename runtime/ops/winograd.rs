@@ -38,6 +38,12 @@ const FEW_TILES: usize = 4;
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 const GAP: usize = 16;
 
+/// The only convolution that is computed so, but for its padding: 3x3 of stride 1 in one group.
+pub(super) fn direct(pad: [u32; 2]) -> ConvParams {
+    let ones = [1; 2];
+    ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad, groups: 1, chains: 0 }
+}
+
 /// Whether a layer's record can be run: everything that [`run`] relies on.
 pub fn validate(
     layer: &Layer,
@@ -50,16 +56,7 @@ pub fn validate(
         let largest = TILES[TILES.len() - 1] as u64;
         return Err(LayerError::Field("tile of a Winograd convolution", p.tile.into(), largest));
     }
-    let ones = [1; 2];
-    let conv = ConvParams {
-        kernel: [3; 2],
-        stride: ones,
-        dilation: ones,
-        pad: p.pad,
-        groups: 1,
-        chains: 0,
-    };
-    geometry(&Layer { params: params_words(&conv), ..*layer }, inputs, output)?;
+    geometry(&Layer { params: params_words(&direct(p.pad)), ..*layer }, inputs, output)?;
     let points = u64::from(p.tile + 2) * u64::from(p.tile + 2);
     let panels = u64::from(output.cols()).div_ceil(isa.panel() as u64);
     check_weights(layer, panels, points.checked_mul(inputs[0].cols().into()), isa)
