@@ -191,8 +191,9 @@ fn fits(
     Ok(())
 }
 
-/// Residents pass the ring in pieces, of no more than this where the plan needs no ring.
-const PIECE: u64 = 1 << 20;
+/// Residents pass the staging ring in pieces: where a plan needs no ring as large, it is one of a resident's bytes, up to so
+/// many.
+pub const RESIDENT_PIECE: u64 = 1 << 20;
 
 /// Bytes of staging ring that a plan needs on a GPU with a memory of its own.
 pub(super) fn ring_bytes(plan: &PlanView<'_>) -> Result<u64, PlanError> {
@@ -200,7 +201,7 @@ pub(super) fn ring_bytes(plan: &PlanView<'_>) -> Result<u64, PlanError> {
         return Err(PlanError::Unstaged);
     }
     let largest = plan.resident.iter().map(|load| u64::from(load.bytes)).max();
-    Ok(plan.staging_bytes.max(largest.unwrap_or(0).min(PIECE)))
+    Ok(plan.staging_bytes.max(largest.unwrap_or(0).min(RESIDENT_PIECE)))
 }
 
 /// Saves the records of the old plan's residents from the new plan's tables.

@@ -33,7 +33,7 @@ mod shared;
 mod times;
 
 pub use budget::BudgetError;
-pub use enter::{PlanError, Switch};
+pub use enter::{PlanError, RESIDENT_PIECE, Switch};
 pub use loader::{LoadError, Loader};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use model::{Concurrent, ThreadedError};

@@ -9,6 +9,7 @@ use super::design::Built;
 use super::place::Loading;
 use crate::plan::Plan;
 use crate::simulate::{Costs, simulate_with};
+use eyelet::executor::RESIDENT_PIECE;
 use eyelet::pack::{PAGE, Stage};
 
 /// Sizes of the ring that are tried, in largest loads.
@@ -19,10 +20,6 @@ const USUAL: u64 = 4;
 
 /// Residents are read once, in pieces: a ring for nothing else need not be larger.
 const RESIDENTS: u64 = 4 << 20;
-
-/// A ring that is smaller than a resident and than this is one of so many bytes to the executor (`executor::enter`): what it
-/// takes is what the plan says.
-const PIECE: u64 = 1 << 20;
 
 /// Gives a plan a ring of the usual size.
 pub fn stage(plan: &mut Plan, loading: Loading) {
@@ -50,7 +47,8 @@ fn stage_in(plan: &mut Plan, loading: Loading, size: u64) {
     let all: u64 = bytes.iter().sum();
     let resident = plan.resident.iter().map(|load| u64::from(load.bytes)).max().unwrap_or(PAGE);
     plan.staging_bytes = match bytes.iter().max() {
-        Some(largest) => (size * largest).min(all).max(resident.min(PIECE)),
+        // What the executor takes is what the plan says.
+        Some(largest) => (size * largest).min(all).max(resident.min(RESIDENT_PIECE)),
         None => resident.min(RESIDENTS),
     };
     let (places, _) = queue(&bytes, plan.staging_bytes);
