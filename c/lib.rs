@@ -23,3 +23,8 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
         eyelet_panicked()
     }
 }
+
+/// What unwinding would ask, were there any: parts of `core` that were compiled for programs that unwind name it, on some
+/// targets.
+#[unsafe(no_mangle)]
+extern "C" fn rust_eh_personality() {}

@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 # Arrays behind their headers: all images, the first, and the digits.
 tail -c +129 $data/images.npy >"$work/images.f32"
 head -c 256 "$work/images.f32" >"$work/image.f32"
-labels=$(tail -c +129 $data/labels.npy | od -An -v -tf4 | tr -s ' \n' ' ')
+labels=$(tail -c +129 $data/labels.npy | od -An -v -w4 -tf4 | tr -d ' ')
 python3 - "$work" <<'PYTHON'
 import sys
 header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 8, 8), }"
@@ -55,7 +55,7 @@ check() { # kind pack "ways to read" [emulator]
     done
     "${run[@]}" --io buffered --input "$work/image.f32" --output "$work/found.f32" >/dev/null
     same "$kind: run --input --output" "$(cmp "$work/found.f32" "$work/expected.f32" && echo same)" same
-    same "$kind: digits" "$("$@" "$work/$kind/digits" "$pack" "$work/images.f32" | tr '\n' ' ')" "${labels# } "
+    same "$kind: digits" "$("$@" "$work/$kind/digits" "$pack" "$work/images.f32")" "$labels"
     if "${run[@]}" --io buffered --budget 4096 2>"$work/error"; then
         same "$kind: run --budget 4096" "success" "an error"
     fi
