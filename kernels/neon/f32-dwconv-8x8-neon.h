@@ -78,6 +78,7 @@ static void one(const struct eyelet_dwconv *t, const float *w, size_t channel)
 
 EYELET_INLINE void dwconv(const struct eyelet_dwconv *t)
 {
+    const size_t three = eyelet_three(t);
     const float *w = t->panels;
     size_t channel = 0;
     for (; channel + NR <= t->channels; channel += NR) {

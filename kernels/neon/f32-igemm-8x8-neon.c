@@ -9,7 +9,8 @@
  * A panel that several strips meet stays in the first-level cache; the one after it is fetched meanwhile. */
 #include "f32-igemm-8x8-neon.h"
 
-/* MOST: bytes of the next panel that a strip fetches, at most: its own loads wait behind them. */
+/* MOST: bytes of the next panel that a strip fetches, at most: its own loads wait behind them. Strips whose share
+ * is less than a line are many, and leave the panel to the first of them that meets it. */
 enum { LINE = 64, LINES = 4, MOST = 32 * LINE };
 
 /* Operands of a row: `x[0]` of an even step, `x[1]` of an odd one. */
@@ -83,11 +84,13 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
 {
     /* What a tile needs of the record is read when it is needed: kept, it would be in the way. */
     EYELET_KEEP(t);
-    const size_t share = t->next_share < MOST ? t->next_share : MOST;
-    for (const char *line = t->next; line < t->next + share; line += LINES * LINE) {
+    if (t->next_share >= LINE) {
+        const char *const end = t->next + (t->next_share < MOST ? t->next_share : MOST);
+        for (const char *line = t->next; line < end; line += LINES * LINE) {
 #pragma GCC unroll 4
-        for (size_t i = 0; i < LINES; i++)
-            __builtin_prefetch(line + i * LINE, 0, 2);
+            for (size_t i = 0; i < LINES; i++)
+                __builtin_prefetch(line + i * LINE, 0, 2);
+        }
     }
 
     float32x4_t acc[MR][2];
