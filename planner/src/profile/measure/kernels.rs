@@ -133,6 +133,8 @@ fn networks(isa: Isa, class: Class) -> Vec<Network> {
             winograd(isa, 4, 56, 64, 64),
             winograd(isa, 2, 28, 128, 128),
             winograd(isa, 4, 28, 128, 128),
+            winograd(isa, 6, 56, 64, 64),
+            winograd(isa, 6, 28, 128, 128),
         ],
         Class::FullyConnected => vec![conv(isa, OpKind::Conv, 1, 1, 4096, 4096)],
         Class::Depthwise => vec![
@@ -394,7 +396,8 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
         depthwise_gflops: of(Class::Depthwise),
         matmul_gflops: of(Class::MatMul),
         fully_connected_gbs: read[0],
-        transform_gbs: transform_gbs(kernels, devices, conv_1x1[0]),
+        transform_gbs: transform_gbs(kernels, devices, conv_1x1[0], &[2, 4]),
+        transform_6_gbs: transform_gbs(kernels, devices, conv_1x1[0], &[6]),
         widen_gbs: made_gbs(|made| kernels.widen(Encoding::F16, halves, 0, made)),
         transform_weights_gbs: made_gbs(|made| {
             let count = made.len() / 36 / kernels.nr() * kernels.nr();
@@ -433,10 +436,18 @@ fn made_gbs(make: impl Fn(&mut [f32])) -> f64 {
     EXPANDED_BYTES as f64 / undisturbed(times).max(1.0)
 }
 
-/// What is left of the time of Winograd convolutions when their products are taken off.
-fn transform_gbs(kernels: &Kernels, devices: [&dyn Device; 2], product_gflops: f64) -> f64 {
+/// What is left of the time of Winograd convolutions by these tiles when their products are taken off.
+fn transform_gbs(
+    kernels: &Kernels,
+    devices: [&dyn Device; 2],
+    product_gflops: f64,
+    tiles: &[u32],
+) -> f64 {
     let (mut bytes, mut left, mut all) = (0.0, 0.0, 0.0);
     for network in networks(kernels.isa(), Class::Winograd) {
+        if !tiles.contains(&params::<WinogradParams>(&network.layers[0]).tile) {
+            continue;
+        }
         let Some([ns, _]) = times(&network, kernels, devices, false) else { continue };
         let work = Work::of(&network, &network.layers[0]);
         bytes += work.transform_bytes;
