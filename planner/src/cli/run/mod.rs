@@ -138,9 +138,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         Session { args: &args, output, entry, options, gpu, open_ns: 0, rss_before_bytes };
     let mut report = match device {
         Device::Cpu => {
+            // Before the arena, which a huge page more is resident of for a moment.
+            process::return_code();
             let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
             let mut memory = arena.memory();
-            process::return_code();
             let start = Instant::now();
             let instance = Instance::open(&mut storage, memory.as_mut_slice(), options);
             session.open_ns = start.elapsed().as_nanos() as u64;
