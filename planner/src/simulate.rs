@@ -68,7 +68,7 @@ impl Durations {
             plan.steps.iter().map(|step| costs.step_ns(step) as i64).collect();
         let alone: i64 = steps.iter().sum();
         let drag = costs.drag_ns(plan.bytes_per_inference()) / (alone as f64).max(1.0);
-        steps.iter_mut().for_each(|ns| *ns += (*ns as f64 * drag) as i64);
+        steps.iter_mut().for_each(|ns| *ns += (*ns as f64 * drag).ceil() as i64);
         let of = |ns: &dyn Fn(u64) -> u64| {
             plan.loads.iter().map(|load| ns(load.bytes.into()) as i64).collect()
         };

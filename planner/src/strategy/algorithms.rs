@@ -52,6 +52,11 @@ impl Choice {
         self.algorithms.iter().all(|algorithm| *algorithm == Algorithm::Direct)
     }
 
+    /// Whether another one has the same algorithms.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.algorithms, &self.chains) == (&other.algorithms, &other.chains)
+    }
+
     /// Has a network be computed so.
     pub fn apply(&self, network: &mut Network) {
         for (layer, algorithm) in self.algorithms.iter().enumerate() {
@@ -166,7 +171,10 @@ fn play(offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Vec<(Vec<Algor
         for binding in &played.bindings {
             for (layer, (time, byte)) in worth.iter_mut().enumerate() {
                 match binding.holds(layer, layers) {
-                    true => *time += 1.0,
+                    true => {
+                        *time += 1.0;
+                        *byte += binding.drag_ns_per_byte;
+                    }
                     false => *byte += binding.ns_per_byte,
                 }
             }
