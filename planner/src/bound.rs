@@ -131,6 +131,14 @@ impl Binding {
         }
     }
 
+    /// What a nanosecond and a byte of a layer, of so many, add to the bound.
+    pub fn worth(&self, layer: usize, layers: usize) -> (f64, f64) {
+        match self.holds(layer, layers) {
+            true => (1.0, self.drag_ns_per_byte),
+            false => (0.0, self.ns_per_byte),
+        }
+    }
+
     /// Whether a layer, of so many, is in the interval.
     pub fn holds(&self, layer: usize, layers: usize) -> bool {
         (self.last + layers - layer) % layers < self.length

@@ -48,6 +48,9 @@ const GRAINS: [(f64, u64); 14] = [
 /// After so many grains that were no better, finer ones are not tried.
 const IN_VAIN: usize = 7;
 
+/// After so many ways to slide that were no faster, others are not tried.
+const WAYS_IN_VAIN: usize = 2;
+
 /// The strategy's.
 const NAME: &str = "joint";
 
@@ -192,15 +195,17 @@ impl<'a, 'b> Found<'a, 'b> {
         ways: Vec<Vec<Group>>,
         algorithms: &[(u64, Vec<u32>)],
     ) {
+        let mut in_vain = 0;
         for groups in ways {
-            let at = self.sites.len();
+            let (at, before) = (self.sites.len(), self.least_ns);
             self.sites.push(Site::with(request, self.basis.clone(), groups));
             let sketch = |(_, on_load): &(u64, Vec<u32>)| self.sketch(at, on_load);
             let feasible = algorithms.iter().map(sketch).filter(|ns| *ns < u64::MAX).count() > 0;
             if !feasible {
                 self.sites.pop();
             }
-            if self.is_optimal() {
+            in_vain = if feasible && self.least_ns == before { in_vain + 1 } else { 0 };
+            if in_vain == WAYS_IN_VAIN || self.is_optimal() {
                 return;
             }
         }
@@ -213,14 +218,18 @@ impl<'a, 'b> Found<'a, 'b> {
     /// Makes a plan of a design, and keeps it if it is better. Says whether it is, and what is predicted of it.
     fn consider(&mut self, at: usize, design: Design) -> Option<(bool, u64)> {
         let built = self.sites[at].build(&design).ok()?;
+        Some(self.keep(at, design, built))
+    }
+
+    fn keep(&mut self, at: usize, design: Design, built: Built) -> (bool, u64) {
         let ns = built.line.steady_ns;
         self.least_ns = self.least_ns.min(ns);
-        let better =
-            self.best.as_ref().is_none_or(|held| built.is_better(&held.built, self.least_ns));
+        let held = self.best.as_ref().map(|best| &best.built);
+        let better = held.is_none_or(|held| built.is_better(held, self.least_ns));
         if better {
             self.best = Some(Best { at, design, built });
         }
-        Some((better, ns))
+        (better, ns)
     }
 
     /// Plans with some shares of memory given to residents; says what the best takes.
@@ -229,11 +238,13 @@ impl<'a, 'b> Found<'a, 'b> {
         if let Some((_, ns)) = self.consider(at, all) {
             return ns;
         }
-        let budget = self.sites[at].request.budget;
-        let frugal: Vec<Design> = self.sites[at].frugal(budget, on_load, Loading::Cyclic).collect();
-        let frugal = frugal.into_iter().filter_map(|design| self.consider(at, design));
+        let site = &self.sites[at];
+        let mut frugal = site.frugal(site.request.budget, on_load, Loading::Cyclic);
+        let first = frugal.find_map(|design| Some((site.build(&design).ok()?, design)));
+        drop(frugal);
         // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
-        let Some(mut least) = frugal.map(|(_, ns)| ns).min() else { return u64::MAX };
+        let Some((built, design)) = first else { return u64::MAX };
+        let (_, mut least) = self.keep(at, design, built);
         for share in SHARES {
             let design = self.design(at, on_load, share, GRAINS[0], Loading::Cyclic);
             if let Some((better, ns)) = self.consider(at, design) {

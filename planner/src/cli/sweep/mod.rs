@@ -12,13 +12,13 @@ use super::progress::Progress;
 use super::target::Target;
 use eyelet::pack::{Encoding, PAGE, STRATEGIES};
 use eyelet_planner::board::Device;
-use eyelet_planner::bound;
+use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::import::import;
 use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
-use eyelet_planner::strategy::algorithms::{Choice, Means, choices};
-use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, demand};
+use eyelet_planner::strategy::algorithms::least_bound_ns;
+use eyelet_planner::strategy::{self, Effort, Made, PlanError, demand};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -128,7 +128,7 @@ struct Sweep {
 #[derive(Debug, Serialize)]
 struct Budget {
     budget_bytes: u64,
-    /// No plan for this budget is faster, by the same costs, whatever the algorithms that were considered.
+    /// No plan for this budget is faster, by the same costs, whatever the algorithms.
     lower_bound_ms: f64,
 }
 
@@ -196,10 +196,13 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         points: Vec::new(),
         files: args.output.iter().map(|file| file.path.clone()).collect(),
     };
-    let means = if args.exact { Means::Exact } else { Means::All };
     for &budget_bytes in &sizes {
-        let choices = choices(&network, &order.profile, threads, &[budget_bytes], means);
-        let lower_bound_ms = milliseconds(least_bound_ns(&order, &network, budget_bytes, &choices));
+        let profile = &order.profile;
+        let bound_ns = match args.exact {
+            true => lower_bound_ns(&network, budget_bytes, profile, threads),
+            false => least_bound_ns(&network, profile, threads, budget_bytes),
+        };
+        let lower_bound_ms = milliseconds(bound_ns);
         sweep.budgets.push(Budget { budget_bytes, lower_bound_ms });
         progress.set(sweep.budgets.len() as u64);
     }
@@ -229,19 +232,6 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         write(&sweep, path, *form)?;
     }
     output.report(&sweep)
-}
-
-/// The least bound of all plans for a budget by one of some choices of algorithms.
-fn least_bound_ns(order: &Order, network: &Network, budget: u64, choices: &[Choice]) -> u64 {
-    let (profile, threads, exact) = (&order.profile, order.threads, order.exact);
-    let mut network = network.clone();
-    let bounds = choices.iter().map(|choice| {
-        choice.apply(&mut network);
-        let weights_bytes = weights_bytes(&network);
-        let network = &network;
-        bound::least_bound_ns(&Request { network, weights_bytes, budget, threads, profile, exact })
-    });
-    bounds.min().unwrap_or(0)
 }
 
 /// The plan for an order's budget. Where there is none, `smallest` becomes the budget of the smallest.
