@@ -93,7 +93,7 @@ def main():
     if not networks:
         sys.exit("peers: error: no network can be measured")
 
-    bench = Bench(networks, args.threads, args.rounds, args.seconds, work, command, found, log)
+    bench = Bench(networks, args.threads, args.rounds, args.seconds, work, found, log)
     bench.run()
     facts = machine(found, networks)
     facts["Other load"] = f"{bench.other_cores:.2f} cores were busy with something else during the run"

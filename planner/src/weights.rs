@@ -325,7 +325,7 @@ mod tests {
             scale: Some(scale.clone()),
             bias: Some(scale.clone()),
         };
-        for tile in [2, 4] {
+        for tile in [2, 4, 6] {
             let points = (tile + 2) * (tile + 2);
             let packed = unpack(&Weights::Winograd(dense.clone(), tile), nr);
             assert_eq!(packed.len(), 2 * (1 + points * channels) * nr);

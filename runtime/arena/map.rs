@@ -10,6 +10,7 @@
 
 use super::{ArenaError, ArenaMemory};
 use crate::storage::fd::errno;
+use crate::storage::residency::page_bytes;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 
@@ -68,6 +69,20 @@ impl MappedArena {
             start
         };
         NonNull::new(start).map(|start| Self { start, len: bytes }).ok_or(failed(libc::ENOMEM))
+    }
+
+    /// The mapping, which nobody unmaps any more, as an address and its length in bytes.
+    pub(crate) fn into_raw(self) -> (NonNull<u8>, usize) {
+        let this = core::mem::ManuallyDrop::new(self);
+        (this.start, this.len)
+    }
+
+    /// The mapping again.
+    ///
+    /// # Safety
+    /// Both are from [`into_raw`](Self::into_raw), given back once, and nothing borrows the memory.
+    pub(crate) unsafe fn from_raw(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len }
     }
 
     /// Its length in bytes.
@@ -133,9 +148,7 @@ impl Pages<'_> {
         let Some(at) = inside else {
             return Err(ArenaError::Map { errno: libc::EINVAL, bytes });
         };
-        // SAFETY: only asks for a number.
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
-        let page = page.unwrap_or(SMALL_PAGE);
+        let page = page_bytes() as usize;
         let end = address + bytes;
         // Behind the arena's last byte its mapping goes on to the end of that page.
         let last =
