@@ -204,6 +204,7 @@ impl Session<'_> {
             arena_bytes: entry.arena_bytes,
             threads,
             io: args.io.name(),
+            pace: args.pace.clone(),
             verify: options.verify,
             runs: args.runs,
             warmup: args.warmup,
