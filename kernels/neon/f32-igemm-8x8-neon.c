@@ -82,8 +82,6 @@ EYELET_INLINE const float *fours(float32x4_t acc[MR][2], const float *row[MR], c
 
 EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
 {
-    /* What a tile needs of the record is read when it is needed: kept, it would be in the way. */
-    EYELET_KEEP(t);
     if (t->next_share >= LINE) {
         const char *const end = t->next + (t->next_share < MOST ? t->next_share : MOST);
         for (const char *line = t->next; line < end; line += LINES * LINE) {
