@@ -138,8 +138,6 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         Session { args: &args, output, entry, options, gpu, open_ns: 0, rss_before_bytes };
     let mut report = match device {
         Device::Cpu => {
-            // Before the arena, which a huge page more is resident of for a moment.
-            process::return_code();
             let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
             let mut memory = arena.memory();
             let start = Instant::now();
