@@ -230,7 +230,7 @@ pub fn layer_demand(network: &Network, costs: &Costs, index: usize) -> (f64, f64
 /// Nanoseconds below which no steady-state inference in `budget` bytes of arena can stay, by the costs
 /// of the profile and the algorithms of the layers.
 pub fn lower_bound_ns(network: &Network, budget: u64, profile: &Profile, threads: u32) -> u64 {
-    let costs = Costs::new(network, profile, threads);
+    let costs = Costs::new(network, profile, threads).within(budget);
     let bound = Bound::new(network, profile);
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
     for (index, slides) in slides(network).into_iter().enumerate() {

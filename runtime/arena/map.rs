@@ -14,14 +14,12 @@
 
 use super::{ArenaError, ArenaMemory};
 use crate::storage::fd::errno;
+use crate::storage::residency::page_bytes;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 
 /// Bytes of a huge page, as on x86-64 and on ARM with small pages of 4 KiB.
 const HUGE_PAGE: usize = 2 << 20;
-
-/// Bytes of the largest small page that there is.
-const SMALL_PAGE: usize = 64 * 1024;
 
 /// Bytes of the least arena that is cut from a huge page, which as a whole is resident for that moment: about what the program
 /// itself has yet to touch by then.
@@ -87,6 +85,20 @@ impl MappedArena {
         NonNull::new(start).map(|start| Self { start, len: bytes }).ok_or(failed(libc::ENOMEM))
     }
 
+    /// The mapping, which nobody unmaps any more, as an address and its length in bytes.
+    pub(crate) fn into_raw(self) -> (NonNull<u8>, usize) {
+        let this = core::mem::ManuallyDrop::new(self);
+        (this.start, this.len)
+    }
+
+    /// The mapping again.
+    ///
+    /// # Safety
+    /// Both are from [`into_raw`](Self::into_raw), given back once, and nothing borrows the memory.
+    pub(crate) unsafe fn from_raw(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len }
+    }
+
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.len
@@ -109,13 +121,6 @@ impl MappedArena {
         let (start, len) = (self.start.addr().get(), self.len);
         (self.memory(), Pages { start, len, lifetime: PhantomData })
     }
-}
-
-/// Bytes of a small page here.
-fn page_bytes() -> usize {
-    // SAFETY: only asks for a number.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
-    page.ok().filter(|page| page.is_power_of_two()).unwrap_or(SMALL_PAGE)
 }
 
 /// Divides a huge page into small ones, of which the first `kept` bytes keep what they have of it.

@@ -8,7 +8,7 @@ use crate::arena::Activations;
 use crate::device::accelerator::{Accelerator, Stream};
 use crate::device::{Device, DeviceError};
 use crate::ops::{self, Call};
-use crate::pack::{PlanEntry, Port, Proven, layer_of};
+use crate::pack::{PlanEntry, Port, Proven, Skeleton, layer_of};
 use crate::storage::Storage;
 
 /// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load) and
@@ -195,6 +195,11 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     /// The outputs, in the model's order.
     pub fn outputs(&self) -> &'a [Port] {
         self.shared.network.skeleton().outputs
+    }
+
+    /// The network.
+    pub fn skeleton(&self) -> &Skeleton<'a> {
+        self.shared.network.skeleton()
     }
 
     /// Input `index`, to be written before [`infer`](Self::infer): row-major in the model's own shape.
@@ -464,7 +469,36 @@ mod concurrent {
     /// The loader's thread could not be started.
     pub type ThreadedError = ThreadError;
 
+    /// Tells the loader to return.
+    fn stop(shared: &Shared<'_>) {
+        shared.stop.store(true, Ordering::Release);
+        shared.steps_done.wake();
+        shared.requests.wake();
+    }
+
+    impl<'m, 'a> Model<'m, 'a, Concurrent<'m, 'a>> {
+        /// Tells the loader beside this model to return. No inference may follow.
+        pub(crate) fn stop_loader(&self) {
+            stop(self.shared);
+        }
+    }
+
     impl<'a> Instance<'a> {
+        /// A loader, and the model that waits for it until [`Loader::run`] is under way on another thread.
+        pub(crate) fn beside<'m>(
+            &'m mut self,
+        ) -> (Loader<'m, 'a>, Model<'m, 'a, Concurrent<'m, 'a>>) {
+            let failed = self.shared.start();
+            self.shared.stop.store(false, Ordering::Release);
+            let Self { shared, memory, current } = self;
+            shared.spin_ns = spin_ns(shared);
+            let shared = &*shared;
+            let (weights, activations) = memory.sides();
+            let loader = Loader::new(shared, weights, current.proven);
+            let model = Model::new(shared, current, activations, Concurrent { shared }, failed);
+            (loader, model)
+        }
+
         /// Runs `body` with a model whose loader works beside it, on a thread of its own that ends
         /// when `body` does.
         pub fn with_loader<'m, S: Storage + Send, T>(
@@ -472,15 +506,8 @@ mod concurrent {
             storage: &'m mut S,
             body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
         ) -> Result<T, ThreadedError> {
-            let failed = self.shared.start();
-            self.shared.stop.store(false, Ordering::Release);
-            let Self { shared, memory, current } = self;
-            shared.spin_ns = spin_ns(shared);
-            let shared = &*shared;
-            let (weights, activations) = memory.sides();
-            let mut loader = Loader::new(shared, weights, current.proven);
-            let feed = Concurrent { shared };
-            let mut model = Model::new(shared, current, activations, feed, failed);
+            let (mut loader, mut model) = self.beside();
+            let shared = model.shared;
             threads::join(
                 move || loader.run(storage),
                 move || {
@@ -488,9 +515,7 @@ mod concurrent {
                     struct Stop<'m, 'a>(&'m Shared<'a>);
                     impl Drop for Stop<'_, '_> {
                         fn drop(&mut self) {
-                            self.0.stop.store(true, Ordering::Release);
-                            self.0.steps_done.wake();
-                            self.0.requests.wake();
+                            stop(self.0);
                         }
                     }
                     let _stop = Stop(shared);

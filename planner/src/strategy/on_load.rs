@@ -38,8 +38,8 @@ pub(super) fn choose(
             network.on_load[layer] = algorithm;
             let (ns, _) = layer_demand(network, costs, layer);
             let need = || bound.alive(layer) + panel_need(network, layer, threads);
-            let serves = Algorithm::Winograd { tile: algorithm as usize }.serves(network, layer);
-            if serves && ns < least && need() <= budget as f64 {
+            let serves = || Algorithm::Winograd { tile: algorithm as usize }.serves(network, layer);
+            if ns < least && need() <= budget as f64 && serves() {
                 (least, best) = (ns, algorithm);
             }
         }

@@ -131,7 +131,6 @@ pub fn run(
         Computes::Cpu => {
             let mut arena = MappedArena::new(largest.arena_bytes as usize)?;
             let (mut memory, pages) = arena.memory_and_pages();
-            process::return_code();
             let start = Instant::now();
             let instance = Instance::open(storage, memory.as_mut_slice(), options);
             let instance = instance.map_err(wrong)?;
@@ -194,7 +193,6 @@ fn phases(
         phases: Vec::with_capacity(args.budgets.list.len()),
         peak_rss_bytes: 0,
     };
-    process::return_code();
     // A GPU's steps are handed over by one thread: this.
     let pool = Pool::new();
     pool.scope(threads as usize, None, |workers| {
@@ -240,7 +238,6 @@ fn phase(
     };
     let memory = taking + start.elapsed();
     let mut digest = None;
-    process::return_code();
     for number in 1..=runs {
         for (index, input) in inputs.iter().enumerate() {
             if let Some(floats) = model.input_mut(index) {
