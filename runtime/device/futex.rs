@@ -98,6 +98,7 @@ impl Counter {
             return true;
         }
         let start = system::now_ns();
+        let mut patience_ns = YIELD_NS;
         loop {
             for _ in 0..SPINS_PER_LOOK {
                 if self.reached(target) {
@@ -111,8 +112,9 @@ impl Counter {
             let waited = system::now_ns().wrapping_sub(start);
             if waited >= spin_ns {
                 self.sleep(target, &stop);
-            } else if waited >= YIELD_NS {
+            } else if waited >= patience_ns {
                 system::give_way();
+                patience_ns = waited + YIELD_NS;
             }
         }
     }
@@ -143,7 +145,7 @@ pub(crate) fn now_ns() -> u64 {
     system::now_ns()
 }
 
-/// Who has spun for so long lets others have the core between looks: one of them may be who is waited for.
+/// Who spins lets others have the core every so often: one of them may be who is waited for.
 const YIELD_NS: u64 = 10_000;
 
 /// Looks at the count between two looks at the clock and at `stop`: about a microsecond.
