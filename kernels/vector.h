@@ -20,7 +20,8 @@
  *   bits, from_bits        the same bits as the other type
  *   add_ints, sub_ints, and_ints, shift_left, shift_right (arithmetic), to_float
  *   EYELET_TIMES_POWER(v, n)  where there is an instruction for it: v * 2^n for whole n, rounded once
- *   EYELET_FETCH(p, writes)   where it is known to help: fetches what is soon read, or written; any address will do */
+ *   EYELET_FETCH(p, writes)   where it was measured to help: fetches what is soon read, or written; p may be
+ *                             any address */
 #ifndef EYELET_VECTOR_H
 #define EYELET_VECTOR_H
 

@@ -5,7 +5,7 @@ use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::{igemm::clamp, winograd as portable};
 
 /// Outputs of a tile along each axis, of the transforms that there are.
-pub const TILES: [usize; 3] = [2, 4, 6];
+pub const TILES: [usize; 2] = [2, 4];
 
 /// Frequencies of the largest tile.
 const MAX_POINTS: usize = portable::MAX * portable::MAX;

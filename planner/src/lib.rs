@@ -4,7 +4,6 @@
 //! model.onnx ─ import ─▶ graph ─ passes ─▶ network ─ strategy(budget, profile) ─▶ plan ─ write ─▶ pack
 //! ```
 
-pub mod accuracy;
 pub mod algorithm;
 pub mod alloc;
 pub mod board;

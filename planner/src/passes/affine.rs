@@ -65,7 +65,6 @@ impl Linear {
             col: self.col,
             scale: round(&self.scale),
             bias: round(&self.bias),
-            error: Arc::default(),
         }
     }
 }
