@@ -81,6 +81,7 @@ impl fmt::Display for Report {
             ("products of activations", compute.matmul_gflops, "GFLOP/s"),
             ("fully connected", compute.fully_connected_gbs, "GB/s of weights"),
             ("Winograd's transforms", compute.transform_gbs, "GB/s"),
+            ("those of F(6,3)", compute.transform_6_gbs, "GB/s"),
             ("widening weights", compute.widen_gbs, "GB/s"),
             ("transforming weights", compute.transform_weights_gbs, "GB/s"),
             ("elementwise", compute.elementwise_gbs, "GB/s"),

@@ -18,7 +18,7 @@ impl Costs {
         let all = alone.iter().sum::<i64>() as f64;
         let drag_ns = self.overlapped_bytes(plan, &alone) * self.drag_ns_per_byte(near);
         let drag = drag_ns / all.max(1.0);
-        alone.iter().map(|ns| ns + (*ns as f64 * drag) as i64).collect()
+        alone.iter().map(|ns| ns + (*ns as f64 * drag).ceil() as i64).collect()
     }
 
     /// Bytes that can be read while steps compute that take so long, in an inference.

@@ -201,6 +201,8 @@ impl Work {
 
 /// What surrounds the products of a Winograd convolution.
 struct Transforms {
+    /// The side of a tile's outputs.
+    tile: u32,
     /// Frequencies, over all tiles.
     points: f64,
     /// Bytes that the input transforms read and write: in every step again, whatever panels it has.
@@ -222,11 +224,17 @@ impl Transforms {
         let block =
             winograd::block_tiles(p.tile as usize, input.cols() as usize, network.isa) as u64;
         Self {
+            tile: p.tile,
             points: each,
             input_bytes: 8.0 * each * f64::from(input.cols()),
             output_bytes: 4.0 * f64::from(output.cols()) * (each + tiles as f64 * tile * tile),
             blocks: tiles.div_ceil(block) as f64,
         }
+    }
+
+    /// Bytes a nanosecond.
+    fn rate(&self, compute: &Compute) -> f64 {
+        if self.tile == 6 { compute.transform_6_gbs } else { compute.transform_gbs }
     }
 }
 
@@ -321,8 +329,8 @@ impl LayerCost {
             Class::FullyConnected if !gpu => piece_ns = 0.0,
             Class::Winograd if gpu => {
                 let transforms = Transforms::of(network, layer);
-                rows_ns = transforms.input_bytes / compute.transform_gbs;
-                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                rows_ns = transforms.input_bytes / transforms.rate(compute);
+                piece_ns += transforms.output_bytes / transforms.rate(compute);
                 // The products read and write what is between the transforms, all tiles of a layer.
                 read = (transforms.input_bytes / 2.0) as u64;
                 written = 4
@@ -331,8 +339,8 @@ impl LayerCost {
             }
             Class::Winograd => {
                 let transforms = Transforms::of(network, layer);
-                rows_ns = transforms.input_bytes / compute.transform_gbs;
-                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                rows_ns = transforms.input_bytes / transforms.rate(compute);
+                piece_ns += transforms.output_bytes / transforms.rate(compute);
                 spill_ns = compute.transform_spill_ns_per_byte;
                 if algorithm == 0 && stored.encoding == 0 {
                     if panels as f64 * panel_bytes > compute.cache_bytes as f64 {

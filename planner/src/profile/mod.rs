@@ -102,8 +102,10 @@ pub struct Compute {
     pub matmul_gflops: f64,
     /// Convolutions of few rows: bytes of weights, which is what one thread reads of memory.
     pub fully_connected_gbs: f64,
-    /// Transforms of Winograd convolutions: bytes read and written.
+    /// Transforms of Winograd convolutions by F(2,3) and F(4,3): bytes read and written.
     pub transform_gbs: f64,
+    /// And by F(6,3), which computes more for a byte.
+    pub transform_6_gbs: f64,
     /// What they take longer for each byte of a layer's input and output beyond twice [`cache_bytes`](Self::cache_bytes):
     /// tiles are rows far apart, which are not fetched ahead.
     #[serde(default)]
@@ -240,6 +242,7 @@ impl Profile {
             ("compute.matmul_gflops", compute.matmul_gflops),
             ("compute.fully_connected_gbs", compute.fully_connected_gbs),
             ("compute.transform_gbs", compute.transform_gbs),
+            ("compute.transform_6_gbs", compute.transform_6_gbs),
             ("compute.widen_gbs", compute.widen_gbs),
             ("compute.transform_weights_gbs", compute.transform_weights_gbs),
             ("compute.elementwise_gbs", compute.elementwise_gbs),

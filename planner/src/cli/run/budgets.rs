@@ -17,6 +17,7 @@ use eyelet::storage::Storage;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Options for changing budgets.
@@ -45,6 +46,8 @@ struct Report {
     gpu: Option<Gpu>,
     threads: u32,
     io: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pace: Option<PathBuf>,
     verify: bool,
     runs_each: u32,
     open_ms: f64,
@@ -187,6 +190,7 @@ fn phases(
         gpu: None,
         threads,
         io: args.io.name(),
+        pace: args.pace.clone(),
         verify: options.verify,
         runs_each: args.budgets.runs_each,
         open_ms: milliseconds(start.elapsed().as_nanos() as u64),

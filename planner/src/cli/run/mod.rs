@@ -138,6 +138,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         Session { args: &args, output, entry, options, gpu, open_ns: 0, rss_before_bytes };
     let mut report = match device {
         Device::Cpu => {
+            // Before the arena, which a huge page more is resident of for a moment.
+            process::return_code();
             let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
             let mut memory = arena.memory();
             let start = Instant::now();
@@ -160,7 +162,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
-    report.page_cache_bytes = cached * residency::page_bytes();
+    report.page_cache_bytes = cached * residency::page_bytes() as u64;
     if let (Some(file), Some(recorder)) = (&args.trace, &recorder) {
         trace::write(file, recorder, path, &entry, threads, args.profile.as_deref())?;
     }
@@ -202,6 +204,7 @@ impl Session<'_> {
             arena_bytes: entry.arena_bytes,
             threads,
             io: args.io.name(),
+            pace: args.pace.clone(),
             verify: options.verify,
             runs: args.runs,
             warmup: args.warmup,

@@ -443,6 +443,7 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
         matmul_gflops: of(Class::MatMul),
         fully_connected_gbs: read[0],
         transform_gbs: f64::INFINITY,
+        transform_6_gbs: f64::INFINITY,
         transform_spill_ns_per_byte: 0.0,
         widen_gbs: made_gbs(|made| kernels.widen(Encoding::F16, halves, 0, made)),
         transform_weights_gbs: made_gbs(|made| {
@@ -470,7 +471,8 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
     let ideal = Work::of(&small, &small.layers[0]).ns(&compute);
     let step = times(&small, kernels, devices, false).map_or(ideal, |times| times[1]);
     compute.step_overhead_ns = (step - ideal).max(100.0) as u64;
-    compute.transform_gbs = transform_gbs(kernels, devices, &compute);
+    compute.transform_gbs = transform_gbs(kernels, devices, &compute, &[2, 4]);
+    compute.transform_6_gbs = transform_gbs(kernels, devices, &compute, &[6]);
     compute.transform_spill_ns_per_byte = transform_spill(kernels, devices, &compute);
     compute.shared_cache_gbs = shared_cache_gbs(kernels, devices, &compute);
     compute.exposed = exposed(kernels, devices, &compute);
@@ -491,10 +493,18 @@ fn made_gbs(make: impl Fn(&mut [f32])) -> f64 {
     EXPANDED_BYTES as f64 / median(times).max(1.0)
 }
 
-/// What is left of the time of Winograd convolutions when their products are taken off.
-fn transform_gbs(kernels: &Kernels, devices: [&dyn Device; 2], compute: &Compute) -> f64 {
+/// What is left of the time of Winograd convolutions by these tiles when their products are taken off.
+fn transform_gbs(
+    kernels: &Kernels,
+    devices: [&dyn Device; 2],
+    compute: &Compute,
+    tiles: &[u32],
+) -> f64 {
     let (mut bytes, mut left, mut all) = (0.0, 0.0, 0.0);
     for network in networks(kernels.isa(), Class::Winograd) {
+        if !tiles.contains(&params::<WinogradParams>(&network.layers[0]).tile) {
+            continue;
+        }
         let Some([ns, _]) = times(&network, kernels, devices, false) else { continue };
         let work = Work::of(&network, &network.layers[0]);
         bytes += work.transform_bytes;
