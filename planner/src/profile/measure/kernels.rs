@@ -5,7 +5,7 @@
 //! memory by weights that no cache holds; how far one hides the other by layers that do both.
 //!
 //! Runs on one thread and on all take turns, so that what disturbs a machine disturbs both, and of the times
-//! of each the lower quartile counts: disturbances only add.
+//! of each the median counts, as it does of inferences.
 
 use crate::network::Network;
 use crate::profile::Compute;
@@ -355,13 +355,12 @@ fn times(
         }
         turn += 1;
     }
-    Some(times.map(|times| undisturbed(times).max(1.0)))
+    Some(times.map(|times| median(times).max(1.0)))
 }
 
-/// The lower quartile.
-fn undisturbed(mut times: Vec<f64>) -> f64 {
+fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
-    times.get(times.len() / 4).copied().unwrap_or(0.0)
+    times.get(times.len() / 2).copied().unwrap_or(0.0)
 }
 
 /// Work a nanosecond over all layers of a class, on each of two devices, if there are kernels for it.
@@ -487,7 +486,7 @@ fn made_gbs(make: impl Fn(&mut [f32])) -> f64 {
         make(made);
         times.push(start.elapsed().as_nanos() as f64);
     }
-    EXPANDED_BYTES as f64 / undisturbed(times).max(1.0)
+    EXPANDED_BYTES as f64 / median(times).max(1.0)
 }
 
 /// What is left of the time of Winograd convolutions when their products are taken off.
