@@ -376,13 +376,8 @@ pub fn run(call: Call<'_>) {
         let blocks = rows.len().div_ceil(work.block);
         for block in (0..blocks).map(|index| device::cut(rows.len(), blocks, kernels.mr(), index)) {
             let pixels = first_row + block.start..first_row + block.end;
-            let lists = Indirection::convolution(
-                &window,
-                input,
-                pixels.clone(),
-                work.strip,
-                &mut *scratch,
-            );
+            let lists =
+                Indirection::convolution(&window, input, pixels.clone(), work.strip, &mut *scratch);
             for number in 0..call.count {
                 let index = call.first + number;
                 let cols = channels.panel(index);
