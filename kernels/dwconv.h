@@ -20,6 +20,8 @@ struct eyelet_dwconv {
     size_t offset;         /* floats, added to each of these pointers: the first channel */
     size_t pixels;         /* at least 1 */
     size_t channels;       /* at least 1 */
+    size_t regular;        /* of adjacent columns of the grid all but the first and the last are one step
+                            * of addresses apart from each other; 0 where that is not so everywhere */
     size_t group;          /* channels that an output reads of each tap: 1; see also gconv.h */
     const float *panels;   /* for every NR channels: bias[NR], then [taps][NR] */
     float *c;              /* the output: a row of `channels` for each pixel */
@@ -30,15 +32,18 @@ struct eyelet_dwconv {
     float max;
 };
 
-/* Whether neighbouring pixels share columns as the bodies for three taps want it. */
-#define EYELET_THREE(t, s) ((t)->tap_cols == 3 && (t)->col_pitch == 1 && (t)->stride == (s))
+/* The stride where neighbouring pixels share columns as the bodies for three taps want it, else 0. */
+EYELET_INLINE size_t eyelet_three(const struct eyelet_dwconv *t)
+{
+    return t->tap_cols == 3 && t->col_pitch == 1 && t->regular && t->stride <= 2 ? t->stride : 0;
+}
 
 /* A body of `tile` for a count of pixels, from pixel `p` on. */
 #define EYELET_PIXELS_CASE(n)                                                                          \
     case n:                                                                                            \
-        if (EYELET_THREE(t, 1))                                                                        \
+        if (three == 1)                                                                                \
             tile(t, w, channel, p, n, 1);                                                              \
-        else if (EYELET_THREE(t, 2))                                                                   \
+        else if (three == 2)                                                                           \
             tile(t, w, channel, p, n, 2);                                                              \
         else                                                                                           \
             tile(t, w, channel, p, n, 0);                                                              \

@@ -46,17 +46,20 @@ EYELET_INLINE void eyelet_next_strip(struct eyelet_igemm *t, const size_t mr)
         t->next_step = 0;
 }
 
-/* `count` strips of `n` rows, each by `tile`, in a body of its own with all accumulators in registers. */
+/* `count` strips of `n` rows, each by `tile`, in a body of its own with all accumulators in registers. What a tile
+ * needs of the record is read when it is needed: kept over strips, it would take registers from accumulators. */
 #define EYELET_STRIPS_CASE(n, ...)                                                                     \
     case n:                                                                                            \
-        for (; count != 0; count--, eyelet_next_strip(t, n))                                           \
+        for (; count != 0; count--, eyelet_next_strip(t, n)) {                                         \
+            EYELET_KEEP(t);                                                                            \
             tile(t, n, ##__VA_ARGS__);                                                                 \
+        }                                                                                              \
         break;
 
 /* All strips of a call: those that have a row more, then the others. What follows are the cases. */
 #define EYELET_STRIPS(call, ...)                                                                       \
     do {                                                                                               \
-        struct eyelet_igemm own = *(call), *const t = &own;                                            \
+        struct eyelet_igemm own = *(call), *t = &own;                                                  \
         const size_t longer = own.rows % own.strips;                                                   \
         for (int pass = 0; pass < 2; pass++) {                                                         \
             size_t count = pass == 0 ? longer : own.strips - longer;                                   \

@@ -29,6 +29,7 @@ digest() { sed -n 's/.*"output_digest": *"\([0-9a-f]*\)".*/\1/p'; }
 expected=$("$eyelet" run "$work/host.pack" --io buffered --json | digest)
 "$eyelet" run "$work/host.pack" --io buffered --input "$work/image.npy" --output "$work/expected" --json >/dev/null
 tail -c +129 "$work"/expected/*.npy >"$work/expected.f32"
+field() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$work/report"; }
 
 failed=0
 same() { # what found expected
@@ -55,6 +56,12 @@ check() { # kind pack "ways to read" [emulator]
     done
     "${run[@]}" --io buffered --input "$work/image.f32" --output "$work/found.f32" >/dev/null
     same "$kind: run --input --output" "$(cmp "$work/found.f32" "$work/expected.f32" && echo same)" same
+    if [ "$kind" = musl ]; then
+        # The budget is the truth: what the process takes beside its arena.
+        "${run[@]}" --threads 2 --runs 3 >"$work/report"
+        same "musl: at most 1 MiB beside the arena" \
+            "$(($(field peak_rss_bytes) - $(field arena_bytes) <= 1 << 20))" 1
+    fi
     same "$kind: digits" "$("$@" "$work/$kind/digits" "$pack" "$work/images.f32")" "$labels"
     if "${run[@]}" --io buffered --budget 4096 2>"$work/error"; then
         same "$kind: run --budget 4096" "success" "an error"

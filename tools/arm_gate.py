@@ -43,8 +43,8 @@ CORES = {
 GATES = [
     ("f32_igemm_8x8__neon", 0, "8 rows", {"A57, A72": 98, "A76, A78": 98}),
     ("f32_igemm_8x8__neon_inorder", 0, "8 rows", {"A53": 70, "A55": 90}),
-    ("f32_dwconv_8x8__neon", 1, "3x3", {"A57, A72": 98, "A76, A78": 80}),
-    ("f32_dwconv_8x8__neon", 0, "3x3, stride 2", {"A57, A72": 80, "A76, A78": 60}),
+    ("f32_dwconv_8x8__neon", 1, "3x3", {"A57, A72": 98, "A76, A78": 85}),
+    ("f32_dwconv_8x8__neon", 0, "3x3, stride 2", {"A57, A72": 92, "A76, A78": 72}),
     ("f32_dwconv_8x8__neon_inorder", 1, "3x3", {"A53": 40, "A55": 42}),
     ("f32_dwconv_8x8__neon_inorder", 0, "3x3, stride 2", {"A53": 30, "A55": 32}),
 ]

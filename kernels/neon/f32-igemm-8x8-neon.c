@@ -9,8 +9,9 @@
  * A panel that several strips meet stays in the first-level cache; the one after it is fetched meanwhile. */
 #include "f32-igemm-8x8-neon.h"
 
-/* MOST: bytes of the next panel that a strip fetches, at most: its own loads wait behind them. */
-enum { LINE = 64, MOST = 32 * LINE };
+/* MOST: bytes of the next panel that a strip fetches, at most: its own loads wait behind them. Strips whose share
+ * is less than a line are many, and leave the panel to the first of them that meets it. */
+enum { LINE = 64, LINES = 4, MOST = 32 * LINE };
 
 /* Operands of a row: `x[0]` of an even step, `x[1]` of an odd one. */
 struct row {
@@ -56,11 +57,11 @@ EYELET_INLINE const float *fours(float32x4_t acc[MR][2], const float *row[MR], c
     for (size_t pairs = (fours - 1) / 2; pairs != 0; pairs--) {
 #pragma GCC unroll 8
         for (size_t i = 0; i < turn; i++)
-            load_eight_on(&row[i], &rows[i].x[0], &rows[i].x[1]);
+            load_next_eight(&row[i], &rows[i].x[0], &rows[i].x[1]);
         w = four(acc, rows, w, 0, turn, mr);
 #pragma GCC unroll 8
         for (size_t i = turn; i < mr; i++)
-            load_eight_on(&row[i], &rows[i].x[0], &rows[i].x[1]);
+            load_next_eight(&row[i], &rows[i].x[0], &rows[i].x[1]);
         w = four(acc, rows, w, 1, turn, mr);
     }
     if (fours % 2 != 0) {
@@ -71,7 +72,7 @@ EYELET_INLINE const float *fours(float32x4_t acc[MR][2], const float *row[MR], c
     }
 #pragma GCC unroll 8
     for (size_t i = 0; i < turn; i++)
-        load_eight_on(&row[i], &rows[i].x[0], &rows[i].x[1]);
+        load_next_eight(&row[i], &rows[i].x[0], &rows[i].x[1]);
     w = four(acc, rows, w, 0, turn, mr);
 #pragma GCC unroll 8
     for (size_t i = turn; i < mr; i++)
@@ -81,9 +82,14 @@ EYELET_INLINE const float *fours(float32x4_t acc[MR][2], const float *row[MR], c
 
 EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
 {
-    const size_t share = t->next_share < MOST ? t->next_share : MOST;
-    for (const char *line = t->next; line < t->next + share; line += LINE)
-        __builtin_prefetch(line, 0, 2);
+    if (t->next_share >= LINE) {
+        const char *const end = t->next + (t->next_share < MOST ? t->next_share : MOST);
+        for (const char *line = t->next; line < end; line += LINES * LINE) {
+#pragma GCC unroll 4
+            for (size_t i = 0; i < LINES; i++)
+                __builtin_prefetch(line + i * LINE, 0, 2);
+        }
+    }
 
     float32x4_t acc[MR][2];
     start(t, acc, mr);

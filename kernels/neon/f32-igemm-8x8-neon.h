@@ -30,11 +30,6 @@ EYELET_INLINE float32x4_t load_four(const float **p)
     return v;
 }
 
-EYELET_INLINE void load_eight_on(const float **p, float32x4_t *v0, float32x4_t *v1)
-{
-    __asm__ volatile("ldp %q0, %q1, [%2], #32" : "=w"(*v0), "=w"(*v1), "+r"(*p));
-}
-
 EYELET_INLINE void start(const struct eyelet_igemm *t, float32x4_t acc[MR][2], const size_t mr)
 {
 #pragma GCC unroll 8
@@ -48,7 +43,7 @@ EYELET_INLINE const float *rest(float32x4_t acc[MR][2], const float *row[MR], co
 {
     for (; k != 0; k--) {
         float32x4_t b0, b1;
-        load_eight_on(&w, &b0, &b1);
+        load_next_eight(&w, &b0, &b1);
 #pragma GCC unroll 8
         for (size_t i = 0; i < mr; i++) {
             const float32x4_t x = load_one(&row[i]);

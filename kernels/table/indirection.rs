@@ -82,7 +82,8 @@ impl<'a> Indirection<'a> {
         let mut image = rows.start / area;
         let mut y = rows.start % area / out_width;
         let mut x = rows.start % out_width;
-        let strips = rows.len().div_ceil(mr);
+        // With one segment the lists of all strips are one.
+        let strips = if segments == 1 { 1 } else { rows.len().div_ceil(mr) };
         for index in 0..strips {
             let range = strip(rows.len(), strips, index);
             let list = &mut pointers[range.start * segments..range.end * segments];

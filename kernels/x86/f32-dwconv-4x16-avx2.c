@@ -118,6 +118,7 @@ EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t ch
 
 void eyelet_f32_dwconv_4x16__avx2(const struct eyelet_dwconv *t)
 {
+    const size_t three = eyelet_three(t);
     const size_t panel = (1 + t->tap_lines * t->tap_cols) * NR;
     /* All channels of some pixels, then the next ones: activations are read once, from end to end. */
     for (size_t p = 0; p < t->pixels; p += MR) {

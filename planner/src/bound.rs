@@ -334,7 +334,7 @@ fn of_algorithms(
     threads: u32,
     algorithms: &dyn Fn(usize, &Costs) -> Vec<u32>,
 ) -> u64 {
-    let costs = Costs::new(network, profile, threads);
+    let costs = Costs::new(network, profile, threads).within(budget);
     let bound = Bound::new(network, profile);
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
     for (index, slides) in slides(network).into_iter().enumerate() {

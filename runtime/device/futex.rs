@@ -98,6 +98,7 @@ impl Counter {
             return true;
         }
         let start = system::now_ns();
+        let mut patience_ns = YIELD_NS;
         loop {
             for _ in 0..SPINS_PER_LOOK {
                 if self.reached(target) {
@@ -108,8 +109,12 @@ impl Counter {
             if stop() {
                 return self.reached(target);
             }
-            if system::now_ns().wrapping_sub(start) >= spin_ns {
+            let waited = system::now_ns().wrapping_sub(start);
+            if waited >= spin_ns {
                 self.sleep(target, &stop);
+            } else if waited >= patience_ns {
+                system::give_way();
+                patience_ns = waited + YIELD_NS;
             }
         }
     }
@@ -140,6 +145,9 @@ pub(crate) fn now_ns() -> u64 {
     system::now_ns()
 }
 
+/// Who spins lets others have the core every so often: one of them may be who is waited for.
+const YIELD_NS: u64 = 10_000;
+
 /// Looks at the count between two looks at the clock and at `stop`: about a microsecond.
 const SPINS_PER_LOOK: u32 = 32;
 
@@ -165,6 +173,12 @@ mod system {
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, i32::MAX) };
     }
 
+    /// Lets another thread have the core, if one waits for it.
+    pub(super) fn give_way() {
+        // SAFETY: nothing but a call.
+        unsafe { libc::sched_yield() };
+    }
+
     /// A clock that never goes back, in nanoseconds.
     pub(super) fn now_ns() -> u64 {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -183,6 +197,8 @@ mod system {
     }
 
     pub(super) fn wake_all(_: &AtomicU32) {}
+
+    pub(super) fn give_way() {}
 
     pub(super) fn now_ns() -> u64 {
         0

@@ -358,7 +358,7 @@ impl<'m, 'a> Loader<'m, 'a> {
                 Ok(Polled::Loaded | Polled::Read) => {}
                 Ok(Polled::Idle) => rest(),
                 Ok(Polled::Blocked(target)) => {
-                    shared.steps_done.wait_until(target, 0, called);
+                    shared.steps_done.wait_until(target, shared.loader_spin_ns(), called);
                 }
                 Err(error) => {
                     shared.failure.put(error);

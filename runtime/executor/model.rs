@@ -403,8 +403,19 @@ mod concurrent {
     use crate::executor::Instance;
     use core::sync::atomic::Ordering;
 
-    /// How long the compute side spins for a load before it sleeps.
-    const SPIN_NS: u64 = 20_000;
+    /// How long either side spins for the other before it sleeps, if every thread can have a core: some small reads
+    /// or steps, and a multiple of what it takes to be woken.
+    const SPIN_NS: u64 = 200_000;
+
+    /// How long the compute side spins in any case.
+    const BRIEF_NS: u64 = 20_000;
+
+    /// The former, if it applies. With a GPU the counters tell of what has been issued: the loader's time is in the GPU's
+    /// events, which nobody spins for.
+    fn spin_ns(shared: &Shared<'_>) -> u64 {
+        let room = threads::available_cores() > shared.threads as usize;
+        if room && shared.accelerator().is_none() { SPIN_NS } else { 0 }
+    }
 
     /// Waits for a loader that runs beside it.
     #[derive(Debug)]
@@ -415,7 +426,7 @@ mod concurrent {
     impl Concurrent<'_, '_> {
         fn wait_for(&self, counter: &Counter, target: u32) -> Result<(), LoadError> {
             let failed = || self.shared.failure.get().is_some();
-            if counter.wait_until(target, SPIN_NS, failed) {
+            if counter.wait_until(target, self.shared.spin_ns.max(BRIEF_NS), failed) {
                 return Ok(());
             }
             self.shared.failure.get().map_or(Ok(()), Err)
@@ -428,12 +439,15 @@ mod concurrent {
             shared.requests.set(number);
             // The loader waits for one of the two.
             shared.steps_done.wake();
-            shared.answers.wait_until(number, SPIN_NS, || false);
+            shared.answers.wait_until(number, BRIEF_NS, || false);
         }
     }
 
     impl Feed for Concurrent<'_, '_> {
         fn wait(&mut self, target: u32) -> Result<(), LoadError> {
+            if !self.shared.loads_done.reached(target) {
+                self.shared.awaited.store(target, Ordering::Relaxed);
+            }
             self.wait_for(&self.shared.loads_done, target)
         }
 
@@ -477,6 +491,7 @@ mod concurrent {
             let failed = self.shared.start();
             self.shared.stop.store(false, Ordering::Release);
             let Self { shared, memory, current } = self;
+            shared.spin_ns = spin_ns(shared);
             let shared = &*shared;
             let (weights, activations) = memory.sides();
             let loader = Loader::new(shared, weights, current.proven);

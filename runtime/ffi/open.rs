@@ -70,8 +70,9 @@ pub(super) type Computer = Workers<'static>;
 #[cfg(not(all(feature = "linux", target_os = "linux")))]
 pub(super) type Computer = crate::device::Inline;
 
-/// A model by how it gets its loads.
+/// A model by how it gets its loads. It never moves, and there is no heap for the larger kind.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Running {
     /// Between steps.
     Inline(executor::Model<'static, 'static, Inline<'static, 'static, Opened>>),
@@ -301,7 +302,7 @@ unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
             match threads::spawn(load, job.cast()) {
                 Ok(thread) => running.write(Running::Beside(waiting, thread)),
                 Err(errno) => {
-                    drop(waiting);
+                    // Nothing waits: the model ends here.
                     job.drop_in_place();
                     part(&raw mut (*model).device).drop_in_place();
                     let (wanted, started) = (2, 1);

@@ -160,7 +160,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
-    report.page_cache_bytes = cached * residency::page_bytes();
+    report.page_cache_bytes = cached * residency::page_bytes() as u64;
     if let (Some(file), Some(recorder)) = (&args.trace, &recorder) {
         trace::write(file, recorder, path, &entry, threads, args.profile.as_deref())?;
     }
