@@ -66,7 +66,7 @@ fn a_sweep_searches_as_long_and_stores_weights_as_it_is_told() {
     let folder = folder();
     std::fs::copy(command::digits(), folder.path().join("d.onnx")).unwrap();
     let with = |more: &[&str]| {
-        let sweep = ["sweep", "d.onnx", "--budgets", "64KiB..1MiB", "--points", "2"];
+        let sweep = ["sweep", "d.onnx", "--budgets", "128KiB..1MiB", "--points", "2"];
         let sweep = [&sweep[..], &["--strategies", "joint", "--json"], more].concat();
         eyelet_in(folder.path(), &sweep).json()
     };
