@@ -18,7 +18,7 @@ use eyelet_planner::network::Network;
 use eyelet_planner::passes::lower;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
-use eyelet_planner::simulate::{Costs, simulate, simulate_with};
+use eyelet_planner::simulate::simulate;
 use eyelet_planner::strategy::algorithms::{Choice, Means, choices};
 use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, demand, on_load};
 use eyelet_planner::{rounding, size, weights, write};
@@ -304,7 +304,6 @@ impl Order {
     fn candidate(&self, network: &mut Network, effort: Effort) -> Result<Candidate, PlanError> {
         let weights_bytes = place_weights(network);
         let (threads, profile, exact) = (self.threads, &self.profile, self.exact);
-        let costs = Costs::new(network, profile, threads);
         let mut found = Candidate { weights_bytes, ..Candidate::default() };
         for &budget in &self.budgets {
             let request = Request { network, weights_bytes, budget, threads, profile, exact };
@@ -314,7 +313,7 @@ impl Order {
             };
             let Made { plan, constructive, improvement, tried } = made;
             found.efforts.push(Spent { constructive, improvement, tried });
-            found.predicted_ns += simulate_with(&plan, &costs).steady_ns;
+            found.predicted_ns += simulate(network, &plan, profile, threads).steady_ns;
             found.plans.push(plan);
         }
         Ok(found)

@@ -1,5 +1,9 @@
 //! The cost of steps: which class of kernel a layer belongs to, and how much work its slices are.
 
+mod bands;
+
+pub use bands::Outside;
+
 use super::launch::Launches;
 use super::{Compute, Profile, Storage, Transfer};
 use crate::network::Network;
@@ -376,6 +380,7 @@ pub struct Costs {
     storage: Storage,
     transfer: Option<Transfer>,
     drag_ns_per_byte: f64,
+    cache_bytes: u64,
 }
 
 impl Costs {
@@ -396,6 +401,7 @@ impl Costs {
             storage: profile.storage.clone(),
             transfer: profile.transfer,
             drag_ns_per_byte,
+            cache_bytes: profile.compute.cache_bytes,
         }
     }
 

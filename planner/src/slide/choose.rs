@@ -11,6 +11,7 @@ use super::{Group, steps_of};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::step_weights;
+use crate::profile::Outside;
 use crate::simulate::Costs;
 use crate::slice::{scratch_bytes, whole};
 use crate::write::table_bytes;
@@ -30,12 +31,24 @@ const ABOVE: [f64; 4] = [1.02, 1.05, 1.1, 1.2];
 /// Longest group that is tried.
 const LONGEST: usize = 48;
 
+/// Longest group that is tried where memory does not ask for one.
+const FASTEST: usize = 6;
+
 /// What a group takes and costs.
 #[derive(Clone, Copy, Debug)]
 struct Price {
     bytes: u64,
     /// Predicted time beyond that of whole layers.
     extra_ns: i64,
+}
+
+/// What groups are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    /// To stay below the target at the least cost.
+    Memory,
+    /// That, and to be faster than whole layers where lines stay in a cache.
+    Speed,
 }
 
 /// A network of which groups are sought, for one target or several.
@@ -46,6 +59,8 @@ pub struct Search<'a> {
     lives: Vec<Lifetime>,
     /// What each layer takes on its own.
     alone: Vec<u64>,
+    /// Whether a layer's activations go through memory, so that it could gain by sliding.
+    spills: Vec<bool>,
     prices: HashMap<(usize, usize, u32), Price>,
 }
 
@@ -54,8 +69,9 @@ impl<'a> Search<'a> {
         let layers = network.layers.len();
         let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
         let alone = (0..layers).map(|layer| alone(network, &lives, threads, layer)).collect();
+        let spills = (0..layers).map(|layer| costs.spills(&whole(network, layer))).collect();
         let facts = Facts::new(network);
-        Self { facts, costs, threads, lives, alone, prices: HashMap::new() }
+        Self { facts, costs, threads, lives, alone, spills, prices: HashMap::new() }
     }
 
     /// What the network takes without groups, tables and loading ahead left out.
@@ -66,6 +82,10 @@ impl<'a> Search<'a> {
     /// The groups by which no layer takes more than `target` bytes, at the least price; `None` if there
     /// are none.
     pub fn groups(&mut self, target: u64) -> Option<Vec<Group>> {
+        self.groups_for(target, Aim::Memory)
+    }
+
+    fn groups_for(&mut self, target: u64, aim: Aim) -> Option<Vec<Group>> {
         let layers = self.alone.len();
         let mut hot = vec![0usize];
         for bytes in &self.alone {
@@ -79,16 +99,22 @@ impl<'a> Search<'a> {
                 least = best[end - 1].as_ref().map(|(price, _)| (*price, None));
             }
             let mut weights = 0;
+            let mut gains = aim == Aim::Speed;
             for start in (end.saturating_sub(LONGEST)..end).rev() {
                 weights += weight_bytes(self.facts.network, start);
                 if !self.facts.slides(start) || weights > target {
                     break;
                 }
                 let Some(before) = best[start].as_ref().map(|(price, _)| *price) else { continue };
-                if hot[end] == hot[start] || start + 1 == end {
+                gains &= self.spills[start] && end - start <= FASTEST;
+                let needed = hot[end] > hot[start];
+                if start + 1 == end || !(needed || gains) {
                     continue;
                 }
                 let Some((lines, extra_ns)) = self.lines(start..end, target) else { continue };
+                if !needed && extra_ns >= 0 {
+                    continue;
+                }
                 let price = before + extra_ns;
                 if least.as_ref().is_none_or(|(least, _)| price < *least) {
                     least = Some((price, Some(Group { layers: start..end, lines })));
@@ -112,7 +138,8 @@ impl<'a> Search<'a> {
     }
 
     /// The ways to slide that deserve to be planned for a budget, the one that costs least first: no groups
-    /// if that could fit, groups that just fit, and groups that leave more for weights.
+    /// if that could fit, groups that just fit, groups that leave more for weights, and groups that are faster than
+    /// whole layers.
     pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
         let layers = self.alone.len();
         let tables = table_bytes(self.facts.network, layers, layers, 0);
@@ -123,6 +150,12 @@ impl<'a> Search<'a> {
             if !found.contains(&groups) {
                 found.push(groups);
             }
+        }
+        if !found.is_empty()
+            && let Some(groups) = self.groups_for(room, Aim::Speed)
+            && !found.contains(&groups)
+        {
+            found.push(groups);
         }
         found
     }
@@ -192,13 +225,21 @@ impl<'a> Search<'a> {
             0 => network.buffers[inner.buffer].bytes,
             lines => ring_bytes(lines, inner.width, inner.pitch),
         });
-        let rings: u64 = rings.sum();
+        let rings: Vec<u64> = rings.collect();
+        let ring = |buffer| {
+            let at = chain.inner.iter().position(|inner| inner.buffer == buffer)?;
+            (schedule.rings[at] > 0).then(|| rings[at])
+        };
+        let cache = self.costs.cache_bytes();
+        let outside: Vec<Outside> =
+            layers.clone().map(|layer| Outside::of(network, layer, cache, ring)).collect();
         let (mut steps, mut extra_ns) = (0, 0);
         // The largest step of each layer stands for its scratch.
         let mut largest: HashMap<u32, Step> = HashMap::new();
         for step in steps_of(network, &chain, &schedule) {
             steps += 1;
-            extra_ns += self.costs.step_ns(&step) as i64;
+            let outside = outside[step.layer as usize - layers.start];
+            extra_ns += self.costs.sliding_ns(&step, outside) as i64;
             let held = largest.entry(step.layer).or_insert(step);
             if held.rows < step.rows {
                 *held = step;
@@ -209,6 +250,7 @@ impl<'a> Search<'a> {
         }
         let scratch = largest.values().map(|step| scratch_bytes(network, step, self.threads)).max();
         let tables = steps * size_of::<Step>() as u64;
+        let rings: u64 = rings.iter().sum();
         let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;
         let price = Price { bytes, extra_ns };
         self.prices.insert(key, price);

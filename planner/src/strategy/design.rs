@@ -90,11 +90,13 @@ impl<'a> Site<'a> {
     /// With layers that slide.
     pub fn new(request: &'a Request<'a>, groups: Vec<Group>) -> Self {
         let network = request.network;
+        let ground = Ground::new(network, groups);
         let costs = Costs::new(network, request.profile, request.threads);
+        let costs = costs.sliding(network, &ground.rings);
         let panel = |layer| scratch_bytes(network, &step(network, layer, 1), request.threads);
         let scratch = (0..network.layers.len()).map(panel).collect();
         let bound_ns = lower_bound_ns(network, request.budget, request.profile, request.threads);
-        Self { request, costs, ground: Ground::new(network, groups), scratch, bound_ns }
+        Self { request, costs, ground, scratch, bound_ns }
     }
 
     /// Makes a design a plan for so many bytes.

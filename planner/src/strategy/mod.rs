@@ -17,7 +17,7 @@ mod staging;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
-use crate::simulate::{Costs, simulate_with};
+use crate::simulate::simulate;
 use design::Design;
 use eyelet::pack::PAGE;
 use flexnn::Parts;
@@ -128,8 +128,8 @@ pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, P
     let transformed = Request { network: &network, ..*request };
     let compare = if effort == Effort::Glance { Effort::Glance } else { Effort::Fast };
     let stored = make_for(name, request, compare)?;
-    let costs = Costs::new(&network, request.profile, request.threads);
-    let ns = |made: &Made| simulate_with(&made.plan, &costs).steady_ns;
+    let ns =
+        |made: &Made| simulate(&network, &made.plan, request.profile, request.threads).steady_ns;
     let faster = make_for(name, &transformed, compare).ok().filter(|made| ns(made) < ns(&stored));
     match (effort, faster) {
         (Effort::Glance | Effort::Fast, faster) => Ok(faster.unwrap_or(stored)),
