@@ -7,7 +7,7 @@
 //! ends), where the price of a group is what its steps are predicted to cost beyond whole layers.
 
 use super::group::{Chain, Facts, Schedule};
-use super::{Group, steps_of};
+use super::{Group, Lines, line_lives, steps_of};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::step_weights;
@@ -192,7 +192,10 @@ impl<'a> Search<'a> {
 
     /// The number of lines by which a group costs least and takes at most `target` bytes, and its price.
     fn lines(&mut self, layers: Range<usize>, target: u64) -> Option<(u32, i64)> {
-        if self.beside(&layers) > target {
+        let [over, under] = self.passing(&layers).map(|buffers| {
+            buffers.iter().map(|&buffer| self.facts.network.buffers[buffer].bytes).sum::<u64>()
+        });
+        if self.beside(&layers) > target + over.min(under) {
             return None;
         }
         let fits = LINES.into_iter().map_while(|lines| {
@@ -211,6 +214,53 @@ impl<'a> Search<'a> {
             .filter(|&buffer| here(&self.lives[buffer]) && !self.facts.is_inner(buffer, layers))
             .map(|buffer| network.buffers[buffer].bytes);
         live.sum::<u64>() + weights.next_multiple_of(PAGE)
+    }
+
+    /// The whole buffers that outlive a group that writes them first, and those that it reads last.
+    fn passing(&self, layers: &Range<usize>) -> [Vec<usize>; 2] {
+        let inside = |time: usize| time > layers.start && time <= layers.end;
+        let whole = |passes: &dyn Fn(&Lifetime) -> bool| {
+            let found = (0..self.lives.len()).filter(|&buffer| passes(&self.lives[buffer]));
+            found.filter(|&buffer| !self.facts.is_inner(buffer, layers)).collect()
+        };
+        [
+            whole(&|life| inside(life.start) && life.end > layers.end),
+            whole(&|life| inside(life.end) && life.start <= layers.start),
+        ]
+    }
+
+    /// Bytes that outputs of a group share with dead lines of its inputs.
+    fn saved(&self, chain: &Chain, schedule: &Schedule, layers: &Range<usize>) -> u64 {
+        let network = self.facts.network;
+        let [over, mut under] = self.passing(layers);
+        let mut rings = vec![0; network.buffers.len()];
+        for (inner, lines) in chain.inner.iter().zip(&schedule.rings) {
+            rings[inner.buffer] = *lines;
+        }
+        if over.is_empty() || under.is_empty() {
+            return 0;
+        }
+        let steps: Vec<Step> = steps_of(network, chain, schedule).collect();
+        let mut lines = line_lives(network, &steps, &rings);
+        under.iter().for_each(|&input| lines[input].iter_mut().for_each(Lines::known_before));
+        over.iter().for_each(|&output| lines[output].iter_mut().for_each(Lines::needed_after));
+        let mut saved = 0;
+        for output in over {
+            let size = |buffer: usize| network.buffers[buffer].bytes as i64;
+            let shared = |&input: &usize| {
+                let (below, above) = lines[input].as_ref().zip(lines[output].as_ref())?;
+                let (least, _) =
+                    below.forbidden(above).filter(|_| !below.is_operand_with(output))?;
+                let extent = size(input).max(least + size(output)) - least.min(0);
+                Some(size(input) + size(output) - extent)
+            };
+            let best = (0..under.len()).filter_map(|at| Some((shared(&under[at])?, at))).max();
+            if let Some((bytes, at)) = best.filter(|(bytes, _)| *bytes > 0) {
+                saved += bytes as u64;
+                under.swap_remove(at);
+            }
+        }
+        saved
     }
 
     fn price(&mut self, layers: &Range<usize>, lines: u32) -> Price {
@@ -233,6 +283,7 @@ impl<'a> Search<'a> {
         let cache = self.costs.cache_bytes();
         let outside: Vec<Outside> =
             layers.clone().map(|layer| Outside::of(network, layer, cache, ring)).collect();
+        let saved = self.saved(&chain, &schedule, layers);
         let (mut steps, mut extra_ns) = (0, 0);
         // The largest step of each layer stands for its scratch.
         let mut largest: HashMap<u32, Step> = HashMap::new();
@@ -251,7 +302,7 @@ impl<'a> Search<'a> {
         let scratch = largest.values().map(|step| scratch_bytes(network, step, self.threads)).max();
         let tables = steps * size_of::<Step>() as u64;
         let rings: u64 = rings.iter().sum();
-        let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;
+        let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables - saved;
         let price = Price { bytes, extra_ns };
         self.prices.insert(key, price);
         price

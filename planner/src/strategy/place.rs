@@ -62,7 +62,8 @@ impl Ground {
         let spans = spans(network, &steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
         let sizes = buffer_sizes(network, &rings);
-        let offsets = place_buffers(&sizes, &lives, period);
+        let lines = slide::line_lives(network, &steps, &rings);
+        let offsets = place_buffers(&sizes, &lives, &lines, period);
         let end = |buffer: usize| offsets[buffer] + sizes[buffer];
         let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
         let mut by_offset: Vec<usize> =
