@@ -38,6 +38,8 @@ const FASTEST: usize = 6;
 #[derive(Clone, Copy, Debug)]
 struct Price {
     bytes: u64,
+    /// Bytes less if outputs lie over dead lines of inputs.
+    shared: u64,
     /// Predicted time beyond that of whole layers.
     extra_ns: i64,
 }
@@ -47,7 +49,10 @@ struct Price {
 enum Aim {
     /// To stay below the target at the least cost.
     Memory,
-    /// That, and to be faster than whole layers where lines stay in a cache.
+    /// The same, with outputs over dead lines of inputs. Where many buffers live at once these do not always get the
+    /// places for it.
+    Sharing,
+    /// The same, and to be faster than whole layers where lines stay in a cache.
     Speed,
 }
 
@@ -82,7 +87,7 @@ impl<'a> Search<'a> {
     /// The groups by which no layer takes more than `target` bytes, at the least price; `None` if there
     /// are none.
     pub fn groups(&mut self, target: u64) -> Option<Vec<Group>> {
-        self.groups_for(target, Aim::Memory)
+        self.groups_for(target, Aim::Sharing)
     }
 
     fn groups_for(&mut self, target: u64, aim: Aim) -> Option<Vec<Group>> {
@@ -111,7 +116,7 @@ impl<'a> Search<'a> {
                 if start + 1 == end || !(needed || gains) {
                     continue;
                 }
-                let Some((lines, extra_ns)) = self.lines(start..end, target) else { continue };
+                let Some((lines, extra_ns)) = self.lines(start..end, target, aim) else { continue };
                 if !needed && extra_ns >= 0 {
                     continue;
                 }
@@ -146,16 +151,18 @@ impl<'a> Search<'a> {
         let room = budget.saturating_sub(tables);
         let mut found = Vec::new();
         for share in SHARES {
-            let Some(groups) = self.groups((room as f64 * share) as u64) else { break };
-            if !found.contains(&groups) {
-                found.push(groups);
+            let target = (room as f64 * share) as u64;
+            let before = found.len();
+            for aim in [Aim::Memory, Aim::Sharing] {
+                found.extend(self.groups_for(target, aim).filter(|groups| !found.contains(groups)));
+            }
+            if before == found.len() && self.groups(target).is_none() {
+                break;
             }
         }
-        if !found.is_empty()
-            && let Some(groups) = self.groups_for(room, Aim::Speed)
-            && !found.contains(&groups)
-        {
-            found.push(groups);
+        if !found.is_empty() {
+            let fast = self.groups_for(room, Aim::Speed);
+            found.extend(fast.filter(|groups| !found.contains(groups)));
         }
         found
     }
@@ -163,13 +170,13 @@ impl<'a> Search<'a> {
     /// The ways to slide of which one has the smallest feasible budget. The more lines at a time, the
     /// smaller the tables.
     pub fn smallest(&mut self) -> Vec<Vec<Group>> {
-        let (least, groups) = self.least();
-        let mut found = vec![groups];
-        for share in ABOVE {
-            if let Some(groups) = self.groups((least as f64 * share) as u64)
-                && !found.contains(&groups)
-            {
-                found.push(groups);
+        let mut found = Vec::new();
+        for aim in [Aim::Sharing, Aim::Memory] {
+            let (least, groups) = self.least_for(aim);
+            found.extend(Some(groups).filter(|groups| !found.contains(groups)));
+            for share in ABOVE {
+                let groups = self.groups_for((least as f64 * share) as u64, aim);
+                found.extend(groups.filter(|groups| !found.contains(groups)));
             }
         }
         found
@@ -177,12 +184,16 @@ impl<'a> Search<'a> {
 
     /// The smallest target for which there are groups, to the page, and they.
     pub fn least(&mut self) -> (u64, Vec<Group>) {
+        self.least_for(Aim::Sharing)
+    }
+
+    fn least_for(&mut self, aim: Aim) -> (u64, Vec<Group>) {
         let mut high = self.whole().div_ceil(PAGE);
         let mut groups = Vec::new();
         let mut low = 0;
         while low + 1 < high {
             let middle = (low + high) / 2;
-            match self.groups(middle * PAGE) {
+            match self.groups_for(middle * PAGE, aim) {
                 Some(found) => (high, groups) = (middle, found),
                 None => low = middle,
             }
@@ -191,16 +202,18 @@ impl<'a> Search<'a> {
     }
 
     /// The number of lines by which a group costs least and takes at most `target` bytes, and its price.
-    fn lines(&mut self, layers: Range<usize>, target: u64) -> Option<(u32, i64)> {
+    fn lines(&mut self, layers: Range<usize>, target: u64, aim: Aim) -> Option<(u32, i64)> {
+        let shares = aim != Aim::Memory;
         let [over, under] = self.passing(&layers).map(|buffers| {
             buffers.iter().map(|&buffer| self.facts.network.buffers[buffer].bytes).sum::<u64>()
         });
-        if self.beside(&layers) > target + over.min(under) {
+        if self.beside(&layers) > target + if shares { over.min(under) } else { 0 } {
             return None;
         }
         let fits = LINES.into_iter().map_while(|lines| {
             let price = self.price(&layers, lines);
-            (price.bytes <= target).then_some((lines, price.extra_ns))
+            let bytes = price.bytes - if shares { price.shared } else { 0 };
+            (bytes <= target).then_some((lines, price.extra_ns))
         });
         fits.min_by_key(|(_, extra_ns)| *extra_ns)
     }
@@ -230,7 +243,7 @@ impl<'a> Search<'a> {
     }
 
     /// Bytes that outputs of a group share with dead lines of its inputs.
-    fn saved(&self, chain: &Chain, schedule: &Schedule, layers: &Range<usize>) -> u64 {
+    fn shared(&self, chain: &Chain, schedule: &Schedule, layers: &Range<usize>) -> u64 {
         let network = self.facts.network;
         let [over, mut under] = self.passing(layers);
         let mut rings = vec![0; network.buffers.len()];
@@ -283,7 +296,6 @@ impl<'a> Search<'a> {
         let cache = self.costs.cache_bytes();
         let outside: Vec<Outside> =
             layers.clone().map(|layer| Outside::of(network, layer, cache, ring)).collect();
-        let saved = self.saved(&chain, &schedule, layers);
         let (mut steps, mut extra_ns) = (0, 0);
         // The largest step of each layer stands for its scratch.
         let mut largest: HashMap<u32, Step> = HashMap::new();
@@ -302,8 +314,8 @@ impl<'a> Search<'a> {
         let scratch = largest.values().map(|step| scratch_bytes(network, step, self.threads)).max();
         let tables = steps * size_of::<Step>() as u64;
         let rings: u64 = rings.iter().sum();
-        let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables - saved;
-        let price = Price { bytes, extra_ns };
+        let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;
+        let price = Price { bytes, shared: self.shared(&chain, &schedule, layers), extra_ns };
         self.prices.insert(key, price);
         price
     }

@@ -18,6 +18,8 @@ use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::simulate::simulate;
+#[cfg(test)]
+use crate::slice::Cutting;
 use design::Design;
 use eyelet::pack::PAGE;
 use flexnn::Parts;
@@ -167,6 +169,14 @@ fn make_for(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, P
     made.plan.strategy = name.to_owned();
     made.plan.budget = request.budget;
     Ok(made)
+}
+
+/// A plan in which these groups slide and all weights stay, to look at.
+#[cfg(test)]
+pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group>) -> Plan {
+    let site = design::Site::new(request, groups);
+    let all = Design::uniform(request.network, Cutting::RESIDENT, place::Loading::Cyclic);
+    site.place(&all, request.budget).unwrap()
 }
 
 /// Whether a strategy is one for a board: pipelines of two stages are not where loads are copied.

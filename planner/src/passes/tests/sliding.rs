@@ -85,6 +85,87 @@ fn groups_are_found_where_they_are_needed() {
     }
 }
 
+#[test]
+fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
+    let net = wide();
+    let mut network = lower(&net.graph, Isa::Portable).unwrap();
+    let bytes = crate::layout::place_weights(&mut network);
+    let mut profile = crate::board::Board::load("jetson-nano").unwrap().profile;
+    let mut plan = |cache_bytes, memory_gbs| {
+        profile.compute.cache_bytes = cache_bytes;
+        profile.compute.memory_gbs = memory_gbs;
+        let request = crate::strategy::Request {
+            network: &network,
+            weights_bytes: bytes,
+            budget: 64 << 20,
+            threads: 1,
+            profile: &profile,
+            exact: true,
+        };
+        let plan = crate::strategy::plan("joint", &request).unwrap();
+        crate::check::check(&network, &plan, bytes).unwrap();
+        let line = crate::simulate::simulate(&network, &plan, &profile, 1);
+        let costs = crate::simulate::Costs::new(&network, &profile, 1);
+        let layers = 0..network.layers.len();
+        let whole = layers.map(|l| costs.step_ns(&crate::slice::whole(&network, l))).sum::<u64>();
+        (plan.places.iter().any(|place| place.lines > 0), line.steady_ns, whole)
+    };
+    // All stays in the cache anyway; or memory is as fast as it.
+    assert!(!plan(64 << 20, 1.0).0 && !plan(256 << 10, 1e6).0);
+    let (slides, ns, whole) = plan(512 << 10, 0.5);
+    assert!(slides && ns < whole, "{slides}: {ns} of {whole} ns");
+    // Rings of which not even one line stays do not pay.
+    assert!(!plan(4 << 10, 0.5).0);
+}
+
+/// Two runs of layers with a pool between, of which the first makes as many bytes as the second reads.
+fn tapering() -> Net {
+    let (mut net, x) = Net::input(&[1, 8, 64, 64]);
+    // Two convolutions read it, so that it is whole.
+    let a = net.conv(x, 64, window(5, 1, 2), 1);
+    let b = net.conv(a, 8, window(1, 1, 0), 1);
+    let c = net.conv(b, 64, window(3, 2, 1), 1);
+    let d = net.conv(c, 64, window(3, 1, 1), 1);
+    let e = net.conv(d, 4, window(1, 1, 0), 1);
+    net.output(e);
+    net
+}
+
+#[test]
+fn outputs_lie_over_dead_lines() {
+    let net = tapering();
+    let mut network = lower(&net.graph, Isa::Portable).unwrap();
+    let bytes = crate::layout::place_weights(&mut network);
+    let buffer =
+        |layer: usize| network.tensors[network.layers[layer].output as usize].buffer as usize;
+    let find = |kind| network.layers.iter().position(|layer| layer.kind == kind as u32).unwrap();
+    let first = find(OpKind::Conv);
+    // From the wide output of the first convolution to that of the fourth.
+    let (input, output) = (buffer(first), buffer(first + 3));
+    let profile = crate::board::Board::load("jetson-nano").unwrap().profile;
+    let request = crate::strategy::Request {
+        network: &network,
+        weights_bytes: bytes,
+        budget: 64 << 20,
+        threads: 1,
+        profile: &profile,
+        exact: true,
+    };
+    let group = Group { layers: first + 1..first + 4, lines: 2 };
+    let mut plan = crate::strategy::with_groups(&request, vec![group]);
+    let size = |buffer: usize| network.buffers[buffer].bytes;
+    let [from, to] = [input, output].map(|buffer| plan.places[buffer].address);
+    assert!(to < from && from < to + size(output), "{to} below {from}");
+    crate::check::check(&network, &plan, bytes).unwrap();
+    // A little nearer, and lines are written over that are still to be read.
+    plan.places[output].address +=
+        64 * u64::from(network.tensors[network.layers[first].output as usize].dims[2]);
+    let found = crate::check::check(&network, &plan, bytes).unwrap_err();
+    let overlap =
+        |v: &crate::check::Violation| matches!(v, crate::check::Violation::Overlap { .. });
+    assert!(found.iter().any(overlap), "{found:#?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
