@@ -143,8 +143,7 @@ impl<'a> Search<'a> {
     }
 
     /// The ways to slide that deserve to be planned for a budget, the one that costs least first: no groups
-    /// if that could fit, groups that just fit, groups that leave more for weights, and groups that are faster than
-    /// whole layers.
+    /// if that could fit, groups that just fit, and groups that leave more for weights.
     pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
         let layers = self.alone.len();
         let tables = table_bytes(self.facts.network, layers, layers, 0);
@@ -152,19 +151,20 @@ impl<'a> Search<'a> {
         let mut found = Vec::new();
         for share in SHARES {
             let target = (room as f64 * share) as u64;
-            let before = found.len();
-            for aim in [Aim::Memory, Aim::Sharing] {
-                found.extend(self.groups_for(target, aim).filter(|groups| !found.contains(groups)));
+            let groups = self.groups_for(target, Aim::Memory).or_else(|| self.groups(target));
+            let Some(groups) = groups else { break };
+            if !found.contains(&groups) {
+                found.push(groups);
             }
-            if before == found.len() && self.groups(target).is_none() {
-                break;
-            }
-        }
-        if !found.is_empty() {
-            let fast = self.groups_for(room, Aim::Speed);
-            found.extend(fast.filter(|groups| !found.contains(groups)));
         }
         found
+    }
+
+    /// The groups that are predicted to be faster than whole layers, and take no more than a budget; empty if none are.
+    pub fn faster(&mut self, budget: u64) -> Vec<Group> {
+        let layers = self.alone.len();
+        let room = budget.saturating_sub(table_bytes(self.facts.network, layers, layers, 0));
+        self.groups_for(room, Aim::Speed).unwrap_or_default()
     }
 
     /// The ways to slide of which one has the smallest feasible budget. The more lines at a time, the

@@ -43,6 +43,9 @@ const GRAINS: [(f64, u64); 14] = [
 /// After so many grains that were no better, finer ones are not tried.
 const IN_VAIN: usize = 7;
 
+/// Plans that wait for loads for one part in so many are looked at as bound by them.
+const WAITS: u64 = 4;
+
 /// The plan with the least predicted latency that the effort finds.
 pub fn plan(request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
     let start = Instant::now();
@@ -53,6 +56,13 @@ pub fn plan(request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
         found.consider(Site::new(request, groups), effort);
         if found.is_optimal() {
             break;
+        }
+    }
+    // Where loads are waited for, faster steps only wait longer.
+    if found.computes() {
+        let groups = search.faster(request.budget);
+        if found.sites.iter().all(|site| site.ground.groups != groups) {
+            found.consider(Site::new(request, groups), effort);
         }
     }
     if found.best.is_none() {
@@ -82,6 +92,12 @@ struct Found<'a> {
 impl<'a> Found<'a> {
     fn is_optimal(&self) -> bool {
         self.best.as_ref().is_some_and(|(at, _, built)| self.sites[*at].is_optimal(built))
+    }
+
+    /// Whether the best plan is not optimal and computes, most of the time.
+    fn computes(&self) -> bool {
+        let best = self.best.as_ref().filter(|_| !self.is_optimal());
+        best.is_some_and(|(_, _, built)| built.line.stall_ns * WAITS < built.line.steady_ns)
     }
 
     /// Constructs a plan, and keeps it if it is better.
