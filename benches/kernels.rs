@@ -8,6 +8,7 @@
 use bytemuck::Zeroable;
 use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Device;
+use eyelet::kernels::table::TILES;
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::ops::{Call, LayerError, Operand, Slice, conv, depthwise, winograd};
 use eyelet::pack::{
@@ -152,7 +153,9 @@ const SQUARES: &[[u32; 2]] = &[
     [14, 256],
     [7, 512],
     [224, 64],
+    [112, 64],
     [112, 128],
+    [56, 128],
     [56, 256],
     [28, 512],
     [14, 512],
@@ -161,13 +164,24 @@ const SQUARES: &[[u32; 2]] = &[
 /// Runs the algorithms for 3x3 layers in turn and prints the best time of each.
 fn squares(kernels: &'static Kernels, device: &dyn Device) {
     println!("\n3x3, stride 1: ms (share of direct) and scratch");
-    println!("{:>10} {:>8} {:>24} {:>24}", "layer", "direct", "F(2,3)", "F(4,3)");
+    print!("{:>10} {:>8}", "layer", "direct");
+    TILES.iter().for_each(|tile| print!(" {:>24}", format!("F({tile},3)")));
+    println!();
+    if let Ok(o) = std::env::var("ONLY") {
+        let v: Vec<u32> = o.split(' ').map(|x| x.parse().unwrap()).collect();
+        let shape = Shape("", false, v[0], v[1], v[2], 3, 1, 1);
+        for tile in &v[3..] {
+            let b = (0..8).map(|_| measure(&shape, *tile, kernels, device).0).min().unwrap();
+            println!("{v:?} {tile} {:.3}", b.as_secs_f64() * 1e3);
+        }
+        return;
+    }
     for &[extent, channels] in SQUARES {
         let shape = Shape("", false, extent, channels, channels, 3, 1, 1);
-        let mut best = [(Duration::MAX, 0.0, 0); 3];
+        let mut best = [(Duration::MAX, 0.0, 0); 1 + TILES.len()];
         for _ in 0..3 {
-            for (best, tile) in best.iter_mut().zip([0, 2, 4]) {
-                let found = measure(&shape, tile, kernels, device);
+            for (best, tile) in best.iter_mut().zip([0].into_iter().chain(TILES)) {
+                let found = measure(&shape, tile as u32, kernels, device);
                 if found.0 < best.0 {
                     *best = found;
                 }
@@ -175,7 +189,7 @@ fn squares(kernels: &'static Kernels, device: &dyn Device) {
         }
         let ms = best.map(|(time, ..)| time.as_secs_f64() * 1e3);
         print!("{:>10} {:>8.3}", format!("{extent}² x {channels}"), ms[0]);
-        for i in 1..3 {
+        for i in 1..best.len() {
             let share = format!("{:.3} ({:.2}) {:>8}", ms[i], ms[i] / ms[0], best[i].2);
             print!(" {share:>24}");
         }

@@ -20,6 +20,8 @@ struct eyelet_dwconv {
     size_t offset;         /* floats, added to each of these pointers: the first channel */
     size_t pixels;         /* at least 1 */
     size_t channels;       /* at least 1 */
+    size_t regular;        /* of adjacent columns of the grid all but the first and the last are one step
+                            * of addresses apart from each other; 0 where that is not so everywhere */
     size_t group;          /* channels that an output reads of each tap: 1; see also gconv.h */
     const float *panels;   /* for every NR channels: bias[NR], then [taps][NR] */
     float *c;              /* the output: a row of `channels` for each pixel */
@@ -31,7 +33,8 @@ struct eyelet_dwconv {
 };
 
 /* Whether neighbouring pixels share columns as the bodies for three taps want it. */
-#define EYELET_THREE(t, s) ((t)->tap_cols == 3 && (t)->col_pitch == 1 && (t)->stride == (s))
+#define EYELET_THREE(t, s)                                                                             \
+    ((t)->tap_cols == 3 && (t)->col_pitch == 1 && (t)->stride == (s) && (t)->regular)
 
 /* A body of `tile` for a count of pixels, from pixel `p` on. */
 #define EYELET_PIXELS_CASE(n)                                                                          \

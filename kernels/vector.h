@@ -19,9 +19,14 @@
  *   first_lane             lane 0
  *   bits, from_bits        the same bits as the other type
  *   add_ints, sub_ints, and_ints, shift_left, shift_right (arithmetic), to_float
- *   EYELET_TIMES_POWER(v, n)  where there is an instruction for it: v * 2^n for whole n, rounded once */
+ *   EYELET_TIMES_POWER(v, n)  where there is an instruction for it: v * 2^n for whole n, rounded once
+ *   EYELET_FETCH(p, writes)   where it is known to help: fetches what is soon read, or written; any address will do */
 #ifndef EYELET_VECTOR_H
 #define EYELET_VECTOR_H
+
+#ifndef EYELET_FETCH
+#define EYELET_FETCH(p, writes) ((void)(p))
+#endif
 
 /* See `kernel.h`. */
 EYELET_INLINE vec clamp(vec v, vec min, vec max) { return smaller(max, larger(min, v)); }

@@ -11,15 +11,16 @@
 #include "kernel.h"
 
 struct eyelet_winograd_input {
-    size_t tile;                /* m: 2 or 4 */
+    size_t tile;                /* m: 2, 4 or 6 */
     const float *const *pixels; /* [(m+2)^2], row by row: `channels` floats each */
     size_t channels;            /* at least 1 */
     float *out;                 /* `channels` floats of the first frequency */
     size_t stride;              /* floats from one frequency to the next */
+    size_t ahead;               /* floats from a pixel to that of the next tile of its line */
 };
 
 struct eyelet_winograd_output {
-    size_t tile;           /* m: 2 or 4 */
+    size_t tile;           /* m: 2, 4 or 6 */
     const float *in;       /* NR floats of the first frequency */
     size_t stride;         /* floats from one frequency to the next */
     const float *bias;     /* NR floats */
@@ -39,7 +40,7 @@ struct eyelet_winograd_output {
 /* The transform of weights when they are loaded. Filters lie apart, tap by tap, as a direct convolution's
  * panel has them: [9][count]; their frequencies too: [(m+2)^2][count]. */
 struct eyelet_winograd_weights {
-    size_t tile;      /* m: 2 or 4 */
+    size_t tile;      /* m: 2, 4 or 6 */
     const float *in;  /* `count` floats of the first tap */
     size_t in_stride; /* floats from one tap to the next */
     size_t count;     /* a multiple of LANES */

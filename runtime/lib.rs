@@ -23,6 +23,7 @@ pub struct Readme;
 pub mod arena;
 pub mod device;
 pub mod executor;
+pub mod ffi;
 pub mod ops;
 pub mod pack;
 pub mod storage;

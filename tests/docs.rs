@@ -103,3 +103,36 @@ fn constants() {
     let signature = std::str::from_utf8(&MAGIC).unwrap().escape_default().to_string();
     assert!(PAGE_OF_FORMAT.contains(&signature), "the page does not say {signature:?}");
 }
+
+/// What C's header says in numbers, too.
+#[test]
+fn numbers_of_the_c_interface() {
+    use eyelet::ffi::{Kind, Status, eyelet_version};
+    const HEADER: &str = include_str!("../include/eyelet.h");
+    let said = |name: &str| -> Option<i32> {
+        let line =
+            HEADER.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(" = "));
+        line?.split([',', ' ']).next()?.parse().ok()
+    };
+    for (name, number) in [
+        ("EYELET_OK", Status::Ok as i32),
+        ("EYELET_RUNNING", Status::Running as i32),
+        ("EYELET_ARGUMENT", Status::Argument as i32),
+        ("EYELET_STORAGE", Status::Storage as i32),
+        ("EYELET_PACK", Status::Pack as i32),
+        ("EYELET_PROCESSOR", Status::Processor as i32),
+        ("EYELET_ARENA", Status::Arena as i32),
+        ("EYELET_THREADS", Status::Threads as i32),
+        ("EYELET_STATE", Status::State as i32),
+        ("EYELET_DEVICE", Status::Device as i32),
+        ("EYELET_DIRECT", Kind::Direct as i32),
+        ("EYELET_BUFFERED", Kind::Buffered as i32),
+        ("EYELET_MAPPED", Kind::Mapped as i32),
+        ("EYELET_MEMORY", Kind::Memory as i32),
+        ("EYELET_CALLBACK", Kind::Callback as i32),
+    ] {
+        assert_eq!(said(name), Some(number), "{name}");
+    }
+    assert!(HEADER.contains(&format!("#define EYELET_VERSION {}u\n", eyelet_version())));
+    assert!(HEADER.contains(&format!("#define EYELET_PAGE {}u\n", eyelet::pack::PAGE)));
+}

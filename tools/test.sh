@@ -67,6 +67,10 @@ tools/cross.sh bare build --no-default-features -p eyelet
 CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clink-arg=--defsym=PACK=0x40000000" \
     tools/cross.sh bare build --release --manifest-path tests/firmware/Cargo.toml
 
+section "32-bit ARM: it compiles, with and without Linux"
+tools/cross.sh bare32 check --no-default-features -p eyelet
+tools/cross.sh linux32 check -p eyelet
+
 section "64-bit ARM Linux: with a GPU"
 EYELET_CUDA_ARCHS=87 tools/cross.sh linux build -p eyelet --features cuda
 EYELET_CUDA_ARCHS=87 tools/cross.sh linux build -p eyelet --features cuda-linked
@@ -84,6 +88,11 @@ section "64-bit ARM Linux, under emulation: the host's outputs, bit for bit"
 tools/cross.sh linux build --release -p eyelet-planner --bin eyelet
 # `cargo test` has built the host's command: the two differ in architecture and optimisation, too.
 EYELET_HOST=target/debug/eyelet tests/arm.sh
+
+section "programs in C: for this machine, and for ARM under emulation"
+with_locked_versions c
+cargo fmt --manifest-path c/Cargo.toml --check
+EYELET_HOST=target/debug/eyelet tests/c.sh
 
 section "what measures GPUs"
 if command -v python3 >/dev/null; then

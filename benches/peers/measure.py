@@ -92,9 +92,11 @@ def output_file(network, engine, threads):
 
 
 class Bench:
-    def __init__(self, networks, threads, rounds, seconds, work, eyelet, versions, log):
+    def __init__(self, networks, threads, rounds, seconds, work, versions, log):
         self.networks, self.threads, self.rounds, self.seconds = networks, threads, rounds, seconds
-        self.work, self.eyelet, self.versions, self.log = work, eyelet, versions, log
+        self.work, self.versions, self.log = work, versions, log
+        # The leanest program: `examples/c/run.c`.
+        self.runner = work / "c" / "run"
         self.results = {}
         self.checksums = self.choose_checksums()
 
@@ -156,22 +158,20 @@ class Bench:
         """Inferences to measure, and before those: for about as many seconds for each engine as were
         asked, judged by eyelet itself."""
         if not hasattr(network, "pace_ms"):
-            command = [self.eyelet, "run", network.pack(network.everything), "--json"]
-            command += ["--runs", 3, "--threads", 1]
+            command = [self.runner, network.pack(network.everything), "--runs", 3, "--threads", 1]
             network.pace_ms = json.loads(call(command))["latency_ms"]["min"]
         runs = round(self.seconds * 1e3 * threads / network.pace_ms)
         runs = min(max(runs, 5), 500)
         return runs, max(2, runs // 5)
 
     def run_eyelet(self, network, way, threads, warmup, runs, output):
-        folder = output.with_suffix("")
-        command = [self.eyelet, "run", way.pack, "--input", network.input]
+        command = [self.runner, way.pack, "--input", network.floats, "--output", output]
         command += ["--io", way.io, "--threads", threads, "--warmup", warmup, "--runs", runs]
-        command += ["--output", folder, "--json"] + ([] if way.verify else ["--no-verify"])
-        report = json.loads(call(command, RUN_SECONDS))
-        (tensor,) = report["outputs"]
-        numpy.load(tensor["file"]).astype(numpy.float32).tofile(output)
-        return report
+        if way.name == RESIDENT and threads == len(os.sched_getaffinity(0)):
+            # Each thread has a core, and there is no loader beside them that needs one.
+            command.append("--pin")
+        command += [] if way.verify else ["--no-verify"]
+        return json.loads(call(command, RUN_SECONDS))
 
     def run_peer(self, network, peer, threads, warmup, runs, output):
         model = {"ncnn": network.ncnn, "mnn": network.mnn}.get(peer, network.onnx)

@@ -1,6 +1,6 @@
 """The networks that are measured, in the forms that the engines read.
 
-Everything lies in one folder per network: NAME.onnx from `eyelet zoo`, the input, NAME.ncnn.param and .bin
+Everything lies in one folder per network: NAME.onnx from `eyelet zoo`, the input (twice), NAME.ncnn.param and .bin
 (pnnx), NAME.mnn (MNN's converter), and for each budget a pack of its own (`eyelet plan`), so that layers'
 algorithms are chosen for that budget. What is there is kept, except for packs, which belong to the code being
 measured, and except when `eyelet zoo` writes another model.
@@ -44,6 +44,7 @@ class Network:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.onnx = self.folder / f"{name}.onnx"
         self.input = self.folder / "input.npy"
+        self.floats = self.folder / "input.f32"
         self.mnn = self.folder / f"{name}.mnn"
         self.ncnn = self.folder / f"{name}.ncnn"
         self.missing = {}
@@ -122,13 +123,14 @@ class Network:
         return self.onnx.stat().st_size
 
     def make_input(self):
-        if self.input.exists():
-            return
-        random = numpy.random.default_rng(zlib.crc32(self.name.encode()))
-        if self.name in VOCABULARY:
-            numpy.save(self.input, random.integers(VOCABULARY[self.name], size=self.shape))
-        else:
-            numpy.save(self.input, random.standard_normal(self.shape, dtype=numpy.float32))
+        """As an array, and as nothing but 32-bit floats, which eyelet reads."""
+        if not self.input.exists():
+            random = numpy.random.default_rng(zlib.crc32(self.name.encode()))
+            if self.name in VOCABULARY:
+                numpy.save(self.input, random.integers(VOCABULARY[self.name], size=self.shape))
+            else:
+                numpy.save(self.input, random.standard_normal(self.shape, dtype=numpy.float32))
+        numpy.load(self.input).astype(numpy.float32).tofile(self.floats)
 
     def convert(self, engine, convert, result):
         if result.exists():

@@ -169,7 +169,7 @@ not in the peak), against itself with all weights resident.
         return f"""### Peak memory, {threads} {plural} (MiB)
 
 VmHWM of the whole process, and in brackets that less what was resident before the engine was loaded: onnxruntime,
-OpenVINO, ncnn and MNN run in a Python process.
+OpenVINO, ncnn and MNN run in a Python process, eyelet in a small program in C (`examples/c/run.c`).
 
 {table(head, rows)}
 

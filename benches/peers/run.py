@@ -10,9 +10,6 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, ROOT, Failed, call, eyelet, facts  # noqa: E402
-from measure import PYTHON_PEERS, RUST_PEERS, Bench  # noqa: E402
-from networks import Network  # noqa: E402
-from report import NAMES, Report  # noqa: E402
 from settings import BUDGETS, NETWORKS  # noqa: E402
 
 
@@ -50,6 +47,8 @@ def arguments():
 
 
 def versions():
+    from measure import PYTHON_PEERS, RUST_PEERS
+
     found = {}
     for package in PYTHON_PEERS:
         try:
@@ -62,6 +61,8 @@ def versions():
 
 
 def machine(found, networks):
+    from report import NAMES
+
     known = facts("benches/peers/run.sh")
     kernels = ", ".join(sorted({network.isa for network in networks}))
     peers = ", ".join(f"{NAMES.get(name, name)} {version or '(not installed)'}" for name, version in found.items())
@@ -70,6 +71,11 @@ def machine(found, networks):
 
 def main():
     args = arguments()
+    # After --help, which is there before what these need is installed.
+    from measure import Bench
+    from networks import Network
+    from report import Report
+
     work = ROOT / "target" / "peers"
     command = eyelet()
     found = versions()
@@ -93,7 +99,7 @@ def main():
     if not networks:
         sys.exit("peers: error: no network can be measured")
 
-    bench = Bench(networks, args.threads, args.rounds, args.seconds, work, command, found, log)
+    bench = Bench(networks, args.threads, args.rounds, args.seconds, work, found, log)
     bench.run()
     facts = machine(found, networks)
     facts["Other load"] = f"{bench.other_cores:.2f} cores were busy with something else during the run"

@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # Installs the peers under target/peers (or $1) and builds eyelet. Nothing outside of that is touched. A
-# peer that cannot be had is said and left out; without Python's venv, numpy or eyelet there is no run.
+# peer that cannot be had is said and left out; without Python's venv, numpy or eyelet there is no run. Packs are
+# planned by the command, and run by the leanest program there is, `examples/c/run.c`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 work=$(realpath -m "${1:-target/peers}")
 mkdir -p "$work"
 
 cargo build --release --package eyelet-planner --bin eyelet
+tools/c.sh musl "$work/c" || {
+    echo "peers: no musl, so that eyelet is measured with the system's C library, which takes more memory" >&2
+    tools/c.sh gnu "$work/c"
+}
 
 # The stamp is made of what was asked for, so that a changed pin is installed.
 stamp="$work/venv/.installed"

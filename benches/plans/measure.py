@@ -5,6 +5,7 @@ import re
 import statistics
 import sys
 import time
+import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,8 +14,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from common import MIB, Failed, call  # noqa: E402
 from settings import ABLATION, ABLATION_PLACE, IO, PLACES, STRATEGIES  # noqa: E402
 
-# Every inference is counted, but the first few.
+# Every inference is counted, but the first few; of slow ones fewer are needed, and fewer there are.
 WARMUP = 2
+SLOW_MS = 100
+RUNS = range(3, 300)
 
 
 @dataclass
@@ -34,6 +37,11 @@ class Measured:
     @property
     def ms(self):
         return statistics.median(self.samples)
+
+    @property
+    def spread(self):
+        """How far apart the rounds are, of their median: what no prediction can hit."""
+        return (max(self.samples) - min(self.samples)) / self.ms
 
 
 @dataclass
@@ -55,25 +63,27 @@ class Bench:
         self.rounds, self.seconds, self.log = rounds, seconds, log
         self.effort = ["--effort", effort] if effort else []
         self.plans, self.ablation, self.overheads, self.infeasible = [], [], [], []
-        self.profiles, self.profile_seconds = {}, {}
+        self.profiles, self.profile_seconds, self.costs = {}, {}, []
 
-    def profile(self, io):
-        """Measures the machine once, as weights are read."""
+    def profile(self, network, io):
+        """Measures the machine, as weights are read."""
         path = self.work / f"{io}.toml"
         start = time.monotonic()
         command = [self.eyelet, "profile", "--io", io, "--threads", self.threads]
         call([*command, "--dir", self.work, "-o", path])
         self.profile_seconds[io] = time.monotonic() - start
         self.profiles[io] = path
+        self.costs.append((network, io, tomllib.loads(path.read_text())))
 
     def run(self):
-        for io in IO:
-            self.log(f"profile, {io}")
-            self.profile(io)
         for name in self.networks:
             onnx = self.work / f"{name}.onnx"
             if not onnx.exists():
                 call([self.eyelet, "zoo", name, "-o", onnx])
+            # A machine that is not one's own is not the same all day, its storage least of all.
+            for io in IO:
+                self.log(f"{name}, profile, {io}")
+                self.profile(name, io)
             budgets, of_ablation = self.budgets(name, onnx)
             for budget in budgets:
                 for io in IO:
@@ -145,8 +155,9 @@ class Bench:
 
     def turn(self, plan, pack):
         runs = round(self.seconds * 1e3 / max(plan.predicted_ms, 0.5))
-        runs = min(max(runs, 5), 300)
+        runs = min(max(runs, RUNS.start), RUNS.stop)
+        warmup = WARMUP if plan.predicted_ms < SLOW_MS else 1
         command = [self.eyelet, "run", pack, "--io", plan.io, "--threads", self.threads, "--json"]
-        report = json.loads(call([*command, "--warmup", WARMUP, "--runs", runs]))
+        report = json.loads(call([*command, "--warmup", warmup, "--runs", runs]))
         plan.samples.append(report["latency_ms"]["median"])
         plan.stalls.append(report["stall_ms"])

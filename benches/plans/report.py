@@ -44,7 +44,7 @@ Written by `benches/plans/run.sh`; run it again rather than change it by hand.
 
 Times are in milliseconds, of one inference in the steady state: the median within a process, and of these the median of
 {self.bench.rounds} rounds, in which the plans for one network and budget take turns. Every budget has a pack for each strategy, planned
-with costs measured at the beginning (`eyelet profile`). All strategies share kernels and runtime."""
+with costs measured before the network's first plan (`eyelet profile`). All strategies share kernels and runtime."""
 
     def group(self, plans):
         """By network, way of reading, and budget: the measured plans by strategy."""
@@ -103,6 +103,16 @@ The bound is that of [planning](planning.md#the-lower-bound), from the profile: 
             rows.append([*name, ms(plan.predicted_ms), ms(plan.ms), f"{error:+.1%}"])
         near = sum(abs(plan.predicted_ms / plan.ms - 1) <= NEAR for plan in drawn)
         whole = [abs(plan.predicted_ms / plan.ms - 1) for plan in plans]
+        spreads = [plan.spread for plan in plans]
+        groups = {}
+        for plan in plans:
+            for name in ((plan.io, ""), (plan.io, plan.name)):
+                groups.setdefault(name, []).append(plan.predicted_ms / plan.ms - 1)
+        by_group = [
+            [io, name or "all", len(errors), f"{statistics.mean(abs(e) <= NEAR for e in errors):.0%}"]
+            + [f"{value:+.1%}" for value in (min(errors), statistics.median(errors), max(errors))]
+            for (io, name), errors in sorted(groups.items())
+        ]
         order = statistics.correlation(
             ranks([plan.predicted_ms for plan in drawn]), ranks([plan.ms for plan in drawn])
         )
@@ -113,7 +123,29 @@ The bound is that of [planning](planning.md#the-lower-bound), from the profile: 
 {table(["network", "io", "budget (MiB)", "strategy", "predicted (ms)", "measured (ms)", "error"], rows)}
 
 {near} of {len(drawn)} within ±{NEAR:.0%}; correlation of ranks (Spearman) {order:.3f}. Of all {len(plans)}: {statistics.mean(error <= NEAR for error in whole):.0%} within
-±{NEAR:.0%}, median error {statistics.median(whole):.1%}."""
+±{NEAR:.0%}, median error {statistics.median(whole):.1%}.
+
+{table(["io", "strategy", "plans", f"within ±{NEAR:.0%}", "least", "median", "most"], by_group)}
+
+Part of that is noise: the rounds of one plan are {statistics.median(spreads):.1%} apart in the median (the slowest less the fastest, of
+their median), those of {statistics.mean(spread > NEAR for spread in spreads):.0%} of the plans more than {NEAR:.0%}.
+
+{self.drift()}"""
+
+    def drift(self):
+        """What the machine was like each time it was measured."""
+        rows = []
+        for network, io, profile in self.bench.costs:
+            compute, storage = profile["compute"], profile["storage"]
+            reads = {read["bytes"]: read["mbs"] for read in storage["reads"]}
+            rates = [compute["conv_1x1_gflops"], compute["conv_kxk_gflops"], compute["fully_connected_gbs"]]
+            rates += [reads[16 << 10] / 1e3, reads[1 << 20] / 1e3]
+            drag = storage["drag"]
+            lost = [drag["near_ns_per_byte"], drag["far_ns_per_byte"]]
+            rows.append([network, io, *(f"{rate:.3g}" for rate in rates), *(f"{ns:.3f}" for ns in lost)])
+        head = ["before", "io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
+        head += ["drag near (ns/B)", "far (ns/B)"]
+        return f"The costs that it was predicted with, each time they were measured:\n\n{table(head, rows)}"
 
     def ablation(self):
         rows = []

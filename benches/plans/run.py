@@ -25,8 +25,8 @@ def arguments():
 
     parser.add_argument("--networks", type=names, default=NETWORKS, metavar="A,B", help=f"of `eyelet zoo --list` [default: {','.join(NETWORKS)}]")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="compute threads [default: 1]")
-    parser.add_argument("--rounds", type=int, default=3, metavar="N", help="turns that every plan takes [default: 3]")
-    parser.add_argument("--seconds", type=float, default=0.5, metavar="S", help="of inferences for each plan in each turn [default: 0.5]")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns that every plan takes [default: 5]")
+    parser.add_argument("--seconds", type=float, default=0.25, metavar="S", help="of inferences for each plan in each turn, three at least [default: 0.25]")
     parser.add_argument("--effort", metavar="E", help="of `eyelet plan` [default: its own]")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results-plans.md", metavar="FILE.md", help="[default: docs/results-plans.md]")
     return parser.parse_args()
@@ -65,6 +65,7 @@ def main():
         "plans": [dataclasses.asdict(plan) for plan in bench.plans],
         "ablation": [dataclasses.asdict(plan) for plan in bench.ablation],
         "infeasible": bench.infeasible,
+        "costs": bench.costs,
     }
     (work / "results.json").write_text(json.dumps(raw, indent=1))
     args.output.parent.mkdir(parents=True, exist_ok=True)

@@ -48,6 +48,10 @@ template <> struct Points<4> {
     static EYELET_MEMBER void input(const float (&d)[6], float (&v)[6]) { input_1d_4(d, v); }
     static EYELET_MEMBER void output(const float (&x)[6], float (&y)[4]) { output_1d_4(x, y); }
 };
+template <> struct Points<6> {
+    static EYELET_MEMBER void input(const float (&d)[8], float (&v)[8]) { input_1d_6(d, v); }
+    static EYELET_MEMBER void output(const float (&x)[8], float (&y)[6]) { output_1d_6(x, y); }
+};
 
 /* An image, and the line and column of a tile's first output in it. */
 struct Corner {
@@ -158,19 +162,20 @@ template <u32 M> EYELET_INLINE void transform_output(const WinogradOutput &r)
     }
 }
 
-/* Three blocks of the last on a multiprocessor: left alone, compilers give it registers for four, and spill on sm_90. */
-#define EYELET_WINOGRAD_KERNELS(M)                                                                     \
+/* BLOCKS of the last on a multiprocessor: left alone, compilers give F(4,3) registers for four, and spill on sm_90. */
+#define EYELET_WINOGRAD_KERNELS(M, BLOCKS)                                                             \
     extern "C" __global__ void __launch_bounds__(256) eyelet_winograd_input_##M(const WinogradInput r)  \
     {                                                                                                  \
         transform_input<M>(r);                                                                         \
     }                                                                                                  \
     EYELET_EXPORT(eyelet_winograd_input_##M);                                                          \
-    extern "C" __global__ void __launch_bounds__(256, 3)                                               \
+    extern "C" __global__ void __launch_bounds__(256, BLOCKS)                                         \
         eyelet_winograd_output_##M(const WinogradOutput r)                                             \
     {                                                                                                  \
         transform_output<M>(r);                                                                        \
     }                                                                                                  \
     EYELET_EXPORT(eyelet_winograd_output_##M);
 
-EYELET_WINOGRAD_KERNELS(2)
-EYELET_WINOGRAD_KERNELS(4)
+EYELET_WINOGRAD_KERNELS(2, 3)
+EYELET_WINOGRAD_KERNELS(4, 3)
+EYELET_WINOGRAD_KERNELS(6, 2)

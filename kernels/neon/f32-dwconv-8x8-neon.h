@@ -1,12 +1,18 @@
 /* The body of the f32_dwconv kernels of NEON, up to 8 pixels by 8 channels at a time, for the including
- * source's LOAD_EIGHT(p, v0, v1): eight floats of a pixel.
+ * source's `three_taps`.
  *
- * Registers: 16 accumulators; for three adjacent taps 6 vectors of weights and 2 of a column, which
- * serves up to three pixels. The channels of a short last panel go one by one. */
+ * Registers: 16 accumulators; for three adjacent taps 6 vectors of weights, and those of columns, each of
+ * which serves up to three pixels. The channels of a short last panel go one by one. */
 #include "../dwconv.h"
 #include "store-neon.h"
 
 enum { MR = 8, NR = 8 };
+
+/* Adds a line of three adjacent taps of `n` pixels, `stride` columns apart: the columns at `line`, from channel
+ * `offset` on, by the weights at `w`. The first and the last column may lie beside the image, those between
+ * them are a step apart. Returns the rest of the weights. */
+EYELET_INLINE const float *three_taps(float32x4_t acc[MR][2], const float *const *line, size_t offset,
+                                      const float *w, const size_t n, const size_t stride);
 
 /* `n` pixels from `p` on, 8 channels. `three` is the stride where neighbours share columns, 0 in
  * general. */
@@ -15,39 +21,15 @@ EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t ch
 {
     const size_t offset = t->offset + channel;
     float32x4_t acc[MR][2];
-    const float32x4_t bias0 = vld1q_f32(w);
-    const float32x4_t bias1 = vld1q_f32(w + 4);
 #pragma GCC unroll 8
-    for (size_t i = 0; i < n; i++) {
-        acc[i][0] = bias0;
-        acc[i][1] = bias1;
-    }
+    for (size_t i = 0; i < n; i++)
+        load_eight(w, &acc[i][0], &acc[i][1]);
     w += NR;
 
     const float *const *line = t->a + p * t->stride;
     for (size_t ky = t->tap_lines; ky != 0; ky--) {
         if (three) {
-            float32x4_t v[3][2];
-#pragma GCC unroll 3
-            for (size_t kx = 0; kx < 3; kx++) {
-                v[kx][0] = vld1q_f32(w + kx * NR);
-                v[kx][1] = vld1q_f32(w + kx * NR + 4);
-            }
-            w += 3 * NR;
-#pragma GCC unroll 18
-            for (size_t col = 0; col < (n - 1) * three + 3; col++) {
-                const float *x = line[col] + offset;
-                float32x4_t x0, x1;
-                LOAD_EIGHT(x, &x0, &x1);
-#pragma GCC unroll 3
-                for (size_t kx = 0; kx < 3; kx++) {
-                    if (col >= kx && (col - kx) % three == 0 && (col - kx) / three < n) {
-                        const size_t i = (col - kx) / three;
-                        acc[i][0] = vfmaq_f32(acc[i][0], x0, v[kx][0]);
-                        acc[i][1] = vfmaq_f32(acc[i][1], x1, v[kx][1]);
-                    }
-                }
-            }
+            w = three_taps(acc, line, offset, w, n, three);
         } else {
             const float *const *tap = line;
             for (size_t kx = t->tap_cols; kx != 0; kx--) {
@@ -58,7 +40,7 @@ EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t ch
                 for (size_t i = 0; i < n; i++) {
                     const float *x = tap[i * t->stride] + offset;
                     float32x4_t x0, x1;
-                    LOAD_EIGHT(x, &x0, &x1);
+                    load_eight(x, &x0, &x1);
                     acc[i][0] = vfmaq_f32(acc[i][0], x0, v0);
                     acc[i][1] = vfmaq_f32(acc[i][1], x1, v1);
                 }

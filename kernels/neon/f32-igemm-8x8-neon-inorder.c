@@ -14,6 +14,9 @@
  * memory, which nothing here writes before all are done. */
 #include "f32-igemm-8x8-neon.h"
 
+/* Bytes of the panel that are fetched into the cache before they are needed. */
+enum { AHEAD = 1024 };
+
 /* The operands of two k: of rows 2p and 2p + 1 in `a[p]`, and of both vectors of each k in `b`. */
 struct operands {
     float32x4_t a[MR / 2];
@@ -119,20 +122,20 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
     const float *const *a = t->a;
     for (size_t s = t->segments; s != 0; s--) {
         const size_t fours = t->seg_len / 4;
-        size_t at = t->offset * sizeof(float);
         const float *row[MR];
 #pragma GCC unroll 8
         for (size_t i = 0; i < mr; i++)
-            row[i] = a[i];
+            row[i] = a[i] + t->offset;
         a += mr;
         if (fours != 0) {
             struct operands even, odd;
             const size_t count = vectors(mr);
             from.at = 8 - 16 * (int64_t)fours;
-            at += 16 * fours;
 #pragma GCC unroll 8
-            for (size_t i = 0; i < mr; i++)
-                from.row[i] = float_at(row[i], at - 8);
+            for (size_t i = 0; i < mr; i++) {
+                row[i] += 4 * fours;
+                from.row[i] = row[i] - 2;
+            }
 #pragma GCC unroll 8
             for (size_t j = 0; j < count; j++) {
                 load_lower(&even, &from, j, mr);
@@ -148,21 +151,20 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
             two_k(acc, &even, &odd, &from, mr);
             two_k(acc, &odd, NULL, &from, mr);
         }
-        from.w = rest(acc, row, at, from.w, t->seg_len % 4, mr);
+        from.w = rest(acc, row, from.w, t->seg_len % 4, mr);
     }
     finish(t, acc, mr);
 }
 
-void eyelet_f32_igemm_8x8__neon_inorder(const struct eyelet_igemm *t)
+void eyelet_f32_igemm_8x8__neon_inorder(const struct eyelet_igemm *call)
 {
-    switch (t->mr) {
-        EYELET_ROWS_CASE(1)
-        EYELET_ROWS_CASE(2)
-        EYELET_ROWS_CASE(3)
-        EYELET_ROWS_CASE(4)
-        EYELET_ROWS_CASE(5)
-        EYELET_ROWS_CASE(6)
-        EYELET_ROWS_CASE(7)
-        EYELET_ROWS_CASE(8)
-    }
+    EYELET_STRIPS(call,
+                  EYELET_STRIPS_CASE(1)
+                  EYELET_STRIPS_CASE(2)
+                  EYELET_STRIPS_CASE(3)
+                  EYELET_STRIPS_CASE(4)
+                  EYELET_STRIPS_CASE(5)
+                  EYELET_STRIPS_CASE(6)
+                  EYELET_STRIPS_CASE(7)
+                  EYELET_STRIPS_CASE(8));
 }

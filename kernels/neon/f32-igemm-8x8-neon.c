@@ -1,66 +1,122 @@
 /* f32 implicit GEMM, 8 pixels by 8 channels, NEON with lane multiplies, for processors that reorder
  * instructions.
  *
- * Activations are loaded 128 bits at a time where they lie: 8 vectors of four adjacent k; the panel four
- * vectors, two k, at a time. */
+ * Activations are loaded where they lie, eight adjacent k of a row in one instruction: that makes 16 vectors,
+ * beside 16 accumulators. Half of them are used four k later than the others, so the rows take turns: at each
+ * step of four k half of the rows load eight k, while the other half still has four. Then there are 12
+ * vectors at a time, and four are left for the panel, of which an instruction loads two k.
+ *
+ * A panel that several strips meet stays in the first-level cache; the one after it is fetched meanwhile. */
 #include "f32-igemm-8x8-neon.h"
+
+/* MOST: bytes of the next panel that a strip fetches, at most: its own loads wait behind them. */
+enum { LINE = 64, LINES = 4, MOST = 32 * LINE };
+
+/* Operands of a row: `x[0]` of an even step, `x[1]` of an odd one. */
+struct row {
+    float32x4_t x[2];
+};
+
+/* Four k of all rows: the first `turn` rows are at their vector `first`, the others at the other one. Returns
+ * the rest of the panel. */
+EYELET_INLINE const float *four(float32x4_t acc[MR][2], const struct row rows[MR], const float *w,
+                                const size_t first, const size_t turn, const size_t mr)
+{
+#pragma GCC unroll 2
+    for (size_t k = 0; k < 4; k += 2) {
+        const float32x4x4_t b = vld1q_f32_x4(w);
+        w += 2 * NR;
+        EYELET_KEEP(w);
+#pragma GCC unroll 8
+        for (size_t i = 0; i < mr; i++) {
+            const float32x4_t x = rows[i].x[i < turn ? first : 1 - first];
+            MULTIPLY(acc[i][0], b.val[0], x, k);
+            MULTIPLY(acc[i][1], b.val[1], x, k);
+        }
+#pragma GCC unroll 8
+        for (size_t i = 0; i < mr; i++) {
+            const float32x4_t x = rows[i].x[i < turn ? first : 1 - first];
+            MULTIPLY(acc[i][0], b.val[2], x, k + 1);
+            MULTIPLY(acc[i][1], b.val[3], x, k + 1);
+        }
+    }
+    return w;
+}
+
+/* `fours` steps of a run, at least one. Returns the rest of the panel. */
+EYELET_INLINE const float *fours(float32x4_t acc[MR][2], const float *row[MR], const float *w,
+                                 const size_t fours, const size_t mr)
+{
+    const size_t turn = (mr + 1) / 2;
+    struct row rows[MR];
+#pragma GCC unroll 8
+    for (size_t i = turn; i < mr; i++)
+        rows[i].x[1] = load_four(&row[i]);
+    /* Behind the second step of each passage is a third, whose operands half of the rows load. */
+    for (size_t pairs = (fours - 1) / 2; pairs != 0; pairs--) {
+#pragma GCC unroll 8
+        for (size_t i = 0; i < turn; i++)
+            load_next_eight(&row[i], &rows[i].x[0], &rows[i].x[1]);
+        w = four(acc, rows, w, 0, turn, mr);
+#pragma GCC unroll 8
+        for (size_t i = turn; i < mr; i++)
+            load_next_eight(&row[i], &rows[i].x[0], &rows[i].x[1]);
+        w = four(acc, rows, w, 1, turn, mr);
+    }
+    if (fours % 2 != 0) {
+#pragma GCC unroll 8
+        for (size_t i = 0; i < turn; i++)
+            rows[i].x[0] = load_four(&row[i]);
+        return four(acc, rows, w, 0, turn, mr);
+    }
+#pragma GCC unroll 8
+    for (size_t i = 0; i < turn; i++)
+        load_next_eight(&row[i], &rows[i].x[0], &rows[i].x[1]);
+    w = four(acc, rows, w, 0, turn, mr);
+#pragma GCC unroll 8
+    for (size_t i = turn; i < mr; i++)
+        rows[i].x[0] = load_four(&row[i]);
+    return four(acc, rows, w, 1, turn, mr);
+}
 
 EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
 {
+    /* What a tile needs of the record is read when it is needed: kept, it would be in the way. */
+    EYELET_KEEP(t);
+    const size_t share = t->next_share < MOST ? t->next_share : MOST;
+    for (const char *line = t->next; line < t->next + share; line += LINES * LINE) {
+#pragma GCC unroll 4
+        for (size_t i = 0; i < LINES; i++)
+            __builtin_prefetch(line + i * LINE, 0, 2);
+    }
+
     float32x4_t acc[MR][2];
     start(t, acc, mr);
-
     const float *w = t->panel;
     const float *const *a = t->a;
     for (size_t s = t->segments; s != 0; s--) {
         const float *row[MR];
 #pragma GCC unroll 8
         for (size_t i = 0; i < mr; i++)
-            row[i] = a[i];
+            row[i] = a[i] + t->offset;
         a += mr;
-
-        size_t at = t->offset * sizeof(float);
-        const size_t end = at + t->seg_len / 4 * sizeof(float32x4_t);
-        while (at != end) {
-            float32x4_t x[MR];
-#pragma GCC unroll 8
-            for (size_t i = 0; i < mr; i++)
-                x[i] = vld1q_f32(float_at(row[i], at));
-            at += sizeof(float32x4_t);
-            EYELET_KEEP(at);
-#pragma GCC unroll 2
-            for (size_t u = 0; u < 4; u += 2) {
-                const float32x4x4_t b = vld1q_f32_x4(w);
-                w += 2 * NR;
-                EYELET_KEEP(w);
-                __builtin_prefetch((const char *)w + AHEAD);
-#pragma GCC unroll 8
-                for (size_t i = 0; i < mr; i++) {
-                    MULTIPLY(acc[i][0], b.val[0], x[i], u);
-                    MULTIPLY(acc[i][1], b.val[1], x[i], u);
-                }
-#pragma GCC unroll 8
-                for (size_t i = 0; i < mr; i++) {
-                    MULTIPLY(acc[i][0], b.val[2], x[i], u + 1);
-                    MULTIPLY(acc[i][1], b.val[3], x[i], u + 1);
-                }
-            }
-        }
-        w = rest(acc, row, at, w, t->seg_len % 4, mr);
+        if (t->seg_len >= 4)
+            w = fours(acc, row, w, t->seg_len / 4, mr);
+        if (t->seg_len % 4 != 0)
+            w = rest(acc, row, w, t->seg_len % 4, mr);
     }
     finish(t, acc, mr);
 }
 
-void eyelet_f32_igemm_8x8__neon(const struct eyelet_igemm *t)
+void eyelet_f32_igemm_8x8__neon(const struct eyelet_igemm *call)
 {
-    switch (t->mr) {
-        EYELET_ROWS_CASE(1)
-        EYELET_ROWS_CASE(2)
-        EYELET_ROWS_CASE(3)
-        EYELET_ROWS_CASE(4)
-        EYELET_ROWS_CASE(5)
-        EYELET_ROWS_CASE(6)
-        EYELET_ROWS_CASE(7)
-        EYELET_ROWS_CASE(8)
-    }
+    EYELET_STRIPS(call,
+                  EYELET_STRIPS_CASE(1)
+                  EYELET_STRIPS_CASE(2)
+                  EYELET_STRIPS_CASE(3)
+                  EYELET_STRIPS_CASE(4)
+                  EYELET_STRIPS_CASE(5)
+                  EYELET_STRIPS_CASE(6)
+                  EYELET_STRIPS_CASE(7)
+                  EYELET_STRIPS_CASE(8));
 }

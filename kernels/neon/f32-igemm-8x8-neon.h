@@ -8,43 +8,47 @@
 #include "../igemm.h"
 #include "store-neon.h"
 
-/* AHEAD: bytes of the panel that are fetched into the cache before they are needed. */
-enum { MR = 8, NR = 8, AHEAD = 1024 };
+enum { MR = 8, NR = 8 };
 
 /* `acc += b * a[lane]`; `lane` is constant once loops are unrolled. */
 #define MULTIPLY(acc, b, a, lane)                                                                      \
     __asm__("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(acc) : "w"(b), "w"(a), "i"(lane))
 
-EYELET_INLINE const float *float_at(const float *run, size_t bytes)
+/* Loads are volatile statements, which stay in the order of the text, and step the pointer. They only read
+ * memory that nothing here writes. */
+EYELET_INLINE float32x4_t load_one(const float **p)
 {
-    return (const float *)((const char *)run + bytes);
+    float32x4_t v;
+    __asm__ volatile("ldr %s0, [%1], #4" : "=w"(v), "+r"(*p));
+    return v;
+}
+
+EYELET_INLINE float32x4_t load_four(const float **p)
+{
+    float32x4_t v;
+    __asm__ volatile("ldr %q0, [%1], #16" : "=w"(v), "+r"(*p));
+    return v;
 }
 
 EYELET_INLINE void start(const struct eyelet_igemm *t, float32x4_t acc[MR][2], const size_t mr)
 {
-    const float32x4_t bias0 = vld1q_f32(t->bias);
-    const float32x4_t bias1 = vld1q_f32(t->bias + 4);
 #pragma GCC unroll 8
-    for (size_t i = 0; i < mr; i++) {
-        acc[i][0] = bias0;
-        acc[i][1] = bias1;
-    }
+    for (size_t i = 0; i < mr; i++)
+        load_eight(t->bias, &acc[i][0], &acc[i][1]);
 }
 
-/* A run's last one to three k, from byte `at` on, one by one: nothing past a run is read. Returns the rest of
- * the panel. */
-EYELET_INLINE const float *rest(float32x4_t acc[MR][2], const float *const row[MR], size_t at,
-                                const float *w, size_t k, const size_t mr)
+/* A run's last one to three k, one by one: nothing past a run is read. Returns the rest of the panel. */
+EYELET_INLINE const float *rest(float32x4_t acc[MR][2], const float *row[MR], const float *w, size_t k,
+                                const size_t mr)
 {
-    for (; k != 0; k--, at += sizeof(float)) {
-        const float32x4_t b0 = vld1q_f32(w);
-        const float32x4_t b1 = vld1q_f32(w + 4);
-        w += NR;
+    for (; k != 0; k--) {
+        float32x4_t b0, b1;
+        load_next_eight(&w, &b0, &b1);
 #pragma GCC unroll 8
         for (size_t i = 0; i < mr; i++) {
-            const float32x4_t x = vld1q_dup_f32(float_at(row[i], at));
-            acc[i][0] = vfmaq_f32(acc[i][0], b0, x);
-            acc[i][1] = vfmaq_f32(acc[i][1], b1, x);
+            const float32x4_t x = load_one(&row[i]);
+            MULTIPLY(acc[i][0], b0, x, 0);
+            MULTIPLY(acc[i][1], b1, x, 0);
         }
     }
     return w;

@@ -1,4 +1,4 @@
-/* f32 Winograd transforms, F(2,3) and F(4,3), NEON: four channels at a time. */
+/* f32 Winograd transforms, F(2,3), F(4,3) and F(6,3), NEON: four channels at a time. */
 #include "vector-neon.h"
 
 #include "../winograd-transforms.h"

@@ -34,6 +34,12 @@ EYELET_INLINE void load_eight(const float *p, float32x4_t *v0, float32x4_t *v1)
     __asm__("ldp %q0, %q1, %2" : "=w"(*v0), "=w"(*v1) : "Q"(*(const float(*)[8])p));
 }
 
+/* The same, and `p` to the next eight. It only reads, and stays in the order of other such statements. */
+EYELET_INLINE void load_next_eight(const float **p, float32x4_t *v0, float32x4_t *v1)
+{
+    __asm__ volatile("ldp %q0, %q1, [%2], #32" : "=w"(*v0), "=w"(*v1), "+r"(*p));
+}
+
 EYELET_INLINE void store_eight(float *p, float32x4_t v0, float32x4_t v1)
 {
     __asm__("stp %q1, %q2, %0" : "=Q"(*(float(*)[8])p) : "w"(v0), "w"(v1));

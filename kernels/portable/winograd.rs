@@ -3,7 +3,8 @@
 
 use crate::kernels::table::fma;
 
-/// The points of F(4,3) beside 0 and infinity: ±[`A`] and ±[`B`]. Their powers that occur are exact.
+/// The points of F(4,3) beside 0 and infinity: ±[`A`] and ±[`B`]. Their powers that occur are exact. Those of
+/// F(6,3): ±1/2, ±1, ±2.
 pub const A: f32 = 0.75;
 /// See [`A`].
 pub const B: f32 = 1.5;
@@ -11,13 +12,18 @@ const AA: f32 = A * A;
 const BB: f32 = B * B;
 
 /// Most inputs of a one-dimensional transform.
-pub const MAX: usize = 6;
+pub const MAX: usize = 8;
 
 /// `tile + 2` inputs to as many frequencies.
 pub fn input_1d(tile: usize, d: &[f32; MAX]) -> [f32; MAX] {
-    if tile == 2 {
-        return [d[2] - d[0], d[1] + d[2], d[2] - d[1], d[3] - d[1], 0.0, 0.0];
+    match tile {
+        2 => [d[2] - d[0], d[1] + d[2], d[2] - d[1], d[3] - d[1], 0.0, 0.0, 0.0, 0.0],
+        4 => input_1d_4(d),
+        _ => input_1d_6(d),
     }
+}
+
+fn input_1d_4(d: &[f32; MAX]) -> [f32; MAX] {
     let even_a = fma(-BB, d[2], d[4]);
     let odd_a = fma(-BB, d[1], d[3]);
     let even_b = fma(-AA, d[2], d[4]);
@@ -29,14 +35,40 @@ pub fn input_1d(tile: usize, d: &[f32; MAX]) -> [f32; MAX] {
         fma(B, odd_b, even_b),
         fma(-B, odd_b, even_b),
         fma(AA * BB, d[1], fma(-(AA + BB), d[3], d[5])),
+        0.0,
+        0.0,
+    ]
+}
+
+fn input_1d_6(d: &[f32; MAX]) -> [f32; MAX] {
+    let even_half = fma(4.0, d[2], fma(-5.0, d[4], d[6]));
+    let odd_half = fma(4.0, d[1], fma(-5.0, d[3], d[5]));
+    let even_1 = fma(-4.25, d[4], d[2] + d[6]);
+    let odd_1 = fma(-4.25, d[3], d[1] + d[5]);
+    let even_2 = fma(0.25, d[2], fma(-1.25, d[4], d[6]));
+    let odd_2 = fma(0.25, d[1], fma(-1.25, d[3], d[5]));
+    [
+        fma(5.25, d[4] - d[2], d[0] - d[6]),
+        fma(0.5, odd_half, even_half),
+        fma(-0.5, odd_half, even_half),
+        even_1 + odd_1,
+        even_1 - odd_1,
+        fma(2.0, odd_2, even_2),
+        fma(-2.0, odd_2, even_2),
+        fma(5.25, d[3] - d[5], d[7] - d[1]),
     ]
 }
 
 /// `tile + 2` frequencies to `tile` outputs.
 pub fn output_1d(tile: usize, x: &[f32; MAX]) -> [f32; MAX] {
-    if tile == 2 {
-        return [x[0] + (x[1] + x[2]), x[3] + (x[1] - x[2]), 0.0, 0.0, 0.0, 0.0];
+    match tile {
+        2 => [x[0] + (x[1] + x[2]), x[3] + (x[1] - x[2]), 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+        4 => output_1d_4(x),
+        _ => output_1d_6(x),
     }
+}
+
+fn output_1d_4(x: &[f32; MAX]) -> [f32; MAX] {
     let (sum_a, diff_a) = (x[1] + x[2], x[1] - x[2]);
     let (sum_b, diff_b) = (x[3] + x[4], x[3] - x[4]);
     [
@@ -46,6 +78,24 @@ pub fn output_1d(tile: usize, x: &[f32; MAX]) -> [f32; MAX] {
         fma(BB * B, diff_b, fma(AA * A, diff_a, x[5])),
         0.0,
         0.0,
+        0.0,
+        0.0,
+    ]
+}
+
+fn output_1d_6(x: &[f32; MAX]) -> [f32; MAX] {
+    let (sum_half, diff_half) = (x[1] + x[2], x[1] - x[2]);
+    let (sum_1, diff_1) = (x[3] + x[4], x[3] - x[4]);
+    let (sum_2, diff_2) = (x[5] + x[6], x[5] - x[6]);
+    [
+        (x[0] + sum_half) + (sum_1 + sum_2),
+        fma(2.0, diff_2, fma(0.5, diff_half, diff_1)),
+        fma(4.0, sum_2, fma(0.25, sum_half, sum_1)),
+        fma(8.0, diff_2, fma(0.125, diff_half, diff_1)),
+        fma(16.0, sum_2, fma(0.0625, sum_half, sum_1)),
+        fma(32.0, diff_2, fma(0.03125, diff_half, x[7] + diff_1)),
+        0.0,
+        0.0,
     ]
 }
 
@@ -53,10 +103,18 @@ pub fn output_1d(tile: usize, x: &[f32; MAX]) -> [f32; MAX] {
 /// that are transformed before they are stored are so in double precision
 /// ([`transform_weights`](crate::ops::winograd::transform_weights)), with these points too.
 pub fn weights_1d(tile: usize, g: [f32; 3]) -> [f32; MAX] {
-    if tile == 2 {
-        let even = g[0] + g[2];
-        return [0.0 - g[0], 0.5 * (even + g[1]), 0.5 * (even - g[1]), g[2], 0.0, 0.0];
+    match tile {
+        2 => {
+            let even = g[0] + g[2];
+            let half = [0.5 * (even + g[1]), 0.5 * (even - g[1])];
+            [0.0 - g[0], half[0], half[1], g[2], 0.0, 0.0, 0.0, 0.0]
+        }
+        4 => weights_1d_4(g),
+        _ => weights_1d_6(g),
     }
+}
+
+fn weights_1d_4(g: [f32; 3]) -> [f32; MAX] {
     const OVER_0: f32 = 1.0 / (AA * BB);
     const OVER_A: f32 = 1.0 / (2.0 * AA * (AA - BB));
     const OVER_B: f32 = 1.0 / (2.0 * BB * (BB - AA));
@@ -67,6 +125,26 @@ pub fn weights_1d(tile: usize, g: [f32; 3]) -> [f32; MAX] {
         OVER_A * fma(-A, g[1], even_a),
         OVER_B * fma(B, g[1], even_b),
         OVER_B * fma(-B, g[1], even_b),
+        g[2],
+        0.0,
+        0.0,
+    ]
+}
+
+fn weights_1d_6(g: [f32; 3]) -> [f32; MAX] {
+    const OVER_HALF: f32 = 1.0 / 1.40625;
+    const OVER_1: f32 = 1.0 / -4.5;
+    const OVER_2: f32 = 1.0 / 90.0;
+    let (even_half, even_2) = (fma(0.25, g[2], g[0]), fma(4.0, g[2], g[0]));
+    let even_1 = g[0] + g[2];
+    [
+        g[0],
+        OVER_HALF * fma(0.5, g[1], even_half),
+        OVER_HALF * fma(-0.5, g[1], even_half),
+        OVER_1 * (even_1 + g[1]),
+        OVER_1 * (even_1 - g[1]),
+        OVER_2 * fma(2.0, g[1], even_2),
+        OVER_2 * fma(-2.0, g[1], even_2),
         g[2],
     ]
 }

@@ -87,6 +87,8 @@ functions! {
     Transpose = c"eyelet_transpose",
     WinogradInput2 = c"eyelet_winograd_input_2",
     WinogradInput4 = c"eyelet_winograd_input_4",
+    WinogradInput6 = c"eyelet_winograd_input_6",
     WinogradOutput2 = c"eyelet_winograd_output_2",
     WinogradOutput4 = c"eyelet_winograd_output_4",
+    WinogradOutput6 = c"eyelet_winograd_output_6",
 }

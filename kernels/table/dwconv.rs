@@ -18,6 +18,7 @@ pub(super) struct Pixels {
     pub offset: usize,
     pub pixels: usize,
     pub channels: usize,
+    pub regular: usize,
     pub group: usize,
     pub panels: *const f32,
     pub c: *mut f32,
@@ -33,7 +34,8 @@ pub(super) struct Pixels {
 /// # Safety
 /// For every pixel, line of taps and tap of it there is a pointer at `a + pixel · stride + line ·
 /// line_pitch + tap · col_pitch`, behind which `offset .. offset + channels` floats are readable;
-/// `group` is 1, or for kernels of groups a power of two up to NR / 2 that divides `channels`; `panels`
+/// where `regular` is not 0, of adjacent pointers of a line all but the first and the last are equally far from
+/// each other; `group` is 1, or for kernels of groups a power of two up to NR / 2 that divides `channels`; `panels`
 /// has `(1 + taps · group) · NR` floats for every NR channels begun; `c` is an exclusive matrix of
 /// `pixels` rows of `channels`, and `residual` null, the same matrix, or a readable one of that size.
 /// The processor has the instruction set.
@@ -162,6 +164,7 @@ impl Kernels {
             offset,
             pixels: out.rows(),
             channels,
+            regular: usize::from(grid.regular()),
             group,
             panels: panels.as_ptr(),
             c: out.as_mut_ptr(),

@@ -50,6 +50,7 @@ pub(super) struct Functions {
     binary: unsafe extern "C" fn(&Binary),
 }
 
+#[cfg(any(eyelet_x86, eyelet_neon))]
 macro_rules! external {
     ($table:ident, $map:ident = $map_name:literal, $binary:ident = $binary_name:literal) => {
         unsafe extern "C" {

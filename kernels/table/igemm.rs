@@ -1,6 +1,5 @@
 //! The implicit GEMM kernels: their record, the functions, and the safe call.
 
-use super::indirection::balanced;
 use super::{Indirection, Kernels};
 use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::igemm as portable;
@@ -8,10 +7,11 @@ use core::ptr;
 
 /// `struct eyelet_igemm` of `kernels/igemm.h`, which says what the fields are.
 #[repr(C)]
-pub(super) struct Tile {
+pub(super) struct Strips {
     a: *const *const f32,
     offset: usize,
-    mr: usize,
+    rows: usize,
+    strips: usize,
     nr: usize,
     segments: usize,
     seg_len: usize,
@@ -25,32 +25,33 @@ pub(super) struct Tile {
     max: f32,
     next: *const f32,
     next_step: usize,
+    next_share: usize,
 }
 
 /// A kernel.
 ///
 /// # Safety
-/// For `mr` up to the kernel's rows and `nr` up to its columns NR: `a` has `segments · mr` pointers,
-/// behind each of which `offset .. offset + seg_len` floats are readable; `bias` has NR, `panel`
-/// `segments · seg_len · NR`; `c` is an exclusive matrix of `mr` rows of `nr`, and `residual`
-/// null, the same matrix, or a readable one of that size. `next` is only fetched into a cache, never
-/// read. The processor has the instruction set.
-pub(super) type Function = unsafe extern "C" fn(&Tile);
+/// For `strips` so many that none has more rows than the kernel's tile or none at all, and `nr` up to its
+/// columns NR: `a` has `segments · rows` pointers, behind each of which `offset .. offset + seg_len` floats
+/// are readable; `bias` has NR, `panel` `segments · seg_len · NR`; `c` is an exclusive matrix of `rows`
+/// rows of `nr`, and `residual` null, the same matrix, or a readable one of that size. `next` is only
+/// fetched into a cache, never read. The processor has the instruction set.
+pub(super) type Function = unsafe extern "C" fn(&Strips);
 
 #[cfg(eyelet_x86)]
 unsafe extern "C" {
     #[link_name = "eyelet_f32_igemm_6x16__avx2"]
-    fn f32_igemm_6x16__avx2(tile: &Tile);
+    fn f32_igemm_6x16__avx2(strips: &Strips);
     #[link_name = "eyelet_f32_igemm_14x32__avx512"]
-    fn f32_igemm_14x32__avx512(tile: &Tile);
+    fn f32_igemm_14x32__avx512(strips: &Strips);
 }
 
 #[cfg(eyelet_neon)]
 unsafe extern "C" {
     #[link_name = "eyelet_f32_igemm_8x8__neon"]
-    fn f32_igemm_8x8__neon(tile: &Tile);
+    fn f32_igemm_8x8__neon(strips: &Strips);
     #[link_name = "eyelet_f32_igemm_8x8__neon_inorder"]
-    fn f32_igemm_8x8__neon_inorder(tile: &Tile);
+    fn f32_igemm_8x8__neon_inorder(strips: &Strips);
 }
 
 pub(super) const PORTABLE: Function = f32_igemm_4x8_portable;
@@ -67,43 +68,46 @@ pub(super) const NEON_INORDER: Function = f32_igemm_8x8__neon_inorder;
 ///
 /// # Safety
 /// [`Function`]'s.
-unsafe extern "C" fn f32_igemm_4x8_portable(tile: &Tile) {
-    const MR: usize = portable::MR;
+unsafe extern "C" fn f32_igemm_4x8_portable(call: &Strips) {
     const NR: usize = 8;
-    let mr = tile.mr.min(MR);
     // SAFETY (of all blocks here): the ranges are those that the contract names.
-    let bias = unsafe { core::slice::from_raw_parts(tile.bias, NR) };
-    // SAFETY: as above.
-    let mut weights =
-        unsafe { core::slice::from_raw_parts(tile.panel, tile.segments * tile.seg_len * NR) };
-    let mut acc = [[0.0f32; NR]; MR];
-    for acc in &mut acc {
-        acc.copy_from_slice(bias);
-    }
-    for segment in 0..tile.segments {
-        let mut runs = [&[][..]; MR];
-        for (row, run) in runs.iter_mut().enumerate().take(mr) {
-            // SAFETY: as above.
-            *run = unsafe {
-                let start = (*tile.a.add(segment * mr + row)).add(tile.offset);
-                core::slice::from_raw_parts(start, tile.seg_len)
-            };
+    let bias = unsafe { core::slice::from_raw_parts(call.bias, NR) };
+    let mut first = 0;
+    for strip in 0..call.strips {
+        let mr = call.rows / call.strips + usize::from(strip < call.rows % call.strips);
+        let mut acc = [[0.0f32; NR]; portable::MR];
+        for acc in &mut acc {
+            acc.copy_from_slice(bias);
         }
-        let (now, rest) = weights.split_at(tile.seg_len * NR);
-        portable::accumulate(&mut acc[..mr], &runs[..mr], now);
-        weights = rest;
-    }
-    for (row, acc) in acc.iter().enumerate().take(mr) {
-        for (col, &sum) in acc.iter().enumerate().take(tile.nr) {
-            // SAFETY: as above; the residual is read before the output, which it may be, is written.
-            unsafe {
-                let mut x = sum;
-                if !tile.residual.is_null() {
-                    x += *tile.residual.add(row * tile.residual_pitch + col);
+        // SAFETY: as above.
+        let mut weights =
+            unsafe { core::slice::from_raw_parts(call.panel, call.segments * call.seg_len * NR) };
+        for segment in 0..call.segments {
+            let mut runs = [&[][..]; portable::MR];
+            for (row, run) in runs.iter_mut().enumerate().take(mr) {
+                // SAFETY: as above.
+                *run = unsafe {
+                    let at = first * call.segments + segment * mr + row;
+                    core::slice::from_raw_parts((*call.a.add(at)).add(call.offset), call.seg_len)
+                };
+            }
+            let (now, rest) = weights.split_at(call.seg_len * NR);
+            portable::accumulate(&mut acc[..mr], &runs[..mr], now);
+            weights = rest;
+        }
+        for (row, acc) in (first..).zip(acc.iter().take(mr)) {
+            for (col, &sum) in acc.iter().enumerate().take(call.nr) {
+                // SAFETY: as above; the residual is read before the output, which it may be, is written.
+                unsafe {
+                    let mut x = sum;
+                    if !call.residual.is_null() {
+                        x += *call.residual.add(row * call.residual_pitch + col);
+                    }
+                    *call.c.add(row * call.c_pitch + col) = portable::clamp(x, call.min, call.max);
                 }
-                *tile.c.add(row * tile.c_pitch + col) = portable::clamp(x, tile.min, tile.max);
             }
         }
+        first += mr;
     }
 }
 
@@ -180,13 +184,12 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// What strip `index` of `count` fetches.
-    fn fetched(&self, index: usize, count: usize) -> &'a [f32] {
-        if count > 1 && self.weights.len() <= LARGE_PANEL {
-            let len = self.next.len();
-            return &self.next[len * index / count..len * (index + 1) / count];
+    /// What `count` strips fetch: all of them an equal share, or the first one all.
+    fn fetched(&self, count: usize) -> (&'a [f32], bool) {
+        match count > 1 && self.weights.len() <= LARGE_PANEL {
+            true => (self.next, true),
+            false => (self.ahead, false),
         }
-        if index == 0 { self.ahead } else { &[] }
     }
 }
 
@@ -248,51 +251,40 @@ impl Kernels {
             offset.checked_add(seg_len).is_some_and(|end| end <= readable),
             "run of {seg_len} floats at {offset} of {readable}"
         );
+        if rows == 0 {
+            return;
+        }
+        let strips = rows.div_ceil(mr);
         let (residual, residual_pitch) = addend.raw(&mut out);
-        let (c, c_pitch) = (out.as_mut_ptr(), out.pitch());
-        let mut tile = Tile {
+        let (next, shared) = panel.fetched(strips);
+        let share = if shared { size_of_val(next) / strips } else { 0 };
+        let each = if shared { share } else { size_of_val(next) };
+        let call = Strips {
             a: pointers.as_ptr(),
             offset,
-            mr: 0,
+            rows,
+            strips,
             nr: out.cols(),
             segments,
             seg_len,
             bias: bias.as_ptr(),
             panel: weights.as_ptr(),
-            c,
-            c_pitch,
+            c: out.as_mut_ptr(),
+            c_pitch: out.pitch(),
             residual,
             residual_pitch,
             min: clamp[0],
             max: clamp[1],
-            next: weights.as_ptr(),
-            next_step: 0,
+            // The panel's own first line where there is nothing to fetch.
+            next: if next.is_empty() { weights.as_ptr() } else { next.as_ptr() },
+            next_step: each.checked_div(k).unwrap_or(0).min(2 * LINE),
+            next_share: share,
         };
-        let strips = rows.div_ceil(mr);
-        // All strips fetch about as much.
-        let step = |floats: &[f32]| size_of_val(floats).checked_div(k).unwrap_or(0).min(2 * LINE);
-        let usual = step(panel.fetched(0, strips));
-        for strip in 0..strips {
-            let range = balanced(rows, strips, strip);
-            let fetched = panel.fetched(strip, strips);
-            (tile.next, tile.next_step) = match fetched.is_empty() {
-                true => (weights.as_ptr(), 0),
-                false => (fetched.as_ptr(), usual),
-            };
-            tile.mr = range.len();
-            // SAFETY: the sizes were checked above: strips are cut as the lists were made, up to `mr` rows
-            // each, with `segments · rows` pointers, behind each of which `readable` floats are readable;
-            // the strip's rows are inside the output, which is exclusive, and inside the addend, which has
-            // its size. These kernels exist only on processors that can run them (`Kernels::for_isa`).
-            unsafe {
-                tile.a = pointers.as_ptr().add(range.start * segments);
-                tile.c = c.add(range.start * c_pitch);
-                if !residual.is_null() {
-                    tile.residual = residual.add(range.start * residual_pitch);
-                }
-                (self.igemm)(&tile);
-            }
-        }
+        // SAFETY: the sizes were checked above: lists were cut into as many strips of up to `mr` rows, with
+        // `segments · rows` pointers, behind each of which `readable` floats are readable; the output has
+        // `rows` rows and is exclusive, the addend has its size. These kernels exist only on processors that
+        // can run them (`Kernels::for_isa`).
+        unsafe { (self.igemm)(&call) }
     }
 }
 

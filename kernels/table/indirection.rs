@@ -40,9 +40,10 @@ pub(super) fn pointers(scratch: &mut [u8], count: usize) -> &mut [*const f32] {
     &mut pointers[..count]
 }
 
-/// Rows of strip `index` of `count` over `rows` rows: as even as possible.
-pub(super) fn balanced(rows: usize, count: usize, index: usize) -> Range<usize> {
-    rows * index / count..rows * (index + 1) / count
+/// Rows of strip `index` of `count` over `rows` rows: the first ones have a row more than the others.
+fn strip(rows: usize, count: usize, index: usize) -> Range<usize> {
+    let start = |index: usize| rows / count * index + index.min(rows % count);
+    start(index)..start(index + 1)
 }
 
 impl<'a> Indirection<'a> {
@@ -81,9 +82,10 @@ impl<'a> Indirection<'a> {
         let mut image = rows.start / area;
         let mut y = rows.start % area / out_width;
         let mut x = rows.start % out_width;
-        let strips = rows.len().div_ceil(mr);
-        for strip in 0..strips {
-            let range = balanced(rows.len(), strips, strip);
+        // With one segment the lists of all strips are one.
+        let strips = if segments == 1 { 1 } else { rows.len().div_ceil(mr) };
+        for index in 0..strips {
+            let range = strip(rows.len(), strips, index);
             let list = &mut pointers[range.start * segments..range.end * segments];
             let mut row = 0;
             while row < range.len() {

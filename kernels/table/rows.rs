@@ -42,6 +42,7 @@ pub(super) struct Functions {
     lrn: unsafe extern "C" fn(&Lrn),
 }
 
+#[cfg(any(eyelet_x86, eyelet_neon))]
 macro_rules! external {
     ($table:ident, $module:ident, $isa:literal) => {
         mod $module {

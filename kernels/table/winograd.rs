@@ -5,7 +5,7 @@ use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::{igemm::clamp, winograd as portable};
 
 /// Outputs of a tile along each axis, of the transforms that there are.
-pub const TILES: [usize; 2] = [2, 4];
+pub const TILES: [usize; 3] = [2, 4, 6];
 
 /// Frequencies of the largest tile.
 const MAX_POINTS: usize = portable::MAX * portable::MAX;
@@ -18,6 +18,7 @@ pub(super) struct Input {
     channels: usize,
     out: *mut f32,
     stride: usize,
+    ahead: usize,
 }
 
 /// `struct eyelet_winograd_output`.
@@ -252,6 +253,7 @@ impl Kernels {
             channels,
             out: out.as_mut_ptr(),
             stride: out.pitch(),
+            ahead: tile * patch.image.pitch(),
         };
         // SAFETY: behind every pointer lies a row of the image or of zeros, at least `channels` floats;
         // the sizes of `out` were checked; these kernels exist only on processors that can run them.

@@ -122,31 +122,30 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
     }
 }
 
-#define ROWS(vectors)                                                                                  \
-    switch (t->mr) {                                                                                   \
-        EYELET_ROWS_CASE(1, vectors)                                                                   \
-        EYELET_ROWS_CASE(2, vectors)                                                                   \
-        EYELET_ROWS_CASE(3, vectors)                                                                   \
-        EYELET_ROWS_CASE(4, vectors)                                                                   \
-        EYELET_ROWS_CASE(5, vectors)                                                                   \
-        EYELET_ROWS_CASE(6, vectors)                                                                   \
-        EYELET_ROWS_CASE(7, vectors)                                                                   \
-        EYELET_ROWS_CASE(8, vectors)                                                                   \
-        EYELET_ROWS_CASE(9, vectors)                                                                   \
-        EYELET_ROWS_CASE(10, vectors)                                                                  \
-        EYELET_ROWS_CASE(11, vectors)                                                                  \
-        EYELET_ROWS_CASE(12, vectors)                                                                  \
-        EYELET_ROWS_CASE(13, vectors)                                                                  \
-        EYELET_ROWS_CASE(14, vectors)                                                                  \
-    }
+#define STRIPS(vectors)                                                                                \
+    EYELET_STRIPS(call,                                                                                \
+                  EYELET_STRIPS_CASE(1, vectors)                                                       \
+                  EYELET_STRIPS_CASE(2, vectors)                                                       \
+                  EYELET_STRIPS_CASE(3, vectors)                                                       \
+                  EYELET_STRIPS_CASE(4, vectors)                                                       \
+                  EYELET_STRIPS_CASE(5, vectors)                                                       \
+                  EYELET_STRIPS_CASE(6, vectors)                                                       \
+                  EYELET_STRIPS_CASE(7, vectors)                                                       \
+                  EYELET_STRIPS_CASE(8, vectors)                                                       \
+                  EYELET_STRIPS_CASE(9, vectors)                                                       \
+                  EYELET_STRIPS_CASE(10, vectors)                                                      \
+                  EYELET_STRIPS_CASE(11, vectors)                                                      \
+                  EYELET_STRIPS_CASE(12, vectors)                                                      \
+                  EYELET_STRIPS_CASE(13, vectors)                                                      \
+                  EYELET_STRIPS_CASE(14, vectors))
 
-static __attribute__((noinline)) void wide(const struct eyelet_igemm *t) { ROWS(2) }
-static __attribute__((noinline)) void narrow(const struct eyelet_igemm *t) { ROWS(1) }
+static __attribute__((noinline)) void wide(const struct eyelet_igemm *call) { STRIPS(2); }
+static __attribute__((noinline)) void narrow(const struct eyelet_igemm *call) { STRIPS(1); }
 
-void eyelet_f32_igemm_14x32__avx512(const struct eyelet_igemm *t)
+void eyelet_f32_igemm_14x32__avx512(const struct eyelet_igemm *call)
 {
-    if (t->nr > 16)
-        wide(t);
+    if (call->nr > 16)
+        wide(call);
     else
-        narrow(t);
+        narrow(call);
 }

@@ -102,14 +102,13 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
     }
 }
 
-void eyelet_f32_igemm_6x16__avx2(const struct eyelet_igemm *t)
+void eyelet_f32_igemm_6x16__avx2(const struct eyelet_igemm *call)
 {
-    switch (t->mr) {
-        EYELET_ROWS_CASE(1)
-        EYELET_ROWS_CASE(2)
-        EYELET_ROWS_CASE(3)
-        EYELET_ROWS_CASE(4)
-        EYELET_ROWS_CASE(5)
-        EYELET_ROWS_CASE(6)
-    }
+    EYELET_STRIPS(call,
+                  EYELET_STRIPS_CASE(1)
+                  EYELET_STRIPS_CASE(2)
+                  EYELET_STRIPS_CASE(3)
+                  EYELET_STRIPS_CASE(4)
+                  EYELET_STRIPS_CASE(5)
+                  EYELET_STRIPS_CASE(6));
 }

@@ -10,6 +10,8 @@ typedef __m256 vec;
 typedef __m256i ints;
 typedef __m256 mask;
 
+#define EYELET_FETCH(p, writes) __builtin_prefetch(p, writes, 3)
+
 EYELET_INLINE ints lanes_below(size_t n)
 {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));

@@ -10,6 +10,8 @@ typedef __m512 vec;
 typedef __m512i ints;
 typedef __mmask16 mask;
 
+#define EYELET_FETCH(p, writes) __builtin_prefetch(p, writes, 3)
+
 EYELET_INLINE mask lanes_below(size_t n) { return (mask)((1u << n) - 1); }
 EYELET_INLINE vec load(const float *p) { return _mm512_loadu_ps(p); }
 EYELET_INLINE void store(float *p, vec v) { _mm512_storeu_ps(p, v); }

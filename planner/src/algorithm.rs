@@ -8,6 +8,7 @@
 //! On a GPU the direct algorithm can be cut into chains ([`set_chains`]): a convolution with a long reduction and few
 //! outputs has too few tiles for all multiprocessors. That changes what is rounded, and is a property of the layer.
 
+use crate::accuracy;
 use crate::network::{Network, Weights};
 use crate::weights;
 use eyelet::kernels::Isa;
@@ -64,8 +65,22 @@ impl Algorithm {
         }
     }
 
-    /// Whether a layer can be computed so.
+    /// Whether a layer can be computed so, accurately enough.
     pub fn serves(self, network: &Network, index: usize) -> bool {
+        self.applies(network, index) && self.is_accurate(&network.weights[index])
+    }
+
+    /// F(6,3) must be as accurate on a layer's own filters as the others are on any.
+    fn is_accurate(self, weights: &Weights) -> bool {
+        match (self, weights) {
+            (Self::Winograd { tile: 6 }, Weights::Dense(dense) | Weights::Winograd(dense, _)) => {
+                *dense.error.get_or_init(|| accuracy::error(dense)) <= accuracy::MOST
+            }
+            _ => true,
+        }
+    }
+
+    fn applies(self, network: &Network, index: usize) -> bool {
         let layer = &network.layers[index];
         match (self, OpKind::from_code(layer.kind)) {
             (Self::Direct, _) | (_, Some(OpKind::Winograd)) => true,

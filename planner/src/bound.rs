@@ -41,8 +41,10 @@ use crate::network::Network;
 use crate::profile::{Costs, Profile};
 use crate::slice::{scratch_bytes, whole};
 use crate::slide::{least_bytes, slides};
+use crate::strategy::{Request, on_load};
 use crate::write::table_bytes;
 use eyelet::pack::{PAGE, Step};
+use std::collections::VecDeque;
 
 /// What the bound needs to know of a network, whatever algorithms its layers are computed by.
 pub struct Bound {
@@ -50,6 +52,8 @@ pub struct Bound {
     alive: Vec<f64>,
     /// What a byte takes at least in each channel that brings weights to the arena.
     channels: Vec<Channel<f64>>,
+    /// What a byte that is read slows computing down by.
+    drag_ns_per_byte: f64,
 }
 
 /// One of the channels by which weights come to the arena: at which rate, and where it counts.
@@ -106,14 +110,33 @@ pub struct Binding {
     pub length: usize,
     /// What a byte outside it takes.
     pub ns_per_byte: f64,
+    /// What a byte inside it takes, where all layers are.
+    pub drag_ns_per_byte: f64,
 }
 
 impl Binding {
-    /// By computing alone.
+    /// All layers, by computing alone.
     fn computing(compute: &[f64]) -> Self {
         let length = compute.len();
-        let last = length.saturating_sub(1);
-        Self { ns: compute.iter().sum(), last, length, ns_per_byte: 0.0 }
+        let (last, ns) = (length.saturating_sub(1), compute.iter().sum());
+        Self { ns, last, length, ns_per_byte: 0.0, drag_ns_per_byte: 0.0 }
+    }
+
+    /// The same, slowed down by the bytes that are read meanwhile: no fewer than these.
+    fn dragged(compute: &[f64], bytes: f64, drag_ns_per_byte: f64) -> Self {
+        let plain = Self::computing(compute);
+        match bytes > 0.0 && drag_ns_per_byte > 0.0 {
+            true => Self { ns: plain.ns + bytes * drag_ns_per_byte, drag_ns_per_byte, ..plain },
+            false => plain,
+        }
+    }
+
+    /// What a nanosecond and a byte of a layer, of so many, add to the bound.
+    pub fn worth(&self, layer: usize, layers: usize) -> (f64, f64) {
+        match self.holds(layer, layers) {
+            true => (1.0, self.drag_ns_per_byte),
+            false => (0.0, self.ns_per_byte),
+        }
     }
 
     /// Whether a layer, of so many, is in the interval.
@@ -140,12 +163,17 @@ impl Bound {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
         };
-        Self { alive, channels: channels(profile).into_iter().map(least).collect() }
+        let channels = channels(profile).into_iter().map(least).collect();
+        Self { alive, channels, drag_ns_per_byte: 1.0 / profile.compute.memory_gbs }
     }
 
     #[cfg(test)]
     pub(crate) fn of(alive: Vec<f64>, rate: f64) -> Self {
-        Self { alive, channels: vec![Channel { rate, intervals: true }] }
+        Self {
+            alive,
+            channels: vec![Channel { rate, intervals: true }],
+            drag_ns_per_byte: rate / 8.0,
+        }
     }
 
     /// How many layers there are.
@@ -158,18 +186,74 @@ impl Bound {
         self.alive[layer]
     }
 
+    /// Bytes of weights that the arena holds at most at the end of a layer.
+    fn held(&self, layer: usize, budget: u64) -> f64 {
+        (budget as f64 - self.alive[layer]).max(0.0)
+    }
+
+    /// Bytes that every inference reads at least, of so many: what it does not read stays through all layers.
+    fn least_read(&self, weights: f64, budget: u64) -> f64 {
+        let held = (0..self.layers()).map(|layer| self.held(layer, budget));
+        (weights - held.fold(f64::INFINITY, f64::min)).max(0.0)
+    }
+
     /// The bound, when layers compute for so long and have so many bytes of weights.
     pub fn binding(&self, compute: &[f64], weights: &[f64], budget: u64) -> Binding {
-        let mut binding = Binding::computing(compute);
+        let read = self.least_read(weights.iter().sum(), budget);
+        let mut binding = Binding::dragged(compute, read, self.drag_ns_per_byte);
         for Channel { rate, intervals } in &self.channels {
-            let class = vec![0; compute.len()];
-            let reading = Reading { ns_per_byte: vec![*rate], class };
-            let found = self.most(compute, weights, budget, &reading, *intervals);
+            let found = self.most_even(compute, weights, budget, *rate, *intervals);
             if found.ns > binding.ns {
-                binding = Binding { ns_per_byte: *rate, ..found };
+                binding = found;
             }
         }
         binding
+    }
+
+    /// Over all intervals, or over the empty ones, where all bytes take the same: in a single turn, since what an interval
+    /// says is a sum of what its ends say.
+    fn most_even(
+        &self,
+        compute: &[f64],
+        weights: &[f64],
+        budget: u64,
+        ns_per_byte: f64,
+        intervals: bool,
+    ) -> Binding {
+        let layers = compute.len();
+        let all_weights: f64 = weights.iter().sum();
+        let mut bound = Binding::computing(compute);
+        // Computing and bytes of the first so many layers, twice around.
+        let (mut time, mut bytes) = (vec![0.0; 2 * layers + 1], vec![0.0; 2 * layers + 1]);
+        for index in 0..2 * layers {
+            time[index + 1] = time[index] + compute[index % layers];
+            bytes[index + 1] = bytes[index] + weights[index % layers];
+        }
+        let start_says = |start: usize| ns_per_byte * bytes[start] - time[start];
+        // Starts of which none before is worse than one behind it, for ends that move to the right.
+        let mut starts: VecDeque<usize> = VecDeque::new();
+        for end in 0..=2 * layers {
+            while starts.back().is_some_and(|&before| start_says(before) <= start_says(end)) {
+                starts.pop_back();
+            }
+            starts.push_back(end);
+            if end <= layers {
+                continue;
+            }
+            while starts.front().is_some_and(|&first| first + layers < end) {
+                starts.pop_front();
+            }
+            let last = end - 1 - layers;
+            let start = if intervals { starts.front().copied().unwrap_or(end) } else { end };
+            let outside = all_weights - (bytes[end] - bytes[start]);
+            let read = (outside - self.held(last, budget)).max(0.0);
+            let ns = time[end] - time[start] + ns_per_byte * read;
+            if ns > bound.ns {
+                let length = end - start;
+                bound = Binding { ns, last, length, ns_per_byte, drag_ns_per_byte: 0.0 };
+            }
+        }
+        bound
     }
 
     /// Over all intervals, or over the empty ones.
@@ -180,23 +264,20 @@ impl Bound {
         budget: u64,
         reading: &Reading,
         intervals: bool,
-    ) -> Binding {
+    ) -> f64 {
         let layers = compute.len();
         let mut all_weights = vec![0.0; reading.ns_per_byte.len()];
         for (bytes, class) in weights.iter().zip(&reading.class) {
             all_weights[*class] += bytes;
         }
-        let mut bound = Binding::computing(compute);
+        let mut bound = 0.0f64;
         for last in 0..layers {
-            let held = (budget as f64 - self.alive[last]).max(0.0);
+            let held = self.held(last, budget);
             let mut time = 0.0;
             let mut outside = all_weights.clone();
             // Backwards from `last`, once around at most.
             for length in 0..=if intervals { layers } else { 0 } {
-                let ns = time + reading.least_ns(&outside, held);
-                if ns > bound.ns {
-                    bound = Binding { ns, last, length, ns_per_byte: 0.0 };
-                }
+                bound = bound.max(time + reading.least_ns(&outside, held));
                 if length < layers {
                     let layer = if length <= last { last - length } else { last + layers - length };
                     time += compute[layer];
@@ -230,31 +311,57 @@ pub fn layer_demand(network: &Network, costs: &Costs, index: usize) -> (f64, f64
 /// Nanoseconds below which no steady-state inference in `budget` bytes of arena can stay, by the costs
 /// of the profile and the algorithms of the layers.
 pub fn lower_bound_ns(network: &Network, budget: u64, profile: &Profile, threads: u32) -> u64 {
-    let costs = Costs::new(network, profile, threads);
+    of_algorithms(network, budget, profile, threads, &|layer, _| vec![network.on_load[layer]])
+}
+
+/// The same whatever steps compute by, of what is stored: by the layers' own algorithms or by those for which they transform
+/// the weights, unless results are to be exact. These take the same bytes, so that of each layer the least time counts.
+pub fn least_bound_ns(request: &Request<'_>) -> u64 {
+    let Request { network, budget, profile, threads, exact, .. } = *request;
+    if exact {
+        return lower_bound_ns(network, budget, profile, threads);
+    }
+    of_algorithms(network, budget, profile, threads, &|layer, costs| {
+        let own = [0, network.on_load[layer]];
+        own.into_iter().chain(on_load::algorithms(network, costs, layer)).collect()
+    })
+}
+
+fn of_algorithms(
+    network: &Network,
+    budget: u64,
+    profile: &Profile,
+    threads: u32,
+    algorithms: &dyn Fn(usize, &Costs) -> Vec<u32>,
+) -> u64 {
+    let costs = Costs::new(network, profile, threads).within(budget);
     let bound = Bound::new(network, profile);
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
     for (index, slides) in slides(network).into_iter().enumerate() {
-        let (_, bytes) = layer_demand(network, &costs, index);
         let layer = &network.layers[index];
-        let step = |count| Step { count, ..whole(network, index) };
-        let [one, all] = match slides {
+        let bytes = f64::from(layer.panels) * f64::from(layer.panel_bytes);
+        let (mut least_ns, mut most_free) = (f64::INFINITY, 0.0f64);
+        for algorithm in algorithms(index, &costs) {
+            let step = |count| Step { count, algorithm, ..whole(network, index) };
+            let scratch = |count| scratch_bytes(network, &step(count), threads);
             // Steps of few rows take little.
-            true => [0; 2],
-            false => [1, layer.panels].map(|count| scratch_bytes(network, &step(count), threads)),
-        };
-        let free = budget as f64 - bound.alive(index) - one.min(all) as f64;
-        // Where not even a panel fits there is no plan, and any bound is one.
-        let free = free.max(f64::from(layer.panel_bytes)).max(PAGE as f64);
-        let steps = (bytes / free).ceil().max(1.0);
-        let least = |step: &Step| match slides {
-            true => costs.least_ns(step),
-            false => costs.step_ns(step),
-        };
-        let each = least(&step((f64::from(layer.panels) / steps) as u32)) as f64;
-        let ns = least(&step(layer.panels)) as f64;
-        compute.push(if steps > 1.0 { ns.max(steps * each) } else { ns });
+            let scratch = if slides { 0 } else { scratch(1).min(scratch(layer.panels)) };
+            let free = budget as f64 - bound.alive(index) - scratch as f64;
+            // Where not even a panel fits there is no plan, and any bound is one.
+            let free = free.max(f64::from(layer.panel_bytes)).max(PAGE as f64);
+            let steps = (bytes / free).ceil().max(1.0);
+            let least = |step: &Step| match slides {
+                true => costs.least_ns(step),
+                false => costs.step_ns(step),
+            };
+            let each = least(&step((f64::from(layer.panels) / steps) as u32)) as f64;
+            let ns = least(&step(layer.panels)) as f64;
+            least_ns = least_ns.min(if steps > 1.0 { ns.max(steps * each) } else { ns });
+            most_free = most_free.max(free);
+        }
+        compute.push(least_ns);
         weights.push(bytes);
-        most.push((free as u64).clamp(PAGE, 1 << 27).next_power_of_two());
+        most.push((most_free as u64).clamp(PAGE, 1 << 27).next_power_of_two());
     }
     let mut classes = most.clone();
     classes.sort_unstable();
@@ -265,7 +372,46 @@ pub fn lower_bound_ns(network: &Network, budget: u64, profile: &Profile, threads
         let least = |most: &u64| least_ns_per_byte(profile, &rate, *most);
         let ns_per_byte = classes.iter().map(least).collect();
         let reading = Reading { ns_per_byte, class: class.clone() };
-        bound.most(&compute, &weights, budget, &reading, intervals).ns.max(0.0) as u64
+        bound.most(&compute, &weights, budget, &reading, intervals)
     });
-    bounds.max().unwrap_or(0)
+    let read = bound.least_read(weights.iter().sum(), budget);
+    let dragged = Binding::dragged(&compute, read, bound.drag_ns_per_byte).ns;
+    bounds.fold(dragged, f64::max) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// In a single turn as by all pairs of ends.
+        #[test]
+        fn the_interval_that_binds_is_found(
+            layers in prop::collection::vec((0.0..1e6f64, 0.0..1e6f64, 0.0..1e5f64), 1..12),
+            budget in 0u64..4_000_000,
+            rate in 0.01..10.0f64,
+        ) {
+            let compute: Vec<f64> = layers.iter().map(|layer| layer.0).collect();
+            let weights: Vec<f64> = layers.iter().map(|layer| layer.1).collect();
+            let bound = Bound::of(layers.iter().map(|layer| layer.2).collect(), rate);
+            for intervals in [false, true] {
+                let reading = Reading { ns_per_byte: vec![rate], class: vec![0; layers.len()] };
+                let all = bound.most(&compute, &weights, budget, &reading, intervals);
+                let found = bound.most_even(&compute, &weights, budget, rate, intervals);
+                let all = all.max(compute.iter().sum());
+                prop_assert!((found.ns - all).abs() <= 1e-9 * all, "{} and {all}", found.ns);
+                // The interval is the one whose bound it is.
+                let is_inside = |layer: &usize| found.holds(*layer, layers.len());
+                let inside: f64 = (0..layers.len()).filter(is_inside).map(|l| compute[l]).sum();
+                let outside: f64 =
+                    (0..layers.len()).filter(|l| !is_inside(l)).map(|l| weights[l]).sum();
+                let read = (outside - bound.held(found.last, budget)).max(0.0);
+                let ns = inside + found.ns_per_byte * read;
+                prop_assert!((ns - found.ns).abs() <= 1e-9 * ns + 1e-3, "{ns} and {}", found.ns);
+            }
+        }
+    }
 }

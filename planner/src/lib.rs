@@ -4,6 +4,7 @@
 //! model.onnx ─ import ─▶ graph ─ passes ─▶ network ─ strategy(budget, profile) ─▶ plan ─ write ─▶ pack
 //! ```
 
+pub mod accuracy;
 pub mod algorithm;
 pub mod alloc;
 pub mod board;

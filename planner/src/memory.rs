@@ -4,6 +4,7 @@ use crate::network::Network;
 use crate::plan::Plan;
 use crate::slide::Lines;
 use eyelet::pack::{NONE, ring_bytes};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -198,16 +199,16 @@ impl Skyline {
 
     /// The place for `bytes` whose last use is best by `choice`, and before `time`.
     pub fn find(&self, bytes: u64, align: u64, time: i64, choice: Choice) -> Option<Place> {
-        let mut best: Option<Place> = None;
-        let mut consider = |address: u64, last_use: i64| {
-            let better = match (best, choice) {
+        let best: Cell<Option<Place>> = Cell::new(None);
+        let consider = |address: u64, last_use: i64| {
+            let better = match (best.get(), choice) {
                 (None, _) => true,
                 (Some(best), Choice::Earliest) => last_use < best.last_use,
                 (Some(best), Choice::Latest) => last_use > best.last_use,
                 (Some(_), Choice::Lowest) => false,
             };
             if better {
-                best = Some(Place { address, last_use });
+                best.set(Some(Place { address, last_use }));
             }
             // Nothing that is free was used later.
             match choice {
@@ -231,25 +232,31 @@ impl Skyline {
                 continue;
             }
             for index in first..next {
-                let start = self.segments[index].0;
+                let (start, used) = self.segments[index];
+                // Both places below cover some of this segment: they are no better than it.
+                if choice == Choice::Earliest
+                    && best.get().is_some_and(|best| used >= best.last_use)
+                {
+                    continue;
+                }
                 let end = self.segments.get(index + 1).map_or(self.end, |next| next.0);
                 let address = start.next_multiple_of(align);
                 if address < end
                     && address + bytes <= run_end
                     && consider(address, starts.over(address, address + bytes))
                 {
-                    return best;
+                    return best.get();
                 }
                 // Aligned to the end of this segment: where what follows is used later.
                 let aligned = end.checked_sub(bytes).map(|address| address / align * align);
                 if let Some(address) = aligned.filter(|address| *address >= run_start)
                     && consider(address, ends.over(address, address + bytes))
                 {
-                    return best;
+                    return best.get();
                 }
             }
         }
-        best
+        best.get()
     }
 }
 
@@ -269,6 +276,11 @@ impl<'a> Highest<'a> {
 
     /// The latest use from `start` to `end`, neither of which may be less than before.
     fn over(&mut self, start: u64, end: u64) -> i64 {
+        // What nobody asked about and what was left behind meanwhile need not be looked at.
+        let left = |next: usize| self.segments.get(next + 1).is_some_and(|after| after.0 <= start);
+        while left(self.next) {
+            self.next += 1;
+        }
         while let Some(&(_, used)) = self.segments.get(self.next).filter(|next| next.0 < end) {
             while self.falling.back().is_some_and(|&lower| self.segments[lower].1 <= used) {
                 self.falling.pop_back();

@@ -7,6 +7,7 @@
 use crate::graph::Constant;
 use eyelet::kernels::Isa;
 use eyelet::pack::{Buffer, Layer, Tensor};
+use std::sync::{Arc, OnceLock};
 
 /// A network, ready to be planned.
 #[derive(Clone, Debug)]
@@ -82,4 +83,6 @@ pub struct Dense {
     pub scale: Option<Vec<f32>>,
     /// Per output channel; `None` is 0.
     pub bias: Option<Vec<f32>>,
+    /// What [`accuracy::error`](crate::accuracy::error) found of these filters, once somebody has asked.
+    pub error: Arc<OnceLock<f64>>,
 }

@@ -5,8 +5,8 @@
 //! is a read: it starts when its predecessor is done and `release` steps are. With stages it is a read and a copy:
 //! the read starts when its predecessor is done and its stage's copies and steps are; the copy when its
 //! predecessor and the read are done and `release` steps are. A step starts when its predecessor is done, `ready`
-//! loads are in the arena and, with stages, `reads` have been read. The host's turn takes no time. What is read
-//! passes through the memory that computing reads, and slows all steps down by a little, in proportion. Inference
+//! loads are in the arena and, with stages, `reads` have been read. The host's turn takes no time. How long
+//! a step takes depends on what is loaded meanwhile ([`Costs::steps_ns`]). Inference
 //! follows inference without a pause, until one is like the one before: from then on all are. Of some plans with
 //! stages they alternate for ever, when what waits for what takes two inferences to come round: then the mean of two
 //! counts.
@@ -64,11 +64,7 @@ pub struct Durations {
 impl Durations {
     /// Of a plan, by the costs of a board.
     pub fn new(plan: &Plan, costs: &Costs) -> Self {
-        let mut steps: Vec<i64> =
-            plan.steps.iter().map(|step| costs.step_ns(step) as i64).collect();
-        let alone: i64 = steps.iter().sum();
-        let drag = costs.drag_ns(plan.bytes_per_inference()) / (alone as f64).max(1.0);
-        steps.iter_mut().for_each(|ns| *ns += (*ns as f64 * drag) as i64);
+        let steps = costs.steps_ns(plan);
         let of = |ns: &dyn Fn(u64) -> u64| {
             plan.loads.iter().map(|load| ns(load.bytes.into()) as i64).collect()
         };

@@ -156,6 +156,29 @@ fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]
     }
 }
 
+/// The 3x3 filters of one input channel.
+#[derive(Clone, Copy)]
+pub(crate) struct Filters<'a> {
+    dense: &'a Dense,
+    /// Where each tap lies in an output channel.
+    taps: [usize; 9],
+}
+
+impl<'a> Filters<'a> {
+    pub(crate) fn of(dense: &'a Dense, channel: usize) -> Self {
+        let at = |k: usize| dense.order.as_ref().map_or(k, |order| order[k] as usize) * dense.col;
+        let taps = std::array::from_fn(|tap| at(tap * (dense.k / 9) + channel));
+        Self { dense, taps }
+    }
+
+    /// That of an output channel, scaled.
+    pub(crate) fn taps(&self, output: usize) -> [f64; 9] {
+        let Dense { data, row, scale, .. } = self.dense;
+        let scale = scale.as_ref().map_or(1.0, |scale| f64::from(scale[output]));
+        self.taps.map(|tap| f64::from(data.get(output * row + tap)) * scale)
+    }
+}
+
 /// Fills one panel of transformed filters: `[bias nr][point][channel][nr]`. Filters are scaled and
 /// transformed in double precision and rounded once.
 fn fill_transformed(dense: &Dense, tile: usize, nr: usize, index: usize, panel: &mut [u32]) {
@@ -168,15 +191,11 @@ fn fill_transformed(dense: &Dense, tile: usize, nr: usize, index: usize, panel: 
             *to = bias.to_bits().to_le();
         }
     }
-    let at = |k: usize| dense.order.as_ref().map_or(k, |order| order[k] as usize) * dense.col;
     let mut block = vec![0; points * nr];
     for channel in 0..channels {
-        let taps: [usize; 9] = std::array::from_fn(|tap| at(tap * channels + channel));
+        let filters = Filters::of(dense, channel);
         for (lane, output) in outputs.clone().enumerate() {
-            let scale = dense.scale.as_ref().map_or(1.0, |scale| f64::from(scale[output]));
-            let filter =
-                taps.map(|tap| f64::from(dense.data.get(output * dense.row + tap)) * scale);
-            let all = winograd::transform_weights(tile, &filter);
+            let all = winograd::transform_weights(tile, &filters.taps(output));
             for (point, weight) in all[..points].iter().enumerate() {
                 block[point * nr + lane] = (*weight as f32).to_bits().to_le();
             }
@@ -276,6 +295,7 @@ mod tests {
                         order: order.then(|| (0..k as u32).rev().collect()),
                         scale: scale.then(|| (0..out_channels).map(|o| 0.1 + o as f32).collect()),
                         bias: scale.then(|| (0..out_channels).map(|o| o as f32).collect()),
+                        error: Arc::default(),
                     };
                     check(&dense, unpack(&Weights::Dense(dense.clone()), nr), nr);
                 }
@@ -324,8 +344,9 @@ mod tests {
             order: Some(order),
             scale: Some(scale.clone()),
             bias: Some(scale.clone()),
+            error: Arc::default(),
         };
-        for tile in [2, 4] {
+        for tile in [2, 4, 6] {
             let points = (tile + 2) * (tile + 2);
             let packed = unpack(&Weights::Winograd(dense.clone(), tile), nr);
             assert_eq!(packed.len(), 2 * (1 + points * channels) * nr);
@@ -396,6 +417,7 @@ mod tests {
                         order: None,
                         scale: None,
                         bias: Some((0..19).map(|o| 0.1 + o as f32).collect()),
+                        error: Arc::default(),
                     })
                 };
                 let plain = unpack(&dense(&data), nr);

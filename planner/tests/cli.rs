@@ -169,6 +169,10 @@ fn run_tells_what_it_measured() {
     assert_eq!(report["outputs"][0]["shape"], serde_json::json!([1, 10]));
     let text = run(folder.path(), &[]).text();
     assert!(text.contains("1 MiB") && text.contains("digest"), "{text}");
+    // Whose storage a run was paced by is told.
+    assert!(report["pace"].is_null());
+    let report = run(folder.path(), &["--json", "--pace", "jetson-nano"]).json();
+    assert_eq!(report["pace"], "jetson-nano");
 }
 
 #[test]
@@ -267,7 +271,7 @@ fn memory_stays_within_the_budget() {
     assert_eq!(report["page_cache_bytes"], 0);
     let beside =
         report["peak_rss_bytes"].as_u64().unwrap() - report["budget_bytes"].as_u64().unwrap();
-    assert!(beside <= 6 << 20, "{beside} bytes beside the arena");
+    assert!(beside <= 8 << 20, "{beside} bytes beside the arena");
 }
 
 #[test]

@@ -109,13 +109,16 @@ fn run_beside(
     }
 }
 
-/// With Winograd's algorithms wherever they apply, one and the other in turn: another network, but again
+/// With Winograd's algorithms wherever they apply, one after the other in turn: another network, but again
 /// the same everywhere.
 fn same_everywhere_by_winograd(name: &str, budgets: &[u64]) {
     let folder = tempfile::tempdir().unwrap();
     let graph = import(&zoo_model(name, folder.path())).unwrap();
-    let subject =
-        Subject::by(|layer| Algorithm::Winograd { tile: [2, 4][layer % 2] }, graph, board::host());
+    let subject = Subject::by(
+        |layer| Algorithm::Winograd { tile: [2, 4, 6][layer % 3] },
+        graph,
+        board::host(),
+    );
     let layers = &subject.network.layers;
     assert!(layers.iter().any(|layer| layer.kind == OpKind::Winograd as u32));
     subject_same_everywhere(subject, budgets, true, TOLERANCE);
@@ -138,7 +141,7 @@ fn same_everywhere_transformed(name: &str, encoding: Encoding, budgets: &[u64], 
     subject.encode(encoding);
     let network = &mut subject.network;
     for layer in 0..network.layers.len() {
-        let tile = [2, 4][layer % 2];
+        let tile = [2, 4, 6][layer % 3];
         if Algorithm::of(network, layer) == Algorithm::Direct
             && network.layers[layer].kind == OpKind::Conv as u32
             && (Algorithm::Winograd { tile }).serves(network, layer)

@@ -9,9 +9,12 @@ use eyelet::executor::{Instance, Options};
 use eyelet::pack::STRATEGIES;
 use eyelet::storage::Slice;
 use eyelet_planner::bound::lower_bound_ns;
+use eyelet_planner::check::check;
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
 use eyelet_planner::simulate::simulate;
-use eyelet_planner::strategy::{Effort, PlanError};
+use eyelet_planner::strategy::algorithms::least_bound_ns;
+use eyelet_planner::strategy::choose::{Wanted, choose};
+use eyelet_planner::strategy::{self, Effort, PlanError, demand};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -139,6 +142,61 @@ fn run_beside(pack: &[u8], budget: u64, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
             outputs
         })
         .unwrap()
+}
+
+/// What is predicted of the plans for these budgets, their algorithms chosen for all of them; `None` where there is none.
+fn predicted(subject: &Subject, strategy: &str, budgets: &[u64], threads: u32) -> Option<Vec<u64>> {
+    let exact = strategy::computes_directly(strategy);
+    let (profile, effort, delta) = (&subject.board.profile, Effort::Fast, demand::DELTA);
+    let wanted = Wanted { budgets, profile, strategy, threads, exact, effort, delta };
+    let chosen = choose(&subject.network, &wanted).ok()?;
+    for (made, budget) in chosen.made.iter().zip(budgets) {
+        let plan = &made.plan;
+        assert!(plan.budget == *budget && plan.arena_bytes <= *budget);
+        assert_eq!(check(&chosen.network, plan, chosen.weights_bytes).err(), None);
+    }
+    Some(chosen.predicted_ns)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 64,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn joint_is_predicted_to_be_the_fastest_and_no_slower_with_more_memory(
+        size in 1usize..24,
+        decisions in prop::collection::vec(any::<(u8, u8, u8)>(), 1..14),
+        pages in prop::collection::vec(0u64..600, 3),
+        speed in 0.01f64..10.0,
+        threads in 1u32..3,
+    ) {
+        let mut board = eyelet_planner::board::host();
+        board.profile.storage = board.profile.storage.faster(speed);
+        let subject = Subject::of_graph(network(size, &decisions), board);
+        let smallest = subject.smallest(threads);
+        let mut budgets: Vec<u64> = pages.iter().map(|pages| smallest + pages * PAGE).collect();
+        budgets.sort_unstable();
+        budgets.dedup();
+        let profile = &subject.board.profile;
+        for budget in &budgets {
+            let bound = least_bound_ns(&subject.network, profile, threads, *budget);
+            let joint = predicted(&subject, "joint", &[*budget], threads).unwrap()[0];
+            prop_assert!(joint >= bound, "{joint} below the bound {bound}");
+            for strategy in STRATEGIES {
+                let Some(other) = predicted(&subject, strategy, &[*budget], threads) else { continue };
+                prop_assert!(other[0] >= bound, "{strategy}: {} below the bound {bound}", other[0]);
+                // Of plans within half a per cent the one that reads less is taken.
+                let most = other[0] + other[0] / 200;
+                prop_assert!(joint <= most, "{joint} and {} by {strategy} in {budget}", other[0]);
+            }
+        }
+        let all = predicted(&subject, "joint", &budgets, threads).unwrap();
+        prop_assert!(all.is_sorted_by(|less, more| less >= more), "{all:?} in {budgets:?}");
+    }
 }
 
 proptest! {

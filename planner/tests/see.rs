@@ -62,6 +62,25 @@ fn a_sweep_has_every_strategy_at_every_budget() {
 }
 
 #[test]
+fn a_sweep_searches_as_long_and_stores_weights_as_it_is_told() {
+    let folder = folder();
+    std::fs::copy(command::digits(), folder.path().join("d.onnx")).unwrap();
+    let with = |more: &[&str]| {
+        let sweep = ["sweep", "d.onnx", "--budgets", "64KiB..1MiB", "--points", "2"];
+        let sweep = [&sweep[..], &["--strategies", "joint", "--json"], more].concat();
+        eyelet_in(folder.path(), &sweep).json()
+    };
+    let (plain, half) = (with(&[]), with(&["--weights", "fp16", "--effort", "default"]));
+    assert_eq!((&plain["weights"], &half["weights"]), (&"fp32".into(), &"fp16".into()));
+    let bytes = |sweep: &Value| sweep["weights_bytes"].as_u64().unwrap();
+    assert!(bytes(&half) < bytes(&plain) * 6 / 10);
+    let budget = plain["points"][0]["budget_bytes"].to_string();
+    let plan = ["plan", "d.onnx", "--budget", &budget, "--weights", "fp16", "--json"];
+    let plan = eyelet_in(folder.path(), &plan).json();
+    assert_eq!(plan["plans"][0]["predicted_ms"], half["points"][0]["predicted_ms"]);
+}
+
+#[test]
 fn a_sweep_says_what_is_wrong() {
     let folder = folder();
     std::fs::copy(command::digits(), folder.path().join("d.onnx")).unwrap();

@@ -5,19 +5,25 @@
 //! touched, no more than the arena becomes resident. Weights are read once an inference from end to end,
 //! and with small pages a good part of that time goes into address translation.
 //!
+//! The last bytes, which fill no huge page, are cut from one. Small pages that the system picks one by one lie anywhere,
+//! and a read into them is a list of pieces, one each, for the device to serve: on a virtual machine that takes two to three times
+//! as long as one piece. Of an arena smaller than a huge page that would be all reads. These bytes are resident at once.
+//!
 //! What a plan leaves unused can be given back to the system ([`Pages::give_back`]).
 #![allow(unsafe_code)]
 
 use super::{ArenaError, ArenaMemory};
 use crate::storage::fd::errno;
+use crate::storage::residency::page_bytes;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 
 /// Bytes of a huge page, as on x86-64 and on ARM with small pages of 4 KiB.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Bytes of the largest small page that there is: nothing within one of the arena's end is given back.
-const SMALL_PAGE: usize = 64 * 1024;
+/// Bytes of the least arena that is cut from a huge page, which as a whole is resident for that moment: about what the program
+/// itself has yet to touch by then.
+const LEAST_CUT: usize = 1 << 20;
 
 /// Memory of a size that is chosen at run time.
 #[derive(Debug)]
@@ -39,9 +45,14 @@ impl MappedArena {
         if bytes == 0 {
             return Err(failed(libc::EINVAL));
         }
+        let page = page_bytes();
+        let huge = bytes >= LEAST_CUT;
+        let unit = if huge { HUGE_PAGE } else { page };
         // More address space than is kept, so that there is a huge page's border in it; it costs nothing.
-        let spare = if bytes < HUGE_PAGE { 0 } else { HUGE_PAGE };
-        let mapped = bytes.checked_add(spare).ok_or(failed(libc::ENOMEM))?;
+        let spare = if huge { HUGE_PAGE } else { 0 };
+        let mapped =
+            bytes.checked_next_multiple_of(unit).and_then(|whole| whole.checked_add(spare));
+        let mapped = mapped.ok_or(failed(libc::ENOMEM))?;
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
@@ -50,9 +61,9 @@ impl MappedArena {
             return Err(failed(errno()));
         }
         let base = base.cast::<u8>();
-        let before = if spare == 0 { 0 } else { base.align_offset(HUGE_PAGE) };
-        // SAFETY: `before` is less than `spare`, so that `bytes` from there on are inside the mapping; what
-        // is given back and what is advised about are parts of it, which nobody else knows. A kernel
+        let before = if huge { base.align_offset(HUGE_PAGE) } else { 0 };
+        // SAFETY: `before` is less than `spare`, so that `bytes` from there on, up to the next border, are inside the
+        // mapping; what is given back and what is advised about are parts of it, which nobody else knows. A kernel
         // without huge pages refuses the advice, one that cannot split the mapping keeps it whole: both
         // change nothing that matters.
         let start = unsafe {
@@ -60,14 +71,32 @@ impl MappedArena {
             if before > 0 {
                 libc::munmap(base.cast(), before);
             }
-            let end = bytes.next_multiple_of(SMALL_PAGE);
+            if huge {
+                let whole = bytes - bytes % HUGE_PAGE;
+                libc::madvise(start.cast(), mapped - before, libc::MADV_HUGEPAGE);
+                cut(start.add(whole), (bytes - whole).next_multiple_of(page));
+            }
+            let end = bytes.next_multiple_of(page);
             if before + end < mapped {
                 libc::munmap(start.add(end).cast(), mapped - before - end);
             }
-            libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
             start
         };
         NonNull::new(start).map(|start| Self { start, len: bytes }).ok_or(failed(libc::ENOMEM))
+    }
+
+    /// The mapping, which nobody unmaps any more, as an address and its length in bytes.
+    pub(crate) fn into_raw(self) -> (NonNull<u8>, usize) {
+        let this = core::mem::ManuallyDrop::new(self);
+        (this.start, this.len)
+    }
+
+    /// The mapping again.
+    ///
+    /// # Safety
+    /// Both are from [`into_raw`](Self::into_raw), given back once, and nothing borrows the memory.
+    pub(crate) unsafe fn from_raw(start: NonNull<u8>, len: usize) -> Self {
+        Self { start, len }
     }
 
     /// Its length in bytes.
@@ -92,6 +121,30 @@ impl MappedArena {
         let (start, len) = (self.start.addr().get(), self.len);
         (self.memory(), Pages { start, len, lifetime: PhantomData })
     }
+}
+
+/// Divides a huge page into small ones, of which the first `kept` bytes keep what they have of it.
+///
+/// # Safety
+/// `start` is on a huge page's border, with all of that page's zeros mapped, and nobody else knows of it.
+unsafe fn cut(start: *mut u8, kept: usize) {
+    if kept == 0 {
+        return;
+    }
+    let fill = |value: u8| {
+        for at in (0..kept).step_by(4096) {
+            // SAFETY: inside of the page, by the caller's promise. Volatile: the system looks at it in between.
+            unsafe { start.add(at).write_volatile(value) };
+        }
+    };
+    // What is all zeros the system drops when it divides the page.
+    fill(1);
+    if kept < HUGE_PAGE {
+        // SAFETY: the rest of the page holds nothing. Who discards a part of a huge page has it divided; a system that
+        // does that differently has no reason to keep the parts together, and refuses nothing that matters.
+        unsafe { libc::madvise(start.add(kept).cast(), HUGE_PAGE - kept, libc::MADV_FREE) };
+    }
+    fill(0);
 }
 
 /// The pages of a mapped arena, for as long as its memory is borrowed.
@@ -133,9 +186,7 @@ impl Pages<'_> {
         let Some(at) = inside else {
             return Err(ArenaError::Map { errno: libc::EINVAL, bytes });
         };
-        // SAFETY: only asks for a number.
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
-        let page = page.unwrap_or(SMALL_PAGE);
+        let page = page_bytes();
         let end = address + bytes;
         // Behind the arena's last byte its mapping goes on to the end of that page.
         let last =
@@ -168,11 +219,13 @@ mod tests {
 
     #[test]
     fn maps_zeros_on_a_page() {
-        for bytes in [1, 4096, 5000, 3 << 20, HUGE_PAGE, 5 * HUGE_PAGE + 1] {
+        for bytes in
+            [1, 4096, 5000, LEAST_CUT, 3 << 20, HUGE_PAGE - 1, HUGE_PAGE, 5 * HUGE_PAGE + 1]
+        {
             let mut arena = MappedArena::new(bytes).unwrap();
             let mut memory = arena.memory();
             assert_eq!(memory.len(), bytes);
-            let page = if bytes < HUGE_PAGE { 4096 } else { HUGE_PAGE };
+            let page = if bytes < LEAST_CUT { 4096 } else { HUGE_PAGE };
             assert_eq!(memory.as_slice().as_ptr().addr() % page, 0);
             assert!(memory.as_slice().iter().all(|byte| *byte == 0));
             memory.as_mut_slice().fill(3);
@@ -199,6 +252,34 @@ mod tests {
             unsafe { libc::mincore(arena.start.as_ptr().cast(), arena.len, flags.as_mut_ptr()) };
         assert_eq!(status, 0);
         flags.iter().filter(|flag| **flag & 1 != 0).count()
+    }
+
+    /// Pieces that the arena is in, in physical memory; none where the system does not tell.
+    fn pieces(arena: &mut MappedArena) -> Option<usize> {
+        use std::os::unix::fs::FileExt;
+        arena.memory().as_mut_slice().fill(1);
+        let map = std::fs::File::open("/proc/self/pagemap").ok()?;
+        let mut entries = std::vec![0; arena.len.div_ceil(4096) * 8];
+        map.read_exact_at(&mut entries, (arena.start.addr().get() / 4096 * 8) as u64).ok()?;
+        let frame = |entry: &[u8; 8]| u64::from_le_bytes(*entry) & ((1 << 55) - 1);
+        let frames: std::vec::Vec<u64> = entries.as_chunks().0.iter().map(frame).collect();
+        let told = frames.iter().all(|frame| *frame != 0);
+        told.then(|| 1 + frames.windows(2).filter(|pair| pair[0] + 1 != pair[1]).count())
+    }
+
+    #[test]
+    fn what_fills_no_huge_page_is_in_one_piece() {
+        let mut whole = MappedArena::new(HUGE_PAGE).unwrap();
+        if page_bytes() != 4096 || pieces(&mut whole) != Some(1) {
+            std::eprintln!("skipped: no huge pages, or nobody tells where they are");
+            return;
+        }
+        for bytes in [LEAST_CUT, 1_434 << 10, HUGE_PAGE - 4096] {
+            let mut arena = MappedArena::new(bytes).unwrap();
+            assert_eq!(pieces(&mut arena), Some(1), "{bytes}");
+        }
+        let mut arena = MappedArena::new(HUGE_PAGE + 5000).unwrap();
+        assert!(pieces(&mut arena).is_some_and(|pieces| pieces <= 2));
     }
 
     #[test]

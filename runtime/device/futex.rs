@@ -108,8 +108,11 @@ impl Counter {
             if stop() {
                 return self.reached(target);
             }
-            if system::now_ns().wrapping_sub(start) >= spin_ns {
+            let waited = system::now_ns().wrapping_sub(start);
+            if waited >= spin_ns {
                 self.sleep(target, &stop);
+            } else if waited >= YIELD_NS {
+                system::give_way();
             }
         }
     }
@@ -140,6 +143,9 @@ pub(crate) fn now_ns() -> u64 {
     system::now_ns()
 }
 
+/// Who has spun for so long lets others have the core between looks: one of them may be who is waited for.
+const YIELD_NS: u64 = 10_000;
+
 /// Looks at the count between two looks at the clock and at `stop`: about a microsecond.
 const SPINS_PER_LOOK: u32 = 32;
 
@@ -165,6 +171,12 @@ mod system {
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, i32::MAX) };
     }
 
+    /// Lets another thread have the core, if one waits for it.
+    pub(super) fn give_way() {
+        // SAFETY: nothing but a call.
+        unsafe { libc::sched_yield() };
+    }
+
     /// A clock that never goes back, in nanoseconds.
     pub(super) fn now_ns() -> u64 {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -183,6 +195,8 @@ mod system {
     }
 
     pub(super) fn wake_all(_: &AtomicU32) {}
+
+    pub(super) fn give_way() {}
 
     pub(super) fn now_ns() -> u64 {
         0

@@ -120,7 +120,7 @@ pub fn pin_current(core: usize) -> Result<(), i32> {
 /// # Safety
 /// What `entry` does with `argument` must be sound on another thread until the handle has been given to
 /// [`wait`], which must happen exactly once.
-pub(super) unsafe fn spawn(
+pub(crate) unsafe fn spawn(
     entry: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> Result<libc::pthread_t, i32> {
@@ -157,7 +157,7 @@ pub(super) unsafe fn spawn(
 ///
 /// # Safety
 /// The handle is from [`spawn`] and given to this function once.
-pub(super) unsafe fn wait(thread: libc::pthread_t) {
+pub(crate) unsafe fn wait(thread: libc::pthread_t) {
     // SAFETY: joinable and not yet joined, by the caller's promise.
     unsafe { libc::pthread_join(thread, core::ptr::null_mut()) };
 }

@@ -7,8 +7,8 @@
 //! # How a task is divided
 //!
 //! The caller writes down where the task is, opens a *round* of claims, counts
-//! `rounds` up, and then takes part itself. Whoever is awake claims parts from the word until there are
-//! none left. Everyone adds what they did to `finished`, and the caller returns when that has grown by
+//! `rounds` up, and then takes part itself. Whoever is awake claims parts, first its own and then others', until
+//! there are none left. Everyone adds what they did to `finished`, and the caller returns when that has grown by
 //! `parts`. A thread that wakes up late finds nothing to claim and was not waited for: with more threads
 //! than cores, or a core taken by someone else, the others do its share.
 //!
@@ -48,7 +48,7 @@ struct Line<T>(T);
 /// The memory that the threads of a pool share.
 pub struct Pool {
     /// The parts of the task under way.
-    claims: Line<Claims>,
+    claims: Claims,
     /// Rounds opened so far: what idle threads wait for.
     rounds: Line<Counter>,
     /// Parts finished so far, of all rounds: what the caller waits for.
@@ -59,6 +59,8 @@ pub struct Pool {
     busy: AtomicBool,
     /// The pool has threads.
     running: AtomicBool,
+    /// How many, the caller's included.
+    threads: AtomicUsize,
     /// The threads shall end.
     stop: AtomicBool,
     /// How long to spin, in nanoseconds.
@@ -97,12 +99,13 @@ impl Pool {
     /// A pool without threads.
     pub const fn new() -> Self {
         Self {
-            claims: Line(Claims::new()),
+            claims: Claims::new(),
             rounds: Line(Counter::new()),
             finished: Line(Counter::new()),
             task: Line(UnsafeCell::new(None)),
             busy: AtomicBool::new(false),
             running: AtomicBool::new(false),
+            threads: AtomicUsize::new(1),
             stop: AtomicBool::new(false),
             spin_ns: AtomicU64::new(0),
             begun: AtomicUsize::new(0),
@@ -161,6 +164,7 @@ impl Pool {
         let room = cores.map_or_else(available_cores, distinct);
         let spin_ns = if threads > room { 0 } else { SPIN_NS };
         self.spin_ns.store(spin_ns, Ordering::Relaxed);
+        self.threads.store(threads, Ordering::Relaxed);
         self.stop.store(false, Ordering::Relaxed);
         self.begun.store(0, Ordering::Relaxed);
         self.refused.store(0, Ordering::Relaxed);
@@ -220,7 +224,7 @@ impl Pool {
             fn drop(&mut self) {
                 let Self { pool, target, own } = self;
                 let finished = &pool.finished.0;
-                let left = pool.claims.0.close();
+                let left = pool.claims.close(pool.threads.load(Ordering::Relaxed));
                 // Nobody waits for this count but this thread itself.
                 finished.add(own.get() + left);
                 finished.wait_until(*target, pool.spin_ns.load(Ordering::Relaxed), || false);
@@ -238,15 +242,14 @@ impl Pool {
 
         let target = self.finished.0.get().wrapping_add(parts as u32);
         let finish = Finish { pool: self, target, own: Cell::new(0) };
-        // The first part is the caller's: so the same part of a task that comes again and again mostly finds its
-        // data in the same core's cache.
-        let mut claimed = self.claims.0.open(parts);
+        let threads = self.threads.load(Ordering::Relaxed);
+        let mut claimed = self.claims.open(parts, threads);
         self.rounds.0.add(1);
         while let Some(part) = claimed {
             finish.own.set(finish.own.get() + 1);
             // SAFETY: just claimed, and counted as finished when `finish` is dropped.
             unsafe { self.call(part, 0) };
-            claimed = self.claims.0.claim();
+            claimed = self.claims.claim(0, threads);
         }
     }
 }
@@ -270,10 +273,11 @@ extern "C" fn work(pool: *mut c_void) -> *mut c_void {
         pool.pinned.add(1);
     }
     let spin_ns = pool.spin_ns.load(Ordering::Relaxed);
+    let threads = pool.threads.load(Ordering::Relaxed);
     let mut seen = pool.rounds.0.get();
     loop {
         let mut done = 0;
-        while let Some(part) = pool.claims.0.claim() {
+        while let Some(part) = pool.claims.claim(index, threads) {
             // SAFETY: just claimed, and counted as finished below.
             unsafe { pool.call(part, index) };
             done += 1;

@@ -335,7 +335,7 @@ impl<'m, 'a> Loader<'m, 'a> {
 
     /// Loads until told to stop: the body of a loader thread.
     #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
-    pub(super) fn run<S: Storage>(&mut self, storage: &mut S) {
+    pub(crate) fn run<S: Storage>(&mut self, storage: &mut S) {
         let shared = self.shared;
         let stopped = || shared.stop.load(Ordering::Acquire);
         let asked = || !shared.answers.reached(shared.requests.get());
@@ -358,7 +358,7 @@ impl<'m, 'a> Loader<'m, 'a> {
                 Ok(Polled::Loaded | Polled::Read) => {}
                 Ok(Polled::Idle) => rest(),
                 Ok(Polled::Blocked(target)) => {
-                    shared.steps_done.wait_until(target, 0, called);
+                    shared.steps_done.wait_until(target, shared.spin_ns, called);
                 }
                 Err(error) => {
                     shared.failure.put(error);

@@ -39,5 +39,5 @@ pub use loader::{LoadError, Loader};
 pub use model::{Concurrent, ThreadedError};
 pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
 pub use observer::{Event, Observer};
-pub use open::{Instance, OpenError, Options, entries, header, tables_bytes};
+pub use open::{Instance, OpenError, Options, entries, entry_for, header, tables_bytes};
 pub use times::StepTimes;

@@ -8,7 +8,7 @@ use crate::arena::Activations;
 use crate::device::accelerator::{Accelerator, Stream};
 use crate::device::{Device, DeviceError};
 use crate::ops::{self, Call};
-use crate::pack::{PlanEntry, Port, Proven, layer_of};
+use crate::pack::{PlanEntry, Port, Proven, Skeleton, layer_of};
 use crate::storage::Storage;
 
 /// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load) and
@@ -195,6 +195,11 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     /// The outputs, in the model's order.
     pub fn outputs(&self) -> &'a [Port] {
         self.shared.network.skeleton().outputs
+    }
+
+    /// The network.
+    pub fn skeleton(&self) -> &Skeleton<'a> {
+        self.shared.network.skeleton()
     }
 
     /// Input `index`, to be written before [`infer`](Self::infer): row-major in the model's own shape.
@@ -398,8 +403,19 @@ mod concurrent {
     use crate::executor::Instance;
     use core::sync::atomic::Ordering;
 
-    /// How long the compute side spins for a load before it sleeps.
-    const SPIN_NS: u64 = 20_000;
+    /// How long either side spins for the other before it sleeps, if every thread can have a core: some small reads
+    /// or steps, and a multiple of what it takes to be woken.
+    const SPIN_NS: u64 = 200_000;
+
+    /// How long the compute side spins in any case.
+    const BRIEF_NS: u64 = 20_000;
+
+    /// The former, if it applies. With a GPU the counters tell of what has been issued: the loader's time is in the GPU's
+    /// events, which nobody spins for.
+    fn spin_ns(shared: &Shared<'_>) -> u64 {
+        let room = threads::available_cores() > shared.threads as usize;
+        if room && shared.accelerator().is_none() { SPIN_NS } else { 0 }
+    }
 
     /// Waits for a loader that runs beside it.
     #[derive(Debug)]
@@ -410,7 +426,7 @@ mod concurrent {
     impl Concurrent<'_, '_> {
         fn wait_for(&self, counter: &Counter, target: u32) -> Result<(), LoadError> {
             let failed = || self.shared.failure.get().is_some();
-            if counter.wait_until(target, SPIN_NS, failed) {
+            if counter.wait_until(target, self.shared.spin_ns.max(BRIEF_NS), failed) {
                 return Ok(());
             }
             self.shared.failure.get().map_or(Ok(()), Err)
@@ -423,7 +439,7 @@ mod concurrent {
             shared.requests.set(number);
             // The loader waits for one of the two.
             shared.steps_done.wake();
-            shared.answers.wait_until(number, SPIN_NS, || false);
+            shared.answers.wait_until(number, BRIEF_NS, || false);
         }
     }
 
@@ -450,7 +466,36 @@ mod concurrent {
     /// The loader's thread could not be started.
     pub type ThreadedError = ThreadError;
 
+    /// Tells the loader to return.
+    fn stop(shared: &Shared<'_>) {
+        shared.stop.store(true, Ordering::Release);
+        shared.steps_done.wake();
+        shared.requests.wake();
+    }
+
+    impl<'m, 'a> Model<'m, 'a, Concurrent<'m, 'a>> {
+        /// Tells the loader beside this model to return. No inference may follow.
+        pub(crate) fn stop_loader(&self) {
+            stop(self.shared);
+        }
+    }
+
     impl<'a> Instance<'a> {
+        /// A loader, and the model that waits for it until [`Loader::run`] is under way on another thread.
+        pub(crate) fn beside<'m>(
+            &'m mut self,
+        ) -> (Loader<'m, 'a>, Model<'m, 'a, Concurrent<'m, 'a>>) {
+            let failed = self.shared.start();
+            self.shared.stop.store(false, Ordering::Release);
+            let Self { shared, memory, current } = self;
+            shared.spin_ns = spin_ns(shared);
+            let shared = &*shared;
+            let (weights, activations) = memory.sides();
+            let loader = Loader::new(shared, weights, current.proven);
+            let model = Model::new(shared, current, activations, Concurrent { shared }, failed);
+            (loader, model)
+        }
+
         /// Runs `body` with a model whose loader works beside it, on a thread of its own that ends
         /// when `body` does.
         pub fn with_loader<'m, S: Storage + Send, T>(
@@ -458,14 +503,8 @@ mod concurrent {
             storage: &'m mut S,
             body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
         ) -> Result<T, ThreadedError> {
-            let failed = self.shared.start();
-            self.shared.stop.store(false, Ordering::Release);
-            let Self { shared, memory, current } = self;
-            let shared = &*shared;
-            let (weights, activations) = memory.sides();
-            let mut loader = Loader::new(shared, weights, current.proven);
-            let feed = Concurrent { shared };
-            let mut model = Model::new(shared, current, activations, feed, failed);
+            let (mut loader, mut model) = self.beside();
+            let shared = model.shared;
             threads::join(
                 move || loader.run(storage),
                 move || {
@@ -473,9 +512,7 @@ mod concurrent {
                     struct Stop<'m, 'a>(&'m Shared<'a>);
                     impl Drop for Stop<'_, '_> {
                         fn drop(&mut self) {
-                            self.0.stop.store(true, Ordering::Release);
-                            self.0.steps_done.wake();
-                            self.0.requests.wake();
+                            stop(self.0);
                         }
                     }
                     let _stop = Stop(shared);

@@ -359,10 +359,7 @@ fn front<'a, S: Storage>(
         section("pack: plan beyond the file", entry.offset, entry.bytes, size)?;
     }
     let (threads, budget) = (options.threads, options.budget.min(arena));
-    let entry = choose(page, &header, budget, threads).map_err(|unfit| match unfit {
-        Unfit::Budget { smallest } => OpenError::Budget { arena: budget, smallest },
-        Unfit::Threads { planned } => OpenError::Threads { asked: threads, planned },
-    })?;
+    let entry = entry_for(page, &header, budget, threads)?;
 
     let fixed = PAGE + page_up(header.skeleton_bytes)?;
     tables_end(fixed, &entry)?;
@@ -398,6 +395,23 @@ fn front<'a, S: Storage>(
     }
     needs.pinned = needs.pinned.saturating_add(mirrors(&skeleton));
     Ok((shared, memory, entry, needs))
+}
+
+/// The entry of the plan that [`Instance::open`] chooses for so many bytes of arena and threads, in a header page that
+/// [`header`] has checked.
+///
+/// # Panics
+/// When `page` is shorter than a page.
+pub fn entry_for(
+    page: &[u8],
+    header: &Header,
+    arena: u64,
+    threads: u32,
+) -> Result<PlanEntry, OpenError> {
+    choose(page, header, arena, threads).map_err(|unfit| match unfit {
+        Unfit::Budget { smallest } => OpenError::Budget { arena, smallest },
+        Unfit::Threads { planned } => OpenError::Threads { asked: threads, planned },
+    })
 }
 
 /// Bytes of the host's memory that hold the tables of any plan of a pack, whose header page [`header`] has checked: what an

@@ -22,6 +22,8 @@ pub(super) struct Shared<'a> {
     pub threads: u32,
     /// Whether loads are compared with their checksums.
     pub verify: bool,
+    /// How long a loader's thread and the compute side spin for each other before they sleep, in nanoseconds.
+    pub spin_ns: u64,
     /// Reads into a staging ring; nobody counts others.
     pub reads_done: Counter,
     pub loads_done: Counter,
@@ -69,6 +71,7 @@ impl<'a> Shared<'a> {
             engine,
             threads: options.threads.max(1),
             verify: options.verify,
+            spin_ns: 0,
             reads_done: Counter::new(),
             loads_done: Counter::new(),
             steps_done: Counter::new(),

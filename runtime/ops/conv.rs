@@ -17,6 +17,13 @@ use core::ops::Range;
 /// Input bytes that a block of pixels may read: what stays in a second-level cache beside a panel.
 const BLOCK_BYTES: usize = 256 * 1024;
 
+/// Distance in bytes at which lines fall into the same set of a first-level cache.
+const SET_BYTES: usize = 4096;
+
+/// Rows of a strip, at most, that read lines of one set at a time: such caches keep twelve (Zen 5, Ice Lake
+/// and later), and one is the panel's.
+const SET_ROWS: usize = 11;
+
 /// Bytes of pointers that a block of pixels may take.
 const BLOCK_POINTERS: usize = 16 * 1024;
 
@@ -167,6 +174,8 @@ struct Work {
     channels: Channels,
     /// Output rows of a block, at most; a multiple of the tile's.
     block: usize,
+    /// Output rows of a strip, at most.
+    strip: usize,
     split: Split,
     /// Threads that get a share.
     shares: usize,
@@ -196,6 +205,9 @@ impl Work {
         let pixel = steps.fold(window.cols.saturating_mul(4), usize::saturating_mul);
         let fit = (BLOCK_BYTES / pixel).min(BLOCK_POINTERS / 8 / window.segments());
         let block = (fit / mr).max(BLOCK_TILES).min(rows.div_ceil(mr)) * mr;
+        // With as many channels as make pages, all pixels of a strip lie in the same sets of the cache.
+        let pitch = window.pitch.saturating_mul(4).saturating_mul(window.stride[1]);
+        let strip = if pitch.is_multiple_of(SET_BYTES) { mr.min(SET_ROWS) } else { mr };
 
         let threads = threads.max(1);
         let cols = channels.cols(slice.first as usize, slice.count as usize).len();
@@ -224,6 +236,7 @@ impl Work {
             window,
             channels,
             block,
+            strip,
             split,
             shares: threads.min(units).max(1),
             scratch_each: window.scratch_bytes(block),
@@ -363,13 +376,8 @@ pub fn run(call: Call<'_>) {
         let blocks = rows.len().div_ceil(work.block);
         for block in (0..blocks).map(|index| device::cut(rows.len(), blocks, kernels.mr(), index)) {
             let pixels = first_row + block.start..first_row + block.end;
-            let lists = Indirection::convolution(
-                &window,
-                input,
-                pixels.clone(),
-                kernels.mr(),
-                &mut *scratch,
-            );
+            let lists =
+                Indirection::convolution(&window, input, pixels.clone(), work.strip, &mut *scratch);
             for number in 0..call.count {
                 let index = call.first + number;
                 let cols = channels.panel(index);

@@ -26,6 +26,10 @@ const BAND_BYTES: usize = 256 * 1024;
 /// after the other: about half of a first-level cache.
 const RUN_BYTES: usize = 16 * 1024;
 
+/// The same for groups of several channels, whose panels are as large themselves: about half of a second-level
+/// cache. Activations are what is fetched from further away, and by panels they would come in pieces.
+const GROUPED_RUN_BYTES: usize = 512 * 1024;
+
 /// Whether a depthwise convolution's record can be run: everything that [`run`] relies on.
 pub fn validate(
     layer: &Layer,
@@ -138,7 +142,8 @@ pub fn run(call: Call<'_>) {
     let window = work.window;
     let [height, width] = window.output;
     let panel_floats = (1 + window.kernel[0] * window.kernel[1] * window.channels) * nr;
-    let run = (RUN_BYTES / (4 * panel_floats)).max(1);
+    let run_bytes = if window.channels > 1 { GROUPED_RUN_BYTES } else { RUN_BYTES };
+    let run = (run_bytes / (4 * panel_floats)).max(1);
     let clamp = clamp(&layer.activation);
     let columns = call.first * nr..((call.first + call.count) * nr).min(out.cols());
     assert!(weights.len() >= call.count * panel_floats, "weights of {} floats", weights.len());

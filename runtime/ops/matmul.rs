@@ -125,28 +125,41 @@ impl Work {
     }
 }
 
+/// Lines of a panel that are packed at a time, column by column: what stays in a first-level cache.
+const PACK_LINES: usize = 64;
+
 /// Packs columns `first..` of a `k × n` matrix, given by strides, times its scale, as a panel of `nr`
 /// columns with a bias of zero.
 fn pack(matrix: &[f32], p: &MatMulParams, first: usize, nr: usize, panel: &mut [f32]) {
     let (row, col) = (p.row_stride[1] as usize, p.col_stride[1] as usize);
     let (k, cols, scale) = (p.k as usize, nr.min(p.n as usize - first), p.scale);
     panel[..nr].fill(0.0);
-    let lines = panel[nr..].chunks_exact_mut(nr).take(k);
+    let panel = &mut panel[nr..(1 + k) * nr];
     if col == 1 {
-        for (i, line) in lines.enumerate() {
+        for (i, line) in panel.chunks_exact_mut(nr).enumerate() {
             let (line, rest) = line.split_at_mut(cols);
             for (to, x) in line.iter_mut().zip(&matrix[i * row + first..][..cols]) {
                 *to = x * scale;
             }
             rest.fill(0.0);
         }
-    } else {
-        for (i, line) in lines.enumerate() {
-            let (line, rest) = line.split_at_mut(cols);
-            for (j, x) in line.iter_mut().enumerate() {
-                *x = matrix[i * row + (first + j) * col] * scale;
+        return;
+    }
+    for (block, lines) in panel.chunks_mut(PACK_LINES * nr).enumerate() {
+        let (start, count) = (block * PACK_LINES * row, lines.len() / nr);
+        for j in 0..cols {
+            let column = &matrix[start + (first + j) * col..];
+            let to = lines[j..].iter_mut().step_by(nr);
+            if row == 1 {
+                to.zip(&column[..count]).for_each(|(to, x)| *to = x * scale);
+            } else {
+                for (i, to) in to.enumerate() {
+                    *to = column[i * row] * scale;
+                }
             }
-            rest.fill(0.0);
+        }
+        for line in lines.chunks_exact_mut(nr) {
+            line[cols..].fill(0.0);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! 3x3 convolution of stride 1 by Winograd's algorithm, F(2,3) and F(4,3).
+//! 3x3 convolution of stride 1 by Winograd's algorithm, F(2,3), F(4,3) and F(6,3).
 //!
 //! An output of `tile` times `tile` pixels takes `(tile + 2)²` multiplications a channel instead of
 //! `9 · tile²`. The loops, from the outside: threads, blocks of tiles, then (transform of the block's
@@ -28,6 +28,9 @@ const BLOCK_BYTES: usize = 2304 * 1024;
 
 /// Rows (tiles times frequencies) of a block: enough for each panel of weights to be worth fetching.
 const BLOCK_ROWS: usize = 28 * 36;
+
+/// And tiles, of which each panel of a frequency's weights serves all.
+const BLOCK_TILES: usize = 28;
 
 /// Panels that are multiplied with a frequency's inputs while these are in the second-level cache.
 const GROUP: usize = 4;
@@ -79,33 +82,40 @@ pub fn tiles(layer: &Layer, output: &Tensor) -> u64 {
 pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
     let points = (tile + 2) * (tile + 2);
     let fit = BLOCK_BYTES / (4 * points).saturating_mul(channels.saturating_add(isa.panel()));
-    let wanted = (BLOCK_ROWS / points / isa.rows()).max(1) * isa.rows();
+    let wanted = (BLOCK_ROWS / points).max(BLOCK_TILES) / isa.rows() * isa.rows();
     wanted.min(fit).max(FEW_TILES)
 }
 
-/// The points of F(4,3) beside 0 and infinity, positive ones.
-const POINTS: [f64; 2] = [0.75, 1.5];
+/// The positive points beside 0 and infinity.
+fn points(tile: usize) -> &'static [f64] {
+    match tile {
+        2 => &[1.0],
+        4 => &[0.75, 1.5],
+        _ => &[0.5, 1.0, 2.0],
+    }
+}
 
 /// Transforms a 3x3 filter (row by row) to the `(tile + 2)²` weights that are stored, in double
 /// precision; the rest of the array is zero. They are rounded once, by the caller.
-pub fn transform_weights(tile: usize, filter: &[f64; 9]) -> [f64; 36] {
-    let [a, b] = POINTS;
-    // A filter is evaluated at each point, over the product of the point's distances to the others.
+pub fn transform_weights(tile: usize, filter: &[f64; 9]) -> [f64; 64] {
+    let (n, points) = (tile + 2, points(tile));
+    // A filter is evaluated at each point, over the product of the point's distances to the others; at 0, F(6,3)
+    // has the sign in the input's transform.
     let at = |p: f64, norm: f64| [1.0 / norm, p / norm, p * p / norm];
-    let (norm_a, norm_b) = (2.0 * a * a * (a * a - b * b), 2.0 * b * b * (b * b - a * a));
-    let four = [
-        at(0.0, a * a * b * b),
-        at(a, norm_a),
-        at(-a, norm_a),
-        at(b, norm_b),
-        at(-b, norm_b),
-        [0.0, 0.0, 1.0],
-    ];
-    let two = [at(0.0, -1.0), at(1.0, 2.0), at(-1.0, 2.0), [0.0, 0.0, 1.0]];
-    let rows: &[[f64; 3]] = if tile == 2 { &two } else { &four };
-    let n = rows.len();
+    let squares = |but: f64, from: f64| {
+        let others = points.iter().filter(|point| **point != but);
+        others.map(|point| from - point * point).product::<f64>()
+    };
+    let mut rows = [[0.0; 3]; 8];
+    rows[0] = at(0.0, if tile == 6 { -squares(0.0, 0.0) } else { squares(0.0, 0.0) });
+    for (pair, &point) in rows[1..].chunks_exact_mut(2).zip(points) {
+        let norm = 2.0 * point * point * squares(point, point * point);
+        pair.copy_from_slice(&[at(point, norm), at(-point, norm)]);
+    }
+    rows[n - 1] = [0.0, 0.0, 1.0];
+    let rows = &rows[..n];
     let dot = |row: &[f64; 3], x: [f64; 3]| row[0] * x[0] + row[1] * x[1] + row[2] * x[2];
-    let mut out = [0.0; 36];
+    let mut out = [0.0; 64];
     for (i, down) in rows.iter().enumerate() {
         let half = [0, 1, 2].map(|x| dot(down, [filter[x], filter[3 + x], filter[6 + x]]));
         for (j, along) in rows.iter().enumerate() {

@@ -12,7 +12,7 @@
 
 use super::fd::{Fd, errno};
 use super::residency::{count_cached, forget};
-use super::{Storage, StorageError, check_aligned, read_exact};
+use super::{Storage, StorageError, TWO_PAGES, aligned_page, check_aligned, read_exact};
 use crate::pack::PAGE;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -124,11 +124,10 @@ fn told_alignment(fd: &Fd) -> Option<u64> {
 /// Reads a page to see whether direct I/O works with a page's alignment, which is then taken for what
 /// the file needs.
 fn probe(fd: &Fd) -> Result<u64, StorageError> {
-    #[repr(align(4096))]
-    struct Page([u8; PAGE as usize]);
-    let mut page = Page([0; PAGE as usize]);
+    let mut room = [0; TWO_PAGES];
+    let page = aligned_page(&mut room);
     loop {
-        return match fd.pread(0, &mut page.0) {
+        return match fd.pread(0, page) {
             Ok(_) => Ok(PAGE),
             Err(libc::EINTR) => continue,
             Err(libc::EINVAL) => Err(StorageError::NoDirectIo),

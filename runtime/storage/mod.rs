@@ -42,6 +42,8 @@ pub use {
     mapped::{MappedFile, Populate},
 };
 
+use crate::pack::PAGE;
+
 /// Something that holds a pack.
 pub trait Storage {
     /// Its length in bytes.
@@ -182,6 +184,17 @@ pub fn read_exact(
         }
     }
     Ok(())
+}
+
+/// Bytes in which there is a whole page wherever they start.
+pub(crate) const TWO_PAGES: usize = 2 * PAGE as usize;
+
+/// A page in the middle of local memory, to read one to from any storage. A local type that is aligned so would do, if LLVM 22
+/// did not get functions wrong in which one is needed on some ways only: it jumps past where they save registers.
+pub(crate) fn aligned_page(room: &mut [u8; TWO_PAGES]) -> &mut [u8] {
+    let page = PAGE as usize;
+    let at = room.as_ptr().addr().next_multiple_of(page) - room.as_ptr().addr();
+    &mut room[at..at + page]
 }
 
 /// Refuses a read whose offset, length or address is not a multiple of `alignment`.

@@ -5,6 +5,13 @@ use super::StorageError;
 use super::fd::{Fd, Map, errno};
 use core::ffi::CStr;
 
+/// Bytes of a page of the system, a power of two.
+pub fn page_bytes() -> usize {
+    // SAFETY: a question without pointers.
+    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
+    page.ok().filter(|page| page.is_power_of_two()).unwrap_or(4096)
+}
+
 /// Pages of the file that are in the page cache, and pages that it has, in pages of the system.
 ///
 /// The kernel answers truthfully only to whoever owns the file or may write it; to others every page
@@ -18,8 +25,7 @@ pub fn cached_pages(path: &CStr) -> Result<(u64, u64), StorageError> {
 pub(super) fn count_cached(fd: &Fd, bytes: u64) -> Result<(u64, u64), StorageError> {
     // Mapping a file does not fetch it.
     let map = Map::new(fd, bytes, 0)?;
-    // SAFETY: a question without pointers.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096);
+    let page = page_bytes();
     let (mut cached, mut done) = (0, 0);
     let mut flags = [0u8; 1024];
     while done < map.len() {

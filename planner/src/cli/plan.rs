@@ -9,7 +9,7 @@ use super::{Error, report};
 use eyelet::pack::{Encoding, OpKind, Step};
 use eyelet::storage::residency;
 use eyelet_planner::board::Device;
-use eyelet_planner::bound::lower_bound_ns;
+use eyelet_planner::bound::least_bound_ns;
 use eyelet_planner::check::check;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::import::import;
@@ -19,8 +19,8 @@ use eyelet_planner::passes::lower;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::simulate;
-use eyelet_planner::strategy::algorithms::{Choice, Means, choices};
-use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, demand, on_load};
+use eyelet_planner::strategy::choose::{Chosen, Wanted, choose};
+use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, demand};
 use eyelet_planner::{rounding, size, weights, write};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -84,17 +84,6 @@ pub struct Args {
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 }
-
-/// The budget that a refusal names; no other budget helps against what names none.
-fn needs(refused: &PlanError) -> u64 {
-    match refused {
-        PlanError::Budget { smallest, .. } => *smallest,
-        _ => 0,
-    }
-}
-
-/// So many choices of algorithms are planned, those with the least bounds, and the direct one.
-const MOST_CHOICES: usize = 2;
 
 const EXAMPLE: &str = "\
 Example:
@@ -163,7 +152,7 @@ fn delta(asked: Option<u64>, strategy: &str) -> Result<u64, Error> {
 }
 
 /// The encoding of a name.
-fn encoding(name: &str) -> Result<Encoding, String> {
+pub fn encoding(name: &str) -> Result<Encoding, String> {
     let found = Encoding::ALL.into_iter().find(|encoding| encoding.name() == name);
     let names = || Encoding::ALL.map(Encoding::name).join(", ");
     found.ok_or_else(|| format!("there is no such type; there are: {}", names()))
@@ -222,11 +211,12 @@ impl Order {
         output: Output,
     ) -> Result<Packed, Error> {
         let start = Instant::now();
-        let mut network = self.lower(model, graph)?;
+        let network = self.lower(model, graph)?;
         let passes_ms = to_ms(start.elapsed());
-        let Candidate { weights_bytes, plans, efforts, .. } = self.choose(&mut network)?;
-        let prove = |(plan, spent)| self.prove(&network, weights_bytes, plan, spent);
-        let planned = plans.iter().zip(efforts).map(prove).collect::<Result<_, _>>()?;
+        let Chosen { network, weights_bytes, made, .. } = self.choose(&network)?;
+        let prove = |made: &Made| self.prove(&network, weights_bytes, made);
+        let planned = made.iter().map(prove).collect::<Result<_, _>>()?;
+        let plans: Vec<Plan> = made.into_iter().map(|made| made.plan).collect();
         let mut report = Packed::new(path, &network, weights_bytes, self);
         report.passes_ms = passes_ms;
         report.plans = planned;
@@ -260,73 +250,15 @@ impl Order {
     }
 
     /// Chooses the algorithms of a network's layers and plans it for all budgets.
-    pub fn choose(&self, network: &mut Network) -> Result<Candidate, Error> {
-        let Self { budgets, profile, threads, exact, .. } = self;
-        let means = match (*exact, strategy::transforms(&self.strategy)) {
-            (true, _) => Means::Exact,
-            (false, true) => Means::All,
-            (false, false) => Means::Stored,
-        };
-        let choices = choices(network, profile, *threads, budgets, means);
-        let mut best: Option<(Candidate, &Choice)> = None;
-        // The refusal that names the least budget: which choice needs the least memory, bounds do not say.
-        let mut refused: Option<PlanError> = None;
-        for (index, choice) in choices.iter().enumerate() {
-            let least = best.as_ref().map_or(f64::INFINITY, |(best, _)| best.predicted_ns as f64);
-            if choice.bound_ns >= least {
-                break; // as all that follow
-            }
-            // Where larger weights or more scratch do not fit a budget, the direct algorithms stand.
-            if index >= MOST_CHOICES && !choice.is_direct() {
-                continue;
-            }
-            choice.apply(network);
-            // Searching is for the choice that is made.
-            match self.candidate(network, Effort::Glance) {
-                Ok(candidate) if (candidate.predicted_ns as f64) < least => {
-                    best = Some((candidate, choice));
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    let least = refused.take().filter(|known| needs(known) <= needs(&error));
-                    refused = Some(least.unwrap_or(error));
-                }
-            }
-        }
-        let Some((_, choice)) = best else {
-            return Err(refused.expect("there is a choice, and it was refused").into());
-        };
-        choice.apply(network);
-        Ok(self.candidate(network, self.effort)?)
-    }
-
-    /// Plans a network for all budgets.
-    fn candidate(&self, network: &mut Network, effort: Effort) -> Result<Candidate, PlanError> {
-        let weights_bytes = place_weights(network);
-        let (threads, profile, exact) = (self.threads, &self.profile, self.exact);
-        let mut found = Candidate { weights_bytes, ..Candidate::default() };
-        for &budget in &self.budgets {
-            let request = Request { network, weights_bytes, budget, threads, profile, exact };
-            let made = match demand::of_name(&self.strategy) {
-                Some(kind) => strategy::make_demand(&self.strategy, &request, kind, self.delta)?,
-                None => strategy::make(&self.strategy, &request, effort)?,
-            };
-            let Made { plan, constructive, improvement, tried } = made;
-            found.efforts.push(Spent { constructive, improvement, tried });
-            found.predicted_ns += simulate(network, &plan, profile, threads).steady_ns;
-            found.plans.push(plan);
-        }
-        Ok(found)
+    pub fn choose(&self, network: &Network) -> Result<Chosen, PlanError> {
+        let Self { budgets, profile, strategy, threads, exact, effort, delta, .. } = self;
+        let (threads, exact, effort, delta) = (*threads, *exact, *effort, *delta);
+        choose(network, &Wanted { budgets, profile, strategy, threads, exact, effort, delta })
     }
 
     /// Proves and predicts a plan that took so much to make.
-    fn prove(
-        &self,
-        network: &Network,
-        weights_bytes: u64,
-        plan: &Plan,
-        spent: Spent,
-    ) -> Result<Planned, Error> {
+    fn prove(&self, network: &Network, weights_bytes: u64, made: &Made) -> Result<Planned, Error> {
+        let Made { plan, constructive, improvement, tried } = made;
         let (threads, profile, budget) = (self.threads, &self.profile, plan.budget);
         let start = Instant::now();
         let proof = check(network, plan, weights_bytes)
@@ -336,7 +268,7 @@ impl Order {
         let timeline = simulate(network, plan, profile, threads);
         let request =
             Request { network, weights_bytes, budget, threads, profile, exact: self.exact };
-        let bound_ns = bound_ns(&request);
+        let bound_ns = least_bound_ns(&request);
         let simulated = start.elapsed();
         Ok(Planned {
             budget_bytes: budget,
@@ -364,21 +296,13 @@ impl Order {
             lower_bound_ms: milliseconds(bound_ns),
             gap_percent: percent_above(timeline.steady_ns, bound_ns),
             predicted_ns: timeline.steady_ns,
-            constructive_ms: to_ms(spent.constructive),
-            improvement_ms: to_ms(spent.improvement),
-            designs_tried: spent.tried,
+            constructive_ms: to_ms(*constructive),
+            improvement_ms: to_ms(*improvement),
+            designs_tried: *tried,
             check_ms: to_ms(checked),
             simulate_ms: to_ms(simulated),
         })
     }
-}
-
-/// The lower bound of all plans for a request: of those whose steps transform weights, and of those without.
-pub fn bound_ns(request: &Request<'_>) -> u64 {
-    let Request { network, budget, profile, threads, .. } = *request;
-    let bound = |network: &Network| lower_bound_ns(network, budget, profile, threads);
-    let stored = bound(network);
-    on_load::network(request).map_or(stored, |network| stored.min(bound(&network)))
 }
 
 /// Layers that are computed by an algorithm of their steps' own.
@@ -386,25 +310,6 @@ fn transformed_layers(steps: &[Step]) -> usize {
     let layers: BTreeSet<u32> =
         steps.iter().filter(|step| step.algorithm != 0).map(|step| step.layer).collect();
     layers.len()
-}
-
-/// A network by one choice of algorithms.
-#[derive(Default)]
-pub struct Candidate {
-    weights_bytes: u64,
-    /// One for each budget.
-    pub plans: Vec<Plan>,
-    efforts: Vec<Spent>,
-    /// Predicted latencies, summed over the budgets.
-    pub predicted_ns: u64,
-}
-
-/// What it took to make a plan.
-#[derive(Clone, Copy)]
-struct Spent {
-    constructive: Duration,
-    improvement: Duration,
-    tried: u32,
 }
 
 /// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy

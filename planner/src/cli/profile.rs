@@ -81,6 +81,7 @@ impl fmt::Display for Report {
             ("products of activations", compute.matmul_gflops, "GFLOP/s"),
             ("fully connected", compute.fully_connected_gbs, "GB/s of weights"),
             ("Winograd's transforms", compute.transform_gbs, "GB/s"),
+            ("those of F(6,3)", compute.transform_6_gbs, "GB/s"),
             ("widening weights", compute.widen_gbs, "GB/s"),
             ("transforming weights", compute.transform_weights_gbs, "GB/s"),
             ("elementwise", compute.elementwise_gbs, "GB/s"),
@@ -88,6 +89,7 @@ impl fmt::Display for Report {
             ("pooling", compute.pool_gbs, "GB/s"),
             ("copies", compute.copy_gbs, "GB/s"),
             ("memory", compute.memory_gbs, "GB/s"),
+            ("the cores' shared cache", compute.shared_cache_gbs, "GB/s of weights"),
             ("of memory's time exposed", 100.0 * compute.exposed, "%"),
             ("checksums", storage.checksum_gbs, "GB/s"),
             ("a thread more adds", 100.0 * compute.scaling, "% of the first"),
@@ -110,6 +112,13 @@ impl fmt::Display for Report {
         for read in &storage.reads {
             let what = format!("{} reads of {}", storage.io.name(), size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
+        }
+        if let Some(drag) = &storage.drag {
+            writeln!(
+                f,
+                "computing beside reads   {:.3} ns a byte longer, {:.3} in the cache that cores share",
+                drag.far_ns_per_byte, drag.near_ns_per_byte
+            )?;
         }
         for deeper in &storage.deeper {
             let what = format!("{} at a time of {}", deeper.depth, size::human(deeper.bytes));

@@ -5,7 +5,7 @@ mod bands;
 pub use bands::Outside;
 
 use super::launch::Launches;
-use super::{Compute, Profile, Storage, Transfer};
+use super::{Compute, Drag, Profile, Storage, Transfer};
 use crate::network::Network;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
@@ -21,6 +21,10 @@ const FEW_ROWS: u64 = 4;
 /// The rate of convolutions in small groups, of those in one group: as measured with groups of 8 and 16 with
 /// AVX-512 (0.65 and 0.79).
 const GROUPED: f64 = 0.7;
+
+/// Inputs and outputs of so many caches of a thread are as near to Winograd's transforms as those by which the
+/// transforms' rate is measured.
+pub(super) const SPILL_CACHES: u64 = 2;
 
 /// The classes of kernels that a profile knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -97,6 +101,16 @@ impl Class {
             Class::Copy => compute.copy_gbs,
         }
     }
+
+    /// What a piece takes on one thread beyond its work: sums are started and written, whatever their length.
+    fn piece_ns(self, compute: &Compute) -> f64 {
+        match self {
+            Class::Conv1x1 | Class::Winograd => compute.conv_1x1_piece_ns,
+            Class::ConvKxK => compute.conv_kxk_piece_ns,
+            Class::Depthwise => compute.depthwise_piece_ns,
+            _ => 0.0,
+        }
+    }
 }
 
 /// All the work of a layer.
@@ -112,8 +126,13 @@ pub(crate) struct Work {
     panels: u64,
     /// Rows of the output, at least 1.
     rows: u64,
+    /// Pieces, each of which costs something beyond its operations: rows of panels, of Winograd's products as many as
+    /// there are frequencies; 0 of classes whose rate says all.
+    pub pieces: f64,
     /// Bytes that Winograd's transforms move.
     pub transform_bytes: f64,
+    /// Bytes of inputs and output.
+    pub activations: u64,
 }
 
 impl Work {
@@ -169,12 +188,25 @@ impl Work {
             }
             _ => 0.0,
         };
-        Self { class, amount, read, written, panels, rows, transform_bytes }
+        let pieces = match class {
+            Class::Conv1x1 | Class::ConvKxK | Class::Depthwise => (panels * rows) as f64,
+            Class::Winograd => Transforms::of(network, layer).points * panels as f64,
+            _ => 0.0,
+        };
+        let activations = read + written;
+        Self { class, amount, read, written, panels, rows, pieces, transform_bytes, activations }
+    }
+
+    /// Computing it on one thread, without what Winograd's transforms take.
+    pub(crate) fn ns(&self, compute: &Compute) -> f64 {
+        self.amount / self.class.rate(compute) + self.pieces * self.class.piece_ns(compute)
     }
 }
 
 /// What surrounds the products of a Winograd convolution.
 struct Transforms {
+    /// The side of a tile's outputs.
+    tile: u32,
     /// Frequencies, over all tiles.
     points: f64,
     /// Bytes that the input transforms read and write: in every step again, whatever panels it has.
@@ -196,12 +228,29 @@ impl Transforms {
         let block =
             winograd::block_tiles(p.tile as usize, input.cols() as usize, network.isa) as u64;
         Self {
+            tile: p.tile,
             points: each,
             input_bytes: 8.0 * each * f64::from(input.cols()),
             output_bytes: 4.0 * f64::from(output.cols()) * (each + tiles as f64 * tile * tile),
             blocks: tiles.div_ceil(block) as f64,
         }
     }
+
+    /// Bytes a nanosecond.
+    fn rate(&self, compute: &Compute) -> f64 {
+        if self.tile == 6 { compute.transform_6_gbs } else { compute.transform_gbs }
+    }
+}
+
+/// Where a step finds what it reads.
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    /// Weights in memory, and activations that no cache of a thread's own has room for further away.
+    Memory,
+    /// Weights in the cache that all share: it holds all that the plan uses.
+    Cache,
+    /// Activations in the nearest cache, too.
+    CacheAll,
 }
 
 /// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
@@ -216,8 +265,10 @@ pub(super) struct LayerCost {
     panel_expand_ns: f64,
     /// Panels for which [`row_ns`](Self::row_ns) is spent once.
     group: u32,
-    /// Reading the weights of a panel from memory.
+    /// Reading the weights of a panel from memory,
     panel_memory_ns: f64,
+    /// and from a cache that holds all that the plan uses.
+    panel_near_ns: f64,
     /// Blocks of rows in a row: for each the panel is read again, of where it was stored or made,
     row_blocks: f64,
     again_memory_ns: f64,
@@ -229,6 +280,11 @@ pub(super) struct LayerCost {
     piece_memory_ns: f64,
     /// So many rows of inputs and output stay in the cache and cost neither.
     cached_rows: f64,
+    /// What transforms take longer for each byte of inputs and outputs beyond the first so many.
+    spill_ns_per_byte: f64,
+    spill_from: f64,
+    row_bytes: f64,
+    piece_bytes: f64,
     /// Share of the shorter one of computing and memory that the longer one does not hide.
     exposed: f64,
     /// Computing takes no less.
@@ -258,8 +314,8 @@ impl LayerCost {
             }
         };
         let layer = &plain;
-        let Work { class, amount, mut read, mut written, panels, rows, .. } =
-            Work::of(network, layer);
+        let work = Work::of(network, layer);
+        let Work { class, mut read, mut written, panels, rows, .. } = work;
         let pieces = (panels * rows) as f64;
         // Weights come from memory whatever their size; activations if a step's do not fit the cache.
         let bandwidth = compute.bandwidth_gbs(threads);
@@ -268,7 +324,8 @@ impl LayerCost {
             false => bandwidth,
         };
         let panel_bytes = f64::from(stored.panel_bytes);
-        let [mut rows_ns, mut piece_ns] = [0.0, amount / class.rate(compute)];
+        let [mut rows_ns, mut piece_ns] = [0.0, work.ns(compute)];
+        let mut spill_ns = 0.0;
         let mut group = u32::MAX;
         let (mut blocks, mut again_bytes, mut first) = (0.0, 0.0, 0.0);
         match class {
@@ -276,8 +333,8 @@ impl LayerCost {
             Class::FullyConnected if !gpu => piece_ns = 0.0,
             Class::Winograd if gpu => {
                 let transforms = Transforms::of(network, layer);
-                rows_ns = transforms.input_bytes / compute.transform_gbs;
-                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                rows_ns = transforms.input_bytes / transforms.rate(compute);
+                piece_ns += transforms.output_bytes / transforms.rate(compute);
                 // The products read and write what is between the transforms, all tiles of a layer.
                 read = (transforms.input_bytes / 2.0) as u64;
                 written = 4
@@ -286,8 +343,9 @@ impl LayerCost {
             }
             Class::Winograd => {
                 let transforms = Transforms::of(network, layer);
-                rows_ns = transforms.input_bytes / compute.transform_gbs;
-                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                rows_ns = transforms.input_bytes / transforms.rate(compute);
+                piece_ns += transforms.output_bytes / transforms.rate(compute);
+                spill_ns = compute.transform_spill_ns_per_byte;
                 if algorithm == 0 && stored.encoding == 0 {
                     if panels as f64 * panel_bytes > compute.cache_bytes as f64 {
                         (blocks, again_bytes, first) = (transforms.blocks, panel_bytes, 1.0);
@@ -338,33 +396,46 @@ impl LayerCost {
             panel_expand_ns: (widened + transformed) / speedup,
             group,
             panel_memory_ns: panel_bytes / bandwidth,
+            panel_near_ns: panel_bytes / compute.near_gbs(threads),
             row_blocks: blocks / rows as f64,
             again_memory_ns: again_bytes / bandwidth,
             first_blocks: first,
             row_memory_ns: read as f64 / activations / rows as f64,
             piece_memory_ns: written as f64 / activations / pieces,
             cached_rows: compute.cache_bytes as f64 * rows as f64 / (read + written).max(1) as f64,
+            spill_ns_per_byte: spill_ns / speedup,
+            spill_from: (SPILL_CACHES * compute.cache_bytes) as f64,
+            row_bytes: work.read as f64 / rows as f64,
+            piece_bytes: work.written as f64 / pieces,
             exposed: if class.has_weights() { compute.exposed } else { 0.0 },
         })
     }
 
     pub(super) fn step_ns(&self, step: &Step, profile: &Profile) -> u64 {
-        self.ns(step, profile.compute.step_overhead_ns, self.cached_rows)
+        self.ns(step, profile.compute.step_overhead_ns, From::Memory)
     }
 
-    fn ns(&self, step: &Step, overhead_ns: u64, cached_rows: f64) -> u64 {
+    fn ns(&self, step: &Step, overhead_ns: u64, from: From) -> u64 {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
         let again = (rows * self.row_blocks - self.first_blocks).max(0.0);
-        let mut memory =
-            f64::from(step.count) * (self.panel_memory_ns + self.again_memory_ns * again);
-        if rows > cached_rows {
-            memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
+        let panel_ns = match from {
+            From::Memory => self.panel_memory_ns,
+            From::Cache | From::CacheAll => self.panel_near_ns,
+        };
+        let mut memory = f64::from(step.count) * (panel_ns + self.again_memory_ns * again);
+        let mut spill = 0.0;
+        if from != From::CacheAll {
+            if rows > self.cached_rows {
+                memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
+            }
+            let bytes = rows * self.row_bytes + pieces * self.piece_bytes;
+            spill = (bytes - self.spill_from).max(0.0) * self.spill_ns_per_byte;
         }
         let groups = f64::from(step.count.div_ceil(self.group.max(1)).max(1));
         let expand = f64::from(step.count) * self.panel_expand_ns;
         let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
-        let compute = groups * rows * self.row_ns + pieces_ns + expand;
+        let compute = groups * rows * self.row_ns + pieces_ns + expand + spill;
         let both = compute.max(memory) + self.exposed * compute.min(memory);
         (both + self.launches * overhead_ns as f64).round() as u64
     }
@@ -379,8 +450,11 @@ pub struct Costs {
     overhead_ns: u64,
     storage: Storage,
     transfer: Option<Transfer>,
-    drag_ns_per_byte: f64,
+    drag: Drag,
     cache_bytes: u64,
+    shared_cache_bytes: u64,
+    /// Whether the cache that all share holds whatever a plan may use.
+    near: bool,
 }
 
 impl Costs {
@@ -393,16 +467,28 @@ impl Costs {
         let layers = all(0).map(Option::unwrap_or_default).collect();
         let transformed = TILES.map(|tile| all(tile as u32).collect());
         let overhead_ns = profile.compute.step_overhead_ns;
-        let drag_ns_per_byte = 1.0 / profile.compute.memory_gbs;
         Self {
             layers,
             transformed,
             overhead_ns,
             storage: profile.storage.clone(),
             transfer: profile.transfer,
-            drag_ns_per_byte,
+            drag: profile.drag(),
             cache_bytes: profile.compute.cache_bytes,
+            shared_cache_bytes: profile.compute.near_bytes(),
+            near: false,
         }
+    }
+
+    /// The same for plans in so many bytes of arena: with weights in the cache that all share, if it holds them.
+    pub fn within(mut self, budget: u64) -> Self {
+        self.near = self.is_near(budget);
+        self
+    }
+
+    /// Whether the cache that all share holds so much.
+    pub(super) fn is_near(&self, bytes: u64) -> bool {
+        bytes <= self.shared_cache_bytes
     }
 
     pub(super) fn of_step(
@@ -428,14 +514,19 @@ impl Costs {
 
     /// Predicted time of a step.
     pub fn step_ns(&self, step: &Step) -> u64 {
-        let cost = self.cost(step);
-        cost.ns(step, self.overhead_ns, cost.cached_rows)
+        self.step_ns_from(step, self.near)
+    }
+
+    /// The same with weights in the cache that all share, or not.
+    pub(super) fn step_ns_from(&self, step: &Step, near: bool) -> u64 {
+        let from = if near { From::Cache } else { From::Memory };
+        self.cost(step).ns(step, self.overhead_ns, from)
     }
 
     /// No less than this take the steps that make of the same panels the same rows, into however many steps these
-    /// are divided: as long as one step would if its activations were in the cache.
+    /// are divided: as long as one step would if all that it reads was in the cache.
     pub fn least_ns(&self, step: &Step) -> u64 {
-        self.cost(step).ns(step, self.overhead_ns, f64::INFINITY)
+        self.cost(step).ns(step, self.overhead_ns, From::CacheAll)
     }
 
     fn cost(&self, step: &Step) -> &LayerCost {
@@ -455,10 +546,9 @@ impl Costs {
         self.transfer.map_or(0, |transfer| transfer.copy_ns(bytes))
     }
 
-    /// What computing is slowed down by, when so many bytes are read meanwhile: they are written to the memory that
-    /// computing reads.
-    pub fn drag_ns(&self, bytes: u64) -> f64 {
-        bytes as f64 * self.drag_ns_per_byte
+    /// What computing is slowed down by, for each byte that is read meanwhile.
+    pub(super) fn drag_ns_per_byte(&self, near: bool) -> f64 {
+        if near { self.drag.near_ns_per_byte } else { self.drag.far_ns_per_byte }
     }
 }
 

@@ -10,6 +10,7 @@
 //! by what the residuals say. It is kept to compare with, and because four numbers tell much about a board.
 
 use super::Reads;
+use super::fit::two_terms;
 use serde::{Deserialize, Serialize};
 
 /// The four coefficients, and the root of the mean squared relative error of both fits.
@@ -34,22 +35,7 @@ impl Delays {
     pub fn fit(reads: &[Reads], layers: &[(f64, f64)], step_ns: f64) -> Self {
         // Minimises Σ (α·s/t + β/t − 1)², and Σ (γ·f/t − 1)².
         let points = reads.iter().map(|read| (read.bytes as f64 / read.ns(), 1.0 / read.ns()));
-        let mut sums = [0.0; 5];
-        for (s, d) in points.clone() {
-            for (sum, term) in sums.iter_mut().zip([s * s, s * d, d * d, s, d]) {
-                *sum += term;
-            }
-        }
-        let [ss, sd, dd, s, d] = sums;
-        let determinant = ss * dd - sd * sd;
-        // Of one size, or of sizes that take in proportion to their bytes, nothing is left for β.
-        let (mut alpha, mut beta) = (if ss > 0.0 { s / ss } else { 0.0 }, 0.0);
-        if determinant > 1e-12 * ss * dd {
-            let both = ((s * dd - d * sd) / determinant, (d * ss - s * sd) / determinant);
-            if both.0 >= 0.0 && both.1 >= 0.0 {
-                (alpha, beta) = both;
-            }
-        }
+        let [alpha, beta] = two_terms(points.clone().map(|(s, d)| [s, d]));
         let shares = layers.iter().map(|(flops, ns)| flops / ns);
         let squares: f64 = shares.clone().map(|share| share * share).sum();
         let gamma = if squares > 0.0 { shares.clone().sum::<f64>() / squares } else { 0.0 };

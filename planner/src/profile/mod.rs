@@ -4,11 +4,11 @@
 //! which). Its model is deliberately small:
 //!
 //! - A step takes `max(compute, memory) + exposed · min(compute, memory) + overhead`. Compute is the step's
-//!   work in its kernel's class, at that class's rate on one thread times the speed-up of the threads.
-//!   Memory is the weights that it reads (which no cache has: they have just been loaded, or all others
-//!   were used since) plus its activations if they are larger than the cache, at a bandwidth that grows
-//!   with the threads up to that of the memory. `exposed` is how much of the shorter one prefetching does
+//!   work in its kernel's class, at that class's rate on one thread times the speed-up of the threads, and a little for
+//!   each of its pieces. Memory is the weights that it reads plus its activations if they are larger than the cache, at a
+//!   bandwidth that grows with the threads up to that of the memory. `exposed` is how much of the shorter one prefetching does
 //!   not hide; of operators without weights it hides all ([`Costs`]).
+//! - Where weights are, and what steps lose to the loads beside them, depends on the plan ([`context`]).
 //! - On a GPU a step takes `max(compute / occupancy, memory) + launches · overhead` ([`launch`]): its profile's rates are those
 //!   of all multiprocessors, on one thread, and its threads hide what is exposed.
 //! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum. A copy to a GPU's
@@ -17,8 +17,10 @@
 //! Units are in the names: 1 GFLOP/s is one floating-point operation a nanosecond (a fused multiply-add
 //! counts as two), 1 GB/s is one byte a nanosecond, 1 MB/s is 10⁶ bytes a second.
 
+mod context;
 mod cost;
 pub mod delays;
+mod fit;
 mod launch;
 #[cfg(target_os = "linux")]
 mod measure;
@@ -89,12 +91,25 @@ pub struct Compute {
     /// Convolutions with larger kernels.
     pub conv_kxk_gflops: f64,
     pub depthwise_gflops: f64,
+    /// What a row of a panel takes beyond its operations, in each of these: it counts where sums are short.
+    #[serde(default)]
+    pub conv_1x1_piece_ns: f64,
+    #[serde(default)]
+    pub conv_kxk_piece_ns: f64,
+    #[serde(default)]
+    pub depthwise_piece_ns: f64,
     /// Products of two activations.
     pub matmul_gflops: f64,
     /// Convolutions of few rows: bytes of weights, which is what one thread reads of memory.
     pub fully_connected_gbs: f64,
-    /// Transforms of Winograd convolutions: bytes read and written.
+    /// Transforms of Winograd convolutions by F(2,3) and F(4,3): bytes read and written.
     pub transform_gbs: f64,
+    /// And by F(6,3), which computes more for a byte.
+    pub transform_6_gbs: f64,
+    /// What they take longer for each byte of a layer's input and output beyond twice [`cache_bytes`](Self::cache_bytes):
+    /// tiles are rows far apart, which are not fetched ahead.
+    #[serde(default)]
+    pub transform_spill_ns_per_byte: f64,
     /// Widening weights of 16 bits: bytes of floats made. A GPU's kernels read weights as they are stored.
     pub widen_gbs: f64,
     /// Transforming a direct convolution's weights to those of Winograd's algorithm: bytes made. Not on a GPU.
@@ -115,6 +130,9 @@ pub struct Compute {
     /// arithmetic, and not from memory.
     #[serde(default)]
     pub shared_cache_bytes: u64,
+    /// Reading weights from there, on one thread. Where it was not measured, weights are taken to come from memory.
+    #[serde(default)]
+    pub shared_cache_gbs: f64,
     /// Share of the shorter one of computing and reading memory, in layers with weights, that adds to the
     /// longer one.
     pub exposed: f64,
@@ -137,9 +155,23 @@ pub struct Storage {
     pub reads: Vec<Reads>,
     /// Verifying what was read.
     pub checksum_gbs: f64,
+    /// What computing loses to the bytes that are read meanwhile, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drag: Option<Drag>,
     /// Throughput with several reads under way, where it was measured: what one loader leaves of the storage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deeper: Vec<Deeper>,
+}
+
+/// What computing loses for each byte that is read meanwhile: what is read is written to the memory that computing
+/// reads, its checksum reads it, and a virtual machine's devices take their share of its processors.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drag {
+    /// In plans that the cache holds that all processors share.
+    pub near_ns_per_byte: f64,
+    /// In larger ones.
+    pub far_ns_per_byte: f64,
 }
 
 /// Throughput with so many reads of one size under way at any time.
@@ -210,6 +242,7 @@ impl Profile {
             ("compute.matmul_gflops", compute.matmul_gflops),
             ("compute.fully_connected_gbs", compute.fully_connected_gbs),
             ("compute.transform_gbs", compute.transform_gbs),
+            ("compute.transform_6_gbs", compute.transform_6_gbs),
             ("compute.widen_gbs", compute.widen_gbs),
             ("compute.transform_weights_gbs", compute.transform_weights_gbs),
             ("compute.elementwise_gbs", compute.elementwise_gbs),
@@ -222,6 +255,21 @@ impl Profile {
         for (field, rate) in rates {
             // A rate may be infinite (no checksum), time may not.
             value(field.to_owned(), rate, rate >= 1e-6, "positive")?;
+        }
+        let drag =
+            self.storage.drag.unwrap_or(Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 0.0 });
+        let costs = [
+            ("compute.conv_1x1_piece_ns", compute.conv_1x1_piece_ns),
+            ("compute.conv_kxk_piece_ns", compute.conv_kxk_piece_ns),
+            ("compute.depthwise_piece_ns", compute.depthwise_piece_ns),
+            ("compute.transform_spill_ns_per_byte", compute.transform_spill_ns_per_byte),
+            ("compute.shared_cache_gbs", compute.shared_cache_gbs),
+            ("storage.drag.near_ns_per_byte", drag.near_ns_per_byte),
+            ("storage.drag.far_ns_per_byte", drag.far_ns_per_byte),
+        ];
+        for (field, cost) in costs {
+            let good = cost >= 0.0 && cost.is_finite();
+            value(field.to_owned(), cost, good, "finite, and not less than 0")?;
         }
         for (field, share) in
             [("compute.scaling", compute.scaling), ("compute.exposed", compute.exposed)]
@@ -265,6 +313,12 @@ impl Profile {
     pub fn load_ns(&self, bytes: u64) -> u64 {
         self.storage.load_ns(bytes)
     }
+
+    /// What computing loses to reading: as long as memory takes for the bytes, where nothing was measured.
+    fn drag(&self) -> Drag {
+        let ns = 1.0 / self.compute.memory_gbs;
+        self.storage.drag.unwrap_or(Drag { near_ns_per_byte: ns, far_ns_per_byte: ns })
+    }
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -275,6 +329,16 @@ impl Compute {
     /// Rate of so many threads, that of one being 1.
     pub fn speedup(&self, threads: u32) -> f64 {
         1.0 + f64::from(threads.saturating_sub(1)) * self.scaling
+    }
+
+    /// Plans of up to so many bytes find their weights in the cache that all share, if reading them there was measured.
+    fn near_bytes(&self) -> u64 {
+        if self.shared_cache_gbs > 0.0 { self.shared_cache_bytes } else { 0 }
+    }
+
+    /// What so many threads together read there, and no less than of memory.
+    fn near_gbs(&self, threads: u32) -> f64 {
+        (self.shared_cache_gbs * self.speedup(threads)).max(self.bandwidth_gbs(threads))
     }
 
     /// What so many threads together read of memory.
@@ -291,6 +355,7 @@ impl Storage {
             latency_ns,
             reads: vec![Reads { bytes: 1 << 20, mbs }],
             checksum_gbs,
+            drag: None,
             deeper: Vec::new(),
         }
     }
@@ -381,6 +446,10 @@ mod tests {
         };
         refused(&|p| p.compute.matmul_gflops = 0.0, "matmul_gflops is 0");
         refused(&|p| p.compute.pool_gbs = f64::NAN, "pool_gbs is NaN");
+        refused(&|p| p.compute.conv_1x1_piece_ns = -1.0, "conv_1x1_piece_ns is -1");
+        refused(&|p| p.compute.transform_spill_ns_per_byte = f64::INFINITY, "per_byte is inf");
+        let drag = Drag { near_ns_per_byte: 0.0, far_ns_per_byte: f64::NAN };
+        refused(&|p| p.storage.drag = Some(drag), "storage.drag.far_ns_per_byte is NaN");
         refused(&|p| p.compute.scaling = 1.5, "scaling is 1.5");
         refused(&|p| p.threads = 0, "threads is 0");
         refused(&|p| p.multiprocessors = 8, "multiprocessors is 8");

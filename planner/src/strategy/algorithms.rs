@@ -19,12 +19,20 @@ use crate::algorithm::{self, Algorithm, set_chains};
 use crate::bound::{Binding, Bound, layer_demand};
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
+use crate::slice::whole;
+use crate::slide::slides;
 use eyelet::ops::{self, Slice};
-use eyelet::pack::PAGE;
+use eyelet::pack::{PAGE, Step};
 use std::cmp::Ordering;
 
 /// Turns of the game.
 const TURNS: usize = 32;
+
+/// The same for a bound.
+const BOUND_TURNS: usize = 48;
+
+/// Steps by which the best share of an answer is found: each leaves two thirds.
+const THIRDS: usize = 32;
 
 /// Layers, over all choices that are gone through for improvement.
 const STARTS: usize = 96;
@@ -50,6 +58,11 @@ impl Choice {
     /// Whether every layer is computed directly.
     pub fn is_direct(&self) -> bool {
         self.algorithms.iter().all(|algorithm| *algorithm == Algorithm::Direct)
+    }
+
+    /// Whether another one has the same algorithms.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.algorithms, &self.chains) == (&other.algorithms, &other.chains)
     }
 
     /// Has a network be computed so.
@@ -136,6 +149,115 @@ pub fn choices(
     choices
 }
 
+/// Nanoseconds below which no steady-state inference in `budget` bytes can stay, whatever algorithms its layers are stored for
+/// and computed by.
+///
+/// Every answer of the adversary is a bound that is linear in what layers cost, and so is every mixture of such
+/// answers: each layer by itself then takes the least by the algorithm that suits it best, and no choice for all layers
+/// takes less than the sum. The mixtures are those of the game.
+pub fn least_bound_ns(network: &Network, profile: &Profile, threads: u32, budget: u64) -> u64 {
+    let offers = all_offers(network, profile, threads);
+    least_of(&offers, &Bound::new(network, profile), budget) as u64
+}
+
+/// The greatest bound found of a mixture that holds for all choices among these offers.
+fn least_of(offers: &[Vec<Offer>], bound: &Bound, budget: u64) -> f64 {
+    let layers = offers.len();
+    let mut played = Mixture::new(vec![(0.0, 0.0); layers], 0.0);
+    let mut best = Mixture::new(vec![(1.0, 0.0); layers], 0.0);
+    let mut picks = answer(offers, &best.worth);
+    for _ in 0..BOUND_TURNS {
+        let Played { picks: given, bindings, .. } = Played::new(picks, offers, bound, &[budget]);
+        for binding in &bindings {
+            let worth = (0..layers).map(|layer| binding.worth(layer, layers)).collect();
+            let mut answer = Mixture::new(worth, 0.0);
+            answer.beside_ns = binding.ns - answer.cost(offers, &given);
+            played = played.with(&answer, 1.0, 1.0);
+            // The bound of a mixture of the best so far and this answer has one maximum.
+            let bound_of = |share: f64| best.with(&answer, 1.0 - share, share).bound_ns(offers);
+            let (mut low, mut high) = (0.0, 1.0);
+            for _ in 0..THIRDS {
+                let (left, right) = (low + (high - low) / 3.0, high - (high - low) / 3.0);
+                if bound_of(left) < bound_of(right) { low = left } else { high = right }
+            }
+            let mixed = best.with(&answer, 1.0 - low, low);
+            if mixed.bound_ns(offers) > best.bound_ns(offers) {
+                best = mixed;
+            }
+        }
+        picks = self::answer(offers, &played.worth);
+    }
+    best.bound_ns(offers)
+}
+
+/// Answers of the adversary, mixed: a bound that is linear in what layers cost.
+#[derive(Clone)]
+struct Mixture {
+    /// The worth of each layer's time, and of its bytes.
+    worth: Vec<(f64, f64)>,
+    /// What the bound has beside these.
+    beside_ns: f64,
+}
+
+impl Mixture {
+    fn new(worth: Vec<(f64, f64)>, beside_ns: f64) -> Self {
+        Self { worth, beside_ns }
+    }
+
+    /// So much of this and so much of another.
+    fn with(&self, other: &Self, this: f64, that: f64) -> Self {
+        let both = self.worth.iter().zip(&other.worth);
+        let worth = both.map(|(a, b)| (this * a.0 + that * b.0, this * a.1 + that * b.1)).collect();
+        Self::new(worth, this * self.beside_ns + that * other.beside_ns)
+    }
+
+    fn cost(&self, offers: &[Vec<Offer>], picks: &[usize]) -> f64 {
+        let layers = self.worth.iter().zip(offers).zip(picks);
+        layers
+            .map(|((worth, offers), pick)| {
+                worth.0 * offers[*pick].ns + worth.1 * offers[*pick].bytes
+            })
+            .sum()
+    }
+
+    /// What every choice takes at least.
+    fn bound_ns(&self, offers: &[Vec<Offer>]) -> f64 {
+        self.cost(offers, &answer(offers, &self.worth)) + self.beside_ns
+    }
+}
+
+/// All there is for each layer, however little it gains: what it takes at least, and its bytes.
+fn all_offers(network: &Network, profile: &Profile, threads: u32) -> Vec<Vec<Offer>> {
+    let mut changed = network.clone();
+    let slides = slides(network);
+    // In one chain, and in as many as suit the GPU.
+    let mut cuts = vec![0, profile.multiprocessors];
+    cuts.dedup();
+    let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];
+    for algorithm in Algorithm::all() {
+        for &multiprocessors in &cuts {
+            for layer in 0..network.layers.len() {
+                if algorithm.serves(network, layer) {
+                    algorithm.set(&mut changed, layer);
+                    let chains = algorithm::chains(&changed, layer, multiprocessors);
+                    set_chains(&mut changed, layer, chains);
+                }
+            }
+            let costs = Costs::new(&changed, profile, threads);
+            for (layer, offers) in offers.iter_mut().enumerate() {
+                let (_, bytes) = layer_demand(&changed, &costs, layer);
+                for runs in [0].into_iter().chain(on_load::algorithms(&changed, &costs, layer)) {
+                    let step = Step { algorithm: runs, ..whole(&changed, layer) };
+                    let ns =
+                        if slides[layer] { costs.least_ns(&step) } else { costs.step_ns(&step) };
+                    offers.push(Offer { algorithm, runs: algorithm, ns: ns as f64, bytes });
+                }
+            }
+        }
+    }
+    offers
+}
+
 /// Cuts reductions into the chains that suit a GPU, or into half as many, and so on, until a panel beside the activations
 /// takes no more than so many bytes. Returns the chains of all layers.
 fn cut(network: &mut Network, multiprocessors: u32, most: f64, bound: &Bound) -> Vec<u32> {
@@ -165,10 +287,9 @@ fn play(offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Vec<(Vec<Algor
         let played = Played::new(picks, offers, bound, budgets);
         for binding in &played.bindings {
             for (layer, (time, byte)) in worth.iter_mut().enumerate() {
-                match binding.holds(layer, layers) {
-                    true => *time += 1.0,
-                    false => *byte += binding.ns_per_byte,
-                }
+                let (inside, outside) = binding.worth(layer, layers);
+                *time += inside;
+                *byte += outside;
             }
         }
         found.push(played);
@@ -338,6 +459,22 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn no_choice_is_below_the_bound_of_all(layers in layers(), share in 0.1..6.0f64) {
+            let (offers, bound) = game(&layers);
+            let all: f64 = layers.iter().map(|layer| layer.2).sum();
+            let budget = (all * share) as u64 + 100_000;
+            let least = least_of(&offers, &bound, budget);
+            let mut best = f64::INFINITY;
+            for number in 0..3usize.pow(offers.len() as u32) {
+                let picks = (0..offers.len()).map(|layer| number / 3usize.pow(layer as u32) % 3);
+                let played = Played::new(picks.collect(), &offers, &bound, &[budget]);
+                best = best.min(played.bound_ns);
+            }
+            prop_assert!(least <= best * (1.0 + 1e-9), "{least} above {best}");
+            prop_assert!(least >= best * 0.45, "{least} far below {best}");
+        }
 
         #[test]
         fn never_far_from_the_best_of_all(layers in layers(), share in 0.1..6.0f64) {

@@ -24,8 +24,8 @@ pub fn on_demand(request: &Request<'_>) -> Result<Made, PlanError> {
 /// The plan for the budget with all layers cut alike, or the budget at which there is one.
 fn plan(request: &Request<'_>, reason: &str, cutting: Cutting) -> Result<Made, PlanError> {
     let start = Instant::now();
-    let site = Site::new(request, Vec::new());
-    let design = Design::uniform(request.network, cutting, Loading::OnDemand);
+    let site = Site::new(request);
+    let design = Design::uniform(cutting, &request.network.on_load, Loading::OnDemand);
     let place = |budget| site.place(&design, budget);
     let plan = place(request.budget).or_else(|_| smallest(request, reason, &place))?;
     Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })

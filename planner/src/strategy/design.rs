@@ -1,4 +1,5 @@
-//! What is decided of a plan before addresses are: how finely each layer is cut, and how much of it stays.
+//! What is decided of a plan before addresses are: how finely each layer is cut, how much of it stays, and by what
+//! algorithm its steps compute it.
 //!
 //! Everything else follows. Slices follow from the limits, residents go to the end of the arena, the rest
 //! is placed step by step ([`place`](super::place)), thresholds follow from addresses, the latency from
@@ -7,14 +8,16 @@
 use super::Request;
 use super::place::{self, Cut, Ground, Loading, Misfit};
 use super::{residents, staging};
-use crate::bound::lower_bound_ns;
+use crate::bound::least_bound_ns;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::simulate::{Costs, Timeline, simulate_with};
 use crate::slice::{Cutting, Slices, scratch_bytes, slice};
 use crate::slide::Group;
 use crate::write::table_bytes;
+use eyelet::kernels::table::TILES;
 use eyelet::pack::{PAGE, Step};
+use std::rc::Rc;
 
 /// Larger reads are no faster on any storage that was measured.
 const LARGEST_READ: u64 = 4 << 20;
@@ -23,17 +26,27 @@ const LARGEST_READ: u64 = 4 << 20;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Design {
     pub layers: Vec<Cutting>,
+    /// The algorithm of each layer's steps, as in [`Network::on_load`]; layers that slide have that of their network.
+    pub on_load: Vec<u32>,
     pub loading: Loading,
 }
 
 impl Design {
     /// The same for all layers.
-    pub fn uniform(network: &Network, cutting: Cutting, loading: Loading) -> Self {
-        Self { layers: vec![cutting; network.layers.len()], loading }
+    pub fn uniform(cutting: Cutting, on_load: &[u32], loading: Loading) -> Self {
+        Self { layers: vec![cutting; on_load.len()], on_load: on_load.to_vec(), loading }
     }
 
     pub fn slices(&self, network: &Network, ground: &Ground) -> Slices {
-        slice(network, &ground.groups, |layer| self.layers[layer])
+        let mut slices = slice(network, &ground.groups, |layer| self.layers[layer]);
+        let slides = |layer: usize| ground.groups.iter().any(|group| group.layers.contains(&layer));
+        for step in &mut slices.steps {
+            let layer = step.layer as usize;
+            if step.algorithm != self.on_load[layer] && !slides(layer) {
+                step.algorithm = self.on_load[layer];
+            }
+        }
+        slices
     }
 }
 
@@ -64,46 +77,79 @@ pub struct Built {
 }
 
 impl Built {
-    /// Whether it is to be preferred: clearly faster, or as fast (within half a percent, which no
-    /// prediction can tell apart) with fewer bytes read, whose storage, energy and first inference it saves.
-    pub fn is_better(&self, held: &Self) -> bool {
-        let near = |a: u64, b: u64| a <= b + b / 200;
-        let (here, there) = (self.line.steady_ns, held.line.steady_ns);
-        match (near(here, there), near(there, here)) {
+    /// Whether it is to be preferred to the one that is held, where the fastest of all took `least_ns`: clearly faster,
+    /// or no slower than that (within half a percent, which no prediction can tell apart) with fewer bytes read, whose
+    /// storage, energy and first inference it saves.
+    pub fn is_better(&self, held: &Self, least_ns: u64) -> bool {
+        let near = |built: &Self| built.line.steady_ns <= least_ns + least_ns / 200;
+        match (near(self), near(held)) {
             (true, true) => self.plan.bytes_per_inference() < held.plan.bytes_per_inference(),
-            (faster, _) => faster,
+            (faster, held) => faster && !held,
         }
     }
 }
 
-/// What all designs for a request share.
-pub struct Site<'a> {
-    pub request: &'a Request<'a>,
+/// What is known of a request, however layers slide and whatever their steps compute by.
+pub struct Basis {
     pub costs: Costs,
-    pub ground: Ground,
-    /// Scratch of each layer in slices of one panel.
-    scratch: Vec<u64>,
+    /// Scratch of each layer in slices of one panel, by its own algorithm, and by each of [`TILES`] on load.
+    scratch: Vec<[u64; 1 + TILES.len()]>,
+    /// No plan is faster.
     pub bound_ns: u64,
 }
 
-impl<'a> Site<'a> {
-    /// With layers that slide.
-    pub fn new(request: &'a Request<'a>, groups: Vec<Group>) -> Self {
+impl Basis {
+    pub fn new(request: &Request<'_>) -> Self {
         let network = request.network;
-        let ground = Ground::new(network, groups);
         let costs = Costs::new(network, request.profile, request.threads);
-        let costs = costs.sliding(network, &ground.rings);
-        let panel = |layer| scratch_bytes(network, &step(network, layer, 1), request.threads);
-        let scratch = (0..network.layers.len()).map(panel).collect();
-        let bound_ns = lower_bound_ns(network, request.budget, request.profile, request.threads);
-        Self { request, costs, ground, scratch, bound_ns }
+        let scratch = |layer: usize| {
+            let of = |algorithm: u32| {
+                let step = step(network, layer, 1, algorithm);
+                scratch_bytes(network, &step, request.threads)
+            };
+            let mut bytes = [of(0); 1 + TILES.len()];
+            for algorithm in costs.on_load(layer) {
+                bytes[number(algorithm)] = of(algorithm);
+            }
+            bytes
+        };
+        let scratch = (0..network.layers.len()).map(scratch).collect();
+        Self { bound_ns: least_bound_ns(request), costs, scratch }
+    }
+}
+
+/// An algorithm's place among all of a layer: 0 for its own, then [`TILES`].
+fn number(algorithm: u32) -> usize {
+    TILES.iter().position(|tile| *tile == algorithm as usize).map_or(0, |tile| tile + 1)
+}
+
+/// What all designs for a request and a way to slide share.
+pub struct Site<'a> {
+    pub request: Request<'a>,
+    pub basis: Rc<Basis>,
+    /// What steps cost where layers slide so.
+    costs: Costs,
+    pub ground: Ground,
+}
+
+impl<'a> Site<'a> {
+    /// Without layers that slide.
+    pub fn new(request: &Request<'a>) -> Self {
+        Self::with(request, Rc::new(Basis::new(request)), Vec::new())
+    }
+
+    /// With layers that slide.
+    pub fn with(request: &Request<'a>, basis: Rc<Basis>, groups: Vec<Group>) -> Self {
+        let ground = Ground::new(request.network, groups);
+        let costs = basis.costs.clone().sliding(request.network, &ground.rings);
+        Self { request: *request, basis, costs, ground }
     }
 
     /// Makes a design a plan for so many bytes.
     pub fn place(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
         let slices = design.slices(self.request.network, &self.ground);
-        let cut = Cut::new(self.request, &self.ground, slices);
-        let mut plan = cut.place(self.request, budget, design.loading)?;
+        let cut = Cut::new(&self.request, &self.ground, slices);
+        let mut plan = cut.place(&self.request, budget, design.loading)?;
         if self.request.is_staged() {
             staging::stage(&mut plan, design.loading);
         }
@@ -119,7 +165,7 @@ impl<'a> Site<'a> {
 
     /// Whether a plan is as fast as the lower bound, but for what nobody can measure.
     pub fn is_optimal(&self, built: &Built) -> bool {
-        built.line.steady_ns <= self.bound_ns + self.bound_ns / 1000
+        built.line.steady_ns <= self.basis.bound_ns + self.basis.bound_ns / 1000
     }
 
     /// Bytes of the tables that no plan is without.
@@ -134,26 +180,35 @@ impl<'a> Site<'a> {
 
     /// Slices such that some find room in every layer, beside its activations and its scratch, when
     /// `residents` bytes are given to residents.
-    pub fn fitting(&self, residents: u64, grain: Grain, loading: Loading) -> Design {
+    pub fn fitting(
+        &self,
+        residents: u64,
+        grain: Grain,
+        on_load: &[u32],
+        loading: Loading,
+    ) -> Design {
         let bytes = self.request.budget.saturating_sub(self.least_tables() + residents);
-        let layers = 0..self.request.network.layers.len();
-        let free = |layer| self.ground.free(layer, bytes).saturating_sub(self.scratch[layer]);
-        let free: Vec<u64> = layers.clone().map(free).collect();
+        let free = |(layer, algorithm): (usize, &u32)| {
+            let scratch = self.basis.scratch[layer][number(*algorithm)];
+            self.ground.free(layer, bytes).saturating_sub(scratch)
+        };
+        let free: Vec<u64> = on_load.iter().enumerate().map(free).collect();
         let cutting = |layer: usize| {
             // Loads come while the layers before compute.
             let around = layer.saturating_sub(grain.ahead)..=layer;
             let free = free[around].iter().min().copied().unwrap_or(0) as f64;
             Cutting::equal(((free / grain.slices) as u64 / PAGE * PAGE).clamp(1, grain.most))
         };
-        Design { layers: layers.map(cutting).collect(), loading }
+        let layers = (0..on_load.len()).map(cutting).collect();
+        Design { layers, on_load: on_load.to_vec(), loading }
     }
 
     /// The coarsest slices of which each, with its scratch, still fits beside the activations. `join` has
     /// small layers share loads.
-    fn coarsest(&self, budget: u64, join: bool, loading: Loading) -> Design {
+    fn coarsest(&self, budget: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
         let (network, threads) = (self.request.network, self.request.threads);
         let mut tables = self.least_tables();
-        let mut design = Design::uniform(network, Cutting::equal(1), loading);
+        let mut design = Design::uniform(Cutting::equal(1), on_load, loading);
         // Finer slices are more of them, and their tables leave less memory.
         for _ in 0..4 {
             let bytes = budget.saturating_sub(tables);
@@ -162,7 +217,8 @@ impl<'a> Site<'a> {
                 let panel = u64::from(layer.panel_bytes);
                 let fits = |count: u32| {
                     let weights = (u64::from(count) * panel + PAGE).next_multiple_of(PAGE);
-                    weights + scratch_bytes(network, &step(network, index, count), threads) <= free
+                    let step = step(network, index, count, on_load[index]);
+                    weights + scratch_bytes(network, &step, threads) <= free
                 };
                 let (mut count, mut slices) = (layer.panels.max(1), 1);
                 while count > 1 && !fits(count) {
@@ -174,7 +230,7 @@ impl<'a> Site<'a> {
                 design.layers[index] = Cutting { read, ..Cutting::equal(limit.max(1)) };
             }
             let slices = design.slices(network, &self.ground);
-            let needed = place::tables(self.request, &slices);
+            let needed = place::tables(&self.request, &slices);
             if needed <= tables {
                 break;
             }
@@ -185,11 +241,16 @@ impl<'a> Site<'a> {
 
     /// The designs that need the least memory, of which one is feasible if any is: the coarsest slices that fit,
     /// which need the fewest tables, and the finest, which need the least memory for weights.
-    pub fn frugal(&self, budget: u64, loading: Loading) -> impl Iterator<Item = Design> {
-        let network = self.request.network;
+    pub fn frugal(
+        &self,
+        budget: u64,
+        on_load: &[u32],
+        loading: Loading,
+    ) -> impl Iterator<Item = Design> {
         let finest = Cutting { read: 1, ..Cutting::equal(1) };
-        let all = [Cutting::RESIDENT, finest].map(|all| Design::uniform(network, all, loading));
-        [true, false].into_iter().map(move |join| self.coarsest(budget, join, loading)).chain(all)
+        let all = [Cutting::RESIDENT, finest].map(|all| Design::uniform(all, on_load, loading));
+        let coarsest = move |join| self.coarsest(budget, join, on_load, loading);
+        [true, false].into_iter().map(coarsest).chain(all)
     }
 
     /// Has loads of a design stay, of up to `capacity` bytes together.
@@ -209,7 +270,8 @@ impl<'a> Site<'a> {
                         *sum += self.costs.step_ns(step);
                     }
                 }
-                let load: Vec<u64> = bytes.iter().map(|bytes| self.costs.load_ns(*bytes)).collect();
+                let load: Vec<u64> =
+                    bytes.iter().map(|bytes| self.basis.costs.load_ns(*bytes)).collect();
                 residents::choose(&bytes, &load, &compute, capacity)
             }
         };
@@ -221,9 +283,10 @@ impl<'a> Site<'a> {
     }
 }
 
-/// A step with so many panels of a layer.
-fn step(network: &Network, layer: usize, count: u32) -> Step {
+/// A step with so many panels of a layer, by its own algorithm (0) or another.
+fn step(network: &Network, layer: usize, count: u32, algorithm: u32) -> Step {
     let record = &network.layers[layer];
     let rows = network.tensors[record.output as usize].rows() as u32;
-    Step { layer: layer as u32, rows, count: count.min(record.panels), ..Step::default() }
+    let count = count.min(record.panels);
+    Step { layer: layer as u32, rows, count, algorithm, ..Step::default() }
 }

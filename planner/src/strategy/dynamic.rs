@@ -104,7 +104,7 @@ impl<'a> Play<'a> {
             from + 1..to + 1
         };
         let lives = lifetimes(network, period, steps_of);
-        let tables = place::tables(site.request, slices);
+        let tables = place::tables(&site.request, slices);
         let mut play = Self {
             site,
             network,
@@ -161,7 +161,7 @@ impl<'a> Play<'a> {
 
     /// Plays events in the order of time, computing before loading where both could start.
     fn run(mut self, ahead: usize) -> Result<Plan, Misfit> {
-        let (slices, costs) = (self.slices, &self.site.costs);
+        let (slices, costs) = (self.slices, &self.site.basis.costs);
         let period = slices.steps.len() + 1;
         let (mut now, mut step, mut loaded) = (0, 0, 0);
         let (mut step_end, mut load_end) = (None, None);

@@ -43,43 +43,55 @@ const SHARES: [f64; 7] = [0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96];
 
 pub fn plan(request: &Request<'_>, parts: Parts) -> Result<Made, PlanError> {
     let start = Instant::now();
-    let site = Site::new(request, Vec::new());
-    let budget = request.budget;
-    let room = site.room(budget);
-    let mut best: Option<Built> = None;
-    let consider = |best: &mut Option<Built>, design: &Design| {
-        let Ok(plan) = place(&site, design, budget, parts) else { return };
-        let built = Built { line: simulate_with(&plan, &site.costs), plan };
-        if best.as_ref().is_none_or(|held| built.is_better(held)) {
+    let site = Site::new(request);
+    let loading = parts.loading();
+    let (mut best, mut least_ns) = (None, u64::MAX);
+    let mut consider = |best: &mut Option<Built>, design: Design| {
+        let Ok(plan) = place(&site, &design, request.budget, parts) else { return };
+        let built = Built { line: simulate_with(&plan, &site.basis.costs), plan };
+        least_ns = least_ns.min(built.line.steady_ns);
+        if best.as_ref().is_none_or(|held| built.is_better(held, least_ns)) {
             *best = Some(built);
         }
     };
-    let loading = parts.loading();
-    let fitting = |residents, slices| {
-        site.fitting(residents, Grain { slices, ahead: 0, most: u64::MAX }, loading)
-    };
-    for slices in SLICES {
-        consider(&mut best, &fitting(0, slices));
-    }
+    unpinned(&site, loading).for_each(|design| consider(&mut best, design));
     if best.as_ref().is_some_and(|built| built.line.read_ns > built.line.compute_ns) {
-        for slices in SLICES {
-            for share in SHARES {
-                let pinned = (room as f64 * share) as u64;
-                let mut design = fitting(pinned, slices);
-                site.pin(&mut design, pinned, Pins::Head);
-                consider(&mut best, &design);
-            }
-        }
-        consider(&mut best, &Design::uniform(request.network, Cutting::RESIDENT, loading));
+        pinned(&site, loading).for_each(|design| consider(&mut best, design));
     }
     let any = |budget| {
-        first_fit(site.frugal(budget, loading), |design| place(&site, design, budget, parts))
+        let mut designs = site.frugal(budget, &request.network.on_load, loading);
+        first_fit(&mut designs, |design| place(&site, design, budget, parts))
     };
     let plan = match best {
         Some(built) => built.plan,
-        None => any(budget).or_else(|_| smallest(request, SLICE, &any))?,
+        None => any(request.budget).or_else(|_| smallest(request, SLICE, &any))?,
     };
     Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })
+}
+
+/// So many slices beside each layer's activations, and so many bytes of residents.
+fn fitting(site: &Site<'_>, slices: f64, residents: u64, loading: Loading) -> Design {
+    let grain = Grain { slices, ahead: 0, most: u64::MAX };
+    site.fitting(residents, grain, &site.request.network.on_load, loading)
+}
+
+/// The designs that are tried, with nothing pinned.
+pub fn unpinned(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design> {
+    SLICES.into_iter().map(move |slices| fitting(site, slices, 0, loading))
+}
+
+/// The designs that are tried where storage is the bottleneck.
+pub fn pinned(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design> {
+    let room = site.room(site.request.budget);
+    let with = move |slices, share| {
+        let pinned = (room as f64 * share) as u64;
+        let mut design = fitting(site, slices, pinned, loading);
+        site.pin(&mut design, pinned, Pins::Head);
+        design
+    };
+    let all = Design::uniform(Cutting::RESIDENT, &site.request.network.on_load, loading);
+    let designs = SLICES.into_iter().flat_map(move |s| SHARES.map(|share| with(s, share)));
+    designs.chain([all])
 }
 
 fn place(site: &Site<'_>, design: &Design, budget: u64, parts: Parts) -> Result<Plan, Misfit> {

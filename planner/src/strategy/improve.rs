@@ -1,14 +1,17 @@
 //! Improves a design by changing single layers of it, as long as the effort lasts.
 //!
 //! At first designs are drawn of the kind that construction makes, with other numbers. Then a move makes the slices of some layers smaller or larger, or has panels of one layer stay instead of
-//! another's, or has places chosen by the other rule. Where to change something is drawn by where the predicted plan loses time: layers that wait
+//! another's, or has the steps of some layers compute by another algorithm, or has places chosen by the other rule. Where to change something is drawn by where the predicted plan loses time: layers that wait
 //! for loads, and loads that wait for memory while storage idles. A change is kept unless it costs more
 //! than a threshold that falls to nothing; the best plan met is the result. Random numbers come from a
 //! fixed seed and moves are counted, not timed, so that a plan is the same wherever it is made.
 
 use super::Effort;
 use super::design::{Built, Design, Grain, Pins, Site};
+use super::joint::Best;
+use super::on_load::Options;
 use super::place::Loading;
+use crate::slice::Cutting;
 use eyelet::pack::OpKind;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -41,23 +44,21 @@ const IN_VAIN: u32 = 1_500;
 /// How often another way to slide is tried with a design.
 const ELSEWHERE: f64 = 0.08;
 
-/// The best plan found, and the number of designs tried. The sites are ways to slide, `at` is the one that the design
-/// is for.
-pub fn improve(
-    sites: &[Site<'_>],
-    mut at: usize,
-    design: Design,
-    built: Built,
-    effort: Effort,
-) -> (Built, u32) {
+/// How often the algorithm of some layers is another one, where there are any.
+const OTHERWISE: f64 = 0.15;
+
+/// The best plan found, and the number of designs tried. The sites are ways to slide.
+pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort) -> (Built, u32) {
     let start = Instant::now();
+    let Best { mut at, design, built } = best;
     let (work, moves, seconds) = match effort {
-        Effort::Glance | Effort::Fast => return (built, 0),
+        Effort::Fast => return (built, 0),
         Effort::Default => (WORK, MOVES, f64::INFINITY),
         Effort::Best => (WORK * BEST, MOVES * BEST, f64::INFINITY),
         Effort::Seconds(seconds) => (usize::MAX, usize::MAX, seconds),
     };
-    let mut search = Search { sites, rng: ChaCha8Rng::seed_from_u64(1), weights: Vec::new() };
+    let (rng, weights) = (ChaCha8Rng::seed_from_u64(1), Vec::new());
+    let mut search = Search { sites, options, optional: options.layers(), rng, weights };
     let mut held_ns = built.line.steady_ns as f64;
     let (mut held, mut best) = (design, built);
     search.look(&held, &best);
@@ -80,7 +81,7 @@ pub fn improve(
             here = search.rng.random_range(0..sites.len());
         }
         let design = match progress < DRAWN {
-            true => search.draw(here),
+            true => search.draw(here, &held.on_load),
             // Elsewhere the same design is another plan.
             false if here != at => held.clone(),
             false => search.change(&held),
@@ -117,6 +118,9 @@ pub fn improve(
 
 struct Search<'a> {
     sites: &'a [Site<'a>],
+    options: &'a Options,
+    /// Layers that can be computed by several algorithms.
+    optional: Vec<usize>,
     rng: ChaCha8Rng,
     /// Sums over the layers of how much each is worth a look.
     weights: Vec<f64>,
@@ -162,7 +166,7 @@ impl Search<'_> {
     }
 
     /// A design as construction makes them, with numbers that it did not try.
-    fn draw(&mut self, at: usize) -> Design {
+    fn draw(&mut self, at: usize, on_load: &[u32]) -> Design {
         let site = &self.sites[at];
         let room = site.room(site.request.budget) as f64;
         // Most often memory is nearly full of residents.
@@ -173,7 +177,7 @@ impl Search<'_> {
             most: 2f64.powf(self.rng.random_range(17.0..26.0)) as u64,
         };
         let loading = if self.rng.random() { Loading::Cyclic } else { Loading::Around };
-        let mut design = site.fitting((room * share) as u64, grain, loading);
+        let mut design = site.fitting((room * share) as u64, grain, on_load, loading);
         let more = self.rng.random_range(0.97..1.03);
         site.pin(&mut design, (room * share * more) as u64, Pins::Late);
         design
@@ -182,6 +186,10 @@ impl Search<'_> {
     /// A design that differs in something.
     fn change(&mut self, held: &Design) -> Design {
         let mut design = held.clone();
+        if !self.optional.is_empty() && self.rng.random_bool(OTHERWISE) {
+            self.compute(&mut design);
+            return design;
+        }
         match self.rng.random_range(0..20) {
             0 => {
                 design.loading = match held.loading {
@@ -225,8 +233,24 @@ impl Search<'_> {
         let count = 1 << self.rng.random_range(0..4);
         let factor = [0.35, 0.5, 0.7, 1.4, 2.0, 3.0][self.rng.random_range(0..6)];
         for cutting in design.layers.iter_mut().skip(first).take(count) {
-            let limit = (cutting.slice as f64 * factor).clamp(4096.0, (1u64 << 40) as f64) as u64;
-            (cutting.slice, cutting.read) = (limit, limit);
+            scale(cutting, factor);
+        }
+    }
+
+    /// Has some layers that follow one another compute by another algorithm; cuts them as before, or finer.
+    fn compute(&mut self, design: &mut Design) {
+        let near = self.layer();
+        let first = self.optional.partition_point(|layer| *layer < near);
+        let first = first.min(self.optional.len() - 1);
+        let count = 1 << self.rng.random_range(0..4);
+        // Which of them is drawn for the first and taken by all that have as many.
+        let draw = self.rng.random_range(0..=self.options.of(self.optional[first]).len());
+        let factor = [1.0, 1.0, 0.5, 0.7, 1.4, 2.0][self.rng.random_range(0..6)];
+        for &layer in self.optional[first..].iter().take(count) {
+            let own = self.options.own(layer);
+            design.on_load[layer] =
+                draw.checked_sub(1).and_then(|at| self.options.of(layer).nth(at)).unwrap_or(own);
+            scale(&mut design.layers[layer], factor);
         }
     }
 
@@ -265,5 +289,13 @@ impl Search<'_> {
             }
         }
         None
+    }
+}
+
+/// Makes slices and loads so many times as large.
+fn scale(cutting: &mut Cutting, factor: f64) {
+    if factor != 1.0 {
+        let limit = (cutting.slice as f64 * factor).clamp(4096.0, (1u64 << 40) as f64) as u64;
+        (cutting.slice, cutting.read) = (limit, limit);
     }
 }

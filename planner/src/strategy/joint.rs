@@ -1,23 +1,28 @@
-//! The joint search over slices, residents, load times and addresses.
+//! The joint search over slices, residents, load times, addresses and what steps compute by.
 //!
-//! First a plan is constructed: for some ways in which layers slide ([`slide`](crate::slide)), some amounts of resident weights, and some numbers of slices that
-//! shall find room beside the activations of each layer, what storage would be late with stays, the rest
-//! is placed, and the prediction decides ([`construct`]). That takes milliseconds and is near the lower
-//! bound in most cases. Then single layers are changed, guided by where the predicted plan stalls, as long
-//! as the effort lasts ([`improve`](super::improve)). What is then copied to a device goes through the staging ring
+//! First a plan is constructed ([`construct`]). What can differ is how layers slide ([`slide`](crate::slide)), which of them
+//! have their steps transform weights ([`on_load`]), how much stays and how finely layers are cut. Ways to slide and
+//! algorithms are compared by designs in which some number of slices finds room beside the activations of each layer and
+//! what storage would be late with stays; for the best of them finer numbers are tried. The designs of the other
+//! strategies are among those that are tried, so that no plan is slower than theirs. Every design is placed and
+//! simulated, and the prediction decides. Then single layers are changed, guided by where the predicted plan stalls, as
+//! long as the effort lasts ([`improve`](super::improve)). What is then copied to a device goes through the staging ring
 //! that serves the plan best ([`staging`](super::staging)).
 
-use super::design::{Built, Design, Grain, Pins, Site};
+use super::design::{Basis, Built, Design, Grain, Pins, Site};
 use super::improve::improve;
+use super::on_load::Options;
 use super::place::{Loading, Misfit};
 use super::staging::stage_best;
-use super::{Effort, Made, PlanError, Request, SLICE, first_fit, smallest};
+use super::{Effort, Made, PlanError, Request, SLICE, first_fit, flexnn, smallest};
+use crate::network::Network;
 use crate::plan::Plan;
-use crate::simulate::Costs;
 use crate::slice::Cutting;
-use crate::slide::Search;
+use crate::slide::{Group, Search};
+use eyelet::pack::PAGE;
 use std::cell::RefCell;
-use std::time::Instant;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// Shares of the memory left beside activations that are tried for residents.
 const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
@@ -43,82 +48,309 @@ const GRAINS: [(f64, u64); 14] = [
 /// After so many grains that were no better, finer ones are not tried.
 const IN_VAIN: usize = 7;
 
+/// After so many ways to slide that were no faster, others are not tried.
+const WAYS_IN_VAIN: usize = 2;
+
 /// Plans that wait for loads for one part in so many are looked at as bound by them.
 const WAITS: u64 = 4;
 
-/// The plan with the least predicted latency that the effort finds.
-pub fn plan(request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
-    let start = Instant::now();
-    let costs = Costs::new(request.network, request.profile, request.threads);
-    let mut search = Search::new(request.network, &costs, request.threads);
-    let mut found = Found::default();
-    for groups in search.candidates(request.budget) {
-        found.consider(Site::new(request, groups), effort);
-        if found.is_optimal() {
-            break;
-        }
-    }
-    // Where loads are waited for, faster steps only wait longer.
-    if found.computes() {
-        let groups = search.faster(request.budget);
-        if found.sites.iter().all(|site| site.ground.groups != groups) {
-            found.consider(Site::new(request, groups), effort);
-        }
-    }
-    if found.best.is_none() {
-        for groups in search.smallest() {
-            found.consider(Site::new(request, groups), effort);
-        }
-    }
-    let Found { sites, best: Some((at, design, built)) } = found else {
-        let plan = least(request, search)?;
-        return Ok(Made { plan, constructive: start.elapsed(), ..Made::default() });
-    };
-    let constructive = start.elapsed();
-    let (mut built, tried) = improve(&sites, at, design, built, effort);
-    if request.is_staged() {
-        built = stage_best(built.plan, Loading::Cyclic, &costs);
-    }
-    Ok(Made { plan: built.plan, constructive, improvement: start.elapsed() - constructive, tried })
-}
+/// The strategy's.
+const NAME: &str = "joint";
 
-/// Ways to slide for which there are plans, and the best plan, with its design and the way it is for.
-#[derive(Default)]
-struct Found<'a> {
+/// Algorithms, of those that promise most, for which ways to slide and finer numbers are tried.
+const MOST_ALGORITHMS: usize = 2;
+
+/// What [`improve`] starts from.
+pub struct Constructed<'a> {
+    basis: Rc<Basis>,
+    options: Options,
+    /// Ways to slide for which there are plans.
     sites: Vec<Site<'a>>,
-    best: Option<(usize, Design, Built)>,
+    best: Best,
+    constructive: Duration,
 }
 
-impl<'a> Found<'a> {
-    fn is_optimal(&self) -> bool {
-        self.best.as_ref().is_some_and(|(at, _, built)| self.sites[*at].is_optimal(built))
+/// The best plan, with its design and the way to slide that it is for.
+pub struct Best {
+    pub at: usize,
+    pub design: Design,
+    pub built: Built,
+}
+
+impl Constructed<'_> {
+    /// What is predicted of the plan as it is.
+    pub fn predicted_ns(&self) -> u64 {
+        self.best.built.line.steady_ns
     }
 
-    /// Whether the best plan is not optimal and computes, most of the time.
-    fn computes(&self) -> bool {
-        let best = self.best.as_ref().filter(|_| !self.is_optimal());
-        best.is_some_and(|(_, _, built)| built.line.stall_ns * WAITS < built.line.steady_ns)
-    }
-
-    /// Constructs a plan, and keeps it if it is better.
-    fn consider(&mut self, site: Site<'a>, effort: Effort) {
-        let Some((design, built)) = construct(&site, effort) else { return };
-        if self.best.as_ref().is_none_or(|(_, _, held)| built.is_better(held)) {
-            self.best = Some((self.sites.len(), design, built));
+    /// The plan with the least predicted latency that the effort finds.
+    pub fn improve(self, effort: Effort) -> Made {
+        let start = Instant::now();
+        let Self { basis, options, sites, best, constructive } = self;
+        let Request { budget, .. } = sites[best.at].request;
+        let staged = sites[best.at].request.is_staged();
+        let (mut built, tried) = improve(&sites, &options, best, effort);
+        if staged {
+            built = stage_best(built.plan, Loading::Cyclic, &basis.costs);
         }
-        self.sites.push(site);
+        let mut plan = built.plan;
+        (plan.strategy, plan.budget) = (NAME.to_owned(), budget);
+        Made { plan, constructive, improvement: start.elapsed(), tried }
     }
 }
 
-/// The error that names the smallest budget of those for which [`plan`] finds something. What slides is chosen
+/// A good plan in a short time; where there is none, the error, or a plan for less memory. `transformed` is the network
+/// with all steps transforming weights that gain by it: layers that slide do so as in one of the two.
+pub fn construct<'a>(
+    request: &Request<'a>,
+    transformed: Option<&'a Network>,
+) -> Result<Result<Constructed<'a>, Plan>, PlanError> {
+    let start = Instant::now();
+    let basis = Rc::new(Basis::new(request));
+    let options = Options::new(request, &basis.costs);
+    let mut found = Found::new(&basis);
+    found.compare(request, transformed, &options);
+    let Found { sites, best, .. } = found;
+    match best {
+        Some(best) => {
+            let constructive = start.elapsed();
+            Ok(Ok(Constructed { basis, options, sites, best, constructive }))
+        }
+        None => {
+            let search = Search::new(request.network, &basis.costs, request.threads);
+            least(request, &basis, search).map(Err)
+        }
+    }
+}
+
+/// What construction has found so far.
+struct Found<'a, 'b> {
+    basis: &'b Rc<Basis>,
+    sites: Vec<Site<'a>>,
+    best: Option<Best>,
+    /// The least that was predicted of any plan.
+    least_ns: u64,
+    /// The share of memory that residents have in the best.
+    share: f64,
+}
+
+impl<'a, 'b> Found<'a, 'b> {
+    fn new(basis: &'b Rc<Basis>) -> Self {
+        Self { basis, sites: Vec::new(), best: None, least_ns: u64::MAX, share: SHARES[0] }
+    }
+
+    /// Compares ways to slide and algorithms, and looks closer at the best.
+    fn compare(
+        &mut self,
+        request: &Request<'a>,
+        transformed: Option<&'a Network>,
+        options: &Options,
+    ) {
+        // Layer after layer, by all algorithms.
+        self.sites.push(Site::with(request, self.basis.clone(), Vec::new()));
+        let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();
+        for on_load in options.choices() {
+            algorithms.push((self.sketch(0, &on_load), on_load));
+        }
+        let Some((_, own)) = algorithms.first().cloned() else { return };
+        algorithms.sort_by_key(|(ns, _)| *ns);
+        let alone = self.best.is_some();
+        algorithms.truncate(if alone { 1 } else { MOST_ALGORITHMS });
+        if self.is_optimal() {
+            return;
+        }
+        // Ways to slide, by the algorithms that have done best; by others of layers that slide only if sliding is of use.
+        let networks = std::iter::once(request.network).chain(transformed);
+        for network in networks {
+            if network.on_load != own && self.best.as_ref().is_some_and(|best| best.at == 0) {
+                break;
+            }
+            let request = Request { network, ..*request };
+            let mut search = Search::new(request.network, &self.basis.costs, request.threads);
+            let mut ways = ways(&mut search, &request);
+            if self.computes() {
+                let faster = search.faster(request.budget);
+                if !(faster.is_empty() || ways.contains(&faster)) {
+                    ways.insert(0, faster);
+                }
+            }
+            if !alone && ways.is_empty() {
+                ways = search.smallest();
+            }
+            self.slide(&request, ways, &algorithms);
+        }
+        if self.best.is_none() {
+            let mut search = Search::new(request.network, &self.basis.costs, request.threads);
+            self.slide(request, search.smallest(), &[(0, own.clone())]);
+        }
+        let Some(best) = &self.best else { return };
+        let (at, on_load) = (best.at, best.design.on_load.clone());
+        self.refine(at, &on_load);
+        match (alone, &mut self.best) {
+            (true, _) => self.baselines(&own),
+            (false, Some(best)) => {
+                // Not without sliding.
+                self.sites.remove(0);
+                best.at -= 1;
+            }
+            (false, None) => {}
+        }
+    }
+
+    /// Whether the best plan computes, most of the time: where loads are waited for, faster steps only wait longer.
+    fn computes(&self) -> bool {
+        let line = self.best.as_ref().map(|best| &best.built.line);
+        line.is_some_and(|line| line.stall_ns * WAITS < line.steady_ns)
+    }
+
+    /// Sketches plans with some ways to slide.
+    fn slide(
+        &mut self,
+        request: &Request<'a>,
+        ways: Vec<Vec<Group>>,
+        algorithms: &[(u64, Vec<u32>)],
+    ) {
+        let mut in_vain = 0;
+        for groups in ways {
+            let (at, before) = (self.sites.len(), self.least_ns);
+            self.sites.push(Site::with(request, self.basis.clone(), groups));
+            let sketch = |(_, on_load): &(u64, Vec<u32>)| self.sketch(at, on_load);
+            let feasible = algorithms.iter().map(sketch).filter(|ns| *ns < u64::MAX).count() > 0;
+            if !feasible {
+                self.sites.pop();
+            }
+            in_vain = if feasible && self.least_ns == before { in_vain + 1 } else { 0 };
+            if in_vain == WAYS_IN_VAIN || self.is_optimal() {
+                return;
+            }
+        }
+    }
+
+    fn is_optimal(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| self.sites[best.at].is_optimal(&best.built))
+    }
+
+    /// Makes a plan of a design, and keeps it if it is better. Says whether it is, and what is predicted of it.
+    fn consider(&mut self, at: usize, design: Design) -> Option<(bool, u64)> {
+        let built = self.sites[at].build(&design).ok()?;
+        Some(self.keep(at, design, built))
+    }
+
+    fn keep(&mut self, at: usize, design: Design, built: Built) -> (bool, u64) {
+        let ns = built.line.steady_ns;
+        self.least_ns = self.least_ns.min(ns);
+        let held = self.best.as_ref().map(|best| &best.built);
+        let better = held.is_none_or(|held| built.is_better(held, self.least_ns));
+        if better {
+            self.best = Some(Best { at, design, built });
+        }
+        (better, ns)
+    }
+
+    /// Plans with some shares of memory given to residents; says what the best takes.
+    fn sketch(&mut self, at: usize, on_load: &[u32]) -> u64 {
+        let all = Design::uniform(Cutting::RESIDENT, on_load, Loading::Cyclic);
+        if let Some((_, ns)) = self.consider(at, all) {
+            return ns;
+        }
+        let site = &self.sites[at];
+        let mut frugal = site.frugal(site.request.budget, on_load, Loading::Cyclic);
+        let first = frugal.find_map(|design| Some((site.build(&design).ok()?, design)));
+        drop(frugal);
+        // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
+        let Some((built, design)) = first else { return u64::MAX };
+        let (_, mut least) = self.keep(at, design, built);
+        for share in SHARES {
+            let design = self.design(at, on_load, share, GRAINS[0], Loading::Cyclic);
+            if let Some((better, ns)) = self.consider(at, design) {
+                self.share = if better { share } else { self.share };
+                least = least.min(ns);
+            }
+        }
+        least
+    }
+
+    fn design(
+        &self,
+        at: usize,
+        on_load: &[u32],
+        share: f64,
+        (slices, most): (f64, u64),
+        loading: Loading,
+    ) -> Design {
+        let site = &self.sites[at];
+        let residents = (site.room(site.request.budget) as f64 * share) as u64;
+        let grain = Grain { slices, ahead: 0, most };
+        let mut design = site.fitting(residents, grain, on_load, loading);
+        site.pin(&mut design, residents, Pins::Late);
+        design
+    }
+
+    /// The grain for the best share, and with that the share by the other rule of placing. Where none fits with the first
+    /// grain, residents are in the way of the others, too.
+    fn refine(&mut self, at: usize, on_load: &[u32]) {
+        let (mut grain, mut in_vain) = (GRAINS[0], 0);
+        for other in GRAINS.into_iter().skip(1) {
+            if in_vain == IN_VAIN || self.is_optimal() {
+                break;
+            }
+            in_vain += 1;
+            let design = self.design(at, on_load, self.share, other, Loading::Cyclic);
+            if self.consider(at, design).is_some_and(|(better, _)| better) {
+                (grain, in_vain) = (other, 0);
+            }
+        }
+        for share in SHARES {
+            if self.is_optimal() {
+                return;
+            }
+            let design = self.design(at, on_load, share, grain, Loading::Around);
+            self.consider(at, design);
+        }
+    }
+
+    /// The designs of the other strategies, with loads that run ahead.
+    fn baselines(&mut self, own: &[u32]) {
+        if self.is_optimal() {
+            return;
+        }
+        let site = &self.sites[0];
+        let mut designs: Vec<Design> = flexnn::unpinned(site, Loading::Cyclic).collect();
+        designs.extend(flexnn::pinned(site, Loading::Cyclic));
+        designs.push(Design::uniform(Cutting::LAYERS, own, Loading::Cyclic));
+        designs.push(Design::uniform(Cutting::LAYERS, own, Loading::OnDemand));
+        for design in designs {
+            self.consider(0, design);
+        }
+    }
+}
+
+/// The ways to slide that deserve to be planned: those for the budget and, where more than activations need would choose
+/// none, those for what they need.
+fn ways(search: &mut Search<'_>, request: &Request<'_>) -> Vec<Vec<Group>> {
+    let mut ways = search.candidates(request.budget);
+    if search.whole() < request.budget {
+        let others = search.candidates(search.whole().next_multiple_of(PAGE));
+        ways.extend(others.into_iter().filter(|groups| !ways.contains(groups)).collect::<Vec<_>>());
+    }
+    ways.retain(|groups| !groups.is_empty());
+    ways
+}
+
+/// The error that names the smallest budget of those for which [`construct`] finds something. What slides is chosen
 /// for the least memory; and for each budget anew, as it is there.
-fn least(request: &Request<'_>, mut search: Search<'_>) -> Result<Plan, PlanError> {
+fn least(
+    request: &Request<'_>,
+    basis: &Rc<Basis>,
+    mut search: Search<'_>,
+) -> Result<Plan, PlanError> {
+    let own = &request.network.on_load;
     let fits = |site: &Site<'_>, budget| {
-        first_fit(site.frugal(budget, Loading::Cyclic), |design| site.place(design, budget))
+        first_fit(site.frugal(budget, own, Loading::Cyclic), |design| site.place(design, budget))
     };
+    let site = |groups| Site::with(request, basis.clone(), groups);
     let small = search.smallest();
-    let sites: Vec<Site<'_>> =
-        small.iter().map(|groups| Site::new(request, groups.clone())).collect();
+    let sites: Vec<Site<'_>> = small.iter().cloned().map(site).collect();
     let search = RefCell::new(search);
     let any = |budget| {
         let mut found = Err(Misfit { layer: 0, activations: true });
@@ -130,69 +362,11 @@ fn least(request: &Request<'_>, mut search: Search<'_>) -> Result<Plan, PlanErro
         }
         let others = search.borrow_mut().candidates(budget);
         for groups in others.into_iter().filter(|groups| !small.contains(groups)) {
-            if let Ok(plan) = fits(&Site::new(request, groups), budget) {
+            if let Ok(plan) = fits(&site(groups), budget) {
                 return Ok(plan);
             }
         }
         found
     };
     smallest(request, SLICE, &any)
-}
-
-/// A good plan in a short time.
-fn construct(site: &Site<'_>, effort: Effort) -> Option<(Design, Built)> {
-    let request = site.request;
-    let mut best: Option<(Design, Built)> = None;
-    let consider = |best: &mut Option<(Design, Built)>, design: Design| -> bool {
-        let Ok(built) = site.build(&design) else { return false };
-        let better = best.as_ref().is_none_or(|(_, held)| built.is_better(held));
-        if better {
-            *best = Some((design, built));
-        }
-        better
-    };
-    let all = Design::uniform(request.network, Cutting::RESIDENT, Loading::Cyclic);
-    if consider(&mut best, all) {
-        return best;
-    }
-    for design in site.frugal(request.budget, Loading::Cyclic) {
-        consider(&mut best, design);
-    }
-    // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
-    best.as_ref()?;
-    let room = site.room(request.budget);
-    let make = |share: f64, (slices, most): (f64, u64), loading| {
-        let residents = (room as f64 * share) as u64;
-        let mut design = site.fitting(residents, Grain { slices, ahead: 0, most }, loading);
-        site.pin(&mut design, residents, Pins::Late);
-        design
-    };
-    // In turns the share for the best grain, and the grain for the best share. Where none fits with the first grain, residents
-    // are in the way of the others, too.
-    let (mut share, mut grain) = (SHARES[0], GRAINS[0]);
-    for loading in [Loading::Cyclic, Loading::Around] {
-        if best.as_ref().is_some_and(|(_, built)| site.is_optimal(built)) {
-            break;
-        }
-        for other in SHARES {
-            if consider(&mut best, make(other, grain, loading)) {
-                share = other;
-            }
-        }
-        if loading == Loading::Around || effort == Effort::Glance {
-            break;
-        }
-        let mut in_vain = 0;
-        for other in GRAINS.into_iter().skip(1) {
-            if in_vain == IN_VAIN || best.as_ref().is_some_and(|(_, built)| site.is_optimal(built))
-            {
-                break;
-            }
-            in_vain += 1;
-            if consider(&mut best, make(share, other, loading)) {
-                (grain, in_vain) = (other, 0);
-            }
-        }
-    }
-    best
 }

@@ -1,8 +1,9 @@
 //! Strategies: each turns a network and a budget into a [`Plan`]. One file each. Before them, [`algorithms`]
-//! chooses how layers are computed.
+//! offers choices of how layers are computed, of which [`choose`] takes the one that is planned best.
 
 pub mod algorithms;
 mod baselines;
+pub mod choose;
 pub mod demand;
 mod design;
 mod dynamic;
@@ -17,9 +18,7 @@ mod staging;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
-use crate::simulate::simulate;
-#[cfg(test)]
-use crate::slice::Cutting;
+use crate::simulate::{Costs, simulate_with};
 use design::Design;
 use eyelet::pack::PAGE;
 use flexnn::Parts;
@@ -73,8 +72,6 @@ impl Request<'_> {
 /// How long a strategy that searches does so, for each budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Effort {
-    /// A plan of the right kind, to compare networks by: less is constructed.
-    Glance,
     /// Not at all: what is constructed stands.
     Fast,
     /// For about a second.
@@ -119,63 +116,79 @@ pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
     make(name, request, Effort::Default).map(|made| made.plan)
 }
 
-/// Plans by the strategy of that name. The joint one may have steps transform the weights of their layers: where
-/// that is predicted to be faster than to do without.
+/// Plans by the strategy of that name.
 pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
-    if let Some(pipeline) = demand::of_name(name) {
-        return make_demand(name, request, pipeline, demand::DELTA);
+    let transformed = transforms(name).then(|| on_load::network(request)).flatten();
+    Ok(begin(name, request, transformed.as_ref(), demand::DELTA)?.finish(effort))
+}
+
+/// A plan of which it is known what it will be worth, and which may still be improved.
+pub enum Begun<'a> {
+    Made(Made, Predicted),
+    Constructed(joint::Constructed<'a>),
+}
+
+/// Nanoseconds of a steady inference.
+pub type Predicted = u64;
+
+impl Begun<'_> {
+    pub fn predicted_ns(&self) -> Predicted {
+        match self {
+            Self::Made(_, predicted_ns) => *predicted_ns,
+            Self::Constructed(constructed) => constructed.predicted_ns(),
+        }
     }
-    let network = transforms(name).then(|| on_load::network(request)).flatten();
-    let Some(network) = network else { return make_for(name, request, effort) };
-    let transformed = Request { network: &network, ..*request };
-    let compare = if effort == Effort::Glance { Effort::Glance } else { Effort::Fast };
-    let stored = make_for(name, request, compare)?;
-    let ns =
-        |made: &Made| simulate(&network, &made.plan, request.profile, request.threads).steady_ns;
-    let faster = make_for(name, &transformed, compare).ok().filter(|made| ns(made) < ns(&stored));
-    match (effort, faster) {
-        (Effort::Glance | Effort::Fast, faster) => Ok(faster.unwrap_or(stored)),
-        (effort, Some(_)) => make_for(name, &transformed, effort),
-        (effort, None) => make_for(name, request, effort),
+
+    pub fn finish(self, effort: Effort) -> Made {
+        match self {
+            Self::Made(made, _) => made,
+            Self::Constructed(constructed) => constructed.improve(effort),
+        }
     }
 }
 
-/// Plans by a pipeline of Demand Layering, whose queues grow by `delta` where its least delay is looked for.
-pub fn make_demand(
+/// Begins to plan by the strategy of that name, as far as no search is needed. `transformed` is the
+/// [network](on_load::network) whose steps transform weights, for a strategy that may have some do so; `delta` is what
+/// queues grow by where a pipeline's least delay is looked for.
+pub fn begin<'a>(
     name: &str,
-    request: &Request<'_>,
-    pipeline: (demand::Pipeline, bool),
+    request: &Request<'a>,
+    transformed: Option<&'a Network>,
     delta: u64,
-) -> Result<Made, PlanError> {
-    let mut made = demand::plan(request, name, pipeline, delta)?;
-    made.plan.strategy = name.to_owned();
-    made.plan.budget = request.budget;
-    Ok(made)
-}
-
-/// Plans with the algorithms that the network has.
-fn make_for(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
+) -> Result<Begun<'a>, PlanError> {
     let flexnn = |static_plan, preload| flexnn::plan(request, Parts { static_plan, preload });
     let mut made = match name {
-        "joint" => joint::plan(request, effort)?,
+        "joint" => match joint::construct(request, transformed)? {
+            Ok(constructed) => return Ok(Begun::Constructed(constructed)),
+            Err(plan) => Made { plan, ..Made::default() },
+        },
         "flexnn" => flexnn(true, true)?,
         "flexnn-no-preload" => flexnn(true, false)?,
         "flexnn-dynamic" => flexnn(false, true)?,
         "flexnn-dynamic-no-preload" => flexnn(false, false)?,
         "preload" | "direct" => baselines::preload(request)?,
         "on-demand" => baselines::on_demand(request)?,
-        _ => return Err(PlanError::Strategy(name.to_owned())),
+        _ => match demand::of_name(name) {
+            Some(pipeline) => demand::plan(request, name, pipeline, delta)?,
+            None => return Err(PlanError::Strategy(name.to_owned())),
+        },
     };
     made.plan.strategy = name.to_owned();
     made.plan.budget = request.budget;
-    Ok(made)
+    let costs = Costs::new(request.network, request.profile, request.threads);
+    let predicted_ns = simulate_with(&made.plan, &costs).steady_ns;
+    Ok(Begun::Made(made, predicted_ns))
 }
 
 /// A plan in which these groups slide and all weights stay, to look at.
 #[cfg(test)]
 pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group>) -> Plan {
-    let site = design::Site::new(request, groups);
-    let all = Design::uniform(request.network, Cutting::RESIDENT, place::Loading::Cyclic);
+    let site = design::Site::with(request, design::Basis::new(request).into(), groups);
+    let all = Design::uniform(
+        crate::slice::Cutting::RESIDENT,
+        &request.network.on_load,
+        place::Loading::Cyclic,
+    );
     site.place(&all, request.budget).unwrap()
 }
 

@@ -1,6 +1,7 @@
 //! Which layers are computed by Winograd's algorithm with weights that their steps transform: they are stored,
 //! read and held as for the direct algorithm, so that nothing is paid for the time saved but the scratch for
-//! what is transformed at once. The choice belongs to a plan, not to the pack.
+//! what is transformed at once. The choice belongs to a plan, not to the pack, and is made layer by layer: scratch that
+//! one layer has room for leaves another one none to load ahead.
 
 use super::Request;
 use super::algorithms::{GAIN, panel_need};
@@ -9,16 +10,116 @@ use crate::bound::{Bound, layer_demand};
 use crate::network::Network;
 use crate::profile::Costs;
 
+/// Shares of the budget that a layer's activations, a panel and its scratch may take.
+const SHARES: [f64; 4] = [1.0, 0.6, 0.35, 0.2];
+
+/// Whether steps can compute a layer by so many outputs a tile instead of by its own algorithm.
+fn serves(network: &Network, layer: usize, tile: u32) -> bool {
+    Algorithm::of(network, layer) == Algorithm::Direct
+        && Algorithm::Winograd { tile: tile as usize }.serves(network, layer)
+}
+
+/// The algorithms by which steps can compute a layer instead of its own.
+pub fn algorithms(network: &Network, costs: &Costs, layer: usize) -> impl Iterator<Item = u32> {
+    costs.on_load(layer).filter(move |tile| serves(network, layer, *tile))
+}
+
+/// What there is to choose from in a plan: beside a layer's own algorithm those that are clearly faster, each with what a
+/// panel takes by it.
+pub struct Options {
+    layers: Vec<Vec<Faster>>,
+    /// By the layers' own algorithms.
+    own: Vec<u32>,
+    budget: u64,
+}
+
+struct Faster {
+    algorithm: u32,
+    ns: f64,
+    /// Bytes of a panel, its scratch and the activations.
+    need: f64,
+}
+
+impl Options {
+    pub fn new(request: &Request<'_>, costs: &Costs) -> Self {
+        let own = request.network.on_load.clone();
+        let mut network = request.network.clone();
+        let bound = Bound::new(&network, request.profile);
+        let mut layers = Vec::new();
+        for layer in 0..own.len() {
+            let mut found = Vec::new();
+            if !request.exact {
+                offer(&mut network, costs, request.threads, &bound, layer, &mut found);
+            }
+            found.retain(|faster: &Faster| faster.need <= request.budget as f64);
+            layers.push(found);
+        }
+        Self { layers, own, budget: request.budget }
+    }
+
+    /// The algorithms that a layer has beside its own.
+    pub fn of(&self, layer: usize) -> impl ExactSizeIterator<Item = u32> {
+        self.layers[layer].iter().map(|faster| faster.algorithm)
+    }
+
+    /// A layer's own algorithm.
+    pub fn own(&self, layer: usize) -> u32 {
+        self.own[layer]
+    }
+
+    /// The layers that have others.
+    pub fn layers(&self) -> Vec<usize> {
+        (0..self.own.len()).filter(|layer| !self.layers[*layer].is_empty()).collect()
+    }
+
+    /// Choices for all layers: their own algorithms, then for each share of the budget the fastest that take no more.
+    pub fn choices(&self) -> Vec<Vec<u32>> {
+        let mut choices = vec![self.own.clone()];
+        for share in SHARES {
+            let most = self.budget as f64 * share;
+            let choose = |(layer, own): (usize, &u32)| {
+                let fits = self.layers[layer].iter().filter(|faster| faster.need <= most);
+                let best = fits.min_by(|a, b| a.ns.total_cmp(&b.ns));
+                best.map_or(*own, |faster| faster.algorithm)
+            };
+            let choice = self.own.iter().enumerate().map(choose).collect();
+            if !choices.contains(&choice) {
+                choices.push(choice);
+            }
+        }
+        choices
+    }
+}
+
+/// The algorithms that are clearly faster than a layer's own.
+fn offer(
+    network: &mut Network,
+    costs: &Costs,
+    threads: u32,
+    bound: &Bound,
+    layer: usize,
+    found: &mut Vec<Faster>,
+) {
+    let own = network.on_load[layer];
+    let (least, _) = layer_demand(network, costs, layer);
+    for algorithm in algorithms(network, costs, layer).collect::<Vec<_>>() {
+        network.on_load[layer] = algorithm;
+        let (ns, _) = layer_demand(network, costs, layer);
+        if ns < least * GAIN {
+            let need = bound.alive(layer) + panel_need(network, layer, threads);
+            found.push(Faster { algorithm, ns, need });
+        }
+    }
+    network.on_load[layer] = own;
+}
+
 /// The network with every layer computed so where it is clearly faster by itself and fits the budget beside
 /// the activations; `None` where there is no such layer, or results are to be exact.
 pub fn network(request: &Request<'_>) -> Option<Network> {
-    let mut network = request.network.clone();
-    let costs = Costs::new(&network, request.profile, request.threads);
-    if !request.exact {
-        let bound = Bound::new(&network, request.profile);
-        choose(&mut network, &costs, request.threads, request.budget, &bound);
-    }
-    network.on_load.iter().any(|algorithm| *algorithm != 0).then_some(network)
+    let costs = Costs::new(request.network, request.profile, request.threads);
+    let choices = Options::new(request, &costs).choices();
+    let fastest = choices.get(1)?.clone();
+    Some(Network { on_load: fastest, ..request.network.clone() })
 }
 
 /// Chooses for every layer: the least time, of what fits.
@@ -31,18 +132,10 @@ pub(super) fn choose(
 ) {
     for layer in 0..network.layers.len() {
         network.on_load[layer] = 0;
-        let (mut least, _) = layer_demand(network, costs, layer);
-        least *= GAIN;
-        let mut best = 0;
-        for algorithm in costs.on_load(layer) {
-            network.on_load[layer] = algorithm;
-            let (ns, _) = layer_demand(network, costs, layer);
-            let need = || bound.alive(layer) + panel_need(network, layer, threads);
-            let serves = Algorithm::Winograd { tile: algorithm as usize }.serves(network, layer);
-            if serves && ns < least && need() <= budget as f64 {
-                (least, best) = (ns, algorithm);
-            }
-        }
-        network.on_load[layer] = best;
+        let mut found = Vec::new();
+        offer(network, costs, threads, bound, layer, &mut found);
+        let fits = found.iter().filter(|faster| faster.need <= budget as f64);
+        let best = fits.min_by(|a, b| a.ns.total_cmp(&b.ns));
+        network.on_load[layer] = best.map_or(0, |faster| faster.algorithm);
     }
 }

@@ -1,4 +1,4 @@
-//! 3x3 convolution of stride 1 by Winograd's algorithm on a GPU, F(2,3) and F(4,3): the transform of some tiles to
+//! 3x3 convolution of stride 1 by Winograd's algorithm on a GPU, F(2,3), F(4,3) and F(6,3): the transform of some tiles to
 //! frequencies, the products, the transform back.
 //!
 //! The products are those of a convolution ([`conv`]): frequencies are lines of an image, under a kernel of one column
@@ -112,7 +112,8 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let sums = call.scratch + work.frequency_bytes;
     let (to_frequencies, from_frequencies) = match p.tile {
         2 => (Function::WinogradInput2, Function::WinogradOutput2),
-        _ => (Function::WinogradInput4, Function::WinogradOutput4),
+        4 => (Function::WinogradInput4, Function::WinogradOutput4),
+        _ => (Function::WinogradInput6, Function::WinogradOutput6),
     };
     for first in (0..work.all).step_by(work.tiles as usize) {
         let tiles = work.tiles.min(work.all - first);

@@ -3,8 +3,8 @@
 
 use super::super::describe;
 use super::super::output::milliseconds;
-use super::super::plan::bound_ns;
 use eyelet::pack::{NONE, PAGE};
+use eyelet_planner::bound::least_bound_ns;
 use eyelet_planner::memory::buffer_sizes;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan;
@@ -112,7 +112,7 @@ impl Curve {
             // The pack's own plans are as they are.
             let own = plans.iter().map(|(_, plan)| plan).find(|plan| plan.budget == budget);
             if let Some(plan) = own.cloned().or_else(|| plan(name, budget).ok()) {
-                let bound = bound_ns(&Request { budget, ..*request });
+                let bound = least_bound_ns(&Request { budget, ..*request });
                 curve.budgets.push(budget);
                 let predicted = simulate(network, &plan, profile, threads).steady_ns;
                 curve.predicted_ms.push(milliseconds(predicted));
@@ -230,7 +230,7 @@ impl Plan {
             period: ticks(timeline.steady_ns as i64),
             first_ms: milliseconds(timeline.first_ns),
             steady_ms: milliseconds(timeline.steady_ns),
-            bound_ms: milliseconds(bound_ns(request)),
+            bound_ms: milliseconds(least_bound_ns(request)),
             compute_ms: milliseconds(timeline.compute_ns),
             stall_ms: milliseconds(timeline.stall_ns),
             read_ms: milliseconds(timeline.read_ns),

@@ -17,6 +17,7 @@ use eyelet::storage::Storage;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// Options for changing budgets.
@@ -45,6 +46,8 @@ struct Report {
     gpu: Option<Gpu>,
     threads: u32,
     io: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pace: Option<PathBuf>,
     verify: bool,
     runs_each: u32,
     open_ms: f64,
@@ -131,7 +134,6 @@ pub fn run(
         Computes::Cpu => {
             let mut arena = MappedArena::new(largest.arena_bytes as usize)?;
             let (mut memory, pages) = arena.memory_and_pages();
-            process::return_code();
             let start = Instant::now();
             let instance = Instance::open(storage, memory.as_mut_slice(), options);
             let instance = instance.map_err(wrong)?;
@@ -188,13 +190,13 @@ fn phases(
         gpu: None,
         threads,
         io: args.io.name(),
+        pace: args.pace.clone(),
         verify: options.verify,
         runs_each: args.budgets.runs_each,
         open_ms: milliseconds(start.elapsed().as_nanos() as u64),
         phases: Vec::with_capacity(args.budgets.list.len()),
         peak_rss_bytes: 0,
     };
-    process::return_code();
     // A GPU's steps are handed over by one thread: this.
     let pool = Pool::new();
     pool.scope(threads as usize, None, |workers| {
@@ -240,7 +242,6 @@ fn phase(
     };
     let memory = taking + start.elapsed();
     let mut digest = None;
-    process::return_code();
     for number in 1..=runs {
         for (index, input) in inputs.iter().enumerate() {
             if let Some(floats) = model.input_mut(index) {

@@ -1,9 +1,9 @@
 //! `eyelet run`: inferences within a budget, measured.
 //!
-//! This verb must be lean, since what it measures is itself: nothing of the planner runs, no file is read
+//! This verb is lean, since what it measures is itself: nothing of the planner runs, no file is read
 //! into memory, inputs are read straight into the arena and outputs written straight from it. What the
-//! process needs beyond its arena is code, stacks, and a few numbers for each inference. Code goes when its
-//! part is done: opening, starting threads, inferring and reporting each begin with `process::return_code`.
+//! process needs beyond its arena is code, stacks, and a few numbers for each inference. The code is that of the whole
+//! command, of which the kernel maps more than is used; `examples/c/run.c` is what a program needs that does nothing else.
 
 mod budgets;
 mod device;
@@ -138,9 +138,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         Session { args: &args, output, entry, options, gpu, open_ns: 0, rss_before_bytes };
     let mut report = match device {
         Device::Cpu => {
+            // Before the arena, which a huge page more is resident of for a moment.
+            process::return_code();
             let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
             let mut memory = arena.memory();
-            process::return_code();
             let start = Instant::now();
             let instance = Instance::open(&mut storage, memory.as_mut_slice(), options);
             session.open_ns = start.elapsed().as_nanos() as u64;
@@ -159,10 +160,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         }
     };
 
-    process::return_code();
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
-    report.page_cache_bytes = cached * process::page_bytes();
+    report.page_cache_bytes = cached * residency::page_bytes() as u64;
     if let (Some(file), Some(recorder)) = (&args.trace, &recorder) {
         trace::write(file, recorder, path, &entry, threads, args.profile.as_deref())?;
     }
@@ -204,6 +204,7 @@ impl Session<'_> {
             arena_bytes: entry.arena_bytes,
             threads,
             io: args.io.name(),
+            pace: args.pace.clone(),
             verify: options.verify,
             runs: args.runs,
             warmup: args.warmup,
@@ -227,7 +228,6 @@ impl Session<'_> {
         let inputs = Input::all(&args.inputs, skeleton.inputs, name)?;
         let steps = instance.plan().steps;
         let mut layers = args.layers.then(|| Layers::new(&skeleton, steps, args.runs as usize));
-        process::return_code();
         if self.gpu {
             // The processor only hands steps over.
             instance.with_loader(storage, |model| {
@@ -322,7 +322,6 @@ fn measure(
     let total = args.warmup + args.runs;
     let progress = Progress::count(output, "running", total.into());
     let mut digest = None;
-    process::return_code();
     for number in 1..=total {
         let turn = Instant::now();
         for (index, input) in inputs.iter().enumerate() {

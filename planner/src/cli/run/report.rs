@@ -17,6 +17,9 @@ pub struct Report {
     pub arena_bytes: u64,
     pub threads: u32,
     pub io: &'static str,
+    /// The board or profile whose storage reads were as slow as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pace: Option<PathBuf>,
     pub verify: bool,
     pub runs: u32,
     pub warmup: u32,
@@ -104,13 +107,14 @@ impl fmt::Display for Report {
         let plural = |count: u32| if count == 1 { "" } else { "s" };
         writeln!(
             f,
-            "{}: budget {} ({}), {} thread{}, {} I/O{}",
+            "{}: budget {} ({}), {} thread{}, {} I/O{}{}",
             self.network,
             mib(self.budget_bytes),
             self.strategy,
             self.threads,
             plural(self.threads),
             self.io,
+            self.pace.as_ref().map_or(String::new(), |pace| format!(" as of {}", pace.display())),
             if self.verify { "" } else { ", checksums not compared" }
         )?;
         let Spread { min, median, max } = self.latency_ms;

@@ -1,23 +1,24 @@
 //! `eyelet sweep`: predicted latency over the budget, for every strategy.
 //!
-//! Each point is what `eyelet plan --effort fast` would make of that one budget: algorithms are chosen for it alone.
+//! Each point is what `eyelet plan` would make of that one budget, with the same effort: algorithms are chosen for it alone.
 //! Nothing is written but the curve.
 
 mod chart;
 
 use super::Error;
 use super::output::{Output, milliseconds};
-use super::plan::{Order, bound_ns};
+use super::plan::{Order, encoding};
 use super::progress::Progress;
 use super::target::Target;
 use eyelet::pack::{Encoding, PAGE, STRATEGIES};
 use eyelet_planner::board::Device;
+use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::import::import;
 use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
-use eyelet_planner::strategy::algorithms::{Choice, Means, choices};
-use eyelet_planner::strategy::{self, Effort, PlanError, Request, demand};
+use eyelet_planner::strategy::algorithms::least_bound_ns;
+use eyelet_planner::strategy::{self, Effort, Made, PlanError, demand};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -48,6 +49,12 @@ pub struct Args {
     /// Computes each layer by the direct algorithm.
     #[arg(long)]
     exact: bool,
+    /// How long to search for each point, as `eyelet plan` does.
+    #[arg(long, value_name = "EFFORT", default_value = "fast")]
+    effort: Effort,
+    /// How weights are stored: fp32, fp16 or bf16.
+    #[arg(long, value_name = "TYPE", default_value = "fp32", value_parser = encoding)]
+    weights: Encoding,
     /// Where to write the curve, as its extension says: .csv, .json or .svg. May be given several times.
     #[arg(short, long, value_name = "FILE", value_parser = destination)]
     output: Vec<Destination>,
@@ -108,6 +115,7 @@ struct Sweep {
     estimated: bool,
     threads: u32,
     exact: bool,
+    weights: &'static str,
     weights_bytes: u64,
     strategies: Vec<String>,
     /// In ascending order.
@@ -120,7 +128,7 @@ struct Sweep {
 #[derive(Debug, Serialize)]
 struct Budget {
     budget_bytes: u64,
-    /// No plan for this budget is faster, by the same costs, whatever the algorithms that were considered.
+    /// No plan for this budget is faster, by the same costs, whatever the algorithms.
     lower_bound_ms: f64,
 }
 
@@ -160,16 +168,15 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     };
     let graph = import(&args.model)
         .map_err(|error| Error::Import { path: args.model.clone(), source: Box::new(error) })?;
-    // A curve has many points, and each is near its best at once.
     let mut order = Order {
         budgets: Vec::new(),
         profile,
         strategy: String::new(),
         threads,
         exact: args.exact,
-        effort: Effort::Fast,
+        effort: args.effort,
         delta: demand::DELTA,
-        weights: Encoding::F32,
+        weights: args.weights,
     };
     let network = order.lower(&args.model, &graph)?;
     let sizes = spaced(args.budgets, args.points);
@@ -182,16 +189,20 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         estimated: order.profile.estimated,
         threads,
         exact: args.exact,
+        weights: args.weights.name(),
         weights_bytes: weights_bytes(&network),
         strategies,
         budgets: Vec::new(),
         points: Vec::new(),
         files: args.output.iter().map(|file| file.path.clone()).collect(),
     };
-    let means = if args.exact { Means::Exact } else { Means::All };
     for &budget_bytes in &sizes {
-        let choices = choices(&network, &order.profile, threads, &[budget_bytes], means);
-        let lower_bound_ms = milliseconds(least_bound_ns(&order, &network, budget_bytes, &choices));
+        let profile = &order.profile;
+        let bound_ns = match args.exact {
+            true => lower_bound_ns(&network, budget_bytes, profile, threads),
+            false => least_bound_ns(&network, profile, threads, budget_bytes),
+        };
+        let lower_bound_ms = milliseconds(bound_ns);
         sweep.budgets.push(Budget { budget_bytes, lower_bound_ms });
         progress.set(sweep.budgets.len() as u64);
     }
@@ -223,33 +234,21 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     output.report(&sweep)
 }
 
-/// The least bound of all plans for a budget by one of some choices of algorithms.
-fn least_bound_ns(order: &Order, network: &Network, budget: u64, choices: &[Choice]) -> u64 {
-    let (profile, threads, exact) = (&order.profile, order.threads, order.exact);
-    let mut network = network.clone();
-    let bounds = choices.iter().map(|choice| {
-        choice.apply(&mut network);
-        let weights_bytes = weights_bytes(&network);
-        let network = &network;
-        bound_ns(&Request { network, weights_bytes, budget, threads, profile, exact })
-    });
-    bounds.min().unwrap_or(0)
-}
-
 /// The plan for an order's budget. Where there is none, `smallest` becomes the budget of the smallest.
 fn point(order: &Order, network: &Network, smallest: &mut u64) -> Result<Option<Planned>, Error> {
     let start = Instant::now();
-    let candidate = match order.choose(&mut network.clone()) {
-        Ok(candidate) => candidate,
-        Err(Error::Plan(PlanError::Budget { smallest: found, .. })) => {
+    let chosen = match order.choose(network) {
+        Ok(chosen) => chosen,
+        Err(PlanError::Budget { smallest: found, .. }) => {
             *smallest = found;
             return Ok(None);
         }
-        Err(error) => return Err(error),
+        Err(error) => return Err(error.into()),
     };
     let plan_ms = milliseconds(start.elapsed().as_nanos() as u64);
-    Ok(candidate.plans.first().map(|plan| Planned {
-        predicted_ms: milliseconds(candidate.predicted_ns),
+    let planned = chosen.made.first().zip(chosen.predicted_ns.first());
+    Ok(planned.map(|(Made { plan, .. }, predicted_ns)| Planned {
+        predicted_ms: milliseconds(*predicted_ns),
         bytes_read_per_inference: plan.bytes_per_inference(),
         resident_bytes: plan.resident_bytes(),
         arena_bytes: plan.arena_bytes,
@@ -328,9 +327,10 @@ impl fmt::Display for Sweep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{}: {} of weights, {} on {} thread{} ({}{}); predicted milliseconds\n",
+            "{}: {} of weights ({}), {} on {} thread{} ({}{}); predicted milliseconds\n",
             self.network,
             size::human(self.weights_bytes),
+            self.weights,
             self.device.name(),
             self.threads,
             if self.threads == 1 { "" } else { "s" },

@@ -4,7 +4,7 @@
 //! Layers that slide ([`slide`](crate::slide)) read their lines soon after they were written. If the rings that a
 //! layer touches fit a thread's cache together, what goes through them costs no memory; its other operands do.
 
-use super::{Costs, LayerCost};
+use super::{Costs, From, LayerCost};
 use crate::memory::buffer_sizes;
 use crate::network::Network;
 use eyelet::pack::{NONE, Step};
@@ -83,7 +83,7 @@ impl Costs {
     /// Predicted time of a step of a layer that slides.
     pub fn sliding_ns(&self, step: &Step, outside: Outside) -> u64 {
         let cost = self.cost(step).sliding(outside);
-        cost.ns(step, self.overhead_ns, cost.cached_rows)
+        cost.ns(step, self.overhead_ns, if self.near { From::Cache } else { From::Memory })
     }
 
     /// Whether a layer's activations, if it is computed as a whole, go through memory.

@@ -9,7 +9,8 @@
 
 use crate::network::Network;
 use crate::profile::Compute;
-use crate::profile::cost::{Class, Work};
+use crate::profile::cost::{Class, SPILL_CACHES, Work};
+use crate::profile::fit::two_terms;
 use bytemuck::{Pod, Zeroable};
 use eyelet::arena::{MappedArena, MatMut, MatRef};
 use eyelet::device::Device;
@@ -81,7 +82,14 @@ fn layer<P: Pod>(isa: Isa, kind: OpKind, params: &P, inputs: &[Shape], output: S
 }
 
 /// A convolution, padded so that the map keeps its size; `OpKind::Depthwise` or `OpKind::Conv`.
-fn conv(isa: Isa, kind: OpKind, size: u32, tap: u32, channels: u32, outputs: u32) -> Network {
+pub(super) fn conv(
+    isa: Isa,
+    kind: OpKind,
+    size: u32,
+    tap: u32,
+    channels: u32,
+    outputs: u32,
+) -> Network {
     let ones = [1; 2];
     let (kernel, pad) = ([tap; 2], [tap / 2; 2]);
     let groups = if kind == OpKind::Depthwise { channels } else { 1 };
@@ -106,7 +114,7 @@ fn grouped(isa: Isa, size: u32, channels: u32, group: u32) -> Network {
 }
 
 /// A 3x3 convolution by Winograd's algorithm, F(tile,3).
-fn winograd(isa: Isa, tile: u32, size: u32, channels: u32, outputs: u32) -> Network {
+pub(super) fn winograd(isa: Isa, tile: u32, size: u32, channels: u32, outputs: u32) -> Network {
     let params = WinogradParams { tile, pad: [1; 2] };
     let shapes = ([size, size, channels], [size, size, outputs]);
     let mut network = layer(isa, OpKind::Winograd, &params, &[shapes.0], shapes.1);
@@ -118,26 +126,35 @@ fn winograd(isa: Isa, tile: u32, size: u32, channels: u32, outputs: u32) -> Netw
 
 fn networks(isa: Isa, class: Class) -> Vec<Network> {
     match class {
+        // Long sums, and short ones.
         Class::Conv1x1 => vec![
             conv(isa, OpKind::Conv, 56, 1, 64, 256),
             conv(isa, OpKind::Conv, 28, 1, 512, 128),
             conv(isa, OpKind::Conv, 14, 1, 256, 1024),
+            conv(isa, OpKind::Conv, 56, 1, 16, 96),
+            conv(isa, OpKind::Conv, 28, 1, 192, 32),
         ],
         Class::ConvKxK => vec![
             conv(isa, OpKind::Conv, 56, 3, 64, 64),
             conv(isa, OpKind::Conv, 28, 3, 128, 128),
             conv(isa, OpKind::Conv, 14, 3, 256, 256),
+            conv(isa, OpKind::Conv, 112, 3, 3, 32),
+            conv(isa, OpKind::Conv, 56, 7, 3, 64),
         ],
         Class::Winograd => vec![
             winograd(isa, 2, 56, 64, 64),
             winograd(isa, 4, 56, 64, 64),
             winograd(isa, 2, 28, 128, 128),
             winograd(isa, 4, 28, 128, 128),
+            winograd(isa, 6, 56, 64, 64),
+            winograd(isa, 6, 28, 128, 128),
         ],
         Class::FullyConnected => vec![conv(isa, OpKind::Conv, 1, 1, 4096, 4096)],
         Class::Depthwise => vec![
             conv(isa, OpKind::Depthwise, 56, 3, 144, 144),
             conv(isa, OpKind::Depthwise, 14, 3, 576, 576),
+            conv(isa, OpKind::Depthwise, 112, 3, 32, 32),
+            conv(isa, OpKind::Depthwise, 28, 1, 256, 256),
         ],
         Class::Grouped => vec![grouped(isa, 28, 128, isa.panel() as u32 / 4)],
         Class::MatMul => {
@@ -157,7 +174,7 @@ fn networks(isa: Isa, class: Class) -> Vec<Network> {
             vec![layer(isa, OpKind::MatMul, &params, &[shape, shape], output)]
         }
         Class::Pool => {
-            let params = PoolParams {
+            let three = PoolParams {
                 kernel: [3; 2],
                 stride: [2; 2],
                 dilation: [1; 2],
@@ -165,7 +182,11 @@ fn networks(isa: Isa, class: Class) -> Vec<Network> {
                 pad_end: [1; 2],
                 ..PoolParams::default()
             };
-            vec![layer(isa, OpKind::Pool, &params, &[[112, 112, 64]], [56, 56, 64])]
+            let two = PoolParams { kernel: [2; 2], pad: [0; 2], pad_end: [0; 2], ..three };
+            vec![
+                layer(isa, OpKind::Pool, &three, &[[112, 112, 64]], [56, 56, 64]),
+                layer(isa, OpKind::Pool, &two, &[[56, 56, 256]], [28, 28, 256]),
+            ]
         }
         Class::Elementwise => {
             let shape = [28, 28, 256];
@@ -210,7 +231,7 @@ fn balanced(isa: Isa) -> Vec<Network> {
 }
 
 /// A layer with memory for everything that it needs.
-struct Bench<'a> {
+pub(super) struct Bench<'a> {
     layer: &'a Layer,
     inputs: [Tensor; 2],
     output: Tensor,
@@ -227,7 +248,12 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// `None` if these kernels cannot run the layer.
-    fn new(network: &'a Network, kernels: &'a Kernels, threads: usize, cold: bool) -> Option<Self> {
+    pub(super) fn new(
+        network: &'a Network,
+        kernels: &'a Kernels,
+        threads: usize,
+        cold: bool,
+    ) -> Option<Self> {
         let layer = &network.layers[0];
         let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
         let (inputs, output) = (layer.inputs.map(record), record(layer.output));
@@ -257,7 +283,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Nanoseconds of one run.
-    fn run(&mut self, device: &dyn Device) -> Option<f64> {
+    pub(super) fn run(&mut self, device: &dyn Device) -> Option<f64> {
         let (layer, inputs, output) = (self.layer, self.inputs, self.output);
         let kind = OpKind::from_code(layer.kind);
         let flat = matches!(kind, Some(OpKind::Copy | OpKind::MatMul));
@@ -355,6 +381,29 @@ fn rates(class: Class, kernels: &Kernels, devices: [&dyn Device; 2]) -> Option<[
     Some(ns.map(|ns| work / ns))
 }
 
+/// What a class's layers take: their work at a rate, and for each piece something more.
+#[derive(Clone, Copy)]
+struct Fit {
+    rate: f64,
+    piece_ns: f64,
+    /// How many times as fast the second device is.
+    sped: f64,
+}
+
+/// The fit to all layers of a class, if there are kernels for it.
+fn fit(class: Class, kernels: &Kernels, devices: [&dyn Device; 2]) -> Option<Fit> {
+    let (mut points, mut ns) = (Vec::new(), [0.0; 2]);
+    for network in networks(kernels.isa(), class) {
+        let of = Work::of(&network, &network.layers[0]);
+        debug_assert_eq!(of.class, class);
+        let times = times(&network, kernels, devices, false)?;
+        points.push([of.amount / times[0], of.pieces / times[0]]);
+        ns = [ns[0] + times[0], ns[1] + times[1]];
+    }
+    let [work_ns, piece_ns] = two_terms(points.into_iter());
+    Some(Fit { rate: 1.0 / work_ns, piece_ns, sped: ns[0] / ns[1] })
+}
+
 /// Convolutions: the floating-point operations of each, and the nanoseconds that it takes on one thread.
 pub fn layers(kernels: &Kernels, devices: [&dyn Device; 2]) -> Vec<(f64, f64)> {
     let classes = [Class::Conv1x1, Class::ConvKxK, Class::Depthwise];
@@ -371,30 +420,32 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
     let isa = kernels.isa();
     let devices = [one, all];
     // A class without a kernel of its own costs what convolutions do.
-    let conv_1x1 = rates(Class::Conv1x1, kernels, devices).unwrap_or([1.0; 2]);
-    let rates = |class| rates(class, kernels, devices).unwrap_or(conv_1x1);
-    let of = |class| rates(class)[0];
-    let conv_kxk = rates(Class::ConvKxK);
-    let read = rates(Class::FullyConnected);
+    let slow = Fit { rate: 1.0, piece_ns: 0.0, sped: 1.0 };
+    let conv_1x1 = fit(Class::Conv1x1, kernels, devices).unwrap_or(slow);
+    let fit = |class| fit(class, kernels, devices).unwrap_or(conv_1x1);
+    let of = |class| rates(class, kernels, devices).map_or(conv_1x1.rate, |rates| rates[0]);
+    let (conv_kxk, depthwise) = (fit(Class::ConvKxK), fit(Class::Depthwise));
+    let read = rates(Class::FullyConnected, kernels, devices).unwrap_or([conv_1x1.rate; 2]);
     let more = all.threads() as f64 - 1.0;
     let mut scaling = 1.0;
     if more > 0.0 {
-        let sped = (conv_1x1[1] / conv_1x1[0] + conv_kxk[1] / conv_kxk[0]) / 2.0;
+        let sped = (conv_1x1.sped + conv_kxk.sped) / 2.0;
         scaling = ((sped - 1.0) / more).clamp(0.0, 1.0);
     }
-    // What a step costs that has next to nothing to do.
-    let small = conv(isa, OpKind::Conv, 8, 1, 16, 64);
-    let ideal = Work::of(&small, &small.layers[0]).amount / conv_1x1[0];
-    let step = times(&small, kernels, devices, false).map_or(ideal, |times| times[1]);
     let stored = lines(EXPANDED_BYTES);
     let halves: &[f32] = bytemuck::cast_slice(&stored);
     let mut compute = Compute {
-        conv_1x1_gflops: conv_1x1[0],
-        conv_kxk_gflops: conv_kxk[0],
-        depthwise_gflops: of(Class::Depthwise),
+        conv_1x1_gflops: conv_1x1.rate,
+        conv_kxk_gflops: conv_kxk.rate,
+        depthwise_gflops: depthwise.rate,
+        conv_1x1_piece_ns: conv_1x1.piece_ns,
+        conv_kxk_piece_ns: conv_kxk.piece_ns,
+        depthwise_piece_ns: depthwise.piece_ns,
         matmul_gflops: of(Class::MatMul),
         fully_connected_gbs: read[0],
-        transform_gbs: transform_gbs(kernels, devices, conv_1x1[0]),
+        transform_gbs: f64::INFINITY,
+        transform_6_gbs: f64::INFINITY,
+        transform_spill_ns_per_byte: 0.0,
         widen_gbs: made_gbs(|made| kernels.widen(Encoding::F16, halves, 0, made)),
         transform_weights_gbs: made_gbs(|made| {
             let count = made.len() / 36 / kernels.nr() * kernels.nr();
@@ -411,10 +462,20 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
         memory_gbs: read[0].max(read[1]),
         cache_bytes: cache_bytes(2).unwrap_or(1 << 20),
         shared_cache_bytes: cache_bytes(3).unwrap_or(0),
+        shared_cache_gbs: 0.0,
         exposed: 0.0,
         scaling,
-        step_overhead_ns: (step - ideal).max(100.0) as u64,
+        step_overhead_ns: 0,
     };
+    // What a step costs that has next to nothing to do.
+    let small = conv(isa, OpKind::Conv, 8, 1, 16, 64);
+    let ideal = Work::of(&small, &small.layers[0]).ns(&compute);
+    let step = times(&small, kernels, devices, false).map_or(ideal, |times| times[1]);
+    compute.step_overhead_ns = (step - ideal).max(100.0) as u64;
+    compute.transform_gbs = transform_gbs(kernels, devices, &compute, &[2, 4]);
+    compute.transform_6_gbs = transform_gbs(kernels, devices, &compute, &[6]);
+    compute.transform_spill_ns_per_byte = transform_spill(kernels, devices, &compute);
+    compute.shared_cache_gbs = shared_cache_gbs(kernels, devices, &compute);
     compute.exposed = exposed(kernels, devices, &compute);
     compute
 }
@@ -433,18 +494,49 @@ fn made_gbs(make: impl Fn(&mut [f32])) -> f64 {
     EXPANDED_BYTES as f64 / undisturbed(times).max(1.0)
 }
 
-/// What is left of the time of Winograd convolutions when their products are taken off.
-fn transform_gbs(kernels: &Kernels, devices: [&dyn Device; 2], product_gflops: f64) -> f64 {
+/// What is left of the time of Winograd convolutions by these tiles when their products are taken off.
+fn transform_gbs(
+    kernels: &Kernels,
+    devices: [&dyn Device; 2],
+    compute: &Compute,
+    tiles: &[u32],
+) -> f64 {
     let (mut bytes, mut left, mut all) = (0.0, 0.0, 0.0);
     for network in networks(kernels.isa(), Class::Winograd) {
+        if !tiles.contains(&params::<WinogradParams>(&network.layers[0]).tile) {
+            continue;
+        }
         let Some([ns, _]) = times(&network, kernels, devices, false) else { continue };
         let work = Work::of(&network, &network.layers[0]);
         bytes += work.transform_bytes;
-        left += ns - work.amount / product_gflops;
+        left += ns - work.ns(compute);
         all += ns;
     }
     // They take some time, however disturbed the measurement.
     bytes / left.max(all / 20.0).max(1.0)
+}
+
+/// What the transforms take longer for each byte of activations that is not near, on maps that are much larger.
+fn transform_spill(kernels: &Kernels, devices: [&dyn Device; 2], compute: &Compute) -> f64 {
+    let (mut bytes, mut beyond) = (0.0, 0.0);
+    let isa = kernels.isa();
+    for network in [winograd(isa, 4, 112, 64, 128), winograd(isa, 4, 112, 128, 128)] {
+        let Some([ns, _]) = times(&network, kernels, devices, false) else { continue };
+        let work = Work::of(&network, &network.layers[0]);
+        bytes += work.activations.saturating_sub(SPILL_CACHES * compute.cache_bytes) as f64;
+        beyond += ns - work.ns(compute) - work.transform_bytes / compute.transform_gbs;
+    }
+    if bytes > 0.0 { (beyond / bytes).max(0.0) } else { 0.0 }
+}
+
+/// Bytes of weights a nanosecond out of the cache that all processors share, if it has room for them.
+fn shared_cache_gbs(kernels: &Kernels, devices: [&dyn Device; 2], compute: &Compute) -> f64 {
+    let network = conv(kernels.isa(), OpKind::Conv, 1, 1, 2048, 1024);
+    let bytes = Work::of(&network, &network.layers[0]).amount;
+    if 2.0 * bytes > compute.shared_cache_bytes as f64 {
+        return 0.0;
+    }
+    times(&network, kernels, devices, false).map_or(0.0, |[ns, _]| bytes / ns)
 }
 
 /// How much of the shorter one of computing and reading weights adds to the longer one.

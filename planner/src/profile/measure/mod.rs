@@ -1,6 +1,7 @@
-//! Measures this machine: the kernels' rates on layers of common shapes, and a file system's throughput
-//! by size of read. Takes some seconds.
+//! Measures this machine: the kernels' rates on layers of common shapes, a file system's throughput by size of read, and
+//! what computing loses to reading. Takes some seconds.
 
+mod drag;
 mod kernels;
 mod storage;
 
@@ -46,7 +47,7 @@ pub fn measure(
     let compute = kernels::measure(kernels, &Inline, &pool);
     let layers = kernels::layers(kernels, [&Inline, &pool]);
     drop(pool);
-    let storage = storage::measure(folder, io, compute.step_overhead_ns)?;
+    let storage = storage::measure(folder, io, compute.step_overhead_ns, kernels)?;
     let delays = Delays::fit(&storage.reads, &layers, compute.step_overhead_ns as f64);
     let isa = kernels.isa();
     let profile = Profile {
@@ -93,8 +94,9 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_is_named() {
-        let error =
-            storage::measure(Path::new("/no/such/folder"), Io::Direct, 0).unwrap_err().to_string();
+        let error = storage::measure(Path::new("/no/such/folder"), Io::Direct, 0, Kernels::best())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("/no/such/folder"), "{error}");
     }
 }

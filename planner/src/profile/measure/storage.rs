@@ -1,9 +1,10 @@
-//! Throughput of reads by their size, and of the checksum.
+//! Throughput of reads by their size, and of the checksum; with the file at hand, what computing loses to them.
 
-use super::MeasureError;
+use super::{MeasureError, drag};
 use crate::profile::{Deeper, Reads, Storage};
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
+use eyelet::kernels::Kernels;
 use eyelet::pack::crc32c::crc32c;
 use eyelet::storage::{Storage as _, StorageError};
 use std::ffi::{CStr, CString};
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Sizes of reads that are measured.
-const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+const SIZES: [u64; 7] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
 
 /// Size of the file: larger than what caches on the way hold.
 const FILE_BYTES: u64 = 256 << 20;
@@ -49,7 +50,12 @@ impl Drop for Temporary {
 
 /// Measures the storage that `folder` is on, as it is read by `io`: with everything in the page cache, unless it
 /// is read past that. What hands a load over costs `latency_ns`.
-pub fn measure(folder: &Path, io: Io, latency_ns: u64) -> Result<Storage, MeasureError> {
+pub fn measure(
+    folder: &Path,
+    io: Io,
+    latency_ns: u64,
+    kernels: &Kernels,
+) -> Result<Storage, MeasureError> {
     let path = folder.join(format!(".eyelet-profile-{}", std::process::id()));
     let file = |error| MeasureError::File { path: path.clone(), error };
     let storage = |error| MeasureError::Storage { path: path.clone(), error };
@@ -63,14 +69,14 @@ pub fn measure(folder: &Path, io: Io, latency_ns: u64) -> Result<Storage, Measur
     let mut memory = arena.memory();
     memory.as_mut_slice().fill(1);
 
-    let mut spent = [Spent::default(); SIZES.len()];
-    let mut checksums = Spent::default();
+    let mut spent = [const { Vec::new() }; SIZES.len()];
+    let mut checksums = Vec::new();
     let (mut from, mut to) = (0, 0);
     let begin = Instant::now();
     let mut turns = 0;
     while turns < TURNS || begin.elapsed() < TIME {
         for (bytes, spent) in SIZES.into_iter().zip(&mut spent) {
-            for _ in 0..(TURN_BYTES / bytes).min(TURN_READS) {
+            for _ in 0..(TURN_BYTES / bytes).clamp(1, TURN_READS) {
                 to = if to + bytes > ARENA_BYTES { 0 } else { to };
                 from = if from + bytes > FILE_BYTES { 0 } else { from };
                 let into = &mut memory.as_mut_slice()[to as usize..(to + bytes) as usize];
@@ -78,8 +84,8 @@ pub fn measure(folder: &Path, io: Io, latency_ns: u64) -> Result<Storage, Measur
                 source.read(from, into).map_err(storage)?;
                 let read = Instant::now();
                 black_box(crc32c(0, black_box(into)));
-                spent.add(bytes, read - start);
-                checksums.add(bytes, read.elapsed());
+                spent.push((read - start).as_nanos() as f64);
+                checksums.push(read.elapsed().as_nanos() as f64 / bytes as f64);
                 (from, to) = (from + bytes, to + bytes);
             }
         }
@@ -89,7 +95,7 @@ pub fn measure(folder: &Path, io: Io, latency_ns: u64) -> Result<Storage, Measur
     for (bytes, spent) in SIZES.into_iter().zip(spent) {
         // Noise may make a larger read look faster than a smaller one; it is not.
         let least = reads.last().map_or(0.0, Reads::ns);
-        let ns = (bytes as f64 / spent.rate()).max(least * 1.000_001).max(1.0);
+        let ns = usual(spent).max(least * 1.000_001).max(1.0);
         reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
     }
     drop(source);
@@ -100,7 +106,15 @@ pub fn measure(folder: &Path, io: Io, latency_ns: u64) -> Result<Storage, Measur
             deeper.push(Deeper { depth, bytes, mbs });
         }
     }
-    Ok(Storage { io, latency_ns, reads, checksum_gbs: checksums.rate(), deeper })
+    let drag = Some(drag::measure(kernels, &name, io, FILE_BYTES).map_err(storage)?);
+    Ok(Storage {
+        io,
+        latency_ns,
+        reads,
+        checksum_gbs: 1.0 / usual(checksums).max(1e-6),
+        drag,
+        deeper,
+    })
 }
 
 /// Megabytes a second with so many reads of one size under way, each on a thread of its own.
@@ -131,24 +145,13 @@ fn at_depth(name: &CStr, io: Io, depth: u32, bytes: u64) -> Result<f64, StorageE
     Ok(read?.iter().sum::<u64>() as f64 * 1e3 / begin.elapsed().as_nanos() as f64)
 }
 
-/// Bytes, and what they took in all: a mean, since what a plan reads takes as long as all its reads together,
-/// the slow ones included.
-#[derive(Clone, Copy, Default)]
-struct Spent {
-    bytes: u64,
-    time: Duration,
-}
-
-impl Spent {
-    fn add(&mut self, bytes: u64, time: Duration) {
-        self.bytes += bytes;
-        self.time += time;
-    }
-
-    /// Bytes a nanosecond.
-    fn rate(&self) -> f64 {
-        self.bytes as f64 / (self.time.as_nanos() as f64).max(1.0)
-    }
+/// The mean of the middle half: what a read usually takes. A disk that is not one's own is at times several times as slow for a
+/// while, which no plan can know; and a median of two kinds of reads would be that of one of them.
+fn usual(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let quarter = times.len() / 4;
+    let middle = &times[quarter..times.len() - quarter];
+    middle.iter().sum::<f64>() / middle.len().max(1) as f64
 }
 
 /// Fills a file with what no device compresses, and waits until it is on the device.
@@ -166,4 +169,16 @@ fn fill(path: &Path) -> std::io::Result<()> {
         file.write_all(&block)?;
     }
     file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_usual_is_not_what_disturbs() {
+        assert_eq!(usual(vec![2.0, 900.0, 4.0, 0.5]), 3.0);
+        assert_eq!(usual(vec![7.0]), 7.0);
+        assert_eq!(usual(vec![1.0, 1.0, 3.0, 3.0, 1.0, 3.0, 1.0, 3.0]), 2.0);
+    }
 }

@@ -59,8 +59,8 @@ pub fn plan(
         let board = request.profile.name.clone();
         return Err(PlanError::TwoStages { strategy: name.to_owned(), board });
     }
-    let site = Site::new(request, Vec::new());
-    let design = Design::uniform(request.network, Cutting::LAYERS, Loading::Inference);
+    let site = Site::new(request);
+    let design = Design::uniform(Cutting::LAYERS, &request.network.on_load, Loading::Inference);
     let slices = design.slices(request.network, &site.ground);
     let (reads, read_of) = (slices.reads.clone(), slices.read_of.clone());
     let mut frame = Cut::new(request, &site.ground, slices).frame(request);
@@ -99,7 +99,7 @@ pub fn plan(
     }
     let mut made = Made { plan, constructive: start.elapsed(), ..Made::default() };
     if least_delay {
-        let durations = Durations::new(&made.plan, &site.costs);
+        let durations = Durations::new(&made.plan, &site.basis.costs);
         let all: u64 = reads.iter().map(|read| read.bytes).sum();
         let most = all.min((request.budget - base) / PAGE * PAGE);
         let delays = capacities(least, most, delta)

@@ -87,7 +87,7 @@ fn what_is_accepted_is_launched_within_limits() {
                 record.params = params_words(&p);
             }
             OpKind::Winograd => {
-                let tile = [2, 4][random.below(2)];
+                let tile = [2, 4, 6][random.below(3)];
                 panels(
                     out[3].div_ceil(PANEL).into(),
                     u64::from((tile + 2) * (tile + 2)) * u64::from(a[3]),

@@ -48,7 +48,7 @@ fn check(queue: &mut Recorder, case: Case) {
 #[test]
 fn bits_of_the_processor() {
     let mut queue = Recorder::new();
-    for tile in [2, 4] {
+    for tile in [2, 4, 6] {
         for case in [
             case(tile, [1, 1, 1, 1], 1),
             case(tile, [1, 7, 5, 33], 40).gaps(3, 5),
@@ -111,7 +111,7 @@ fn encodings() {
 #[test]
 fn scratch_is_bounded() {
     for (size, channels) in [(224, 64), (112, 128), (56, 256), (28, 512), (14, 512), (7, 512)] {
-        for tile in [2, 4] {
+        for tile in [2, 4, 6] {
             let case = case(tile, [1, size, size, channels], channels);
             let layer = case.layer(Isa::Cuda);
             let rows = size * size;

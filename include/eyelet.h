@@ -1,0 +1,218 @@
+/*
+ * eyelet in C: neural networks that are larger than the memory they are given.
+ *
+ * A pack, made by `eyelet plan` on a host, is opened in memory of the caller's, the arena. All that the network ever needs is
+ * in there: tables, weights on their way, activations, inputs and outputs, and the model's own record. The library never allocates.
+ *
+ *     eyelet_source pack = { .kind = EYELET_DIRECT, .path = "net.pack" };
+ *     eyelet_error why;
+ *     uint64_t bytes = eyelet_arena_bytes(&pack, 0, 0, &why);
+ *     void *arena = bytes ? eyelet_map(bytes, &why) : NULL;
+ *     eyelet_model *model;
+ *     if (!arena || eyelet_open(&model, &pack, arena, bytes, NULL, &why) != EYELET_OK)
+ *         fail(why.text);
+ *     for (;;) {
+ *         capture(eyelet_input(model, 0, NULL));
+ *         if (eyelet_infer(model, &why) != EYELET_OK)
+ *             fail(why.text);
+ *         act_on(eyelet_output(model, 0, NULL));
+ *     }
+ *
+ * Who owns what. The arena, and what a source points to, are the caller's; they are lent to the model from eyelet_open to
+ * eyelet_close (a file's path only during the call), and nobody else may touch them meanwhile but as said below. A model is not
+ * copied or moved: it is known by its address, which is inside of the arena.
+ *
+ * Threads. A model may be used from any thread, by one at a time. Different models have nothing in common. A model has
+ * threads of its own where it was opened so, which wait while no inference is under way and end with eyelet_close; they block
+ * all signals. After fork() a child may not use its parent's models.
+ *
+ * Errors. What can fail returns EYELET_OK, which is 0, or a negative number, and then fills in *error if that is not NULL; the
+ * record is not touched otherwise. A pack is untrusted: whatever is in it, the worst that comes of it is an error. A null pointer where something is needed
+ * is an error, too. Nothing is thrown and no call jumps out; errno is not part of the interface.
+ *
+ * Units. Sizes are bytes, times nanoseconds, tensors 32-bit floats, row-major in the model's own shape (images mostly as
+ * batch, channels, height, width). Integer inputs, such as numbers of tokens, are given as floats, which hold them exactly up to 2^24.
+ */
+#ifndef EYELET_H
+#define EYELET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the library's eyelet_version() must be. */
+#define EYELET_VERSION 1u
+uint32_t eyelet_version(void);
+
+/* What arenas are aligned to. */
+#define EYELET_PAGE 4096u
+
+/* What functions return. */
+enum {
+    EYELET_OK = 0,
+    EYELET_RUNNING = 1,    /* eyelet_step only: more steps follow */
+    EYELET_ARGUMENT = -1,  /* an argument is missing, or says what cannot be */
+    EYELET_STORAGE = -2,   /* the storage failed */
+    EYELET_PACK = -3,      /* the pack is none, or damaged */
+    EYELET_PROCESSOR = -4, /* the pack is for another processor */
+    EYELET_ARENA = -5,     /* the memory is too small, or not aligned */
+    EYELET_THREADS = -6,   /* threads could not be had, or the plan has scratch for fewer */
+    EYELET_STATE = -7,     /* not now: an inference is under way, or the last change of budget failed */
+    EYELET_DEVICE = -8     /* a device failed */
+};
+
+typedef struct eyelet_error {
+    int32_t status; /* the number that was returned */
+    char text[252]; /* what failed and where, the numbers that disagree, and what to do; UTF-8, terminated, cut off if too long */
+} eyelet_error;
+
+/* Where a pack is. */
+enum {
+    EYELET_DIRECT = 0,   /* Linux: a file, read past the page cache, so that no copy of it takes memory */
+    EYELET_BUFFERED = 1, /* Linux: a file, read through the page cache */
+    EYELET_MAPPED = 2,   /* Linux: a file, mapped and brought into memory as a whole */
+    EYELET_MEMORY = 3,   /* addressable memory, such as flash */
+    EYELET_CALLBACK = 4  /* whatever `read` reads */
+};
+
+typedef struct eyelet_source {
+    uint32_t kind;
+    uint32_t alignment; /* EYELET_CALLBACK: power of two up to 4096 of which offsets, lengths and addresses are multiples; 0 for 1 */
+    const char *path;   /* of a file */
+    const void *memory; /* EYELET_MEMORY: the pack's first byte */
+    uint64_t bytes;     /* EYELET_MEMORY, EYELET_CALLBACK: the pack's length */
+    /*
+     * EYELET_CALLBACK: reads `bytes` bytes from byte `offset` of the pack on to `into`, and returns 0; or a number of its own other than 0,
+     * which is in the error's text. It is never called by two threads at a time, but may be by the model's own thread. It
+     * must not use the model.
+     */
+    int32_t (*read)(void *context, uint64_t offset, void *into, size_t bytes);
+    void *context;
+} eyelet_source;
+
+/*
+ * Bytes of arena for the plan that eyelet_open chooses with this budget and number of threads, the model's own record
+ * (less than a page) included; a whole number of pages. 0 on an error.
+ *
+ * A pack holds one plan or several. Chosen is the one with the largest budget of those that need at most `budget` bytes and have
+ * scratch for `threads` threads. 0 is no limit, and any number of threads.
+ */
+uint64_t eyelet_arena_bytes(const eyelet_source *source, uint64_t budget, uint32_t threads, eyelet_error *error);
+
+/*
+ * Linux: an arena of zeros, aligned, and in huge pages as far as the system has them, which makes a difference of several percent. Memory is resident
+ * from when it is first touched. NULL on an error. Any other memory that starts on a page will do: a static
+ * array with _Alignas(EYELET_PAGE), mmap, aligned_alloc.
+ */
+void *eyelet_map(uint64_t bytes, eyelet_error *error);
+void eyelet_unmap(void *arena, uint64_t bytes);
+
+/* How a model is opened. All zero, or NULL in place of it, is what most want. */
+typedef struct eyelet_options {
+    uint64_t budget;       /* as for eyelet_arena_bytes */
+    uint32_t threads;      /* compute threads, the caller's included; 0: as planned, but no more than there are cores */
+    uint32_t load_inline;  /* not 0: weights are loaded between steps by the caller's thread; else a thread loads beside it, if anything is to be loaded */
+    uint32_t no_verify;    /* not 0: what is read is not compared with its checksums */
+    uint32_t reserved;     /* 0 */
+    const uint32_t *cores; /* NULL, or `threads` numbers: the core that each keeps to. The first is the caller's, which pins itself if it wants to */
+} eyelet_options;
+
+typedef struct eyelet_model eyelet_model;
+
+/*
+ * Opens a pack in an arena, which starts on a page: reads the tables, proves them, loads the weights that stay, and starts threads. Writes
+ * *model, NULL on an error; after one, nothing is kept and the arena holds anything.
+ */
+int32_t eyelet_open(eyelet_model **model, const eyelet_source *source, void *arena, uint64_t bytes,
+                    const eyelet_options *options, eyelet_error *error);
+
+/* Ends the model's threads. Source and arena are the caller's again. NULL is nothing. */
+void eyelet_close(eyelet_model *model);
+
+/* An input or output of the network. */
+typedef struct eyelet_tensor {
+    const char *name; /* as in the model; UTF-8, not terminated; valid until eyelet_close */
+    uint64_t name_bytes;
+    uint64_t elements; /* floats: the product of the shape */
+    uint32_t rank;     /* number of dimensions */
+    uint32_t reserved;
+    uint32_t shape[8]; /* unused ones are 1 */
+} eyelet_tensor;
+
+uint32_t eyelet_inputs(eyelet_model *model);
+uint32_t eyelet_outputs(eyelet_model *model);
+int32_t eyelet_input_info(eyelet_model *model, uint32_t index, eyelet_tensor *info, eyelet_error *error);
+int32_t eyelet_output_info(eyelet_model *model, uint32_t index, eyelet_tensor *info, eyelet_error *error);
+
+/*
+ * Where an input is to be written before an inference, or an output of the last one is read; both are in the arena. *elements, if not NULL, is
+ * the number of floats. NULL and 0 where there is none of that number, or while an inference is under way.
+ *
+ * Inputs do not keep their values over an inference. The pointers hold until the next inference or change of budget.
+ */
+float *eyelet_input(eyelet_model *model, uint32_t index, uint64_t *elements);
+const float *eyelet_output(eyelet_model *model, uint32_t index, uint64_t *elements);
+
+/* One inference, or the rest of the one under way. After an error the next one starts over; storage that has healed is used again. */
+int32_t eyelet_infer(eyelet_model *model, eyelet_error *error);
+
+/*
+ * One step of an inference, the first if none is under way: EYELET_RUNNING, or EYELET_OK after the last. Between two steps the
+ * caller does what it has to, such as kicking a watchdog.
+ */
+int32_t eyelet_step(eyelet_model *model, eyelet_error *error);
+
+/* What a change of budget took. */
+typedef struct eyelet_switch {
+    uint64_t kept_bytes;  /* of weights that stay, where they were */
+    uint64_t moved_bytes; /* of those, from elsewhere in the arena */
+    uint64_t read_bytes;  /* of those, from the source */
+    uint64_t total_ns;
+} eyelet_switch;
+
+/*
+ * Changes, between two inferences, to the plan with the largest budget that needs at most so many bytes: of the arena, and no more than the plan that
+ * it was opened with could have. Inputs and outputs lose their values. After EYELET_STATE, EYELET_ARENA and EYELET_THREADS nothing has changed;
+ * after other errors there is no plan until a budget is set again. *took may be NULL.
+ */
+int32_t eyelet_set_budget(eyelet_model *model, uint64_t bytes, eyelet_switch *took, eyelet_error *error);
+
+/*
+ * The part of the arena that the plan has no use for, and in *bytes its length; NULL and 0 if there is none. It is the caller's until the
+ * budget is changed to a larger one.
+ */
+void *eyelet_unused(eyelet_model *model, uint64_t *bytes);
+
+/* The plan that is followed. */
+typedef struct eyelet_plan_info {
+    uint64_t budget_bytes;   /* it was made for */
+    uint64_t arena_bytes;    /* that it needs */
+    uint64_t resident_bytes; /* of weights that stay */
+    uint64_t read_bytes;     /* of weights, in every inference */
+    uint64_t predicted_ns;   /* of an inference; 0 where nothing was predicted */
+    uint32_t steps;
+    uint32_t threads; /* that compute */
+} eyelet_plan_info;
+void eyelet_plan(eyelet_model *model, eyelet_plan_info *info);
+
+/* Times of the last inference. */
+typedef struct eyelet_times_info {
+    uint64_t compute_ns; /* in kernels */
+    uint64_t stall_ns;   /* waiting for weights; with load_inline: loading them */
+} eyelet_times_info;
+void eyelet_times(eyelet_model *model, eyelet_times_info *times);
+
+/*
+ * Without Linux: the program's own, called after a panic of the library, which is a bug in it; it must not return. Linux
+ * aborts the process.
+ */
+void eyelet_panicked(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

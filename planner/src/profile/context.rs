@@ -1,0 +1,131 @@
+//! What steps cost in a plan, beyond what each costs by itself.
+//!
+//! - **Where weights are.** A plan whose arena fits the cache that all processors share finds them there: they have been
+//!   used in the inference before, or copied or checked on the way in. A larger plan finds them in memory.
+//! - **What is loaded meanwhile.** A load can be under way from its `release` to the first step that waits for it. What of
+//!   it computing overlaps slows computing down, by the bytes; what computing waits for costs nothing but the wait. The bytes are
+//!   spread over all steps in proportion to their time: which of them a load meets is known only once they are timed.
+
+use super::Costs;
+use crate::plan::Plan;
+
+impl Costs {
+    /// Predicted times of a plan's steps, in nanoseconds.
+    pub fn steps_ns(&self, plan: &Plan) -> Vec<i64> {
+        let near = self.is_near(plan.arena_bytes);
+        let alone: Vec<i64> =
+            plan.steps.iter().map(|step| self.step_ns_from(step, near) as i64).collect();
+        let all = alone.iter().sum::<i64>() as f64;
+        let drag_ns = self.overlapped_bytes(plan, &alone) * self.drag_ns_per_byte(near);
+        let drag = drag_ns / all.max(1.0);
+        alone.iter().map(|ns| ns + (*ns as f64 * drag).ceil() as i64).collect()
+    }
+
+    /// Bytes that can be read while steps compute that take so long, in an inference.
+    fn overlapped_bytes(&self, plan: &Plan, steps: &[i64]) -> f64 {
+        let period = plan.period();
+        // The host's turn is step 0 and takes no time: `done[n]` is when n steps are done.
+        let mut done = vec![0, 0];
+        for ns in steps {
+            done.push(done[done.len() - 1] + ns);
+        }
+        let all = done[done.len() - 1];
+        let after =
+            |count: i64| done[count.rem_euclid(period) as usize] + count.div_euclid(period) * all;
+        let (mut user, mut bytes, mut read_ns) = (0, 0.0, 0.0);
+        for (index, load) in plan.loads.iter().enumerate() {
+            while user < plan.steps.len() && plan.steps[user].ready as usize <= index {
+                user += 1;
+            }
+            // The step numbered `user + 1` waits for the load: so many are done before it.
+            let window = after(user as i64 + 1) - after(load.release.into());
+            let load_ns = self.load_ns(load.bytes.into()) as f64;
+            let overlap = (window.max(0) as f64).min(load_ns);
+            bytes += f64::from(load.bytes) * overlap / load_ns.max(1.0);
+            read_ns += overlap;
+        }
+        // There is no more reading at once with computing than there is computing.
+        bytes * (all as f64 / f64::max(read_ns, 1.0)).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::Board;
+    use crate::network::Network;
+    use crate::profile::{Drag, Profile};
+    use eyelet::kernels::Isa;
+    use eyelet::pack::{Load, Step};
+
+    /// Without layers: what steps take is said by the tests.
+    fn network() -> Network {
+        Network {
+            name: "none".into(),
+            isa: Isa::Neon,
+            buffers: Vec::new(),
+            tensors: Vec::new(),
+            layers: Vec::new(),
+            names: Vec::new(),
+            weights: Vec::new(),
+            on_load: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    /// A profile of one read rate (4096 ns a page), and what reading costs computing.
+    fn profile(drag: Drag) -> Profile {
+        let mut profile = Board::load("jetson-nano").unwrap().profile;
+        profile.storage = crate::profile::Storage::flat(0, 1000.0, f64::INFINITY);
+        profile.storage.drag = Some(drag);
+        (profile.compute.shared_cache_bytes, profile.compute.shared_cache_gbs) = (1 << 20, 50.0);
+        profile
+    }
+
+    fn costs(drag: Drag) -> Costs {
+        Costs::new(&network(), &profile(drag), 1)
+    }
+
+    /// Loads of a page each, released so, for steps that wait for so many of them.
+    fn plan(releases: &[i32], ready: &[u32]) -> Plan {
+        let load = |release: &i32| Load { bytes: 4096, release: *release, ..Load::default() };
+        let step = |ready: &u32| Step { ready: *ready, ..Step::default() };
+        Plan {
+            loads: releases.iter().map(load).collect(),
+            steps: ready.iter().map(step).collect(),
+            arena_bytes: 2 << 20,
+            ..Plan::default()
+        }
+    }
+
+    #[test]
+    fn only_what_computing_overlaps_counts() {
+        let costs = costs(Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 1.0 });
+        let bytes = |plan: &Plan, steps: &[i64]| costs.overlapped_bytes(plan, steps);
+        // On demand: each load may start when the step before the one that waits for it is done.
+        assert_eq!(bytes(&plan(&[1, 2], &[1, 2]), &[10_000, 10_000]), 0.0);
+        // A step earlier: all of it beside the first step, or as much as that has time for.
+        assert_eq!(bytes(&plan(&[1, 1], &[1, 2]), &[10_000, 10_000]), 4096.0);
+        assert_eq!(bytes(&plan(&[1, 1], &[1, 2]), &[1024, 10_000]), 1024.0);
+        // In the inference before, beside its last step.
+        assert_eq!(bytes(&plan(&[-1, 2], &[1, 2]), &[10_000, 10_000]), 4096.0);
+        // No more at once than there is computing.
+        assert_eq!(bytes(&plan(&[-2, -1], &[1, 2]), &[1024, 1024]), 2048.0);
+    }
+
+    #[test]
+    fn plans_that_a_cache_holds_read_weights_there() {
+        let drag = Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 1.0 };
+        let costs = costs(drag);
+        assert!(costs.is_near(1 << 20) && !costs.is_near((1 << 20) + 1));
+        assert_eq!([true, false].map(|near| costs.drag_ns_per_byte(near)), [0.0, 1.0]);
+        // Where nothing was measured, memory takes its time for both.
+        let mut profile = profile(drag);
+        (profile.storage.drag, profile.compute.shared_cache_gbs) = (None, 0.0);
+        profile.compute.memory_gbs = 4.0;
+        let costs = Costs::new(&network(), &profile, 1);
+        assert!(!costs.is_near(1));
+        assert_eq!([true, false].map(|near| costs.drag_ns_per_byte(near)), [0.25; 2]);
+    }
+}

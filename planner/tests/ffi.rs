@@ -1,0 +1,350 @@
+//! The C interface, called as C calls it: the same bits as by the library's own interface, from every kind of source, and
+//! errors that say what is wrong. That C agrees with it on the records is for `tools/c.sh` to see.
+
+mod command;
+
+use command::packed;
+use eyelet::arena::ArenaMemory;
+use eyelet::device::Inline;
+use eyelet::executor::{Instance, Options};
+use eyelet::ffi::{self, *};
+use eyelet::storage::Slice;
+use std::ffi::{CStr, CString, c_void};
+use std::os::unix::ffi::OsStrExt;
+use std::ptr::{null, null_mut};
+
+/// A budget for each of the pack's two plans.
+const BUDGETS: [u64; 2] = [112 << 10, 1 << 20];
+
+/// Memory for an arena.
+struct Memory(*mut c_void, u64);
+
+impl Memory {
+    fn new(bytes: u64) -> Self {
+        let start = unsafe { eyelet_map(bytes, null_mut()) };
+        assert!(!start.is_null());
+        Self(start, bytes)
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        unsafe { eyelet_unmap(self.0, self.1) };
+    }
+}
+
+fn no_error() -> ffi::Error {
+    ffi::Error { status: 0, text: [0; 252] }
+}
+
+fn text(error: &ffi::Error) -> &str {
+    unsafe { CStr::from_ptr(error.text.as_ptr()) }.to_str().unwrap()
+}
+
+fn source(kind: Kind) -> Source {
+    Source {
+        kind: kind as u32,
+        alignment: 0,
+        path: null(),
+        memory: null(),
+        bytes: 0,
+        read: None,
+        context: null_mut(),
+    }
+}
+
+fn in_memory(pack: &[u8]) -> Source {
+    Source { memory: pack.as_ptr().cast(), bytes: pack.len() as u64, ..source(Kind::Memory) }
+}
+
+/// Reads from a vector; fails at all that starts at a page or behind while it is told to.
+struct Reader {
+    pack: Vec<u8>,
+    broken: bool,
+}
+
+unsafe extern "C" fn read(
+    context: *mut c_void,
+    offset: u64,
+    into: *mut c_void,
+    bytes: usize,
+) -> i32 {
+    let reader = unsafe { &*context.cast::<Reader>() };
+    if reader.broken {
+        return 77;
+    }
+    let from = &reader.pack[offset as usize..][..bytes];
+    unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), into.cast(), bytes) };
+    0
+}
+
+fn input() -> [f32; 64] {
+    std::array::from_fn(|i| (i * 7 % 17) as f32 / 4.0)
+}
+
+/// What the library's own interface computes with a budget.
+fn expected(pack: &[u8], budget: u64) -> Vec<u32> {
+    let mut arena = eyelet::arena::MappedArena::new(1 << 20).unwrap();
+    let mut memory: ArenaMemory<'_> = arena.memory();
+    let mut storage = Slice(pack);
+    let options = Options { budget, ..Options::default() };
+    let mut instance = Instance::open(&mut storage, memory.as_mut_slice(), options).unwrap();
+    let mut model = instance.inline(&mut storage);
+    model.input_mut(0).unwrap().copy_from_slice(&input());
+    model.infer(&Inline).unwrap();
+    model.output(0).unwrap().iter().map(|x| x.to_bits()).collect()
+}
+
+unsafe fn infer(model: *mut ffi::Model) -> Vec<u32> {
+    let (mut count, mut error) = (0, no_error());
+    unsafe {
+        let floats = eyelet_input(model, 0, &mut count);
+        std::slice::from_raw_parts_mut(floats, count as usize).copy_from_slice(&input());
+        assert_eq!(eyelet_infer(model, &mut error), 0, "{}", text(&error));
+        let floats = eyelet_output(model, 0, &mut count);
+        std::slice::from_raw_parts(floats, count as usize).iter().map(|x| x.to_bits()).collect()
+    }
+}
+
+fn options(budget: u64, threads: u32, load_inline: bool) -> ffi::Options {
+    let load_inline = load_inline.into();
+    ffi::Options { budget, threads, load_inline, no_verify: 0, reserved: 0, cores: null() }
+}
+
+/// A source, opened for a budget.
+fn open(source: &Source, memory: &Memory, options: &ffi::Options) -> *mut ffi::Model {
+    let (mut model, mut error) = (null_mut(), no_error());
+    let status =
+        unsafe { eyelet_open(&mut model, source, memory.0, memory.1, options, &mut error) };
+    assert_eq!(status, 0, "{}", text(&error));
+    model
+}
+
+#[test]
+fn every_source_loader_and_budget_gives_the_same_bits() {
+    let folder = packed();
+    let path = folder.path().join("digits.pack");
+    let pack = std::fs::read(&path).unwrap();
+    let c_path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    let mut reader = Reader { pack: pack.clone(), broken: false };
+    let callback = Source {
+        bytes: pack.len() as u64,
+        alignment: 512,
+        read: Some(read),
+        context: (&raw mut reader).cast(),
+        ..source(Kind::Callback)
+    };
+    let file = |kind| Source { path: c_path.as_ptr(), ..source(kind) };
+    let sources =
+        [in_memory(&pack), callback, file(Kind::Buffered), file(Kind::Mapped), file(Kind::Direct)];
+    for source in &sources {
+        for budget in BUDGETS {
+            let mut error = no_error();
+            let bytes = unsafe { eyelet_arena_bytes(source, budget, 0, &mut error) };
+            if source.kind == Kind::Direct as u32 && text(&error).contains("without direct I/O") {
+                continue;
+            }
+            assert!(bytes > 0 && bytes <= budget + 8192, "{bytes} {}", text(&error));
+            let expected = expected(&pack, budget);
+            for (threads, inline) in [(0, false), (1, true), (2, false), (2, true)] {
+                let memory = Memory::new(bytes);
+                let model = open(source, &memory, &options(budget, threads, inline));
+                unsafe {
+                    for _ in 0..3 {
+                        assert_eq!(
+                            infer(model),
+                            expected,
+                            "{source:?} {budget} {threads} {inline}"
+                        );
+                    }
+                    eyelet_close(model);
+                }
+            }
+            // All of it is needed.
+            let memory = Memory::new(bytes - 4096);
+            let (mut model, options) = (null_mut(), options(budget, 1, true));
+            let status = unsafe {
+                eyelet_open(&mut model, source, memory.0, memory.1, &options, &mut error)
+            };
+            if budget == BUDGETS[0] {
+                assert_eq!((status, model), (Status::Arena as i32, null_mut()), "{}", text(&error));
+            }
+        }
+    }
+}
+
+#[test]
+fn steps_budgets_and_what_is_told_of_a_model() {
+    let folder = packed();
+    let pack = std::fs::read(folder.path().join("digits.pack")).unwrap();
+    let source = in_memory(&pack);
+    for inline in [false, true] {
+        let memory = Memory::new(unsafe { eyelet_arena_bytes(&source, 0, 1, null_mut()) });
+        let model = open(&source, &memory, &options(0, 1, inline));
+        let mut error = no_error();
+        unsafe {
+            assert_eq!((eyelet_inputs(model), eyelet_outputs(model)), (1, 1));
+            let mut tensor = std::mem::zeroed::<TensorInfo>();
+            assert_eq!(eyelet_input_info(model, 0, &mut tensor, &mut error), 0);
+            assert_eq!((tensor.elements, tensor.rank, tensor.shape[3]), (64, 4, 8));
+            assert_eq!(eyelet_output_info(model, 0, &mut tensor, null_mut()), 0);
+            assert_eq!(tensor.elements, 10);
+            assert!(tensor.name_bytes > 0);
+            assert_eq!(
+                eyelet_output_info(model, 1, &mut tensor, &mut error),
+                Status::Argument as i32
+            );
+            assert!(text(&error).contains("no input or output"));
+
+            let mut plan = std::mem::zeroed::<PlanInfo>();
+            eyelet_plan(model, &mut plan);
+            assert_eq!((plan.budget_bytes, plan.read_bytes, plan.threads), (BUDGETS[1], 0, 1));
+            assert!(plan.resident_bytes > 0 && plan.arena_bytes < memory.1);
+            assert_eq!(infer(model), expected(&pack, BUDGETS[1]));
+            let mut times = Times { compute_ns: 0, stall_ns: 0 };
+            eyelet_times(model, &mut times);
+            assert!(times.compute_ns > 0);
+
+            // In steps, of which there are as many as the plan has.
+            eyelet_input(model, 0, null_mut()).copy_from(input().as_ptr(), 64);
+            for _ in 1..plan.steps {
+                assert_eq!(eyelet_step(model, &mut error), Status::Running as i32);
+            }
+            let mut count = 1;
+            assert!(eyelet_output(model, 0, &mut count).is_null() && count == 0);
+            let status = eyelet_set_budget(model, BUDGETS[0], null_mut(), &mut error);
+            assert_eq!(status, Status::State as i32, "{}", text(&error));
+            assert_eq!(eyelet_step(model, &mut error), 0);
+            let floats = eyelet_output(model, 0, &mut count);
+            let floats = std::slice::from_raw_parts(floats, count as usize);
+            assert!(floats.iter().map(|x| x.to_bits()).eq(expected(&pack, BUDGETS[1])));
+
+            // Another budget, what it leaves, and back.
+            let mut took = std::mem::zeroed::<Switch>();
+            assert_eq!(eyelet_set_budget(model, BUDGETS[0], &mut took, &mut error), 0);
+            eyelet_plan(model, &mut plan);
+            assert!(plan.budget_bytes == BUDGETS[0] && plan.read_bytes > 0);
+            let mut bytes = 0;
+            let unused = eyelet_unused(model, &mut bytes);
+            assert!(bytes > 0 && !unused.is_null());
+            unused.cast::<u8>().write_bytes(0xff, bytes as usize);
+            assert_eq!(infer(model), expected(&pack, BUDGETS[0]));
+            let status = eyelet_set_budget(model, 4096, null_mut(), &mut error);
+            assert_eq!((status, error.status), (Status::Arena as i32, Status::Arena as i32));
+            assert!(text(&error).contains("4096 bytes asked for"), "{}", text(&error));
+            assert_eq!(eyelet_set_budget(model, plan_arena(&source), &mut took, &mut error), 0);
+            assert_eq!(infer(model), expected(&pack, BUDGETS[1]));
+            eyelet_close(model);
+        }
+    }
+}
+
+/// Bytes of the largest plan.
+fn plan_arena(source: &Source) -> u64 {
+    unsafe { eyelet_arena_bytes(source, 0, 1, null_mut()) - 4096 }
+}
+
+#[test]
+fn storage_that_fails_and_heals() {
+    let folder = packed();
+    let pack = std::fs::read(folder.path().join("digits.pack")).unwrap();
+    let mut reader = Reader { pack: pack.clone(), broken: false };
+    let context = &raw mut reader;
+    let bytes = pack.len() as u64;
+    let source =
+        Source { bytes, read: Some(read), context: context.cast(), ..source(Kind::Callback) };
+    let memory = Memory::new(unsafe { eyelet_arena_bytes(&source, BUDGETS[0], 1, null_mut()) });
+    // Loading inline, so that nothing is read while the reader is changed.
+    let model = open(&source, &memory, &options(BUDGETS[0], 1, true));
+    let mut error = no_error();
+    unsafe {
+        assert_eq!(infer(model), expected(&pack, BUDGETS[0]));
+        (*context).broken = true;
+        let mut failed = 0;
+        for _ in 0..3 {
+            failed = failed.min(eyelet_infer(model, &mut error));
+        }
+        assert_eq!(failed, Status::Storage as i32);
+        assert!(text(&error).contains("system error 77"), "{}", text(&error));
+        (*context).broken = false;
+        assert_eq!(infer(model), expected(&pack, BUDGETS[0]));
+        eyelet_close(model);
+    }
+}
+
+#[test]
+fn mistakes_are_errors() {
+    let folder = packed();
+    let pack = std::fs::read(folder.path().join("digits.pack")).unwrap();
+    let good = in_memory(&pack);
+    let memory = Memory::new(2 << 20);
+    let (mut model, mut error) = (null_mut(), no_error());
+    let mut fails = |source: *const Source,
+                     arena: *mut c_void,
+                     options: *const ffi::Options,
+                     status: Status,
+                     says: &str| unsafe {
+        model = std::ptr::dangling_mut();
+        let found = eyelet_open(&mut model, source, arena, memory.1, options, &mut error);
+        assert!(model.is_null());
+        assert_eq!((found, error.status), (status as i32, found), "{}", text(&error));
+        assert!(text(&error).contains(says), "{}", text(&error));
+        // Without a record for it, too.
+        assert_eq!(eyelet_open(&mut model, source, arena, memory.1, options, null_mut()), found);
+    };
+    let defaults = options(0, 0, false);
+    let pages = memory.0;
+    fails(null(), pages, null(), Status::Argument, "source is missing");
+    fails(&good, null_mut(), null(), Status::Argument, "arena is missing");
+    let odd = pages.wrapping_byte_add(64);
+    fails(&good, odd, null(), Status::Arena, "not a multiple of 4096");
+    for (broken, status, says) in [
+        (Source { kind: 9, ..good }, Status::Argument, "kind"),
+        (Source { memory: null(), ..good }, Status::Argument, "memory is missing"),
+        (source(Kind::Callback), Status::Argument, "read function is missing"),
+        (
+            Source { read: Some(read), alignment: 3, ..source(Kind::Callback) },
+            Status::Argument,
+            "power of two",
+        ),
+        (source(Kind::Direct), Status::Argument, "path is missing"),
+        (
+            Source { path: c"/does/not/exist".as_ptr(), ..source(Kind::Buffered) },
+            Status::Storage,
+            "cannot open",
+        ),
+        (Source { bytes: good.bytes - 4096, ..good }, Status::Pack, "truncated"),
+        (Source { bytes: 100, ..good }, Status::Pack, "100 bytes"),
+    ] {
+        fails(&broken, pages, &defaults, status, says);
+        assert_eq!(unsafe { eyelet_arena_bytes(&broken, 0, 0, null_mut()) }, 0);
+    }
+    let mut damaged = pack.clone();
+    damaged[5] ^= 1;
+    fails(&in_memory(&damaged), pages, &defaults, Status::Pack, "not a pack");
+    fails(&good, pages, &options(0, 9, false), Status::Threads, "9 threads asked for");
+    fails(&good, pages, &options(8192, 0, false), Status::Arena, "8192 bytes");
+    let cores = [0, 1_000_000];
+    let mut pinned = options(0, 2, false);
+    pinned.cores = cores.as_ptr();
+    fails(&good, pages, &pinned, Status::Threads, "core 1000000");
+    pinned.threads = 0;
+    fails(&good, pages, &pinned, Status::Argument, "say how many");
+    unsafe {
+        assert_eq!(eyelet_open(null_mut(), &good, pages, memory.1, null(), null_mut()), -1);
+        assert_eq!(eyelet_infer(null_mut(), null_mut()), Status::Argument as i32);
+        assert_eq!(eyelet_step(null_mut(), null_mut()), Status::Argument as i32);
+        assert_eq!(eyelet_inputs(null_mut()), 0);
+        assert!(eyelet_input(null_mut(), 0, null_mut()).is_null());
+        assert!(eyelet_unused(null_mut(), null_mut()).is_null());
+        eyelet_close(null_mut());
+        eyelet_unmap(null_mut(), 4096);
+        assert!(eyelet_map(0, null_mut()).is_null());
+    }
+    // After all of that the same memory serves.
+    let model = open(&good, &memory, &defaults);
+    unsafe {
+        assert_eq!(infer(model), expected(&pack, u64::MAX));
+        eyelet_close(model);
+    }
+}

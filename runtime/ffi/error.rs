@@ -1,0 +1,227 @@
+//! Failures as C sees them: a number to act on, and a text for people.
+
+use crate::arena::ArenaError;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use crate::device::threads::ThreadError;
+use crate::executor::{BudgetError, InferError, LoadError, OpenError, PlanError};
+use crate::storage::StorageError;
+use core::ffi::c_char;
+use core::fmt::{self, Display, Write};
+
+/// What kind of failure it is. Numbers are part of the interface.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// None.
+    Ok = 0,
+    /// None, and more steps follow.
+    Running = 1,
+    /// An argument is missing, or says what cannot be.
+    Argument = -1,
+    /// The storage failed.
+    Storage = -2,
+    /// The pack is none, or damaged.
+    Pack = -3,
+    /// The pack is for another processor.
+    Processor = -4,
+    /// The memory is too small, or not aligned.
+    Arena = -5,
+    /// Threads could not be had, or the plan is for fewer.
+    Threads = -6,
+    /// Not now: an inference is under way, or the last change of budget failed.
+    State = -7,
+    /// A device failed.
+    Device = -8,
+}
+
+/// Bytes of an error's text, its terminating zero included.
+const TEXT: usize = 252;
+
+/// An error in the caller's memory.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Error {
+    /// A [`Status`].
+    pub status: i32,
+    /// In UTF-8, terminated.
+    pub text: [c_char; TEXT],
+}
+
+/// A failure on its way to the caller.
+pub(super) struct Failure<E> {
+    pub status: Status,
+    pub why: E,
+}
+
+/// A failure of the caller's.
+pub(super) fn argument(why: &'static str) -> Failure<&'static str> {
+    Failure { status: Status::Argument, why }
+}
+
+impl<E: Display> Failure<E> {
+    /// Tells the caller, in the record that it wants it in, if it wants to know. The number to return.
+    ///
+    /// # Safety
+    /// `error` is null, or valid for writes.
+    pub unsafe fn tell(self, error: *mut Error) -> i32 {
+        let status = self.status as i32;
+        if !error.is_null() {
+            let mut text = Text { bytes: [0; TEXT], used: 0 };
+            // It does not fail; what does not fit is cut off.
+            let _ = write!(text, "{}", self.why);
+            // SAFETY: the caller's promise.
+            unsafe { error.write(Error { status, text: text.bytes }) };
+        }
+        status
+    }
+}
+
+/// A terminated text of limited length.
+struct Text {
+    bytes: [c_char; TEXT],
+    used: usize,
+}
+
+impl Write for Text {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = TEXT - 1 - self.used;
+        let end = text.floor_char_boundary(room);
+        for (into, byte) in self.bytes[self.used..].iter_mut().zip(&text.as_bytes()[..end]) {
+            *into = *byte as c_char;
+        }
+        // Nothing follows what was cut off.
+        self.used = if end < text.len() { TEXT - 1 } else { self.used + end };
+        Ok(())
+    }
+}
+
+/// Errors that come from one operation of the library.
+pub(super) trait Kind: Display + Sized {
+    fn status(&self) -> Status;
+
+    fn failure(self) -> Failure<Self> {
+        Failure { status: self.status(), why: self }
+    }
+}
+
+impl Kind for StorageError {
+    fn status(&self) -> Status {
+        Status::Storage
+    }
+}
+
+impl Kind for ArenaError {
+    fn status(&self) -> Status {
+        Status::Arena
+    }
+}
+
+#[cfg(all(feature = "linux", target_os = "linux"))]
+impl Kind for ThreadError {
+    fn status(&self) -> Status {
+        Status::Threads
+    }
+}
+
+impl Kind for LoadError {
+    fn status(&self) -> Status {
+        match self {
+            LoadError::Storage { .. } => Status::Storage,
+            LoadError::Checksum { .. } => Status::Pack,
+            LoadError::Device { .. } => Status::Device,
+        }
+    }
+}
+
+impl Kind for OpenError {
+    fn status(&self) -> Status {
+        match self {
+            OpenError::Storage(error) => error.status(),
+            OpenError::Load(error) => error.status(),
+            OpenError::NotAPack
+            | OpenError::Version { .. }
+            | OpenError::Size { .. }
+            | OpenError::Checksum { .. }
+            | OpenError::Flaw(_) => Status::Pack,
+            OpenError::Isa { .. } | OpenError::ForGpu | OpenError::ForProcessor { .. } => {
+                Status::Processor
+            }
+            OpenError::Budget { .. }
+            | OpenError::Arena { .. }
+            | OpenError::Tables { .. }
+            | OpenError::Memory(_) => Status::Arena,
+            OpenError::Threads { .. } => Status::Threads,
+            OpenError::Device(_) | OpenError::Unstaged => Status::Device,
+        }
+    }
+}
+
+impl Kind for PlanError {
+    fn status(&self) -> Status {
+        match self {
+            PlanError::Storage(error) => error.status(),
+            PlanError::Load(error) => error.status(),
+            PlanError::Checksum { .. } | PlanError::Flaw(_) => Status::Pack,
+            PlanError::Device(_) | PlanError::Unstaged => Status::Device,
+        }
+    }
+}
+
+impl Kind for BudgetError {
+    fn status(&self) -> Status {
+        match self {
+            BudgetError::Running => Status::State,
+            BudgetError::Arena { .. } | BudgetError::Budget { .. } => Status::Arena,
+            BudgetError::Threads { .. } => Status::Threads,
+            BudgetError::Plan(error) => error.status(),
+        }
+    }
+}
+
+impl Kind for InferError {
+    fn status(&self) -> Status {
+        match self {
+            InferError::Load(error) => error.status(),
+            InferError::Threads { .. } => Status::Threads,
+            InferError::NoPlan => Status::State,
+            InferError::Device(_) => Status::Device,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::ffi::CStr;
+    use std::string::String;
+
+    fn told(text: &str) -> String {
+        let mut error = Error { status: 0, text: [1; TEXT] };
+        // SAFETY: a local record.
+        let status = unsafe { Failure { status: Status::Pack, why: text }.tell(&raw mut error) };
+        assert_eq!((status, error.status), (-3, -3));
+        // SAFETY: terminated, or the test fails under a sanitizer.
+        let text = unsafe { CStr::from_ptr(error.text.as_ptr()) };
+        text.to_str().unwrap().into()
+    }
+
+    #[test]
+    fn texts_are_terminated_and_cut_between_letters() {
+        assert_eq!(size_of::<Error>(), 256);
+        assert_eq!(told("short"), "short");
+        assert_eq!(told(""), "");
+        let long = "x".repeat(400);
+        assert_eq!(told(&long), long[..TEXT - 1]);
+        let wide = "xx".repeat(125) + "é and more";
+        assert_eq!(told(&wide), "xx".repeat(125));
+    }
+
+    #[test]
+    fn what_was_cut_off_stays_cut_off() {
+        let mut text = Text { bytes: [0; TEXT], used: 0 };
+        for part in ["y".repeat(250), "é".into(), "z".into()] {
+            text.write_str(&part).unwrap();
+        }
+        assert_eq!(text.bytes[249..], [b'y' as c_char, 0, 0]);
+    }
+}

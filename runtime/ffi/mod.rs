@@ -1,0 +1,60 @@
+//! The C interface: what `include/eyelet.h` declares, and documents for whoever writes C.
+//!
+//! A model lives in its caller's memory: the plan's arena first, and behind it one record (`open.rs`) that holds what Rust
+//! programs keep on the stack. So a handle can be had without an allocator, and everything is in one place.
+//!
+//! A record of [`Options`], [`Source`] or [`Error`] is laid out as C has it; `examples/c/digits.c` asserts the same numbers.
+//!
+//! Functions take pointers that their caller vouches for; a null one is an error, not a crash. Every other mistake
+//! (an index, a size, a plan that is not there, a damaged pack) comes back as a number and a text ([`Error`]). Nothing unwinds into C:
+//! the static library is built to abort.
+#![allow(unsafe_code)]
+
+mod error;
+mod model;
+mod open;
+mod pack;
+mod source;
+
+pub use error::{Error, Status};
+pub use model::{
+    PlanInfo, Switch, TensorInfo, Times, eyelet_infer, eyelet_input, eyelet_input_info,
+    eyelet_inputs, eyelet_output, eyelet_output_info, eyelet_outputs, eyelet_plan,
+    eyelet_set_budget, eyelet_step, eyelet_times, eyelet_unused,
+};
+pub use open::{Model, Options, eyelet_close, eyelet_open};
+pub use pack::{eyelet_arena_bytes, eyelet_version};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use pack::{eyelet_map, eyelet_unmap};
+pub use source::{Kind, Read, Source};
+
+/// A reference to what a caller's pointer points to, if there is one.
+///
+/// # Safety
+/// It is null, or valid for reads, initialised and not written for `'a`.
+unsafe fn given<'a, T>(pointer: *const T) -> Option<&'a T> {
+    // SAFETY: the caller's promise.
+    unsafe { pointer.as_ref() }
+}
+
+/// Writes a value where the caller wants it, if it does.
+///
+/// # Safety
+/// The pointer is null, or valid for writes.
+unsafe fn give<T>(pointer: *mut T, value: T) {
+    if !pointer.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { pointer.write(value) };
+    }
+}
+
+/// The records as a C compiler lays them out where pointers have 64 bits.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(size_of::<Source>() == 48 && core::mem::offset_of!(Source, read) == 32);
+    assert!(size_of::<Options>() == 32 && core::mem::offset_of!(Options, cores) == 24);
+    assert!(size_of::<Error>() == 256);
+    assert!(size_of::<TensorInfo>() == 64 && core::mem::offset_of!(TensorInfo, shape) == 32);
+    assert!(size_of::<PlanInfo>() == 48 && core::mem::offset_of!(PlanInfo, steps) == 40);
+    assert!(size_of::<Switch>() == 32 && size_of::<Times>() == 16);
+};

@@ -1,0 +1,356 @@
+//! A model in its caller's memory: how it gets there, what it is made of, and how it goes.
+//!
+//! ```text
+//! arena                                                        arena + bytes
+//! │ header, skeleton, tables │ activations, weights, scratch │ record │
+//! ```
+//!
+//! The record holds the instance and, borrowing from it, the model; a scope's closure would keep them apart on the
+//! stack, but C has none. So borrows here are made of raw pointers and said to last for ever. What makes them true:
+//! the record never moves; after `open` only `running` and `device` are touched, by one function at a time; and `close` drops
+//! what borrows before what is borrowed.
+
+use super::error::{Error, Kind as _, Status, argument};
+use super::given;
+use super::pack::choose;
+use super::source::{Opened, Source, SourceError};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use crate::device::{
+    threads::{self, ThreadError, available_cores},
+    workers::{MAX_THREADS, Pool, Workers},
+};
+use crate::executor::{self, Inline, Instance, OpenError};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use crate::executor::{Concurrent, Loader};
+use crate::pack::PlanEntry;
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+
+/// How a model is opened, by the caller. All zero is what most want.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Bytes of arena that the plan may use; 0 for all there are.
+    pub budget: u64,
+    /// Compute threads, the caller's included; 0 for as many as planned, but no more than there are cores.
+    pub threads: u32,
+    /// Not zero: loads are made between steps, on the caller's thread.
+    pub load_inline: u32,
+    /// Not zero: checksums are not compared.
+    pub no_verify: u32,
+    /// Zero.
+    pub reserved: u32,
+    /// Null, or for each thread the core that it keeps to. The first is the caller's, who must see to it by itself.
+    pub cores: *const u32,
+}
+
+/// A model: opaque to C.
+#[derive(Debug)]
+pub struct Model {
+    pub(super) running: MaybeUninit<Running>,
+    pub(super) device: MaybeUninit<Computer>,
+    /// The loader, if it has a thread of its own.
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    job: MaybeUninit<Job>,
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    pool: MaybeUninit<Pool>,
+    instance: MaybeUninit<Instance<'static>>,
+    source: MaybeUninit<Opened>,
+}
+
+/// Bytes of memory that a model takes beside its plan's arena, with what aligning it may cost.
+pub(super) const RECORD: u64 = (size_of::<Model>() + align_of::<Model>()) as u64;
+
+const _: () = assert!(RECORD <= 4096, "a page is enough for the record");
+
+/// What computes.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub(super) type Computer = Workers<'static>;
+/// What computes.
+#[cfg(not(all(feature = "linux", target_os = "linux")))]
+pub(super) type Computer = crate::device::Inline;
+
+/// A model by how it gets its loads.
+#[derive(Debug)]
+pub(super) enum Running {
+    /// Between steps.
+    Inline(executor::Model<'static, 'static, Inline<'static, 'static, Opened>>),
+    /// From a loader on a thread of its own.
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    Beside(executor::Model<'static, 'static, Concurrent<'static, 'static>>, libc::pthread_t),
+}
+
+/// What the loader's thread works with.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+#[derive(Debug)]
+struct Job {
+    loader: Loader<'static, 'static>,
+    source: &'static mut Opened,
+}
+
+/// Threads for a plan: as many as asked for, or as many as it is for and there are cores.
+pub(super) fn threads_for(entry: &PlanEntry, asked: u32) -> u32 {
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    let cores = u32::try_from(available_cores().min(MAX_THREADS)).unwrap_or(1);
+    #[cfg(not(all(feature = "linux", target_os = "linux")))]
+    let cores = 1;
+    match asked {
+        0 => entry.threads.min(cores).max(1),
+        threads => threads,
+    }
+}
+
+/// Why there is no model.
+enum Refused {
+    Argument(&'static str),
+    Source(SourceError),
+    Open(OpenError),
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    Threads(ThreadError),
+}
+
+impl From<OpenError> for Refused {
+    fn from(error: OpenError) -> Self {
+        Self::Open(error)
+    }
+}
+
+impl Refused {
+    /// # Safety
+    /// `error` is null, or valid for writes.
+    unsafe fn tell(self, error: *mut Error) -> i32 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Argument(why) => argument(why).tell(error),
+                Self::Source(why) => why.tell(error),
+                Self::Open(why) => why.failure().tell(error),
+                #[cfg(all(feature = "linux", target_os = "linux"))]
+                Self::Threads(why) => why.failure().tell(error),
+            }
+        }
+    }
+}
+
+/// Opens a model in the caller's memory.
+///
+/// # Safety
+/// As the header says: pointers are null or valid, what the source points to and the memory are the model's until
+/// [`eyelet_close`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_open(
+    model: *mut *mut Model,
+    source: *const Source,
+    arena: *mut c_void,
+    bytes: u64,
+    options: *const Options,
+    error: *mut Error,
+) -> i32 {
+    const DEFAULT: Options = Options {
+        budget: 0,
+        threads: 0,
+        load_inline: 0,
+        no_verify: 0,
+        reserved: 0,
+        cores: core::ptr::null(),
+    };
+    // SAFETY: the caller's promises.
+    unsafe {
+        let missing = |what: &'static str| argument(what).tell(error);
+        let Some(model) = model.as_mut() else {
+            return missing("there is nowhere to put the model");
+        };
+        *model = core::ptr::null_mut();
+        let Some(source) = given(source) else { return missing("the source is missing") };
+        if arena.is_null() {
+            return missing("the arena is missing");
+        }
+        let options = given(options).unwrap_or(&DEFAULT);
+        match open(source, arena.cast(), bytes, options) {
+            Ok(opened) => {
+                *model = opened;
+                Status::Ok as i32
+            }
+            Err(refused) => refused.tell(error),
+        }
+    }
+}
+
+/// # Safety
+/// As [`eyelet_open`]; `arena` is not null.
+unsafe fn open(
+    source: &Source,
+    arena: *mut u8,
+    bytes: u64,
+    options: &Options,
+) -> Result<*mut Model, Refused> {
+    let (size, align) = (size_of::<Model>(), align_of::<Model>());
+    let bytes = usize::try_from(bytes).ok().filter(|bytes| *bytes <= isize::MAX as usize);
+    let bytes = bytes.ok_or(Refused::Argument("the arena is larger than memory can be"))?;
+    let address = arena.addr();
+    if !address.is_multiple_of(crate::pack::PAGE as usize) {
+        return Err(OpenError::Arena { address }.into());
+    }
+    // Where the record starts: the arena is aligned to more than it.
+    let at = bytes.saturating_sub(size) & !(align - 1);
+    // SAFETY: the caller's promise.
+    let mut storage = unsafe { Opened::open(source) }.map_err(Refused::Source)?;
+    let budget = if options.budget == 0 { u64::MAX } else { options.budget }.min(at as u64);
+    let (_, threads, header) = choose(&mut storage, budget, options.threads)?;
+    // SAFETY: likewise.
+    let cores = unsafe { cores(options, threads) }?;
+    // SAFETY: `at` and the record behind it are inside of the caller's memory, or there was no plan for so little; it is ours
+    // until `eyelet_close`, and nothing else refers to it. Whatever bytes it holds are bytes.
+    let (model, memory) =
+        unsafe { (arena.add(at).cast::<Model>(), core::slice::from_raw_parts_mut(arena, at)) };
+    let opening = executor::Options { verify: options.no_verify == 0, threads, budget };
+    let instance = Instance::open(&mut storage, memory, opening)?;
+    let streams = !instance.plan().loads.is_empty() || header.plans > 1;
+    // SAFETY: the record is aligned, and each part of it is written before it is referred to.
+    unsafe {
+        part(&raw mut (*model).source).write(storage);
+        part(&raw mut (*model).instance).write(instance);
+        let started = compute(model, threads, cores.as_deref())
+            .and_then(|()| start(model, streams && options.load_inline == 0));
+        if let Err(refused) = started {
+            part(&raw mut (*model).instance).drop_in_place();
+            part(&raw mut (*model).source).drop_in_place();
+            return Err(refused);
+        }
+    }
+    Ok(model)
+}
+
+/// A part of the record.
+pub(super) fn part<T>(of: *mut MaybeUninit<T>) -> *mut T {
+    of.cast()
+}
+
+#[cfg(all(feature = "linux", target_os = "linux"))]
+type Cores = heapless::Vec<usize, MAX_THREADS>;
+#[cfg(not(all(feature = "linux", target_os = "linux")))]
+type Cores = heapless::Vec<usize, 1>;
+
+/// The cores that the caller names for so many threads, if it does.
+///
+/// # Safety
+/// They are null, or as many numbers.
+unsafe fn cores(options: &Options, threads: u32) -> Result<Option<Cores>, Refused> {
+    if options.cores.is_null() {
+        return Ok(None);
+    }
+    if options.threads == 0 {
+        return Err(Refused::Argument("cores are named for no number of threads: say how many"));
+    }
+    // SAFETY: not null, and as many by the caller's promise.
+    let named = unsafe { core::slice::from_raw_parts(options.cores, threads as usize) };
+    // More than there can be are refused when they are started.
+    Ok(Some(named.iter().map(|core| *core as usize).take(Cores::new().capacity()).collect()))
+}
+
+/// Puts what computes into the record.
+///
+/// # Safety
+/// Only from [`open`].
+#[cfg(all(feature = "linux", target_os = "linux"))]
+unsafe fn compute(model: *mut Model, threads: u32, cores: Option<&[usize]>) -> Result<(), Refused> {
+    // SAFETY: the pool is written before it is referred to, and `close` drops the device, whose threads refer to it too,
+    // before it gives the memory back.
+    unsafe {
+        let pool = part(&raw mut (*model).pool);
+        pool.write(Pool::new());
+        let pool: &'static Pool = &*pool;
+        let workers = pool.start(threads as usize, cores).map_err(Refused::Threads)?;
+        part(&raw mut (*model).device).write(workers);
+    }
+    Ok(())
+}
+
+/// Puts what computes into the record.
+///
+/// # Safety
+/// Only from [`open`].
+#[cfg(not(all(feature = "linux", target_os = "linux")))]
+unsafe fn compute(model: *mut Model, threads: u32, cores: Option<&[usize]>) -> Result<(), Refused> {
+    if threads != 1 || cores.is_some() {
+        return Err(Refused::Argument("this build has no threads: ask for one, or none"));
+    }
+    // SAFETY: the record is ours.
+    unsafe { part(&raw mut (*model).device).write(crate::device::Inline) };
+    Ok(())
+}
+
+/// Puts the model into the record, its loader on a thread of its own if it shall be `beside`. Takes back what [`compute`] did
+/// if it cannot.
+///
+/// # Safety
+/// Only from [`open`], when all else is in the record.
+unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
+    // SAFETY: nothing but the model and its loader refers to the instance and the source from here on, until `close` has
+    // dropped these two.
+    let (instance, source): (&'static mut Instance<'static>, &'static mut Opened) =
+        unsafe { (&mut *part(&raw mut (*model).instance), &mut *part(&raw mut (*model).source)) };
+    let running = part(unsafe { &raw mut (*model).running });
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    if beside {
+        let (loader, waiting) = instance.beside();
+        // SAFETY: the thread has the job to itself until it has been waited for, in `close`.
+        unsafe {
+            let job = part(&raw mut (*model).job);
+            job.write(Job { loader, source });
+            match threads::spawn(load, job.cast()) {
+                Ok(thread) => running.write(Running::Beside(waiting, thread)),
+                Err(errno) => {
+                    drop(waiting);
+                    job.drop_in_place();
+                    part(&raw mut (*model).device).drop_in_place();
+                    let (wanted, started) = (2, 1);
+                    return Err(Refused::Threads(ThreadError::Create { errno, wanted, started }));
+                }
+            }
+        }
+        return Ok(());
+    }
+    let _ = beside;
+    // SAFETY: the record is ours.
+    unsafe { running.write(Running::Inline(instance.inline(source))) };
+    Ok(())
+}
+
+/// The body of the loader's thread.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+extern "C" fn load(job: *mut c_void) -> *mut c_void {
+    // SAFETY: `start` passes a job that is this thread's until it ends.
+    let Job { loader, source } = unsafe { &mut *job.cast::<Job>() };
+    loader.run(*source);
+    core::ptr::null_mut()
+}
+
+/// Ends a model's threads, and gives its memory back.
+///
+/// # Safety
+/// `model` is null, or from [`eyelet_open`] and not yet closed, and no other function is using it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_close(model: *mut Model) {
+    if model.is_null() {
+        return;
+    }
+    // SAFETY: the caller's promise; what borrows is dropped before what is borrowed.
+    unsafe {
+        let running = part(&raw mut (*model).running);
+        #[cfg(all(feature = "linux", target_os = "linux"))]
+        if let Running::Beside(waiting, thread) = &*running {
+            waiting.stop_loader();
+            threads::wait(*thread);
+            running.drop_in_place();
+            part(&raw mut (*model).job).drop_in_place();
+        } else {
+            running.drop_in_place();
+        }
+        #[cfg(not(all(feature = "linux", target_os = "linux")))]
+        running.drop_in_place();
+        part(&raw mut (*model).device).drop_in_place();
+        part(&raw mut (*model).instance).drop_in_place();
+        part(&raw mut (*model).source).drop_in_place();
+    }
+}

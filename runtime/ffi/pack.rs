@@ -1,0 +1,111 @@
+//! What can be known of a pack before there is memory for it.
+
+use super::error::{Error, Kind as _, argument};
+use super::given;
+use super::open::{RECORD, threads_for};
+use super::source::{Opened, Source};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use crate::arena::MappedArena;
+use crate::executor::{OpenError, entry_for, header};
+use crate::pack::{Header, PAGE, PlanEntry};
+use crate::storage::{Storage, TWO_PAGES, aligned_page};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use core::ffi::c_void;
+
+/// Counts changes of the interface after which a program must be compiled again.
+const VERSION: u32 = 1;
+
+/// The plan that a model would be opened with, and with how many threads.
+pub(super) fn choose(
+    storage: &mut Opened,
+    arena: u64,
+    threads: u32,
+) -> Result<(PlanEntry, u32, Header), OpenError> {
+    let size = storage.len()?;
+    if size < PAGE {
+        return Err(OpenError::Size { found: size, expected: PAGE });
+    }
+    let mut room = [0; TWO_PAGES];
+    let page = aligned_page(&mut room);
+    storage.read(0, page)?;
+    let header = header(page, size)?;
+    let entry = entry_for(page, &header, arena, threads)?;
+    Ok((entry, threads_for(&entry, threads), header))
+}
+
+/// Bytes of memory that [`eyelet_open`](super::open::eyelet_open) needs, or 0 and an error.
+///
+/// # Safety
+/// As the header says: pointers are null or valid.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_arena_bytes(
+    source: *const Source,
+    budget: u64,
+    threads: u32,
+    error: *mut Error,
+) -> u64 {
+    // SAFETY: the caller's promises, here and for all pointers.
+    unsafe {
+        let Some(source) = given(source) else {
+            argument("the source is missing").tell(error);
+            return 0;
+        };
+        let mut storage = match Opened::open(source) {
+            Ok(storage) => storage,
+            Err(why) => {
+                why.tell(error);
+                return 0;
+            }
+        };
+        let budget = if budget == 0 { u64::MAX } else { budget };
+        match choose(&mut storage, budget, threads) {
+            Ok((entry, ..)) => {
+                entry.arena_bytes.saturating_add(RECORD).checked_next_multiple_of(PAGE).unwrap_or(0)
+            }
+            Err(why) => {
+                why.failure().tell(error);
+                0
+            }
+        }
+    }
+}
+
+/// Maps memory for an arena, or returns null and an error.
+///
+/// # Safety
+/// As the header says.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_map(bytes: u64, error: *mut Error) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match MappedArena::new(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+            Ok(arena) => arena.into_raw().0.as_ptr().cast(),
+            Err(why) => {
+                why.failure().tell(error);
+                core::ptr::null_mut()
+            }
+        }
+    }
+}
+
+/// Unmaps it.
+///
+/// # Safety
+/// `arena` is null, or from [`eyelet_map`] for as many bytes, and nothing uses it any more.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_unmap(arena: *mut c_void, bytes: u64) {
+    if let Some(start) = core::ptr::NonNull::new(arena.cast())
+        && let Ok(bytes) = usize::try_from(bytes)
+    {
+        // SAFETY: the caller's promise.
+        drop(unsafe { MappedArena::from_raw(start, bytes) });
+    }
+}
+
+/// The interface's version, which a program may compare with that of the header that it was compiled with.
+#[unsafe(no_mangle)]
+pub extern "C" fn eyelet_version() -> u32 {
+    VERSION
+}

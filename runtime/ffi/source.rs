@@ -1,0 +1,210 @@
+//! Where C says that a pack is.
+
+use super::error::{Kind as _, argument};
+use crate::pack::PAGE;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use crate::storage::{BufferedFile, DirectFile, MappedFile, Populate};
+use crate::storage::{Slice, Storage, StorageError, check_aligned};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use core::ffi::CStr;
+use core::ffi::{c_char, c_void};
+
+/// What a [`Source`] is. Numbers are part of the interface.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A file, read past the page cache.
+    Direct = 0,
+    /// A file, read through the page cache.
+    Buffered = 1,
+    /// A file, mapped and brought into memory.
+    Mapped = 2,
+    /// Addressable memory.
+    Memory = 3,
+    /// Whatever a function of the caller's reads.
+    Callback = 4,
+}
+
+impl Kind {
+    fn from_code(code: u32) -> Option<Self> {
+        [Self::Direct, Self::Buffered, Self::Mapped, Self::Memory, Self::Callback]
+            .into_iter()
+            .find(|kind| *kind as u32 == code)
+    }
+}
+
+/// A function that reads `bytes` bytes from byte `offset` on: 0, or the error's number.
+pub type Read =
+    unsafe extern "C" fn(context: *mut c_void, offset: u64, into: *mut c_void, bytes: usize) -> i32;
+
+/// Where a pack is, by the caller.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// A [`Kind`].
+    pub kind: u32,
+    /// Of a function: what offsets, addresses and lengths must be multiples of; 0 for 1.
+    pub alignment: u32,
+    /// Of a file.
+    pub path: *const c_char,
+    /// Of memory: its start.
+    pub memory: *const c_void,
+    /// Of memory and of a function: the pack's length.
+    pub bytes: u64,
+    /// The function.
+    pub read: Option<Read>,
+    /// What the function is called with.
+    pub context: *mut c_void,
+}
+
+/// A pack that is open.
+#[derive(Debug)]
+pub(super) enum Opened {
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    Direct(DirectFile),
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    Buffered(BufferedFile),
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    Mapped(MappedFile),
+    Memory(Slice<'static>),
+    Callback(Callback),
+}
+
+/// Why a source cannot be opened.
+pub(super) enum SourceError {
+    Argument(&'static str),
+    #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
+    Storage(StorageError),
+}
+
+impl SourceError {
+    pub unsafe fn tell(self, error: *mut super::Error) -> i32 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Argument(why) => argument(why).tell(error),
+                Self::Storage(why) => why.failure().tell(error),
+            }
+        }
+    }
+}
+
+impl Opened {
+    /// Opens a source.
+    ///
+    /// # Safety
+    /// What the source points to is there and does not change until this is dropped: a terminated path only during this call,
+    /// memory of as many bytes, a function that keeps to its description on whatever thread.
+    pub unsafe fn open(source: &Source) -> Result<Self, SourceError> {
+        let missing = |what| Err(SourceError::Argument(what));
+        match Kind::from_code(source.kind) {
+            None => missing("the source's kind is none of EYELET_DIRECT to EYELET_CALLBACK"),
+            Some(Kind::Memory) => {
+                let Ok(bytes) = usize::try_from(source.bytes) else {
+                    return missing("the source has more bytes than memory can have");
+                };
+                if source.memory.is_null() || bytes > isize::MAX as usize {
+                    return missing("the source's memory is missing");
+                }
+                // SAFETY: not null, and as long by the caller's promise.
+                let bytes =
+                    unsafe { core::slice::from_raw_parts(source.memory.cast::<u8>(), bytes) };
+                Ok(Self::Memory(Slice(bytes)))
+            }
+            Some(Kind::Callback) => {
+                let Some(read) = source.read else {
+                    return missing("the source's read function is missing");
+                };
+                let alignment = source.alignment.max(1).into();
+                if !u64::is_power_of_two(alignment) || alignment > PAGE {
+                    return missing("the source's alignment is no power of two up to 4096");
+                }
+                let (bytes, context) = (source.bytes, source.context);
+                Ok(Self::Callback(Callback { read, context, bytes, alignment }))
+            }
+            Some(kind) if source.path.is_null() => {
+                let _ = kind;
+                missing("the source's path is missing")
+            }
+            #[cfg(all(feature = "linux", target_os = "linux"))]
+            Some(kind) => {
+                // SAFETY: not null, and terminated by the caller's promise.
+                let path = unsafe { CStr::from_ptr(source.path) };
+                match kind {
+                    Kind::Direct => DirectFile::open(path).map(Self::Direct),
+                    Kind::Buffered => BufferedFile::open(path).map(Self::Buffered),
+                    _ => MappedFile::open(path, Populate::AtOpen).map(Self::Mapped),
+                }
+                .map_err(SourceError::Storage)
+            }
+            #[cfg(not(all(feature = "linux", target_os = "linux")))]
+            Some(_) => missing("this build has no files: give memory, or a function that reads"),
+        }
+    }
+}
+
+/// Storage behind a function of the caller's.
+#[derive(Debug)]
+pub(super) struct Callback {
+    read: Read,
+    context: *mut c_void,
+    bytes: u64,
+    alignment: u64,
+}
+
+// SAFETY: the caller has promised that the function may be called with this context on any thread.
+unsafe impl Send for Callback {}
+
+impl Storage for Callback {
+    fn len(&self) -> Result<u64, StorageError> {
+        Ok(self.bytes)
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        check_aligned(offset, into, self.alignment)?;
+        let wanted = into.len() as u64;
+        if offset.checked_add(wanted).is_none_or(|end| end > self.bytes) {
+            let got = self.bytes.saturating_sub(offset);
+            return Err(StorageError::Short { offset, wanted, got });
+        }
+        // SAFETY: the function writes at most so many bytes, all inside of an exclusive slice.
+        match unsafe { (self.read)(self.context, offset, into.as_mut_ptr().cast(), into.len()) } {
+            0 => Ok(()),
+            errno => Err(StorageError::Io { errno, offset }),
+        }
+    }
+
+    fn alignment(&self) -> u64 {
+        self.alignment
+    }
+}
+
+/// Calls a method of whichever storage it is.
+macro_rules! each {
+    ($opened:expr, $storage:ident => $call:expr) => {
+        match $opened {
+            #[cfg(all(feature = "linux", target_os = "linux"))]
+            Opened::Direct($storage) => $call,
+            #[cfg(all(feature = "linux", target_os = "linux"))]
+            Opened::Buffered($storage) => $call,
+            #[cfg(all(feature = "linux", target_os = "linux"))]
+            Opened::Mapped($storage) => $call,
+            Opened::Memory($storage) => $call,
+            Opened::Callback($storage) => $call,
+        }
+    };
+}
+
+impl Storage for Opened {
+    fn len(&self) -> Result<u64, StorageError> {
+        each!(self, storage => storage.len())
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        each!(self, storage => storage.read(offset, into))
+    }
+
+    fn alignment(&self) -> u64 {
+        each!(self, storage => storage.alignment())
+    }
+}

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# The C interface, from C: the programs in `examples/c`, linked with every C library there is and watched by sanitizers, must give
+# the outputs of `eyelet run`, bit for bit, and say what is wrong. Called by tools/test.sh, which has built the command.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+eyelet=${EYELET_HOST:-target/release/eyelet}
+data=tests/data/digits
+mkdir -p target/c
+work=$(mktemp -d target/c/test.XXXXXX)
+trap 'rm -rf "$work"' EXIT
+
+# Arrays behind their headers: all images, the first, and the digits.
+tail -c +129 $data/images.npy >"$work/images.f32"
+head -c 256 "$work/images.f32" >"$work/image.f32"
+labels=$(tail -c +129 $data/labels.npy | od -An -v -w4 -tf4 | tr -d ' ')
+python3 - "$work" <<'PYTHON'
+import sys
+header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 1, 8, 8), }"
+pixels = open(f"{sys.argv[1]}/image.f32", "rb").read()
+with open(f"{sys.argv[1]}/image.npy", "wb") as file:
+    file.write(b"\x93NUMPY\x01\x00v\x00" + header.ljust(117) + b"\n" + pixels)
+PYTHON
+
+plan() { "$eyelet" plan $data/digits.onnx --exact --budget 112KiB 1MiB --threads 2 "$@" >/dev/null; }
+plan -o "$work/host.pack" --json
+plan -o "$work/arm.pack" --json --board raspberry-pi-4
+digest() { sed -n 's/.*"output_digest": *"\([0-9a-f]*\)".*/\1/p'; }
+expected=$("$eyelet" run "$work/host.pack" --io buffered --json | digest)
+"$eyelet" run "$work/host.pack" --io buffered --input "$work/image.npy" --output "$work/expected" --json >/dev/null
+tail -c +129 "$work"/expected/*.npy >"$work/expected.f32"
+field() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$work/report"; }
+
+failed=0
+same() { # what found expected
+    if [ -n "$3" ] && [ "$2" = "$3" ]; then
+        echo "ok   $1"
+    else
+        echo "FAIL $1: ${2:-nothing}, expected ${3:-something}"
+        failed=1
+    fi
+}
+check() { # kind pack "ways to read" [emulator]
+    local kind=$1 pack="$work/$2.pack" ways=$3 threads io more
+    shift 3
+    tools/c.sh "$kind" "$work/$kind"
+    local run=("$@" "$work/$kind/run" "$pack")
+    for threads in 1 2; do
+        for io in $ways; do
+            for more in "" --inline --no-verify "--budget 114688"; do
+                # $more may be two words.
+                same "$kind: run --threads $threads --io $io $more" \
+                    "$("${run[@]}" --threads "$threads" --io "$io" --runs 3 $more | digest)" "$expected"
+            done
+        done
+    done
+    "${run[@]}" --io buffered --input "$work/image.f32" --output "$work/found.f32" >/dev/null
+    same "$kind: run --input --output" "$(cmp "$work/found.f32" "$work/expected.f32" && echo same)" same
+    if [ "$kind" = musl ]; then
+        # The budget is the truth: what the process takes beside its arena.
+        "${run[@]}" --threads 2 --runs 3 >"$work/report"
+        same "musl: at most 1 MiB beside the arena" \
+            "$(($(field peak_rss_bytes) - $(field arena_bytes) <= 1 << 20))" 1
+    fi
+    same "$kind: digits" "$("$@" "$work/$kind/digits" "$pack" "$work/images.f32")" "$labels"
+    if "${run[@]}" --io buffered --budget 4096 2>"$work/error"; then
+        same "$kind: run --budget 4096" "success" "an error"
+    fi
+    same "$kind: the error" "$(grep -o 'smallest plan needs' "$work/error")" "smallest plan needs"
+    if "${run[@]}" --threads 99 2>"$work/error"; then
+        same "$kind: run --threads 99" "success" "an error"
+    fi
+}
+
+check musl host "direct buffered mapped"
+check gnu host "direct buffered mapped"
+check sanitized host "direct buffered mapped"
+check arm arm "buffered" qemu-aarch64-static
+exit $failed

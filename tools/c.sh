@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Builds the static library for programs in C, and the programs in `examples/c`.
+#
+#   tools/c.sh musl [FOLDER]       for this machine, linked with musl: the leanest that a program can be
+#   tools/c.sh gnu [FOLDER]        for this machine, with its own C library
+#   tools/c.sh sanitized [FOLDER]  likewise, watched by the compiler's sanitizers
+#   tools/c.sh arm [FOLDER]        for 64-bit ARM Linux
+#
+# FOLDER [target/c/KIND] then holds libeyelet.a and the programs, which need nothing else to run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+kind=${1:-}
+folder=${2:-target/c/$kind}
+compiler=(cc)
+options=(-static)
+case "$kind" in
+musl)
+    target=$(uname -m)-unknown-linux-musl
+    compiler=(musl-gcc)
+    export CC_x86_64_unknown_linux_musl=musl-gcc
+    command -v musl-gcc >/dev/null || tools/apt.sh musl-tools
+    ;;
+gnu) target=$(uname -m)-unknown-linux-gnu ;;
+sanitized)
+    target=$(uname -m)-unknown-linux-gnu
+    options=(-g -fsanitize=address,undefined -fno-sanitize-recover=all)
+    ;;
+arm)
+    target=aarch64-unknown-linux-gnu
+    compiler=(aarch64-linux-gnu-gcc)
+    command -v aarch64-linux-gnu-gcc >/dev/null ||
+        tools/apt.sh gcc-aarch64-linux-gnu libc6-dev-arm64-cross
+    ;;
+*)
+    sed -n '2,/^set/p' "$0" | sed '$d; s/^# \{0,1\}//' >&2
+    exit 2
+    ;;
+esac
+rustup target list --installed | grep -qx "$target" || timeout 300 rustup target add "$target"
+
+# The versions that the workspace is tested with.
+cp Cargo.lock c/Cargo.lock
+cargo build --quiet --release --manifest-path c/Cargo.toml --target-dir target/c --target "$target"
+mkdir -p "$folder"
+cp -f "target/c/$target/release/libeyelet.a" "$folder/"
+for program in run digits; do
+    "${compiler[@]}" -std=c11 -O2 -Wall -Wextra -Wpedantic -Wshadow -Werror -Iinclude \
+        "examples/c/$program.c" "$folder/libeyelet.a" "${options[@]}" -pthread -Wl,--gc-sections \
+        -o "$folder/$program"
+done
