@@ -2,10 +2,14 @@
 
 use crate::network::Network;
 use crate::plan::Plan;
+use crate::slide::Lines;
 use eyelet::pack::{NONE, ring_bytes};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
+
+/// Addresses of buffers are multiples of this.
+const ALIGN: i64 = 64;
 
 /// When a buffer holds something, in steps: from its first writer to its last reader, both included.
 /// Time 0 is the host's turn; `period` is the host's turn of the next inference.
@@ -57,34 +61,67 @@ pub fn buffer_sizes(network: &Network, rings: &[u32]) -> Vec<u64> {
 }
 
 /// Offsets (from 0) for buffers of these sizes: largest first, each at the lowest place where it meets no other that
-/// lives at the same time. On the networks studied this reaches the peak of live bytes.
-pub fn place_buffers(sizes: &[u64], lives: &[Lifetime], period: usize) -> Vec<u64> {
-    let size = |buffer: usize| sizes[buffer];
+/// lives at the same time. On the networks studied this reaches the peak of live bytes. Buffers of which `lines` are
+/// known may share bytes, as long as their lines do not: then the one goes below the other, if all together take
+/// less so.
+pub fn place_buffers(
+    sizes: &[u64],
+    lives: &[Lifetime],
+    lines: &[Option<Lines>],
+    period: usize,
+) -> Vec<u64> {
+    let size = |buffer: usize| sizes[buffer] as i64;
+    // The distances from one buffer to another that are too small either way; and whether lines were looked at.
+    let apart = |one: usize, other: usize| {
+        let (of_one, of_other) = (lines[one].as_ref(), lines[other].as_ref());
+        match of_one.zip(of_other).filter(|(of_one, _)| !of_one.is_operand_with(other)) {
+            _ if !lives[one].meets(lives[other], period) => None,
+            Some((of_one, of_other)) => of_one.forbidden(of_other).map(|apart| (apart, true)),
+            None => Some(((-size(other), size(one)), false)),
+        }
+    };
     let mut order: Vec<usize> = (0..lives.len()).collect();
-    order.sort_by_key(|&buffer| (std::cmp::Reverse(size(buffer)), buffer));
-    let mut offsets = vec![0u64; lives.len()];
+    order.sort_by_key(|&buffer| (std::cmp::Reverse(sizes[buffer]), buffer));
+    let mut offsets = vec![0i64; lives.len()];
     let mut placed: Vec<usize> = Vec::new();
+    // What is placed so far reaches from here to there.
+    let (mut low, mut high) = (0, 0);
     for buffer in order {
         if lives[buffer].start == usize::MAX {
             continue;
         }
-        let mut rivals: Vec<Range<u64>> = placed
-            .iter()
-            .filter(|&&other| lives[buffer].meets(lives[other], period))
-            .map(|&other| offsets[other]..offsets[other] + size(other))
-            .collect();
-        rivals.sort_by_key(|range| range.start);
-        let mut at = 0;
-        for rival in rivals {
-            if at + size(buffer) <= rival.start {
+        let mut below = Vec::new();
+        let mut rivals: Vec<(i64, i64)> = Vec::new();
+        for &other in &placed {
+            if let Some(((least, most), by_lines)) = apart(other, buffer) {
+                let [start, end] = [least, most].map(|distance| offsets[other] + distance);
+                rivals.push((start, end));
+                if by_lines {
+                    below.push(start.div_euclid(ALIGN) * ALIGN);
+                }
+            }
+        }
+        rivals.sort_unstable();
+        let mut at = low;
+        for &(start, end) in &rivals {
+            if at <= start {
                 break;
             }
-            at = at.max(rival.end);
+            at = at.max(end + (-end).rem_euclid(ALIGN));
         }
+        let extent = |at: i64| high.max(at + size(buffer)) - low.min(at);
+        let fits = |at: i64| rivals.iter().all(|&(start, end)| at <= start || end <= at);
+        for other in below {
+            if extent(other) < extent(at) && fits(other) {
+                at = other;
+            }
+        }
+        (low, high) = (low.min(at), high.max(at + size(buffer)));
         offsets[buffer] = at;
         placed.push(buffer);
     }
-    offsets
+    placed.iter().for_each(|&buffer| offsets[buffer] -= low);
+    offsets.into_iter().map(|offset| offset as u64).collect()
 }
 
 /// For every address the last moment at which what was placed there so far is used: FlexNN's

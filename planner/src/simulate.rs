@@ -79,10 +79,11 @@ impl Durations {
 /// When a step waits for a load that waits for that step, or a threshold is out of range: the checker
 /// refuses such plans.
 pub fn simulate(network: &Network, plan: &Plan, profile: &Profile, threads: u32) -> Timeline {
-    simulate_with(plan, &Costs::new(network, profile, threads))
+    let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
+    simulate_with(plan, &Costs::new(network, profile, threads).sliding(network, &rings))
 }
 
-/// The same with costs at hand, for those who simulate many plans.
+/// The same with costs at hand, for those who simulate many plans in which the same layers slide.
 ///
 /// # Panics
 /// As [`simulate`].

@@ -21,6 +21,7 @@
 
 mod bits;
 mod dataflow;
+mod lines;
 mod order;
 mod overlap;
 mod rings;

@@ -62,7 +62,7 @@ struct Use {
 }
 
 /// Whether an operator addresses its operands row by row. The others have strides of their own.
-fn has_rows(network: &Network, layer: usize) -> bool {
+pub(super) fn has_rows(network: &Network, layer: usize) -> bool {
     let kind = OpKind::from_code(network.layers[layer].kind);
     !matches!(kind, None | Some(OpKind::Copy | OpKind::MatMul))
 }
@@ -253,7 +253,7 @@ fn follow(network: &Network, plan: &Plan, memories: &mut [Option<Memory>], found
 
 /// The rows of an input from which a step makes its rows of the output; all of them where an operator
 /// does not go row by row.
-fn rows_read(
+pub(super) fn rows_read(
     layer: &Layer,
     number: usize,
     input: &Tensor,

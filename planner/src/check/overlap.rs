@@ -3,22 +3,23 @@
 //! Buffers, scratch, loads in flight and weights in use each hold a range of the arena during a range
 //! of half steps; buffers conflict with everything, scratch with loads and weights. Loads among
 //! themselves are done one after the other and are judged by what they destroy ([`super::weights`]).
-//! Residents conflict with everything at any time.
+//! Residents conflict with everything at any time. Two buffers may share bytes where one has lines that are dead
+//! before the other's are made ([`super::lines`]).
 
 use super::structure::image;
 use super::weights::Source;
-use super::{Found, Holder, Occupant, Proof, Schedule, Violation, meet, rings, span};
+use super::{Found, Holder, Occupant, Proof, Schedule, Violation, lines, meet, rings, span};
 use crate::network::Network;
 use crate::plan::Plan;
 use eyelet::pack::NONE;
 use std::ops::Range;
 
 /// A range of bytes held during a range of half steps.
-struct Held {
-    holder: Holder,
-    bytes: Range<u64>,
+pub(super) struct Held {
+    pub holder: Holder,
+    pub bytes: Range<u64>,
     /// Half steps; never empty.
-    time: Range<i64>,
+    pub time: Range<i64>,
 }
 
 impl Held {
@@ -55,7 +56,19 @@ pub fn check(
         }
     };
     for (index, buffer) in buffers.iter().enumerate() {
-        let others = buffers[index + 1..].iter().chain(&scratch).chain(&flights).chain(&weights);
+        for other in &buffers[index + 1..] {
+            if !(meet(&buffer.bytes, &other.bytes) && buffer.meets(other, period)) {
+                continue;
+            }
+            match by_lines(network, plan, buffer, other) {
+                // Line by line.
+                Some([ours, theirs]) => {
+                    ours.iter().for_each(|line| theirs.iter().for_each(|other| pair(line, other)));
+                }
+                None => pair(buffer, other),
+            }
+        }
+        let others = scratch.iter().chain(&flights).chain(&weights);
         others.for_each(|other| pair(buffer, other));
     }
     for scratch in &scratch {
@@ -63,6 +76,15 @@ pub fn check(
     }
     residents(plan, &[&buffers, &scratch, &flights], found);
     summarise(plan, &buffers, &scratch, &flights, &weights)
+}
+
+/// The lines of two buffers, if these may share bytes.
+fn by_lines(network: &Network, plan: &Plan, a: &Held, b: &Held) -> Option<[Vec<Held>; 2]> {
+    let (Holder::Buffer(one), Holder::Buffer(other)) = (a.holder, b.holder) else { return None };
+    if lines::are_operands(network, one, other) {
+        return None;
+    }
+    Some([lines::held(network, plan, one)?, lines::held(network, plan, other)?])
 }
 
 /// The buffers, while they are live: from the first step that touches one to the last. The host fills

@@ -1,5 +1,9 @@
 //! The cost of steps: which class of kernel a layer belongs to, and how much work its slices are.
 
+mod bands;
+
+pub use bands::Outside;
+
 use super::launch::Launches;
 use super::{Compute, Drag, Profile, Storage, Transfer};
 use crate::network::Network;
@@ -439,6 +443,7 @@ pub struct Costs {
     storage: Storage,
     transfer: Option<Transfer>,
     drag: Drag,
+    cache_bytes: u64,
     shared_cache_bytes: u64,
     /// Whether the cache that all share holds whatever a plan may use.
     near: bool,
@@ -461,6 +466,7 @@ impl Costs {
             storage: profile.storage.clone(),
             transfer: profile.transfer,
             drag: profile.drag(),
+            cache_bytes: profile.compute.cache_bytes,
             shared_cache_bytes: profile.compute.near_bytes(),
             near: false,
         }

@@ -25,7 +25,7 @@ mod launch;
 #[cfg(target_os = "linux")]
 mod measure;
 
-pub use cost::{Class, Costs};
+pub use cost::{Class, Costs, Outside};
 #[cfg(target_os = "linux")]
 pub use measure::{MeasureError, measure};
 

@@ -7,10 +7,11 @@
 //! ends), where the price of a group is what its steps are predicted to cost beyond whole layers.
 
 use super::group::{Chain, Facts, Schedule};
-use super::{Group, steps_of};
+use super::{Group, Lines, line_lives, steps_of};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::step_weights;
+use crate::profile::Outside;
 use crate::simulate::Costs;
 use crate::slice::{scratch_bytes, whole};
 use crate::write::table_bytes;
@@ -30,12 +31,29 @@ const ABOVE: [f64; 4] = [1.02, 1.05, 1.1, 1.2];
 /// Longest group that is tried.
 const LONGEST: usize = 48;
 
+/// Longest group that is tried where memory does not ask for one.
+const FASTEST: usize = 6;
+
 /// What a group takes and costs.
 #[derive(Clone, Copy, Debug)]
 struct Price {
     bytes: u64,
+    /// Bytes less if outputs lie over dead lines of inputs.
+    shared: u64,
     /// Predicted time beyond that of whole layers.
     extra_ns: i64,
+}
+
+/// What groups are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    /// To stay below the target at the least cost.
+    Memory,
+    /// The same, with outputs over dead lines of inputs. Where many buffers live at once these do not always get the
+    /// places for it.
+    Sharing,
+    /// The same, and to be faster than whole layers where lines stay in a cache.
+    Speed,
 }
 
 /// A network of which groups are sought, for one target or several.
@@ -46,6 +64,8 @@ pub struct Search<'a> {
     lives: Vec<Lifetime>,
     /// What each layer takes on its own.
     alone: Vec<u64>,
+    /// Whether a layer's activations go through memory, so that it could gain by sliding.
+    spills: Vec<bool>,
     prices: HashMap<(usize, usize, u32), Price>,
 }
 
@@ -54,8 +74,9 @@ impl<'a> Search<'a> {
         let layers = network.layers.len();
         let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
         let alone = (0..layers).map(|layer| alone(network, &lives, threads, layer)).collect();
+        let spills = (0..layers).map(|layer| costs.spills(&whole(network, layer))).collect();
         let facts = Facts::new(network);
-        Self { facts, costs, threads, lives, alone, prices: HashMap::new() }
+        Self { facts, costs, threads, lives, alone, spills, prices: HashMap::new() }
     }
 
     /// What the network takes without groups, tables and loading ahead left out.
@@ -66,6 +87,10 @@ impl<'a> Search<'a> {
     /// The groups by which no layer takes more than `target` bytes, at the least price; `None` if there
     /// are none.
     pub fn groups(&mut self, target: u64) -> Option<Vec<Group>> {
+        self.groups_for(target, Aim::Sharing)
+    }
+
+    fn groups_for(&mut self, target: u64, aim: Aim) -> Option<Vec<Group>> {
         let layers = self.alone.len();
         let mut hot = vec![0usize];
         for bytes in &self.alone {
@@ -79,16 +104,22 @@ impl<'a> Search<'a> {
                 least = best[end - 1].as_ref().map(|(price, _)| (*price, None));
             }
             let mut weights = 0;
+            let mut gains = aim == Aim::Speed;
             for start in (end.saturating_sub(LONGEST)..end).rev() {
                 weights += weight_bytes(self.facts.network, start);
                 if !self.facts.slides(start) || weights > target {
                     break;
                 }
                 let Some(before) = best[start].as_ref().map(|(price, _)| *price) else { continue };
-                if hot[end] == hot[start] || start + 1 == end {
+                gains &= self.spills[start] && end - start <= FASTEST;
+                let needed = hot[end] > hot[start];
+                if start + 1 == end || !(needed || gains) {
                     continue;
                 }
-                let Some((lines, extra_ns)) = self.lines(start..end, target) else { continue };
+                let Some((lines, extra_ns)) = self.lines(start..end, target, aim) else { continue };
+                if !needed && extra_ns >= 0 {
+                    continue;
+                }
                 let price = before + extra_ns;
                 if least.as_ref().is_none_or(|(least, _)| price < *least) {
                     least = Some((price, Some(Group { layers: start..end, lines })));
@@ -119,7 +150,9 @@ impl<'a> Search<'a> {
         let room = budget.saturating_sub(tables);
         let mut found = Vec::new();
         for share in SHARES {
-            let Some(groups) = self.groups((room as f64 * share) as u64) else { break };
+            let target = (room as f64 * share) as u64;
+            let groups = self.groups_for(target, Aim::Memory).or_else(|| self.groups(target));
+            let Some(groups) = groups else { break };
             if !found.contains(&groups) {
                 found.push(groups);
             }
@@ -127,16 +160,23 @@ impl<'a> Search<'a> {
         found
     }
 
+    /// The groups that are predicted to be faster than whole layers, and take no more than a budget; empty if none are.
+    pub fn faster(&mut self, budget: u64) -> Vec<Group> {
+        let layers = self.alone.len();
+        let room = budget.saturating_sub(table_bytes(self.facts.network, layers, layers, 0));
+        self.groups_for(room, Aim::Speed).unwrap_or_default()
+    }
+
     /// The ways to slide of which one has the smallest feasible budget. The more lines at a time, the
     /// smaller the tables.
     pub fn smallest(&mut self) -> Vec<Vec<Group>> {
-        let (least, groups) = self.least();
-        let mut found = vec![groups];
-        for share in ABOVE {
-            if let Some(groups) = self.groups((least as f64 * share) as u64)
-                && !found.contains(&groups)
-            {
-                found.push(groups);
+        let mut found = Vec::new();
+        for aim in [Aim::Sharing, Aim::Memory] {
+            let (least, groups) = self.least_for(aim);
+            found.extend(Some(groups).filter(|groups| !found.contains(groups)));
+            for share in ABOVE {
+                let groups = self.groups_for((least as f64 * share) as u64, aim);
+                found.extend(groups.filter(|groups| !found.contains(groups)));
             }
         }
         found
@@ -144,12 +184,16 @@ impl<'a> Search<'a> {
 
     /// The smallest target for which there are groups, to the page, and they.
     pub fn least(&mut self) -> (u64, Vec<Group>) {
+        self.least_for(Aim::Sharing)
+    }
+
+    fn least_for(&mut self, aim: Aim) -> (u64, Vec<Group>) {
         let mut high = self.whole().div_ceil(PAGE);
         let mut groups = Vec::new();
         let mut low = 0;
         while low + 1 < high {
             let middle = (low + high) / 2;
-            match self.groups(middle * PAGE) {
+            match self.groups_for(middle * PAGE, aim) {
                 Some(found) => (high, groups) = (middle, found),
                 None => low = middle,
             }
@@ -158,13 +202,18 @@ impl<'a> Search<'a> {
     }
 
     /// The number of lines by which a group costs least and takes at most `target` bytes, and its price.
-    fn lines(&mut self, layers: Range<usize>, target: u64) -> Option<(u32, i64)> {
-        if self.beside(&layers) > target {
+    fn lines(&mut self, layers: Range<usize>, target: u64, aim: Aim) -> Option<(u32, i64)> {
+        let shares = aim != Aim::Memory;
+        let [over, under] = self.passing(&layers).map(|buffers| {
+            buffers.iter().map(|&buffer| self.facts.network.buffers[buffer].bytes).sum::<u64>()
+        });
+        if self.beside(&layers) > target + if shares { over.min(under) } else { 0 } {
             return None;
         }
         let fits = LINES.into_iter().map_while(|lines| {
             let price = self.price(&layers, lines);
-            (price.bytes <= target).then_some((lines, price.extra_ns))
+            let bytes = price.bytes - if shares { price.shared } else { 0 };
+            (bytes <= target).then_some((lines, price.extra_ns))
         });
         fits.min_by_key(|(_, extra_ns)| *extra_ns)
     }
@@ -180,6 +229,53 @@ impl<'a> Search<'a> {
         live.sum::<u64>() + weights.next_multiple_of(PAGE)
     }
 
+    /// The whole buffers that outlive a group that writes them first, and those that it reads last.
+    fn passing(&self, layers: &Range<usize>) -> [Vec<usize>; 2] {
+        let inside = |time: usize| time > layers.start && time <= layers.end;
+        let whole = |passes: &dyn Fn(&Lifetime) -> bool| {
+            let found = (0..self.lives.len()).filter(|&buffer| passes(&self.lives[buffer]));
+            found.filter(|&buffer| !self.facts.is_inner(buffer, layers)).collect()
+        };
+        [
+            whole(&|life| inside(life.start) && life.end > layers.end),
+            whole(&|life| inside(life.end) && life.start <= layers.start),
+        ]
+    }
+
+    /// Bytes that outputs of a group share with dead lines of its inputs.
+    fn shared(&self, chain: &Chain, schedule: &Schedule, layers: &Range<usize>) -> u64 {
+        let network = self.facts.network;
+        let [over, mut under] = self.passing(layers);
+        let mut rings = vec![0; network.buffers.len()];
+        for (inner, lines) in chain.inner.iter().zip(&schedule.rings) {
+            rings[inner.buffer] = *lines;
+        }
+        if over.is_empty() || under.is_empty() {
+            return 0;
+        }
+        let steps: Vec<Step> = steps_of(network, chain, schedule).collect();
+        let mut lines = line_lives(network, &steps, &rings);
+        under.iter().for_each(|&input| lines[input].iter_mut().for_each(Lines::known_before));
+        over.iter().for_each(|&output| lines[output].iter_mut().for_each(Lines::needed_after));
+        let mut saved = 0;
+        for output in over {
+            let size = |buffer: usize| network.buffers[buffer].bytes as i64;
+            let shared = |&input: &usize| {
+                let (below, above) = lines[input].as_ref().zip(lines[output].as_ref())?;
+                let (least, _) =
+                    below.forbidden(above).filter(|_| !below.is_operand_with(output))?;
+                let extent = size(input).max(least + size(output)) - least.min(0);
+                Some(size(input) + size(output) - extent)
+            };
+            let best = (0..under.len()).filter_map(|at| Some((shared(&under[at])?, at))).max();
+            if let Some((bytes, at)) = best.filter(|(bytes, _)| *bytes > 0) {
+                saved += bytes as u64;
+                under.swap_remove(at);
+            }
+        }
+        saved
+    }
+
     fn price(&mut self, layers: &Range<usize>, lines: u32) -> Price {
         let key = (layers.start, layers.end, lines);
         if let Some(price) = self.prices.get(&key) {
@@ -192,13 +288,21 @@ impl<'a> Search<'a> {
             0 => network.buffers[inner.buffer].bytes,
             lines => ring_bytes(lines, inner.width, inner.pitch),
         });
-        let rings: u64 = rings.sum();
+        let rings: Vec<u64> = rings.collect();
+        let ring = |buffer| {
+            let at = chain.inner.iter().position(|inner| inner.buffer == buffer)?;
+            (schedule.rings[at] > 0).then(|| rings[at])
+        };
+        let cache = self.costs.cache_bytes();
+        let outside: Vec<Outside> =
+            layers.clone().map(|layer| Outside::of(network, layer, cache, ring)).collect();
         let (mut steps, mut extra_ns) = (0, 0);
         // The largest step of each layer stands for its scratch.
         let mut largest: HashMap<u32, Step> = HashMap::new();
         for step in steps_of(network, &chain, &schedule) {
             steps += 1;
-            extra_ns += self.costs.step_ns(&step) as i64;
+            let outside = outside[step.layer as usize - layers.start];
+            extra_ns += self.costs.sliding_ns(&step, outside) as i64;
             let held = largest.entry(step.layer).or_insert(step);
             if held.rows < step.rows {
                 *held = step;
@@ -209,8 +313,9 @@ impl<'a> Search<'a> {
         }
         let scratch = largest.values().map(|step| scratch_bytes(network, step, self.threads)).max();
         let tables = steps * size_of::<Step>() as u64;
+        let rings: u64 = rings.iter().sum();
         let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;
-        let price = Price { bytes, extra_ns };
+        let price = Price { bytes, shared: self.shared(&chain, &schedule, layers), extra_ns };
         self.prices.insert(key, price);
         price
     }

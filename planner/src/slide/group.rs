@@ -73,6 +73,17 @@ impl<'a> Facts<'a> {
             .is_some_and(|users| users.start >= layers.start && users.end <= layers.end)
     }
 
+    /// The buffers of a layer that are images of one height, width and pitch, and no port's: number, height, bytes of
+    /// a line.
+    pub fn images(&self, layer: usize) -> impl Iterator<Item = (usize, usize, i64)> + '_ {
+        let images = self.touched[layer].iter().filter(|&&buffer| self.inner[buffer].is_some());
+        images.filter_map(|&buffer| {
+            let tensor = self.network.tensors.iter().find(|t| t.buffer as usize == buffer)?;
+            let bytes = 4 * i64::from(tensor.dims[2]) * i64::from(tensor.pitch);
+            Some((buffer, tensor.dims[1] as usize, bytes))
+        })
+    }
+
     /// Whether any group can: the layers from the first to the last that touch it all slide.
     pub fn can_be_inner(&self, buffer: usize) -> bool {
         let users = self.inner[buffer].clone();

@@ -7,17 +7,21 @@
 //! long as the most lines that are alive at once; its inputs and outputs stay whole. The group's weights
 //! stay in the arena from the first step to the last, because each of them is needed again and again.
 //!
+//! What a group puts out may lie over what it has read ([`lines`]).
+//!
 //! That pays where activations are large and weights small: at the head of most networks. [`choose`]
 //! decides which layers form groups, and of how many lines.
 
 mod choose;
 mod group;
+mod lines;
 mod window;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
 pub use choose::Search;
+pub use lines::{Lines, line_lives};
 
 use crate::network::Network;
 use eyelet::pack::Step;

@@ -13,7 +13,7 @@ use super::{Begun, Effort, Made, PlanError, Request, begin, on_load, transforms}
 use crate::layout::place_weights;
 use crate::network::Network;
 use crate::profile::Profile;
-use crate::simulate::{Costs, simulate_with};
+use crate::simulate::simulate;
 
 /// So many choices of algorithms of each kind are planned, those with the least bounds, and the direct one.
 const MOST_CHOICES: usize = 2;
@@ -84,9 +84,9 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
     };
     let Candidate { network, weights_bytes, .. } = candidate;
     let mut made: Vec<Made> = begun.into_iter().map(|begun| begun.finish(wanted.effort)).collect();
-    let costs = Costs::new(network, wanted.profile, wanted.threads);
-    let mut predicted_ns: Vec<u64> =
-        made.iter().map(|made| simulate_with(&made.plan, &costs).steady_ns).collect();
+    let predict =
+        |made: &Made| simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns;
+    let mut predicted_ns: Vec<u64> = made.iter().map(predict).collect();
     for larger in 1..made.len() {
         if transforms(wanted.strategy) && predicted_ns[larger - 1] < predicted_ns[larger] {
             let budget = made[larger].plan.budget;

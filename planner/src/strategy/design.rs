@@ -127,6 +127,8 @@ fn number(algorithm: u32) -> usize {
 pub struct Site<'a> {
     pub request: Request<'a>,
     pub basis: Rc<Basis>,
+    /// What steps cost where layers slide so.
+    costs: Costs,
     pub ground: Ground,
 }
 
@@ -138,7 +140,9 @@ impl<'a> Site<'a> {
 
     /// With layers that slide.
     pub fn with(request: &Request<'a>, basis: Rc<Basis>, groups: Vec<Group>) -> Self {
-        Self { request: *request, basis, ground: Ground::new(request.network, groups) }
+        let ground = Ground::new(request.network, groups);
+        let costs = basis.costs.clone().sliding(request.network, &ground.rings);
+        Self { request: *request, basis, costs, ground }
     }
 
     /// Makes a design a plan for so many bytes.
@@ -155,7 +159,7 @@ impl<'a> Site<'a> {
     /// The same for the budget of the request, and predicts it.
     pub fn build(&self, design: &Design) -> Result<Built, Misfit> {
         let plan = self.place(design, self.request.budget)?;
-        let line = simulate_with(&plan, &self.basis.costs);
+        let line = simulate_with(&plan, &self.costs);
         Ok(Built { plan, line })
     }
 
@@ -263,7 +267,7 @@ impl<'a> Site<'a> {
                 for (step, read) in slices.steps.iter().zip(&slices.read_of) {
                     current = read.unwrap_or(current);
                     if let Some(sum) = compute.get_mut(current) {
-                        *sum += self.basis.costs.step_ns(step);
+                        *sum += self.costs.step_ns(step);
                     }
                 }
                 let load: Vec<u64> =

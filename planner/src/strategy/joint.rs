@@ -51,6 +51,9 @@ const IN_VAIN: usize = 7;
 /// After so many ways to slide that were no faster, others are not tried.
 const WAYS_IN_VAIN: usize = 2;
 
+/// Plans that wait for loads for one part in so many are looked at as bound by them.
+const WAITS: u64 = 4;
+
 /// The strategy's.
 const NAME: &str = "joint";
 
@@ -165,6 +168,12 @@ impl<'a, 'b> Found<'a, 'b> {
             let request = Request { network, ..*request };
             let mut search = Search::new(request.network, &self.basis.costs, request.threads);
             let mut ways = ways(&mut search, &request);
+            if self.computes() {
+                let faster = search.faster(request.budget);
+                if !(faster.is_empty() || ways.contains(&faster)) {
+                    ways.insert(0, faster);
+                }
+            }
             if !alone && ways.is_empty() {
                 ways = search.smallest();
             }
@@ -186,6 +195,12 @@ impl<'a, 'b> Found<'a, 'b> {
             }
             (false, None) => {}
         }
+    }
+
+    /// Whether the best plan computes, most of the time: where loads are waited for, faster steps only wait longer.
+    fn computes(&self) -> bool {
+        let line = self.best.as_ref().map(|best| &best.built.line);
+        line.is_some_and(|line| line.stall_ns * WAITS < line.steady_ns)
     }
 
     /// Sketches plans with some ways to slide.

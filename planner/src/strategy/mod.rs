@@ -180,6 +180,18 @@ pub fn begin<'a>(
     Ok(Begun::Made(made, predicted_ns))
 }
 
+/// A plan in which these groups slide and all weights stay, to look at.
+#[cfg(test)]
+pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group>) -> Plan {
+    let site = design::Site::with(request, design::Basis::new(request).into(), groups);
+    let all = Design::uniform(
+        crate::slice::Cutting::RESIDENT,
+        &request.network.on_load,
+        place::Loading::Cyclic,
+    );
+    site.place(&all, request.budget).unwrap()
+}
+
 /// Whether a strategy is one for a board: pipelines of two stages are not where loads are copied.
 pub fn serves(name: &str, profile: &Profile) -> bool {
     let two = demand::of_name(name).is_some_and(|(kind, _)| kind == demand::Pipeline::TwoStage);

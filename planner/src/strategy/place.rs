@@ -40,6 +40,8 @@ pub enum Loading {
 pub struct Ground {
     /// Layers that slide.
     pub groups: Vec<Group>,
+    /// For each buffer the lines of its ring; 0 if it is whole.
+    pub rings: Vec<u32>,
     /// Bytes of each buffer: of the ring that it is, or of all of it.
     pub sizes: Vec<u64>,
     /// Offsets of the buffers from the end of the tables, and the end of the highest.
@@ -60,7 +62,8 @@ impl Ground {
         let spans = spans(network, &steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
         let sizes = buffer_sizes(network, &rings);
-        let offsets = place_buffers(&sizes, &lives, period);
+        let lines = slide::line_lives(network, &steps, &rings);
+        let offsets = place_buffers(&sizes, &lives, &lines, period);
         let end = |buffer: usize| offsets[buffer] + sizes[buffer];
         let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
         let mut by_offset: Vec<usize> =
@@ -81,7 +84,7 @@ impl Ground {
             }
             holes.push((hole, high));
         }
-        Self { groups, sizes, offsets, peak, holes, peak_layer }
+        Self { groups, rings, sizes, offsets, peak, holes, peak_layer }
     }
 
     /// Largest run of bytes that is free during a layer, with so many between tables and residents.

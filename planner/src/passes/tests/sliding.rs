@@ -3,6 +3,7 @@
 use super::random::{Draw, grown};
 use super::*;
 use crate::algorithm::Algorithm;
+use crate::check::{Holder, Violation};
 use crate::slide::tests::{plan, prove, runs};
 use crate::slide::{Group, Search};
 use proptest::prelude::*;
@@ -83,6 +84,90 @@ fn groups_are_found_where_they_are_needed() {
         let plan = crate::strategy::plan("joint", &request(budget)).unwrap();
         crate::check::check(&network, &plan, bytes).unwrap();
     }
+}
+
+#[test]
+fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
+    let net = wide();
+    let mut network = lower(&net.graph, Isa::Portable).unwrap();
+    let bytes = crate::layout::place_weights(&mut network);
+    let mut profile = crate::board::Board::load("jetson-nano").unwrap().profile;
+    let mut plan = |cache_bytes, memory_gbs| {
+        profile.compute.cache_bytes = cache_bytes;
+        profile.compute.memory_gbs = memory_gbs;
+        profile.compute.fully_connected_gbs = memory_gbs;
+        let request = crate::strategy::Request {
+            network: &network,
+            weights_bytes: bytes,
+            budget: 64 << 20,
+            threads: 1,
+            profile: &profile,
+            exact: true,
+        };
+        let plan = crate::strategy::plan("joint", &request).unwrap();
+        crate::check::check(&network, &plan, bytes).unwrap();
+        let line = crate::simulate::simulate(&network, &plan, &profile, 1);
+        let costs = crate::simulate::Costs::new(&network, &profile, 1);
+        let layers = 0..network.layers.len();
+        let whole = layers.map(|l| costs.step_ns(&crate::slice::whole(&network, l))).sum::<u64>();
+        (plan.places.iter().any(|place| place.lines > 0), line.steady_ns, whole)
+    };
+    // All stays in the cache anyway; or memory is as fast as it.
+    assert!(!plan(64 << 20, 1.0).0 && !plan(256 << 10, 1e6).0);
+    let (slides, ns, whole) = plan(512 << 10, 0.5);
+    assert!(slides && ns < whole, "{slides}: {ns} of {whole} ns");
+    // Rings of which not even one line stays do not pay.
+    assert!(!plan(4 << 10, 0.5).0);
+}
+
+/// A large image that some layers use up while they make a smaller one.
+fn tapering() -> Net {
+    let (mut net, x) = Net::input(&[1, 8, 64, 64]);
+    let a = net.conv(x, 64, window(5, 1, 2), 1);
+    let b = net.conv(a, 8, window(1, 1, 0), 1);
+    let c = net.conv(b, 64, window(3, 2, 1), 1);
+    let d = net.conv(c, 64, window(3, 1, 1), 1);
+    let e = net.conv(d, 4, window(1, 1, 0), 1);
+    net.output(e);
+    net
+}
+
+#[test]
+fn outputs_lie_over_dead_lines() {
+    let net = tapering();
+    let mut network = lower(&net.graph, Isa::Portable).unwrap();
+    let bytes = crate::layout::place_weights(&mut network);
+    let buffer =
+        |layer: usize| network.tensors[network.layers[layer].output as usize].buffer as usize;
+    let find = |kind| network.layers.iter().position(|layer| layer.kind == kind as u32).unwrap();
+    let first = find(OpKind::Conv);
+    // From the wide output of the first convolution to that of the fourth.
+    let (input, output) = (buffer(first), buffer(first + 3));
+    let profile = crate::board::Board::load("jetson-nano").unwrap().profile;
+    let request = crate::strategy::Request {
+        network: &network,
+        weights_bytes: bytes,
+        budget: 64 << 20,
+        threads: 1,
+        profile: &profile,
+        exact: true,
+    };
+    let group = Group { layers: first + 1..first + 4, lines: 2 };
+    let mut plan = crate::strategy::with_groups(&request, vec![group]);
+    let size = |buffer: usize| network.buffers[buffer].bytes;
+    let [from, to] = [input, output].map(|buffer| plan.places[buffer].address);
+    let both = from.max(to)..(from + size(input)).min(to + size(output));
+    assert!(!both.is_empty(), "{from} and {to} are apart");
+    crate::check::check(&network, &plan, bytes).unwrap();
+    // The first lines are written over the last ones, which are still to be read.
+    plan.places[output].address = from + size(input) - 4096;
+    let found = crate::check::check(&network, &plan, bytes).unwrap_err();
+    let holders = [input, output].map(Holder::Buffer);
+    let overlap = |violation: &Violation| match violation {
+        Violation::Overlap { a, b } => holders.contains(&a.holder) && holders.contains(&b.holder),
+        _ => false,
+    };
+    assert!(found.iter().any(overlap), "{found:#?}");
 }
 
 proptest! {

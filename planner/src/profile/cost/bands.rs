@@ -1,0 +1,98 @@
+//! What layers cost that slide: lines that wait in a ring for the next layer wait in a cache.
+//!
+//! A layer computed as a whole whose activations no cache holds writes them to memory, and the next reads them there.
+//! Layers that slide ([`slide`](crate::slide)) read their lines soon after they were written. If the rings that a
+//! layer touches fit a thread's cache together, what goes through them costs no memory; its other operands do.
+
+use super::{Costs, From, LayerCost};
+use crate::memory::buffer_sizes;
+use crate::network::Network;
+use eyelet::pack::{NONE, Step};
+
+/// Shares of a layer's activations that go through memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outside {
+    read: f64,
+    written: f64,
+}
+
+impl Outside {
+    /// Of a layer that slides, where a thread's cache has so many bytes: `ring` says what a buffer takes that is a ring.
+    pub fn of(
+        network: &Network,
+        layer: usize,
+        cache_bytes: u64,
+        ring: impl Fn(usize) -> Option<u64>,
+    ) -> Self {
+        let layer = &network.layers[layer];
+        let tensor = |id: u32| &network.tensors[id as usize];
+        let bytes = |id: u32| 4 * tensor(id).rows() * u64::from(tensor(id).cols());
+        let ring = |id: u32| ring(tensor(id).buffer as usize);
+        let inputs = || layer.inputs.into_iter().filter(|id| *id != NONE);
+        let read: u64 = inputs().map(bytes).sum();
+        if read + bytes(layer.output) <= cache_bytes {
+            return Self { read: 0.0, written: 0.0 };
+        }
+        let mut rings: Vec<(u32, u64)> = inputs()
+            .chain([layer.output])
+            .filter_map(|id| Some((tensor(id).buffer, ring(id)?)))
+            .collect();
+        rings.sort_unstable();
+        rings.dedup();
+        if rings.iter().map(|(_, bytes)| bytes).sum::<u64>() > cache_bytes {
+            return Self { read: 1.0, written: 1.0 };
+        }
+        let whole: u64 = inputs().filter(|id| ring(*id).is_none()).map(bytes).sum();
+        let written = if ring(layer.output).is_some() { 0.0 } else { 1.0 };
+        Self { read: whole as f64 / read.max(1) as f64, written }
+    }
+}
+
+impl LayerCost {
+    fn sliding(mut self, outside: Outside) -> Self {
+        self.row_memory_ns *= outside.read;
+        self.piece_memory_ns *= outside.written;
+        self.cached_rows = 0.0;
+        self
+    }
+}
+
+impl Costs {
+    /// Costs where these buffers are rings of so many lines (0: whole).
+    pub fn sliding(mut self, network: &Network, rings: &[u32]) -> Self {
+        if rings.iter().all(|lines| *lines == 0) {
+            return self;
+        }
+        let sizes = buffer_sizes(network, rings);
+        let ring = |buffer: usize| (rings[buffer] > 0).then(|| sizes[buffer]);
+        for (index, layer) in network.layers.iter().enumerate() {
+            let tensors = layer.inputs.into_iter().chain([layer.output]).filter(|id| *id != NONE);
+            let mut buffers = tensors.map(|id| network.tensors[id as usize].buffer as usize);
+            if !buffers.any(|buffer| rings[buffer] > 0) {
+                continue;
+            }
+            let outside = Outside::of(network, index, self.cache_bytes, ring);
+            self.layers[index] = self.layers[index].sliding(outside);
+            for costs in &mut self.transformed {
+                costs[index] = costs[index].map(|cost| cost.sliding(outside));
+            }
+        }
+        self
+    }
+
+    /// Predicted time of a step of a layer that slides.
+    pub fn sliding_ns(&self, step: &Step, outside: Outside) -> u64 {
+        let cost = self.cost(step).sliding(outside);
+        cost.ns(step, self.overhead_ns, if self.near { From::Cache } else { From::Memory })
+    }
+
+    /// Whether a layer's activations, if it is computed as a whole, go through memory.
+    pub fn spills(&self, step: &Step) -> bool {
+        f64::from(step.rows) > self.cost(step).cached_rows
+    }
+
+    /// Bytes of a thread's cache.
+    pub fn cache_bytes(&self) -> u64 {
+        self.cache_bytes
+    }
+}

@@ -1,0 +1,117 @@
+//! Outputs of a group over the dead lines of its inputs.
+//!
+//! A group reads the lines of an input for the last time one after the other, and writes those of an output likewise.
+//! So both can share bytes, if the output lies so far below the input that each of its lines is written where lines
+//! have been that nobody reads any more. How far follows from the times at which lines are touched first and last.
+//! A step's own operands never share bytes: what one thread writes another may still read.
+
+use super::group::Facts;
+use super::window::operands;
+use crate::memory::Lifetime;
+use crate::network::Network;
+use eyelet::pack::{NONE, Step};
+use std::ops::Range;
+
+/// When the lines of a buffer hold something; counted in steps, the host's being 0.
+#[derive(Clone, Debug)]
+pub struct Lines {
+    /// Bytes of a line.
+    bytes: i64,
+    lives: Vec<Option<Lifetime>>,
+    /// Buffers that are written by a layer that reads this one, or read by one that writes it.
+    operands: Vec<usize>,
+}
+
+/// The lines of whole buffers that layers touch which slide; `None` for all others.
+pub fn line_lives(network: &Network, steps: &[Step], rings: &[u32]) -> Vec<Option<Lines>> {
+    let mut found = vec![None; network.buffers.len()];
+    let rows = |layer: usize| network.tensors[network.layers[layer].output as usize].rows();
+    let slides = |step: &Step| u64::from(step.rows) < rows(step.layer as usize);
+    if !steps.iter().any(slides) {
+        return found;
+    }
+    let facts = Facts::new(network);
+    let mut sliding = vec![false; network.layers.len()];
+    steps.iter().filter(|step| slides(step)).for_each(|step| sliding[step.layer as usize] = true);
+    for (index, _) in sliding.iter().enumerate().filter(|(_, slides)| **slides) {
+        for (buffer, height, bytes) in facts.images(index).filter(|image| rings[image.0] == 0) {
+            found[buffer].get_or_insert_with(|| Lines {
+                bytes,
+                lives: vec![None; height],
+                operands: Vec::new(),
+            });
+        }
+    }
+    for layer in &network.layers {
+        let output = network.tensors[layer.output as usize].buffer as usize;
+        for id in layer.inputs.into_iter().filter(|id| *id != NONE) {
+            let input = network.tensors[id as usize].buffer as usize;
+            for (one, other) in [(input, output), (output, input)] {
+                if let Some(lines) = &mut found[one] {
+                    lines.operands.push(other);
+                }
+            }
+        }
+    }
+    let windows: Vec<_> =
+        (0..sliding.len()).map(|layer| sliding[layer].then(|| operands(network, layer))).collect();
+    for (time, step) in (1..).zip(steps) {
+        let layer = step.layer as usize;
+        let record = &network.layers[layer];
+        let width = network.tensors[record.output as usize].dims[2].max(1);
+        let made = step.row / width..(step.row + step.rows).div_ceil(width);
+        let mut touch = |id: u32, lines: Option<Range<u32>>| {
+            let Some(found) = &mut found[network.tensors[id as usize].buffer as usize] else {
+                return;
+            };
+            let all = 0..found.lives.len() as u32;
+            for line in lines.unwrap_or(all) {
+                let Some(life) = found.lives.get_mut(line as usize) else { break };
+                life.get_or_insert(Lifetime { start: time, end: time }).end = time;
+            }
+        };
+        let windows = windows[layer].as_ref().and_then(Option::as_ref);
+        touch(record.output, windows.map(|_| made.clone()));
+        for id in record.inputs.into_iter().filter(|id| *id != NONE) {
+            let operand = windows.and_then(|all| all.iter().find(|operand| operand.tensor == id));
+            touch(id, operand.map(|operand| operand.window.lines(made.clone())));
+        }
+    }
+    found
+}
+
+impl Lines {
+    /// The lines were all made before these steps.
+    pub fn known_before(&mut self) {
+        self.lives.iter_mut().flatten().for_each(|life| life.start = 0);
+    }
+
+    /// The lines are all needed after these steps.
+    pub fn needed_after(&mut self) {
+        self.lives.iter_mut().flatten().for_each(|life| life.end = usize::MAX);
+    }
+
+    /// Whether some layer reads the one and writes the other.
+    pub fn is_operand_with(&self, other: usize) -> bool {
+        self.operands.contains(&other)
+    }
+
+    /// The distances from the start of this buffer to that of another one between which lines would meet, both ends
+    /// excluded. `None` if they share no moment.
+    pub fn forbidden(&self, lines: &Self) -> Option<(i64, i64)> {
+        let mut found: Option<(i64, i64)> = None;
+        for (x, a) in (0..).zip(&self.lives) {
+            for (y, b) in (0..).zip(&lines.lives) {
+                let (Some(a), Some(b)) = (a, b) else { continue };
+                if a.start > b.end || b.start > a.end {
+                    continue;
+                }
+                let least: i64 = x * self.bytes - (y + 1) * lines.bytes;
+                let most: i64 = (x + 1) * self.bytes - y * lines.bytes;
+                let held = found.get_or_insert((least, most));
+                *held = (held.0.min(least), held.1.max(most));
+            }
+        }
+        found
+    }
+}
