@@ -168,7 +168,8 @@ impl<'a, 'b> Found<'a, 'b> {
             let request = Request { network, ..*request };
             let mut search = Search::new(request.network, &self.basis.costs, request.threads);
             let mut ways = ways(&mut search, &request);
-            if self.computes() {
+            // With several threads lines go from cache to cache, and bands are waited for: measured, that loses.
+            if request.threads == 1 && self.computes() {
                 let faster = search.faster(request.budget);
                 if !(faster.is_empty() || ways.contains(&faster)) {
                     ways.insert(0, faster);
