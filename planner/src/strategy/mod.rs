@@ -124,8 +124,8 @@ pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, P
 
 /// A plan of which it is known what it will be worth, and which may still be improved.
 pub enum Begun<'a> {
-    Made(Made, Predicted),
-    Constructed(joint::Constructed<'a>),
+    Made(Box<Made>, Predicted),
+    Constructed(Box<joint::Constructed<'a>>),
 }
 
 /// Nanoseconds of a steady inference.
@@ -141,7 +141,7 @@ impl Begun<'_> {
 
     pub fn finish(self, effort: Effort) -> Made {
         match self {
-            Self::Made(made, _) => made,
+            Self::Made(made, _) => *made,
             Self::Constructed(constructed) => constructed.improve(effort),
         }
     }
@@ -159,7 +159,7 @@ pub fn begin<'a>(
     let flexnn = |static_plan, preload| flexnn::plan(request, Parts { static_plan, preload });
     let mut made = match name {
         "joint" => match joint::construct(request, transformed)? {
-            Ok(constructed) => return Ok(Begun::Constructed(constructed)),
+            Ok(constructed) => return Ok(Begun::Constructed(Box::new(constructed))),
             Err(plan) => Made { plan, ..Made::default() },
         },
         "flexnn" => flexnn(true, true)?,
@@ -177,7 +177,7 @@ pub fn begin<'a>(
     made.plan.budget = request.budget;
     let costs = Costs::new(request.network, request.profile, request.threads);
     let predicted_ns = simulate_with(&made.plan, &costs).steady_ns;
-    Ok(Begun::Made(made, predicted_ns))
+    Ok(Begun::Made(Box::new(made), predicted_ns))
 }
 
 /// A plan in which these groups slide and all weights stay, to look at.
