@@ -116,8 +116,12 @@ typedef struct eyelet_options {
     uint32_t threads;      /* compute threads, the caller's included; 0: as planned, but no more than there are cores */
     uint32_t load_inline;  /* not 0: weights are loaded between steps by the caller's thread; else a thread loads beside it, if anything is to be loaded */
     uint32_t no_verify;    /* not 0: what is read is not compared with its checksums */
-    uint32_t reserved;     /* 0 */
-    const uint32_t *cores; /* NULL, or `threads` numbers: the core that each keeps to. The first is the caller's, which pins itself if it wants to */
+    uint32_t reserved;     /* 0; anything else is an error */
+    /*
+     * NULL, or `threads` numbers: the core that each keeps to. The first is the caller's, which pins itself, if it wants to, after
+     * eyelet_open: the thread that loads may run where the one that opened could, and a single core has no room for both.
+     */
+    const uint32_t *cores;
 } eyelet_options;
 
 typedef struct eyelet_model eyelet_model;

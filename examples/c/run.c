@@ -252,10 +252,10 @@ static double median_ms(uint64_t *ns, uint32_t count)
     return (double)sum / 2e6;
 }
 
-/* The first cores that this program may run on, as many as there are threads, and the first of them for this thread. */
-static void pin(struct arguments *arguments)
+/* The first cores that this program may run on, as many as there are threads. */
+static void name_cores(struct arguments *arguments)
 {
-    cpu_set_t all, first;
+    cpu_set_t all;
     uint32_t found = 0;
     if (sched_getaffinity(0, sizeof all, &all) != 0)
         fail("--pin", "the system does not tell the cores");
@@ -265,9 +265,16 @@ static void pin(struct arguments *arguments)
     if (found < arguments->options.threads)
         fail("--pin", "there are fewer cores than threads");
     arguments->options.cores = arguments->cores;
-    CPU_ZERO(&first);
-    CPU_SET(arguments->cores[0], &first);
-    sched_setaffinity(0, sizeof first, &first);
+}
+
+/* Keeps this thread to a core. Only when the model is open: the thread that loads may run where the one that opened could. */
+static void keep_to(uint32_t core)
+{
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    if (sched_setaffinity(0, sizeof one, &one) != 0)
+        fail("--pin", "this thread may not run on its core");
 }
 
 int main(int count, char **words)
@@ -287,12 +294,14 @@ int main(int count, char **words)
     if (!arena)
         fail(path, why.text);
     if (arguments.pin)
-        pin(&arguments);
+        name_cores(&arguments);
     uint64_t start = now_ns();
     eyelet_model *model;
     if (eyelet_open(&model, &arguments.pack, arena, bytes, &arguments.options, &why) != EYELET_OK)
         fail(path, why.text);
     uint64_t open_ns = now_ns() - start;
+    if (arguments.pin)
+        keep_to(arguments.cores[0]);
     if (arguments.input_files != 0 && arguments.input_files != eyelet_inputs(model))
         fail("--input", "a file is wanted for each of the network's inputs");
 

@@ -330,6 +330,8 @@ fn mistakes_are_errors() {
     fails(&good, pages, &pinned, Status::Threads, "core 1000000");
     pinned.threads = 0;
     fails(&good, pages, &pinned, Status::Argument, "say how many");
+    let reserved = ffi::Options { reserved: 1, ..defaults };
+    fails(&good, pages, &reserved, Status::Argument, "reserved");
     unsafe {
         assert_eq!(eyelet_open(null_mut(), &good, pages, memory.1, null(), null_mut()), -1);
         assert_eq!(eyelet_infer(null_mut(), null_mut()), Status::Argument as i32);

@@ -38,9 +38,10 @@ pub struct Options {
     pub load_inline: u32,
     /// Not zero: checksums are not compared.
     pub no_verify: u32,
-    /// Zero.
+    /// Zero, or it is an error.
     pub reserved: u32,
-    /// Null, or for each thread the core that it keeps to. The first is the caller's, who must see to it by itself.
+    /// Null, or for each thread the core that it keeps to. The first is the caller's, who must see to it by itself,
+    /// when the model is open: the loader's thread may run where the opening one may.
     pub cores: *const u32,
 }
 
@@ -167,6 +168,9 @@ pub unsafe extern "C" fn eyelet_open(
             return missing("the arena is missing");
         }
         let options = given(options).unwrap_or(&DEFAULT);
+        if options.reserved != 0 {
+            return missing("the options' reserved number is not 0: set all that is not used to 0");
+        }
         match open(source, arena.cast(), bytes, options) {
             Ok(opened) => {
                 *model = opened;
