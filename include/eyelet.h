@@ -178,9 +178,11 @@ typedef struct eyelet_switch {
 } eyelet_switch;
 
 /*
- * Changes, between two inferences, to the plan with the largest budget that needs at most so many bytes: of the arena, and no more than the plan that
- * it was opened with could have. Inputs and outputs lose their values. After EYELET_STATE, EYELET_ARENA and EYELET_THREADS nothing has changed;
- * after other errors there is no plan until a budget is set again. *took may be NULL.
+ * Changes, between two inferences, to the plan with the largest budget that needs at most so many bytes of the arena. 0 is no limit, and so is
+ * the length of the arena, although the model's own record is at its end; more is EYELET_ARENA. Inputs and outputs lose their values.
+ *
+ * After EYELET_STATE, EYELET_ARENA and EYELET_THREADS nothing has changed; after other errors there is no plan until a budget is
+ * set again. *took may be NULL.
  */
 int32_t eyelet_set_budget(eyelet_model *model, uint64_t bytes, eyelet_switch *took, eyelet_error *error);
 

@@ -8,6 +8,8 @@ use eyelet::arena::ArenaMemory;
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
 use eyelet::ffi::{self, *};
+use eyelet::pack::crc32c::crc32c;
+use eyelet::pack::{Header, PAGE, PlanEntry};
 use eyelet::storage::Slice;
 use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -232,16 +234,51 @@ fn steps_budgets_and_what_is_told_of_a_model() {
             let status = eyelet_set_budget(model, 4096, null_mut(), &mut error);
             assert_eq!((status, error.status), (Status::Arena as i32, Status::Arena as i32));
             assert!(text(&error).contains("4096 bytes asked for"), "{}", text(&error));
-            assert_eq!(eyelet_set_budget(model, plan_arena(&source), &mut took, &mut error), 0);
-            assert_eq!(infer(model), expected(&pack, BUDGETS[1]));
+            // No limit, all of the arena with the record's part of it or without, and one byte more than there is.
+            for bytes in [0, memory.1, memory.1 - 1, memory.1 - 4096] {
+                assert_eq!(eyelet_set_budget(model, BUDGETS[0], null_mut(), &mut error), 0);
+                assert_eq!(eyelet_set_budget(model, bytes, &mut took, &mut error), 0);
+                eyelet_plan(model, &mut plan);
+                assert_eq!(plan.budget_bytes, BUDGETS[1]);
+                assert_eq!(infer(model), expected(&pack, BUDGETS[1]));
+            }
+            let status = eyelet_set_budget(model, memory.1 + 1, null_mut(), &mut error);
+            assert_eq!(status, Status::Arena as i32);
             eyelet_close(model);
         }
     }
 }
 
-/// Bytes of the largest plan.
-fn plan_arena(source: &Source) -> u64 {
-    unsafe { eyelet_arena_bytes(source, 0, 1, null_mut()) - 4096 }
+/// Plans of a pack that says of them that they need so many bytes.
+fn needing(pack: &[u8], arena_bytes: u64) -> Vec<u8> {
+    let mut crafted = pack.to_vec();
+    let plans = bytemuck::pod_read_unaligned::<Header>(&pack[..size_of::<Header>()]).plans;
+    for plan in 0..plans as usize {
+        let at = size_of::<Header>()
+            + plan * size_of::<PlanEntry>()
+            + std::mem::offset_of!(PlanEntry, arena_bytes);
+        crafted[at..at + 8].copy_from_slice(&arena_bytes.to_ne_bytes());
+    }
+    let field = std::mem::offset_of!(Header, crc);
+    crafted[field..field + 4].fill(0);
+    let crc = crc32c(0, &crafted[..PAGE as usize]);
+    crafted[field..field + 4].copy_from_slice(&crc.to_ne_bytes());
+    crafted
+}
+
+#[test]
+fn no_memory_is_enough_for_some_plans() {
+    let folder = packed();
+    let pack = std::fs::read(folder.path().join("digits.pack")).unwrap();
+    let mut error = no_error();
+    let mut bytes_for = |arena_bytes| unsafe {
+        eyelet_arena_bytes(&in_memory(&needing(&pack, arena_bytes)), 0, 1, &mut error)
+    };
+    let last = u64::MAX - 4095;
+    assert_eq!(bytes_for(last - 4096), last);
+    assert_eq!((bytes_for(u64::MAX), bytes_for(last)), (0, 0));
+    assert_eq!(error.status, Status::Arena as i32);
+    assert!(text(&error).contains(&last.to_string()), "{}", text(&error));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::error::{Error, Kind as _, Status, argument};
 use super::give;
-use super::open::{Computer, Model, Running, part};
+use super::open::{Computer, Memory, Model, Running, part};
 use crate::executor::{BudgetError, Feed, InferError, Progress, Stats, Switch as Switched};
 use crate::pack::{PlanEntry, PlanView, Port, Skeleton};
 use core::ffi::c_char;
@@ -303,7 +303,8 @@ pub unsafe extern "C" fn eyelet_step(model: *mut Model, error: *mut Error) -> i3
     }
 }
 
-/// Changes to the plan with the largest budget that needs at most so many bytes of arena.
+/// Changes to the plan with the largest budget that needs at most so many bytes of arena; 0 is no limit, and so is all
+/// of the caller's memory, the record's part included.
 ///
 /// # Safety
 /// As the header says.
@@ -316,8 +317,14 @@ pub unsafe extern "C" fn eyelet_set_budget(
 ) -> i32 {
     // SAFETY: the caller's promises.
     unsafe {
-        let Some((model, _)) = halves(model) else { return argument(NO_MODEL).tell(error) };
-        match model.set_budget(bytes) {
+        let Some((operated, _)) = halves(model) else { return argument(NO_MODEL).tell(error) };
+        let Memory { arena, whole } = *part(&raw mut (*model).memory);
+        let budget = match bytes {
+            0 => arena,
+            bytes if bytes <= whole => bytes.min(arena),
+            bytes => bytes,
+        };
+        match operated.set_budget(budget) {
             Ok(Switched { kept_bytes, moved_bytes, read_bytes, total_ns, .. }) => {
                 give(took, Switch { kept_bytes, moved_bytes, read_bytes, total_ns });
                 Status::Ok as i32

@@ -56,7 +56,17 @@ pub struct Model {
     #[cfg(all(feature = "linux", target_os = "linux"))]
     pool: MaybeUninit<Pool>,
     instance: MaybeUninit<Instance<'static>>,
+    pub(super) memory: MaybeUninit<Memory>,
     source: MaybeUninit<Opened>,
+}
+
+/// The caller's memory, in bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Memory {
+    /// Of the arena that plans may use: what is before the record.
+    pub arena: u64,
+    /// Of all of it.
+    pub whole: u64,
 }
 
 /// Bytes of memory that a model takes beside its plan's arena, with what aligning it may cost.
@@ -213,6 +223,8 @@ unsafe fn open(
     let streams = !instance.plan().loads.is_empty() || header.plans > 1;
     // SAFETY: the record is aligned, and each part of it is written before it is referred to.
     unsafe {
+        let (arena, whole) = (at as u64, bytes as u64);
+        part(&raw mut (*model).memory).write(Memory { arena, whole });
         part(&raw mut (*model).source).write(storage);
         part(&raw mut (*model).instance).write(instance);
         let started = compute(model, threads, cores.as_deref())

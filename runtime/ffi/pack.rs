@@ -3,7 +3,7 @@
 use super::error::{Error, Kind as _, argument};
 use super::given;
 use super::open::{RECORD, threads_for};
-use super::source::{Opened, Source};
+use super::source::{Kind, Opened, Source};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::arena::MappedArena;
 use crate::executor::{OpenError, entry_for, header};
@@ -50,7 +50,10 @@ pub unsafe extern "C" fn eyelet_arena_bytes(
             argument("the source is missing").tell(error);
             return 0;
         };
-        let mut storage = match Opened::open(source) {
+        // One page is read: a map would bring all of them into memory.
+        let mapped = source.kind == Kind::Mapped as u32;
+        let kind = if mapped { Kind::Buffered as u32 } else { source.kind };
+        let mut storage = match Opened::open(&Source { kind, ..*source }) {
             Ok(storage) => storage,
             Err(why) => {
                 why.tell(error);
@@ -58,10 +61,13 @@ pub unsafe extern "C" fn eyelet_arena_bytes(
             }
         };
         let budget = if budget == 0 { u64::MAX } else { budget };
-        match choose(&mut storage, budget, threads) {
-            Ok((entry, ..)) => {
-                entry.arena_bytes.saturating_add(RECORD).checked_next_multiple_of(PAGE).unwrap_or(0)
-            }
+        let needed = choose(&mut storage, budget, threads).and_then(|(entry, ..)| {
+            let bytes = entry.arena_bytes.checked_add(RECORD);
+            let whole = bytes.and_then(|bytes| bytes.checked_next_multiple_of(PAGE));
+            whole.ok_or(OpenError::Budget { arena: budget, smallest: entry.arena_bytes })
+        });
+        match needed {
+            Ok(bytes) => bytes,
             Err(why) => {
                 why.failure().tell(error);
                 0
