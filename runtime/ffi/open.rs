@@ -169,10 +169,11 @@ pub unsafe extern "C" fn eyelet_open(
     // SAFETY: the caller's promises.
     unsafe {
         let missing = |what: &'static str| argument(what).tell(error);
-        let Some(model) = model.as_mut() else {
+        // What is there is the caller's, and need not be initialised.
+        if model.is_null() {
             return missing("there is nowhere to put the model");
-        };
-        *model = core::ptr::null_mut();
+        }
+        model.write(core::ptr::null_mut());
         let Some(source) = given(source) else { return missing("the source is missing") };
         if arena.is_null() {
             return missing("the arena is missing");
@@ -183,7 +184,7 @@ pub unsafe extern "C" fn eyelet_open(
         }
         match open(source, arena.cast(), bytes, options) {
             Ok(opened) => {
-                *model = opened;
+                model.write(opened);
                 Status::Ok as i32
             }
             Err(refused) => refused.tell(error),
