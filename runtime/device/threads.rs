@@ -22,6 +22,11 @@ pub enum ThreadError {
         /// Threads there were by then, the caller's included.
         started: usize,
     },
+    /// The system refused the loader's.
+    Loader {
+        /// The system's error number.
+        errno: i32,
+    },
     /// Not a possible number.
     Count {
         /// Threads that were wanted, the caller's included.
@@ -54,6 +59,10 @@ impl core::fmt::Display for ThreadError {
                 f,
                 "only {started} of {wanted} threads could be started: system error {errno}; use \
                  fewer threads"
+            ),
+            Self::Loader { errno } => write!(
+                f,
+                "the loader's thread could not be started: system error {errno}; load inline"
             ),
             Self::Count { wanted, limit } => {
                 write!(f, "{wanted} threads wanted, possible are 1 to {limit}")

@@ -322,8 +322,7 @@ unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
                     // Nothing waits: the model ends here.
                     job.drop_in_place();
                     part(&raw mut (*model).device).drop_in_place();
-                    let (wanted, started) = (2, 1);
-                    return Err(Refused::Threads(ThreadError::Create { errno, wanted, started }));
+                    return Err(Refused::Threads(ThreadError::Loader { errno }));
                 }
             }
         }
