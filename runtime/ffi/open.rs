@@ -100,6 +100,13 @@ struct Job {
     source: &'static mut Opened,
 }
 
+/// A pointer to a job is all that [`threads::spawn`] sees.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Job>();
+};
+
 /// Threads for a plan: as many as asked for, or as many as it is for and there are cores.
 pub(super) fn threads_for(entry: &PlanEntry, asked: u32) -> u32 {
     #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -308,11 +315,12 @@ unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
     // dropped these two.
     let (instance, source): (&'static mut Instance<'static>, &'static mut Opened) =
         unsafe { (&mut *part(&raw mut (*model).instance), &mut *part(&raw mut (*model).source)) };
+    // SAFETY: only an address inside of the record is taken.
     let running = part(unsafe { &raw mut (*model).running });
     #[cfg(all(feature = "linux", target_os = "linux"))]
     if beside {
         let (loader, waiting) = instance.beside();
-        // SAFETY: the thread has the job to itself until it has been waited for, in `close`.
+        // SAFETY: the thread has the job, which is Send, to itself until it has been waited for, in `close`.
         unsafe {
             let job = part(&raw mut (*model).job);
             job.write(Job { loader, source });

@@ -78,6 +78,10 @@ pub(super) enum SourceError {
 }
 
 impl SourceError {
+    /// Tells the caller. The number to return.
+    ///
+    /// # Safety
+    /// `error` is null, or valid for writes.
     pub unsafe fn tell(self, error: *mut super::Error) -> i32 {
         // SAFETY: the caller's promise.
         unsafe {
