@@ -192,7 +192,7 @@ int32_t eyelet_set_budget(eyelet_model *model, uint64_t bytes, eyelet_switch *to
  */
 void *eyelet_unused(eyelet_model *model, uint64_t *bytes);
 
-/* The plan that is followed. */
+/* The plan that is followed; all zero without a model. */
 typedef struct eyelet_plan_info {
     uint64_t budget_bytes;   /* it was made for */
     uint64_t arena_bytes;    /* that it needs */
@@ -204,7 +204,7 @@ typedef struct eyelet_plan_info {
 } eyelet_plan_info;
 void eyelet_plan(eyelet_model *model, eyelet_plan_info *info);
 
-/* Times of the last inference. */
+/* Times of the last inference; all zero without a model. */
 typedef struct eyelet_times_info {
     uint64_t compute_ns; /* in kernels */
     uint64_t stall_ns;   /* waiting for weights; with load_inline: loading them */

@@ -376,6 +376,12 @@ fn mistakes_are_errors() {
         assert_eq!(eyelet_inputs(null_mut()), 0);
         assert!(eyelet_input(null_mut(), 0, null_mut()).is_null());
         assert!(eyelet_unused(null_mut(), null_mut()).is_null());
+        let mut plan = PlanInfo { budget_bytes: 1, threads: 1, ..PlanInfo::default() };
+        eyelet_plan(null_mut(), &mut plan);
+        assert_eq!((plan.budget_bytes, plan.threads), (0, 0));
+        let mut times = Times { compute_ns: 1, stall_ns: 1 };
+        eyelet_times(null_mut(), &mut times);
+        assert_eq!((times.compute_ns, times.stall_ns), (0, 0));
         eyelet_close(null_mut());
         eyelet_unmap(null_mut(), 4096);
         assert!(eyelet_map(0, null_mut()).is_null());

@@ -27,7 +27,7 @@ pub struct TensorInfo {
 
 /// The plan that is followed.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct PlanInfo {
     /// The budget that it was made for.
     pub budget_bytes: u64,
@@ -61,7 +61,7 @@ pub struct Switch {
 
 /// Times of an inference.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Times {
     /// Nanoseconds in kernels.
     pub compute_ns: u64,
@@ -352,7 +352,7 @@ pub unsafe extern "C" fn eyelet_unused(
     }
 }
 
-/// Tells of the plan that is followed.
+/// Tells of the plan that is followed; zeros without a model.
 ///
 /// # Safety
 /// As the header says.
@@ -360,7 +360,7 @@ pub unsafe extern "C" fn eyelet_unused(
 pub unsafe extern "C" fn eyelet_plan(model: *mut Model, info: *mut PlanInfo) {
     // SAFETY: the caller's promises.
     unsafe {
-        let Some((model, device)) = halves(model) else { return };
+        let Some((model, device)) = halves(model) else { return give(info, PlanInfo::default()) };
         let (entry, plan) = model.plan();
         let info_of = PlanInfo {
             budget_bytes: entry.budget,
@@ -375,7 +375,7 @@ pub unsafe extern "C" fn eyelet_plan(model: *mut Model, info: *mut PlanInfo) {
     }
 }
 
-/// Times of the last inference, or of the one under way.
+/// Times of the last inference, or of the one under way; zeros without a model.
 ///
 /// # Safety
 /// As the header says.
@@ -383,7 +383,7 @@ pub unsafe extern "C" fn eyelet_plan(model: *mut Model, info: *mut PlanInfo) {
 pub unsafe extern "C" fn eyelet_times(model: *mut Model, times: *mut Times) {
     // SAFETY: the caller's promises.
     unsafe {
-        let Some((model, _)) = halves(model) else { return };
+        let Some((model, _)) = halves(model) else { return give(times, Times::default()) };
         let Stats { compute_ns, stall_ns } = model.stats();
         give(times, Times { compute_ns, stall_ns });
     }
