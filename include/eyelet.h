@@ -86,8 +86,8 @@ typedef struct eyelet_source {
     uint64_t bytes;     /* EYELET_MEMORY, EYELET_CALLBACK: the pack's length */
     /*
      * EYELET_CALLBACK: reads `bytes` bytes from byte `offset` of the pack on to `into`, and returns 0; or a number of its own other than 0,
-     * which is in the error's text. It is never called by two threads at a time, but may be by the model's own thread. It
-     * must not use the model.
+     * which is in the error's text. It is never called by two threads at a time, but may be by the model's own thread,
+     * which has a stack of 256 KiB and blocks all signals. It must not use the model.
      */
     int32_t (*read)(void *context, uint64_t offset, void *into, size_t bytes);
     void *context;
@@ -104,8 +104,9 @@ uint64_t eyelet_arena_bytes(const eyelet_source *source, uint64_t budget, uint32
 
 /*
  * Linux: an arena of zeros, aligned, and in huge pages as far as the system has them, which makes a difference of several percent. Memory is resident
- * from when it is first touched. NULL on an error. Any other memory that starts on a page will do: a static
- * array with _Alignas(EYELET_PAGE), mmap, aligned_alloc.
+ * from when it is first touched; but the last bytes, which fill no huge page, at once. NULL on an error.
+ *
+ * Any other memory that starts on a page will do: a static array with _Alignas(EYELET_PAGE), mmap, aligned_alloc.
  */
 void *eyelet_map(uint64_t bytes, eyelet_error *error);
 void eyelet_unmap(void *arena, uint64_t bytes);

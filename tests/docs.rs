@@ -135,4 +135,9 @@ fn numbers_of_the_c_interface() {
     }
     assert!(HEADER.contains(&format!("#define EYELET_VERSION {}u\n", eyelet_version())));
     assert!(HEADER.contains(&format!("#define EYELET_PAGE {}u\n", eyelet::pack::PAGE)));
+    #[cfg(all(feature = "linux", target_os = "linux"))]
+    {
+        let stack = eyelet::device::threads::STACK_BYTES >> 10;
+        assert!(HEADER.contains(&format!("a stack of {stack} KiB")));
+    }
 }

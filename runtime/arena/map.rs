@@ -1,6 +1,6 @@
 //! An arena mapped at run time, for the host command, where the budget is an option.
 //!
-//! The memory is anonymous and private: zeros, resident from the first touch. It starts on a huge page and
+//! The memory is anonymous and private: zeros, resident from the first touch but for the last bytes. It starts on a huge page and
 //! asks for huge ones (Linux' transparent huge pages), which only ever lie inside of it: whatever is
 //! touched, no more than the arena becomes resident. Weights are read once an inference from end to end,
 //! and with small pages a good part of that time goes into address translation.
