@@ -18,7 +18,7 @@ case "$kind" in
 musl)
     target=$(uname -m)-unknown-linux-musl
     compiler=(musl-gcc)
-    export CC_x86_64_unknown_linux_musl=musl-gcc
+    export "CC_${target//-/_}=musl-gcc"
     command -v musl-gcc >/dev/null || tools/apt.sh musl-tools
     ;;
 gnu) target=$(uname -m)-unknown-linux-gnu ;;
