@@ -29,6 +29,7 @@ struct eyelet_igemm {
     size_t residual_pitch; /* floats from one of its rows to the next */
     float min;             /* the clamp; infinite where there is none */
     float max;
+    /* Hints, of which a kernel may follow less or nothing. */
     const char *next;  /* fetched into the second-level cache on the way: weights that are used soon */
     size_t next_step;  /* bytes of it for each k of a strip; at most two lines of 64 bytes */
     size_t next_share; /* bytes of it from one strip's part to the next's; 0: only the first strip fetches */

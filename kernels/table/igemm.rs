@@ -169,9 +169,9 @@ impl<'a> Panel<'a> {
         Self { weights, ahead: &[], next: &[] }
     }
 
-    /// The `len` floats of `weights` at `start`, which those at `next` follow. Each strip of pixels fetches
-    /// its share of what follows. A panel that meets only one strip, or would take much of the cache, is
-    /// fetched itself, some way ahead of its use.
+    /// The `len` floats of `weights` at `start`, which those at `next` follow. Each strip of pixels is to fetch
+    /// its share of what follows. A panel that meets only one strip, or would take much of the cache, is to be
+    /// fetched itself, some way ahead of its use. These are hints: a kernel may fetch less, or nothing.
     ///
     /// # Panics
     /// When a range is not inside `weights`.

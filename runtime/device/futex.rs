@@ -91,7 +91,7 @@ impl Counter {
     }
 
     /// Waits until `target` is reached or `stop` says so, and returns whether it is reached. Spins for
-    /// about `spin_ns` nanoseconds, then sleeps. Whoever makes `stop` true must [`wake`](Self::wake)
+    /// about `spin_ns` nanoseconds, giving way in between, then sleeps. Whoever makes `stop` true must [`wake`](Self::wake)
     /// after.
     pub fn wait_until(&self, target: u32, spin_ns: u64, stop: impl Fn() -> bool) -> bool {
         if self.reached(target) {

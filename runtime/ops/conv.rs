@@ -21,7 +21,7 @@ const BLOCK_BYTES: usize = 256 * 1024;
 const SET_BYTES: usize = 4096;
 
 /// Rows of a strip, at most, that read lines of one set at a time: such caches keep twelve (Zen 5, Ice Lake
-/// and later), and one is the panel's.
+/// and later), and one is the panel's. Those of processors with eight ways gain nothing by it.
 const SET_ROWS: usize = 11;
 
 /// Bytes of pointers that a block of pixels may take.
