@@ -110,8 +110,8 @@ impl<'a> Search<'a> {
                 if !self.facts.slides(start) || weights > target {
                     break;
                 }
-                let Some(before) = best[start].as_ref().map(|(price, _)| *price) else { continue };
                 gains &= self.spills[start] && end - start <= FASTEST;
+                let Some(before) = best[start].as_ref().map(|(price, _)| *price) else { continue };
                 let needed = hot[end] > hot[start];
                 if start + 1 == end || !(needed || gains) {
                     continue;
@@ -210,7 +210,7 @@ impl<'a> Search<'a> {
         if self.beside(&layers) > target + if shares { over.min(under) } else { 0 } {
             return None;
         }
-        let fits = LINES.into_iter().map_while(|lines| {
+        let fits = LINES.into_iter().filter_map(|lines| {
             let price = self.price(&layers, lines);
             let bytes = price.bytes - if shares { price.shared } else { 0 };
             (bytes <= target).then_some((lines, price.extra_ns))

@@ -12,6 +12,9 @@ use crate::network::Network;
 use eyelet::pack::{NONE, Step};
 use std::ops::Range;
 
+/// Buffers with more lines are reckoned with as a whole: every line is compared with every line of others.
+const MOST_LINES: usize = 4096;
+
 /// When the lines of a buffer hold something; counted in steps, the host's being 0.
 #[derive(Clone, Debug)]
 pub struct Lines {
@@ -34,7 +37,9 @@ pub fn line_lives(network: &Network, steps: &[Step], rings: &[u32]) -> Vec<Optio
     let mut sliding = vec![false; network.layers.len()];
     steps.iter().filter(|step| slides(step)).for_each(|step| sliding[step.layer as usize] = true);
     for (index, _) in sliding.iter().enumerate().filter(|(_, slides)| **slides) {
-        for (buffer, height, bytes) in facts.images(index).filter(|image| rings[image.0] == 0) {
+        let images = facts.images(index);
+        let few = images.filter(|image| rings[image.0] == 0 && image.1 <= MOST_LINES);
+        for (buffer, height, bytes) in few {
             found[buffer].get_or_insert_with(|| Lines {
                 bytes,
                 lives: vec![None; height],
