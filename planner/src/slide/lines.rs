@@ -27,13 +27,19 @@ pub struct Lines {
 
 /// The lines of whole buffers that layers touch which slide; `None` for all others.
 pub fn line_lives(network: &Network, steps: &[Step], rings: &[u32]) -> Vec<Option<Lines>> {
+    let rows = |layer: usize| network.tensors[network.layers[layer].output as usize].rows();
+    if steps.iter().all(|step| u64::from(step.rows) >= rows(step.layer as usize)) {
+        return vec![None; network.buffers.len()];
+    }
+    line_lives_of(&Facts::new(network), steps, rings)
+}
+
+/// The same, of a network of which these facts are known.
+pub fn line_lives_of(facts: &Facts<'_>, steps: &[Step], rings: &[u32]) -> Vec<Option<Lines>> {
+    let network = facts.network;
     let mut found = vec![None; network.buffers.len()];
     let rows = |layer: usize| network.tensors[network.layers[layer].output as usize].rows();
     let slides = |step: &Step| u64::from(step.rows) < rows(step.layer as usize);
-    if !steps.iter().any(slides) {
-        return found;
-    }
-    let facts = Facts::new(network);
     let mut sliding = vec![false; network.layers.len()];
     steps.iter().filter(|step| slides(step)).for_each(|step| sliding[step.layer as usize] = true);
     for (index, _) in sliding.iter().enumerate().filter(|(_, slides)| **slides) {
