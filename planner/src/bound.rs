@@ -122,7 +122,8 @@ impl Binding {
         Self { ns, last, length, ns_per_byte: 0.0, drag_ns_per_byte: 0.0 }
     }
 
-    /// The same, slowed down by the bytes that are read meanwhile: no fewer than these.
+    /// The same, slowed down by so many bytes that are read meanwhile: bytes that are read while nothing computes take no
+    /// less.
     fn dragged(compute: &[f64], bytes: f64, drag_ns_per_byte: f64) -> Self {
         let plain = Self::computing(compute);
         match bytes > 0.0 && drag_ns_per_byte > 0.0 {
@@ -163,8 +164,9 @@ impl Bound {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
         };
-        let channels = channels(profile).into_iter().map(least).collect();
-        Self { alive, channels, drag_ns_per_byte: 1.0 / profile.compute.memory_gbs }
+        let channels: Vec<Channel<f64>> = channels(profile).into_iter().map(least).collect();
+        let reading = channels.first().map_or(0.0, |reads| reads.rate);
+        Self { alive, drag_ns_per_byte: profile.least_drag_ns_per_byte().min(reading), channels }
     }
 
     #[cfg(test)]
@@ -327,6 +329,7 @@ pub fn least_bound_ns(request: &Request<'_>) -> u64 {
     })
 }
 
+/// A plan may leave so much of a larger budget that the shared cache holds what it uses.
 fn of_algorithms(
     network: &Network,
     budget: u64,
@@ -334,14 +337,30 @@ fn of_algorithms(
     threads: u32,
     algorithms: &dyn Fn(usize, &Costs) -> Vec<u32>,
 ) -> u64 {
-    let costs = Costs::new(network, profile, threads).within(budget);
+    let costs = Costs::new(network, profile, threads);
+    let least = |budget: u64| {
+        let costs = costs.clone().within(budget);
+        of_costs(network, budget, profile, threads, &costs, algorithms)
+    };
+    let near = profile.near_bytes();
+    if near > 0 && budget > near { least(budget).min(least(near)) } else { least(budget) }
+}
+
+fn of_costs(
+    network: &Network,
+    budget: u64,
+    profile: &Profile,
+    threads: u32,
+    costs: &Costs,
+    algorithms: &dyn Fn(usize, &Costs) -> Vec<u32>,
+) -> u64 {
     let bound = Bound::new(network, profile);
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
     for (index, slides) in slides(network).into_iter().enumerate() {
         let layer = &network.layers[index];
         let bytes = f64::from(layer.panels) * f64::from(layer.panel_bytes);
         let (mut least_ns, mut most_free) = (f64::INFINITY, 0.0f64);
-        for algorithm in algorithms(index, &costs) {
+        for algorithm in algorithms(index, costs) {
             let step = |count| Step { count, algorithm, ..whole(network, index) };
             let scratch = |count| scratch_bytes(network, &step(count), threads);
             // Steps of few rows take little.

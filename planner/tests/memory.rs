@@ -14,7 +14,7 @@ const MIB: u64 = 1 << 20;
 
 /// What the command may hold beside its arena: stacks, counters, and code, of which it has much that is not for this. What
 /// a program takes that does nothing else is tested with that, in `tests/c.sh`.
-const BESIDE: u64 = 8 * MIB;
+const BESIDE: u64 = 6 * MIB;
 
 /// Runs the command; its report.
 fn eyelet(arguments: &[&str]) -> Value {

@@ -12,7 +12,7 @@ use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::check::check;
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
 use eyelet_planner::simulate::simulate;
-use eyelet_planner::strategy::algorithms::least_bound_ns;
+use eyelet_planner::strategy::algorithms::bound_of_all_ns;
 use eyelet_planner::strategy::choose::{Wanted, choose};
 use eyelet_planner::strategy::{self, Effort, PlanError, demand};
 use proptest::prelude::*;
@@ -183,7 +183,7 @@ proptest! {
         budgets.dedup();
         let profile = &subject.board.profile;
         for budget in &budgets {
-            let bound = least_bound_ns(&subject.network, profile, threads, *budget);
+            let bound = bound_of_all_ns(&subject.network, profile, threads, *budget);
             let joint = predicted(&subject, "joint", &[*budget], threads).unwrap()[0];
             prop_assert!(joint >= bound, "{joint} below the bound {bound}");
             for strategy in STRATEGIES {

@@ -4,6 +4,8 @@
 //! (`MappedArena`), or the caller's own.
 
 mod alloc;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod code;
 mod fixed;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod map;
@@ -13,6 +15,8 @@ mod staging;
 
 pub(crate) use alloc::LoadList;
 pub use alloc::{Activations, PlannedMemory, Weights};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use code::give_back_code;
 pub use fixed::Arena;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use map::{MappedArena, Pages};

@@ -21,6 +21,9 @@ pub(super) fn are_operands(network: &Network, one: usize, other: usize) -> bool 
     })
 }
 
+/// Buffers with more lines are live as a whole: every line is compared with every line of others.
+const MOST_LINES: u32 = 4096;
+
 /// What each line of a buffer holds, and when; `None` if the buffer is live as a whole.
 pub(super) fn held(network: &Network, plan: &Plan, buffer: usize) -> Option<Vec<Held>> {
     let place = &plan.places[buffer];
@@ -36,7 +39,7 @@ pub(super) fn held(network: &Network, plan: &Plan, buffer: usize) -> Option<Vec<
     let tensor = |id: u32| &network.tensors[id as usize];
     let mut ports = network.inputs.iter().chain(&network.outputs);
     let is_port = ports.any(|port| here(&tensor(port.tensor)));
-    if place.lines > 0 || images != 1 || width == 0 || !alike || is_port {
+    if height > MOST_LINES || place.lines > 0 || images != 1 || width == 0 || !alike || is_port {
         return None;
     }
     let mut live: Vec<Option<Range<i64>>> = vec![None; height as usize];

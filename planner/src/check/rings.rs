@@ -76,9 +76,12 @@ pub fn check(network: &Network, plan: &Plan, found: &mut Found) {
                 refuse("its rows are no whole lines");
             } else if rowwise && line % ring + lines > ring {
                 refuse("its lines go around the end");
-            } else if let Some(OpKind::Winograd) = OpKind::from_code(layer.kind) {
-                let p: WinogradParams = params(layer);
-                if !line.is_multiple_of(p.tile.max(1).into()) {
+            } else {
+                let tile = match OpKind::from_code(layer.kind) {
+                    Some(OpKind::Winograd) => params::<WinogradParams>(layer).tile,
+                    _ => step.algorithm,
+                };
+                if !line.is_multiple_of(tile.max(1).into()) {
                     refuse("its first line is inside of a tile");
                 }
             }

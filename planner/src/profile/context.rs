@@ -9,20 +9,31 @@
 use super::Costs;
 use crate::plan::Plan;
 
+/// How often what steps are slowed down by is reckoned from what loads they meet then.
+const TURNS: usize = 3;
+
 impl Costs {
     /// Predicted times of a plan's steps, in nanoseconds.
     pub fn steps_ns(&self, plan: &Plan) -> Vec<i64> {
         let near = self.is_near(plan.arena_bytes);
         let alone: Vec<i64> =
             plan.steps.iter().map(|step| self.step_ns_from(step, near) as i64).collect();
-        let all = alone.iter().sum::<i64>() as f64;
-        let drag_ns = self.overlapped_bytes(plan, &alone) * self.drag_ns_per_byte(near);
-        let drag = drag_ns / all.max(1.0);
+        let all = alone.iter().sum::<i64>().max(1) as f64;
+        // Slowed down, steps meet more of the loads. From the most that can be, this comes down to what it is.
+        let mut drag = plan.bytes_per_inference() as f64 * self.drag_ns_per_byte(near) / all;
+        for _ in 0..TURNS {
+            let bytes = self.overlapped_bytes(plan, &alone, 1.0 + drag);
+            drag = bytes * self.drag_ns_per_byte(near) / all;
+        }
         alone.iter().map(|ns| ns + (*ns as f64 * drag).ceil() as i64).collect()
     }
 
-    /// Bytes that can be read while steps compute that take so long, in an inference.
-    fn overlapped_bytes(&self, plan: &Plan, steps: &[i64]) -> f64 {
+    /// Bytes that can be read while steps compute that take so long, times `slower`, in an inference.
+    fn overlapped_bytes(&self, plan: &Plan, steps: &[i64], slower: f64) -> f64 {
+        if !plan.stages.is_empty() {
+            // Reads go ahead into the staging ring, whatever copies wait for.
+            return plan.bytes_per_inference() as f64;
+        }
         let period = plan.period();
         // The host's turn is step 0 and takes no time: `done[n]` is when n steps are done.
         let mut done = vec![0, 0];
@@ -40,12 +51,12 @@ impl Costs {
             // The step numbered `user + 1` waits for the load: so many are done before it.
             let window = after(user as i64 + 1) - after(load.release.into());
             let load_ns = self.load_ns(load.bytes.into()) as f64;
-            let overlap = (window.max(0) as f64).min(load_ns);
+            let overlap = (slower * window.max(0) as f64).min(load_ns);
             bytes += f64::from(load.bytes) * overlap / load_ns.max(1.0);
             read_ns += overlap;
         }
         // There is no more reading at once with computing than there is computing.
-        bytes * (all as f64 / f64::max(read_ns, 1.0)).min(1.0)
+        bytes * (slower * all as f64 / f64::max(read_ns, 1.0)).min(1.0)
     }
 }
 
@@ -102,7 +113,7 @@ mod tests {
     #[test]
     fn only_what_computing_overlaps_counts() {
         let costs = costs(Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 1.0 });
-        let bytes = |plan: &Plan, steps: &[i64]| costs.overlapped_bytes(plan, steps);
+        let bytes = |plan: &Plan, steps: &[i64]| costs.overlapped_bytes(plan, steps, 1.0);
         // On demand: each load may start when the step before the one that waits for it is done.
         assert_eq!(bytes(&plan(&[1, 2], &[1, 2]), &[10_000, 10_000]), 0.0);
         // A step earlier: all of it beside the first step, or as much as that has time for.

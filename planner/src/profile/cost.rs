@@ -264,6 +264,7 @@ pub(super) struct LayerCost {
     /// Blocks of rows in a row: for each the panel is read again, of where it was stored or made,
     row_blocks: f64,
     again_memory_ns: f64,
+    again_near_ns: f64,
     /// but for so many.
     first_blocks: f64,
     /// Reading the inputs of a row from memory.
@@ -272,9 +273,8 @@ pub(super) struct LayerCost {
     piece_memory_ns: f64,
     /// So many rows of inputs and output stay in the cache and cost neither.
     cached_rows: f64,
-    /// What transforms take longer for each byte of inputs and outputs beyond the first so many.
+    /// What transforms take longer for each byte of inputs and outputs.
     spill_ns_per_byte: f64,
-    spill_from: f64,
     row_bytes: f64,
     piece_bytes: f64,
     /// Share of the shorter one of computing and memory that the longer one does not hide.
@@ -380,6 +380,10 @@ impl LayerCost {
             least_ns = piece_ns * made.busy_panels / f64::from(columns.max(1));
             launches = made.count;
         }
+        // Of what the layer reads and writes, the part that is not near: slices by rows or panels each have their share.
+        let moved = (work.read + work.written) as f64;
+        let near = (SPILL_CACHES * compute.cache_bytes) as f64;
+        let spilled = (1.0 - near / moved.max(1.0)).max(0.0);
         Some(Self {
             least_ns,
             launches,
@@ -391,12 +395,12 @@ impl LayerCost {
             panel_near_ns: panel_bytes / compute.near_gbs(threads),
             row_blocks: blocks / rows as f64,
             again_memory_ns: again_bytes / bandwidth,
+            again_near_ns: again_bytes / compute.near_gbs(threads),
             first_blocks: first,
             row_memory_ns: read as f64 / activations / rows as f64,
             piece_memory_ns: written as f64 / activations / pieces,
             cached_rows: compute.cache_bytes as f64 * rows as f64 / (read + written).max(1) as f64,
-            spill_ns_per_byte: spill_ns / speedup,
-            spill_from: (SPILL_CACHES * compute.cache_bytes) as f64,
+            spill_ns_per_byte: spill_ns / speedup * spilled,
             row_bytes: work.read as f64 / rows as f64,
             piece_bytes: work.written as f64 / pieces,
             exposed: if class.has_weights() { compute.exposed } else { 0.0 },
@@ -411,18 +415,18 @@ impl LayerCost {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
         let again = (rows * self.row_blocks - self.first_blocks).max(0.0);
-        let panel_ns = match from {
-            From::Memory => self.panel_memory_ns,
-            From::Cache | From::CacheAll => self.panel_near_ns,
+        let (panel_ns, again_ns) = match from {
+            From::Memory => (self.panel_memory_ns, self.again_memory_ns),
+            From::Cache | From::CacheAll => (self.panel_near_ns, self.again_near_ns),
         };
-        let mut memory = f64::from(step.count) * (panel_ns + self.again_memory_ns * again);
+        let mut memory = f64::from(step.count) * (panel_ns + again_ns * again);
         let mut spill = 0.0;
         if from != From::CacheAll {
             if rows > self.cached_rows {
                 memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
             }
             let bytes = rows * self.row_bytes + pieces * self.piece_bytes;
-            spill = (bytes - self.spill_from).max(0.0) * self.spill_ns_per_byte;
+            spill = bytes * self.spill_ns_per_byte;
         }
         let groups = f64::from(step.count.div_ceil(self.group.max(1)).max(1));
         let expand = f64::from(step.count) * self.panel_expand_ns;

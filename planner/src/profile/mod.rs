@@ -311,6 +311,17 @@ impl Profile {
         self.storage.load_ns(bytes)
     }
 
+    /// [`Compute::near_bytes`].
+    pub(crate) fn near_bytes(&self) -> u64 {
+        self.compute.near_bytes()
+    }
+
+    /// What computing loses at least for a byte that is read meanwhile, wherever plans find their weights.
+    pub(crate) fn least_drag_ns_per_byte(&self) -> f64 {
+        let Drag { near_ns_per_byte, far_ns_per_byte } = self.drag();
+        near_ns_per_byte.min(far_ns_per_byte)
+    }
+
     /// What computing loses to reading: as long as memory takes for the bytes, where nothing was measured.
     fn drag(&self) -> Drag {
         let ns = 1.0 / self.compute.memory_gbs;

@@ -7,7 +7,8 @@
 //! ends), where the price of a group is what its steps are predicted to cost beyond whole layers.
 
 use super::group::{Chain, Facts, Schedule};
-use super::{Group, Lines, line_lives, steps_of};
+use super::lines::line_lives_of;
+use super::{Group, Lines, steps_of};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::step_weights;
@@ -38,8 +39,6 @@ const FASTEST: usize = 6;
 #[derive(Clone, Copy, Debug)]
 struct Price {
     bytes: u64,
-    /// Bytes less if outputs lie over dead lines of inputs.
-    shared: u64,
     /// Predicted time beyond that of whole layers.
     extra_ns: i64,
 }
@@ -67,6 +66,8 @@ pub struct Search<'a> {
     /// Whether a layer's activations go through memory, so that it could gain by sliding.
     spills: Vec<bool>,
     prices: HashMap<(usize, usize, u32), Price>,
+    /// Bytes less if outputs lie over dead lines of inputs.
+    shares: HashMap<(usize, usize, u32), u64>,
 }
 
 impl<'a> Search<'a> {
@@ -76,7 +77,8 @@ impl<'a> Search<'a> {
         let alone = (0..layers).map(|layer| alone(network, &lives, threads, layer)).collect();
         let spills = (0..layers).map(|layer| costs.spills(&whole(network, layer))).collect();
         let facts = Facts::new(network);
-        Self { facts, costs, threads, lives, alone, spills, prices: HashMap::new() }
+        let (prices, shares) = (HashMap::new(), HashMap::new());
+        Self { facts, costs, threads, lives, alone, spills, prices, shares }
     }
 
     /// What the network takes without groups, tables and loading ahead left out.
@@ -110,8 +112,8 @@ impl<'a> Search<'a> {
                 if !self.facts.slides(start) || weights > target {
                     break;
                 }
-                let Some(before) = best[start].as_ref().map(|(price, _)| *price) else { continue };
                 gains &= self.spills[start] && end - start <= FASTEST;
+                let Some(before) = best[start].as_ref().map(|(price, _)| *price) else { continue };
                 let needed = hot[end] > hot[start];
                 if start + 1 == end || !(needed || gains) {
                     continue;
@@ -204,16 +206,24 @@ impl<'a> Search<'a> {
     /// The number of lines by which a group costs least and takes at most `target` bytes, and its price.
     fn lines(&mut self, layers: Range<usize>, target: u64, aim: Aim) -> Option<(u32, i64)> {
         let shares = aim != Aim::Memory;
-        let [over, under] = self.passing(&layers).map(|buffers| {
-            buffers.iter().map(|&buffer| self.facts.network.buffers[buffer].bytes).sum::<u64>()
-        });
-        if self.beside(&layers) > target + if shares { over.min(under) } else { 0 } {
-            return None;
+        let beside = self.beside(&layers);
+        if beside > target {
+            let most = || {
+                let [over, under] = self.passing(&layers).map(|buffers| {
+                    let bytes = |&buffer: &usize| self.facts.network.buffers[buffer].bytes;
+                    buffers.iter().map(bytes).sum::<u64>()
+                });
+                over.min(under)
+            };
+            if !shares || beside > target + most() {
+                return None;
+            }
         }
         let fits = LINES.into_iter().map_while(|lines| {
             let price = self.price(&layers, lines);
-            let bytes = price.bytes - if shares { price.shared } else { 0 };
-            (bytes <= target).then_some((lines, price.extra_ns))
+            let fits = price.bytes <= target
+                || (shares && price.bytes <= target + self.shared_by(&layers, lines));
+            fits.then_some((lines, price.extra_ns))
         });
         fits.min_by_key(|(_, extra_ns)| *extra_ns)
     }
@@ -254,7 +264,7 @@ impl<'a> Search<'a> {
             return 0;
         }
         let steps: Vec<Step> = steps_of(network, chain, schedule).collect();
-        let mut lines = line_lives(network, &steps, &rings);
+        let mut lines = line_lives_of(&self.facts, &steps, &rings);
         under.iter().for_each(|&input| lines[input].iter_mut().for_each(Lines::known_before));
         over.iter().for_each(|&output| lines[output].iter_mut().for_each(Lines::needed_after));
         let mut saved = 0;
@@ -274,6 +284,18 @@ impl<'a> Search<'a> {
             }
         }
         saved
+    }
+
+    /// The same, known or reckoned once.
+    fn shared_by(&mut self, layers: &Range<usize>, lines: u32) -> u64 {
+        let key = (layers.start, layers.end, lines);
+        if let Some(bytes) = self.shares.get(&key) {
+            return *bytes;
+        }
+        let chain = Chain::new(&self.facts, layers.clone());
+        let bytes = self.shared(&chain, &Schedule::new(&chain, lines), layers);
+        self.shares.insert(key, bytes);
+        bytes
     }
 
     fn price(&mut self, layers: &Range<usize>, lines: u32) -> Price {
@@ -315,7 +337,7 @@ impl<'a> Search<'a> {
         let tables = steps * size_of::<Step>() as u64;
         let rings: u64 = rings.iter().sum();
         let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;
-        let price = Price { bytes, shared: self.shared(&chain, &schedule, layers), extra_ns };
+        let price = Price { bytes, extra_ns };
         self.prices.insert(key, price);
         price
     }

@@ -12,6 +12,9 @@ use crate::network::Network;
 use eyelet::pack::{NONE, Step};
 use std::ops::Range;
 
+/// Buffers with more lines are reckoned with as a whole: every line is compared with every line of others.
+const MOST_LINES: usize = 4096;
+
 /// When the lines of a buffer hold something; counted in steps, the host's being 0.
 #[derive(Clone, Debug)]
 pub struct Lines {
@@ -24,17 +27,25 @@ pub struct Lines {
 
 /// The lines of whole buffers that layers touch which slide; `None` for all others.
 pub fn line_lives(network: &Network, steps: &[Step], rings: &[u32]) -> Vec<Option<Lines>> {
+    let rows = |layer: usize| network.tensors[network.layers[layer].output as usize].rows();
+    if steps.iter().all(|step| u64::from(step.rows) >= rows(step.layer as usize)) {
+        return vec![None; network.buffers.len()];
+    }
+    line_lives_of(&Facts::new(network), steps, rings)
+}
+
+/// The same, of a network of which these facts are known.
+pub fn line_lives_of(facts: &Facts<'_>, steps: &[Step], rings: &[u32]) -> Vec<Option<Lines>> {
+    let network = facts.network;
     let mut found = vec![None; network.buffers.len()];
     let rows = |layer: usize| network.tensors[network.layers[layer].output as usize].rows();
     let slides = |step: &Step| u64::from(step.rows) < rows(step.layer as usize);
-    if !steps.iter().any(slides) {
-        return found;
-    }
-    let facts = Facts::new(network);
     let mut sliding = vec![false; network.layers.len()];
     steps.iter().filter(|step| slides(step)).for_each(|step| sliding[step.layer as usize] = true);
     for (index, _) in sliding.iter().enumerate().filter(|(_, slides)| **slides) {
-        for (buffer, height, bytes) in facts.images(index).filter(|image| rings[image.0] == 0) {
+        let images = facts.images(index);
+        let few = images.filter(|image| rings[image.0] == 0 && image.1 <= MOST_LINES);
+        for (buffer, height, bytes) in few {
             found[buffer].get_or_insert_with(|| Lines {
                 bytes,
                 lives: vec![None; height],

@@ -155,7 +155,7 @@ pub fn choices(
 /// Every answer of the adversary is a bound that is linear in what layers cost, and so is every mixture of such
 /// answers: each layer by itself then takes the least by the algorithm that suits it best, and no choice for all layers
 /// takes less than the sum. The mixtures are those of the game.
-pub fn least_bound_ns(network: &Network, profile: &Profile, threads: u32, budget: u64) -> u64 {
+pub fn bound_of_all_ns(network: &Network, profile: &Profile, threads: u32, budget: u64) -> u64 {
     let offers = all_offers(network, profile, threads);
     least_of(&offers, &Bound::new(network, profile), budget) as u64
 }
@@ -243,7 +243,8 @@ fn all_offers(network: &Network, profile: &Profile, threads: u32) -> Vec<Vec<Off
                     set_chains(&mut changed, layer, chains);
                 }
             }
-            let costs = Costs::new(&changed, profile, threads);
+            // Where plans for less than the budget would find the weights, too.
+            let costs = Costs::new(&changed, profile, threads).within(profile.near_bytes());
             for (layer, offers) in offers.iter_mut().enumerate() {
                 let (_, bytes) = layer_demand(&changed, &costs, layer);
                 for runs in [0].into_iter().chain(on_load::algorithms(&changed, &costs, layer)) {

@@ -10,6 +10,7 @@
 
 use super::algorithms::{Choice, Means, choices};
 use super::{Begun, Effort, Made, PlanError, Request, begin, on_load, transforms};
+use crate::bound::least_bound_ns;
 use crate::layout::place_weights;
 use crate::network::Network;
 use crate::profile::Profile;
@@ -49,21 +50,25 @@ struct Candidate {
     network: Network,
     weights_bytes: u64,
     transformed: Vec<Option<Network>>,
-    bound_ns: f64,
+    /// No plan of it is faster, in sum over the budgets.
+    bound_ns: u64,
+    is_direct: bool,
 }
 
 /// Chooses the algorithms of a network's layers and plans it for all budgets.
 pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanError> {
-    let candidates: Vec<Candidate> = offered(network, wanted)
+    let mut candidates: Vec<Candidate> = offered(network, wanted)
         .into_iter()
         .map(|choice| Candidate::new(network.clone(), &choice, wanted))
         .collect();
+    candidates.sort_by_key(|candidate| candidate.bound_ns);
     let mut best: Option<(u64, &Candidate, Vec<Begun<'_>>)> = None;
-    // The refusal that names the least budget: which choice needs the least memory, bounds do not say.
+    // The refusal of the direct algorithms, which are offered whatever the budget: others that may need less are not
+    // offered for what they need.
     let mut refused: Option<PlanError> = None;
     for candidate in &candidates {
         let least = best.as_ref().map_or(u64::MAX, |(ns, ..)| *ns);
-        if candidate.bound_ns >= least as f64 {
+        if candidate.bound_ns >= least {
             continue;
         }
         match candidate.begin(wanted) {
@@ -74,8 +79,9 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
                 }
             }
             Err(error) => {
-                let least = refused.take().filter(|known| needs(known) <= needs(&error));
-                refused = Some(least.unwrap_or(error));
+                if refused.is_none() || candidate.is_direct {
+                    refused = Some(error);
+                }
             }
         }
     }
@@ -98,7 +104,7 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
     Ok(Chosen { network: network.clone(), weights_bytes: *weights_bytes, made, predicted_ns })
 }
 
-/// The choices to be planned, the one with the least bound first.
+/// The choices to be planned.
 fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
     let Wanted { budgets, profile, strategy, threads, exact, .. } = *wanted;
     let means: &[Means] = match (exact, transforms(strategy)) {
@@ -118,7 +124,6 @@ fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
             }
         }
     }
-    offered.sort_by(|a, b| a.bound_ns.total_cmp(&b.bound_ns));
     offered
 }
 
@@ -131,7 +136,10 @@ impl Candidate {
             false => None,
         };
         let transformed = wanted.budgets.iter().map(transformed).collect();
-        Self { weights_bytes, transformed, network, bound_ns: choice.bound_ns }
+        let bound =
+            |budget: &u64| least_bound_ns(&wanted.request(&network, weights_bytes, *budget));
+        let bound_ns = wanted.budgets.iter().map(bound).sum();
+        Self { weights_bytes, transformed, network, bound_ns, is_direct: choice.is_direct() }
     }
 
     /// Plans for all budgets, as far as no search is needed.
@@ -148,13 +156,5 @@ impl<'a> Wanted<'a> {
     fn request(&self, network: &'a Network, weights_bytes: u64, budget: u64) -> Request<'a> {
         let Self { threads, profile, exact, .. } = *self;
         Request { network, weights_bytes, budget, threads, profile, exact }
-    }
-}
-
-/// The budget that a refusal names; no other budget helps against what names none.
-fn needs(refused: &PlanError) -> u64 {
-    match refused {
-        PlanError::Budget { smallest, .. } => *smallest,
-        _ => 0,
     }
 }

@@ -277,7 +277,8 @@ impl<'a> Site<'a> {
         };
         for (step, read) in slices.steps.iter().zip(&slices.read_of) {
             if read.is_some_and(|read| stays[read]) {
-                design.layers[step.layer as usize].resident += step.count;
+                let resident = &mut design.layers[step.layer as usize].resident;
+                *resident = resident.saturating_add(step.count);
             }
         }
     }

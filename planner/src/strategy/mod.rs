@@ -18,7 +18,7 @@ mod staging;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
-use crate::simulate::{Costs, simulate_with};
+use crate::simulate::simulate;
 use design::Design;
 use eyelet::pack::PAGE;
 use flexnn::Parts;
@@ -175,8 +175,8 @@ pub fn begin<'a>(
     };
     made.plan.strategy = name.to_owned();
     made.plan.budget = request.budget;
-    let costs = Costs::new(request.network, request.profile, request.threads);
-    let predicted_ns = simulate_with(&made.plan, &costs).steady_ns;
+    let Request { network, profile, threads, .. } = *request;
+    let predicted_ns = simulate(network, &made.plan, profile, threads).steady_ns;
     Ok(Begun::Made(Box::new(made), predicted_ns))
 }
 

@@ -8,7 +8,7 @@ use crate::cli::Error;
 use crate::cli::output::milliseconds;
 use crate::cli::pack_file::strategy;
 use crate::cli::progress::Progress;
-use eyelet::arena::{MappedArena, Pages};
+use eyelet::arena::{MappedArena, Pages, give_back_code};
 use eyelet::device::threads::available_cores;
 use eyelet::device::workers::Pool;
 use eyelet::device::{Accelerator, Device};
@@ -132,6 +132,7 @@ pub fn run(
     let options = Options { verify: !args.no_verify, threads, budget };
     let mut report = match computes {
         Computes::Cpu => {
+            give_back_code();
             let mut arena = MappedArena::new(largest.arena_bytes as usize)?;
             let (mut memory, pages) = arena.memory_and_pages();
             let start = Instant::now();
@@ -242,6 +243,7 @@ fn phase(
     };
     let memory = taking + start.elapsed();
     let mut digest = None;
+    give_back_code();
     for number in 1..=runs {
         for (index, input) in inputs.iter().enumerate() {
             if let Some(floats) = model.input_mut(index) {

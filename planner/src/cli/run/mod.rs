@@ -3,7 +3,8 @@
 //! This verb is lean, since what it measures is itself: nothing of the planner runs, no file is read
 //! into memory, inputs are read straight into the arena and outputs written straight from it. What the
 //! process needs beyond its arena is code, stacks, and a few numbers for each inference. The code is that of the whole
-//! command, of which the kernel maps more than is used; `examples/c/run.c` is what a program needs that does nothing else.
+//! command: what has read the command line and opened the pack is given back. `examples/c/run.c` is what a program needs that
+//! does nothing else.
 
 mod budgets;
 mod device;
@@ -18,7 +19,7 @@ use super::pack_file::{refuse_folder, shape_of, strategy, too_short};
 use super::progress::Progress;
 use super::{Error, Output};
 use device::Device;
-use eyelet::arena::MappedArena;
+use eyelet::arena::{MappedArena, give_back_code};
 use eyelet::device::threads::{available_cores, cores, pin_current};
 use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::device::{Accelerator, Inline};
@@ -138,6 +139,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         Session { args: &args, output, entry, options, gpu, open_ns: 0, rss_before_bytes };
     let mut report = match device {
         Device::Cpu => {
+            give_back_code();
             let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
             let mut memory = arena.memory();
             let start = Instant::now();
@@ -320,6 +322,7 @@ fn measure(
     let total = args.warmup + args.runs;
     let progress = Progress::count(output, "running", total.into());
     let mut digest = None;
+    give_back_code();
     for number in 1..=total {
         let turn = Instant::now();
         for (index, input) in inputs.iter().enumerate() {

@@ -17,7 +17,7 @@ use eyelet_planner::import::import;
 use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
-use eyelet_planner::strategy::algorithms::least_bound_ns;
+use eyelet_planner::strategy::algorithms::bound_of_all_ns;
 use eyelet_planner::strategy::{self, Effort, Made, PlanError, demand};
 use serde::Serialize;
 use std::fmt;
@@ -200,7 +200,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         let profile = &order.profile;
         let bound_ns = match args.exact {
             true => lower_bound_ns(&network, budget_bytes, profile, threads),
-            false => least_bound_ns(&network, profile, threads, budget_bytes),
+            false => bound_of_all_ns(&network, profile, threads, budget_bytes),
         };
         let lower_bound_ms = milliseconds(bound_ns);
         sweep.budgets.push(Budget { budget_bytes, lower_bound_ms });
