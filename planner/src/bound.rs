@@ -11,8 +11,8 @@
 //! ```
 //!
 //! The bound knows nothing of slices, addresses or load order, and so holds for all of them. The empty
-//! interval gives the plain bandwidth bound. `act_b` counts what no plan is without: header, skeleton,
-//! a step for each layer, and the scratch of a slice of one panel.
+//! interval gives the plain bandwidth bound. `act_b` counts what no plan is without: header, skeleton and
+//! a step for each layer; `m_l` below the scratch of a slice of one panel, too.
 //!
 //! Two things that no plan can escape make it tighter ([`lower_bound_ns`]). The weights of a step are in one
 //! load and in the arena together with the activations of its layer. So a load that layer `l` uses is no larger

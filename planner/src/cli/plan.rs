@@ -180,7 +180,7 @@ impl Order {
         let (threads, profile) = (self.threads, &self.profile);
         let request =
             Request { network: &network, weights_bytes, budget: 0, threads, profile, exact: true };
-        // Direct algorithms, which are what a network is lowered to, need the least memory.
+        // For direct algorithms, which are what a network is lowered to. Larger weights need more memory, but for odd cases.
         match strategy::make(&self.strategy, &request, Effort::Fast) {
             Err(PlanError::Budget { network, smallest, layer, reason, .. }) => {
                 let strategy = self.strategy.clone();

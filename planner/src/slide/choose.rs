@@ -109,7 +109,8 @@ impl<'a> Search<'a> {
             let mut gains = aim == Aim::Speed;
             for start in (end.saturating_sub(LONGEST)..end).rev() {
                 weights += weight_bytes(self.facts.network, start);
-                if !self.facts.slides(start) || weights > target {
+                let fits = weights <= target && self.facts.goes_with(start, end);
+                if !self.facts.slides(start) || !fits {
                     break;
                 }
                 gains &= self.spills[start] && end - start <= FASTEST;

@@ -14,6 +14,8 @@ pub struct Facts<'a> {
     /// For each buffer the first and the last layer that touch it; `None` if the host does, too, or if its
     /// tensors are not images of one height, width and pitch.
     inner: Vec<Option<Range<usize>>>,
+    /// Buffers whose tensors are not such images: lines of the one are no lines of the other.
+    unlike: Vec<bool>,
     /// For each layer the buffers it touches.
     touched: Vec<Vec<usize>>,
 }
@@ -41,6 +43,7 @@ impl<'a> Facts<'a> {
             }
             planes[buffer] = own;
         }
+        let unlike = inner.iter().map(Option::is_none).collect();
         for port in network.inputs.iter().chain(&network.outputs) {
             inner[network.tensors[port.tensor as usize].buffer as usize] = None;
         }
@@ -58,12 +61,25 @@ impl<'a> Facts<'a> {
             }
             touched.push(buffers);
         }
-        Self { network, operands, inner, touched }
+        Self { network, operands, inner, unlike, touched }
     }
 
     /// Whether a layer can belong to a group.
     pub fn slides(&self, layer: usize) -> bool {
         self.operands[layer].is_some()
+    }
+
+    /// Whether a layer can be in a group with the layers after it, up to `end`: what the one writes and the other touches
+    /// must have the same lines.
+    pub fn goes_with(&self, layer: usize, end: usize) -> bool {
+        let writes = |layer: usize| {
+            self.network.tensors[self.network.layers[layer].output as usize].buffer as usize
+        };
+        (layer + 1..end).all(|other| {
+            let mut both =
+                self.touched[layer].iter().filter(|&&buffer| self.touched[other].contains(&buffer));
+            !both.any(|&b| self.unlike[b] && (writes(layer) == b || writes(other) == b))
+        })
     }
 
     /// Whether a group of these layers can hold a buffer in a ring.

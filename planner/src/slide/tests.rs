@@ -14,8 +14,11 @@ pub(crate) fn runs(network: &Network) -> Vec<Range<usize>> {
     let facts = Facts::new(network);
     let mut runs: Vec<Range<usize>> = Vec::new();
     for layer in (0..network.layers.len()).filter(|&layer| facts.slides(layer)) {
+        let joins = |run: &Range<usize>| {
+            run.end == layer && run.clone().all(|before| facts.goes_with(before, layer + 1))
+        };
         match runs.last_mut() {
-            Some(run) if run.end == layer => run.end = layer + 1,
+            Some(run) if joins(run) => run.end = layer + 1,
             _ => runs.push(layer..layer + 1),
         }
     }
