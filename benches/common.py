@@ -67,7 +67,8 @@ def facts(script):
             return next((value.strip() for key, value in lines if key.strip() == name), "unknown")
 
     memory = int(field("/proc/meminfo", "MemTotal").split()[0]) * 1024
-    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no") else ""
+    # Not of what a run itself writes.
+    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no", "--", ":!docs") else ""
     system = f"{platform.system()} {platform.release()}"
     return {
         "Date": datetime.date.today().isoformat(),
