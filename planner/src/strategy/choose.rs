@@ -9,7 +9,7 @@
 //! A plan for one budget is a plan for every larger one, and is taken for it where nothing faster was found.
 
 use super::algorithms::{Choice, Means, choices};
-use super::{Begun, Effort, Made, PlanError, Request, begin, on_load, transforms};
+use super::{Begun, Effort, Made, PlanError, Request, begin, last_resort, on_load, transforms};
 use crate::bound::least_bound_ns;
 use crate::layout::place_weights;
 use crate::network::Network;
@@ -66,21 +66,28 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
     // The refusal of the direct algorithms, which are offered whatever the budget: others that may need less are not
     // offered for what they need.
     let mut refused: Option<PlanError> = None;
-    for candidate in &candidates {
-        let least = best.as_ref().map_or(u64::MAX, |(ns, ..)| *ns);
-        if candidate.bound_ns >= least {
-            continue;
+    // What a choice needs that does not fit takes a search, which is for when none fits.
+    for begin in [Candidate::begin, Candidate::begin_or_refuse] {
+        if best.is_some() || refused.is_some() {
+            break;
         }
-        match candidate.begin(wanted) {
-            Ok(begun) => {
-                let ns = begun.iter().map(Begun::predicted_ns).sum();
-                if best.is_none() || ns < least {
-                    best = Some((ns, candidate, begun));
-                }
+        for candidate in &candidates {
+            let least = best.as_ref().map_or(u64::MAX, |(ns, ..)| *ns);
+            if candidate.bound_ns >= least {
+                continue;
             }
-            Err(error) => {
-                if refused.is_none() || candidate.is_direct {
-                    refused = Some(error);
+            match begin(candidate, wanted) {
+                Ok(None) => {}
+                Ok(Some(begun)) => {
+                    let ns = begun.iter().map(Begun::predicted_ns).sum();
+                    if best.is_none() || ns < least {
+                        best = Some((ns, candidate, begun));
+                    }
+                }
+                Err(error) => {
+                    if refused.is_none() || candidate.is_direct {
+                        refused = Some(error);
+                    }
                 }
             }
         }
@@ -142,13 +149,36 @@ impl Candidate {
         Self { weights_bytes, transformed, network, bound_ns, is_direct: choice.is_direct() }
     }
 
-    /// Plans for all budgets, as far as no search is needed.
-    fn begin<'a>(&'a self, wanted: &Wanted<'a>) -> Result<Vec<Begun<'a>>, PlanError> {
-        let begin = |(budget, transformed): (&u64, &'a Option<Network>)| {
-            let request = wanted.request(&self.network, self.weights_bytes, *budget);
-            begin(wanted.strategy, &request, transformed.as_ref(), wanted.delta)
+    /// Plans for all budgets, as far as no search is needed; nothing if one of them has none.
+    fn begin<'a>(&'a self, wanted: &Wanted<'a>) -> Result<Option<Vec<Begun<'a>>>, PlanError> {
+        self.requests(wanted)
+            .map(|(request, transformed)| {
+                begin(wanted.strategy, &request, transformed, wanted.delta).transpose()
+            })
+            .collect::<Option<Result<_, _>>>()
+            .transpose()
+    }
+
+    /// The same, or the refusal that names the smallest budget.
+    fn begin_or_refuse<'a>(
+        &'a self,
+        wanted: &Wanted<'a>,
+    ) -> Result<Option<Vec<Begun<'a>>>, PlanError> {
+        let begin = |(request, transformed): (Request<'a>, _)| {
+            let begun = begin(wanted.strategy, &request, transformed, wanted.delta)?;
+            begun.map_or_else(|| last_resort(wanted.strategy, &request), Ok)
         };
-        wanted.budgets.iter().zip(&self.transformed).map(begin).collect()
+        self.requests(wanted).map(begin).collect::<Result<_, _>>().map(Some)
+    }
+
+    fn requests<'a>(
+        &'a self,
+        wanted: &Wanted<'a>,
+    ) -> impl Iterator<Item = (Request<'a>, Option<&'a Network>)> {
+        wanted.budgets.iter().zip(&self.transformed).map(|(budget, transformed)| {
+            let request = wanted.request(&self.network, self.weights_bytes, *budget);
+            (request, transformed.as_ref())
+        })
     }
 }
 

@@ -44,29 +44,34 @@ const SHARES: [f64; 7] = [0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96];
 pub fn plan(request: &Request<'_>, parts: Parts) -> Result<Made, PlanError> {
     let start = Instant::now();
     let site = Site::new(request);
-    let loading = parts.loading();
-    let (mut best, mut least_ns) = (None, u64::MAX);
-    let mut consider = |best: &mut Option<Built>, design: Design| {
-        let Ok(plan) = place(&site, &design, request.budget, parts) else { return };
-        let built = Built { line: simulate_with(&plan, &site.basis.costs), plan };
-        least_ns = least_ns.min(built.line.steady_ns);
-        if best.as_ref().is_none_or(|held| built.is_better(held, least_ns)) {
-            *best = Some(built);
-        }
-    };
-    unpinned(&site, loading).for_each(|design| consider(&mut best, design));
-    if best.as_ref().is_some_and(|built| built.line.read_ns > built.line.compute_ns) {
-        pinned(&site, loading).for_each(|design| consider(&mut best, design));
-    }
     let any = |budget| {
-        let mut designs = site.frugal(budget, &request.network.on_load, loading);
+        let mut designs = site.frugal(budget, &request.network.on_load, parts.loading());
         first_fit(&mut designs, |design| place(&site, design, budget, parts))
     };
-    let plan = match best {
-        Some(built) => built.plan,
+    let plan = match best(&site, parts) {
+        Some((_, built)) => built.plan,
         None => any(request.budget).or_else(|_| smallest(request, SLICE, &any))?,
     };
     Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })
+}
+
+/// The best plan of the designs that are tried.
+pub fn best(site: &Site<'_>, parts: Parts) -> Option<(Design, Built)> {
+    let loading = parts.loading();
+    let (mut best, mut least_ns) = (None, u64::MAX);
+    let mut consider = |best: &mut Option<(Design, Built)>, design: Design| {
+        let Ok(plan) = place(site, &design, site.request.budget, parts) else { return };
+        let built = Built { line: simulate_with(&plan, &site.basis.costs), plan };
+        least_ns = least_ns.min(built.line.steady_ns);
+        if best.as_ref().is_none_or(|(_, held)| built.is_better(held, least_ns)) {
+            *best = Some((design, built));
+        }
+    };
+    unpinned(site, loading).for_each(|design| consider(&mut best, design));
+    if best.as_ref().is_some_and(|(_, built)| built.line.read_ns > built.line.compute_ns) {
+        pinned(site, loading).for_each(|design| consider(&mut best, design));
+    }
+    best
 }
 
 /// So many slices beside each layer's activations, and so many bytes of residents.

@@ -10,6 +10,7 @@
 //! that serves the plan best ([`staging`](super::staging)).
 
 use super::design::{Basis, Built, Design, Grain, Pins, Site};
+use super::flexnn::Parts;
 use super::improve::improve;
 use super::on_load::Options;
 use super::place::{Loading, Misfit};
@@ -99,28 +100,19 @@ impl Constructed<'_> {
     }
 }
 
-/// A good plan in a short time; where there is none, the error, or a plan for less memory. `transformed` is the network
-/// with all steps transforming weights that gain by it: layers that slide do so as in one of the two.
+/// A good plan in a short time, if one is found. `transformed` is the network with all steps transforming weights that gain
+/// by it: layers that slide do so as in one of the two.
 pub fn construct<'a>(
     request: &Request<'a>,
     transformed: Option<&'a Network>,
-) -> Result<Result<Constructed<'a>, Plan>, PlanError> {
+) -> Option<Constructed<'a>> {
     let start = Instant::now();
     let basis = Rc::new(Basis::new(request));
     let options = Options::new(request, &basis.costs);
     let mut found = Found::new(&basis);
     found.compare(request, transformed, &options);
     let Found { sites, best, .. } = found;
-    match best {
-        Some(best) => {
-            let constructive = start.elapsed();
-            Ok(Ok(Constructed { basis, options, sites, best, constructive }))
-        }
-        None => {
-            let search = Search::new(request.network, &basis.costs, request.threads);
-            least(request, &basis, search).map(Err)
-        }
-    }
+    best.map(|best| Constructed { basis, options, sites, best, constructive: start.elapsed() })
 }
 
 /// What construction has found so far.
@@ -320,8 +312,13 @@ impl<'a, 'b> Found<'a, 'b> {
         designs.extend(flexnn::pinned(site, Loading::Cyclic));
         designs.push(Design::uniform(Cutting::LAYERS, own, Loading::Cyclic));
         designs.push(Design::uniform(Cutting::LAYERS, own, Loading::OnDemand));
+        // What fits by an allocator that sees one step after the other may not fit by the rules of placing, or wait longer.
+        let online = flexnn::best(site, Parts { static_plan: false, preload: true });
         for design in designs {
             self.consider(0, design);
+        }
+        if let Some((design, built)) = online {
+            self.keep(0, design, built);
         }
     }
 }
@@ -338,13 +335,12 @@ fn ways(search: &mut Search<'_>, request: &Request<'_>) -> Vec<Vec<Group>> {
     ways
 }
 
-/// The error that names the smallest budget of those for which [`construct`] finds something. What slides is chosen
+/// Where [`construct`] finds nothing: the error that names the smallest budget of those for which there is something, or a
+/// plan after all. What slides is chosen
 /// for the least memory; and for each budget anew, as it is there.
-fn least(
-    request: &Request<'_>,
-    basis: &Rc<Basis>,
-    mut search: Search<'_>,
-) -> Result<Plan, PlanError> {
+pub fn least(request: &Request<'_>) -> Result<Plan, PlanError> {
+    let basis = Rc::new(Basis::new(request));
+    let mut search = Search::new(request.network, &basis.costs, request.threads);
     let own = &request.network.on_load;
     let fits = |site: &Site<'_>, budget| {
         first_fit(site.frugal(budget, own, Loading::Cyclic), |design| site.place(design, budget))

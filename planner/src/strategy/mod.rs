@@ -119,7 +119,8 @@ pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
 /// Plans by the strategy of that name.
 pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
     let transformed = transforms(name).then(|| on_load::network(request)).flatten();
-    Ok(begin(name, request, transformed.as_ref(), demand::DELTA)?.finish(effort))
+    let begun = begin(name, request, transformed.as_ref(), demand::DELTA)?;
+    Ok(begun.map_or_else(|| last_resort(name, request), Ok)?.finish(effort))
 }
 
 /// A plan of which it is known what it will be worth, and which may still be improved.
@@ -147,7 +148,7 @@ impl Begun<'_> {
     }
 }
 
-/// Begins to plan by the strategy of that name, as far as no search is needed. `transformed` is the
+/// Begins to plan by the strategy of that name, as far as no search is needed; nothing if only the [`last_resort`] is left. `transformed` is the
 /// [network](on_load::network) whose steps transform weights, for a strategy that may have some do so; `delta` is what
 /// queues grow by where a pipeline's least delay is looked for.
 pub fn begin<'a>(
@@ -155,13 +156,13 @@ pub fn begin<'a>(
     request: &Request<'a>,
     transformed: Option<&'a Network>,
     delta: u64,
-) -> Result<Begun<'a>, PlanError> {
+) -> Result<Option<Begun<'a>>, PlanError> {
     let flexnn = |static_plan, preload| flexnn::plan(request, Parts { static_plan, preload });
-    let mut made = match name {
-        "joint" => match joint::construct(request, transformed)? {
-            Ok(constructed) => return Ok(Begun::Constructed(Box::new(constructed))),
-            Err(plan) => Made { plan, ..Made::default() },
-        },
+    let made = match name {
+        "joint" => {
+            let constructed = joint::construct(request, transformed);
+            return Ok(constructed.map(|found| Begun::Constructed(Box::new(found))));
+        }
         "flexnn" => flexnn(true, true)?,
         "flexnn-no-preload" => flexnn(true, false)?,
         "flexnn-dynamic" => flexnn(false, true)?,
@@ -173,11 +174,21 @@ pub fn begin<'a>(
             None => return Err(PlanError::Strategy(name.to_owned())),
         },
     };
+    Ok(Some(begun(name, request, made)))
+}
+
+/// Where a strategy has begun nothing: the refusal, for which the smallest budget takes a search, or a plan after all.
+pub fn last_resort<'a>(name: &str, request: &Request<'a>) -> Result<Begun<'a>, PlanError> {
+    let plan = joint::least(request)?;
+    Ok(begun(name, request, Made { plan, ..Made::default() }))
+}
+
+fn begun<'a>(name: &str, request: &Request<'a>, mut made: Made) -> Begun<'a> {
     made.plan.strategy = name.to_owned();
     made.plan.budget = request.budget;
     let Request { network, profile, threads, .. } = *request;
     let predicted_ns = simulate(network, &made.plan, profile, threads).steady_ns;
-    Ok(Begun::Made(Box::new(made), predicted_ns))
+    Begun::Made(Box::new(made), predicted_ns)
 }
 
 /// A plan in which these groups slide and all weights stay, to look at.
