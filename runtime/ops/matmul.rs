@@ -219,6 +219,7 @@ pub fn run(call: Call<'_>) {
 mod tests {
     use super::*;
     use crate::arena::{MatMut, MatRef};
+    use crate::kernels::table::Chains;
     use crate::kernels::testing::{Threads, assert_close, available, floats, scratch};
     use crate::pack::{Activation, OpKind, params_words};
     use bytemuck::Zeroable;
@@ -254,6 +255,7 @@ mod tests {
         let (m, k, n) = (p.m as usize, p.k as usize, p.n as usize);
         let rows = p.batch as usize * m;
         let (mut exact, mut chain) = (Vec::new(), Vec::new());
+        let chains = Chains::of_run(k);
         let at = |side: usize, batch: usize, row: usize, col: usize| {
             data[side][batch * p.batch_stride[side] as usize
                 + row * p.row_stride[side] as usize
@@ -261,14 +263,16 @@ mod tests {
         };
         for row in 0..rows {
             for col in 0..n {
-                let (mut e, mut f) = (0.0f64, 0.0f32);
-                for i in 0..k {
-                    let (x, y) = (at(0, row / m, row % m, i), at(1, row / m, i, col));
-                    e += x as f64 * y as f64 * p.scale as f64;
-                    f = x.mul_add(y * p.scale, f);
-                }
+                let mut e = 0.0f64;
+                let sums = (0..chains.count()).map(|index| {
+                    chains.terms(index).fold(0.0f32, |f, i| {
+                        let (x, y) = (at(0, row / m, row % m, i), at(1, row / m, i, col));
+                        e += x as f64 * y as f64 * p.scale as f64;
+                        x.mul_add(y * p.scale, f)
+                    })
+                });
+                chain.push(sums.reduce(|sum, chain| sum + chain).unwrap());
                 exact.push(e);
-                chain.push(f);
             }
         }
         for kernels in available() {
@@ -328,6 +332,7 @@ mod tests {
             check(plain(batch, m, k, n));
         }
         check(plain(1, 1100, 3, 5));
+        check(plain(2, 9, 3333, 40));
         check(MatMulParams { scale: -0.125, ..plain(3, 20, 9, 33) });
         check(MatMulParams { scale: 0.3, ..plain(2, 9, 70, 12) });
     }

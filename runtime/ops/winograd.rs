@@ -7,7 +7,7 @@
 //! while they are in the cache. Weights are used once a block, so each product fetches those of the next.
 //! The scratch is one block of transformed inputs and one group of products, whatever the map's size.
 //!
-//! Each frequency is one chain of fused multiply-adds over the input channels, and the transforms have
+//! Each frequency is computed as a product of matrices is, in chains of fused multiply-adds over the input channels, and the transforms have
 //! one written order: the result is the same for every slice, block, thread count and instruction set.
 //! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
 //!
@@ -414,9 +414,9 @@ impl Part<'_> {
                     for point in 0..points {
                         for panel in group.clone() {
                             let next = match () {
-                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
-                                _ if point + 1 < points => Some(at(group.start, point + 1)),
-                                _ if group.end < panels.end => Some(at(group.end, 0)),
+                                _ if panel + 1 < group.end => Some((at(panel + 1, point), 0)),
+                                _ if point + 1 < points => Some((at(group.start, point + 1), 0)),
+                                _ if group.end < panels.end => Some((at(group.end, 0), 0)),
                                 _ => None,
                             };
                             let to = &mut products[(panel - group.start) * product_floats..]
