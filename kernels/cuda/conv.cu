@@ -1,8 +1,8 @@
 /* Convolution as implicit GEMM, output pixels times output channels, and its sum of chains.
  *
  * Blocks: (rectangles of rows, of columns, chains). A rectangle's columns are whole panels of one group. A block of a
- * layer in one chain finishes its outputs, after adding up a processor's chains in them. Otherwise it writes its sums, [chain][row][column of the step], and a second
- * kernel adds them up. */
+ * layer without chains of its own finishes its outputs, after adding up a processor's chains in them. Otherwise it writes
+ * its sums, [chain][row][column of the step], and a second kernel adds them up. */
 #include "finish.cuh"
 #include "window.cuh"
 

@@ -84,7 +84,6 @@ impl Chains {
         first..first + (terms.len() / seg_len).max(1)
     }
 
-    #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
     /// What a GPU computes them from: their number, `parts`, `whole` and `step`.
     pub(crate) fn fields(&self) -> [usize; 4] {
         [self.count, self.parts, self.whole, self.step]

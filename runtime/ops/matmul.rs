@@ -125,29 +125,45 @@ impl Work {
     }
 }
 
+/// Terms and columns that are packed at a time where columns are runs: compilers make a transpose in registers of them.
+const SQUARE: usize = 4;
+
 /// Packs columns `first..` of a `k × n` matrix, given by strides, times its scale, as a panel of `nr`
 /// columns with a bias of zero.
 fn pack(matrix: &[f32], p: &MatMulParams, first: usize, nr: usize, panel: &mut [f32]) {
     let (row, col) = (p.row_stride[1] as usize, p.col_stride[1] as usize);
     let (k, cols, scale) = (p.k as usize, nr.min(p.n as usize - first), p.scale);
     panel[..nr].fill(0.0);
-    let lines = panel[nr..].chunks_exact_mut(nr).take(k);
+    let panel = &mut panel[nr..(1 + k) * nr];
     if col == 1 {
-        for (i, line) in lines.enumerate() {
+        for (i, line) in panel.chunks_exact_mut(nr).enumerate() {
             let (line, rest) = line.split_at_mut(cols);
             for (to, x) in line.iter_mut().zip(&matrix[i * row + first..][..cols]) {
                 *to = x * scale;
             }
             rest.fill(0.0);
         }
-    } else {
-        for (i, line) in lines.enumerate() {
-            let (line, rest) = line.split_at_mut(cols);
-            for (j, x) in line.iter_mut().enumerate() {
-                *x = matrix[i * row + (first + j) * col] * scale;
+        return;
+    }
+    let whole = if row == 1 { [k, cols].map(|all| all - all % SQUARE) } else { [0; 2] };
+    for j in (0..whole[1]).step_by(SQUARE) {
+        let runs = [0, 1, 2, 3].map(|lane| &matrix[(first + j + lane) * col..][..whole[0]]);
+        let runs = runs.map(|run| run.as_chunks::<SQUARE>().0);
+        for (i, lines) in panel.chunks_exact_mut(SQUARE * nr).take(whole[0] / SQUARE).enumerate() {
+            let square = runs.map(|run| run[i]);
+            for (term, line) in lines.chunks_exact_mut(nr).enumerate() {
+                let four = square.map(|run| run[term] * scale);
+                line[j..j + SQUARE].copy_from_slice(&four);
             }
-            rest.fill(0.0);
         }
+    }
+    for (i, line) in panel.chunks_exact_mut(nr).enumerate() {
+        let done = if i < whole[0] { whole[1] } else { 0 };
+        let (line, rest) = line.split_at_mut(cols);
+        for (j, x) in line.iter_mut().enumerate().skip(done) {
+            *x = matrix[i * row + (first + j) * col] * scale;
+        }
+        rest.fill(0.0);
     }
 }
 

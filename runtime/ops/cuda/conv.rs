@@ -95,11 +95,18 @@ pub fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
         multiplying + if chains > 1 { adding } else { 0 }
     };
     let most = (k / LEAST_K).clamp(1, MAX_CHAINS);
-    // None is longer than a processor's, whose error is what is stated.
-    let fits = |chains: &u32| *chains == 1 || k.div_ceil(*chains) as usize <= CHAIN - UNIT as usize;
-    let best = (1..=most).filter(fits).min_by_key(|chains| time(*chains)).unwrap_or(1);
+    let best = (1..=most)
+        .filter(|chains| enough(k, *chains))
+        .min_by_key(|chains| time(*chains))
+        .unwrap_or(1);
     // Chains are other bits: a gain that is none is not worth them.
     if time(best) * 10 < time(1) * 9 { best } else { 1 }
+}
+
+/// Whether none of so many chains of `k` terms is longer than a processor's, whose error is what is stated; one is
+/// computed as a processor's are.
+pub fn enough(k: u32, chains: u32) -> bool {
+    chains <= 1 || k.div_ceil(UNIT).div_ceil(chains) as usize * UNIT as usize <= CHAIN
 }
 
 /// Panels that are launched at once.
@@ -124,7 +131,9 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let [channels, columns] = [input.dims[3], output.dims[3]].map(|all| all / p.groups);
     let k = p.kernel[0] * p.kernel[1] * channels;
     let parts = match p.chains {
-        0 | 1 => PartsRecord::new(Chains::new(p.kernel.map(|taps| taps as usize), channels as usize)),
+        0 | 1 => {
+            PartsRecord::new(Chains::new(p.kernel.map(|taps| taps as usize), channels as usize))
+        }
         _ => PartsRecord::one(k),
     };
     let mut record = ConvRecord {

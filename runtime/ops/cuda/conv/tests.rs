@@ -137,7 +137,7 @@ fn long_reductions() {
     ] {
         check(&mut queue, case);
     }
-    queue.assert_seen(&["Conv", "Gemv"]);
+    queue.assert_seen(&["Conv32x32F32", "Conv32x32OnesF32", "Gemv1F32", "Gemv4F32"]);
 }
 
 /// Of 16-bit weights, and of every kernel: sizes for which each is the fastest.
@@ -275,6 +275,8 @@ fn chains_only_where_they_pay() {
     {
         let chains = chains(rows, columns, k, multiprocessors);
         assert!((2..=MAX_CHAINS).contains(&chains), "{rows} x {columns}, {k}: {chains}");
+        let ranges = ranges(k as usize, chains as usize);
+        assert!(ranges.iter().all(|range| range.len() <= CHAIN), "{k}: {chains}");
     }
     // Whatever is asked.
     for n in [0, 1, u32::MAX] {

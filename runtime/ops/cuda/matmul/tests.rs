@@ -88,7 +88,11 @@ fn shapes_batches_and_strided_views() {
     check(&mut queue, MatMulParams { scale: -0.3, ..plain(2, 9, 76, 12) }, 4);
     for (k, n) in [(1030, 36), (2500, 33)] {
         check(&mut queue, plain(2, 9, k, n), 0);
-        check(&mut queue, MatMulParams { row_stride: [k, 1], col_stride: [1, k], ..plain(2, 9, k, n) }, 0);
+        check(
+            &mut queue,
+            MatMulParams { row_stride: [k, 1], col_stride: [1, k], ..plain(2, 9, k, n) },
+            0,
+        );
     }
     // One matrix for the whole batch.
     check(&mut queue, MatMulParams { batch_stride: [0, 35], ..plain(4, 5, 7, 5) }, 0);
