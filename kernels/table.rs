@@ -33,6 +33,9 @@ pub use pool::{Pooling, Positions, Taps};
 pub use window::Window;
 pub use winograd::{Patch, Place, TILES};
 
+/// Which frequencies a Winograd tile of fewer outputs has.
+pub use super::portable::winograd::kept;
+
 /// A weight of 16 bits as a float.
 pub use super::portable::widen::{bf16, f16};
 

@@ -221,14 +221,18 @@ impl Transforms {
         let input = &network.tensors[layer.inputs[0] as usize];
         let output = &network.tensors[layer.output as usize];
         let tiles = winograd::tiles(layer, output);
-        let (tile, side) = (f64::from(p.tile), f64::from(p.tile + 2));
-        let each = tiles as f64 * side * side;
+        let points = match network.isa {
+            // A GPU computes what juts out.
+            Isa::Cuda => tiles * u64::from(p.tile + 2).pow(2),
+            _ => winograd::frequencies(layer, output),
+        };
+        let each = points as f64;
         let block =
             winograd::block_tiles(p.tile as usize, input.cols() as usize, network.isa) as u64;
         Self {
             points: each,
             input_bytes: 8.0 * each * f64::from(input.cols()),
-            output_bytes: 4.0 * f64::from(output.cols()) * (each + tiles as f64 * tile * tile),
+            output_bytes: 4.0 * f64::from(output.cols()) * (each + output.rows() as f64),
             blocks: tiles.div_ceil(block) as f64,
         }
     }
