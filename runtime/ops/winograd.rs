@@ -36,8 +36,13 @@ const BLOCK_BYTES: usize = 2304 * 1024;
 /// Rows (tiles times frequencies) of a block: enough for each panel of weights to be worth fetching.
 const BLOCK_ROWS: usize = 28 * 36;
 
-/// Panels that are multiplied with a frequency's inputs while these are in the second-level cache.
+/// Panels that are multiplied with a frequency's inputs while these are in the first-level cache, unless all frequencies'
+/// inputs stay near.
 const GROUP: usize = 4;
+
+/// Bytes of a block's transformed inputs that stay in the second-level cache beside products and weights: to come back to
+/// them for each panel costs nothing, and one panel's products are the least scratch.
+const NEAR_BYTES: u64 = 192 << 10;
 
 /// A block has at least as many tiles, where there are as many.
 const FEW_TILES: usize = 4;
@@ -206,7 +211,7 @@ impl Work {
         let shares = threads.min(units.div_ceil(each)).max(1);
         // Tiles and panels of the largest part.
         let most = across.saturating_mul(if by_panels { down } else { each });
-        Self {
+        let mut work = Self {
             tile,
             pad: pair(p.pad),
             channels,
@@ -215,11 +220,15 @@ impl Work {
             input: pair([input.dims[1], input.dims[2]]),
             output: extent,
             block: block_tiles(tile, channels, isa).min(most).max(1),
-            group: GROUP.min(if by_panels { each } else { panels }).max(1),
+            group: 1,
             each,
             by_panels,
             shares,
+        };
+        if work.frequency_bytes() > NEAR_BYTES {
+            work.group = GROUP.min(if by_panels { each } else { panels }).max(1);
         }
+        work
     }
 
     fn points(&self) -> usize {
