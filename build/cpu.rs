@@ -47,6 +47,7 @@ const ARM: &[Kernel] = &[
     Kernel { source: "kernels/neon/f32-igemm-8x8-neon-inorder.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-dwconv-8x8-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-dwconv-8x8-neon-inorder.c", flags: NEON },
+    Kernel { source: "kernels/neon/f32-dwconv3x3-2x8-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-gconv-8x8-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-winograd-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-elementwise-neon.c", flags: NEON },
