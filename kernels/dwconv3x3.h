@@ -9,8 +9,9 @@
  * The including source has defined
  *   vec             a vector of LANES floats
  *   COLS, NR        pixels at most, channels of a panel
- *   struct walk     begun by `begin`: where the walk down the lines is, and the filter
- *   step            an input line's work: see below
+ *   struct walk     begun by `begin`: where the walk down the lines is, and the filter; `left`: output lines that are
+ *                   not begun
+ *   step            an input line's work: see below. Where outputs begin there is one `left` less
  *   enter, leave    what goes before and behind the lines that begin, go on with and end outputs, of stride 1
  *   MOVE            a copy of a vector
  * and calls `several` with each `kind` of body it has. */
@@ -47,11 +48,11 @@ EYELET_INLINE void strip(const struct eyelet_dwconv *t, const float *w, size_t c
     struct walk k;
     vec a[COLS], b[COLS], c[COLS];
     begin(&k, t, w, channel, p, n, kind);
-    size_t left = t->lines - 1; /* outputs that are not begun */
+    k.left = t->lines;
     step(&k, a, a, a, BEGINS, n, stride, kind);
     if (stride == 2) {
         step(&k, a, a, a, GOES_ON, n, 2, kind);
-        for (; left != 0; left--) {
+        while (k.left != 0) {
             step(&k, a, a, a, ENDS | BEGINS, n, 2, kind);
             step(&k, a, a, a, GOES_ON, n, 2, kind);
         }
@@ -59,25 +60,25 @@ EYELET_INLINE void strip(const struct eyelet_dwconv *t, const float *w, size_t c
         return;
     }
     step(&k, a, a, b, GOES_ON | BEGINS, n, 1, kind);
-    if (--left != 0) {
+    if (k.left != 0) {
         enter(&k, b, c, n);
         for (;;) {
             step(&k, a, b, c, ENDS | GOES_ON | BEGINS, n, 1, kind);
-            if (--left == 0) {
+            if (k.left == 0) {
                 leave(&k, a, n, kind);
                 take(a, b, n);
                 take(b, c, n);
                 break;
             }
             step(&k, b, c, a, ENDS | GOES_ON | BEGINS, n, 1, kind);
-            if (--left == 0) {
+            if (k.left == 0) {
                 leave(&k, b, n, kind);
                 take(b, a, n);
                 take(a, c, n);
                 break;
             }
             step(&k, c, a, b, ENDS | GOES_ON | BEGINS, n, 1, kind);
-            if (--left == 0) {
+            if (k.left == 0) {
                 leave(&k, c, n, kind);
                 break;
             }

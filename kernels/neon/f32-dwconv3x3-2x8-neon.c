@@ -13,6 +13,7 @@ enum { COLS = 2, LANES = 8, NR = 8 };
 
 struct walk {
     const float *const *at; /* the next input line */
+    size_t left;
     size_t line_pitch;
     size_t offset;
     const float *bias;
@@ -116,6 +117,8 @@ EYELET_INLINE void end_and_begin(struct walk *k, vec acc[COLS], const size_t n, 
 EYELET_INLINE void step(struct walk *k, vec first[COLS], vec second[COLS], vec third[COLS],
                         const unsigned lines, const size_t n, const size_t stride, const int kind)
 {
+    if (lines & BEGINS)
+        k->left--;
     if (stride == 2 && lines == (ENDS | BEGINS)) {
         end_and_begin(k, first, n, kind);
         k->at += k->line_pitch;

@@ -14,6 +14,7 @@ enum { COLS = 4, LANES = 4, NR = 8 };
 
 struct walk {
     const float *const *at; /* the input line */
+    size_t left;
     size_t line_pitch;
     size_t lower, upper; /* bytes, added to each pointer: where halves of vectors are */
     const float *bias;
@@ -36,7 +37,8 @@ struct walk {
 /* Statements that stay where they are. */
 #define MULTIPLY(acc, a, b) __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(acc) : "w"(a), "w"(b))
 #define LOAD(v, p, offset) __asm__ volatile("ldr %q0, [%1, %2]" : "=w"(v) : "r"(p), "r"(offset))
-#define LOAD_LOWER(v, p, offset) __asm__ volatile("ldr %d0, [%1, %2]" : "=w"(v) : "r"(p), "rI"(offset))
+/* As if it read the vector, so that that keeps its register. */
+#define LOAD_LOWER(v, p, offset) __asm__ volatile("ldr %d0, [%1, %2]" : "+w"(v) : "r"(p), "rI"(offset))
 #define LOAD_UPPER(half, p, offset) __asm__ volatile("ldr %0, [%1, %2]" : "=r"(half) : "r"(p), "rI"(offset))
 #define INSERT(v, half) __asm__ volatile("ins %0.d[1], %1" : "+w"(v) : "r"(half))
 #define LOAD_POINTERS(p, q, at, i)                                                                     \
@@ -65,8 +67,8 @@ EYELET_INLINE void begin(struct walk *k, const struct eyelet_dwconv *t, const fl
         k->filter[i / 3][i % 3] = vld1q_f32(w + (1 + i) * NR);
 }
 
-/* What is done beside a multiplication, in order, for the output that has ended: clamp in three steps, store. */
-EYELET_INLINE void finish(struct walk *k, vec *acc, const size_t i, const size_t part, const int kind)
+/* A third of the clamp. */
+EYELET_INLINE void bound(struct walk *k, vec *acc, const size_t part, const int kind)
 {
     if (part == 0 && kind != NONE)
         __asm__ volatile("fcmgt %0.4s, %1.4s, %2.4s" : "=w"(k->mask) : "w"(k->min), "w"(*acc));
@@ -74,8 +76,6 @@ EYELET_INLINE void finish(struct walk *k, vec *acc, const size_t i, const size_t
         __asm__ volatile("bit %0.16b, %1.16b, %2.16b" : "+w"(*acc) : "w"(k->min), "w"(k->mask));
     if (part == 2 && kind == BOTH)
         __asm__ volatile("fmin %0.4s, %1.4s, %0.4s" : "+w"(*acc) : "w"(k->max));
-    if (part == 3)
-        STORE(*acc, k->c, k->c_pitch[i]);
 }
 
 /* The vector that is loaded in a place: of the columns of this line 4 and 5, and of the next the first four; the biases
@@ -85,16 +85,16 @@ enum { NOTHING, COLUMN = 16, NEXT = 32, BIAS = 48, NEXT_BIAS = 64 };
 EYELET_INLINE int slot(const size_t i)
 {
     switch (i) {
-        case 0: return BIAS + 1;
-        case 1: return COLUMN + 4;
+        case 0: return COLUMN + 4;
+        case 1: return BIAS + 1;
         case 2: return COLUMN + 5;
-        case 3: return BIAS + 2;
-        case 4: return NEXT + 0;
-        case 5: return BIAS + 3;
-        case 6: return NEXT + 1;
-        case 7: return NEXT + 2;
-        case 9: return NEXT_BIAS + 0;
-        case 10: return NEXT + 3;
+        case 3: return NEXT + 0;
+        case 4: return BIAS + 2;
+        case 5: return NEXT + 1;
+        case 6: return NEXT + 2;
+        case 7: return BIAS + 3;
+        case 9: return NEXT + 3;
+        case 10: return NEXT_BIAS + 0;
         default: return NOTHING;
     }
 }
@@ -114,12 +114,14 @@ EYELET_INLINE void inner(struct walk *k, vec first[COLS], vec second[COLS], vec 
 #pragma GCC unroll 6
     for (size_t col = 0; col < 6; col++) {
 #pragma GCC unroll 3
-        for (size_t back = 0; back < 3; back++) {
-            const size_t kx = 2 - back;
-            if (col < kx || col - kx >= 4)
-                continue;
+        for (size_t row = 0; row < 3; row++) {
+            /* The same accumulator comes after at least four others. */
+            const size_t ky = 2 - row;
 #pragma GCC unroll 3
-            for (size_t ky = 3; ky-- != 0; m++) {
+            for (size_t turn = 0; turn < 3; turn++) {
+                const size_t kx = ky == 0 ? 2 - turn : turn;
+                if (col < kx || col - kx >= 4)
+                    continue;
                 const int what = slot(m / 3), before = m < 3 ? NOTHING : slot(m / 3 - 1);
                 if (m % 3 == 0) {
                     if (what >= BIAS)
@@ -128,6 +130,8 @@ EYELET_INLINE void inner(struct walk *k, vec first[COLS], vec second[COLS], vec 
                         LOAD_LOWER(k->x[what % 16], k->column[what % 4], k->lower);
                     if (before)
                         INSERT(*target(k, first, third, before), k->half);
+                    /* Here a step of the clamp does not put the next load into the fourth cycle after an `fmla`. */
+                    bound(k, m < 18 ? &third[2 + m / 9] : &first[m / 9 - 2], m / 3 % 3, kind);
                 }
                 vec *acc = ky == 2 ? first : ky == 1 ? second : third;
                 MULTIPLY(acc[col - kx], k->x[col], k->filter[ky][kx]);
@@ -135,53 +139,40 @@ EYELET_INLINE void inner(struct walk *k, vec first[COLS], vec second[COLS], vec 
                     LOAD_UPPER(k->half, k->bias, 8);
                 else if (m % 3 == 0 && what)
                     LOAD_UPPER(k->half, k->column[what % 4], k->upper);
-                /* The last two outputs that the line before has ended, and the first two of this one's. */
-                if (m % 3 == 2) {
-                    if (m / 3 >= 11)
-                        finish(k, &first[2], 2, 0, kind);
-                    if (m / 3 < 3)
-                        finish(k, &third[2], 2, m / 3 + 1, kind);
-                    if (m / 3 >= 5 && m / 3 < 9)
-                        finish(k, &first[0], 0, m / 3 - 5, kind);
+                switch (m) {
+                    case 1: STORE(third[1], k->c, k->c_pitch[1]); break;
+                    case 4: __asm__ volatile("add %0, %0, %1, lsl #3" : "+r"(k->at) : "r"(k->line_pitch)); break;
+                    case 7: LOAD_POINTERS(k->column[0], k->column[1], k->at, 0); break;
+                    case 10: STORE(third[2], k->c, k->c_pitch[2]); break;
+                    case 13: LOAD_POINTERS(k->column[2], k->column[3], k->at, 2); break;
+                    case 19: STORE(third[3], k->c, k->c_pitch[3]); break;
+                    case 22: __asm__ volatile("add %0, %0, %1" : "+r"(k->c) : "r"(k->next_c)); break;
+                    case 25: LOAD_POINTERS(k->column[0], k->column[1], k->at, 4); break;
+                    case 28: STORE(first[0], k->c, k->c_pitch[0]); break;
+                    case 31: __asm__ volatile("mov %0, %1" : "=r"(k->next_c) : "r"(k->c_lines_apart)); break;
+                    case 34: __asm__ volatile("sub %0, %0, #1" : "+r"(k->left)); break;
                 }
-                if (m % 3 == 1) {
-                    if (m / 3 >= 1 && m / 3 < 5)
-                        finish(k, &third[3], 3, m / 3 - 1, kind);
-                    if (m / 3 >= 8)
-                        finish(k, &first[1], 1, m / 3 - 8, kind);
-                }
-                /* Pointers, where the ones before are done with. */
-                if (m == 8)
-                    __asm__ volatile("add %0, %0, %1, lsl #3" : "+r"(k->at) : "r"(k->line_pitch));
-                if (m == 10)
-                    LOAD_POINTERS(k->column[0], k->column[1], k->at, 0);
-                if (m == 19)
-                    LOAD_POINTERS(k->column[2], k->column[3], k->at, 2);
-                if (m == 23)
-                    LOAD_POINTERS(k->column[0], k->column[1], k->at, 4);
-                if (m == 15)
-                    __asm__ volatile("add %0, %0, %1" : "+r"(k->c) : "r"(k->next_c));
-                if (m == 16)
-                    __asm__ volatile("mov %0, %1" : "=r"(k->next_c) : "r"(k->c_lines_apart));
+                m++;
             }
         }
     }
 }
 
-/* What `inner` finds, for the first line that it makes. The last two outputs of the line before it, of which there are
+/* What `inner` finds, for the first line that it makes. Outputs of the line before it, which ends
  * none, go where its own ones go later. */
 EYELET_INLINE void enter(struct walk *k, const vec other[COLS], vec third[COLS], const size_t n)
 {
     if (n != 4)
         return;
-#pragma GCC unroll 4
-    for (size_t col = 0; col < 4; col++)
+#pragma GCC unroll 6
+    for (size_t col = 0; col < 6; col++)
         LOAD(k->x[col], k->at[col], k->lower);
     LOAD_POINTERS(k->column[0], k->column[1], k->at, 4);
     LOAD(third[0], k->bias, 0ul);
 #pragma GCC unroll 4
     for (size_t i = 1; i < n; i++)
         MOVE(third[i], other[i]);
+    MOVE(k->mask, other[0]);
 }
 
 /* Stores what the last of these lines has ended and not stored. */
@@ -189,12 +180,12 @@ EYELET_INLINE void leave(struct walk *k, vec first[COLS], const size_t n, const 
 {
     if (n != 4)
         return;
-#pragma GCC unroll 4
-    for (size_t part = 1; part < 4; part++)
-        finish(k, &first[2], 2, part, kind);
-#pragma GCC unroll 4
-    for (size_t part = 0; part < 4; part++)
-        finish(k, &first[3], 3, part, kind);
+    STORE(first[1], k->c, k->c_pitch[1]);
+#pragma GCC unroll 6
+    for (size_t part = 0; part < 6; part++)
+        bound(k, &first[2 + part / 3], part % 3, kind);
+    STORE(first[2], k->c, k->c_pitch[2]);
+    STORE(first[3], k->c, k->c_pitch[3]);
 }
 
 /* Any other line: each column is loaded while the one before it is multiplied. */
@@ -232,6 +223,8 @@ EYELET_INLINE void outer(struct walk *k, vec first[COLS], vec second[COLS], vec 
             STORE(v, k->c, k->c_pitch[i]);
         }
     }
+    if (lines & BEGINS)
+        k->left--;
     k->at += k->line_pitch;
 }
 
