@@ -144,7 +144,7 @@ static PORTABLE: Kernels = kernels!(Portable, PORTABLE);
 #[cfg(eyelet_x86)]
 static AVX2: Kernels = kernels!(Avx2, AVX2);
 #[cfg(eyelet_x86)]
-static AVX512: Kernels = kernels!(Avx512, AVX512);
+static AVX512: Kernels = Kernels { dwlines: dwconv::AVX512_LINES, ..kernels!(Avx512, AVX512) };
 #[cfg(eyelet_neon)]
 static NEON: Kernels = Kernels { dwlines: dwconv::NEON_LINES, ..kernels!(Neon, NEON) };
 /// For processors that execute in order.
@@ -153,6 +153,7 @@ static NEON_INORDER: Kernels = Kernels {
     name: "neon-inorder",
     igemm: igemm::NEON_INORDER,
     dwconv: dwconv::NEON_INORDER,
+    dwlines: dwconv::NEON_INORDER_LINES,
     ..kernels!(Neon, NEON)
 };
 

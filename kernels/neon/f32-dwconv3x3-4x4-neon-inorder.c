@@ -25,7 +25,7 @@ struct walk {
     vec min, max;
     vec filter[3][3];
     vec x[COLS + 2];        /* columns */
-    const float *column[4]; /* where those to be loaded next are */
+    const float *column[COLS + 2]; /* where those to be loaded next are */
     uint64_t half;          /* the upper half of what is being loaded */
     vec mask;               /* of the clamp */
 };
@@ -119,7 +119,7 @@ EYELET_INLINE void inner(struct walk *k, vec first[COLS], vec second[COLS], vec 
             const size_t ky = 2 - row;
 #pragma GCC unroll 3
             for (size_t turn = 0; turn < 3; turn++) {
-                const size_t kx = ky == 0 ? 2 - turn : turn;
+                const size_t kx = ky == 0 && col < 4 ? 2 - turn : turn;
                 if (col < kx || col - kx >= 4)
                     continue;
                 const int what = slot(m / 3), before = m < 3 ? NOTHING : slot(m / 3 - 1);
@@ -127,7 +127,7 @@ EYELET_INLINE void inner(struct walk *k, vec first[COLS], vec second[COLS], vec 
                     if (what >= BIAS)
                         LOAD_LOWER(*target(k, first, third, what), k->bias, 0);
                     else if (what)
-                        LOAD_LOWER(k->x[what % 16], k->column[what % 4], k->lower);
+                        LOAD_LOWER(k->x[what % 16], k->column[what % 16], k->lower);
                     if (before)
                         INSERT(*target(k, first, third, before), k->half);
                     /* Here a step of the clamp does not put the next load into the fourth cycle after an `fmla`. */
@@ -138,19 +138,19 @@ EYELET_INLINE void inner(struct walk *k, vec first[COLS], vec second[COLS], vec 
                 if (m % 3 == 0 && what >= BIAS)
                     LOAD_UPPER(k->half, k->bias, 8);
                 else if (m % 3 == 0 && what)
-                    LOAD_UPPER(k->half, k->column[what % 4], k->upper);
+                    LOAD_UPPER(k->half, k->column[what % 16], k->upper);
                 switch (m) {
                     case 1: STORE(third[1], k->c, k->c_pitch[1]); break;
-                    case 4: __asm__ volatile("add %0, %0, %1, lsl #3" : "+r"(k->at) : "r"(k->line_pitch)); break;
-                    case 7: LOAD_POINTERS(k->column[0], k->column[1], k->at, 0); break;
+                    case 4: LOAD_POINTERS(k->column[0], k->column[1], k->at, 0); break;
+                    case 7: __asm__ volatile("sub %0, %0, #1" : "+r"(k->left)); break;
                     case 10: STORE(third[2], k->c, k->c_pitch[2]); break;
                     case 13: LOAD_POINTERS(k->column[2], k->column[3], k->at, 2); break;
                     case 19: STORE(third[3], k->c, k->c_pitch[3]); break;
                     case 22: __asm__ volatile("add %0, %0, %1" : "+r"(k->c) : "r"(k->next_c)); break;
-                    case 25: LOAD_POINTERS(k->column[0], k->column[1], k->at, 4); break;
+                    case 25: LOAD_POINTERS(k->column[4], k->column[5], k->at, 4); break;
                     case 28: STORE(first[0], k->c, k->c_pitch[0]); break;
-                    case 31: __asm__ volatile("mov %0, %1" : "=r"(k->next_c) : "r"(k->c_lines_apart)); break;
-                    case 34: __asm__ volatile("sub %0, %0, #1" : "+r"(k->left)); break;
+                    case 31: __asm__ volatile("add %0, %0, %1, lsl #3" : "+r"(k->at) : "r"(k->line_pitch)); break;
+                    case 34: __asm__ volatile("mov %0, %1" : "=r"(k->next_c) : "r"(k->c_lines_apart)); break;
                 }
                 m++;
             }
@@ -167,7 +167,8 @@ EYELET_INLINE void enter(struct walk *k, const vec other[COLS], vec third[COLS],
 #pragma GCC unroll 6
     for (size_t col = 0; col < 6; col++)
         LOAD(k->x[col], k->at[col], k->lower);
-    LOAD_POINTERS(k->column[0], k->column[1], k->at, 4);
+    LOAD_POINTERS(k->column[4], k->column[5], k->at, 4);
+    k->at += k->line_pitch;
     LOAD(third[0], k->bias, 0ul);
 #pragma GCC unroll 4
     for (size_t i = 1; i < n; i++)
@@ -186,6 +187,7 @@ EYELET_INLINE void leave(struct walk *k, vec first[COLS], const size_t n, const 
         bound(k, &first[2 + part / 3], part % 3, kind);
     STORE(first[2], k->c, k->c_pitch[2]);
     STORE(first[3], k->c, k->c_pitch[3]);
+    k->at -= k->line_pitch;
 }
 
 /* Any other line: each column is loaded while the one before it is multiplied. */

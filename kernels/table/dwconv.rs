@@ -67,6 +67,8 @@ unsafe extern "C" {
     fn f32_dwconv_4x16__avx2(pixels: &Pixels);
     #[link_name = "eyelet_f32_dwconv_7x32__avx512"]
     fn f32_dwconv_7x32__avx512(pixels: &Pixels);
+    #[link_name = "eyelet_f32_dwconv3x3_4x16__avx512"]
+    fn f32_dwconv3x3_4x16__avx512(pixels: &Pixels);
 }
 
 #[cfg(eyelet_neon)]
@@ -77,6 +79,8 @@ unsafe extern "C" {
     fn f32_dwconv_8x8__neon_inorder(pixels: &Pixels);
     #[link_name = "eyelet_f32_dwconv3x3_2x8__neon"]
     fn f32_dwconv3x3_2x8__neon(pixels: &Pixels);
+    #[link_name = "eyelet_f32_dwconv3x3_4x4__neon_inorder"]
+    fn f32_dwconv3x3_4x4__neon_inorder(pixels: &Pixels);
 }
 
 pub(super) const PORTABLE: Function = f32_dwconv_1x8_portable;
@@ -89,9 +93,15 @@ pub(super) const NEON: Function = f32_dwconv_8x8__neon;
 #[cfg(eyelet_neon)]
 pub(super) const NEON_INORDER: Function = f32_dwconv_8x8__neon_inorder;
 
+#[cfg(eyelet_x86)]
+pub(super) const AVX512_LINES: &[Lines] =
+    &[Lines { taps: 3, channels: 1, function: f32_dwconv3x3_4x16__avx512 }];
 #[cfg(eyelet_neon)]
 pub(super) const NEON_LINES: &[Lines] =
     &[Lines { taps: 3, channels: 8, function: f32_dwconv3x3_2x8__neon }];
+#[cfg(eyelet_neon)]
+pub(super) const NEON_INORDER_LINES: &[Lines] =
+    &[Lines { taps: 3, channels: 8, function: f32_dwconv3x3_4x4__neon_inorder }];
 
 /// The kernel in plain Rust, behind the interface of the others: for groups of any size.
 ///

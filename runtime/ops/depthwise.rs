@@ -227,6 +227,39 @@ mod tests {
         case([1, 2, 3, 9], 9, [5, 7]).depthwise().pad([4, 5]).check();
     }
 
+    /// Few lines and many, of every width of a tile and of what is left of one, some of them cut by threads and slices.
+    #[test]
+    fn several_lines() {
+        let relu6 = Activation { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: 0.7 };
+        for taps in [3, 5] {
+            for stride in [1, 2] {
+                for (height, width) in
+                    (1..=9).map(|n| (n, 10 - n)).chain([(12, 13), (7, 7), (14, 6)])
+                {
+                    let channels = 1 + 11 * height % 37;
+                    let pad = [height % 3 * (taps / 2) / 2, width % 3 * (taps / 2) / 2];
+                    let activation =
+                        [Activation::NONE, Activation::RELU, relu6][width as usize % 3];
+                    let (height, width) = (height * stride + taps - 1, width * stride + taps - 1);
+                    case([1, height, width, channels], channels, [taps; 2])
+                        .depthwise()
+                        .stride([stride; 2])
+                        .pad(pad)
+                        .gaps(width % 2 * 3, height % 2 * 5)
+                        .activation(activation)
+                        .check();
+                }
+            }
+        }
+        // Lines further apart than the taps of one, and the other way round.
+        case([1, 19, 12, 24], 24, [3, 3]).depthwise().dilation([2, 1]).stride([2, 1]).check();
+        case([1, 19, 12, 24], 24, [3, 3]).depthwise().dilation([2, 1]).stride([4, 2]).check();
+        case([1, 19, 12, 24], 24, [3, 3]).depthwise().dilation([2, 1]).pad([2, 1]).check();
+        // An upper bound that is not above zero.
+        let below = Activation { kind: ActivationKind::Clamp as u32, alpha: -0.5, beta: -0.1 };
+        case([1, 9, 9, 24], 24, [3, 3]).depthwise().pad([1, 1]).activation(below).check();
+    }
+
     #[test]
     fn small_groups() {
         for group in [2, 4, 8, 16] {
