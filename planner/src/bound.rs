@@ -33,10 +33,10 @@
 //! reads elsewhere. Reads run ahead of them, into a staging ring of any size. But as many bytes are read in a cycle as are
 //! copied, so that of reads what the empty intervals say still holds.
 //!
-//! Where several reads may be under way, those that begin behind the interval's end have their transfers one after the other
-//! from then on, and so their checksums, and no more than so many of them happen at once: each of the three is a channel
-//! of its own. Latency that passes beside other reads is in none but the last. A read that began before
-//! the interval's end has its place in the arena by then, and counts as held.
+//! Where several reads may be under way ([`Service`](crate::profile::Service)), those that begin behind the interval's end have
+//! their transfers one after the other from then on, and so their checksums: each of the two is a channel of its own. Latency
+//! that passes beside other reads is in neither. A read that began before the interval's end has its place in the arena by
+//! then, and counts as held.
 //!
 //! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The choice
 //! of algorithms ([`strategy::algorithms`](crate::strategy::algorithms)) is made by that.
@@ -79,9 +79,9 @@ fn channels(profile: &Profile) -> Vec<Channel<Task<'_>>> {
         rate: Box::new(move |bytes| transfer.copy_ns(bytes) as f64) as Task<'_>,
         intervals: true,
     });
-    // Loads keep the storage, the loader, and a share of what may be under way: of one at a time, all of it.
+    // Loads keep the storage and the loader; of one at a time, one says all.
     let service = Rc::new(profile.service());
-    let parts = if service.depth() > 1 { 0..3 } else { 2..3 };
+    let parts = if service.depth() > 1 { 0..2 } else { 0..1 };
     let reads = parts.map(|part| {
         let service = service.clone();
         let rate = Box::new(move |bytes| service.parts_ns(bytes)[part]) as Task<'_>;

@@ -4,14 +4,14 @@
 //! served in three parts:
 //!
 //! ```text
-//! begin_i  ≥ gate_i, begin_{i-1}, end_{i-depth}
-//! come_i   = max(begin_i + latency_i, come_{i-1}) + transfer_i
-//! end_i    = max(come_i, end_{i-1}) + check_i
+//! begin_i ≥ gate_i, begin_{i-1}, end_{i-depth}
+//! come_i  = max(begin_i + latency_i, come_{i-1}) + transfer_i
+//! end_i   = max(come_i, end_{i-1}) + check_i
 //! ```
 //!
 //! `latency` is what passes beside others; `transfer` is what storage has for one at a time; `check` is the checksum and handing
 //! the load over, which the loader does itself. So a read alone takes the sum of all three, and of many each adds the
-//! largest of the transfer, the check, and its share of the depth. The transfer follows from the throughput of
+//! larger one of transfer and check. The transfer follows from the throughput of
 //! reads with `depth` of their size under way, latency and transfer together from that of reads one after the other. With one at a time all
 //! of a read is transfer, and the next begins when the check is done.
 
@@ -114,11 +114,7 @@ impl Service {
         let all = (alone + bytes as f64 / self.checksum_gbs).round() as i64;
         let alone = alone.round() as i64;
         let transfer = (of(|point| point.transfer_ns).round() as i64).min(alone);
-        Read {
-            latency: alone - transfer,
-            transfer,
-            check: all - alone + self.handover_ns as i64,
-        }
+        Read { latency: alone - transfer, transfer, check: all - alone + self.handover_ns as i64 }
     }
 
     /// A load by itself, checksum included.
@@ -128,15 +124,17 @@ impl Service {
 
     /// What a load of so many bytes adds to many that come without a pause.
     pub fn each_ns(&self, bytes: u64) -> u64 {
-        self.parts_ns(bytes).into_iter().fold(0.0, f64::max).ceil() as u64
+        self.parts_ns(bytes).into_iter().fold(0.0, f64::max) as u64
     }
 
-    /// What a load keeps: the storage, the loader, and its share of what may be under way. Of no two loads the same part
-    /// happens at once, so that the sum of each part over all loads of an inference is one that it cannot be shorter than.
-    pub fn parts_ns(&self, bytes: u64) -> [f64; 3] {
+    /// What a load keeps the storage, and the loader: neither does that for two loads at once. Where there is one at a time,
+    /// all of it is one's.
+    pub fn parts_ns(&self, bytes: u64) -> [f64; 2] {
         let read = self.read(bytes);
-        let share = read.alone() as f64 / f64::from(self.depth);
-        [read.transfer as f64, read.check as f64, share]
+        match self.depth {
+            1 => [read.alone() as f64, 0.0],
+            _ => [read.transfer as f64, read.check as f64],
+        }
     }
 }
 
@@ -162,12 +160,11 @@ mod tests {
         assert_eq!(service.load_ns(65_536), 65_536 + 5096);
         // Of sizes that were not measured the share is that of the nearest.
         assert_eq!(service.read(4096).latency, 20_480);
-        // The checksum of the small ones takes less than a share of four, that of none is forgotten.
-        assert_eq!(service.parts_ns(4096)[1], 1256.0);
+        assert_eq!(service.parts_ns(4096), [20_480.0, 1256.0]);
         // No more is gained than by all at once.
         let service = Service::new(&storage(2, &[(65_536, 9000.0)]));
         assert_eq!(service.read(65_536).transfer, 32_768);
-        assert_eq!(service.each_ns(65_536), (65_536 + 5096) / 2);
+        assert_eq!(service.each_ns(65_536), 32_768);
     }
 
     #[test]
