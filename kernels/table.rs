@@ -6,6 +6,7 @@
 //! call it. The checks cost a few comparisons a tile.
 #![allow(unsafe_code)]
 
+mod chains;
 #[cfg(eyelet_x86)]
 mod cpuid;
 pub mod cuda;
@@ -24,6 +25,7 @@ mod widen;
 mod window;
 mod winograd;
 
+pub use chains::{CHAIN, Chains};
 pub use elementwise::Beside;
 pub use fma::fma;
 pub use grid::Grid;
@@ -32,6 +34,9 @@ pub use indirection::Indirection;
 pub use pool::{Pooling, Positions, Taps};
 pub use window::Window;
 pub use winograd::{Patch, Place, TILES};
+
+/// Which frequencies a Winograd tile of fewer outputs has.
+pub use super::portable::winograd::kept;
 
 /// A weight of 16 bits as a float.
 pub use super::portable::widen::{bf16, f16};
