@@ -474,7 +474,8 @@ mod tests {
                 best = best.min(played.bound_ns);
             }
             prop_assert!(least <= best * (1.0 + 1e-9), "{least} above {best}");
-            prop_assert!(least >= best * 0.45, "{least} far below {best}");
+            // It may mix two offers of a layer, which are at most that far apart.
+            prop_assert!(least >= best * 0.3 * (1.0 - 1e-9), "{least} far below {best}");
         }
 
         #[test]
