@@ -186,9 +186,49 @@ impl<'a> Panel<'a> {
 
     /// What `count` strips fetch: all of them an equal share, or the first one all.
     fn fetched(&self, count: usize) -> (&'a [f32], bool) {
-        match count > 1 && self.weights.len() <= LARGE_PANEL {
+        match Self::shared(count, self.weights.len()) {
             true => (self.next, true),
             false => (self.ahead, false),
+        }
+    }
+
+    /// Whether so many strips share the fetching of what follows a panel of so many floats.
+    fn shared(count: usize, floats: usize) -> bool {
+        count > 1 && floats <= LARGE_PANEL
+    }
+}
+
+/// Panels that are as large as each other and a uniform step apart.
+#[derive(Clone, Copy, Debug)]
+pub struct Panels<'a> {
+    /// All weights.
+    pub weights: &'a [f32],
+    /// Where the first panel starts.
+    pub start: usize,
+    /// Floats from one to the next.
+    pub step: usize,
+    /// Panels.
+    pub count: usize,
+    /// Where that starts which is used after the last one.
+    pub after: Option<usize>,
+}
+
+impl<'a> Panels<'a> {
+    /// The first `len` floats of panel `index`.
+    fn panel(&self, index: usize, len: usize) -> &'a [f32] {
+        &self.weights[self.start + index * self.step..][..len]
+    }
+
+    /// What so many strips fetch beside them, and whether each has a share of it ([`Panel::of`]).
+    fn fetched(&self, index: usize, len: usize, strips: usize) -> (&'a [f32], bool) {
+        if !Panel::shared(strips, len) {
+            let ahead = (self.start + index * self.step + AHEAD).min(self.weights.len());
+            return (&self.weights[ahead..(ahead + len).min(self.weights.len())], false);
+        }
+        match self.after {
+            _ if index + 1 < self.count => (self.panel(index + 1, len), true),
+            Some(after) => (&self.weights[after..][..len], true),
+            None => (&[], true),
         }
     }
 }
@@ -213,20 +253,38 @@ impl Kernels {
         self.product(lists, offset, bias, Panel { weights, ..panel }, addend, clamp, out);
     }
 
-    /// The product alone: `out = rows · weights`, each element one chain of fused multiply-adds from zero
-    /// on. `weights` is `[k][nr]`.
+    /// The products alone, of the same rows with one panel after the other: `out = rows · weights`, each element one chain
+    /// of fused multiply-adds from zero on. The product with panel `i` lies `i · step` floats after the first one in
+    /// `out`, without gaps between its rows.
     ///
     /// # Panics
     /// When the sizes of lists, weights and output disagree.
-    pub fn gemm(
+    pub fn gemms(
         &self,
         lists: &Indirection<'_>,
         offset: usize,
-        weights: Panel<'_>,
-        out: MatMut<'_>,
+        panels: &Panels<'_>,
+        out: &mut [f32],
+        step: usize,
     ) {
-        let unbounded = [f32::NEG_INFINITY, f32::INFINITY];
-        self.product(lists, offset, &ZEROS, weights, Addend::None, unbounded, out);
+        let nr = self.nr();
+        let k = lists.segments.saturating_mul(lists.seg_len);
+        let floats = lists.rows.saturating_mul(nr);
+        if lists.rows == 0 {
+            return;
+        }
+        let mut call = self.strips(lists, offset);
+        (call.nr, call.c_pitch, call.bias) = (nr, nr, ZEROS.as_ptr());
+        for index in 0..panels.count {
+            let out = &mut out[index * step..][..floats];
+            let weights = panels.panel(index, k.saturating_mul(nr));
+            let (next, shared) = panels.fetched(index, weights.len(), call.strips);
+            call.multiply(weights, next, shared, out.as_mut_ptr());
+            // SAFETY: the lists' sizes were checked by `strips`, those of panel and output above; there are `nr`
+            // zeros, the output is exclusive and its rows `nr` apart. These kernels exist only on processors that can
+            // run them (`Kernels::for_isa`).
+            unsafe { (self.igemm)(&call) }
+        }
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -240,51 +298,74 @@ impl Kernels {
         clamp: [f32; 2],
         mut out: MatMut<'_>,
     ) {
+        let (nr, k) = (self.nr(), lists.segments.saturating_mul(lists.seg_len));
+        assert!(out.rows() == lists.rows);
+        assert!((1..=nr).contains(&out.cols()));
+        assert!(bias.len() >= nr, "{} biases", bias.len());
+        let floats = panel.weights.len();
+        assert!(k.saturating_mul(nr) <= floats, "panel of {floats} floats for k = {k}");
+        if lists.rows == 0 {
+            return;
+        }
+        let mut call = self.strips(lists, offset);
+        (call.residual, call.residual_pitch) = addend.raw(&mut out);
+        (call.nr, call.c_pitch, call.bias) = (out.cols(), out.pitch(), bias.as_ptr());
+        [call.min, call.max] = clamp;
+        let (next, shared) = panel.fetched(call.strips);
+        call.multiply(panel.weights, next, shared, out.as_mut_ptr());
+        // SAFETY: the lists' sizes were checked by `strips`, the others above; the output is exclusive, the addend has
+        // its size. These kernels exist only on processors that can run them (`Kernels::for_isa`).
+        unsafe { (self.igemm)(&call) }
+    }
+
+    /// The record of a call for these rows, without a panel or an output: no addend, no clamp.
+    ///
+    /// # Panics
+    /// When the lists have no rows or too few pointers, or are for larger tiles; or runs end before the floats from `offset` on.
+    fn strips(&self, lists: &Indirection<'_>, offset: usize) -> Strips {
         let &Indirection { pointers, rows, mr, segments, seg_len, readable, .. } = lists;
-        let (k, weights) = (segments.saturating_mul(seg_len), panel.weights);
-        assert!(out.rows() == rows && (1..=self.mr()).contains(&mr));
-        assert!((1..=self.nr()).contains(&out.cols()));
-        assert!(bias.len() >= self.nr(), "{} biases", bias.len());
-        assert!(weights.len() / self.nr() >= k, "panel of {} floats for k = {k}", weights.len());
-        assert!(pointers.len() / segments.max(1) >= rows, "{} pointers", pointers.len());
+        assert!(rows > 0 && (1..=self.mr()).contains(&mr));
+        assert!(rows.saturating_mul(segments) <= pointers.len(), "{} pointers", pointers.len());
         assert!(
             offset.checked_add(seg_len).is_some_and(|end| end <= readable),
             "run of {seg_len} floats at {offset} of {readable}"
         );
-        if rows == 0 {
-            return;
-        }
-        let strips = rows.div_ceil(mr);
-        let (residual, residual_pitch) = addend.raw(&mut out);
-        let (next, shared) = panel.fetched(strips);
-        let share = if shared { size_of_val(next) / strips } else { 0 };
-        let each = if shared { share } else { size_of_val(next) };
-        let call = Strips {
+        Strips {
             a: pointers.as_ptr(),
             offset,
             rows,
-            strips,
-            nr: out.cols(),
+            strips: rows.div_ceil(mr),
+            nr: 0,
             segments,
             seg_len,
-            bias: bias.as_ptr(),
-            panel: weights.as_ptr(),
-            c: out.as_mut_ptr(),
-            c_pitch: out.pitch(),
-            residual,
-            residual_pitch,
-            min: clamp[0],
-            max: clamp[1],
-            // The panel's own first line where there is nothing to fetch.
-            next: if next.is_empty() { weights.as_ptr() } else { next.as_ptr() },
-            next_step: each.checked_div(k).unwrap_or(0).min(2 * LINE),
-            next_share: share,
-        };
-        // SAFETY: the sizes were checked above: lists were cut into as many strips of up to `mr` rows, with
-        // `segments · rows` pointers, behind each of which `readable` floats are readable; the output has
-        // `rows` rows and is exclusive, the addend has its size. These kernels exist only on processors that
-        // can run them (`Kernels::for_isa`).
-        unsafe { (self.igemm)(&call) }
+            bias: ptr::null(),
+            panel: ptr::null(),
+            c: ptr::null_mut(),
+            c_pitch: 0,
+            residual: ptr::null(),
+            residual_pitch: 0,
+            min: f32::NEG_INFINITY,
+            max: f32::INFINITY,
+            next: ptr::null(),
+            next_step: 0,
+            next_share: 0,
+        }
+    }
+}
+
+impl Strips {
+    /// Sets the panel, what is to be fetched beside it, by each strip its share or by the first one, and where the product
+    /// goes.
+    fn multiply(&mut self, panel: &[f32], next: &[f32], shared: bool, c: *mut f32) {
+        let bytes = size_of_val(next);
+        self.next_share = if shared { bytes / self.strips } else { 0 };
+        let each = if shared { self.next_share } else { bytes };
+        let k = self.segments * self.seg_len;
+        self.next_step = each.checked_div(k).unwrap_or(0).min(2 * LINE);
+        self.panel = panel.as_ptr();
+        // The panel's own first line where there is nothing to fetch.
+        self.next = if next.is_empty() { self.panel } else { next.as_ptr() };
+        self.c = c;
     }
 }
 

@@ -20,8 +20,8 @@ use super::{Call, LayerError, Operand, Slice};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Indirection, Panel, Patch, Place, TILES};
-use crate::pack::{ConvParams, Layer, Tensor, WinogradParams, params, params_words};
+use crate::kernels::table::{Indirection, Panels, Patch, Place, TILES};
+use crate::pack::{ActivationKind, ConvParams, Layer, Tensor, WinogradParams, params, params_words};
 
 /// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles take more.
 const BLOCK_BYTES: usize = 2304 * 1024;
@@ -405,26 +405,25 @@ impl Part<'_> {
                 let reach = (points - 1) * stride + channels;
                 let lists = Indirection::rows(frequencies, channels, reach, 0..count, mr, list);
                 let lists = lists.seg_len(channels);
-                let chunk = channels * nr;
                 let panels = cols.start / nr..cols.end.div_ceil(nr);
                 // Where the weights of a panel for one frequency lie.
-                let at = |panel: usize, point: usize| panel * panel_floats + nr + point * chunk;
+                let at = |panel: usize, point: usize| panel * panel_floats + nr + point * channels * nr;
                 for group in panels.clone().step_by(self.work.group) {
                     let group = group..(group + self.work.group).min(panels.end);
                     for point in 0..points {
-                        for panel in group.clone() {
-                            let next = match () {
-                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
-                                _ if point + 1 < points => Some(at(group.start, point + 1)),
-                                _ if group.end < panels.end => Some(at(group.end, 0)),
-                                _ => None,
-                            };
-                            let to = &mut products[(panel - group.start) * product_floats..]
-                                [point * product_stride..][..count * nr];
-                            let Some(to) = MatMut::new(to, count, nr, nr) else { continue };
-                            let weights = Panel::of(weights, at(panel, point), chunk, next);
-                            kernels.gemm(&lists, point * stride, weights, to);
-                        }
+                        let after = match point + 1 < points {
+                            true => Some(at(group.start, point + 1)),
+                            false => (group.end < panels.end).then(|| at(group.end, 0)),
+                        };
+                        let group = Panels {
+                            weights,
+                            start: at(group.start, point),
+                            step: panel_floats,
+                            count: group.len(),
+                            after,
+                        };
+                        let to = &mut products[point * product_stride..];
+                        kernels.gemms(&lists, point * stride, &group, to, product_floats);
                     }
                     for (panel, products) in group.zip(products.chunks_exact(product_floats)) {
                         let start = panel * nr - cols.start;
@@ -459,6 +458,9 @@ impl Part<'_> {
     /// Applies what is more than a clamp to a block's outputs.
     fn finish(&self, first: usize, count: usize, mut out: MatMut<'_>) {
         let Work { tile, output: [_, width], .. } = *self.work;
+        if self.call.layer.activation.function() == Some(ActivationKind::Clamp) {
+            return;
+        }
         let lines = out.rows() / width;
         let cols = 0..out.cols();
         for [line, col] in (first..first + count).map(|index| self.corner(index)) {
