@@ -44,20 +44,6 @@ EYELET_INLINE const float *four(float32x4_t acc[MR][2], const struct row rows[MR
     return w;
 }
 
-/* Two steps: half of the rows load eight k before the first one, the other half before the second. */
-EYELET_INLINE const float *passage(float32x4_t acc[MR][2], const float *row[MR], struct row rows[MR], const float *w,
-                                   const size_t turn, const size_t mr)
-{
-#pragma GCC unroll 8
-    for (size_t i = 0; i < turn; i++)
-        load_next_eight(&row[i], &rows[i].x[0], &rows[i].x[1]);
-    w = four(acc, rows, w, 0, turn, mr);
-#pragma GCC unroll 8
-    for (size_t i = turn; i < mr; i++)
-        load_next_eight(&row[i], &rows[i].x[0], &rows[i].x[1]);
-    return four(acc, rows, w, 1, turn, mr);
-}
-
 /* `fours` steps of a run, at least one. Returns the rest of the panel. */
 EYELET_INLINE const float *fours(float32x4_t acc[MR][2], const float *row[MR], const float *w,
                                  const size_t fours, const size_t mr)
@@ -67,15 +53,17 @@ EYELET_INLINE const float *fours(float32x4_t acc[MR][2], const float *row[MR], c
 #pragma GCC unroll 8
     for (size_t i = turn; i < mr; i++)
         rows[i].x[1] = load_four(&row[i]);
-    /* Behind the second step of each passage is a third, whose operands half of the rows load. Two passages at a time,
-     * as counting them is much of what is beside the multiplications. */
-    const size_t passages = (fours - 1) / 2;
-    for (size_t both = passages / 2; both != 0; both--) {
-        w = passage(acc, row, rows, w, turn, mr);
-        w = passage(acc, row, rows, w, turn, mr);
+    /* Behind the second step of each passage is a third, whose operands half of the rows load. */
+    for (size_t pairs = (fours - 1) / 2; pairs != 0; pairs--) {
+#pragma GCC unroll 8
+        for (size_t i = 0; i < turn; i++)
+            load_next_eight(&row[i], &rows[i].x[0], &rows[i].x[1]);
+        w = four(acc, rows, w, 0, turn, mr);
+#pragma GCC unroll 8
+        for (size_t i = turn; i < mr; i++)
+            load_next_eight(&row[i], &rows[i].x[0], &rows[i].x[1]);
+        w = four(acc, rows, w, 1, turn, mr);
     }
-    if (passages % 2 != 0)
-        w = passage(acc, row, rows, w, turn, mr);
     if (fours % 2 != 0) {
 #pragma GCC unroll 8
         for (size_t i = 0; i < turn; i++)
