@@ -19,6 +19,9 @@ struct eyelet_dwconv {
     size_t col_pitch;      /* pointers from one tap of a line to the next */
     size_t offset;         /* floats, added to each of these pointers: the first channel */
     size_t pixels;         /* at least 1 */
+    size_t lines;          /* output lines; 1 but for the kernels of several */
+    size_t lines_apart;    /* pointers from one output line to the next */
+    size_t c_lines_apart;  /* floats from the rows of one output line to those of the next */
     size_t channels;       /* at least 1 */
     size_t regular;        /* of adjacent columns of the grid all but the first and the last are one step
                             * of addresses apart from each other; 0 where that is not so everywhere */

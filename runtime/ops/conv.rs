@@ -34,7 +34,7 @@ const BLOCK_TILES: usize = 4;
 pub const MAX_CHAINS: u32 = 64;
 
 /// Multiply-accumulates of a part that is worth the trouble of dealing it out: some ten microseconds.
-const PART_MACS: u64 = 1 << 20;
+pub(super) const PART_MACS: u64 = 1 << 20;
 
 /// Checks a convolution's record against its tensors. Returns the geometry.
 pub(super) fn geometry(

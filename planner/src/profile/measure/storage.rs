@@ -109,6 +109,7 @@ pub fn measure(
     let drag = Some(drag::measure(kernels, &name, io, FILE_BYTES).map_err(storage)?);
     Ok(Storage {
         io,
+        depth: 1,
         latency_ns,
         reads,
         checksum_gbs: 1.0 / usual(checksums).max(1e-6),
