@@ -37,9 +37,9 @@ CORES = {
     "A55": ("a55", 1, True),
 }
 
-# kernel, its loop (by number, the one that multiplies most first), what that is, and the share of the peak that the
-# cores which use the kernel must reach. The Winograd algorithms' products are the implicit GEMM's. A depthwise
-# convolution loads nearly as much as it multiplies and is bound by that: its shares are there to be kept.
+# kernel, its loop (by number: those that multiply most first, of these the longest), what that is, and the share of the
+# peak that the cores which use the kernel must reach. The Winograd algorithms' products are the implicit GEMM's. A
+# depthwise convolution loads nearly as much as it multiplies and is bound by that: its shares are there to be kept.
 GATES = [
     ("f32_igemm_8x8__neon", 0, "8 rows", {"A57, A72": 98, "A76, A78": 98}),
     ("f32_igemm_8x8__neon_inorder", 0, "8 rows", {"A53": 70, "A55": 90}),
@@ -104,7 +104,7 @@ def fmas(body):
 
 
 def loops(code):
-    """The innermost loops that multiply, as lists of instructions, the one with the most first."""
+    """The innermost loops that multiply, as lists of instructions: those that multiply most first, of these the longest."""
     position = {address: i for i, (address, _) in enumerate(code)}
     spans = []
     for last, (_, text) in enumerate(code):
@@ -113,7 +113,7 @@ def loops(code):
             spans.append((position[int(branch.group(1), 16)], last))
     inner = [s for s in spans if not any(t != s and s[0] <= t[0] and t[1] <= s[1] for t in spans)]
     bodies = [[re.sub(r"\b[0-9a-f]+ <[^>]*>", "loop", text) for _, text in code[a:b + 1]] for a, b in inner]
-    return sorted(filter(fmas, bodies), key=fmas, reverse=True)
+    return sorted(filter(fmas, bodies), key=lambda body: (fmas(body), len(body)), reverse=True)
 
 
 def mca_cycles(mca, model, body):
