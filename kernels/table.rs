@@ -27,7 +27,7 @@ mod winograd;
 pub use elementwise::Beside;
 pub use fma::fma;
 pub use grid::Grid;
-pub use igemm::{Addend, Panel, Panels};
+pub use igemm::{Addend, Panel, Product};
 pub use indirection::Indirection;
 pub use pool::{Pooling, Positions, Taps};
 pub use window::Window;

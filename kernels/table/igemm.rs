@@ -3,6 +3,7 @@
 use super::{Indirection, Kernels};
 use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::igemm as portable;
+use core::ops::Range;
 use core::ptr;
 
 /// `struct eyelet_igemm` of `kernels/igemm.h`, which says what the fields are.
@@ -198,39 +199,19 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// Panels that are as large as each other and a uniform step apart.
-#[derive(Clone, Copy, Debug)]
-pub struct Panels<'a> {
-    /// All weights.
-    pub weights: &'a [f32],
-    /// Where the first panel starts.
-    pub start: usize,
-    /// Floats from one to the next.
-    pub step: usize,
-    /// Panels.
-    pub count: usize,
-    /// Where that starts which is used after the last one.
-    pub after: Option<usize>,
-}
-
-impl<'a> Panels<'a> {
-    /// The first `len` floats of panel `index`.
-    fn panel(&self, index: usize, len: usize) -> &'a [f32] {
-        &self.weights[self.start + index * self.step..][..len]
-    }
-
-    /// What so many strips fetch beside them, and whether each has a share of it ([`Panel::of`]).
-    fn fetched(&self, index: usize, len: usize, strips: usize) -> (&'a [f32], bool) {
-        if !Panel::shared(strips, len) {
-            let ahead = (self.start + index * self.step + AHEAD).min(self.weights.len());
-            return (&self.weights[ahead..(ahead + len).min(self.weights.len())], false);
-        }
-        match self.after {
-            _ if index + 1 < self.count => (self.panel(index + 1, len), true),
-            Some(after) => (&self.weights[after..][..len], true),
-            None => (&[], true),
-        }
-    }
+/// One of many products: some rows of a list with a panel.
+#[derive(Clone, Debug)]
+pub struct Product {
+    /// Which rows.
+    pub rows: Range<usize>,
+    /// The floats from which on they are read.
+    pub offset: usize,
+    /// Where the panel starts in the weights,
+    pub panel: usize,
+    /// and the one that is used after it.
+    pub next: Option<usize>,
+    /// Where the product starts in the output; there are no gaps between its rows.
+    pub out: usize,
 }
 
 impl Kernels {
@@ -253,36 +234,54 @@ impl Kernels {
         self.product(lists, offset, bias, Panel { weights, ..panel }, addend, clamp, out);
     }
 
-    /// The products alone, of the same rows with one panel after the other: `out = rows · weights`, each element one chain
-    /// of fused multiply-adds from zero on. The product with panel `i` lies `i · step` floats after the first one in
-    /// `out`, without gaps between its rows.
+    /// The products alone: `out = rows · weights`, each element one chain of fused multiply-adds from zero on. `lists`
+    /// have one segment. A product may be short, so what is common to all is checked once.
     ///
     /// # Panics
     /// When the sizes of lists, weights and output disagree.
     pub fn gemms(
         &self,
         lists: &Indirection<'_>,
-        offset: usize,
-        panels: &Panels<'_>,
+        weights: &[f32],
+        products: impl Iterator<Item = Product>,
         out: &mut [f32],
-        step: usize,
     ) {
+        let &Indirection { pointers, rows, mr, segments, seg_len, readable, .. } = lists;
         let nr = self.nr();
-        let k = lists.segments.saturating_mul(lists.seg_len);
-        let floats = lists.rows.saturating_mul(nr);
-        if lists.rows == 0 {
+        assert!(segments == 1);
+        if rows == 0 {
             return;
         }
-        let mut call = self.strips(lists, offset);
+        let pointers = &pointers[..rows];
+        let len = seg_len.saturating_mul(nr);
+        let mut call = self.strips(lists, 0);
         (call.nr, call.c_pitch, call.bias) = (nr, nr, ZEROS.as_ptr());
-        for index in 0..panels.count {
-            let out = &mut out[index * step..][..floats];
-            let weights = panels.panel(index, k.saturating_mul(nr));
-            let (next, shared) = panels.fetched(index, weights.len(), call.strips);
-            call.multiply(weights, next, shared, out.as_mut_ptr());
-            // SAFETY: the lists' sizes were checked by `strips`, those of panel and output above; there are `nr`
-            // zeros, the output is exclusive and its rows `nr` apart. These kernels exist only on processors that can
-            // run them (`Kernels::for_isa`).
+        for Product { rows, offset, panel, next, out: to } in products {
+            let pointers = &pointers[rows];
+            if pointers.is_empty() {
+                continue;
+            }
+            assert!(
+                offset <= readable - seg_len,
+                "run of {seg_len} floats at {offset} of {readable}"
+            );
+            let out = &mut out[to..][..pointers.len() * nr];
+            let ahead = (panel + AHEAD).min(weights.len());
+            let panel = &weights[panel..][..len];
+            call.a = pointers.as_ptr();
+            (call.offset, call.rows) = (offset, pointers.len());
+            call.strips = pointers.len().div_ceil(mr);
+            let shared = Panel::shared(call.strips, len);
+            let next = match next {
+                Some(next) if shared => &weights[next..][..len],
+                None if shared => &[],
+                _ => &weights[ahead..(ahead + len).min(weights.len())],
+            };
+            call.multiply(panel, next, shared, out.as_mut_ptr());
+            // SAFETY: behind each of the pointers `readable` floats are readable, of which `offset .. offset + seg_len`
+            // are inside (`strips` has checked that there are `seg_len`); panel and output have these sizes, there are
+            // `nr` zeros; the output is exclusive, its rows are `nr` apart. These kernels exist only on processors that
+            // can run them (`Kernels::for_isa`).
             unsafe { (self.igemm)(&call) }
         }
     }

@@ -152,15 +152,6 @@ impl<'a> Indirection<'a> {
         }
     }
 
-    /// The lists for some of the rows, where each row is one segment.
-    ///
-    /// # Panics
-    /// When rows are more segments, or there are not so many.
-    pub fn part(self, rows: Range<usize>) -> Self {
-        assert!(self.segments == 1);
-        Self { rows: rows.len(), pointers: &self.pointers[rows], ..self }
-    }
-
     /// The same lists, but only `floats` of each run at a time, from whichever offset the kernel is called
     /// with.
     ///

@@ -27,7 +27,7 @@ use super::{Call, LayerError, Operand, Slice};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Indirection, Panels, Patch, Place, TILES};
+use crate::kernels::table::{Indirection, Patch, Place, Product, TILES};
 use crate::pack::{
     ActivationKind, ConvParams, Layer, Tensor, WinogradParams, params, params_words,
 };
@@ -48,6 +48,9 @@ const NEAR_BYTES: u64 = 192 << 10;
 
 /// A block has at least as many tiles, where there are as many.
 const FEW_TILES: usize = 4;
+
+/// Frequencies of the largest tile.
+const MOST_POINTS: usize = 36;
 
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 const GAP: usize = 16;
@@ -423,36 +426,41 @@ impl Part<'_> {
                 let products: &mut [f32] = bytemuck::cast_slice_mut(products);
                 // Each row reaches from a tile's first frequency to its last.
                 let reach = (points - 1) * stride + channels;
-                let slots = 0..block.count();
-                let lists = Indirection::rows(frequencies, channels, reach, slots, mr, list);
+                let all = 0..block.count();
+                let lists = Indirection::rows(frequencies, channels, reach, all, mr, list);
                 let lists = lists.seg_len(channels);
                 let panels = cols.start / nr..cols.end.div_ceil(nr);
-                let first = block.next(0);
+                // The slots that have a frequency, and the frequencies that any has.
+                let slots: [_; MOST_POINTS] = core::array::from_fn(|point| match point < points {
+                    true => block.slots(point),
+                    false => 0..0,
+                });
+                let slots = &slots;
+                let kept = |from: usize| (from..points).filter(|&point| !slots[point].is_empty());
+                let first = kept(0).next().unwrap_or(0);
                 // Where the weights of a panel for one frequency lie.
                 let at =
                     |panel: usize, point: usize| panel * panel_floats + nr + point * channels * nr;
                 for group in panels.clone().step_by(self.work.group) {
                     let group = group..(group + self.work.group).min(panels.end);
-                    let mut point = first;
-                    while point < points {
-                        let following = block.next(point + 1);
-                        let slots = block.slots(point);
-                        let lists = lists.part(slots.clone());
-                        let after = match following < points {
-                            true => Some(at(group.start, following)),
-                            false => (group.end < panels.end).then(|| at(group.end, first)),
-                        };
-                        let group = Panels {
-                            weights,
-                            start: at(group.start, point),
-                            step: panel_floats,
-                            count: group.len(),
-                            after,
-                        };
-                        let to = &mut products[point * product_stride + slots.start * nr..];
-                        kernels.gemms(&lists, point * stride, &group, to, product_floats);
-                        point = following;
-                    }
+                    let each = kept(0).flat_map(|point| {
+                        group.clone().map(move |panel| Product {
+                            rows: slots[point].clone(),
+                            offset: point * stride,
+                            panel: at(panel, point),
+                            next: match () {
+                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
+                                _ => match kept(point + 1).next() {
+                                    Some(following) => Some(at(group.start, following)),
+                                    None => (group.end < panels.end).then(|| at(group.end, first)),
+                                },
+                            },
+                            out: (panel - group.start) * product_floats
+                                + point * product_stride
+                                + slots[point].start * nr,
+                        })
+                    });
+                    kernels.gemms(&lists, weights, each, products);
                     for (panel, products) in group.zip(products.chunks_exact(product_floats)) {
                         let start = panel * nr - cols.start;
                         let bias = &weights[panel * panel_floats..][..nr];
