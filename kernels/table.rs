@@ -6,6 +6,7 @@
 //! call it. The checks cost a few comparisons a tile.
 #![allow(unsafe_code)]
 
+mod chains;
 #[cfg(eyelet_x86)]
 mod cpuid;
 pub mod cuda;
@@ -24,6 +25,7 @@ mod widen;
 mod window;
 mod winograd;
 
+pub use chains::{CHAIN, Chains};
 pub use elementwise::Beside;
 pub use fma::fma;
 pub use grid::Grid;

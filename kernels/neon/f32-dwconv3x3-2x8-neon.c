@@ -9,7 +9,7 @@
 typedef struct {
     float32x4_t v[2];
 } vec;
-enum { COLS = 2, LANES = 8, NR = 8 };
+enum { COLS = 2, STRIDE = 2, LANES = 8, NR = 8 };
 
 struct walk {
     const float *const *at; /* the next input line */

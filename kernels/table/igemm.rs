@@ -1,6 +1,7 @@
 //! The implicit GEMM kernels: their record, the functions, and the safe call.
 
-use super::{Indirection, Kernels};
+use super::indirection::Reads;
+use super::{Chains, Indirection, Kernels};
 use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::igemm as portable;
 use core::ops::Range;
@@ -118,10 +119,6 @@ const LINE: usize = 64;
 /// Floats that a panel is fetched ahead of its own use.
 const AHEAD: usize = 2048;
 
-/// Floats of a panel that is not fetched whole before it is used: two of that size fill half of a
-/// second-level cache of 1 MiB.
-const LARGE_PANEL: usize = 64 * 1024;
-
 /// No bias.
 static ZEROS: [f32; 32] = [0.0; 32];
 
@@ -160,42 +157,39 @@ pub struct Panel<'a> {
     weights: &'a [f32],
     /// The same some way further on.
     ahead: &'a [f32],
-    /// What is used after it; as much as it has itself, or nothing.
-    next: &'a [f32],
+    /// What is used after it: a panel, and which of its chains.
+    next: Option<(&'a [f32], usize)>,
 }
 
 impl<'a> Panel<'a> {
     /// A panel that is in the cache, as what follows it is.
     pub fn cached(weights: &'a [f32]) -> Self {
-        Self { weights, ahead: &[], next: &[] }
+        Self { weights, ahead: &[], next: None }
     }
 
-    /// The `len` floats of `weights` at `start`, which those at `next` follow. Each strip of pixels is to fetch
-    /// its share of what follows. A panel that meets only one strip, or would take much of the cache, is to be
-    /// fetched itself, some way ahead of its use. These are hints: a kernel may fetch less, or nothing.
+    /// The `len` floats of `weights` at `start`, which a chain of those at `next` follows. Each strip of pixels is to
+    /// fetch its share of what follows. A panel that meets only one strip is to be fetched itself, some way ahead of its
+    /// use. These are hints: a kernel may fetch less, or nothing.
     ///
     /// # Panics
     /// When a range is not inside `weights`.
-    pub fn of(weights: &'a [f32], start: usize, len: usize, next: Option<usize>) -> Self {
+    pub fn of(weights: &'a [f32], start: usize, len: usize, next: Option<(usize, usize)>) -> Self {
         let ahead = (start + AHEAD).min(weights.len());
         Self {
             weights: &weights[start..start + len],
             ahead: &weights[ahead..(ahead + len).min(weights.len())],
-            next: next.map_or(&[], |next| &weights[next..next + len]),
+            next: next.map(|(next, chain)| (&weights[next..next + len], chain)),
         }
     }
 
-    /// What `count` strips fetch: all of them an equal share, or the first one all.
-    fn fetched(&self, count: usize) -> (&'a [f32], bool) {
-        match Self::shared(count, self.weights.len()) {
-            true => (self.next, true),
-            false => (self.ahead, false),
+    /// Without the first `floats`.
+    fn skip(self, floats: usize) -> Self {
+        let behind = |weights: &'a [f32]| weights.get(floats..).unwrap_or_default();
+        Self {
+            weights: behind(self.weights),
+            ahead: behind(self.ahead),
+            next: self.next.map(|(next, chain)| (behind(next), chain)),
         }
-    }
-
-    /// Whether so many strips share the fetching of what follows a panel of so many floats.
-    fn shared(count: usize, floats: usize) -> bool {
-        count > 1 && floats <= LARGE_PANEL
     }
 }
 
@@ -214,10 +208,20 @@ pub struct Product {
     pub out: usize,
 }
 
+/// What `chain` has of a panel's weights, `nr` for each term.
+fn of_chain<'a>(panel: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &'a [f32] {
+    let Range { start, end } = chains.terms(chain);
+    let floats = |terms: usize| terms.saturating_mul(nr).min(panel.len());
+    &panel[floats(start)..floats(end)]
+}
+
+/// No clamp.
+const UNBOUNDED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
+
 impl Kernels {
-    /// Computes the rows that `lists` are for and the channels of a panel: `out = clamp(bias + rows · panel
-    /// + addend)`, each element one chain of fused multiply-adds in the order of k. The rows are read from
-    /// channel `offset` on. `panel` is `bias[nr]`, then `[k][nr]`.
+    /// Computes the rows that `lists` are for and the channels of a panel, each element in the [chains](Chains) of the
+    /// lists: `out = clamp(bias + rows · panel + addend)`. The rows are read from channel `offset` on. `panel` is
+    /// `bias[nr]`, then `[k][nr]`.
     ///
     /// # Panics
     /// When the sizes of lists, panel, addend and output disagree.
@@ -230,12 +234,33 @@ impl Kernels {
         clamp: [f32; 2],
         out: MatMut<'_>,
     ) {
-        let (bias, weights) = panel.weights.split_at(self.nr());
-        self.product(lists, offset, bias, Panel { weights, ..panel }, addend, clamp, out);
+        let (bias, panel) = self.split_bias(panel);
+        self.product(lists, offset, bias, panel, addend, clamp, out);
     }
 
-    /// The products alone: `out = rows · weights`, each element one chain of fused multiply-adds from zero on. `lists`
-    /// have one segment. A product may be short, so what is common to all is checked once.
+    /// One chain of the same: that of the first one leaves bias, chain and addend in the output, the others add theirs
+    /// to it, and the last one clamps.
+    ///
+    /// # Panics
+    /// As above, and when there is no such chain.
+    #[allow(clippy::too_many_arguments)]
+    pub fn igemm_chain(
+        &self,
+        lists: &Indirection<'_>,
+        chain: usize,
+        offset: usize,
+        panel: Panel<'_>,
+        addend: Addend<'_>,
+        clamp: [f32; 2],
+        out: MatMut<'_>,
+    ) {
+        assert!(chain < lists.chains().count());
+        let (bias, panel) = self.split_bias(panel);
+        self.chain(lists, chain, offset, bias, panel, addend, clamp, out);
+    }
+
+    /// The products alone: `out = rows · weights`, in chains that all begin with zero. `lists` have one segment, a panel
+    /// is `[k][nr]`. A product may be short, so what is common to all is checked once.
     ///
     /// # Panics
     /// When the sizes of lists, weights and output disagree.
@@ -246,44 +271,71 @@ impl Kernels {
         products: impl Iterator<Item = Product>,
         out: &mut [f32],
     ) {
-        let &Indirection { pointers, rows, mr, segments, seg_len, readable, .. } = lists;
-        let nr = self.nr();
-        assert!(segments == 1);
-        if rows == 0 {
-            return;
-        }
-        let pointers = &pointers[..rows];
-        let len = seg_len.saturating_mul(nr);
-        let mut call = self.strips(lists, 0);
-        (call.nr, call.c_pitch, call.bias) = (nr, nr, ZEROS.as_ptr());
+        let (nr, chains) = (self.nr(), lists.chains());
+        let &Indirection { rows, mr, readable, .. } = lists;
+        let Reads { pointers, segments, offset: from, seg_len } = lists.chain(0);
+        assert!(segments == 1 && (1..=self.mr()).contains(&mr));
+        assert!(seg_len <= readable && pointers.len() >= rows);
         for Product { rows, offset, panel, next, out: to } in products {
-            let pointers = &pointers[rows];
+            let pointers = &pointers[rows.clone()];
+            let out = &mut out[to..][..pointers.len() * nr];
+            if chains.count() > 1 {
+                let panel = Panel::of(
+                    weights,
+                    panel,
+                    lists.seg_len.saturating_mul(nr),
+                    next.map(|next| (next, 0)),
+                );
+                let Some(out) = MatMut::new(out, pointers.len(), nr, nr) else { continue };
+                let lists = lists.part(rows);
+                self.product(&lists, offset, &ZEROS, panel, Addend::None, UNBOUNDED, out);
+                continue;
+            }
             if pointers.is_empty() {
                 continue;
             }
-            assert!(
-                offset <= readable - seg_len,
-                "run of {seg_len} floats at {offset} of {readable}"
-            );
-            let out = &mut out[to..][..pointers.len() * nr];
+            let offset = offset.saturating_add(from);
+            assert!(offset <= readable - seg_len, "run of {seg_len} at {offset} of {readable}");
+            let len = seg_len.saturating_mul(nr);
             let ahead = (panel + AHEAD).min(weights.len());
             let panel = &weights[panel..][..len];
-            call.a = pointers.as_ptr();
-            (call.offset, call.rows) = (offset, pointers.len());
-            call.strips = pointers.len().div_ceil(mr);
-            let shared = Panel::shared(call.strips, len);
-            let next = match next {
-                Some(next) if shared => &weights[next..][..len],
-                None if shared => &[],
-                _ => &weights[ahead..(ahead + len).min(weights.len())],
+            let strips = pointers.len().div_ceil(mr);
+            let (next, share) = match next {
+                _ if strips == 1 => (&weights[ahead..(ahead + len).min(weights.len())], 0),
+                Some(next) => (&weights[next..][..len], size_of::<f32>() * len / strips),
+                None => (&panel[..0], 0),
             };
-            call.multiply(panel, next, shared, out.as_mut_ptr());
+            let each = if share > 0 { share } else { size_of_val(next) };
+            let call = Strips {
+                a: pointers.as_ptr(),
+                offset,
+                rows: pointers.len(),
+                strips,
+                nr,
+                segments,
+                seg_len,
+                bias: ZEROS.as_ptr(),
+                panel: panel.as_ptr(),
+                c: out.as_mut_ptr(),
+                c_pitch: nr,
+                residual: ptr::null(),
+                residual_pitch: 0,
+                min: f32::NEG_INFINITY,
+                max: f32::INFINITY,
+                next: next.as_ptr(),
+                next_step: each.checked_div(seg_len).unwrap_or(0).min(2 * LINE),
+                next_share: share,
+            };
             // SAFETY: behind each of the pointers `readable` floats are readable, of which `offset .. offset + seg_len`
-            // are inside (`strips` has checked that there are `seg_len`); panel and output have these sizes, there are
-            // `nr` zeros; the output is exclusive, its rows are `nr` apart. These kernels exist only on processors that
-            // can run them (`Kernels::for_isa`).
+            // are inside; panel and output have these sizes, there are `nr` zeros; the output is exclusive, its rows are
+            // `nr` apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
             unsafe { (self.igemm)(&call) }
         }
+    }
+
+    /// A panel's bias, and the rest of it and of what is fetched.
+    fn split_bias<'a>(&self, panel: Panel<'a>) -> (&'a [f32], Panel<'a>) {
+        (&panel.weights[..self.nr()], panel.skip(self.nr()))
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -297,74 +349,86 @@ impl Kernels {
         clamp: [f32; 2],
         mut out: MatMut<'_>,
     ) {
-        let (nr, k) = (self.nr(), lists.segments.saturating_mul(lists.seg_len));
-        assert!(out.rows() == lists.rows);
-        assert!((1..=nr).contains(&out.cols()));
-        assert!(bias.len() >= nr, "{} biases", bias.len());
-        let floats = panel.weights.len();
-        assert!(k.saturating_mul(nr) <= floats, "panel of {floats} floats for k = {k}");
-        if lists.rows == 0 {
-            return;
+        let last = lists.chains().count() - 1;
+        for chain in 0..last {
+            let panel = Panel { next: Some((panel.weights, chain + 1)), ..panel };
+            self.chain(lists, chain, offset, bias, panel, addend, clamp, out.reborrow());
         }
-        let mut call = self.strips(lists, offset);
-        (call.residual, call.residual_pitch) = addend.raw(&mut out);
-        (call.nr, call.c_pitch, call.bias) = (out.cols(), out.pitch(), bias.as_ptr());
-        [call.min, call.max] = clamp;
-        let (next, shared) = panel.fetched(call.strips);
-        call.multiply(panel.weights, next, shared, out.as_mut_ptr());
-        // SAFETY: the lists' sizes were checked by `strips`, the others above; the output is exclusive, the addend has
-        // its size. These kernels exist only on processors that can run them (`Kernels::for_isa`).
-        unsafe { (self.igemm)(&call) }
+        self.chain(lists, last, offset, bias, panel, addend, clamp, out);
     }
 
-    /// The record of a call for these rows, without a panel or an output: no addend, no clamp.
-    ///
-    /// # Panics
-    /// When the lists have no rows or too few pointers, or are for larger tiles; or runs end before the floats from `offset` on.
-    fn strips(&self, lists: &Indirection<'_>, offset: usize) -> Strips {
-        let &Indirection { pointers, rows, mr, segments, seg_len, readable, .. } = lists;
-        assert!(rows > 0 && (1..=self.mr()).contains(&mr));
-        assert!(rows.saturating_mul(segments) <= pointers.len(), "{} pointers", pointers.len());
+    #[allow(clippy::too_many_arguments)]
+    fn chain(
+        &self,
+        lists: &Indirection<'_>,
+        chain: usize,
+        offset: usize,
+        bias: &[f32],
+        panel: Panel<'_>,
+        addend: Addend<'_>,
+        clamp: [f32; 2],
+        mut out: MatMut<'_>,
+    ) {
+        let &Indirection { rows, mr, readable, .. } = lists;
+        let chains = lists.chains();
+        let Reads { pointers, segments, offset: from, seg_len } = lists.chain(chain);
+        let k = segments.saturating_mul(seg_len);
+        let weights = of_chain(panel.weights, &chains, chain, self.nr());
+        assert!(out.rows() == rows && (1..=self.mr()).contains(&mr));
+        assert!((1..=self.nr()).contains(&out.cols()));
+        assert!(bias.len() >= self.nr(), "{} biases", bias.len());
+        assert!(weights.len() / self.nr() >= k, "{} weights for k = {k}", weights.len());
+        assert!(pointers.len() / segments.max(1) >= rows, "{} pointers", pointers.len());
+        let offset = offset.saturating_add(from);
         assert!(
             offset.checked_add(seg_len).is_some_and(|end| end <= readable),
             "run of {seg_len} floats at {offset} of {readable}"
         );
-        Strips {
+        if rows == 0 {
+            return;
+        }
+        let (bias, addend) = match chain {
+            0 => (bias, addend),
+            _ => (&ZEROS[..], Addend::Output),
+        };
+        let [min, max] = if chain + 1 == chains.count() { clamp } else { UNBOUNDED };
+        let strips = rows.div_ceil(mr);
+        let (residual, residual_pitch) = addend.raw(&mut out);
+        // All strips fetch an equal share of what follows, or a single one what it reads itself.
+        let shared = strips > 1;
+        let next = match panel.next {
+            Some((next, chain)) if shared => of_chain(next, &chains, chain, self.nr()),
+            None if shared => &[],
+            _ => of_chain(panel.ahead, &chains, chain, self.nr()),
+        };
+        let share = if shared { size_of_val(next) / strips } else { 0 };
+        let each = if shared { share } else { size_of_val(next) };
+        let call = Strips {
             a: pointers.as_ptr(),
             offset,
             rows,
-            strips: rows.div_ceil(mr),
-            nr: 0,
+            strips,
+            nr: out.cols(),
             segments,
             seg_len,
-            bias: ptr::null(),
-            panel: ptr::null(),
-            c: ptr::null_mut(),
-            c_pitch: 0,
-            residual: ptr::null(),
-            residual_pitch: 0,
-            min: f32::NEG_INFINITY,
-            max: f32::INFINITY,
-            next: ptr::null(),
-            next_step: 0,
-            next_share: 0,
-        }
-    }
-}
-
-impl Strips {
-    /// Sets the panel, what is to be fetched beside it, by each strip its share or by the first one, and where the product
-    /// goes.
-    fn multiply(&mut self, panel: &[f32], next: &[f32], shared: bool, c: *mut f32) {
-        let bytes = size_of_val(next);
-        self.next_share = if shared { bytes / self.strips } else { 0 };
-        let each = if shared { self.next_share } else { bytes };
-        let k = self.segments * self.seg_len;
-        self.next_step = each.checked_div(k).unwrap_or(0).min(2 * LINE);
-        self.panel = panel.as_ptr();
-        // The panel's own first line where there is nothing to fetch.
-        self.next = if next.is_empty() { self.panel } else { next.as_ptr() };
-        self.c = c;
+            bias: bias.as_ptr(),
+            panel: weights.as_ptr(),
+            c: out.as_mut_ptr(),
+            c_pitch: out.pitch(),
+            residual,
+            residual_pitch,
+            min,
+            max,
+            // The panel's own first line where there is nothing to fetch.
+            next: if next.is_empty() { weights.as_ptr() } else { next.as_ptr() },
+            next_step: each.checked_div(k).unwrap_or(0).min(2 * LINE),
+            next_share: share,
+        };
+        // SAFETY: the sizes were checked above: lists were cut into as many strips of up to `mr` rows, with
+        // `segments · rows` pointers, behind each of which `readable` floats are readable; the output has
+        // `rows` rows and is exclusive, the addend has its size. These kernels exist only on processors that
+        // can run them (`Kernels::for_isa`).
+        unsafe { (self.igemm)(&call) }
     }
 }
 

@@ -11,7 +11,7 @@
 //! some frequencies are those of fewer tiles. What a tile computes is a matter of its place in the map alone.
 //! [`Block`] orders the tiles so that those of a frequency lie together.
 //!
-//! Each frequency is one chain of fused multiply-adds over the input channels, and the transforms have
+//! Each frequency is summed over the input channels as a product of matrices is, and the transforms have
 //! one written order: the result is the same for every slice, block, thread count and instruction set.
 //! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
 //!
