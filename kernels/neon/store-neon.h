@@ -18,11 +18,8 @@ EYELET_INLINE enum bounds bounds(float min, float max)
 EYELET_INLINE float32x4_t clamp(float32x4_t v, float32x4_t min, float32x4_t max,
                                 const enum bounds bounds)
 {
-    if (bounds != NONE) {
-        /* From intrinsics gcc makes copies, and shares comparisons between loops that hold them in registers. */
-        uint32x4_t below;
-        __asm__("fcmgt %1.4s, %2.4s, %0.4s\n\tbit %0.16b, %2.16b, %1.16b" : "+w"(v), "=&w"(below) : "w"(min));
-    }
+    if (bounds != NONE)
+        v = vbslq_f32(vcgtq_f32(min, v), min, v);
     /* The instruction differs from `max < v ? max : v` only in the sign of a zero. */
     if (bounds == BOTH)
         v = vminq_f32(max, v);
@@ -132,6 +129,18 @@ EYELET_INLINE float32x4_t load_all(const float *p)
         }                                                                                              \
     } while (0)
 
+/* The same for sums that are in registers: from intrinsics gcc makes copies, and shares comparisons between bounds. */
+EYELET_INLINE float32x4_t clamp_sum(float32x4_t v, float32x4_t min, float32x4_t max, const enum bounds bounds)
+{
+    uint32x4_t below;
+    __asm__("fcmgt %1.4s, %2.4s, %0.4s\n\tbit %0.16b, %2.16b, %1.16b" : "+w"(v), "=&w"(below) : "w"(min));
+    if (bounds == BOTH)
+        v = vminq_f32(max, v);
+    else if (bounds == RARE)
+        v = vbslq_f32(vcltq_f32(max, v), max, v);
+    return v;
+}
+
 /* Stores up to eight rows, `pitch` bytes apart, clamped; returns the one after them. */
 EYELET_INLINE float *store_next_rows(float32x4_t acc[][2], const size_t n, float *c, size_t pitch,
                                      const float *min_at, const float *max_at, const enum bounds bounds)
@@ -141,17 +150,17 @@ EYELET_INLINE float *store_next_rows(float32x4_t acc[][2], const size_t n, float
         if (bounds == LOWER) {
 #pragma GCC unroll 16
             for (size_t i = 0; i < 2 * n; i++)
-                acc[i / 2][i % 2] = clamp(acc[i / 2][i % 2], min, min, LOWER);
+                acc[i / 2][i % 2] = clamp_sum(acc[i / 2][i % 2], min, min, LOWER);
         } else {
             const float32x4_t max = load_all(max_at);
             if (bounds == BOTH) {
 #pragma GCC unroll 16
                 for (size_t i = 0; i < 2 * n; i++)
-                    acc[i / 2][i % 2] = clamp(acc[i / 2][i % 2], min, max, BOTH);
+                    acc[i / 2][i % 2] = clamp_sum(acc[i / 2][i % 2], min, max, BOTH);
             } else {
 #pragma GCC unroll 16
                 for (size_t i = 0; i < 2 * n; i++)
-                    acc[i / 2][i % 2] = clamp(acc[i / 2][i % 2], min, max, RARE);
+                    acc[i / 2][i % 2] = clamp_sum(acc[i / 2][i % 2], min, max, RARE);
             }
         }
     }
