@@ -20,12 +20,14 @@ EYELET_INLINE void pool_block(
         at += t->line_pitch;
         at -= at < t->ring ? 0 : t->ring;
         for (size_t col = 0; col < t->tap_cols; col++) {
+            vec x[8];
             _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++)
             {
                 const float *from = tap + v * LANES;
-                const vec x = n == LANES || v + 1 < vectors ? load(from) : load_some(from, n);
-                acc[v] = average ? add(acc[v], x) : larger(x, acc[v]);
+                x[v] = n == LANES || v + 1 < vectors ? load(from) : load_some(from, n);
             }
+            _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++)
+                acc[v] = average ? add(acc[v], x[v]) : larger(x[v], acc[v]);
             tap += t->col_pitch;
         }
     }

@@ -19,6 +19,8 @@
  *   first_lane             lane 0
  *   bits, from_bits        the same bits as the other type
  *   add_ints, sub_ints, and_ints, shift_left, shift_right (arithmetic), to_float
+ *   load_next, store_next     where EYELET_STEPS is defined: load, store, and the pointer so many bytes on, in one
+ *                             instruction
  *   EYELET_TIMES_POWER(v, n)  where there is an instruction for it: v * 2^n for whole n, rounded once
  *   EYELET_FETCH(p, writes)   where it was measured to help: fetches what is soon read, or written; p may be
  *                             any address */

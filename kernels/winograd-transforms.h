@@ -3,6 +3,23 @@
 #include "winograd-points.h"
 #include "winograd.h"
 
+#ifndef EYELET_STEPS
+/* Kept, or each address would be computed anew. */
+EYELET_INLINE vec load_next(const float **p, size_t bytes)
+{
+    const vec v = load(*p);
+    *p = (const float *)((const char *)*p + bytes);
+    EYELET_KEEP(*p);
+    return v;
+}
+EYELET_INLINE void store_next(float **p, vec v, size_t bytes)
+{
+    store(*p, v);
+    *p = (float *)((char *)*p + bytes);
+    EYELET_KEEP(*p);
+}
+#endif
+
 /* What an output transform does with finished sums. */
 struct finish {
     vec bias;
@@ -53,17 +70,12 @@ EYELET_INLINE struct finish finish_of(const struct eyelet_winograd_output *t, si
             _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++) half[y][x] = v[y];                  \
         }                                                                                              \
         float *out = t->out + c;                                                                       \
-        const size_t stride = t->stride;                                                               \
+        const size_t stride = sizeof(float) * t->stride;                                               \
         _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++)                                         \
         {                                                                                              \
             vec v[N];                                                                                  \
             input_1d_##M(M, half[y], v);                                                               \
-            _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++)                                     \
-            {                                                                                          \
-                store(out, v[x]);                                                                      \
-                out += stride;                                                                         \
-                EYELET_KEEP(out);                                                                      \
-            }                                                                                          \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++) store_next(&out, v[x], stride);     \
         }                                                                                              \
     }                                                                                                  \
                                                                                                        \
@@ -141,15 +153,20 @@ EYELET_INLINE struct finish finish_of(const struct eyelet_winograd_output *t, si
                                        const struct finish *f, const vec *half, const float *residual, \
                                        float *to)                                                      \
     {                                                                                                  \
+        const size_t c_pitch = sizeof(float) * t->c_pitch;                                             \
+        const size_t residual_pitch = sizeof(float) * t->residual_pitch;                               \
         vec v[M];                                                                                      \
         output_1d_##M(r, half, v);                                                                     \
         _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++) v[x] = add(v[x], f->bias);              \
         if (residual) {                                                                                \
             _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++)                                     \
             {                                                                                          \
-                v[x] = add(v[x], n == LANES ? load(residual) : load_some(residual, n));                \
-                residual += t->residual_pitch;                                                         \
-                EYELET_KEEP(residual);                                                                 \
+                if (n == LANES) {                                                                      \
+                    v[x] = add(v[x], load_next(&residual, residual_pitch));                            \
+                } else {                                                                               \
+                    v[x] = add(v[x], load_some(residual, n));                                          \
+                    residual += t->residual_pitch;                                                     \
+                }                                                                                      \
             }                                                                                          \
         }                                                                                              \
         _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++) v[x] = larger(f->min, v[x]);            \
@@ -158,14 +175,14 @@ EYELET_INLINE struct finish finish_of(const struct eyelet_winograd_output *t, si
         }                                                                                              \
         _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++)                                         \
         {                                                                                              \
-            if (n == LANES)                                                                            \
-                store(to, v[x]);                                                                       \
-            else                                                                                       \
-                store_some(to, v[x], n);                                                               \
             if (r == M)                                                                                \
                 EYELET_FETCH(to + M * t->c_pitch, 1);                                                  \
-            to += t->c_pitch;                                                                          \
-            EYELET_KEEP(to);                                                                           \
+            if (n == LANES) {                                                                          \
+                store_next(&to, v[x], c_pitch);                                                        \
+            } else {                                                                                   \
+                store_some(to, v[x], n);                                                               \
+                to += t->c_pitch;                                                                      \
+            }                                                                                          \
         }                                                                                              \
     }                                                                                                  \
                                                                                                        \

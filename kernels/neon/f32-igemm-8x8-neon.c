@@ -80,44 +80,85 @@ EYELET_INLINE const float *fours(float32x4_t acc[MR][2], const float *row[MR], c
     return four(acc, rows, w, 1, turn, mr);
 }
 
-EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
-{
-    if (t->next_share >= LINE) {
-        const char *const end = t->next + (t->next_share < MOST ? t->next_share : MOST);
-        for (const char *line = t->next; line < end; line += LINES * LINE) {
-#pragma GCC unroll 4
-            for (size_t i = 0; i < LINES; i++)
-                __builtin_prefetch(line + i * LINE, 0, 2);
-        }
-    }
+/* Where a strip's rows are. */
+struct place {
+    const float *const *a;
+    float *c;
+    const float *residual;
+    const char *next;
+};
 
-    float32x4_t acc[MR][2];
-    start(t, acc, mr);
-    const float *w = t->panel;
-    const float *const *a = t->a;
-    for (size_t s = t->segments; s != 0; s--) {
-        const float *row[MR];
+/* `count` strips of `mr` rows from `at` on. What a strip needs is stepped, not computed: with few k, what is beside
+ * the multiplications is much of the time. */
+EYELET_INLINE void strips(const struct eyelet_igemm *t, struct place *at, size_t count, const enum bounds bounds,
+                          const size_t mr)
+{
+    const size_t share = t->next_share >= LINE ? t->next_share : 0;
+    const size_t fetched = share < MOST ? share : MOST;
+    const size_t fours_of = t->seg_len / 4, rest_of = t->seg_len % 4;
+    const size_t offset = sizeof(float) * t->offset;
+    const size_t pitch = sizeof(float) * t->c_pitch;
+    for (; count != 0; count--) {
+        if (fetched != 0) {
+            const char *const end = at->next + fetched;
+            for (const char *line = at->next; line < end; line += LINES * LINE) {
+#pragma GCC unroll 4
+                for (size_t i = 0; i < LINES; i++)
+                    __builtin_prefetch(line + i * LINE, 0, 2);
+            }
+            at->next += share;
+        }
+
+        float32x4_t acc[MR][2];
+        start(t, acc, mr);
+        const float *w = t->panel;
+        for (size_t s = t->segments; s != 0; s--) {
+            const float *row[MR];
+            next_rows(&at->a, row, mr);
+            if (offset != 0) {
 #pragma GCC unroll 8
-        for (size_t i = 0; i < mr; i++)
-            row[i] = a[i] + t->offset;
-        a += mr;
-        if (t->seg_len >= 4)
-            w = fours(acc, row, w, t->seg_len / 4, mr);
-        if (t->seg_len % 4 != 0)
-            w = rest(acc, row, w, t->seg_len % 4, mr);
+                for (size_t i = 0; i < mr; i++)
+                    row[i] = (const float *)((const char *)row[i] + offset);
+            }
+            if (fours_of != 0)
+                w = fours(acc, row, w, fours_of, mr);
+            if (rest_of != 0)
+                w = rest(acc, row, w, rest_of, mr);
+        }
+
+        if (t->nr < NR) {
+            at->c = store_columns(t, acc, mr, at->c, at->residual);
+            if (at->residual)
+                at->residual += mr * t->residual_pitch;
+            continue;
+        }
+        if (at->residual)
+            at->residual = add_next_rows(acc, mr, at->residual, sizeof(float) * t->residual_pitch);
+        at->c = store_next_rows(acc, mr, at->c, pitch, &t->min, &t->max, bounds);
     }
-    finish(t, acc, mr);
 }
 
-void eyelet_f32_igemm_8x8__neon(const struct eyelet_igemm *call)
+#define STRIPS(n)                                                                                      \
+    case n:                                                                                            \
+        strips(t, &at, count, clamped, n);                                                             \
+        break;
+
+void eyelet_f32_igemm_8x8__neon(const struct eyelet_igemm *t)
 {
-    EYELET_STRIPS(call,
-                  EYELET_STRIPS_CASE(1)
-                  EYELET_STRIPS_CASE(2)
-                  EYELET_STRIPS_CASE(3)
-                  EYELET_STRIPS_CASE(4)
-                  EYELET_STRIPS_CASE(5)
-                  EYELET_STRIPS_CASE(6)
-                  EYELET_STRIPS_CASE(7)
-                  EYELET_STRIPS_CASE(8));
+    struct place at = {t->a, t->c, t->residual, t->next};
+    const enum bounds clamped = bounds(t->min, t->max);
+    const size_t rows = t->rows / t->strips, longer = t->rows % t->strips;
+    for (int pass = longer != 0 ? 0 : 1; pass < 2; pass++) {
+        const size_t count = pass == 0 ? longer : t->strips - longer;
+        switch (rows + (pass == 0)) {
+            STRIPS(1)
+            STRIPS(2)
+            STRIPS(3)
+            STRIPS(4)
+            STRIPS(5)
+            STRIPS(6)
+            STRIPS(7)
+            STRIPS(8)
+        }
+    }
 }

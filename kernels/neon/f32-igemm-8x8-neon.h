@@ -37,6 +37,16 @@ EYELET_INLINE void start(const struct eyelet_igemm *t, float32x4_t acc[MR][2], c
         load_eight(t->bias, &acc[i][0], &acc[i][1]);
 }
 
+/* The addresses of a segment's runs. */
+EYELET_INLINE void next_rows(const float *const **a, const float *row[MR], const size_t mr)
+{
+#pragma GCC unroll 4
+    for (size_t i = 0; i + 1 < mr; i += 2)
+        __asm__ volatile("ldp %0, %1, [%2], #16" : "=r"(row[i]), "=r"(row[i + 1]), "+r"(*a));
+    if (mr % 2 != 0)
+        row[mr - 1] = *(*a)++;
+}
+
 /* A run's last one to three k, one by one: nothing past a run is read. Returns the rest of the panel. */
 EYELET_INLINE const float *rest(float32x4_t acc[MR][2], const float *row[MR], const float *w, size_t k,
                                 const size_t mr)
@@ -54,28 +64,43 @@ EYELET_INLINE const float *rest(float32x4_t acc[MR][2], const float *row[MR], co
     return w;
 }
 
+/* Stores the first columns of tiles at the end of the channels; returns the row after them. */
+static __attribute__((noinline)) float *store_buffer(const struct eyelet_igemm *t, const float *full, size_t mr,
+                                                     float *c, const float *residual)
+{
+    for (; mr != 0; mr--) {
+        for (size_t j = 0; j < t->nr; j++) {
+            float v = full[j];
+            if (residual)
+                v = v + residual[j];
+            v = t->min > v ? t->min : v;
+            v = t->max < v ? t->max : v;
+            c[j] = v;
+        }
+        full += NR;
+        c += t->c_pitch;
+        residual += residual ? t->residual_pitch : 0;
+    }
+    return c;
+}
+
+EYELET_INLINE float *store_columns(const struct eyelet_igemm *t, float32x4_t acc[MR][2], const size_t mr, float *c,
+                                   const float *residual)
+{
+    float full[MR * NR];
+#pragma GCC unroll 8
+    for (size_t i = 0; i < mr; i++)
+        store_eight(full + i * NR, acc[i][0], acc[i][1]);
+    return store_buffer(t, full, mr, c, residual);
+}
+
 EYELET_INLINE void finish(const struct eyelet_igemm *t, float32x4_t acc[MR][2], const size_t mr)
 {
     if (t->nr >= NR) {
         add_rows(acc, mr, t->residual, t->residual_pitch);
         store_rows(acc, mr, t->c, t->c_pitch, t->min, t->max);
     } else {
-        float full[MR][NR];
-#pragma GCC unroll 8
-        for (size_t i = 0; i < mr; i++) {
-            vst1q_f32(full[i], acc[i][0]);
-            vst1q_f32(full[i] + 4, acc[i][1]);
-        }
-        for (size_t i = 0; i < mr; i++) {
-            for (size_t j = 0; j < t->nr; j++) {
-                float v = full[i][j];
-                if (t->residual)
-                    v = v + t->residual[i * t->residual_pitch + j];
-                v = t->min > v ? t->min : v;
-                v = t->max < v ? t->max : v;
-                t->c[i * t->c_pitch + j] = v;
-            }
-        }
+        store_columns(t, acc, mr, t->c, t->residual);
     }
 }
 

@@ -90,4 +90,89 @@ EYELET_INLINE void store_rows(float32x4_t acc[][2], const size_t n, float *c, si
     }
 }
 
+/* Adds `n` rows of the residual, `pitch` bytes apart; returns the one after them. */
+EYELET_INLINE const float *add_next_rows(float32x4_t acc[][2], const size_t n, const float *residual, size_t pitch)
+{
+#pragma GCC unroll 8
+    for (size_t i = 0; i < n; i++) {
+        register float32x4_t r0 __asm__("v30");
+        register float32x4_t r1 __asm__("v31");
+        __asm__ volatile("ld1 {%0.4s, %1.4s}, [%2], %3"
+                         : "=w"(r0), "=w"(r1), "+r"(residual)
+                         : "r"(pitch)
+                         : "memory");
+        acc[i][0] = vaddq_f32(acc[i][0], r0);
+        acc[i][1] = vaddq_f32(acc[i][1], r1);
+    }
+    return residual;
+}
+
+/* A float in all lanes, loaded where this stands: outside a loop it would take a register from accumulators. */
+EYELET_INLINE float32x4_t load_all(const float *p)
+{
+    float32x4_t v;
+    __asm__ volatile("ld1r {%0.4s}, %1" : "=w"(v) : "Q"(*p));
+    return v;
+}
+
+/* Row `i`, in two adjacent registers, which an instruction stores that also steps the address. Of a pair of vectors gcc
+ * would make copies; for variables that are said to be in these registers it keeps sums there from the start. */
+#define STORE_ROW(i, even, odd)                                                                        \
+    do {                                                                                               \
+        if (i < n) {                                                                                   \
+            register float32x4_t v0 __asm__(even) = acc[i][0];                                         \
+            register float32x4_t v1 __asm__(odd) = acc[i][1];                                          \
+            __asm__ volatile("st1 {%1.4s, %2.4s}, [%0], %3"                                            \
+                             : "+r"(c)                                                                 \
+                             : "w"(v0), "w"(v1), "r"(pitch)                                            \
+                             : "memory");                                                              \
+        }                                                                                              \
+    } while (0)
+
+/* The same for sums that are in registers: from intrinsics gcc makes copies, and shares comparisons between bounds. */
+EYELET_INLINE float32x4_t clamp_sum(float32x4_t v, float32x4_t min, float32x4_t max, const enum bounds bounds)
+{
+    uint32x4_t below;
+    __asm__("fcmgt %1.4s, %2.4s, %0.4s\n\tbit %0.16b, %2.16b, %1.16b" : "+w"(v), "=&w"(below) : "w"(min));
+    if (bounds == BOTH)
+        v = vminq_f32(max, v);
+    else if (bounds == RARE)
+        v = vbslq_f32(vcltq_f32(max, v), max, v);
+    return v;
+}
+
+/* Stores up to eight rows, `pitch` bytes apart, clamped; returns the one after them. */
+EYELET_INLINE float *store_next_rows(float32x4_t acc[][2], const size_t n, float *c, size_t pitch,
+                                     const float *min_at, const float *max_at, const enum bounds bounds)
+{
+    if (bounds != NONE) {
+        const float32x4_t min = load_all(min_at);
+        if (bounds == LOWER) {
+#pragma GCC unroll 16
+            for (size_t i = 0; i < 2 * n; i++)
+                acc[i / 2][i % 2] = clamp_sum(acc[i / 2][i % 2], min, min, LOWER);
+        } else {
+            const float32x4_t max = load_all(max_at);
+            if (bounds == BOTH) {
+#pragma GCC unroll 16
+                for (size_t i = 0; i < 2 * n; i++)
+                    acc[i / 2][i % 2] = clamp_sum(acc[i / 2][i % 2], min, max, BOTH);
+            } else {
+#pragma GCC unroll 16
+                for (size_t i = 0; i < 2 * n; i++)
+                    acc[i / 2][i % 2] = clamp_sum(acc[i / 2][i % 2], min, max, RARE);
+            }
+        }
+    }
+    STORE_ROW(0, "v0", "v1");
+    STORE_ROW(1, "v2", "v3");
+    STORE_ROW(2, "v4", "v5");
+    STORE_ROW(3, "v6", "v7");
+    STORE_ROW(4, "v8", "v9");
+    STORE_ROW(5, "v10", "v11");
+    STORE_ROW(6, "v12", "v13");
+    STORE_ROW(7, "v14", "v15");
+    return c;
+}
+
 #endif

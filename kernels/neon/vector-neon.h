@@ -16,6 +16,18 @@ EYELET_INLINE mask lanes_below(size_t n)
 }
 EYELET_INLINE vec load(const float *p) { return vld1q_f32(p); }
 EYELET_INLINE void store(float *p, vec v) { vst1q_f32(p, v); }
+/* In one instruction. */
+#define EYELET_STEPS
+EYELET_INLINE vec load_next(const float **p, size_t bytes)
+{
+    vec v;
+    __asm__ volatile("ld1 {%0.4s}, [%1], %2" : "=w"(v), "+r"(*p) : "r"(bytes), "Q"(*(const float(*)[LANES])*p));
+    return v;
+}
+EYELET_INLINE void store_next(float **p, vec v, size_t bytes)
+{
+    __asm__ volatile("st1 {%2.4s}, [%0], %3" : "+r"(*p), "=Q"(*(float(*)[LANES])*p) : "w"(v), "r"(bytes));
+}
 EYELET_INLINE vec load_some(const float *p, size_t n)
 {
     float full[LANES] = {0};

@@ -193,6 +193,21 @@ impl<'a> Panel<'a> {
     }
 }
 
+/// One of many products: some rows of a list with a panel.
+#[derive(Clone, Debug)]
+pub struct Product {
+    /// Which rows.
+    pub rows: Range<usize>,
+    /// The floats from which on they are read.
+    pub offset: usize,
+    /// Where the panel starts in the weights,
+    pub panel: usize,
+    /// and the one that is used after it.
+    pub next: Option<usize>,
+    /// Where the product starts in the output; there are no gaps between its rows.
+    pub out: usize,
+}
+
 /// What `chain` has of a panel's weights, `nr` for each term.
 fn of_chain<'a>(panel: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &'a [f32] {
     let Range { start, end } = chains.terms(chain);
@@ -244,18 +259,78 @@ impl Kernels {
         self.chain(lists, chain, offset, bias, panel, addend, clamp, out);
     }
 
-    /// The product alone: `out = rows · weights`, in chains that all begin with zero. `weights` is `[k][nr]`.
+    /// The products alone: `out = rows · weights`, in chains that all begin with zero. `lists` have one segment, a panel
+    /// is `[k][nr]`. A product may be short, so what is common to all is checked once.
     ///
     /// # Panics
     /// When the sizes of lists, weights and output disagree.
-    pub fn gemm(
+    pub fn gemms(
         &self,
         lists: &Indirection<'_>,
-        offset: usize,
-        weights: Panel<'_>,
-        out: MatMut<'_>,
+        weights: &[f32],
+        products: impl Iterator<Item = Product>,
+        out: &mut [f32],
     ) {
-        self.product(lists, offset, &ZEROS, weights, Addend::None, UNBOUNDED, out);
+        let (nr, chains) = (self.nr(), lists.chains());
+        let &Indirection { rows, mr, readable, .. } = lists;
+        let Reads { pointers, segments, offset: from, seg_len } = lists.chain(0);
+        assert!(segments == 1 && (1..=self.mr()).contains(&mr));
+        assert!(seg_len <= readable && pointers.len() >= rows);
+        for Product { rows, offset, panel, next, out: to } in products {
+            let pointers = &pointers[rows.clone()];
+            let out = &mut out[to..][..pointers.len() * nr];
+            if chains.count() > 1 {
+                let panel = Panel::of(
+                    weights,
+                    panel,
+                    lists.seg_len.saturating_mul(nr),
+                    next.map(|next| (next, 0)),
+                );
+                let Some(out) = MatMut::new(out, pointers.len(), nr, nr) else { continue };
+                let lists = lists.part(rows);
+                self.product(&lists, offset, &ZEROS, panel, Addend::None, UNBOUNDED, out);
+                continue;
+            }
+            if pointers.is_empty() {
+                continue;
+            }
+            let offset = offset.saturating_add(from);
+            assert!(offset <= readable - seg_len, "run of {seg_len} at {offset} of {readable}");
+            let len = seg_len.saturating_mul(nr);
+            let ahead = (panel + AHEAD).min(weights.len());
+            let panel = &weights[panel..][..len];
+            let strips = pointers.len().div_ceil(mr);
+            let (next, share) = match next {
+                _ if strips == 1 => (&weights[ahead..(ahead + len).min(weights.len())], 0),
+                Some(next) => (&weights[next..][..len], size_of::<f32>() * len / strips),
+                None => (&panel[..0], 0),
+            };
+            let each = if share > 0 { share } else { size_of_val(next) };
+            let call = Strips {
+                a: pointers.as_ptr(),
+                offset,
+                rows: pointers.len(),
+                strips,
+                nr,
+                segments,
+                seg_len,
+                bias: ZEROS.as_ptr(),
+                panel: panel.as_ptr(),
+                c: out.as_mut_ptr(),
+                c_pitch: nr,
+                residual: ptr::null(),
+                residual_pitch: 0,
+                min: f32::NEG_INFINITY,
+                max: f32::INFINITY,
+                next: next.as_ptr(),
+                next_step: each.checked_div(seg_len).unwrap_or(0).min(2 * LINE),
+                next_share: share,
+            };
+            // SAFETY: behind each of the pointers `readable` floats are readable, of which `offset .. offset + seg_len`
+            // are inside; panel and output have these sizes, there are `nr` zeros; the output is exclusive, its rows are
+            // `nr` apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
+            unsafe { (self.igemm)(&call) }
+        }
     }
 
     /// A panel's bias, and the rest of it and of what is fetched.

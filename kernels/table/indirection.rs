@@ -23,7 +23,7 @@ pub struct Indirection<'a> {
     pub(super) rows: usize,
     /// The most rows of a strip.
     pub(super) mr: usize,
-    seg_len: usize,
+    pub(super) seg_len: usize,
     pub(super) readable: usize,
     chains: Chains,
     lifetime: PhantomData<&'a [f32]>,

@@ -27,8 +27,10 @@ use super::{Call, LayerError, Operand, Slice};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Indirection, Panel, Patch, Place, TILES};
-use crate::pack::{ConvParams, Layer, Tensor, WinogradParams, params, params_words};
+use crate::kernels::table::{Indirection, Patch, Place, Product, TILES};
+use crate::pack::{
+    ActivationKind, ConvParams, Layer, Tensor, WinogradParams, params, params_words,
+};
 
 /// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles take more.
 const BLOCK_BYTES: usize = 2304 * 1024;
@@ -46,6 +48,9 @@ const NEAR_BYTES: u64 = 192 << 10;
 
 /// A block has at least as many tiles, where there are as many.
 const FEW_TILES: usize = 4;
+
+/// Frequencies of the largest tile.
+const MOST_POINTS: usize = 36;
 
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 const GAP: usize = 16;
@@ -421,37 +426,41 @@ impl Part<'_> {
                 let products: &mut [f32] = bytemuck::cast_slice_mut(products);
                 // Each row reaches from a tile's first frequency to its last.
                 let reach = (points - 1) * stride + channels;
-                let slots = 0..block.count();
-                let lists = Indirection::rows(frequencies, channels, reach, slots, mr, list);
+                let all = 0..block.count();
+                let lists = Indirection::rows(frequencies, channels, reach, all, mr, list);
                 let lists = lists.seg_len(channels);
-                let chunk = channels * nr;
                 let panels = cols.start / nr..cols.end.div_ceil(nr);
-                let first = block.next(0);
+                // The slots that have a frequency, and the frequencies that any has.
+                let slots: [_; MOST_POINTS] = core::array::from_fn(|point| match point < points {
+                    true => block.slots(point),
+                    false => 0..0,
+                });
+                let slots = &slots;
+                let kept = |from: usize| (from..points).filter(|&point| !slots[point].is_empty());
+                let first = kept(0).next().unwrap_or(0);
                 // Where the weights of a panel for one frequency lie.
-                let at = |panel: usize, point: usize| panel * panel_floats + nr + point * chunk;
+                let at =
+                    |panel: usize, point: usize| panel * panel_floats + nr + point * channels * nr;
                 for group in panels.clone().step_by(self.work.group) {
                     let group = group..(group + self.work.group).min(panels.end);
-                    let mut point = first;
-                    while point < points {
-                        let following = block.next(point + 1);
-                        let slots = block.slots(point);
-                        let lists = lists.part(slots.clone());
-                        for panel in group.clone() {
-                            let next = match () {
-                                _ if panel + 1 < group.end => Some((at(panel + 1, point), 0)),
-                                _ if following < points => Some((at(group.start, following), 0)),
-                                _ if group.end < panels.end => Some((at(group.end, first), 0)),
-                                _ => None,
-                            };
-                            let to = &mut products[(panel - group.start) * product_floats..]
-                                [point * product_stride..]
-                                [slots.start * nr..slots.end * nr];
-                            let Some(to) = MatMut::new(to, slots.len(), nr, nr) else { continue };
-                            let weights = Panel::of(weights, at(panel, point), chunk, next);
-                            kernels.gemm(&lists, point * stride, weights, to);
-                        }
-                        point = following;
-                    }
+                    let each = kept(0).flat_map(|point| {
+                        group.clone().map(move |panel| Product {
+                            rows: slots[point].clone(),
+                            offset: point * stride,
+                            panel: at(panel, point),
+                            next: match () {
+                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
+                                _ => match kept(point + 1).next() {
+                                    Some(following) => Some(at(group.start, following)),
+                                    None => (group.end < panels.end).then(|| at(group.end, first)),
+                                },
+                            },
+                            out: (panel - group.start) * product_floats
+                                + point * product_stride
+                                + slots[point].start * nr,
+                        })
+                    });
+                    kernels.gemms(&lists, weights, each, products);
                     for (panel, products) in group.zip(products.chunks_exact(product_floats)) {
                         let start = panel * nr - cols.start;
                         let bias = &weights[panel * panel_floats..][..nr];
@@ -484,6 +493,9 @@ impl Part<'_> {
 
     /// Applies what is more than a clamp to a block's outputs.
     fn finish(&self, block: &Block, mut out: MatMut<'_>) {
+        if self.call.layer.activation.function() == Some(ActivationKind::Clamp) {
+            return;
+        }
         let width = self.work.output[1];
         let cols = 0..out.cols();
         for slot in 0..block.count() {

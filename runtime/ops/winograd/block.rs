@@ -92,10 +92,4 @@ impl Block {
         };
         start..end
     }
-
-    /// The first frequency from `point` on that a tile has, or their number.
-    pub(super) fn next(&self, point: usize) -> usize {
-        let points = (self.tile + 2) * (self.tile + 2);
-        (point..points).find(|point| !self.slots(*point).is_empty()).unwrap_or(points)
-    }
 }
