@@ -33,18 +33,6 @@ EYELET_INLINE float added(const FinishRecord &f, float sum, size_t row, size_t c
     return f.activation.function == EYELET_CLAMP ? clamp(sum, f.activation.alpha, f.activation.beta) : sum;
 }
 
-/* What a part's sums are added to, and whether a function follows: the first one is added to the residual, others to what
- * is in memory already. */
-EYELET_INLINE void of_part(FinishRecord &f, u32 part, u32 count)
-{
-    if (part != 0) {
-        f.residual = f.out;
-        f.residual_pitch = f.out_pitch;
-    }
-    if (part + 1 != count)
-        f.activation.function = 0;
-}
-
 /* One element, whole. */
 EYELET_INLINE void finish_one(const FinishRecord &f, float sum, size_t row, size_t column)
 {

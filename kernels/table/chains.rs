@@ -83,11 +83,6 @@ impl Chains {
         let first = terms.start / seg_len;
         first..first + (terms.len() / seg_len).max(1)
     }
-
-    /// What a GPU computes them from: their number, `parts`, `whole` and `step`.
-    pub(crate) fn fields(&self) -> [usize; 4] {
-        [self.count, self.parts, self.whole, self.step]
-    }
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! layer that it can.
 
 use super::gemm::{
-    ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, PartsRecord, TILES, WindowRecord, bytes, fastest,
+    ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, TILES, TermsRecord, WindowRecord, bytes, fastest,
 };
 use super::launch::{launch, line};
 use super::{Call, Queue};
@@ -40,7 +40,7 @@ pub(super) struct ConvRecord {
     pub panels_a_group: u32,
     pub columns: u32,
     pub chains: ChainsRecord,
-    pub parts: PartsRecord,
+    pub terms: TermsRecord,
     pub biased: u32,
     pub zero: u32,
 }
@@ -60,8 +60,8 @@ struct GemvRecord {
     panels: u32,
     columns: u32,
     chains: ChainsRecord,
-    parts: PartsRecord,
-    zero: u32,
+    terms: TermsRecord,
+    biased: u32,
 }
 
 /// Warps of a multiprocessor that keep memory busy, where each reads one panel.
@@ -130,12 +130,8 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let p: ConvParams = params(layer);
     let [channels, columns] = [input.dims[3], output.dims[3]].map(|all| all / p.groups);
     let k = p.kernel[0] * p.kernel[1] * channels;
-    let parts = match p.chains {
-        0 | 1 => {
-            PartsRecord::new(Chains::new(p.kernel.map(|taps| taps as usize), channels as usize))
-        }
-        _ => PartsRecord::one(k),
-    };
+    let of_a_processor = Chains::new(p.kernel.map(|taps| taps as usize), channels as usize);
+    let own = p.chains > 1;
     let mut record = ConvRecord {
         window: WindowRecord {
             input: call.operands[0],
@@ -161,7 +157,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         panels_a_group: columns.div_ceil(PANEL),
         columns,
         chains: ChainsRecord { k, chains: p.chains.max(1), unit: UNIT },
-        parts,
+        terms: TermsRecord { from: 0, to: k },
         biased: 1,
         zero: 0,
     };
@@ -170,11 +166,11 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let end = slice.first + slice.count;
     while record.first < end {
         record.panels = (end - record.first).min(panels_at_once(&slice));
-        if few {
-            multiply_rows(call, &record, queue)?;
-        } else {
-            multiply(call, &record, p.groups, queue)?;
-        }
+        let chains = if own { None } else { Some(&of_a_processor) };
+        each_chain(&record, chains, |record| match few {
+            true => multiply_rows(call, record, queue),
+            false => multiply(call, record, p.groups, queue),
+        })?;
         if record.sums != 0 {
             add_up(&record, queue)?;
         }
@@ -182,6 +178,24 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         record.first += record.panels;
     }
     Ok(())
+}
+
+/// Launches what each of a processor's chains takes, one after the other, of those that a record has; `None`: all of its
+/// terms at once.
+pub(super) fn each_chain(
+    record: &ConvRecord,
+    chains: Option<&Chains>,
+    mut launch: impl FnMut(&ConvRecord) -> Result<(), DeviceError>,
+) -> Result<(), DeviceError> {
+    let Some(chains) = chains else { return launch(record) };
+    (0..chains.count()).try_for_each(|index| {
+        launch(&ConvRecord {
+            finish: record.finish.of_chain(index, chains.count()),
+            terms: TermsRecord::new(chains.terms(index)),
+            biased: if index == 0 { record.biased } else { 0 },
+            ..*record
+        })
+    })
 }
 
 /// Launches the products of a record.
@@ -229,8 +243,8 @@ fn multiply_rows(
         panels: record.panels,
         columns: record.columns,
         chains: record.chains,
-        parts: record.parts,
-        zero: 0,
+        terms: record.terms,
+        biased: record.biased,
     };
     let function = functions[call.layer.encoding().unwrap_or_default() as usize];
     let grid = [record.panels.div_ceil(GEMV_WARPS), record.chains.chains, 1];

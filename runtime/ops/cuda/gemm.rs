@@ -2,10 +2,10 @@
 //! rectangle for a block. The choice changes no bit.
 
 use super::Call;
-use crate::kernels::table::Chains;
 use crate::kernels::table::cuda::Function;
 use crate::pack::{Activation, NONE};
 use bytemuck::{Pod, Zeroable};
+use core::ops::Range;
 
 /// Output channels of a panel.
 pub(super) const PANEL: u32 = crate::kernels::Isa::Cuda.panel() as u32;
@@ -105,26 +105,31 @@ pub(super) struct ChainsRecord {
     pub unit: u32,
 }
 
-/// `struct PartsRecord` of `kernels/cuda/gemm.cuh`: the chains of a processor.
+/// `struct TermsRecord` of `kernels/cuda/gemm.cuh`, which says what the fields are.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
-pub(super) struct PartsRecord {
-    count: u32,
-    parts: u32,
-    whole: u32,
-    step: u32,
+pub(super) struct TermsRecord {
+    pub from: u32,
+    pub to: u32,
 }
 
-impl PartsRecord {
-    pub fn new(chains: Chains) -> Self {
+impl TermsRecord {
+    pub fn new(terms: Range<usize>) -> Self {
         // A panel's bytes are counted in 32 bits, and its reduction is shorter.
-        let [count, parts, whole, step] = chains.fields().map(|x| x.min(u32::MAX as usize) as u32);
-        Self { count, parts, whole, step }
+        Self { from: terms.start as u32, to: terms.end as u32 }
     }
+}
 
-    /// One for all `k`.
-    pub fn one(k: u32) -> Self {
-        Self { count: 1, parts: 1, whole: k, step: k }
+impl FinishRecord {
+    /// What is left for chain `index` of so many: all but the first are added to the output, and a function follows the
+    /// last.
+    pub fn of_chain(self, index: usize, count: usize) -> Self {
+        let (residual, residual_pitch) = match index {
+            0 => (self.residual, self.residual_pitch),
+            _ => (self.out, self.out_pitch),
+        };
+        let activation = if index + 1 == count { self.activation } else { Activation::NONE };
+        Self { residual, residual_pitch, activation, ..self }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Product of two activations on a GPU, for each of a batch: attention. Either operand may be a strided view.
 
-use super::gemm::{FinishRecord, MAX_BLOCKS, PartsRecord, Tile, WindowRecord, fastest, is_fours};
+use super::gemm::{FinishRecord, MAX_BLOCKS, Tile, WindowRecord, fastest, is_fours};
 use super::launch::launch;
 use super::{Call, Queue};
 use crate::device::DeviceError;
@@ -22,7 +22,6 @@ struct MatmulRecord {
     column_stride: u32,
     columns: u32,
     scale: f32,
-    parts: PartsRecord,
 }
 
 /// How a kernel reads the right operand.
@@ -93,12 +92,22 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
                 column_stride: p.col_stride[1],
                 columns,
                 scale: p.scale,
-                parts: PartsRecord::new(Chains::of_run(p.k as usize)),
             };
             let [down, across] = tile.blocks(p.m, columns);
             let products = (u64::from(p.batch) - batch).min(MAX_BLOCKS.into()) as u32;
             let shape = [[down, across, products], [tile.threads, 1, 1]];
-            launch(queue, function, shape, &record)?;
+            let chains = Chains::of_run(p.k as usize);
+            for index in 0..chains.count() {
+                let terms = chains.terms(index);
+                let (first, k) = (terms.start as u64, terms.len() as u32);
+                let part = MatmulRecord {
+                    window: WindowRecord::matrix(left + floats(first), p.m, k, p.row_stride[0]),
+                    finish: record.finish.of_chain(index, chains.count()),
+                    right: record.right + floats(first * u64::from(p.row_stride[1])),
+                    ..record
+                };
+                launch(queue, function, shape, &part)?;
+            }
         }
     }
     Ok(())

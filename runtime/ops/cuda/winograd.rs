@@ -7,7 +7,7 @@
 
 use super::conv::{self, ConvRecord};
 use super::gemm::{
-    ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, PartsRecord, WindowRecord, bytes,
+    ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, TermsRecord, WindowRecord, bytes,
 };
 use super::launch::launch;
 use super::{Call, Queue};
@@ -156,11 +156,14 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
                     chains: work.points,
                     unit: channels,
                 },
-                parts: PartsRecord::new(Chains::of_run(channels as usize)),
+                terms: TermsRecord { from: 0, to: channels },
                 biased: 0,
                 zero: 0,
             };
-            conv::multiply(call, &products, 1, queue)?;
+            let chains = Chains::of_run(channels as usize);
+            conv::each_chain(&products, Some(&chains), |products| {
+                conv::multiply(call, products, 1, queue)
+            })?;
             let back = OutputRecord {
                 finish,
                 sums,
