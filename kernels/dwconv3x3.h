@@ -9,6 +9,7 @@
  * The including source has defined
  *   vec             a vector of LANES floats
  *   COLS, NR        pixels at most, channels of a panel
+ *   STRIDE          the largest stride, 1 or 2
  *   struct walk     begun by `begin`: where the walk down the lines is, and the filter; `left`: output lines that are
  *                   not begun
  *   step            an input line's work: see below. Where outputs begin there is one `left` less
@@ -93,7 +94,7 @@ enum { TOGETHER = 16 };
 
 #define EYELET_STRIP_CASE(n)                                                                           \
     case n:                                                                                            \
-        if (t->stride == 1)                                                                            \
+        if (STRIDE == 1 || t->stride == 1)                                                             \
             strip(t, w, channel, p, n, 1, kind);                                                       \
         else                                                                                           \
             strip(t, w, channel, p, n, 2, kind);                                                       \

@@ -6,6 +6,7 @@
 //! call it. The checks cost a few comparisons a tile.
 #![allow(unsafe_code)]
 
+mod chains;
 #[cfg(eyelet_x86)]
 mod cpuid;
 pub mod cuda;
@@ -24,6 +25,7 @@ mod widen;
 mod window;
 mod winograd;
 
+pub use chains::{CHAIN, Chains};
 pub use elementwise::Beside;
 pub use fma::fma;
 pub use grid::Grid;
@@ -149,7 +151,7 @@ static AVX2: Kernels = kernels!(Avx2, AVX2);
 #[cfg(eyelet_x86)]
 static AVX512: Kernels = Kernels { dwlines: dwconv::AVX512_LINES, ..kernels!(Avx512, AVX512) };
 #[cfg(eyelet_neon)]
-static NEON: Kernels = Kernels { dwlines: dwconv::NEON_LINES, ..kernels!(Neon, NEON) };
+static NEON: Kernels = kernels!(Neon, NEON);
 /// For processors that execute in order.
 #[cfg(eyelet_neon)]
 static NEON_INORDER: Kernels = Kernels {

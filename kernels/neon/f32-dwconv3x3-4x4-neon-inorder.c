@@ -10,7 +10,7 @@
 #include "store-neon.h"
 
 typedef float32x4_t vec;
-enum { COLS = 4, LANES = 4, NR = 8 };
+enum { COLS = 4, STRIDE = 1, LANES = 4, NR = 8 };
 
 struct walk {
     const float *const *at; /* the input line */

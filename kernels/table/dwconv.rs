@@ -52,11 +52,13 @@ pub(super) type Function = unsafe extern "C" fn(&Pixels);
 pub(super) struct Lines {
     /// Taps of its window, which is square.
     pub taps: usize,
+    /// The largest stride that it is for: 1 or 2.
+    pub stride: usize,
     /// It takes whole multiples of so many channels; either 1 or those of a panel.
     pub channels: usize,
     /// # Safety
     /// [`Function`]'s, for every one of `lines`, at least 2, each `lines_apart` pointers and `c_lines_apart` floats of the
-    /// output after the line before; with `stride` 1 or 2 and `lines_apart` as many times `line_pitch`, `col_pitch`
+    /// output after the line before; with that stride and `lines_apart` as many times `line_pitch`, `col_pitch`
     /// 1, windows and channels as above, no residual, and a `max` above 0.
     pub function: Function,
 }
@@ -77,8 +79,6 @@ unsafe extern "C" {
     fn f32_dwconv_8x8__neon(pixels: &Pixels);
     #[link_name = "eyelet_f32_dwconv_8x8__neon_inorder"]
     fn f32_dwconv_8x8__neon_inorder(pixels: &Pixels);
-    #[link_name = "eyelet_f32_dwconv3x3_2x8__neon"]
-    fn f32_dwconv3x3_2x8__neon(pixels: &Pixels);
     #[link_name = "eyelet_f32_dwconv3x3_4x4__neon_inorder"]
     fn f32_dwconv3x3_4x4__neon_inorder(pixels: &Pixels);
 }
@@ -95,13 +95,10 @@ pub(super) const NEON_INORDER: Function = f32_dwconv_8x8__neon_inorder;
 
 #[cfg(eyelet_x86)]
 pub(super) const AVX512_LINES: &[Lines] =
-    &[Lines { taps: 3, channels: 1, function: f32_dwconv3x3_4x16__avx512 }];
-#[cfg(eyelet_neon)]
-pub(super) const NEON_LINES: &[Lines] =
-    &[Lines { taps: 3, channels: 8, function: f32_dwconv3x3_2x8__neon }];
+    &[Lines { taps: 3, stride: 2, channels: 1, function: f32_dwconv3x3_4x16__avx512 }];
 #[cfg(eyelet_neon)]
 pub(super) const NEON_INORDER_LINES: &[Lines] =
-    &[Lines { taps: 3, channels: 8, function: f32_dwconv3x3_4x4__neon_inorder }];
+    &[Lines { taps: 3, stride: 1, channels: 8, function: f32_dwconv3x3_4x4__neon_inorder }];
 
 /// The kernel in plain Rust, behind the interface of the others: for groups of any size.
 ///
@@ -249,7 +246,7 @@ impl Lines {
     fn serve(&self, t: &Pixels) -> bool {
         t.lines > 1
             && [t.tap_lines, t.tap_cols] == [self.taps; 2]
-            && matches!(t.stride, 1 | 2)
+            && (1..=self.stride).contains(&t.stride)
             && t.lines_apart == t.stride * t.line_pitch
             && t.col_pitch == 1
             && t.channels >= self.channels

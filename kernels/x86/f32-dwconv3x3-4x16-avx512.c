@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 typedef __m512 vec;
-enum { COLS = 4, LANES = 16, NR = 32 };
+enum { COLS = 4, STRIDE = 2, LANES = 16, NR = 32 };
 
 /* Bodies: for all channels of a vector, and for some. */
 enum { WHOLE, MASKED };

@@ -11,7 +11,7 @@
 //! some frequencies are those of fewer tiles. What a tile computes is a matter of its place in the map alone.
 //! [`Block`] orders the tiles so that those of a frequency lie together.
 //!
-//! Each frequency is one chain of fused multiply-adds over the input channels, and the transforms have
+//! Each frequency is summed over the input channels as a product of matrices is, and the transforms have
 //! one written order: the result is the same for every slice, block, thread count and instruction set.
 //! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
 //!
@@ -399,13 +399,7 @@ impl Part<'_> {
 
     /// Multiplies the frequencies of a block with all panels of the step and transforms the products
     /// back.
-    fn multiply(
-        &self,
-        block: &Block,
-        frequencies: &[f32],
-        out: MatMut<'_>,
-        scratch: &mut [u8],
-    ) {
+    fn multiply(&self, block: &Block, frequencies: &[f32], out: MatMut<'_>, scratch: &mut [u8]) {
         let Work { tile, channels, nr, mr, .. } = *self.work;
         let Call { layer, weights, kernels, operands, .. } = self.call;
         let (points, stride) = (self.work.points(), self.work.stride(channels));
@@ -444,13 +438,14 @@ impl Part<'_> {
                         let lists = lists.part(slots.clone());
                         for panel in group.clone() {
                             let next = match () {
-                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
-                                _ if following < points => Some(at(group.start, following)),
-                                _ if group.end < panels.end => Some(at(group.end, first)),
+                                _ if panel + 1 < group.end => Some((at(panel + 1, point), 0)),
+                                _ if following < points => Some((at(group.start, following), 0)),
+                                _ if group.end < panels.end => Some((at(group.end, first), 0)),
                                 _ => None,
                             };
                             let to = &mut products[(panel - group.start) * product_floats..]
-                                [point * product_stride..][slots.start * nr..slots.end * nr];
+                                [point * product_stride..]
+                                [slots.start * nr..slots.end * nr];
                             let Some(to) = MatMut::new(to, slots.len(), nr, nr) else { continue };
                             let weights = Panel::of(weights, at(panel, point), chunk, next);
                             kernels.gemm(&lists, point * stride, weights, to);

@@ -238,6 +238,18 @@ impl Transforms {
     }
 }
 
+/// Of a layer whose steps transform its weights: the bytes that they make of them, and what all else takes on one thread.
+pub(super) fn transforming(network: &Network, compute: &Compute) -> Option<(f64, f64)> {
+    let (stored, algorithm) = (network.layers.first()?, *network.on_load.first()?);
+    let input = network.tensors.get(stored.inputs[0] as usize)?;
+    let layer = ops::transformed(stored, input, algorithm, network.isa)?;
+    let (work, transforms) = (Work::of(network, &layer), Transforms::of(network, &layer));
+    let groups = layer.panels.div_ceil(ops::panels_at_once(&layer).max(1) as u32);
+    let moved = f64::from(groups) * transforms.input_bytes + transforms.output_bytes;
+    let made = f64::from(layer.panels) * f64::from(layer.panel_bytes);
+    Some((made, work.ns(compute) + moved / compute.transform_gbs))
+}
+
 /// Where a step finds what it reads.
 #[derive(Clone, Copy, PartialEq)]
 enum From {
