@@ -7,7 +7,7 @@
 
 use crate::network::Network;
 use crate::plan::step_weights;
-use crate::slide::{self, Group};
+use crate::slide::Sliding;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{OpKind, PAGE, Step};
 use std::collections::HashMap;
@@ -93,16 +93,15 @@ pub fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
 
 /// Cuts every layer into slices, as even as possible, residents first, lets groups slide, and joins neighbours
 /// into loads.
-pub fn slice(network: &Network, groups: &[Group], cutting: impl Fn(usize) -> Cutting) -> Slices {
+pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cutting) -> Slices {
     let mut steps = Vec::new();
     // The first panels of slices that stay.
     let mut stays: HashMap<(u32, u32), bool> = HashMap::new();
-    let group_of = |layer: usize| groups.iter().position(|group| group.layers.contains(&layer));
     for (index, layer) in network.layers.iter().enumerate() {
         let step = whole(network, index);
         let cutting = cutting(index);
         let sliced = OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels);
-        if !sliced || group_of(index).is_some() {
+        if !sliced || sliding.group_of(index).is_some() {
             let all = if sliced { layer.panels } else { 1 };
             stays.insert((step.layer, 0), cutting.resident >= all);
             steps.push(step);
@@ -125,18 +124,18 @@ pub fn slice(network: &Network, groups: &[Group], cutting: impl Fn(usize) -> Cut
             }
         }
     }
-    let (steps, rings) = slide::interleave(network, groups, steps);
+    let steps = sliding.interleave(steps);
     let (reads, read_of) = join(network, &steps, |step: &Step| {
         let layer = step.layer as usize;
         let resident = stays.get(&(step.layer, step.first)).copied().unwrap_or(false);
         let read = cutting(layer).read;
         Joint {
             resident,
-            group: group_of(layer),
+            group: sliding.group_of(layer),
             most: if resident { RESIDENT_READ } else { read },
         }
     });
-    Slices { steps, reads, read_of, rings }
+    Slices { steps, reads, read_of, rings: sliding.rings.clone() }
 }
 
 /// What decides with which others a slice can share a load.

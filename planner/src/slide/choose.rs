@@ -68,6 +68,8 @@ pub struct Search<'a> {
     prices: HashMap<(usize, usize, u32), Price>,
     /// Bytes less if outputs lie over dead lines of inputs.
     shares: HashMap<(usize, usize, u32), u64>,
+    /// No more than these.
+    most_shared: HashMap<(usize, usize), u64>,
 }
 
 impl<'a> Search<'a> {
@@ -77,8 +79,8 @@ impl<'a> Search<'a> {
         let alone = (0..layers).map(|layer| alone(network, &lives, threads, layer)).collect();
         let spills = (0..layers).map(|layer| costs.spills(&whole(network, layer))).collect();
         let facts = Facts::new(network);
-        let (prices, shares) = (HashMap::new(), HashMap::new());
-        Self { facts, costs, threads, lives, alone, spills, prices, shares }
+        let (prices, shares, most_shared) = Default::default();
+        Self { facts, costs, threads, lives, alone, spills, prices, shares, most_shared }
     }
 
     /// What the network takes without groups, tables and loading ahead left out.
@@ -209,14 +211,7 @@ impl<'a> Search<'a> {
         let shares = aim != Aim::Memory;
         let beside = self.beside(&layers);
         if beside > target {
-            let most = || {
-                let [over, under] = self.passing(&layers).map(|buffers| {
-                    let bytes = |&buffer: &usize| self.facts.network.buffers[buffer].bytes;
-                    buffers.iter().map(bytes).sum::<u64>()
-                });
-                over.min(under)
-            };
-            if !shares || beside > target + most() {
+            if !shares || beside > target + self.most_shared(&layers) {
                 return None;
             }
         }
@@ -251,6 +246,20 @@ impl<'a> Search<'a> {
             whole(&|life| inside(life.start) && life.end > layers.end),
             whole(&|life| inside(life.end) && life.start <= layers.start),
         ]
+    }
+
+    /// Outputs of a group share no more than these bytes with its inputs; known or reckoned once.
+    fn most_shared(&mut self, layers: &Range<usize>) -> u64 {
+        let key = (layers.start, layers.end);
+        if let Some(bytes) = self.most_shared.get(&key) {
+            return *bytes;
+        }
+        let [over, under] = self.passing(layers).map(|buffers| {
+            let bytes = |&buffer: &usize| self.facts.network.buffers[buffer].bytes;
+            buffers.iter().map(bytes).sum::<u64>()
+        });
+        self.most_shared.insert(key, over.min(under));
+        over.min(under)
     }
 
     /// Bytes that outputs of a group share with dead lines of its inputs.

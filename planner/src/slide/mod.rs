@@ -37,40 +37,56 @@ pub struct Group {
     pub lines: u32,
 }
 
-/// Puts the steps of groups in the place of their layers' own. Groups follow one another, and all of
-/// their layers [slide](Facts::slides). Returns the steps, and for each buffer the lines of its ring (0:
-/// it is whole).
-pub fn interleave(
-    network: &Network,
-    groups: &[Group],
-    steps: impl IntoIterator<Item = Step>,
-) -> (Vec<Step>, Vec<u32>) {
-    let mut rings = vec![0; network.buffers.len()];
-    if groups.is_empty() {
-        return (steps.into_iter().collect(), rings);
-    }
-    let facts = Facts::new(network);
-    let mut all = Vec::new();
-    let mut groups = groups.iter().peekable();
-    let mut inside: Option<&Group> = None;
-    for step in steps {
-        let layer = step.layer as usize;
-        if inside.is_some_and(|group| group.layers.contains(&layer)) {
-            continue;
+/// The groups of a network, and what they make of its steps.
+#[derive(Clone, Debug)]
+pub struct Sliding {
+    groups: Vec<Group>,
+    /// The steps of each.
+    steps: Vec<Vec<Step>>,
+    /// For each buffer the lines of its ring; 0 if it is whole.
+    pub rings: Vec<u32>,
+}
+
+impl Sliding {
+    /// Groups follow one another, and all of their layers [slide](Facts::slides).
+    pub fn new(network: &Network, groups: Vec<Group>) -> Self {
+        let mut rings = vec![0; network.buffers.len()];
+        let mut steps = Vec::new();
+        if !groups.is_empty() {
+            let facts = Facts::new(network);
+            for group in &groups {
+                let chain = Chain::new(&facts, group.layers.clone());
+                let schedule = Schedule::new(&chain, group.lines);
+                steps.push(steps_of(network, &chain, &schedule).collect());
+                for (inner, lines) in chain.inner.iter().zip(&schedule.rings) {
+                    rings[inner.buffer] = *lines;
+                }
+            }
         }
-        inside = groups.next_if(|group| group.layers.contains(&layer));
-        let Some(group) = inside else {
-            all.push(step);
-            continue;
-        };
-        let chain = Chain::new(&facts, group.layers.clone());
-        let schedule = Schedule::new(&chain, group.lines);
-        all.extend(steps_of(network, &chain, &schedule));
-        for (inner, lines) in chain.inner.iter().zip(&schedule.rings) {
-            rings[inner.buffer] = *lines;
-        }
+        Self { groups, steps, rings }
     }
-    (all, rings)
+
+    /// The group that has a layer.
+    pub fn group_of(&self, layer: usize) -> Option<usize> {
+        self.groups.iter().position(|group| group.layers.contains(&layer))
+    }
+
+    /// Puts the steps of groups in the place of their layers' own.
+    pub fn interleave(&self, steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
+        let mut all = Vec::new();
+        let mut inside = None;
+        for step in steps {
+            match self.group_of(step.layer as usize) {
+                None => all.push(step),
+                group if group == inside => {}
+                group => {
+                    inside = group;
+                    all.extend(group.into_iter().flat_map(|group| &self.steps[group]));
+                }
+            }
+        }
+        all
+    }
 }
 
 /// For each layer whether a group can have it.

@@ -29,7 +29,8 @@ pub(crate) fn runs(network: &Network) -> Vec<Range<usize>> {
 /// A plan with everything in its own place, all weights resident.
 pub(crate) fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
     let weights_bytes = place_weights(network);
-    let slices = slice(network, groups, |_| Cutting::LAYERS);
+    let sliding = Sliding::new(network, groups.to_vec());
+    let slices = slice(network, &sliding, |_| Cutting::LAYERS);
     let mut plan = Plan { steps: slices.steps, threads: 2, ..Plan::default() };
     let mut end = PAGE;
     let mut fresh = |bytes: u64| {

@@ -38,8 +38,8 @@ impl Design {
     }
 
     pub fn slices(&self, network: &Network, ground: &Ground) -> Slices {
-        let mut slices = slice(network, &ground.groups, |layer| self.layers[layer]);
-        let slides = |layer: usize| ground.groups.iter().any(|group| group.layers.contains(&layer));
+        let mut slices = slice(network, &ground.sliding, |layer| self.layers[layer]);
+        let slides = |layer: usize| ground.sliding.group_of(layer).is_some();
         for step in &mut slices.steps {
             let layer = step.layer as usize;
             if step.algorithm != self.on_load[layer] && !slides(layer) {
@@ -141,7 +141,7 @@ impl<'a> Site<'a> {
     /// With layers that slide.
     pub fn with(request: &Request<'a>, basis: Rc<Basis>, groups: Vec<Group>) -> Self {
         let ground = Ground::new(request.network, groups);
-        let costs = basis.costs.clone().sliding(request.network, &ground.rings);
+        let costs = basis.costs.clone().sliding(request.network, &ground.sliding.rings);
         Self { request: *request, basis, costs, ground }
     }
 

@@ -11,7 +11,7 @@ use crate::memory::{
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
 use crate::slice::{Slices, scratch_bytes, whole};
-use crate::slide::{self, Group};
+use crate::slide::{self, Group, Sliding};
 use crate::write::table_bytes;
 use eyelet::pack::{self, Load, PAGE, Step};
 
@@ -38,10 +38,8 @@ pub enum Loading {
 
 /// Where the activations of a network lie, whatever way it is cut.
 pub struct Ground {
-    /// Layers that slide.
-    pub groups: Vec<Group>,
-    /// For each buffer the lines of its ring; 0 if it is whole.
-    pub rings: Vec<u32>,
+    /// Layers that slide, and the rings of lines that buffers are.
+    pub sliding: Sliding,
     /// Bytes of each buffer: of the ring that it is, or of all of it.
     pub sizes: Vec<u64>,
     /// Offsets of the buffers from the end of the tables, and the end of the highest.
@@ -57,12 +55,13 @@ impl Ground {
     pub fn new(network: &Network, groups: Vec<Group>) -> Self {
         let layers = network.layers.len();
         let steps = (0..layers).map(|layer| whole(network, layer));
-        let (steps, rings) = slide::interleave(network, &groups, steps);
+        let sliding = Sliding::new(network, groups);
+        let steps = sliding.interleave(steps);
         let period = steps.len() + 1;
         let spans = spans(network, &steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
-        let sizes = buffer_sizes(network, &rings);
-        let lines = slide::line_lives(network, &steps, &rings);
+        let sizes = buffer_sizes(network, &sliding.rings);
+        let lines = slide::line_lives(network, &steps, &sliding.rings);
         let offsets = place_buffers(&sizes, &lives, &lines, period);
         let end = |buffer: usize| offsets[buffer] + sizes[buffer];
         let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
@@ -84,7 +83,7 @@ impl Ground {
             }
             holes.push((hole, high));
         }
-        Self { groups, rings, sizes, offsets, peak, holes, peak_layer }
+        Self { sliding, sizes, offsets, peak, holes, peak_layer }
     }
 
     /// Largest run of bytes that is free during a layer, with so many between tables and residents.
