@@ -3,12 +3,40 @@
 #include "winograd-points.h"
 #include "winograd.h"
 
-/* The transforms of one vector of channels in two dimensions, from channel `c` on; `n` floats of it. The
- * output's stores M x M pixels if `whole`. Offsets and addresses are kept, or they would be computed anew
- * for each load and store. Pixels of a line's next tile are fetched: processors' own prefetching loses its way
- * among so many runs as short as a pixel. */
+/* What an output transform does with finished sums. */
+struct finish {
+    vec bias;
+    vec min;
+    vec max;
+    int bounded;
+};
+
+EYELET_INLINE struct finish finish_of(const struct eyelet_winograd_output *t, size_t c)
+{
+    return (struct finish){ load(t->bias + c), all(t->min), all(t->max), t->max < EYELET_INFINITY };
+}
+
+/* `function` with a last argument of so many outputs, which is a constant of its body. */
+#define EYELET_EACH_2(outputs, function, ...)                                                          \
+    switch (outputs) {                                                                                 \
+    case 1: function(__VA_ARGS__, 1); break;                                                           \
+    default: function(__VA_ARGS__, 2); break;                                                          \
+    }
+#define EYELET_EACH_4(outputs, function, ...)                                                          \
+    switch (outputs) {                                                                                 \
+    case 1: function(__VA_ARGS__, 1); break;                                                           \
+    case 2: function(__VA_ARGS__, 2); break;                                                           \
+    case 3: function(__VA_ARGS__, 3); break;                                                           \
+    default: function(__VA_ARGS__, 4); break;                                                          \
+    }
+
+/* The transforms of one vector of channels in two dimensions, from channel `c` on. Those of whole tiles have all their
+ * steps written out; `_edge` are those of tiles with fewer outputs, and of the last `n` channels where these are no
+ * vector: loops over one-dimensional transforms, a loop for each number of outputs. Offsets and addresses are kept, or
+ * they would be computed anew for each load and store. Pixels of a line's next tile are fetched: processors' own
+ * prefetching loses its way among so many runs as short as a pixel. */
 #define EYELET_WINOGRAD(M, N)                                                                          \
-    EYELET_INLINE void input_##M(const struct eyelet_winograd_input *t, size_t c, size_t n)            \
+    EYELET_INLINE void input_##M(const struct eyelet_winograd_input *t, size_t c)                      \
     {                                                                                                  \
         vec half[N][N];                                                                                \
         _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++)                                         \
@@ -17,11 +45,11 @@
             _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++)                                     \
             {                                                                                          \
                 const float *from = t->pixels[y * N + x] + c;                                          \
-                d[y] = n == LANES ? load(from) : load_some(from, n);                                   \
+                d[y] = load(from);                                                                     \
                 if (x >= 2)                                                                            \
                     EYELET_FETCH(from + t->ahead, 0);                                                  \
             }                                                                                          \
-            input_1d_##M(d, v);                                                                        \
+            input_1d_##M(M, d, v);                                                                     \
             _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++) half[y][x] = v[y];                  \
         }                                                                                              \
         float *out = t->out + c;                                                                       \
@@ -29,17 +57,65 @@
         _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++)                                         \
         {                                                                                              \
             vec v[N];                                                                                  \
-            input_1d_##M(half[y], v);                                                                  \
+            input_1d_##M(M, half[y], v);                                                               \
             _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++)                                     \
             {                                                                                          \
-                if (n == LANES)                                                                        \
-                    store(out, v[x]);                                                                  \
-                else                                                                                   \
-                    store_some(out, v[x], n);                                                          \
+                store(out, v[x]);                                                                      \
                 out += stride;                                                                         \
                 EYELET_KEEP(out);                                                                      \
             }                                                                                          \
         }                                                                                              \
+    }                                                                                                  \
+                                                                                                       \
+    EYELET_INLINE void input_down_##M(const struct eyelet_winograd_input *t, size_t c, size_t n,       \
+                                      vec half[N][N], const size_t r)                                  \
+    {                                                                                                  \
+        for (size_t x = 0; x < t->cols + 2; x++) {                                                     \
+            vec d[N], v[N];                                                                            \
+            _Pragma("GCC unroll 6") for (size_t y = 0; y < r + 2; y++)                                 \
+            {                                                                                          \
+                const float *from = t->pixels[y * N + x] + c;                                          \
+                d[y] = n == LANES ? load(from) : load_some(from, n);                                   \
+            }                                                                                          \
+            input_1d_##M(r, d, v);                                                                     \
+            _Pragma("GCC unroll 6") for (size_t y = 0; y < N; y++)                                     \
+            {                                                                                          \
+                if (kept_##M(r) >> y & 1)                                                              \
+                    half[y][x] = v[y];                                                                 \
+            }                                                                                          \
+        }                                                                                              \
+    }                                                                                                  \
+                                                                                                       \
+    EYELET_INLINE void input_across_##M(const struct eyelet_winograd_input *t, size_t c, size_t n,     \
+                                        vec half[N][N], const size_t r)                                \
+    {                                                                                                  \
+        const unsigned lines = kept_##M(t->lines);                                                     \
+        const size_t stride = t->stride;                                                               \
+        for (size_t y = 0; y < N; y++) {                                                               \
+            if (!(lines >> y & 1))                                                                     \
+                continue;                                                                              \
+            vec v[N];                                                                                  \
+            input_1d_##M(r, half[y], v);                                                               \
+            float *out = t->out + y * N * stride + c;                                                  \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < N; x++)                                     \
+            {                                                                                          \
+                if (kept_##M(r) >> x & 1) {                                                            \
+                    if (n == LANES)                                                                    \
+                        store(out, v[x]);                                                              \
+                    else                                                                               \
+                        store_some(out, v[x], n);                                                      \
+                }                                                                                      \
+                out += stride;                                                                         \
+                EYELET_KEEP(out);                                                                      \
+            }                                                                                          \
+        }                                                                                              \
+    }                                                                                                  \
+                                                                                                       \
+    EYELET_INLINE void input_edge_##M(const struct eyelet_winograd_input *t, size_t c, size_t n)       \
+    {                                                                                                  \
+        vec half[N][N];                                                                                \
+        EYELET_EACH_##M(t->lines, input_down_##M, t, c, n, half)                                       \
+        EYELET_EACH_##M(t->cols, input_across_##M, t, c, n, half)                                      \
     }                                                                                                  \
                                                                                                        \
     EYELET_INLINE void weights_##M(const struct eyelet_winograd_weights *t, size_t c, size_t end, int y)\
@@ -60,11 +136,41 @@
         }                                                                                              \
     }                                                                                                  \
                                                                                                        \
-    EYELET_INLINE void output_##M(const struct eyelet_winograd_output *t, size_t c, size_t n,          \
-                                  const int whole)                                                     \
+    /* A line of r outputs. */                                                                         \
+    EYELET_INLINE void output_line_##M(const struct eyelet_winograd_output *t, size_t n, const size_t r,\
+                                       const struct finish *f, const vec *half, const float *residual, \
+                                       float *to)                                                      \
     {                                                                                                  \
-        const size_t lines = whole ? M : t->lines;                                                     \
-        const size_t cols = whole ? M : t->cols;                                                       \
+        vec v[M];                                                                                      \
+        output_1d_##M(r, half, v);                                                                     \
+        _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++) v[x] = add(v[x], f->bias);              \
+        if (residual) {                                                                                \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++)                                     \
+            {                                                                                          \
+                v[x] = add(v[x], n == LANES ? load(residual) : load_some(residual, n));                \
+                residual += t->residual_pitch;                                                         \
+                EYELET_KEEP(residual);                                                                 \
+            }                                                                                          \
+        }                                                                                              \
+        _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++) v[x] = larger(f->min, v[x]);            \
+        if (f->bounded) {                                                                              \
+            _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++) v[x] = smaller(f->max, v[x]);       \
+        }                                                                                              \
+        _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++)                                         \
+        {                                                                                              \
+            if (n == LANES)                                                                            \
+                store(to, v[x]);                                                                       \
+            else                                                                                       \
+                store_some(to, v[x], n);                                                               \
+            if (r == M)                                                                                \
+                EYELET_FETCH(to + M * t->c_pitch, 1);                                                  \
+            to += t->c_pitch;                                                                          \
+            EYELET_KEEP(to);                                                                           \
+        }                                                                                              \
+    }                                                                                                  \
+                                                                                                       \
+    EYELET_INLINE void output_##M(const struct eyelet_winograd_output *t, size_t c)                    \
+    {                                                                                                  \
         vec half[M][N];                                                                                \
         size_t below[N];                                                                               \
         _Pragma("GCC unroll 6") for (size_t i = 0; i < N; i++)                                         \
@@ -80,76 +186,85 @@
                 v[i] = load(in + below[i]);                                                            \
             in += t->stride;                                                                           \
             EYELET_KEEP(in);                                                                           \
-            output_1d_##M(v, y);                                                                       \
+            output_1d_##M(M, v, y);                                                                    \
             _Pragma("GCC unroll 6") for (size_t i = 0; i < M; i++) half[i][x] = y[i];                  \
         }                                                                                              \
-        const vec bias = load(t->bias + c);                                                            \
-        const vec min = all(t->min);                                                                   \
-        const vec max = all(t->max);                                                                   \
-        const int bounded = t->max < EYELET_INFINITY;                                                 \
+        const struct finish finish = finish_of(t, c);                                                  \
         const float *residual = t->residual ? t->residual + c : NULL;                                  \
         float *line = t->c + c;                                                                        \
         _Pragma("GCC unroll 6") for (size_t y = 0; y < M; y++)                                         \
         {                                                                                              \
-            if (y >= lines)                                                                            \
-                return;                                                                                \
-            vec v[M];                                                                                  \
-            output_1d_##M(half[y], v);                                                                 \
-            _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++) v[x] = add(v[x], bias);             \
-            if (residual) {                                                                            \
-                const float *r = residual;                                                             \
-                _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++)                                 \
-                {                                                                                      \
-                    if (x >= cols)                                                                     \
-                        break;                                                                         \
-                    v[x] = add(v[x], n == LANES ? load(r) : load_some(r, n));                          \
-                    r += t->residual_pitch;                                                            \
-                    EYELET_KEEP(r);                                                                    \
-                }                                                                                      \
+            output_line_##M(t, LANES, M, &finish, half[y], residual, line);                            \
+            if (residual)                                                                              \
                 residual += t->residual_line;                                                          \
-            }                                                                                          \
-            _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++) v[x] = larger(min, v[x]);           \
-            if (bounded) {                                                                             \
-                _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++) v[x] = smaller(max, v[x]);      \
-            }                                                                                          \
-            float *to = line;                                                                          \
-            _Pragma("GCC unroll 6") for (size_t x = 0; x < M; x++)                                     \
-            {                                                                                          \
-                if (x >= cols)                                                                         \
-                    break;                                                                             \
-                if (n == LANES)                                                                        \
-                    store(to, v[x]);                                                                   \
-                else                                                                                   \
-                    store_some(to, v[x], n);                                                           \
-                if (whole)                                                                             \
-                    EYELET_FETCH(to + M * t->c_pitch, 1);                                              \
-                to += t->c_pitch;                                                                      \
-                EYELET_KEEP(to);                                                                       \
-            }                                                                                          \
             line += t->c_line;                                                                         \
         }                                                                                              \
+    }                                                                                                  \
+                                                                                                       \
+    EYELET_INLINE void output_down_##M(const struct eyelet_winograd_output *t, size_t c,               \
+                                       vec half[M][N], const size_t r)                                 \
+    {                                                                                                  \
+        const unsigned cols = kept_##M(t->cols);                                                       \
+        for (size_t x = 0; x < N; x++) {                                                               \
+            if (!(cols >> x & 1))                                                                      \
+                continue;                                                                              \
+            const float *in = t->in + x * t->stride + c;                                               \
+            vec v[N], y[M];                                                                            \
+            _Pragma("GCC unroll 6") for (size_t i = 0; i < N; i++)                                     \
+            {                                                                                          \
+                if (kept_##M(r) >> i & 1)                                                              \
+                    v[i] = load(in);                                                                   \
+                in += N * t->stride;                                                                   \
+                EYELET_KEEP(in);                                                                       \
+            }                                                                                          \
+            output_1d_##M(r, v, y);                                                                    \
+            _Pragma("GCC unroll 6") for (size_t i = 0; i < r; i++) half[i][x] = y[i];                  \
+        }                                                                                              \
+    }                                                                                                  \
+                                                                                                       \
+    EYELET_INLINE void output_across_##M(const struct eyelet_winograd_output *t, size_t c, size_t n,   \
+                                         vec half[M][N], const size_t r)                               \
+    {                                                                                                  \
+        const struct finish finish = finish_of(t, c);                                                  \
+        const float *residual = t->residual ? t->residual + c : NULL;                                  \
+        float *line = t->c + c;                                                                        \
+        for (size_t y = 0; y < t->lines; y++) {                                                        \
+            output_line_##M(t, n, r, &finish, half[y], residual, line);                                \
+            if (residual)                                                                              \
+                residual += t->residual_line;                                                          \
+            line += t->c_line;                                                                         \
+        }                                                                                              \
+    }                                                                                                  \
+                                                                                                       \
+    EYELET_INLINE void output_edge_##M(const struct eyelet_winograd_output *t, size_t c, size_t n)     \
+    {                                                                                                  \
+        vec half[M][N];                                                                                \
+        EYELET_EACH_##M(t->lines, output_down_##M, t, c, half)                                         \
+        EYELET_EACH_##M(t->cols, output_across_##M, t, c, n, half)                                     \
     }
 
 EYELET_WINOGRAD(2, 4)
 EYELET_WINOGRAD(4, 6)
 
-#define EYELET_WINOGRAD_LOOP(count, transform, ...)                                                    \
-    do {                                                                                               \
-        for (; c + LANES <= (count); c += LANES)                                                       \
-            transform(t, c, LANES, ##__VA_ARGS__);                                                     \
-    } while (0)
+/* For each of the vectors that are left. */
+#define EYELET_VECTORS(count) for (; c + LANES <= (count); c += LANES)
 
 EYELET_INLINE void winograd_input(const struct eyelet_winograd_input *t)
 {
+    const int whole = t->lines == t->tile && t->cols == t->tile;
     size_t c = 0;
     if (t->tile == 4) {
-        EYELET_WINOGRAD_LOOP(t->channels, input_4);
+        if (whole)
+            EYELET_VECTORS(t->channels) input_4(t, c);
+        EYELET_VECTORS(t->channels) input_edge_4(t, c, LANES);
         if (c < t->channels)
-            input_4(t, c, t->channels - c);
+            input_edge_4(t, c, t->channels - c);
     } else {
-        EYELET_WINOGRAD_LOOP(t->channels, input_2);
+        if (whole)
+            EYELET_VECTORS(t->channels) input_2(t, c);
+        EYELET_VECTORS(t->channels) input_edge_2(t, c, LANES);
         if (c < t->channels)
-            input_2(t, c, t->channels - c);
+            input_edge_2(t, c, t->channels - c);
     }
 }
 
@@ -159,16 +274,16 @@ EYELET_INLINE void winograd_output(const struct eyelet_winograd_output *t)
     size_t c = 0;
     if (t->tile == 4) {
         if (whole)
-            EYELET_WINOGRAD_LOOP(t->nr, output_4, 1);
-        EYELET_WINOGRAD_LOOP(t->nr, output_4, 0);
+            EYELET_VECTORS(t->nr) output_4(t, c);
+        EYELET_VECTORS(t->nr) output_edge_4(t, c, LANES);
         if (c < t->nr)
-            output_4(t, c, t->nr - c, 0);
+            output_edge_4(t, c, t->nr - c);
     } else {
         if (whole)
-            EYELET_WINOGRAD_LOOP(t->nr, output_2, 1);
-        EYELET_WINOGRAD_LOOP(t->nr, output_2, 0);
+            EYELET_VECTORS(t->nr) output_2(t, c);
+        EYELET_VECTORS(t->nr) output_edge_2(t, c, LANES);
         if (c < t->nr)
-            output_2(t, c, t->nr - c, 0);
+            output_edge_2(t, c, t->nr - c);
     }
 }
 

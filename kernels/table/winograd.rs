@@ -14,6 +14,8 @@ const MAX_POINTS: usize = portable::MAX * portable::MAX;
 #[repr(C)]
 pub(super) struct Input {
     tile: usize,
+    lines: usize,
+    cols: usize,
     pixels: *const *const f32,
     channels: usize,
     out: *mut f32,
@@ -55,10 +57,10 @@ pub(super) struct Filters {
 /// The transforms.
 ///
 /// # Safety
-/// `tile` is one of [`TILES`]. Input: `(tile + 2)²` pointers to `channels` readable floats; as many
-/// exclusive runs of `channels` floats, `stride` apart, at `out`. Output: `(tile + 2)²` readable runs of
+/// `tile` is one of [`TILES`], `lines` and `cols` are 1 to `tile`. Input: `(tile + 2)²` pointers to `channels` readable
+/// floats; as many exclusive runs of `channels` floats, `stride` apart, at `out`. Output: `(tile + 2)²` readable runs of
 /// NR floats at `input`, NR at `bias`; exclusive pixels of `nr` floats at `c`, `lines` times `cols` of
-/// them, up to `tile` each; `residual` null, the same pixels, or readable ones. Weights: 9 readable runs of
+/// them; `residual` null, the same pixels, or readable ones. Weights: 9 readable runs of
 /// `count` floats, a multiple of NR, and `(tile + 2)²` exclusive ones. The processor has the instruction set.
 #[derive(Debug)]
 pub(super) struct Functions {
@@ -117,6 +119,14 @@ pub(super) const NEON: Functions = Functions {
     weights: f32_winograd_weights__neon,
 };
 
+/// The frequencies, row and column, of a tile of so many outputs down and across.
+fn frequencies(tile: usize, outputs: [usize; 2]) -> impl Iterator<Item = (usize, usize)> {
+    let [down, across] = outputs.map(|outputs| portable::kept(tile, outputs));
+    let n = tile + 2;
+    let all = (0..n).flat_map(move |i| (0..n).map(move |j| (i, j)));
+    all.filter(move |(i, j)| down >> i & 1 == 1 && across >> j & 1 == 1)
+}
+
 /// The input transform in plain Rust, behind the interface of the others.
 ///
 /// # Safety
@@ -125,18 +135,16 @@ unsafe extern "C" fn f32_winograd_input_portable(t: &Input) {
     let n = t.tile + 2;
     for channel in 0..t.channels {
         let mut data = [[0.0; portable::MAX]; portable::MAX];
-        for (i, value) in data.iter_mut().take(n).enumerate() {
-            for (j, value) in value.iter_mut().take(n).enumerate() {
+        for (i, value) in data.iter_mut().take(t.lines + 2).enumerate() {
+            for (j, value) in value.iter_mut().take(t.cols + 2).enumerate() {
                 // SAFETY: one of the floats that the contract names.
                 *value = unsafe { *(*t.pixels.add(i * n + j)).add(channel) };
             }
         }
-        portable::in_two_dimensions(t.tile, &mut data, portable::input_1d);
-        for (i, value) in data.iter().take(n).enumerate() {
-            for (j, &value) in value.iter().take(n).enumerate() {
-                // SAFETY: as above.
-                unsafe { *t.out.add((i * n + j) * t.stride + channel) = value }
-            }
+        portable::in_two_dimensions(t.tile, [t.lines, t.cols], &mut data, portable::input_1d);
+        for (i, j) in frequencies(t.tile, [t.lines, t.cols]) {
+            // SAFETY: as above.
+            unsafe { *t.out.add((i * n + j) * t.stride + channel) = data[i][j] }
         }
     }
 }
@@ -149,13 +157,11 @@ unsafe extern "C" fn f32_winograd_output_portable(t: &Output) {
     let n = t.tile + 2;
     for channel in 0..t.nr {
         let mut data = [[0.0; portable::MAX]; portable::MAX];
-        for (i, value) in data.iter_mut().take(n).enumerate() {
-            for (j, value) in value.iter_mut().take(n).enumerate() {
-                // SAFETY: one of the floats that the contract names.
-                *value = unsafe { *t.input.add((i * n + j) * t.stride + channel) };
-            }
+        for (i, j) in frequencies(t.tile, [t.lines, t.cols]) {
+            // SAFETY: one of the floats that the contract names.
+            data[i][j] = unsafe { *t.input.add((i * n + j) * t.stride + channel) };
         }
-        portable::in_two_dimensions(t.tile, &mut data, portable::output_1d);
+        portable::in_two_dimensions(t.tile, [t.lines, t.cols], &mut data, portable::output_1d);
         for (y, line) in data.iter().take(t.lines).enumerate() {
             for (x, &value) in line.iter().take(t.cols).enumerate() {
                 // SAFETY: as above; the residual is read before the output, which it may be, is written.
@@ -195,8 +201,8 @@ unsafe extern "C" fn f32_winograd_weights_portable(t: &Filters) {
     }
 }
 
-/// The input pixels of a tile: `tile + 2` lines and columns of an image from `top` and `left` on, which
-/// may lie beside it, where zeros stand.
+/// The input pixels of a tile: lines and columns of an image from `top` and `left` on, two more than the tile has of
+/// outputs, which may lie beside it, where zeros stand.
 #[derive(Clone, Copy, Debug)]
 pub struct Patch<'a> {
     /// The image: a row for each pixel, of all lines or of those that the patch reads (a ring of whole lines).
@@ -209,6 +215,8 @@ pub struct Patch<'a> {
     pub top: i64,
     /// The first column.
     pub left: i64,
+    /// Outputs of the tile, down and across: 1 to `tile`.
+    pub outputs: [usize; 2],
     /// As many zeros as a pixel has channels.
     pub zeros: &'a [f32],
 }
@@ -226,7 +234,7 @@ pub struct Place {
 
 impl Kernels {
     /// Transforms the input of a tile: `out` has a row for each of the `(tile + 2)²` frequencies and a
-    /// column for each channel.
+    /// column for each channel. Rows of frequencies that the tile does not have ([`kept`](super::kept)) stay as they are.
     ///
     /// # Panics
     /// When the sizes disagree, or there is no such transform.
@@ -235,13 +243,15 @@ impl Kernels {
         let channels = patch.image.cols();
         assert!(TILES.contains(&tile) && out.rows() == n * n && out.cols() == channels);
         assert!(patch.zeros.len() >= channels && patch.width > 0);
+        let [lines, cols] = patch.outputs;
+        assert!((1..=tile).contains(&lines) && (1..=tile).contains(&cols));
         let mut pixels = [patch.zeros.as_ptr(); MAX_POINTS];
-        for (y, line) in (patch.top..).zip(pixels.chunks_exact_mut(n)).take(n) {
+        for (y, line) in (patch.top..).zip(pixels.chunks_exact_mut(n)).take(lines + 2) {
             if !(0..patch.height as i64).contains(&y) {
                 continue;
             }
             let start = patch.image.slot(y as usize * patch.width);
-            for (x, pixel) in (patch.left..).zip(line) {
+            for (x, pixel) in (patch.left..).zip(line).take(cols + 2) {
                 if (0..patch.width as i64).contains(&x) {
                     *pixel = patch.image.row(start + x as usize).as_ptr();
                 }
@@ -249,6 +259,8 @@ impl Kernels {
         }
         let input = Input {
             tile,
+            lines,
+            cols,
             pixels: pixels.as_ptr(),
             channels,
             out: out.as_mut_ptr(),
@@ -282,9 +294,10 @@ impl Kernels {
         unsafe { (self.winograd.weights)(&filters) }
     }
 
-    /// Transforms a tile to its outputs: `out = clamp(transformed + bias + addend)`, as far as they lie
+    /// Transforms a tile to its outputs: `out = clamp(transformed + bias + addend)`, those that lie
     /// inside the image `out`, which has a row for each pixel and a column for each channel of the panel.
-    /// `products` has a row for each frequency and `nr` columns; `bias` has `nr` floats.
+    /// `products` has a row for each frequency, of which those that the tile has are read ([`kept`](super::kept)), and `nr`
+    /// columns; `bias` has `nr` floats.
     ///
     /// # Panics
     /// When the sizes disagree, or there is no such transform.

@@ -7,7 +7,11 @@
 //! while they are in the cache. Weights are used once a block, so each product fetches those of the next.
 //! The scratch is one block of transformed inputs and one group of products, whatever the map's size.
 //!
-//! Each frequency is one chain of fused multiply-adds over the input channels, and the transforms have
+//! In the last row and column of tiles, r of a tile's outputs may be left: these take `r + 2` of its points, so that
+//! some frequencies are those of fewer tiles. What a tile computes is a matter of its place in the map alone.
+//! [`Block`] orders the tiles so that those of a frequency lie together.
+//!
+//! Each frequency is summed over the input channels as a product of matrices is, and the transforms have
 //! one written order: the result is the same for every slice, block, thread count and instruction set.
 //! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
 //!
@@ -15,6 +19,9 @@
 //! makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are the same however the lines
 //! are cut.
 
+mod block;
+
+use self::block::Block;
 use super::conv::{Sizes, addend, check_weights, clamp, finish, geometry, part};
 use super::{Call, LayerError, Operand, Slice};
 use crate::arena::{MatMut, MatRef};
@@ -29,8 +36,13 @@ const BLOCK_BYTES: usize = 2304 * 1024;
 /// Rows (tiles times frequencies) of a block: enough for each panel of weights to be worth fetching.
 const BLOCK_ROWS: usize = 28 * 36;
 
-/// Panels that are multiplied with a frequency's inputs while these are in the second-level cache.
+/// Panels that are multiplied with a frequency's inputs while these are in the first-level cache, unless all frequencies'
+/// inputs stay near.
 const GROUP: usize = 4;
+
+/// Bytes of a block's transformed inputs that stay in the second-level cache beside products and weights: to come back to
+/// them for each panel costs nothing, and one panel's products are the least scratch.
+const NEAR_BYTES: u64 = 192 << 10;
 
 /// A block has at least as many tiles, where there are as many.
 const FEW_TILES: usize = 4;
@@ -73,6 +85,18 @@ pub fn tiles(layer: &Layer, output: &Tensor) -> u64 {
     let tile = params::<WinogradParams>(layer).tile.max(1);
     let [images, height, width] = [output.dims[0], output.dims[1], output.dims[2]].map(u64::from);
     images * height.div_ceil(tile.into()) * width.div_ceil(tile.into())
+}
+
+/// Frequencies of a layer over all tiles and images: multiplications for each pair of an input and an output channel.
+pub fn frequencies(layer: &Layer, output: &Tensor) -> u64 {
+    let tile = u64::from(params::<WinogradParams>(layer).tile.max(1));
+    let [images, height, width] = [output.dims[0], output.dims[1], output.dims[2]].map(u64::from);
+    along(tile, height).saturating_mul(along(tile, width)).saturating_mul(images)
+}
+
+/// Frequencies, down or across, of the tiles of so many outputs: each tile has two more than outputs.
+fn along(tile: u64, outputs: u64) -> u64 {
+    outputs + 2 * outputs.div_ceil(tile)
 }
 
 /// Tiles of a block for so many input channels: each panel of weights is read once for each block.
@@ -171,7 +195,6 @@ impl Work {
         // What the step makes of one image.
         let lines = (slice.rows as usize / extent[1]).min(extent[0]);
         let [down, across] = [lines, extent[1]].map(|extent| extent.div_ceil(tile));
-        let tiles = down.saturating_mul(across);
         let points = (tile + 2) * (tile + 2);
         let sizes = Sizes {
             by_rows: down,
@@ -179,14 +202,16 @@ impl Work {
             input: lines.saturating_mul(extent[1]).saturating_mul(channels),
             weights: panels.saturating_mul(isa.panel()).saturating_mul(points * channels),
         };
-        let macs = (tiles as u64).saturating_mul(sizes.weights as u64);
+        let frequencies = [lines, extent[1]].map(|outputs| along(tile as u64, outputs as u64));
+        let pairs = panels.saturating_mul(isa.panel()).saturating_mul(channels) as u64;
+        let macs = frequencies[0].saturating_mul(frequencies[1]).saturating_mul(pairs);
         let by_panels = sizes.divide_columns(threads);
         let units = if by_panels { panels } else { down };
         let each = part(units, macs, threads.max(1));
         let shares = threads.min(units.div_ceil(each)).max(1);
         // Tiles and panels of the largest part.
         let most = across.saturating_mul(if by_panels { down } else { each });
-        Self {
+        let mut work = Self {
             tile,
             pad: pair(p.pad),
             channels,
@@ -195,11 +220,15 @@ impl Work {
             input: pair([input.dims[1], input.dims[2]]),
             output: extent,
             block: block_tiles(tile, channels, isa).min(most).max(1),
-            group: GROUP.min(if by_panels { each } else { panels }).max(1),
+            group: 1,
             each,
             by_panels,
             shares,
+        };
+        if work.frequency_bytes() > NEAR_BYTES {
+            work.group = GROUP.min(if by_panels { each } else { panels }).max(1);
         }
+        work
     }
 
     fn points(&self) -> usize {
@@ -327,43 +356,39 @@ impl Part<'_> {
     /// Computes the part: `out` has its lines of pixels and the step's channels.
     fn run(&self, mut out: MatMut<'_>, scratch: &mut [u8]) {
         let Work { tile, output, block, .. } = *self.work;
-        let across = output[1].div_ceil(tile);
-        let tiles = (out.rows() / output[1]).div_ceil(tile) * across;
+        // The part ends where tiles do, or the map does.
+        let extent = [out.rows() / output[1], output[1]];
+        let [down, across] = extent.map(|extent| extent.div_ceil(tile));
+        let tiles = down * across;
         let blocks = tiles.div_ceil(block);
         let (shared, own) = scratch.split_at_mut(self.work.frequency_bytes() as usize);
         let shared: &mut [f32] = bytemuck::cast_slice_mut(shared);
         let (zeros, frequencies) = shared.split_at_mut(self.work.zeros());
         zeros.fill(0.0);
         for index in 0..blocks {
-            let tiles = device::cut(tiles, blocks, 1, index);
-            self.transform(tiles.start, tiles.len(), zeros, frequencies);
-            self.multiply(tiles.start, tiles.len(), frequencies, out.reborrow(), own);
+            let block = Block::new(tile, extent, device::cut(tiles, blocks, 1, index));
+            self.transform(&block, zeros, frequencies);
+            self.multiply(&block, frequencies, out.reborrow(), own);
         }
     }
 
-    /// Line and column of a tile's first output, in this part.
-    fn corner(&self, tile: usize) -> [usize; 2] {
-        let Work { tile: size, output, .. } = self.work;
-        let across = output[1].div_ceil(*size);
-        [tile / across * size, tile % across * size]
-    }
-
-    /// Transforms the inputs of `count` tiles from `first` on.
-    fn transform(&self, first: usize, count: usize, zeros: &[f32], frequencies: &mut [f32]) {
+    /// Transforms the inputs of a block.
+    fn transform(&self, block: &Block, zeros: &[f32], frequencies: &mut [f32]) {
         let Work { tile, channels, pad, input, .. } = *self.work;
         let (points, stride) = (self.work.points(), self.work.stride(channels));
-        let all = MatMut::new(frequencies, points, count * channels, stride);
+        let all = MatMut::new(frequencies, points, block.count() * channels, stride);
         let all = all.unwrap_or_else(|| unreachable!("a block is no larger than its scratch"));
         device::divide(self.device, all, Split::Cols(channels), &mut [], 0, |share| {
             let Share { cols, mut out, .. } = share;
-            for (index, at) in (cols.start / channels..).zip((0..cols.len()).step_by(channels)) {
-                let [line, col] = self.corner(first + index);
+            for (slot, at) in (cols.start / channels..).zip((0..cols.len()).step_by(channels)) {
+                let [line, col] = block.corner(slot);
                 let patch = Patch {
                     image: self.image,
                     height: input[0],
                     width: input[1],
                     top: (self.line + line) as i64 - pad[0] as i64,
                     left: col as i64 - pad[1] as i64,
+                    outputs: block.outputs(slot),
                     zeros,
                 };
                 let to = out.part_mut(0..points, at..at + channels);
@@ -374,14 +399,7 @@ impl Part<'_> {
 
     /// Multiplies the frequencies of a block with all panels of the step and transforms the products
     /// back.
-    fn multiply(
-        &self,
-        first: usize,
-        count: usize,
-        frequencies: &[f32],
-        out: MatMut<'_>,
-        scratch: &mut [u8],
-    ) {
+    fn multiply(&self, block: &Block, frequencies: &[f32], out: MatMut<'_>, scratch: &mut [u8]) {
         let Work { tile, channels, nr, mr, .. } = *self.work;
         let Call { layer, weights, kernels, operands, .. } = self.call;
         let (points, stride) = (self.work.points(), self.work.stride(channels));
@@ -403,28 +421,36 @@ impl Part<'_> {
                 let products: &mut [f32] = bytemuck::cast_slice_mut(products);
                 // Each row reaches from a tile's first frequency to its last.
                 let reach = (points - 1) * stride + channels;
-                let lists = Indirection::rows(frequencies, channels, reach, 0..count, mr, list);
+                let slots = 0..block.count();
+                let lists = Indirection::rows(frequencies, channels, reach, slots, mr, list);
                 let lists = lists.seg_len(channels);
                 let chunk = channels * nr;
                 let panels = cols.start / nr..cols.end.div_ceil(nr);
+                let first = block.next(0);
                 // Where the weights of a panel for one frequency lie.
                 let at = |panel: usize, point: usize| panel * panel_floats + nr + point * chunk;
                 for group in panels.clone().step_by(self.work.group) {
                     let group = group..(group + self.work.group).min(panels.end);
-                    for point in 0..points {
+                    let mut point = first;
+                    while point < points {
+                        let following = block.next(point + 1);
+                        let slots = block.slots(point);
+                        let lists = lists.part(slots.clone());
                         for panel in group.clone() {
                             let next = match () {
-                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
-                                _ if point + 1 < points => Some(at(group.start, point + 1)),
-                                _ if group.end < panels.end => Some(at(group.end, 0)),
+                                _ if panel + 1 < group.end => Some((at(panel + 1, point), 0)),
+                                _ if following < points => Some((at(group.start, following), 0)),
+                                _ if group.end < panels.end => Some((at(group.end, first), 0)),
                                 _ => None,
                             };
                             let to = &mut products[(panel - group.start) * product_floats..]
-                                [point * product_stride..][..count * nr];
-                            let Some(to) = MatMut::new(to, count, nr, nr) else { continue };
+                                [point * product_stride..]
+                                [slots.start * nr..slots.end * nr];
+                            let Some(to) = MatMut::new(to, slots.len(), nr, nr) else { continue };
                             let weights = Panel::of(weights, at(panel, point), chunk, next);
                             kernels.gemm(&lists, point * stride, weights, to);
                         }
+                        point = following;
                     }
                     for (panel, products) in group.zip(products.chunks_exact(product_floats)) {
                         let start = panel * nr - cols.start;
@@ -437,19 +463,19 @@ impl Part<'_> {
                             self.rows_before..self.rows_before + panel_out.rows(),
                             at..at + panel_out.cols(),
                         );
-                        for index in 0..count {
+                        for slot in 0..block.count() {
                             let Some(products) =
-                                MatRef::new(&products[index * nr..], points, nr, product_stride)
+                                MatRef::new(&products[slot * nr..], points, nr, product_stride)
                             else {
                                 continue;
                             };
-                            let [line, col] = self.corner(first + index);
+                            let [line, col] = block.corner(slot);
                             let place = Place { width: self.work.output[1], line, col };
                             let to = panel_out.reborrow();
                             kernels
                                 .winograd_output(tile, products, bias, residual, clamp, place, to);
                         }
-                        self.finish(first, count, panel_out);
+                        self.finish(block, panel_out);
                     }
                 }
             },
@@ -457,13 +483,13 @@ impl Part<'_> {
     }
 
     /// Applies what is more than a clamp to a block's outputs.
-    fn finish(&self, first: usize, count: usize, mut out: MatMut<'_>) {
-        let Work { tile, output: [_, width], .. } = *self.work;
-        let lines = out.rows() / width;
+    fn finish(&self, block: &Block, mut out: MatMut<'_>) {
+        let width = self.work.output[1];
         let cols = 0..out.cols();
-        for [line, col] in (first..first + count).map(|index| self.corner(index)) {
-            for line in line..(line + tile).min(lines) {
-                let pixels = line * width + col..line * width + (col + tile).min(width);
+        for slot in 0..block.count() {
+            let ([line, col], [lines, pixels]) = (block.corner(slot), block.outputs(slot));
+            for line in line..line + lines {
+                let pixels = line * width + col..line * width + col + pixels;
                 finish(
                     self.call.kernels,
                     &self.call.layer.activation,

@@ -1,8 +1,9 @@
 //! How much a layer has to do, from its records alone: what the planner's cost model starts from.
 
+use super::winograd;
 use crate::pack::{
     ActivationKind, ConvParams, Layer, LrnParams, MatMulParams, NONE, OpKind, PoolParams, Tensor,
-    WinogradParams, params,
+    params,
 };
 
 /// What one layer does, whole.
@@ -37,15 +38,9 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
         }
         OpKind::Winograd => {
             // Products, and about sixteen operations for each frequency of an input and an output.
-            let p: WinogradParams = params(layer);
-            let points = (p.tile as u64 + 2).saturating_mul(p.tile as u64 + 2);
-            let tiles = [0, 1, 2].map(|i| match i {
-                0 => output.dims[0],
-                i => output.dims[i].div_ceil(p.tile.max(1)),
-            });
             let (from, to) = (inputs[0].cols() as u64, output.cols() as u64);
             let each = from.saturating_mul(to).saturating_add(16u64.saturating_mul(from + to));
-            product(tiles).saturating_mul(points).saturating_mul(each)
+            winograd::frequencies(layer, output).saturating_mul(each)
         }
         OpKind::Pool => {
             let pool: PoolParams = params(layer);
@@ -85,7 +80,7 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
 mod tests {
     use super::super::testing::layer;
     use super::*;
-    use crate::pack::Activation;
+    use crate::pack::{Activation, WinogradParams};
 
     fn tensor(dims: [u32; 4]) -> Tensor {
         Tensor { dims, ..Default::default() }
@@ -106,6 +101,24 @@ mod tests {
         let product = MatMulParams { batch: 12, m: 197, k: 64, n: 197, ..Default::default() };
         let product = layer(OpKind::MatMul, Activation::NONE, &product);
         assert_eq!(work(&product, &inputs, &output).macs, 12 * 197 * 64 * 197);
+    }
+
+    /// Tiles at the edge have as many frequencies as they need: 5 of 6 for three outputs left, 3 for one.
+    #[test]
+    fn products_of_winograd() {
+        let mut layer =
+            layer(OpKind::Winograd, Activation::NONE, &WinogradParams { tile: 4, pad: [1; 2] });
+        layer.inputs[0] = 0;
+        for ([images, height, width], frequencies) in [
+            ([1, 8, 8], 12 * 12),
+            ([1, 7, 7], 11 * 11),
+            ([2, 13, 14], 2 * 21 * 22),
+            ([1, 1, 3], 3 * 5),
+        ] {
+            let map = tensor([images, height, width, 1]);
+            // One product, and sixteen operations for an input and an output.
+            assert_eq!(work(&layer, &[map; 2], &map).macs, frequencies * (1 + 16 * 2));
+        }
     }
 
     #[test]

@@ -282,7 +282,7 @@ pub(super) fn rows_read(
     match window {
         Some((kernel, stride, dilation, pad, tile)) if one_image => {
             let (width, height) = (u64::from(output.dims[2]).max(1), u64::from(input.dims[1]));
-            // Tiles that jut out are computed whole.
+            // Whole tiles; what of the last ones lies beside the map reads nothing.
             let first = own.start / width / u64::from(tile) * u64::from(tile);
             let last = ((own.end - 1) / width + 1).next_multiple_of(tile.into()) - 1;
             let (stride, pad) = (u64::from(stride), u64::from(pad));
