@@ -48,7 +48,6 @@ const ARM: &[Kernel] = &[
     Kernel { source: "kernels/neon/f32-igemm-8x8-neon-inorder.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-dwconv-8x8-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-dwconv-8x8-neon-inorder.c", flags: NEON },
-    Kernel { source: "kernels/neon/f32-dwconv3x3-2x8-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-dwconv3x3-4x4-neon-inorder.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-gconv-8x8-neon.c", flags: NEON },
     Kernel { source: "kernels/neon/f32-winograd-neon.c", flags: NEON },

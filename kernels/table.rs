@@ -151,7 +151,7 @@ static AVX2: Kernels = kernels!(Avx2, AVX2);
 #[cfg(eyelet_x86)]
 static AVX512: Kernels = Kernels { dwlines: dwconv::AVX512_LINES, ..kernels!(Avx512, AVX512) };
 #[cfg(eyelet_neon)]
-static NEON: Kernels = Kernels { dwlines: dwconv::NEON_LINES, ..kernels!(Neon, NEON) };
+static NEON: Kernels = kernels!(Neon, NEON);
 /// For processors that execute in order.
 #[cfg(eyelet_neon)]
 static NEON_INORDER: Kernels = Kernels {

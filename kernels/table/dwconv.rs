@@ -79,8 +79,6 @@ unsafe extern "C" {
     fn f32_dwconv_8x8__neon(pixels: &Pixels);
     #[link_name = "eyelet_f32_dwconv_8x8__neon_inorder"]
     fn f32_dwconv_8x8__neon_inorder(pixels: &Pixels);
-    #[link_name = "eyelet_f32_dwconv3x3_2x8__neon"]
-    fn f32_dwconv3x3_2x8__neon(pixels: &Pixels);
     #[link_name = "eyelet_f32_dwconv3x3_4x4__neon_inorder"]
     fn f32_dwconv3x3_4x4__neon_inorder(pixels: &Pixels);
 }
@@ -98,9 +96,6 @@ pub(super) const NEON_INORDER: Function = f32_dwconv_8x8__neon_inorder;
 #[cfg(eyelet_x86)]
 pub(super) const AVX512_LINES: &[Lines] =
     &[Lines { taps: 3, stride: 2, channels: 1, function: f32_dwconv3x3_4x16__avx512 }];
-#[cfg(eyelet_neon)]
-pub(super) const NEON_LINES: &[Lines] =
-    &[Lines { taps: 3, stride: 2, channels: 8, function: f32_dwconv3x3_2x8__neon }];
 #[cfg(eyelet_neon)]
 pub(super) const NEON_INORDER_LINES: &[Lines] =
     &[Lines { taps: 3, stride: 1, channels: 8, function: f32_dwconv3x3_4x4__neon_inorder }];

@@ -13,7 +13,7 @@ use crate::weights;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
 use eyelet::ops::cuda::conv;
-use eyelet::pack::{ConvParams, OpKind, WinogradParams, params, params_words};
+use eyelet::pack::{ConvParams, Layer, OpKind, WinogradParams, params, params_words};
 
 /// Channels in and out below which the transforms, which work on vectors of channels, are not worth it.
 const FEW_CHANNELS: u32 = 16;

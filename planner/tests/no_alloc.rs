@@ -10,7 +10,7 @@ use common::counting::{Counting, calls};
 use eyelet::arena::MappedArena;
 use eyelet::device::{Device, Inline, workers::Pool};
 use eyelet::executor::{Event, Feed, Instance, Model, Observer, Options};
-use eyelet::storage::{BufferedFile, Slice};
+use eyelet::storage::{BufferedFile, DirectFile, Slice, Storage};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +56,32 @@ fn infer<F: Feed>(
     model.output(0).unwrap().iter().map(|x| x.abs()).sum()
 }
 
+/// Calls of the allocator in the same with a loader and workers, whose last output has this sum.
+fn threaded<S: Storage + Send>(
+    open: impl Fn() -> S,
+    input: &[f32],
+    budgets: [u64; 2],
+    expected: f32,
+) -> u64 {
+    let mut sum = 0.0;
+    let counted = calls(|| {
+        let mut arena = MappedArena::new(budgets[1] as usize).unwrap();
+        let mut memory = arena.memory();
+        let mut storage = open();
+        let options = Options { threads: 3, ..Options::default() };
+        let mut instance = Instance::open(&mut storage, memory.as_mut_slice(), options).unwrap();
+        let pool = Pool::new();
+        pool.scope(3, None, |workers| {
+            instance
+                .with_loader(&mut storage, |model| sum = infer(model, input, workers, budgets))
+                .unwrap();
+        })
+        .unwrap();
+    });
+    assert_eq!(sum, expected);
+    counted
+}
+
 fn main() {
     let folder = tempfile::tempdir().unwrap();
     let subject = Subject::new(&common::digits());
@@ -90,25 +116,14 @@ fn main() {
     let seen = [&seen.loads, &seen.steps].map(|count| count.load(Ordering::Relaxed));
     assert_eq!(seen, [6 * 2 * loads, 6 * 3 * steps], "what an observer is told");
 
-    let mut threaded_sum = 0.0;
-    let threaded = calls(|| {
-        let mut arena = MappedArena::new(large as usize).unwrap();
-        let mut memory = arena.memory();
-        let mut storage = BufferedFile::open(&name).unwrap();
-        let options = Options { threads: 3, ..Options::default() };
-        let mut instance = Instance::open(&mut storage, memory.as_mut_slice(), options).unwrap();
-        let pool = Pool::new();
-        pool.scope(3, None, |workers| {
-            instance
-                .with_loader(&mut storage, |model| {
-                    threaded_sum = infer(model, &input, workers, [budget, large])
-                })
-                .unwrap();
-        })
-        .unwrap();
-    });
-    assert_eq!(threaded_sum, sum);
+    let open = || BufferedFile::open(&name).unwrap();
+    let threaded = threaded(open, &input, [budget, large], sum);
     assert_eq!(threaded, 0, "calls of the allocator, with a loader and workers");
+    if DirectFile::open(&name).is_ok() {
+        let open = || DirectFile::open(&name).unwrap();
+        let under_way = self::threaded(open, &input, [budget, large], sum);
+        assert_eq!(under_way, 0, "calls of the allocator, with reads under way");
+    }
     println!(
         "no_alloc: no call of the allocator in opening a pack, 6 inferences and 2 changes of budget, inline and threaded"
     );

@@ -75,22 +75,29 @@ impl<S: Storage> Reads<'_, '_, '_, S> {
 
     /// Whether the device has nothing to do, as far as is known, though it could have.
     pub fn is_idle(&self) -> bool {
-        matches!(self.source, Source::Queue(..)) && self.flying() == 0
+        matches!(self.source, Source::Queue(..)) && self.flying().0 == 0
     }
 
-    fn flying(&self) -> usize {
-        self.begun.iter().filter(|read| matches!(read.state, State::Flying(_))).count()
+    /// Reads under way, and their bytes.
+    fn flying(&self) -> (usize, usize) {
+        let flying = self.begun.iter().filter(|read| matches!(read.state, State::Flying(_)));
+        flying.fold((0, 0), |(count, bytes), read| (count + 1, bytes + read.bytes.len()))
     }
 
-    /// Whether streamed load `index` may begin: not too many are under way, and none that has begun has bytes in common with
+    /// Whether streamed load `index` may begin: not too much is under way, and none that has begun has bytes in common with
     /// it.
     pub fn has_room(&self, proven: &Proven<'_>, index: usize) -> bool {
-        let room = match self.source {
+        let bytes = self.weights.place(proven, LoadList::Streamed, index);
+        let room = match &self.source {
             // What has arrived is looked at first.
             Source::Storage(_) => self.begun.is_empty(),
-            Source::Queue(_, depth) => self.flying() < depth && !self.begun.is_full(),
+            Source::Queue(queue, depth) => {
+                let (count, under_way) = self.flying();
+                let alone = count == 0;
+                (alone || count < *depth && under_way + bytes.len() <= queue.window())
+                    && !self.begun.is_full()
+            }
         };
-        let bytes = self.weights.place(proven, LoadList::Streamed, index);
         room && self.begun.iter().all(|read| apart(read.bytes, bytes))
     }
 

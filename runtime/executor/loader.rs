@@ -3,6 +3,10 @@
 //! For a processor, and for a GPU that addresses the host's memory, a load is a read to where it is used. With a GPU, that steps
 //! are done up to the release means that they have been issued; the read waits until they are complete, too.
 //!
+//! Where storage has a [queue](crate::storage::queue), several reads are under way at once. They begin in order, each when its release permits
+//! it, and are verified and counted in order, whatever the order in which they are done; verifying goes on beside
+//! those that follow. The loader waits for the first of them; when none is under way, for the next release.
+//!
 //! For a GPU with a memory of its own, a load is a read into the staging ring, and then a copy that the GPU makes. They are two stages
 //! with a position each: reads run ahead of copies as far as their [`Stage`](crate::pack::Stage) permits. A
 //! copy is issued as soon as its read is done and its release is issued, with the wait for it; a read blocks the

@@ -2,7 +2,7 @@
 //!
 //! [`Instance::open`] reads header, skeleton and one plan from storage into the front of the arena,
 //! proves them, and loads the residents. [`Model::set_budget`] changes to another plan of the pack. Then an inference is `steps` of computing, and the loader runs
-//! beside it as far ahead as the plan permits, into the next inference too.
+//! beside it as far ahead as the plan permits, into the next inference too, with several reads under way where storage can.
 //!
 //! Two counters synchronise them (FlexNN's dependency-based synchronisation, exact in addresses):
 //! `loads_done`, which the loader counts up and steps wait for, and `steps_done`, which the compute

@@ -33,8 +33,9 @@ pub struct DirectFile {
     requests: Option<Requests>,
 }
 
-/// Reads under way at once: disks gain little by more.
+/// Reads under way at once, and bytes of them: disks gain little by more.
 const DEPTH: usize = 4;
+const WINDOW: usize = 1 << 20;
 
 impl DirectFile {
     /// Opens a file, or says that its file system has no direct I/O.
@@ -91,6 +92,10 @@ impl Storage for DirectFile {
 unsafe impl ReadQueue for DirectFile {
     fn depth(&self) -> usize {
         DEPTH
+    }
+
+    fn window(&self) -> usize {
+        WINDOW
     }
 
     unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError> {

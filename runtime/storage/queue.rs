@@ -25,6 +25,12 @@ pub unsafe trait ReadQueue {
     /// So many reads may be under way at once: at least 1, at most [`MAX_DEPTH`].
     fn depth(&self) -> usize;
 
+    /// Bytes under way that keep the device busy. Beyond these a read only takes from those before it, which are needed
+    /// first: it begins when it is the only one, or when it is among these.
+    fn window(&self) -> usize {
+        usize::MAX
+    }
+
     /// Begins what [`Storage::read`](super::Storage::read) would do, and returns a number for it, which is free again when
     /// it has been waited for. No more than [`depth`](Self::depth) at once; an error where it cannot be begun.
     ///
