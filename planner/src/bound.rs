@@ -24,7 +24,9 @@
 //!
 //! Layers can slide ([`slide`](crate::slide)): what they make and use up need not be there as a whole, and
 //! their steps alternate. A buffer that could be a ring counts with one line, scratch of steps of few rows with
-//! nothing, and computing as if all activations stayed in the cache. The interval is then the time from the
+//! nothing, and computing as if all activations stayed in the cache. Weights come from where a plan of that size finds them, and
+//! transforms read tiles as far apart, however few rows a step makes: of these steps add up to no less than the
+//! whole layer takes ([`Costs::least_ns`]). The interval is then the time from the
 //! first step of layer `a` to the last one of `b`. Layers before `a` have begun by then, and layers behind `b` are not done when it
 //! ends, since a group makes its lines in the order of its layers; so of the weights outside, those used within that time
 //! were there before it or are still there after it, as before.

@@ -250,15 +250,19 @@ pub(super) fn transforming(network: &Network, compute: &Compute) -> Option<(f64,
     Some((made, work.ns(compute) + moved / compute.transform_gbs))
 }
 
-/// Where a step finds what it reads.
+/// Where a step finds what it reads: further away, if not near.
 #[derive(Clone, Copy, PartialEq)]
-enum From {
-    /// Weights in memory, and activations that no cache of a thread's own has room for further away.
-    Memory,
-    /// Weights in the cache that all share: it holds all that the plan uses.
-    Cache,
-    /// Activations in the nearest cache, too.
-    CacheAll,
+struct Near {
+    /// Weights in the cache that all share, which holds all that the plan uses; otherwise in memory.
+    weights: bool,
+    /// Activations in the nearest cache, whatever their bytes; otherwise as far as it has room for them.
+    activations: bool,
+}
+
+impl Near {
+    fn weights(near: bool) -> Self {
+        Self { weights: near, activations: false }
+    }
 }
 
 /// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
@@ -424,26 +428,22 @@ impl LayerCost {
     }
 
     pub(super) fn step_ns(&self, step: &Step, profile: &Profile) -> u64 {
-        self.ns(step, profile.compute.step_overhead_ns, From::Memory)
+        self.ns(step, profile.compute.step_overhead_ns, Near::weights(false))
     }
 
-    fn ns(&self, step: &Step, overhead_ns: u64, from: From) -> u64 {
+    fn ns(&self, step: &Step, overhead_ns: u64, near: Near) -> u64 {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
         let again = (rows * self.row_blocks - self.first_blocks).max(0.0);
-        let (panel_ns, again_ns) = match from {
-            From::Memory => (self.panel_memory_ns, self.again_memory_ns),
-            From::Cache | From::CacheAll => (self.panel_near_ns, self.again_near_ns),
+        let (panel_ns, again_ns) = match near.weights {
+            true => (self.panel_near_ns, self.again_near_ns),
+            false => (self.panel_memory_ns, self.again_memory_ns),
         };
         let mut memory = f64::from(step.count) * (panel_ns + again_ns * again);
-        let mut spill = 0.0;
-        if from != From::CacheAll {
-            if rows > self.cached_rows {
-                memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
-            }
-            let bytes = rows * self.row_bytes + pieces * self.piece_bytes;
-            spill = bytes * self.spill_ns_per_byte;
+        if rows > self.cached_rows && !near.activations {
+            memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
         }
+        let spill = self.spill_ns_per_byte * (rows * self.row_bytes + pieces * self.piece_bytes);
         let groups = f64::from(step.count.div_ceil(self.group.max(1)).max(1));
         let expand = f64::from(step.count) * self.panel_expand_ns;
         let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
@@ -531,14 +531,15 @@ impl Costs {
 
     /// The same with weights in the cache that all share, or not.
     pub(super) fn step_ns_from(&self, step: &Step, near: bool) -> u64 {
-        let from = if near { From::Cache } else { From::Memory };
-        self.cost(step).ns(step, self.overhead_ns, from)
+        self.cost(step).ns(step, self.overhead_ns, Near::weights(near))
     }
 
     /// No less than this take the steps that make of the same panels the same rows, into however many steps these
-    /// are divided: as long as one step would if all that it reads was in the cache.
+    /// are divided: as long as one step would if all activations were in a thread's cache. Weights are where those of a whole
+    /// step are, and transforms read tiles as far apart.
     pub fn least_ns(&self, step: &Step) -> u64 {
-        self.cost(step).ns(step, self.overhead_ns, From::CacheAll)
+        let near = Near { weights: self.near, activations: true };
+        self.cost(step).ns(step, self.overhead_ns, near)
     }
 
     fn cost(&self, step: &Step) -> &LayerCost {
@@ -587,7 +588,7 @@ mod tests {
     use eyelet::pack::{Activation, Buffer, Name, Tensor, params_words};
 
     /// One layer from one tensor to another, `[rows, cols]` each.
-    fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 2]) -> Network {
+    pub(super) fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 2]) -> Network {
         let tensor = |buffer, [rows, cols]: [u32; 2]| Tensor {
             buffer,
             dims: [1, 1, rows, cols],
@@ -620,13 +621,13 @@ mod tests {
         }
     }
 
-    fn whole(network: &Network) -> Step {
+    pub(super) fn whole(network: &Network) -> Step {
         let layer = &network.layers[0];
         let rows = network.tensors[1].rows() as u32;
         Step { count: layer.panels, rows, ..Step::default() }
     }
 
-    fn profile() -> Profile {
+    pub(super) fn profile() -> Profile {
         let mut profile = Board::load("jetson-nano").unwrap().profile;
         profile.compute.step_overhead_ns = 0;
         profile.compute.scaling = 1.0;
@@ -634,7 +635,7 @@ mod tests {
         profile
     }
 
-    fn conv(kernel: [u32; 2]) -> [u32; 24] {
+    pub(super) fn conv(kernel: [u32; 2]) -> [u32; 24] {
         let ones = [1; 2];
         params_words(&ConvParams {
             kernel,

@@ -4,7 +4,7 @@
 //! Layers that slide ([`slide`](crate::slide)) read their lines soon after they were written. If the rings that a
 //! layer touches fit a thread's cache together, what goes through them costs no memory; its other operands do.
 
-use super::{Costs, From, LayerCost};
+use super::{Costs, LayerCost, Near};
 use crate::memory::buffer_sizes;
 use crate::network::Network;
 use eyelet::pack::{NONE, Step};
@@ -83,7 +83,7 @@ impl Costs {
     /// Predicted time of a step of a layer that slides.
     pub fn sliding_ns(&self, step: &Step, outside: Outside) -> u64 {
         let cost = self.cost(step).sliding(outside);
-        cost.ns(step, self.overhead_ns, if self.near { From::Cache } else { From::Memory })
+        cost.ns(step, self.overhead_ns, Near::weights(self.near))
     }
 
     /// Whether a layer's activations, if it is computed as a whole, go through memory.
@@ -94,5 +94,47 @@ impl Costs {
     /// Bytes of a thread's cache.
     pub fn cache_bytes(&self) -> u64 {
         self.cache_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{conv, network, profile, whole};
+    use super::*;
+    use eyelet::pack::OpKind;
+
+    /// Into whatever steps the rows are divided, and whatever of the activations goes through memory.
+    #[test]
+    fn no_steps_of_the_same_rows_take_less_than_the_least() {
+        let network = network(OpKind::Conv, conv([3, 3]), [960, 64], [960, 256]);
+        let mut profile = profile();
+        let compute = &mut profile.compute;
+        (compute.exposed, compute.transform_spill_ns_per_byte) = (0.2, 0.05);
+        (compute.cache_bytes, compute.memory_gbs) = (64 << 10, 2.0);
+        (compute.shared_cache_bytes, compute.shared_cache_gbs) = (1 << 20, 20.0);
+        let costs = Costs::new(&network, &profile, 1);
+        assert_eq!(costs.on_load(0).count(), 2, "transforms that spill are among them");
+        let mut least = Vec::new();
+        for budget in [1 << 20, 2 << 20] {
+            let costs = costs.clone().within(budget);
+            for algorithm in [0, 2, 4] {
+                let all = Step { algorithm, ..whole(&network) };
+                least.push(costs.least_ns(&all));
+                for (read, written) in [(0.0, 0.0), (0.5, 0.0), (1.0, 1.0)] {
+                    for bands in [1, 2, 5, 24] {
+                        let step = Step { rows: all.rows / bands, ..all };
+                        let each = costs.sliding_ns(&step, Outside { read, written });
+                        let found = each * u64::from(bands);
+                        let (least, rounded) = (least[least.len() - 1], u64::from(bands));
+                        assert!(found + rounded >= least, "{found} below {least} in {bands}");
+                    }
+                }
+                // What the rings of a cache hold is all that one step less may take.
+                let one = costs.sliding_ns(&all, Outside { read: 0.0, written: 0.0 });
+                assert_eq!(one, least[least.len() - 1]);
+            }
+        }
+        // Weights come from where a plan of that size finds them.
+        assert!(least[0] < least[3], "{least:?}");
     }
 }
