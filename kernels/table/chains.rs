@@ -125,7 +125,8 @@ mod tests {
                         assert!(terms.len() <= chains.longest() && terms.len() <= CHAIN);
                         end = terms.end;
                         for run in [channels].into_iter().chain(merged) {
-                            let whole = terms.start % run == 0 && terms.end % run == 0;
+                            let whole =
+                                terms.start.is_multiple_of(run) && terms.end.is_multiple_of(run);
                             let inside = terms.start / run == (terms.end - 1) / run;
                             assert!(whole || inside, "{terms:?} of runs of {run}: {chains:?}");
                         }

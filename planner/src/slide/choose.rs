@@ -210,10 +210,8 @@ impl<'a> Search<'a> {
     fn lines(&mut self, layers: Range<usize>, target: u64, aim: Aim) -> Option<(u32, i64)> {
         let shares = aim != Aim::Memory;
         let beside = self.beside(&layers);
-        if beside > target {
-            if !shares || beside > target + self.most_shared(&layers) {
-                return None;
-            }
+        if beside > target && (!shares || beside > target + self.most_shared(&layers)) {
+            return None;
         }
         let fits = LINES.into_iter().map_while(|lines| {
             let price = self.price(&layers, lines);

@@ -165,7 +165,7 @@ impl Case {
     /// The k of each chain, where [`Chains`] says.
     pub fn chains(&self) -> Vec<Range<usize>> {
         if self.kind == OpKind::Depthwise {
-            return vec![0..self.k()];
+            return std::iter::once(0..self.k()).collect();
         }
         let channels = self.input.dims[3] / self.params.groups;
         let chains = Chains::new(self.params.kernel.map(|taps| taps as usize), channels as usize);
