@@ -21,14 +21,16 @@
 
 mod block;
 
-use self::block::Block;
+use self::block::{Block, Frequency};
 use super::conv::{Sizes, addend, check_weights, clamp, finish, geometry, part};
 use super::{Call, LayerError, Operand, Slice};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Isa;
 use crate::kernels::table::{Indirection, Panel, Patch, Place, TILES};
-use crate::pack::{ConvParams, Layer, Tensor, WinogradParams, params, params_words};
+use crate::pack::{
+    ActivationKind, ConvParams, Layer, Tensor, WinogradParams, params, params_words,
+};
 
 /// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles take more.
 const BLOCK_BYTES: usize = 2304 * 1024;
@@ -372,14 +374,14 @@ impl Part<'_> {
         device::divide(self.device, all, Split::Cols(channels), &mut [], 0, |share| {
             let Share { cols, mut out, .. } = share;
             for (slot, at) in (cols.start / channels..).zip((0..cols.len()).step_by(channels)) {
-                let [line, col] = block.corner(slot);
+                let [line, col] = block.place(slot);
                 let patch = Patch {
                     image: self.image,
                     height: input[0],
                     width: input[1],
                     top: (self.line + line) as i64 - pad[0] as i64,
                     left: col as i64 - pad[1] as i64,
-                    outputs: block.outputs(slot),
+                    outputs: block.outputs([line, col]),
                     zeros,
                 };
                 let to = out.part_mut(0..points, at..at + channels);
@@ -390,13 +392,7 @@ impl Part<'_> {
 
     /// Multiplies the frequencies of a block with all panels of the step and transforms the products
     /// back.
-    fn multiply(
-        &self,
-        block: &Block,
-        frequencies: &[f32],
-        out: MatMut<'_>,
-        scratch: &mut [u8],
-    ) {
+    fn multiply(&self, block: &Block, frequencies: &[f32], out: MatMut<'_>, scratch: &mut [u8]) {
         let Work { tile, channels, nr, mr, .. } = *self.work;
         let Call { layer, weights, kernels, operands, .. } = self.call;
         let (points, stride) = (self.work.points(), self.work.stride(channels));
@@ -423,30 +419,28 @@ impl Part<'_> {
                 let lists = lists.seg_len(channels);
                 let chunk = channels * nr;
                 let panels = cols.start / nr..cols.end.div_ceil(nr);
-                let first = block.next(0);
+                let list = block.frequencies();
                 // Where the weights of a panel for one frequency lie.
                 let at = |panel: usize, point: usize| panel * panel_floats + nr + point * chunk;
                 for group in panels.clone().step_by(self.work.group) {
                     let group = group..(group + self.work.group).min(panels.end);
-                    let mut point = first;
-                    while point < points {
-                        let following = block.next(point + 1);
-                        let slots = block.slots(point);
-                        let lists = lists.part(slots.clone());
+                    for (index, &Frequency { point, first, tiles }) in list.iter().enumerate() {
+                        let lists = lists.part(first..first + tiles);
                         for panel in group.clone() {
-                            let next = match () {
+                            let next = match list.get(index + 1) {
                                 _ if panel + 1 < group.end => Some(at(panel + 1, point)),
-                                _ if following < points => Some(at(group.start, following)),
-                                _ if group.end < panels.end => Some(at(group.end, first)),
-                                _ => None,
+                                Some(following) => Some(at(group.start, following.point)),
+                                None if group.end < panels.end => {
+                                    Some(at(group.end, list[0].point))
+                                }
+                                None => None,
                             };
                             let to = &mut products[(panel - group.start) * product_floats..]
-                                [point * product_stride..][slots.start * nr..slots.end * nr];
-                            let Some(to) = MatMut::new(to, slots.len(), nr, nr) else { continue };
+                                [point * product_stride + first * nr..][..tiles * nr];
+                            let Some(to) = MatMut::new(to, tiles, nr, nr) else { continue };
                             let weights = Panel::of(weights, at(panel, point), chunk, next);
                             kernels.gemm(&lists, point * stride, weights, to);
                         }
-                        point = following;
                     }
                     for (panel, products) in group.zip(products.chunks_exact(product_floats)) {
                         let start = panel * nr - cols.start;
@@ -465,7 +459,7 @@ impl Part<'_> {
                             else {
                                 continue;
                             };
-                            let [line, col] = block.corner(slot);
+                            let [line, col] = block.place(slot);
                             let place = Place { width: self.work.output[1], line, col };
                             let to = panel_out.reborrow();
                             kernels
@@ -480,10 +474,15 @@ impl Part<'_> {
 
     /// Applies what is more than a clamp to a block's outputs.
     fn finish(&self, block: &Block, mut out: MatMut<'_>) {
+        let function = self.call.layer.activation.function();
+        if matches!(function, Some(ActivationKind::None | ActivationKind::Clamp)) {
+            return;
+        }
         let width = self.work.output[1];
         let cols = 0..out.cols();
         for slot in 0..block.count() {
-            let ([line, col], [lines, pixels]) = (block.corner(slot), block.outputs(slot));
+            let [line, col] = block.place(slot);
+            let [lines, pixels] = block.outputs([line, col]);
             for line in line..line + lines {
                 let pixels = line * width + col..line * width + col + pixels;
                 finish(

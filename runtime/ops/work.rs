@@ -106,7 +106,8 @@ mod tests {
     /// Tiles at the edge have as many frequencies as they need: 5 of 6 for three outputs left, 3 for one.
     #[test]
     fn products_of_winograd() {
-        let mut layer = layer(OpKind::Winograd, Activation::NONE, &WinogradParams { tile: 4, pad: [1; 2] });
+        let mut layer =
+            layer(OpKind::Winograd, Activation::NONE, &WinogradParams { tile: 4, pad: [1; 2] });
         layer.inputs[0] = 0;
         for ([images, height, width], frequencies) in [
             ([1, 8, 8], 12 * 12),
