@@ -11,6 +11,7 @@ const HEADERS: &[&str] = &[
     "kernels/kernel.h",
     "kernels/igemm.h",
     "kernels/dwconv.h",
+    "kernels/dwconv3x3.h",
     "kernels/gconv.h",
     "kernels/widen.h",
     "kernels/winograd.h",

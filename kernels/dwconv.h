@@ -3,8 +3,8 @@
  * Each output channel reads one input channel; channels are the vector dimension. Input pixels are
  * found through a grid of pointers, one for each column and line that the window passes over, padding
  * included. Every output is one chain of fused multiply-adds: bias first, then the taps in order.
- * Where the taps of a line are three adjacent columns, neighbouring pixels share their columns: each is
- * loaded once. `kernels/table/dwconv.rs` has the same record and calls with bounds checked. */
+ * Where the taps of a line are three or five adjacent columns, neighbouring pixels share their columns: each
+ * is loaded once. `kernels/table/dwconv.rs` has the same record and calls with bounds checked. */
 #ifndef EYELET_DWCONV_H
 #define EYELET_DWCONV_H
 
@@ -19,6 +19,9 @@ struct eyelet_dwconv {
     size_t col_pitch;      /* pointers from one tap of a line to the next */
     size_t offset;         /* floats, added to each of these pointers: the first channel */
     size_t pixels;         /* at least 1 */
+    size_t lines;          /* output lines; 1 but for the kernels of several */
+    size_t lines_apart;    /* pointers from one output line to the next */
+    size_t c_lines_apart;  /* floats from the rows of one output line to those of the next */
     size_t channels;       /* at least 1 */
     size_t regular;        /* of adjacent columns of the grid all but the first and the last are one step
                             * of addresses apart from each other; 0 where that is not so everywhere */
@@ -32,21 +35,41 @@ struct eyelet_dwconv {
     float max;
 };
 
-/* The stride where neighbouring pixels share columns as the bodies for three taps want it, else 0. */
-EYELET_INLINE size_t eyelet_three(const struct eyelet_dwconv *t)
+/* How neighbouring pixels share columns: taps of a line, where they are as the bodies for them want it, else 0; and
+ * their stride. */
+enum eyelet_shared { EYELET_OWN, EYELET_THREE_1, EYELET_THREE_2, EYELET_FIVE_1, EYELET_FIVE_2 };
+
+EYELET_INLINE size_t eyelet_taps(const enum eyelet_shared s)
 {
-    return t->tap_cols == 3 && t->col_pitch == 1 && t->regular && t->stride <= 2 ? t->stride : 0;
+    return s == EYELET_OWN ? 0 : s <= EYELET_THREE_2 ? 3 : 5;
+}
+
+EYELET_INLINE size_t eyelet_stride(const enum eyelet_shared s)
+{
+    return s == EYELET_THREE_2 || s == EYELET_FIVE_2 ? 2 : 1;
+}
+
+EYELET_INLINE enum eyelet_shared eyelet_shared(const struct eyelet_dwconv *t)
+{
+    if (t->col_pitch != 1 || t->stride > 2)
+        return EYELET_OWN;
+    if (t->tap_cols == 3 && t->regular)
+        return t->stride == 1 ? EYELET_THREE_1 : EYELET_THREE_2;
+    if (t->tap_cols == 5)
+        return t->stride == 1 ? EYELET_FIVE_1 : EYELET_FIVE_2;
+    return EYELET_OWN;
 }
 
 /* A body of `tile` for a count of pixels, from pixel `p` on. */
 #define EYELET_PIXELS_CASE(n)                                                                          \
     case n:                                                                                            \
-        if (three == 1)                                                                                \
-            tile(t, w, channel, p, n, 1);                                                              \
-        else if (three == 2)                                                                           \
-            tile(t, w, channel, p, n, 2);                                                              \
-        else                                                                                           \
-            tile(t, w, channel, p, n, 0);                                                              \
+        switch (shared) {                                                                              \
+            case EYELET_OWN: tile(t, w, channel, p, n, EYELET_OWN); break;                             \
+            case EYELET_THREE_1: tile(t, w, channel, p, n, EYELET_THREE_1); break;                     \
+            case EYELET_THREE_2: tile(t, w, channel, p, n, EYELET_THREE_2); break;                     \
+            case EYELET_FIVE_1: tile(t, w, channel, p, n, EYELET_FIVE_1); break;                       \
+            case EYELET_FIVE_2: tile(t, w, channel, p, n, EYELET_FIVE_2); break;                       \
+        }                                                                                              \
         break;
 
 #endif

@@ -3,8 +3,8 @@
  * Rows are output pixels, columns are output channels of one panel of packed weights. Rows are computed in
  * strips, a tile each: the first `rows % strips` strips have one row more than the others. The
  * reduction of a pixel is `segments` runs of `seg_len` adjacent floats, each found through a pointer,
- * so activations are read where they lie. Every output is one chain of fused multiply-adds: bias first,
- * then k in order. `kernels/table/igemm.rs` has the same record and calls with bounds checked.
+ * so activations are read where they lie. Every output is one chain of fused multiply-adds, bias first,
+ * then k in order, and the residual; longer reductions are several calls (`kernels/table/chains.rs`). `kernels/table/igemm.rs` has the same record and calls with bounds checked.
  *
  * A kernel goes through the strips on a copy of the record, in which `a`, `c`, `residual` and `next` are those
  * of the strip at hand. */

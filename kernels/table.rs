@@ -6,6 +6,7 @@
 //! call it. The checks cost a few comparisons a tile.
 #![allow(unsafe_code)]
 
+mod chains;
 #[cfg(eyelet_x86)]
 mod cpuid;
 pub mod cuda;
@@ -24,6 +25,7 @@ mod widen;
 mod window;
 mod winograd;
 
+pub use chains::{CHAIN, Chains};
 pub use elementwise::Beside;
 pub use fma::fma;
 pub use grid::Grid;
@@ -115,6 +117,7 @@ pub struct Kernels {
     name: &'static str,
     igemm: igemm::Function,
     dwconv: dwconv::Function,
+    dwlines: &'static [dwconv::Lines],
     gconv: dwconv::Function,
     winograd: winograd::Functions,
     widen: widen::Functions,
@@ -131,6 +134,7 @@ macro_rules! kernels {
             name: Isa::$isa.name(),
             igemm: igemm::$table,
             dwconv: dwconv::$table,
+            dwlines: &[],
             gconv: gconv::$table,
             winograd: winograd::$table,
             widen: widen::$table,
@@ -145,15 +149,16 @@ static PORTABLE: Kernels = kernels!(Portable, PORTABLE);
 #[cfg(eyelet_x86)]
 static AVX2: Kernels = kernels!(Avx2, AVX2);
 #[cfg(eyelet_x86)]
-static AVX512: Kernels = kernels!(Avx512, AVX512);
+static AVX512: Kernels = Kernels { dwlines: dwconv::AVX512_LINES, ..kernels!(Avx512, AVX512) };
 #[cfg(eyelet_neon)]
-static NEON: Kernels = kernels!(Neon, NEON);
+static NEON: Kernels = Kernels { dwlines: dwconv::NEON_LINES, ..kernels!(Neon, NEON) };
 /// For processors that execute in order.
 #[cfg(eyelet_neon)]
 static NEON_INORDER: Kernels = Kernels {
     name: "neon-inorder",
     igemm: igemm::NEON_INORDER,
     dwconv: dwconv::NEON_INORDER,
+    dwlines: dwconv::NEON_INORDER_LINES,
     ..kernels!(Neon, NEON)
 };
 

@@ -37,16 +37,28 @@ CORES = {
     "A55": ("a55", 1, True),
 }
 
-# kernel, its loop (by number, the one that multiplies most first), what that is, and the share of the peak that the
-# cores which use the kernel must reach. The Winograd algorithms' products are the implicit GEMM's. A depthwise
-# convolution loads nearly as much as it multiplies and is bound by that: its shares are there to be kept.
+# kernel, its loop, what that is, and the share of the peak that the cores which use the kernel must reach. A loop is
+# given by its number (the one that multiplies most first) or by its `fmla`s and its number among those that have as many
+# (the one with the fewest instructions first). The Winograd algorithms' products are the implicit GEMM's. The loops of
+# f32_dwconv3x3 are all there is to an output: its bias, its clamp and its store compete with the `fmla`s for units. So
+# their bounds are lower than 100 %, see docs/kernels.md.
 GATES = [
     ("f32_igemm_8x8__neon", 0, "8 rows", {"A57, A72": 98, "A76, A78": 98}),
     ("f32_igemm_8x8__neon_inorder", 0, "8 rows", {"A53": 70, "A55": 90}),
-    ("f32_dwconv_8x8__neon", 1, "3x3", {"A57, A72": 98, "A76, A78": 85}),
-    ("f32_dwconv_8x8__neon", 0, "3x3, stride 2", {"A57, A72": 92, "A76, A78": 72}),
-    ("f32_dwconv_8x8__neon_inorder", 1, "3x3", {"A53": 40, "A55": 42}),
-    ("f32_dwconv_8x8__neon_inorder", 0, "3x3, stride 2", {"A53": 30, "A55": 32}),
+    ("f32_dwconv3x3_2x8__neon", (108, 0), "lines", {"A57, A72": 98, "A76, A78": 82}),
+    ("f32_dwconv3x3_2x8__neon", (108, 2), "lines, ReLU6", {"A57, A72": 70, "A76, A78": 60}),
+    ("f32_dwconv3x3_2x8__neon", (36, 0), "lines, /2", {"A57, A72": 95, "A76, A78": 62}),
+    ("f32_dwconv3x3_2x8__neon", (36, 2), "/2, ReLU6", {"A57, A72": 65, "A76, A78": 52}),
+    ("f32_dwconv3x3_4x4__neon_inorder", (108, 0), "lines", {"A53": 74, "A55": 90}),
+    ("f32_dwconv3x3_4x4__neon_inorder", (108, 2), "lines, ReLU6", {"A53": 59, "A55": 74}),
+    ("f32_dwconv_8x8__neon", (48, 0), "3x3", {"A57, A72": 98, "A76, A78": 85}),
+    ("f32_dwconv_8x8__neon", (48, 1), "3x3, /2", {"A57, A72": 92, "A76, A78": 72}),
+    ("f32_dwconv_8x8__neon", (80, 0), "5x5", {"A57, A72": 98, "A76, A78": 97}),
+    ("f32_dwconv_8x8__neon", (80, 1), "5x5, /2", {"A57, A72": 98, "A76, A78": 77}),
+    ("f32_dwconv_8x8__neon_inorder", (48, 0), "3x3", {"A53": 40, "A55": 42}),
+    ("f32_dwconv_8x8__neon_inorder", (48, 1), "3x3, /2", {"A53": 30, "A55": 32}),
+    ("f32_dwconv_8x8__neon_inorder", (80, 0), "5x5", {"A53": 40, "A55": 44}),
+    ("f32_dwconv_8x8__neon_inorder", (80, 1), "5x5, /2", {"A53": 30, "A55": 35}),
 ]
 
 
@@ -151,9 +163,13 @@ def rows(mca, kernels, everything):
                   for index in range(len(loops(code)))]
     for name, index, what, least in wanted:
         found = loops(kernels.get(name, []))
-        if len(found) <= index:
-            raise Unanswerable(f"{name} has no loop number {index} that multiplies")
-        body = found[index]
+        number = index
+        if isinstance(index, tuple):
+            multiplications, number = index
+            found = sorted((body for body in found if fmas(body) == multiplications), key=len)
+        if len(found) <= number:
+            raise Unanswerable(f"{name} has no loop {index} that multiplies")
+        body = found[number]
         for core, minimum in least.items():
             judged = judge(mca, core, body)
             cycles, share = judged if judged else (None, None)

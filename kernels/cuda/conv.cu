@@ -1,8 +1,8 @@
 /* Convolution as implicit GEMM, output pixels times output channels, and its sum of chains.
  *
  * Blocks: (rectangles of rows, of columns, chains). A rectangle's columns are whole panels of one group. A block of a
- * layer in one chain finishes its outputs. Otherwise it writes its sums, [chain][row][column of the step], and a second
- * kernel adds them up. */
+ * layer without chains of its own finishes its outputs, after adding up a processor's chains in them. Otherwise it writes
+ * its sums, [chain][row][column of the step], and a second kernel adds them up. */
 #include "finish.cuh"
 #include "window.cuh"
 
@@ -18,6 +18,7 @@ struct ConvRecord {
     u32 panels_a_group; /* of the layer; the last one of each group may be filled in part */
     u32 columns;        /* of a group */
     ChainsRecord chains;
+    PartsRecord parts; /* of each chain */
     u32 biased; /* 1: the first chain starts from the bias; 0: from zero, as the others */
     u32 zero;
 };
@@ -43,44 +44,52 @@ EYELET_INLINE void convolve(const ConvRecord &r, Chunks<S> &chunks, Pixel (&pixe
     const u32 panels = r.panels - first;
     const u32 group = (r.first + first) / r.panels_a_group;
     const u32 chain = blockIdx.z;
-    const u32 begin = chain_begin(r.chains, chain);
-    const u32 end = chain_begin(r.chains, chain + 1);
     const char *weights = r.weights + size_t(first) * r.panel_bytes;
 
     find_pixels<S>(r.window, first_row, group, pixels);
-    Left left(r.window, pixels, begin);
-    Panels<S, W> right(weights, r.panel_bytes, panels, begin);
+#pragma unroll 1
+    for (u32 part = 0;;) {
+        const Terms terms = part_terms(r.chains, r.parts, chain, part);
+        Left left(r.window, pixels, terms.begin);
+        Panels<S, W> right(weights, r.panel_bytes, panels, terms.begin);
 
-    float sums[S::TM][S::TN];
-    const bool biased = r.biased && chain == 0;
+        float sums[S::TM][S::TN];
+        const bool biased = r.biased && chain == 0 && part == 0;
 #pragma unroll
-    for (u32 j = 0; j < S::TN; j++) {
-        const u32 column = own_column<S>(j);
-        const u32 panel = column / PANEL < panels ? column / PANEL : panels - 1;
-        const float *bias = reinterpret_cast<const float *>(weights + size_t(panel) * r.panel_bytes);
-        const float start = biased ? bias[column % PANEL] : 0.0f;
+        for (u32 j = 0; j < S::TN; j++) {
+            const u32 column = own_column<S>(j);
+            const u32 panel = column / PANEL < panels ? column / PANEL : panels - 1;
+            const float *bias = reinterpret_cast<const float *>(weights + size_t(panel) * r.panel_bytes);
+            const float start = biased ? bias[column % PANEL] : 0.0f;
 #pragma unroll
-        for (u32 i = 0; i < S::TM; i++)
-            sums[i][j] = start;
-    }
-    accumulate<S>(chunks, left, right, end - begin, sums);
+            for (u32 i = 0; i < S::TM; i++)
+                sums[i][j] = start;
+        }
+        accumulate<S>(chunks, left, right, terms.end - terms.begin, sums);
 
-    FinishRecord target = r.finish;
-    if (r.sums) {
-        const u32 pitch = r.panels * PANEL;
-        target = FinishRecord{r.sums + size_t(chain) * r.window.rows * pitch, nullptr, pitch, 0, {0, 0.0f, 0.0f}, 1};
-    }
-    Places<S> places;
+        FinishRecord target = r.finish;
+        if (r.sums) {
+            const u32 pitch = r.panels * PANEL;
+            target =
+                FinishRecord{r.sums + size_t(chain) * r.window.rows * pitch, nullptr, pitch, 0, {0, 0.0f, 0.0f}, 1};
+        }
+        of_part(target, part, r.parts.count);
+        Places<S> places;
 #pragma unroll
-    for (u32 j = 0; j < S::TN / 4; j++) {
-        const u32 column = own_column<S>(j * 4);
-        const u32 panel = first + column / PANEL; /* of the step */
-        const u32 before = column % PANEL;
-        const u32 width = panel >= r.panels ? 0 : r.sums ? PANEL : panel_width(r, r.first + panel);
-        places.columns[j] = r.sums ? panel * PANEL + before : panel_column(r, r.first + panel) + before;
-        places.count[j] = width < before ? 0 : width - before < 4 ? width - before : 4;
+        for (u32 j = 0; j < S::TN / 4; j++) {
+            const u32 column = own_column<S>(j * 4);
+            const u32 panel = first + column / PANEL; /* of the step */
+            const u32 before = column % PANEL;
+            const u32 width = panel >= r.panels ? 0 : r.sums ? PANEL : panel_width(r, r.first + panel);
+            places.columns[j] = r.sums ? panel * PANEL + before : panel_column(r, r.first + panel) + before;
+            places.count[j] = width < before ? 0 : width - before < 4 ? width - before : 4;
+        }
+        finish<S>(target, chunks, sums, first_row, rows, places);
+        if (++part == r.parts.count)
+            break;
+        /* Chunks, which the end may have used, are written next. */
+        __syncthreads();
     }
-    finish<S>(target, chunks, sums, first_row, rows, places);
 }
 
 #define EYELET_CONV(name, Tile, Left, Weights, blocks)                                                 \
@@ -119,10 +128,13 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_conv_sum(const ConvReco
         const u32 panel = r.first + column / PANEL;
         if (column % PANEL >= panel_width(r, panel))
             continue;
-        float sum = r.sums[at];
+        const u32 place = panel_column(r, panel) + column % PANEL;
+        FinishRecord f = r.finish;
+        float sum = joined(f, r.sums[at], row, place);
         for (u32 chain = 1; chain < r.chains.chains; chain++)
             sum = add(sum, r.sums[chain * all + at]);
-        finish_one(r.finish, sum, row, panel_column(r, panel) + column % PANEL);
+        f.residual = nullptr;
+        finish_one(f, sum, row, place);
     }
 }
 EYELET_EXPORT(eyelet_conv_sum);

@@ -20,12 +20,29 @@ static __device__ __noinline__ float apart(const Activation a, float x) { return
 
 EYELET_INLINE bool clamps(const FinishRecord &f) { return f.activation.function <= EYELET_CLAMP; }
 
+/* The sum with the residual. */
+EYELET_INLINE float joined(const FinishRecord &f, float sum, size_t row, size_t column)
+{
+    return f.residual ? add(sum, f.residual[row * f.residual_pitch + column]) : sum;
+}
+
 /* Residual and clamp of one element. */
 EYELET_INLINE float added(const FinishRecord &f, float sum, size_t row, size_t column)
 {
-    if (f.residual)
-        sum = add(sum, f.residual[row * f.residual_pitch + column]);
+    sum = joined(f, sum, row, column);
     return f.activation.function == EYELET_CLAMP ? clamp(sum, f.activation.alpha, f.activation.beta) : sum;
+}
+
+/* What a part's sums are added to, and whether a function follows: the first one is added to the residual, others to what
+ * is in memory already. */
+EYELET_INLINE void of_part(FinishRecord &f, u32 part, u32 count)
+{
+    if (part != 0) {
+        f.residual = f.out;
+        f.residual_pitch = f.out_pitch;
+    }
+    if (part + 1 != count)
+        f.activation.function = 0;
 }
 
 /* One element, whole. */

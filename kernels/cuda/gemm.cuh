@@ -5,7 +5,7 @@
  * rows are 16 apart, its columns 32, so that the lanes of a warp (8 across, 4 down) read shared memory without
  * conflicts.
  *
- * Every sum is one chain of fused multiply-adds in the order of k. What a chunk has beyond the last k is +0 on the
+ * Every sum is a chain of fused multiply-adds in the order of k; several are added in memory. What a chunk has beyond the last k is +0 on the
  * left and -0 on the right: their product is -0, which leaves every sum as it is, a negative zero too.
  *
  * A left operand has `fetch<Whole>(left)`, which starts loading the next DEPTH k, of which `left` exist (`Whole`: all),
@@ -138,6 +138,35 @@ EYELET_INLINE u32 chain_begin(const ChainsRecord &c, u32 chain)
     const u64 units = (c.k + u64(c.unit) - 1) / c.unit;
     const u64 k = units * chain / c.chains * c.unit;
     return k < c.k ? u32(k) : c.k;
+}
+
+/* The chains of a processor (`kernels/table/chains.rs`), of which each of the above has `count`. */
+struct PartsRecord {
+    u32 count;
+    u32 parts;
+    u32 whole;
+    u32 step;
+};
+
+/* Their first k, counted from the chain's, or behind the last one's. */
+EYELET_INLINE u32 part_begin(const PartsRecord &p, u32 part)
+{
+    const u32 before = part % p.parts * p.step;
+    return part / p.parts * p.whole + (before < p.whole ? before : p.whole);
+}
+
+/* The k of a part. */
+struct Terms {
+    u32 begin;
+    u32 end;
+};
+
+EYELET_INLINE Terms part_terms(const ChainsRecord &c, const PartsRecord &p, u32 chain, u32 part)
+{
+    const u32 first = chain_begin(c, chain);
+    const u32 last = chain_begin(c, chain + 1);
+    const u32 end = first + part_begin(p, part + 1);
+    return {first + part_begin(p, part), end < last ? end : last};
 }
 
 /* Weights as they are stored: four of them at a time. */

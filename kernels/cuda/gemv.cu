@@ -23,6 +23,7 @@ struct GemvRecord {
     u32 panels;  /* of the step */
     u32 columns; /* of the layer */
     ChainsRecord chains;
+    PartsRecord parts; /* of each chain */
     u32 zero;
 };
 
@@ -38,59 +39,75 @@ template <u32 Rows, class W> EYELET_INLINE void gemv(const GemvRecord &r, float 
     const u32 panel = blockIdx.x * WARPS + threadIdx.x / 32;
     const u32 column = (r.first + panel) * PANEL + threadIdx.x % 32;
     const u32 chain = blockIdx.y;
-    const u32 begin = chain_begin(r.chains, chain);
-    const u32 end = chain_begin(r.chains, chain + 1);
     /* A warp beyond the last panel computes that one again. */
     const char *own = r.weights + size_t(panel < r.panels ? panel : r.panels - 1) * r.panel_bytes;
     const float bias = reinterpret_cast<const float *>(own)[threadIdx.x % 32];
     own += BIAS_BYTES;
 
-    float sums[Rows];
+    float all[Rows];
 #pragma unroll
     for (u32 row = 0; row < Rows; row++)
-        sums[row] = chain == 0 ? bias : 0.0f;
-    float next[AHEAD];
-    take<W>(next, own, begin, end);
-    for (u32 at = begin; at < end; at += SPAN) {
-        __syncthreads();
-        for (u32 i = threadIdx.x; i < Rows * SPAN; i += WARPS * 32) {
-            const u32 row = i / SPAN, k = at + i % SPAN;
-            /* Zeros, with weights of -0: no sum changes. */
-            x[row][i % SPAN] = k < end && row < r.rows ? __ldg(r.in + size_t(row) * r.pitch + k) : 0.0f;
-        }
-        __syncthreads();
-        const u32 here = end - at < SPAN ? end - at : SPAN;
+        all[row] = 0.0f;
 #pragma unroll 1
-        for (u32 k = 0; k < here; k += AHEAD) {
-            float w[AHEAD];
+    for (u32 part = 0; part < r.parts.count; part++) {
+        const Terms terms = part_terms(r.chains, r.parts, chain, part);
+        float sums[Rows];
 #pragma unroll
-            for (u32 i = 0; i < AHEAD; i++)
-                w[i] = next[i];
-            take<W>(next, own, at + k + AHEAD, end);
+        for (u32 row = 0; row < Rows; row++)
+            sums[row] = chain == 0 && part == 0 ? bias : 0.0f;
+        float next[AHEAD];
+        take<W>(next, own, terms.begin, terms.end);
+        for (u32 at = terms.begin; at < terms.end; at += SPAN) {
+            __syncthreads();
+            for (u32 i = threadIdx.x; i < Rows * SPAN; i += WARPS * 32) {
+                const u32 row = i / SPAN, k = at + i % SPAN;
+                /* Zeros, with weights of -0: no sum changes. */
+                x[row][i % SPAN] = k < terms.end && row < r.rows ? __ldg(r.in + size_t(row) * r.pitch + k) : 0.0f;
+            }
+            __syncthreads();
+            const u32 here = terms.end - at < SPAN ? terms.end - at : SPAN;
+#pragma unroll 1
+            for (u32 k = 0; k < here; k += AHEAD) {
+                float w[AHEAD];
 #pragma unroll
-            for (u32 i = 0; i < AHEAD; i += 4) {
+                for (u32 i = 0; i < AHEAD; i++)
+                    w[i] = next[i];
+                take<W>(next, own, at + k + AHEAD, terms.end);
 #pragma unroll
-                for (u32 row = 0; row < Rows; row++) {
-                    const float4 four = *reinterpret_cast<const float4 *>(&x[row][k + i]);
-                    sums[row] = __fmaf_rn(four.x, w[i], sums[row]);
-                    sums[row] = __fmaf_rn(four.y, w[i + 1], sums[row]);
-                    sums[row] = __fmaf_rn(four.z, w[i + 2], sums[row]);
-                    sums[row] = __fmaf_rn(four.w, w[i + 3], sums[row]);
+                for (u32 i = 0; i < AHEAD; i += 4) {
+#pragma unroll
+                    for (u32 row = 0; row < Rows; row++) {
+                        const float4 four = *reinterpret_cast<const float4 *>(&x[row][k + i]);
+                        sums[row] = __fmaf_rn(four.x, w[i], sums[row]);
+                        sums[row] = __fmaf_rn(four.y, w[i + 1], sums[row]);
+                        sums[row] = __fmaf_rn(four.z, w[i + 2], sums[row]);
+                        sums[row] = __fmaf_rn(four.w, w[i + 3], sums[row]);
+                    }
                 }
             }
+        }
+#pragma unroll
+        for (u32 row = 0; row < Rows; row++) {
+            const bool joins = !r.sums && row < r.rows && column < r.columns && panel < r.panels;
+            if (part != 0)
+                all[row] = add(all[row], sums[row]);
+            else
+                all[row] = joins ? joined(r.finish, sums[row], row, column) : sums[row];
         }
     }
     if (panel >= r.panels)
         return;
+    FinishRecord target = r.finish;
+    target.residual = nullptr;
 #pragma unroll
     for (u32 row = 0; row < Rows; row++) {
         if (row >= r.rows)
             return;
         if (r.sums) {
             const size_t at = (size_t(chain) * r.rows + row) * r.panels + panel;
-            r.sums[at * PANEL + threadIdx.x % 32] = sums[row];
+            r.sums[at * PANEL + threadIdx.x % 32] = all[row];
         } else if (column < r.columns) {
-            finish_one(r.finish, sums[row], row, column);
+            finish_one(target, all[row], row, column);
         }
     }
 }

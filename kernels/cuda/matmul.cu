@@ -16,6 +16,7 @@ struct MatmulRecord {
     u32 column_stride;
     u32 columns;
     float scale;
+    PartsRecord parts;
 };
 
 /* The right operand. What is beyond the last k is -0 and is not scaled, so that it stays so; what is beyond the last column
@@ -188,25 +189,36 @@ EYELET_INLINE void product(MatmulRecord r, Chunks<S> &chunks, Pixel (&pixels)[S:
     r.finish.out += blockIdx.z * u64(r.window.rows) * r.finish.out_pitch;
 
     find_pixels<S>(r.window, first_row, 0, pixels);
-    Left left(r.window, pixels, 0);
-    Right right(r, r.right + blockIdx.z * r.right_apart, first);
-    float sums[S::TM][S::TN];
+#pragma unroll 1
+    for (u32 part = 0;;) {
+        const u32 begin = part_begin(r.parts, part);
+        const u32 end = part_begin(r.parts, part + 1);
+        Left left(r.window, pixels, begin);
+        Right right(r, r.right + blockIdx.z * r.right_apart + size_t(begin) * r.row_stride, first);
+        float sums[S::TM][S::TN];
 #pragma unroll
-    for (u32 i = 0; i < S::TM; i++) {
+        for (u32 i = 0; i < S::TM; i++) {
 #pragma unroll
-        for (u32 j = 0; j < S::TN; j++)
-            sums[i][j] = 0.0f;
-    }
-    accumulate<S>(chunks, left, right, r.window.channels, sums);
+            for (u32 j = 0; j < S::TN; j++)
+                sums[i][j] = 0.0f;
+        }
+        accumulate<S>(chunks, left, right, end - begin, sums);
 
-    Places<S> places;
+        FinishRecord target = r.finish;
+        of_part(target, part, r.parts.count);
+        Places<S> places;
 #pragma unroll
-    for (u32 j = 0; j < S::TN / 4; j++) {
-        const u32 column = own_column<S>(j * 4);
-        places.columns[j] = first + column;
-        places.count[j] = columns < column ? 0 : columns - column < 4 ? columns - column : 4;
+        for (u32 j = 0; j < S::TN / 4; j++) {
+            const u32 column = own_column<S>(j * 4);
+            places.columns[j] = first + column;
+            places.count[j] = columns < column ? 0 : columns - column < 4 ? columns - column : 4;
+        }
+        finish<S>(target, chunks, sums, first_row, r.window.rows - first_row, places);
+        if (++part == r.parts.count)
+            break;
+        /* Chunks, which the end may have used, are written next. */
+        __syncthreads();
     }
-    finish<S>(r.finish, chunks, sums, first_row, r.window.rows - first_row, places);
 }
 
 #define EYELET_MATMUL(name, Tile, Left, Right, blocks)                                                 \

@@ -1,23 +1,23 @@
 /* The body of the f32_dwconv kernels of NEON, up to 8 pixels by 8 channels at a time, for the including
- * source's `three_taps`.
+ * source's `adjacent`.
  *
- * Registers: 16 accumulators; for three adjacent taps 6 vectors of weights, and those of columns, each of
- * which serves up to three pixels. The channels of a short last panel go one by one. */
+ * Registers: 16 accumulators; for adjacent taps their weights, 6 or 10 vectors, and those of columns, each of
+ * which serves up to as many pixels. The channels of a short last panel go one by one. */
 #include "../dwconv.h"
 #include "store-neon.h"
 
 enum { MR = 8, NR = 8 };
 
-/* Adds a line of three adjacent taps of `n` pixels, `stride` columns apart: the columns at `line`, from channel
- * `offset` on, by the weights at `w`. The first and the last column may lie beside the image, those between
- * them are a step apart. Returns the rest of the weights. */
-EYELET_INLINE const float *three_taps(float32x4_t acc[MR][2], const float *const *line, size_t offset,
-                                      const float *w, const size_t n, const size_t stride);
+/* Adds a line of three or five adjacent taps of `n` pixels, `stride` columns apart: the columns at `line`, from
+ * channel `offset` on, by the weights at `w`. Of three taps the first and the last column may lie beside the image,
+ * those between them are a step apart. Returns the rest of the weights. */
+EYELET_INLINE const float *adjacent(float32x4_t acc[MR][2], const float *const *line, size_t offset,
+                                    const float *w, const size_t n, const size_t taps,
+                                    const size_t stride);
 
-/* `n` pixels from `p` on, 8 channels. `three` is the stride where neighbours share columns, 0 in
- * general. */
+/* `n` pixels from `p` on, 8 channels. `shared` says how neighbours share columns. */
 EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t channel, size_t p,
-                        const size_t n, const size_t three)
+                        const size_t n, const enum eyelet_shared shared)
 {
     const size_t offset = t->offset + channel;
     float32x4_t acc[MR][2];
@@ -28,8 +28,8 @@ EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t ch
 
     const float *const *line = t->a + p * t->stride;
     for (size_t ky = t->tap_lines; ky != 0; ky--) {
-        if (three) {
-            w = three_taps(acc, line, offset, w, n, three);
+        if (shared != EYELET_OWN) {
+            w = adjacent(acc, line, offset, w, n, eyelet_taps(shared), eyelet_stride(shared));
         } else {
             const float *const *tap = line;
             for (size_t kx = t->tap_cols; kx != 0; kx--) {
@@ -78,7 +78,7 @@ static void one(const struct eyelet_dwconv *t, const float *w, size_t channel)
 
 EYELET_INLINE void dwconv(const struct eyelet_dwconv *t)
 {
-    const size_t three = eyelet_three(t);
+    const enum eyelet_shared shared = eyelet_shared(t);
     const float *w = t->panels;
     size_t channel = 0;
     for (; channel + NR <= t->channels; channel += NR) {

@@ -1,5 +1,8 @@
 //! The depthwise kernels: their record, the functions, and the safe call, which also serves the kernels
 //! of small groups ([`gconv`](super::gconv)).
+//!
+//! Most compute a line of outputs at a time. Where several lines are to be made with a window that there is a kernel
+//! of [`Lines`] for, that one makes them, and reads each line of the input once.
 
 use super::{Addend, Grid, Kernels, fma};
 use crate::arena::MatMut;
@@ -17,6 +20,9 @@ pub(super) struct Pixels {
     pub col_pitch: usize,
     pub offset: usize,
     pub pixels: usize,
+    pub lines: usize,
+    pub lines_apart: usize,
+    pub c_lines_apart: usize,
     pub channels: usize,
     pub regular: usize,
     pub group: usize,
@@ -32,7 +38,7 @@ pub(super) struct Pixels {
 /// A kernel.
 ///
 /// # Safety
-/// For every pixel, line of taps and tap of it there is a pointer at `a + pixel · stride + line ·
+/// `lines` is 1. For every pixel, line of taps and tap of it there is a pointer at `a + pixel · stride + line ·
 /// line_pitch + tap · col_pitch`, behind which `offset .. offset + channels` floats are readable;
 /// where `regular` is not 0, of adjacent pointers of a line all but the first and the last are equally far from
 /// each other; `group` is 1, or for kernels of groups a power of two up to NR / 2 that divides `channels`; `panels`
@@ -41,12 +47,30 @@ pub(super) struct Pixels {
 /// The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Pixels);
 
+/// A kernel that makes several lines at a time.
+#[derive(Debug)]
+pub(super) struct Lines {
+    /// Taps of its window, which is square.
+    pub taps: usize,
+    /// The largest stride that it is for: 1 or 2.
+    pub stride: usize,
+    /// It takes whole multiples of so many channels; either 1 or those of a panel.
+    pub channels: usize,
+    /// # Safety
+    /// [`Function`]'s, for every one of `lines`, at least 2, each `lines_apart` pointers and `c_lines_apart` floats of the
+    /// output after the line before; with that stride and `lines_apart` as many times `line_pitch`, `col_pitch`
+    /// 1, windows and channels as above, no residual, and a `max` above 0.
+    pub function: Function,
+}
+
 #[cfg(eyelet_x86)]
 unsafe extern "C" {
     #[link_name = "eyelet_f32_dwconv_4x16__avx2"]
     fn f32_dwconv_4x16__avx2(pixels: &Pixels);
     #[link_name = "eyelet_f32_dwconv_7x32__avx512"]
     fn f32_dwconv_7x32__avx512(pixels: &Pixels);
+    #[link_name = "eyelet_f32_dwconv3x3_4x16__avx512"]
+    fn f32_dwconv3x3_4x16__avx512(pixels: &Pixels);
 }
 
 #[cfg(eyelet_neon)]
@@ -55,6 +79,10 @@ unsafe extern "C" {
     fn f32_dwconv_8x8__neon(pixels: &Pixels);
     #[link_name = "eyelet_f32_dwconv_8x8__neon_inorder"]
     fn f32_dwconv_8x8__neon_inorder(pixels: &Pixels);
+    #[link_name = "eyelet_f32_dwconv3x3_2x8__neon"]
+    fn f32_dwconv3x3_2x8__neon(pixels: &Pixels);
+    #[link_name = "eyelet_f32_dwconv3x3_4x4__neon_inorder"]
+    fn f32_dwconv3x3_4x4__neon_inorder(pixels: &Pixels);
 }
 
 pub(super) const PORTABLE: Function = f32_dwconv_1x8_portable;
@@ -66,6 +94,16 @@ pub(super) const AVX512: Function = f32_dwconv_7x32__avx512;
 pub(super) const NEON: Function = f32_dwconv_8x8__neon;
 #[cfg(eyelet_neon)]
 pub(super) const NEON_INORDER: Function = f32_dwconv_8x8__neon_inorder;
+
+#[cfg(eyelet_x86)]
+pub(super) const AVX512_LINES: &[Lines] =
+    &[Lines { taps: 3, stride: 2, channels: 1, function: f32_dwconv3x3_4x16__avx512 }];
+#[cfg(eyelet_neon)]
+pub(super) const NEON_LINES: &[Lines] =
+    &[Lines { taps: 3, stride: 2, channels: 8, function: f32_dwconv3x3_2x8__neon }];
+#[cfg(eyelet_neon)]
+pub(super) const NEON_INORDER_LINES: &[Lines] =
+    &[Lines { taps: 3, stride: 1, channels: 8, function: f32_dwconv3x3_4x4__neon_inorder }];
 
 /// The kernel in plain Rust, behind the interface of the others: for groups of any size.
 ///
@@ -118,8 +156,8 @@ unsafe extern "C" fn f32_dwconv_1x8_portable(t: &Pixels) {
 }
 
 impl Kernels {
-    /// Computes adjacent pixels of an output line (counted from the grid's first), for the channels from
-    /// `offset` on, as many as `out` has columns: `out = clamp(bias + Σ taps · weights + addend)`, each
+    /// Computes adjacent pixels, the same of adjacent output lines (counted from the grid's first), one line's after
+    /// the other's rows of `out`, for the channels from `offset` on, as many as `out` has columns: `out = clamp(bias + Σ taps · weights + addend)`, each
     /// element one chain of fused multiply-adds in the order of the taps, and of the channels of its
     /// `group`. `panels` has, for every `nr` channels begun, `bias[nr]`, then `[tap][group][nr]`.
     ///
@@ -130,7 +168,7 @@ impl Kernels {
     pub fn dwconv(
         &self,
         grid: &Grid<'_>,
-        line: usize,
+        lines: Range<usize>,
         pixels: Range<usize>,
         offset: usize,
         group: usize,
@@ -141,7 +179,7 @@ impl Kernels {
     ) {
         let window = grid.window();
         let ([tap_lines, tap_cols], channels) = (window.kernel, out.cols());
-        assert!(out.rows() == pixels.len() && channels > 0);
+        assert!(out.rows() == lines.len() * pixels.len() && channels > 0);
         assert!(self.isa.spans(group) && channels.is_multiple_of(group), "groups of {group}");
         let k = (tap_lines * tap_cols).saturating_mul(group);
         let panel = k.saturating_add(1).saturating_mul(self.nr());
@@ -152,9 +190,10 @@ impl Kernels {
             "{channels} channels at {offset} of {}",
             window.cols
         );
-        let taps = grid.taps(line, pixels);
+        let width = pixels.len();
+        let taps = grid.taps(lines.clone(), pixels);
         let (residual, residual_pitch) = addend.raw(&mut out);
-        let pixels = Pixels {
+        let mut pixels = Pixels {
             a: taps.pointers.as_ptr(),
             stride: taps.stride,
             tap_lines,
@@ -162,7 +201,10 @@ impl Kernels {
             line_pitch: taps.line_pitch,
             col_pitch: taps.col_pitch,
             offset,
-            pixels: out.rows(),
+            pixels: width,
+            lines: lines.len(),
+            lines_apart: taps.lines_apart,
+            c_lines_apart: width * out.pitch(),
             channels,
             regular: usize::from(grid.regular()),
             group,
@@ -174,10 +216,46 @@ impl Kernels {
             min: clamp[0],
             max: clamp[1],
         };
+        if let Some(several) =
+            self.dwlines.iter().find(|several| group == 1 && several.serve(&pixels))
+        {
+            let rest = channels % several.channels;
+            pixels.channels = channels - rest;
+            // SAFETY: the sizes were checked above; the taps of these pixels are in the grid, and `cols`
+            // floats are readable behind each of its pointers; these kernels exist only on processors that
+            // can run them (`Kernels::for_isa`), and `serve` has found what this one wants.
+            unsafe { (several.function)(&pixels) }
+            if rest == 0 {
+                return;
+            }
+            // What is left is a short last panel.
+            let done = pixels.channels;
+            pixels.channels = rest;
+            pixels.offset += done;
+            pixels.panels = pixels.panels.wrapping_add(done / self.nr() * panel);
+            pixels.c = pixels.c.wrapping_add(done);
+        }
         let function = if group == 1 { self.dwconv } else { self.gconv };
-        // SAFETY: the sizes were checked above; the taps of these pixels are in the grid, and `cols`
-        // floats are readable behind each of its pointers; these kernels exist only on processors that
-        // can run them (`Kernels::for_isa`).
-        unsafe { function(&pixels) }
+        for _ in 0..core::mem::replace(&mut pixels.lines, 1) {
+            // SAFETY: as above; the panels and channels that are left, and a line at a time.
+            unsafe { function(&pixels) }
+            pixels.a = pixels.a.wrapping_add(pixels.lines_apart);
+            pixels.c = pixels.c.wrapping_add(pixels.c_lines_apart);
+            pixels.residual = pixels.residual.wrapping_add(width * pixels.residual_pitch);
+        }
+    }
+}
+
+impl Lines {
+    /// Whether it is for these.
+    fn serve(&self, t: &Pixels) -> bool {
+        t.lines > 1
+            && [t.tap_lines, t.tap_cols] == [self.taps; 2]
+            && (1..=self.stride).contains(&t.stride)
+            && t.lines_apart == t.stride * t.line_pitch
+            && t.col_pitch == 1
+            && t.channels >= self.channels
+            && t.residual.is_null()
+            && t.max > 0.0
     }
 }

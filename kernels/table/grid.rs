@@ -36,10 +36,11 @@ fn parts(window: &Window, lines: usize) -> [u64; 2] {
     [round(count.saturating_mul(POINTER)), round(zeros)]
 }
 
-/// What a kernel gets of a grid: the pixels of a line.
+/// What a kernel gets of a grid: the same pixels of some adjacent lines.
 pub(super) struct Taps<'a> {
     pub pointers: &'a [*const f32],
     pub stride: usize,
+    pub lines_apart: usize,
     pub line_pitch: usize,
     pub col_pitch: usize,
 }
@@ -116,21 +117,24 @@ impl<'a> Grid<'a> {
         pad[1] <= 1 && self.columns <= pad[1] + input[1] + 1
     }
 
-    /// The taps of adjacent output pixels of an output line, counted from the band's first.
+    /// The taps of adjacent output pixels of adjacent output lines, counted from the band's first.
     ///
     /// # Panics
     /// When there are no such pixels.
-    pub(super) fn taps(&self, line: usize, pixels: Range<usize>) -> Taps<'_> {
+    pub(super) fn taps(&self, lines: Range<usize>, pixels: Range<usize>) -> Taps<'_> {
         let Window { kernel, stride, dilation, output, .. } = self.window;
-        assert!(!pixels.is_empty() && pixels.end <= output[1]);
-        let first = line * stride[0] * self.columns + pixels.start * stride[1];
+        assert!(!lines.is_empty() && !pixels.is_empty() && pixels.end <= output[1]);
+        let lines_apart = stride[0] * self.columns;
+        let first = lines.start * lines_apart + pixels.start * stride[1];
         let line_pitch = dilation[0] * self.columns;
-        let last = (kernel[0] - 1) * line_pitch
+        let last = (lines.len() - 1) * lines_apart
+            + (kernel[0] - 1) * line_pitch
             + (kernel[1] - 1) * dilation[1]
             + (pixels.len() - 1) * stride[1];
         Taps {
             pointers: &self.pointers[first..=first + last],
             stride: stride[1],
+            lines_apart,
             line_pitch,
             col_pitch: dilation[1],
         }

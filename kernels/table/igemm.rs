@@ -1,8 +1,10 @@
 //! The implicit GEMM kernels: their record, the functions, and the safe call.
 
-use super::{Indirection, Kernels};
+use super::indirection::Reads;
+use super::{Chains, Indirection, Kernels};
 use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::igemm as portable;
+use core::ops::Range;
 use core::ptr;
 
 /// `struct eyelet_igemm` of `kernels/igemm.h`, which says what the fields are.
@@ -117,10 +119,6 @@ const LINE: usize = 64;
 /// Floats that a panel is fetched ahead of its own use.
 const AHEAD: usize = 2048;
 
-/// Floats of a panel that is not fetched whole before it is used: two of that size fill half of a
-/// second-level cache of 1 MiB.
-const LARGE_PANEL: usize = 64 * 1024;
-
 /// No bias.
 static ZEROS: [f32; 32] = [0.0; 32];
 
@@ -159,44 +157,56 @@ pub struct Panel<'a> {
     weights: &'a [f32],
     /// The same some way further on.
     ahead: &'a [f32],
-    /// What is used after it; as much as it has itself, or nothing.
-    next: &'a [f32],
+    /// What is used after it: a panel, and which of its chains.
+    next: Option<(&'a [f32], usize)>,
 }
 
 impl<'a> Panel<'a> {
     /// A panel that is in the cache, as what follows it is.
     pub fn cached(weights: &'a [f32]) -> Self {
-        Self { weights, ahead: &[], next: &[] }
+        Self { weights, ahead: &[], next: None }
     }
 
-    /// The `len` floats of `weights` at `start`, which those at `next` follow. Each strip of pixels is to fetch
-    /// its share of what follows. A panel that meets only one strip, or would take much of the cache, is to be
-    /// fetched itself, some way ahead of its use. These are hints: a kernel may fetch less, or nothing.
+    /// The `len` floats of `weights` at `start`, which a chain of those at `next` follows. Each strip of pixels is to
+    /// fetch its share of what follows. A panel that meets only one strip is to be fetched itself, some way ahead of its
+    /// use. These are hints: a kernel may fetch less, or nothing.
     ///
     /// # Panics
     /// When a range is not inside `weights`.
-    pub fn of(weights: &'a [f32], start: usize, len: usize, next: Option<usize>) -> Self {
+    pub fn of(weights: &'a [f32], start: usize, len: usize, next: Option<(usize, usize)>) -> Self {
         let ahead = (start + AHEAD).min(weights.len());
         Self {
             weights: &weights[start..start + len],
             ahead: &weights[ahead..(ahead + len).min(weights.len())],
-            next: next.map_or(&[], |next| &weights[next..next + len]),
+            next: next.map(|(next, chain)| (&weights[next..next + len], chain)),
         }
     }
 
-    /// What `count` strips fetch: all of them an equal share, or the first one all.
-    fn fetched(&self, count: usize) -> (&'a [f32], bool) {
-        match count > 1 && self.weights.len() <= LARGE_PANEL {
-            true => (self.next, true),
-            false => (self.ahead, false),
+    /// Without the first `floats`.
+    fn skip(self, floats: usize) -> Self {
+        let behind = |weights: &'a [f32]| weights.get(floats..).unwrap_or_default();
+        Self {
+            weights: behind(self.weights),
+            ahead: behind(self.ahead),
+            next: self.next.map(|(next, chain)| (behind(next), chain)),
         }
     }
 }
 
+/// What `chain` has of a panel's weights, `nr` for each term.
+fn of_chain<'a>(panel: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &'a [f32] {
+    let Range { start, end } = chains.terms(chain);
+    let floats = |terms: usize| terms.saturating_mul(nr).min(panel.len());
+    &panel[floats(start)..floats(end)]
+}
+
+/// No clamp.
+const UNBOUNDED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
+
 impl Kernels {
-    /// Computes the rows that `lists` are for and the channels of a panel: `out = clamp(bias + rows · panel
-    /// + addend)`, each element one chain of fused multiply-adds in the order of k. The rows are read from
-    /// channel `offset` on. `panel` is `bias[nr]`, then `[k][nr]`.
+    /// Computes the rows that `lists` are for and the channels of a panel, each element in the [chains](Chains) of the
+    /// lists: `out = clamp(bias + rows · panel + addend)`. The rows are read from channel `offset` on. `panel` is
+    /// `bias[nr]`, then `[k][nr]`.
     ///
     /// # Panics
     /// When the sizes of lists, panel, addend and output disagree.
@@ -209,12 +219,32 @@ impl Kernels {
         clamp: [f32; 2],
         out: MatMut<'_>,
     ) {
-        let (bias, weights) = panel.weights.split_at(self.nr());
-        self.product(lists, offset, bias, Panel { weights, ..panel }, addend, clamp, out);
+        let (bias, panel) = self.split_bias(panel);
+        self.product(lists, offset, bias, panel, addend, clamp, out);
     }
 
-    /// The product alone: `out = rows · weights`, each element one chain of fused multiply-adds from zero
-    /// on. `weights` is `[k][nr]`.
+    /// One chain of the same: that of the first one leaves bias, chain and addend in the output, the others add theirs
+    /// to it, and the last one clamps.
+    ///
+    /// # Panics
+    /// As above, and when there is no such chain.
+    #[allow(clippy::too_many_arguments)]
+    pub fn igemm_chain(
+        &self,
+        lists: &Indirection<'_>,
+        chain: usize,
+        offset: usize,
+        panel: Panel<'_>,
+        addend: Addend<'_>,
+        clamp: [f32; 2],
+        out: MatMut<'_>,
+    ) {
+        assert!(chain < lists.chains().count());
+        let (bias, panel) = self.split_bias(panel);
+        self.chain(lists, chain, offset, bias, panel, addend, clamp, out);
+    }
+
+    /// The product alone: `out = rows · weights`, in chains that all begin with zero. `weights` is `[k][nr]`.
     ///
     /// # Panics
     /// When the sizes of lists, weights and output disagree.
@@ -225,8 +255,12 @@ impl Kernels {
         weights: Panel<'_>,
         out: MatMut<'_>,
     ) {
-        let unbounded = [f32::NEG_INFINITY, f32::INFINITY];
-        self.product(lists, offset, &ZEROS, weights, Addend::None, unbounded, out);
+        self.product(lists, offset, &ZEROS, weights, Addend::None, UNBOUNDED, out);
+    }
+
+    /// A panel's bias, and the rest of it and of what is fetched.
+    fn split_bias<'a>(&self, panel: Panel<'a>) -> (&'a [f32], Panel<'a>) {
+        (&panel.weights[..self.nr()], panel.skip(self.nr()))
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -240,13 +274,37 @@ impl Kernels {
         clamp: [f32; 2],
         mut out: MatMut<'_>,
     ) {
-        let &Indirection { pointers, rows, mr, segments, seg_len, readable, .. } = lists;
-        let (k, weights) = (segments.saturating_mul(seg_len), panel.weights);
+        let last = lists.chains().count() - 1;
+        for chain in 0..last {
+            let panel = Panel { next: Some((panel.weights, chain + 1)), ..panel };
+            self.chain(lists, chain, offset, bias, panel, addend, clamp, out.reborrow());
+        }
+        self.chain(lists, last, offset, bias, panel, addend, clamp, out);
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn chain(
+        &self,
+        lists: &Indirection<'_>,
+        chain: usize,
+        offset: usize,
+        bias: &[f32],
+        panel: Panel<'_>,
+        addend: Addend<'_>,
+        clamp: [f32; 2],
+        mut out: MatMut<'_>,
+    ) {
+        let &Indirection { rows, mr, readable, .. } = lists;
+        let chains = lists.chains();
+        let Reads { pointers, segments, offset: from, seg_len } = lists.chain(chain);
+        let k = segments.saturating_mul(seg_len);
+        let weights = of_chain(panel.weights, &chains, chain, self.nr());
         assert!(out.rows() == rows && (1..=self.mr()).contains(&mr));
         assert!((1..=self.nr()).contains(&out.cols()));
         assert!(bias.len() >= self.nr(), "{} biases", bias.len());
-        assert!(weights.len() / self.nr() >= k, "panel of {} floats for k = {k}", weights.len());
+        assert!(weights.len() / self.nr() >= k, "{} weights for k = {k}", weights.len());
         assert!(pointers.len() / segments.max(1) >= rows, "{} pointers", pointers.len());
+        let offset = offset.saturating_add(from);
         assert!(
             offset.checked_add(seg_len).is_some_and(|end| end <= readable),
             "run of {seg_len} floats at {offset} of {readable}"
@@ -254,9 +312,20 @@ impl Kernels {
         if rows == 0 {
             return;
         }
+        let (bias, addend) = match chain {
+            0 => (bias, addend),
+            _ => (&ZEROS[..], Addend::Output),
+        };
+        let [min, max] = if chain + 1 == chains.count() { clamp } else { UNBOUNDED };
         let strips = rows.div_ceil(mr);
         let (residual, residual_pitch) = addend.raw(&mut out);
-        let (next, shared) = panel.fetched(strips);
+        // All strips fetch an equal share of what follows, or a single one what it reads itself.
+        let shared = strips > 1;
+        let next = match panel.next {
+            Some((next, chain)) if shared => of_chain(next, &chains, chain, self.nr()),
+            None if shared => &[],
+            _ => of_chain(panel.ahead, &chains, chain, self.nr()),
+        };
         let share = if shared { size_of_val(next) / strips } else { 0 };
         let each = if shared { share } else { size_of_val(next) };
         let call = Strips {
@@ -273,8 +342,8 @@ impl Kernels {
             c_pitch: out.pitch(),
             residual,
             residual_pitch,
-            min: clamp[0],
-            max: clamp[1],
+            min,
+            max,
             // The panel's own first line where there is nothing to fetch.
             next: if next.is_empty() { weights.as_ptr() } else { next.as_ptr() },
             next_step: each.checked_div(k).unwrap_or(0).min(2 * LINE),

@@ -6,11 +6,11 @@
 //! whole row of taps is one segment, and only the pixels whose window straddles the left or right
 //! border are gathered into scratch. Taps beside the image point at a row of zeros.
 //!
-//! The lists are built for a block of pixels at a time, strip by strip as the kernels want them:
-//! `[segment][row of the strip]`.
+//! The lists are built for a block of pixels at a time, one [chain](Chains) of the reduction after the other (of which
+//! several may share a segment), strip by strip as the kernels want them: `[segment][row of the strip]`.
 
-use super::Window;
 use super::window::POINTER;
+use super::{Chains, Window};
 use crate::arena::MatRef;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -18,14 +18,14 @@ use core::ops::Range;
 /// The pointer lists of a block of output rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Indirection<'a> {
-    /// Strip by strip `[segments][rows]`; behind each pointer `readable` floats are readable for `'a`.
-    pub(super) pointers: &'a [*const f32],
+    /// Chain by chain, strip by strip `[segments][rows]`; behind each pointer `readable` floats are readable for `'a`.
+    pointers: &'a [*const f32],
     pub(super) rows: usize,
     /// The most rows of a strip.
     pub(super) mr: usize,
-    pub(super) segments: usize,
-    pub(super) seg_len: usize,
+    seg_len: usize,
     pub(super) readable: usize,
+    chains: Chains,
     lifetime: PhantomData<&'a [f32]>,
 }
 
@@ -74,10 +74,10 @@ impl<'a> Indirection<'a> {
         zeros.fill(0.0);
         let zeros: &'a [f32] = zeros;
 
-        let segments = window.segments();
+        let (segments, chains) = (window.segments(), window.chains());
         let count = rows.len().checked_mul(segments);
         let pointers = pointers(list, count.unwrap_or(usize::MAX));
-        let source = Source { window, input, zeros };
+        let source = Source { window, input, zeros, chains, rows: rows.len() };
         let [out_height, out_width] = window.output;
         let mut image = rows.start / area;
         let mut y = rows.start % area / out_width;
@@ -85,17 +85,16 @@ impl<'a> Indirection<'a> {
         // With one segment the lists of all strips are one.
         let strips = if segments == 1 { 1 } else { rows.len().div_ceil(mr) };
         for index in 0..strips {
-            let range = strip(rows.len(), strips, index);
-            let list = &mut pointers[range.start * segments..range.end * segments];
+            let strip = strip(rows.len(), strips, index);
             let mut row = 0;
-            while row < range.len() {
+            while row < strip.len() {
                 // The pixels up to the end of the strip or of the image's line.
-                let pixels = (range.len() - row).min(out_width - x);
-                let at = Pixels { image, y, x, strip: range.len(), first: row, count: pixels };
+                let pixels = (strip.len() - row).min(out_width - x);
+                let at = Pixels { image, y, x, strip: strip.clone(), first: row, count: pixels };
                 if window.merged() {
-                    gathered = source.merged(&at, list, gathered);
+                    gathered = source.merged(&at, pointers, gathered);
                 } else {
-                    source.taps(&at, list);
+                    source.taps(&at, pointers);
                 }
                 row += pixels;
                 x += pixels;
@@ -111,9 +110,9 @@ impl<'a> Indirection<'a> {
             pointers,
             rows: rows.len(),
             mr,
-            segments,
             seg_len: window.seg_len(),
             readable: window.readable(),
+            chains,
             lifetime: PhantomData,
         }
     }
@@ -145,9 +144,9 @@ impl<'a> Indirection<'a> {
             pointers,
             rows: rows.len(),
             mr,
-            segments: 1,
             seg_len: cols,
             readable: cols,
+            chains: Chains::of_run(cols),
             lifetime: PhantomData,
         }
     }
@@ -157,20 +156,48 @@ impl<'a> Indirection<'a> {
     /// # Panics
     /// When rows are more segments, or there are not so many.
     pub fn part(self, rows: Range<usize>) -> Self {
-        assert!(self.segments == 1);
+        assert!(self.pointers.len() == self.rows);
         Self { rows: rows.len(), pointers: &self.pointers[rows], ..self }
     }
 
-    /// The same lists, but only `floats` of each run at a time, from whichever offset the kernel is called
+    /// The same lists of one run each, but only `floats` of it at a time, from whichever offset the kernel is called
     /// with.
     ///
     /// # Panics
-    /// When the runs are shorter.
+    /// When the runs are shorter, or pixels have several.
     pub fn seg_len(mut self, floats: usize) -> Self {
-        assert!(floats <= self.readable);
+        assert!(floats <= self.readable && self.pointers.len() == self.rows);
         self.seg_len = floats;
+        self.chains = Chains::of_run(floats);
         self
     }
+
+    /// The chains of each row's reduction.
+    pub fn chains(&self) -> Chains {
+        self.chains
+    }
+
+    /// What a chain reads.
+    pub(super) fn chain(&self, index: usize) -> Reads<'a> {
+        let terms = self.chains.terms(index);
+        let segments = self.chains.segments(index, self.seg_len);
+        Reads {
+            pointers: &self.pointers[segments.start * self.rows..segments.end * self.rows],
+            segments: segments.len(),
+            offset: terms.start - segments.start * self.seg_len,
+            seg_len: terms.len() / segments.len(),
+        }
+    }
+}
+
+/// The segments of a chain, as kernels read them.
+pub(super) struct Reads<'a> {
+    /// Strip by strip `[segments][rows]`.
+    pub pointers: &'a [*const f32],
+    pub segments: usize,
+    /// Floats behind each pointer that are left out.
+    pub offset: usize,
+    pub seg_len: usize,
 }
 
 /// Output pixels of one line of an image, and their place in a strip's list.
@@ -178,18 +205,36 @@ struct Pixels {
     image: usize,
     y: usize,
     x: usize,
-    /// Rows of the strip.
-    strip: usize,
+    /// Rows of the strip, in the block.
+    strip: Range<usize>,
     /// The first pixel's row in the strip.
     first: usize,
     count: usize,
 }
 
-impl Pixels {
-    /// Their places in the list of a strip for one segment.
-    fn slots(&self, segment: usize) -> Range<usize> {
-        let start = segment * self.strip + self.first;
-        start..start + self.count
+/// The places of some pixels in the lists, segment after segment.
+struct Slots<'s> {
+    pixels: &'s Pixels,
+    /// Rows of the block.
+    rows: usize,
+    seg_len: usize,
+    chains: Chains,
+    /// The chain that the last segment belongs to, and its segments.
+    chain: usize,
+    segments: Range<usize>,
+}
+
+impl Slots<'_> {
+    /// Of a segment that does not come before the last one.
+    fn of(&mut self, segment: usize) -> Range<usize> {
+        while segment >= self.segments.end {
+            self.chain += 1;
+            self.segments = self.chains.segments(self.chain, self.seg_len);
+        }
+        let Pixels { strip, first, count, .. } = self.pixels;
+        let before = self.rows * self.segments.start + strip.start * self.segments.len();
+        let start = before + (segment - self.segments.start) * strip.len() + first;
+        start..start + count
     }
 }
 
@@ -198,9 +243,18 @@ struct Source<'w, 'a> {
     window: &'w Window,
     input: MatRef<'a>,
     zeros: &'a [f32],
+    chains: Chains,
+    /// Rows of the block.
+    rows: usize,
 }
 
 impl<'a> Source<'_, 'a> {
+    fn slots<'s>(&self, pixels: &'s Pixels) -> Slots<'s> {
+        let (chains, seg_len) = (self.chains, self.window.seg_len());
+        let segments = chains.segments(0, seg_len);
+        Slots { pixels, rows: self.rows, seg_len, chains, chain: 0, segments }
+    }
+
     fn zeros(&self) -> *const f32 {
         self.zeros[..self.window.readable()].as_ptr()
     }
@@ -218,11 +272,12 @@ impl<'a> Source<'_, 'a> {
     /// One segment for each tap.
     fn taps(&self, at: &Pixels, list: &mut [*const f32]) {
         let [taps_y, taps_x] = self.window.kernel;
+        let mut slots = self.slots(at);
         for ky in 0..taps_y {
             let y = self.window.start(0, at.y) + (ky * self.window.dilation[0]) as i64;
             for kx in 0..taps_x {
                 let x = self.window.start(1, at.x) + (kx * self.window.dilation[1]) as i64;
-                let list = &mut list[at.slots(ky * taps_x + kx)];
+                let list = &mut list[slots.of(ky * taps_x + kx)];
                 if self.is_line(y) {
                     self.tap(at.image, y, x, list);
                 } else {
@@ -292,9 +347,10 @@ impl<'a> Source<'_, 'a> {
         let window = self.window;
         let x = window.start(1, at.x);
         let inside = self.inside(x, window.kernel[1], at.count);
+        let mut slots = self.slots(at);
         for ky in 0..window.kernel[0] {
             let y = window.start(0, at.y) + (ky * window.dilation[0]) as i64;
-            let list = &mut list[at.slots(ky)];
+            let list = &mut list[slots.of(ky)];
             if !self.is_line(y) {
                 list.fill(self.zeros());
                 continue;

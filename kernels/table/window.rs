@@ -3,10 +3,11 @@
 //! The input's matrix may hold fewer lines of the image than there are (a ring, see [`MatRef`]): those that
 //! the outputs at hand read.
 
+use super::Chains;
 use crate::arena::MatRef;
 
 /// Runs at least this long are not merged: the kernel's cost for changing segments has vanished.
-const LONG_RUN: usize = 32;
+pub(super) const LONG_RUN: usize = 32;
 
 /// Geometry of a convolution: which input rows an output row reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,11 @@ impl Window {
     /// Floats in a run.
     pub fn seg_len(&self) -> usize {
         if self.merged() { self.kernel[1] * self.channels } else { self.channels }
+    }
+
+    /// The chains of one output.
+    pub fn chains(&self) -> Chains {
+        Chains::new(self.kernel, self.channels)
     }
 
     /// Floats that are readable behind each pointer.

@@ -1,7 +1,7 @@
 /* f32 depthwise convolution, up to 4 pixels by 16 channels at a time, AVX2 and FMA.
  *
- * Registers: 8 accumulators; for three adjacent taps 6 vectors of weights and 2 of a column, which
- * serves up to three pixels. */
+ * Registers: 8 accumulators; for adjacent taps their weights, 6 vectors of three taps, and 2 of a column,
+ * which serves up to as many pixels. */
 #include "../dwconv.h"
 #include <immintrin.h>
 
@@ -19,10 +19,10 @@ EYELET_INLINE __m256 load(const float *x, const int whole, __m256i mask)
     return whole ? _mm256_loadu_ps(x) : _mm256_maskload_ps(x, mask);
 }
 
-/* `n` pixels from `p` on. `three` is the stride where neighbours share columns, 0 in general; `whole`
+/* `n` pixels from `p` on. `shared` says how neighbours share columns; `whole`
  * says that there are at least NR channels. */
 EYELET_INLINE void body(const struct eyelet_dwconv *t, const float *w, size_t channel, size_t p,
-                        const size_t n, const size_t three, const int whole)
+                        const size_t n, const enum eyelet_shared shared, const int whole)
 {
     const size_t left = t->channels - channel;
     const __m256i m0 = lanes(left < 8 ? left : 8);
@@ -39,25 +39,26 @@ EYELET_INLINE void body(const struct eyelet_dwconv *t, const float *w, size_t ch
     }
     w += NR;
 
+    const size_t taps = eyelet_taps(shared), stride = eyelet_stride(shared);
     const float *const *line = t->a + p * t->stride;
     for (size_t ky = t->tap_lines; ky != 0; ky--) {
-        if (three) {
-            __m256 v[3][2];
-#pragma GCC unroll 3
-            for (size_t kx = 0; kx < 3; kx++) {
+        if (taps) {
+            __m256 v[5][2];
+#pragma GCC unroll 5
+            for (size_t kx = 0; kx < taps; kx++) {
                 v[kx][0] = _mm256_loadu_ps(w + kx * NR);
                 v[kx][1] = _mm256_loadu_ps(w + kx * NR + 8);
             }
-            w += 3 * NR;
-#pragma GCC unroll 16
-            for (size_t col = 0; col < (n - 1) * three + 3; col++) {
+            w += taps * NR;
+#pragma GCC unroll 20
+            for (size_t col = 0; col < (n - 1) * stride + taps; col++) {
                 const float *x = line[col] + offset;
                 const __m256 x0 = load(x, whole, m0);
                 const __m256 x1 = load(x + 8, whole, m1);
-#pragma GCC unroll 3
-                for (size_t kx = 0; kx < 3; kx++) {
-                    if (col >= kx && (col - kx) % three == 0 && (col - kx) / three < n) {
-                        const size_t i = (col - kx) / three;
+#pragma GCC unroll 5
+                for (size_t kx = 0; kx < taps; kx++) {
+                    if (col >= kx && (col - kx) % stride == 0 && (col - kx) / stride < n) {
+                        const size_t i = (col - kx) / stride;
                         acc[i][0] = _mm256_fmadd_ps(x0, v[kx][0], acc[i][0]);
                         acc[i][1] = _mm256_fmadd_ps(x1, v[kx][1], acc[i][1]);
                     }
@@ -108,17 +109,17 @@ EYELET_INLINE void body(const struct eyelet_dwconv *t, const float *w, size_t ch
 }
 
 EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t channel, size_t p,
-                        const size_t n, const size_t three)
+                        const size_t n, const enum eyelet_shared shared)
 {
     if (t->channels - channel >= NR)
-        body(t, w, channel, p, n, three, 1);
+        body(t, w, channel, p, n, shared, 1);
     else
-        body(t, w, channel, p, n, three, 0);
+        body(t, w, channel, p, n, shared, 0);
 }
 
 void eyelet_f32_dwconv_4x16__avx2(const struct eyelet_dwconv *t)
 {
-    const size_t three = eyelet_three(t);
+    const enum eyelet_shared shared = eyelet_shared(t);
     const size_t panel = (1 + t->tap_lines * t->tap_cols) * NR;
     /* All channels of some pixels, then the next ones: activations are read once, from end to end. */
     for (size_t p = 0; p < t->pixels; p += MR) {

@@ -1,7 +1,7 @@
 /* f32 depthwise convolution, up to 7 pixels by 32 channels at a time, AVX-512 F.
  *
- * Registers: 14 accumulators; for three adjacent taps 6 vectors of weights and 2 of a column, which
- * serves up to three pixels. Loads and stores
+ * Registers: 14 accumulators; for adjacent taps their weights, 6 vectors of three taps, and 2 of a column,
+ * which serves up to as many pixels. Loads and stores
  * are masked for the last channels only: masks cost time at the stores. */
 #include "../dwconv.h"
 #include <immintrin.h>
@@ -21,10 +21,10 @@ EYELET_INLINE void store(float *p, __mmask16 m, __m512 v, const size_t whole)
         _mm512_mask_storeu_ps(p, m, v);
 }
 
-/* `n` pixels from `p` on. `three` is the stride where neighbours share columns, 0 in general; `whole`
+/* `n` pixels from `p` on. `shared` says how neighbours share columns; `whole`
  * where all channels of the panel are there. */
 EYELET_INLINE void body(const struct eyelet_dwconv *t, const float *w, size_t channel, size_t p,
-                        const size_t n, const size_t three, const size_t whole)
+                        const size_t n, const enum eyelet_shared shared, const size_t whole)
 {
     const size_t left = t->channels - channel;
     const unsigned keep = left >= NR ? 0xffffffffu : (1u << left) - 1;
@@ -42,25 +42,26 @@ EYELET_INLINE void body(const struct eyelet_dwconv *t, const float *w, size_t ch
     }
     w += NR;
 
+    const size_t taps = eyelet_taps(shared), stride = eyelet_stride(shared);
     const float *const *line = t->a + p * t->stride;
     for (size_t ky = t->tap_lines; ky != 0; ky--) {
-        if (three) {
-            __m512 v[3][2];
-#pragma GCC unroll 3
-            for (size_t kx = 0; kx < 3; kx++) {
+        if (taps) {
+            __m512 v[5][2];
+#pragma GCC unroll 5
+            for (size_t kx = 0; kx < taps; kx++) {
                 v[kx][0] = _mm512_loadu_ps(w + kx * NR);
                 v[kx][1] = _mm512_loadu_ps(w + kx * NR + 16);
             }
-            w += 3 * NR;
-#pragma GCC unroll 16
-            for (size_t col = 0; col < (n - 1) * three + 3; col++) {
+            w += taps * NR;
+#pragma GCC unroll 20
+            for (size_t col = 0; col < (n - 1) * stride + taps; col++) {
                 const float *x = line[col] + offset;
                 const __m512 x0 = load(x, m0, whole);
                 const __m512 x1 = load(x + 16, m1, whole);
-#pragma GCC unroll 3
-                for (size_t kx = 0; kx < 3; kx++) {
-                    if (col >= kx && (col - kx) % three == 0 && (col - kx) / three < n) {
-                        const size_t i = (col - kx) / three;
+#pragma GCC unroll 5
+                for (size_t kx = 0; kx < taps; kx++) {
+                    if (col >= kx && (col - kx) % stride == 0 && (col - kx) / stride < n) {
+                        const size_t i = (col - kx) / stride;
                         acc[i][0] = _mm512_fmadd_ps(x0, v[kx][0], acc[i][0]);
                         acc[i][1] = _mm512_fmadd_ps(x1, v[kx][1], acc[i][1]);
                     }
@@ -104,17 +105,17 @@ EYELET_INLINE void body(const struct eyelet_dwconv *t, const float *w, size_t ch
 }
 
 EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t channel, size_t p,
-                        const size_t n, const size_t three)
+                        const size_t n, const enum eyelet_shared shared)
 {
     if (t->channels - channel >= NR)
-        body(t, w, channel, p, n, three, 1);
+        body(t, w, channel, p, n, shared, 1);
     else
-        body(t, w, channel, p, n, three, 0);
+        body(t, w, channel, p, n, shared, 0);
 }
 
 void eyelet_f32_dwconv_7x32__avx512(const struct eyelet_dwconv *t)
 {
-    const size_t three = eyelet_three(t);
+    const enum eyelet_shared shared = eyelet_shared(t);
     const size_t panel = (1 + t->tap_lines * t->tap_cols) * NR;
     /* All channels of some pixels, then the next ones: activations are read once, from end to end. */
     for (size_t p = 0; p < t->pixels; p += MR) {

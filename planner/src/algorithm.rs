@@ -21,7 +21,7 @@ const FEW_CHANNELS: u32 = 16;
 /// How a layer is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// As its operator says; a convolution's output is one chain of fused multiply-adds, or on a GPU some ([`set_chains`]).
+    /// As its operator says; a convolution's output is a sum of a processor's chains, or of a GPU's own ([`set_chains`]).
     Direct,
     /// F(tile, 3): outputs in squares of `tile` by `tile` pixels.
     Winograd { tile: usize },
@@ -35,10 +35,20 @@ pub fn chains(network: &Network, index: usize, multiprocessors: u32) -> u32 {
         return 1;
     }
     let output = &network.tensors[layer.output as usize];
+    conv::chains(output.rows() as u32, output.cols(), terms(network, layer), multiprocessors)
+}
+
+/// About half as many chains of a direct convolution's reduction; one where they would be too long.
+pub fn fewer_chains(network: &Network, index: usize, chains: u32) -> u32 {
+    let half = chains / 2;
+    if conv::enough(terms(network, &network.layers[index]), half) { half.max(1) } else { 1 }
+}
+
+/// The reduction of an output of a direct convolution.
+fn terms(network: &Network, layer: &Layer) -> u32 {
     let input = &network.tensors[layer.inputs[0] as usize];
     let p: ConvParams = params(layer);
-    let k = p.kernel[0] * p.kernel[1] * (input.cols() / p.groups.max(1));
-    conv::chains(output.rows() as u32, output.cols(), k, multiprocessors)
+    p.kernel[0] * p.kernel[1] * (input.cols() / p.groups.max(1))
 }
 
 /// Cuts the reduction of a direct convolution for a GPU; other layers have none that could be.
@@ -83,7 +93,7 @@ impl Algorithm {
         }
     }
 
-    /// Has a layer that this algorithm serves be computed so; a direct convolution that was not before, by one chain.
+    /// Has a layer that this algorithm serves be computed so; a direct convolution that was not before, as processors sum it.
     pub fn set(self, network: &mut Network, index: usize) {
         let (layer, recipe) = (&mut network.layers[index], &mut network.weights[index]);
         let (dense, pad) = match std::mem::replace(recipe, Weights::None) {

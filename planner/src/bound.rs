@@ -33,6 +33,11 @@
 //! reads elsewhere. Reads run ahead of them, into a staging ring of any size. But as many bytes are read in a cycle as are
 //! copied, so that of reads what the empty intervals say still holds.
 //!
+//! Where several reads may be under way ([`Service`](crate::profile::Service)), those that begin behind the interval's end have
+//! their transfers one after the other from then on, and so their checksums: each of the two is a channel of its own. Latency
+//! that passes beside other reads is in neither. A read that began before the interval's end has its place in the arena by
+//! then, and counts as held.
+//!
 //! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The choice
 //! of algorithms ([`strategy::algorithms`](crate::strategy::algorithms)) is made by that.
 
@@ -45,6 +50,7 @@ use crate::strategy::{Request, on_load};
 use crate::write::table_bytes;
 use eyelet::pack::{PAGE, Step};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// What the bound needs to know of a network, whatever algorithms its layers are computed by.
 pub struct Bound {
@@ -65,19 +71,24 @@ struct Channel<Rate> {
 }
 
 /// A read of so many bytes, or a copy.
-type Task<'a> = Box<dyn Fn(u64) -> u64 + 'a>;
+type Task<'a> = Box<dyn Fn(u64) -> f64 + 'a>;
 
 /// The channels of a profile: reads, and copies where there are any.
 fn channels(profile: &Profile) -> Vec<Channel<Task<'_>>> {
     let copies = profile.transfer.map(|transfer| Channel {
-        rate: Box::new(move |bytes| transfer.copy_ns(bytes)) as Task<'_>,
+        rate: Box::new(move |bytes| transfer.copy_ns(bytes) as f64) as Task<'_>,
         intervals: true,
     });
-    let reads = Channel {
-        rate: Box::new(|bytes| profile.load_ns(bytes)) as Task<'_>,
-        intervals: copies.is_none(),
-    };
-    std::iter::once(reads).chain(copies).collect()
+    // Loads keep the storage and the loader; of one at a time, one says all.
+    let service = Rc::new(profile.service());
+    let parts = if service.depth() > 1 { 0..2 } else { 0..1 };
+    let reads = parts.map(|part| {
+        let service = service.clone();
+        let rate = Box::new(move |bytes| service.parts_ns(bytes)[part]) as Task<'_>;
+        Channel { rate, intervals: copies.is_none() }
+    });
+    let reads: Vec<_> = reads.collect();
+    reads.into_iter().chain(copies).collect()
 }
 
 /// What bringing bytes of each layer takes at least.
@@ -165,7 +176,7 @@ impl Bound {
             intervals: channel.intervals,
         };
         let channels: Vec<Channel<f64>> = channels(profile).into_iter().map(least).collect();
-        let reading = channels.first().map_or(0.0, |reads| reads.rate);
+        let reading = channels.iter().map(|channel| channel.rate).fold(0.0, f64::max);
         Self { alive, drag_ns_per_byte: profile.least_drag_ns_per_byte().min(reading), channels }
     }
 
@@ -297,7 +308,7 @@ impl Bound {
 fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -> f64 {
     // Between the sizes in the profile the time grows evenly, so that the best is at one of them or at the end.
     let sizes = profile.storage.reads.iter().map(|read| read.bytes).filter(|size| *size < most);
-    let rate = |size: u64| task(size) as f64 / size as f64;
+    let rate = |size: u64| task(size) / size as f64;
     sizes.chain([PAGE, most]).map(rate).fold(f64::INFINITY, f64::min)
 }
 

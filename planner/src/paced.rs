@@ -6,7 +6,7 @@
 //! longer for, it takes.
 
 use crate::profile::Storage as Pace;
-use eyelet::storage::{Storage, StorageError};
+use eyelet::storage::{ReadQueue, Storage, StorageError};
 use std::time::{Duration, Instant};
 
 /// The system wakes a sleeper late, by up to this: the rest is waited for awake.
@@ -50,6 +50,11 @@ impl<S: Storage> Storage for Paced<S> {
 
     fn alignment(&self) -> u64 {
         self.inner.alignment()
+    }
+
+    /// A pace is of one read after the other.
+    fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
+        self.inner.queue().filter(|_| self.pace.is_none())
     }
 }
 

@@ -2,8 +2,9 @@
 //!
 //! Storage, copies (of a device with a memory of its own) and compute are channels that do one thing at a time, in
 //! the plan's order, joined by the thresholds exactly as the executor's counters join them. Without stages a load
-//! is a read: it starts when its predecessor is done and `release` steps are. With stages it is a read and a copy:
-//! the read starts when its predecessor is done and its stage's copies and steps are; the copy when its
+//! is a read: it starts when its predecessor has started, `release` steps are done, fewer reads than may be are under
+//! way and the loader sees it, and takes what [`Service`](crate::profile::Service) says. With stages it is a read and a copy, and reads come one
+//! after the other: the read starts when its predecessor is done and its stage's copies and steps are; the copy when its
 //! predecessor and the read are done and `release` steps are. A step starts when its predecessor is done, `ready`
 //! loads are in the arena and, with stages, `reads` have been read. The host's turn takes no time. How long
 //! a step takes depends on what is loaded meanwhile ([`Costs::steps_ns`]). Inference
@@ -14,10 +15,11 @@
 use crate::network::Network;
 use crate::plan::Plan;
 pub use crate::profile::Costs;
-use crate::profile::Profile;
+use crate::profile::{Profile, Read};
 
-/// No more inferences than this are simulated. Most plans are steady from the second on.
-const MAX_INFERENCES: usize = 4;
+/// No more inferences than this are simulated. Most plans are steady from the second on; with several reads under way
+/// it can take some more until the loader is no further ahead.
+const MAX_INFERENCES: usize = 12;
 
 /// When something happens, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +41,7 @@ pub struct Timeline {
     pub compute_ns: u64,
     /// Time of a steady inference in which compute waits for loads.
     pub stall_ns: u64,
-    /// Sum of the reads of an inference.
+    /// What the reads of an inference take at least: all that they keep the storage, or the loader.
     pub read_ns: u64,
     /// Sum of the copies of an inference.
     pub copy_ns: u64,
@@ -55,7 +57,9 @@ pub struct Timeline {
 /// How long everything takes, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    pub reads: Vec<i64>,
+    pub reads: Vec<Read>,
+    /// Reads under way at a time; with stages 1.
+    pub depth: u32,
     /// Of plans with stages; of others it is not looked at.
     pub copies: Vec<i64>,
     pub steps: Vec<i64>,
@@ -65,11 +69,22 @@ impl Durations {
     /// Of a plan, by the costs of a board.
     pub fn new(plan: &Plan, costs: &Costs) -> Self {
         let steps = costs.steps_ns(plan);
-        let of = |ns: &dyn Fn(u64) -> u64| {
-            plan.loads.iter().map(|load| ns(load.bytes.into()) as i64).collect()
+        let bytes = || plan.loads.iter().map(|load| u64::from(load.bytes));
+        let copies = match plan.stages.is_empty() {
+            true => Vec::new(),
+            false => bytes().map(|bytes| costs.copy_ns(bytes) as i64).collect(),
         };
-        let copies = if plan.stages.is_empty() { Vec::new() } else { of(&|b| costs.copy_ns(b)) };
-        Self { reads: of(&|b| costs.load_ns(b)), copies, steps }
+        let reads = bytes().map(|bytes| costs.read(bytes)).collect();
+        Self { reads, depth: costs.depth(), copies, steps }
+    }
+
+    /// [`Timeline::read_ns`].
+    fn read_ns(&self) -> i64 {
+        let sum = |part: fn(&Read) -> i64| self.reads.iter().map(part).sum::<i64>();
+        match self.depth {
+            0 | 1 => sum(Read::alone),
+            _ => sum(|read| read.transfer).max(sum(|read| read.check)),
+        }
     }
 }
 
@@ -122,7 +137,7 @@ pub fn play(plan: &Plan, durations: &Durations) -> Timeline {
         resident_ns: 0,
         compute_ns,
         stall_ns: steady_ns - compute_ns,
-        read_ns: sum(&durations.reads),
+        read_ns: durations.read_ns() as u64,
         copy_ns: if plan.stages.is_empty() { 0 } else { sum(&durations.copies) },
         loads: now.reads,
         copies: now.copies,
@@ -133,7 +148,10 @@ pub fn play(plan: &Plan, durations: &Durations) -> Timeline {
 /// The times of one inference, counted from its host's turn.
 #[derive(Default, PartialEq)]
 struct Inference {
+    /// From its beginning to its being handed over.
     reads: Vec<Span>,
+    /// When each has come, and is yet to be verified.
+    come: Vec<i64>,
     copies: Vec<Span>,
     steps: Vec<Span>,
 }
@@ -143,6 +161,14 @@ impl Inference {
     fn end(&self) -> i64 {
         ends(&self.steps, self.steps.len())
     }
+}
+
+/// When a read began, came and was handed over.
+#[derive(Clone, Copy, Default)]
+struct Arrival {
+    start: i64,
+    come: i64,
+    end: i64,
 }
 
 /// When so many of these are done; 0 for none.
@@ -169,6 +195,7 @@ impl<'a> Player<'a> {
         now: &'a mut Inference,
     ) -> Self {
         now.reads.clear();
+        now.come.clear();
         now.copies.clear();
         now.steps.clear();
         Self { plan, durations, before, shift: before.map_or(0, Inference::end), now }
@@ -222,10 +249,56 @@ impl<'a> Player<'a> {
                     copied.max(self.done(stage.steps.into(), Of::Steps))
                 }
             };
-            let start = self.done(index as i64, Of::Reads).max(released);
-            self.now.reads.push(Span { start, end: start + self.durations.reads[index] });
+            let start = self.begins(index, released);
+            let read = self.durations.reads[index];
+            let last = self.earlier(index, 1).unwrap_or_default();
+            let come = (start + read.latency).max(last.come) + read.transfer;
+            self.now.come.push(come);
+            self.now.reads.push(Span { start, end: come.max(last.end) + read.check });
         }
         self.done(count as i64, Of::Reads)
+    }
+
+    /// When a read begins that is released at some time: all before it have begun, and fewer than may be are under way. Until
+    /// something comes, a loader that has something under way sees nothing else. What has come it verifies and hands
+    /// over before it begins more, unless nothing else is under way.
+    fn begins(&self, index: usize, released: i64) -> i64 {
+        let depth = self.durations.depth.max(1) as usize;
+        // A place is free when what had it has been handed over, or has come and left none under way.
+        let place = self.earlier(index, depth).map_or(i64::MIN, |held| {
+            let next = if depth > 1 { self.earlier(index, depth - 1) } else { None };
+            if next.is_some_and(|next| next.start == held.come) { held.come } else { held.end }
+        });
+        let Some(last) = self.earlier(index, 1) else { return released.max(place) };
+        let start = released.max(place).max(last.start);
+        if start == last.start || start >= last.end {
+            return start;
+        }
+        // What is seen next.
+        let mut seen = if start <= last.come { last.come } else { last.end };
+        for back in 2..=depth {
+            match self.earlier(index, back) {
+                Some(other) if other.end >= start => seen = other.end,
+                _ => break,
+            }
+        }
+        seen
+    }
+
+    /// What came so many reads before one, if there was any.
+    fn earlier(&self, index: usize, back: usize) -> Option<Arrival> {
+        let of = |inference: &Inference, index: usize, shift: i64| {
+            let Span { start, end } = inference.reads[index];
+            let [start, come, end] = [start, inference.come[index], end].map(|at| at - shift);
+            Arrival { start, come, end }
+        };
+        if let Some(index) = index.checked_sub(back) {
+            return Some(of(self.now, index, 0));
+        }
+        let before = self.before?;
+        // Of those earlier than the inference before nothing is left.
+        let index = (before.reads.len() + index).checked_sub(back)?;
+        Some(of(before, index, self.shift))
     }
 
     /// When so many tasks of a kind are done; less than one of steps, and less than none of others, counts back
@@ -279,30 +352,45 @@ mod tests {
     use super::*;
     use crate::board::Board;
     use crate::check::example::Reuse;
-    use crate::profile::{Storage, Transfer};
+    use crate::profile::{Deeper, Storage, Transfer};
     use eyelet::pack::{Load, Stage, Step};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
+    use std::collections::VecDeque;
 
-    fn profile(mbs: f64) -> Profile {
+    /// With so many reads under way, of which two take two thirds of what they do one after the other.
+    fn deep(mbs: f64, depth: u32) -> Profile {
         let mut profile = Board::load("jetson-nano").unwrap().profile;
+        let deeper =
+            Deeper { depth, bytes: 1 << 20, mbs: mbs * (1.0 + f64::from(depth - 1) / 2.0) };
         profile.storage = Storage::flat(1000, mbs, 1e9);
+        (profile.storage.depth, profile.storage.deeper) = (depth, vec![deeper]);
         profile.compute.step_overhead_ns = 1000;
         profile.transfer = Some(Transfer { latency_ns: 500, gbs: mbs / 500.0 });
         // Reads do not slow computing down.
         profile.compute.memory_gbs = f64::INFINITY;
+        // A plan says whether there is a copy.
+        profile.transfer = profile.transfer.filter(|_| depth == 1);
         profile
+    }
+
+    fn profile(mbs: f64) -> Profile {
+        deep(mbs, 1)
     }
 
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn thresholds_hold(seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0) {
+        fn thresholds_hold(
+            seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..5,
+        ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
-            let line = simulate(&network, &plan, &profile(mbs), 1);
+            let depth = if staged { 1 } else { depth };
+            let profile = deep(mbs, depth);
+            let line = simulate(&network, &plan, &profile, 1);
             prop_assert!(line.steady_ns >= line.compute_ns);
             prop_assert!(line.steady_ns >= line.read_ns);
             prop_assert!(line.first_ns >= line.compute_ns);
@@ -318,8 +406,8 @@ mod tests {
                 _ => -steady,
             };
             for (load, span) in plan.loads.iter().zip(&line.loads) {
-                let bytes = u64::from(load.bytes);
-                prop_assert_eq!((span.end - span.start) as u64, profile(mbs).load_ns(bytes));
+                let (took, alone) = ((span.end - span.start) as u64, profile.load_ns(load.bytes.into()));
+                prop_assert!(took == alone || (depth > 1 && took > alone), "{took} and {alone}");
             }
             // What `release` and `ready` are about.
             let arrivals = if staged { &line.copies } else { &line.loads };
@@ -337,7 +425,7 @@ mod tests {
                 prop_assert!(line.copies[index].start >= line.loads[index].end);
             }
             for (step, span) in plan.steps.iter().zip(&line.steps) {
-                let ns = profile(mbs).step_ns(&network, step, 1);
+                let ns = profile.step_ns(&network, step, 1);
                 prop_assert_eq!((span.end - span.start) as u64, ns);
                 if let Some(last) = (step.ready as usize).checked_sub(1) {
                     prop_assert!(span.start >= arrivals[last].end);
@@ -346,11 +434,16 @@ mod tests {
                     prop_assert!(span.start >= line.loads[last].end);
                 }
             }
-            for spans in [&line.loads, &line.copies, &line.steps] {
-                prop_assert!(spans.windows(2).all(|pair| pair[0].end <= pair[1].start));
-                if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
-                    prop_assert!(last.end - steady <= first.start);
-                }
+            for (spans, depth) in [(&line.loads, depth as usize), (&line.copies, 1), (&line.steps, 1)] {
+                // Those of this inference, behind those of the one before.
+                let earlier = spans.iter().map(|s| Span { start: s.start - steady, end: s.end - steady });
+                let all: Vec<Span> = earlier.chain(spans.iter().copied()).collect();
+                prop_assert!(all.windows(2).all(|pair| pair[0].start <= pair[1].start));
+                prop_assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].end));
+                // Others begin before the last one is verified.
+                let most = if depth > 1 { depth + 1 } else { 1 };
+                let apart = |pair: &[Span]| pair[0].end <= pair[most].start;
+                prop_assert!(all.windows(most + 1).all(apart), "more than {depth} at a time");
             }
         }
 
@@ -360,6 +453,7 @@ mod tests {
         ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let (network, plan, _) = Reuse { staged, ..Reuse::default() }.plan(&mut rng);
+            // One at a time: of several, what begins sooner can have the loader look away when another is released.
             let slow = simulate(&network, &plan, &profile(mbs), 1);
             let fast = simulate(&network, &plan, &profile(mbs * factor), 1);
             prop_assert!(fast.steady_ns <= slow.steady_ns);
@@ -369,15 +463,17 @@ mod tests {
         /// Against a simulation that looks at the counters one event at a time.
         #[test]
         fn as_the_counters_would_have_it(
-            seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0,
+            seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..5,
         ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
-            let costs = Costs::new(&network, &profile(mbs), 1);
-            let ends = tick(&plan, &Durations::new(&plan, &costs), 12);
+            let depth = if staged { 1 } else { depth };
+            let costs = Costs::new(&network, &deep(mbs, depth), 1);
+            let count = MAX_INFERENCES;
+            let ends = tick(&plan, &Durations::new(&plan, &costs), count as i64);
             let line = simulate_with(&plan, &costs);
             prop_assert_eq!(line.first_ns as i64, ends[0]);
-            prop_assert_eq!(line.steady_ns as i64, (ends[11] - ends[9]) / 2);
+            prop_assert_eq!(line.steady_ns as i64, (ends[count - 1] - ends[count - 3]) / 2);
         }
     }
 
@@ -385,7 +481,14 @@ mod tests {
     fn tick(plan: &Plan, durations: &Durations, inferences: i64) -> Vec<i64> {
         let (period, loads) = (plan.period(), plan.loads.len() as i64);
         let (mut steps_done, mut copies_done, mut reads_done, mut time) = (0, 0, 0, 0);
-        let (mut step_end, mut copy_end, mut read_end) = (None, None, None);
+        let (mut step_end, mut copy_end) = (None, None);
+        // When those under way have passed their latency; the first one's transfer, and what the loader checks.
+        let mut under_way: VecDeque<i64> = VecDeque::new();
+        let (mut transfer_end, mut check_end) = (None, None);
+        let mut waiting: VecDeque<(i64, i64)> = VecDeque::new();
+        let mut begun = 0;
+        // Whether the loader has just seen something.
+        let mut awake = true;
         let mut ends = Vec::new();
         while (ends.len() as i64) < inferences {
             // Without stages, what is read is in the arena.
@@ -409,15 +512,33 @@ mod tests {
                 steps_done >= inference * period + i64::from(steps)
                     && copies_done >= inference * loads + i64::from(copies)
             };
-            if loads > 0 && read_end.is_none() {
-                let (inference, number) = (reads_done / loads, (reads_done % loads) as usize);
-                let (steps, copies) = match plan.stages.get(number) {
-                    Some(stage) => (stage.steps, stage.copies),
-                    None => (plan.loads[number].release, -i32::MAX),
-                };
-                if reached(inference, steps, copies) {
-                    read_end = Some(time + durations.reads[number]);
+            let read = |number: i64| durations.reads[(number % loads) as usize];
+            // One that came is checked at once, unless it leaves nothing under way: then others begin before.
+            let only = waiting.front().is_some_and(|(_, came)| waiting.len() == 1 && *came == time);
+            let last = only && under_way.is_empty() && durations.depth > 1;
+            let idle = under_way.is_empty() && waiting.is_empty();
+            if loads > 0 && check_end.is_none() && (awake || idle || last) {
+                let held = if last { 0 } else { waiting.len() };
+                while under_way.len() + held < durations.depth as usize {
+                    let (inference, number) = (begun / loads, (begun % loads) as usize);
+                    let (steps, copies) = match plan.stages.get(number) {
+                        Some(stage) => (stage.steps, stage.copies),
+                        None => (plan.loads[number].release, -i32::MAX),
+                    };
+                    if !reached(inference, steps, copies) {
+                        break;
+                    }
+                    under_way.push_back(time + read(begun).latency);
+                    begun += 1;
                 }
+            }
+            awake = false;
+            if let (Some(seek_end), None) = (under_way.front(), transfer_end) {
+                let first = begun - under_way.len() as i64;
+                transfer_end = Some(time.max(*seek_end) + read(first).transfer);
+            }
+            if let (Some((first, _)), None) = (waiting.front(), check_end) {
+                check_end = Some(time + read(*first).check);
             }
             if staged && copy_end.is_none() && copies_done < reads_done {
                 let (inference, number) = (copies_done / loads, (copies_done % loads) as usize);
@@ -425,7 +546,7 @@ mod tests {
                     copy_end = Some(time + durations.copies[number]);
                 }
             }
-            let next = [step_end, copy_end, read_end].into_iter().flatten().min();
+            let next = [step_end, copy_end, transfer_end, check_end].into_iter().flatten().min();
             time = next.expect("no deadlock");
             if step_end == Some(time) {
                 (step_end, steps_done) = (None, steps_done + 1);
@@ -436,8 +557,14 @@ mod tests {
             if copy_end == Some(time) {
                 (copy_end, copies_done) = (None, copies_done + 1);
             }
-            if read_end == Some(time) {
-                (read_end, reads_done) = (None, reads_done + 1);
+            if check_end == Some(time) {
+                (check_end, reads_done, awake) = (None, reads_done + 1, true);
+                waiting.pop_front();
+            }
+            if transfer_end == Some(time) {
+                transfer_end = None;
+                waiting.push_back((begun - under_way.len() as i64, time));
+                under_way.pop_front();
             }
         }
         ends
@@ -458,7 +585,8 @@ mod tests {
             ..Plan::default()
         };
         let durations = Durations {
-            reads: vec![7096, 13192],
+            reads: [7096, 13192].map(Read::of).to_vec(),
+            depth: 1,
             copies: vec![3548, 6596],
             steps: vec![2613, 1806, 2234, 2234, 2234, 3403, 2201, 1411, 1411, 1411],
         };

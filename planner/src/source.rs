@@ -1,6 +1,8 @@
 //! Ways to read a pack, one of which is chosen by an option: what `run` reads by and `profile` measures.
 
-use eyelet::storage::{BufferedFile, DirectFile, MappedFile, Populate, Storage, StorageError};
+use eyelet::storage::{
+    BufferedFile, DirectFile, MappedFile, Populate, ReadQueue, Storage, StorageError,
+};
 use serde::{Deserialize, Serialize};
 use std::ffi::CStr;
 
@@ -28,8 +30,9 @@ impl Io {
     }
 }
 
-/// A pack that is read in one of these ways.
+/// A pack that is read in one of these ways. There is one of it.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)]
 pub enum Source {
     Direct(DirectFile),
     Buffered(BufferedFile),
@@ -69,6 +72,14 @@ impl Storage for Source {
             Self::Direct(file) => file.alignment(),
             Self::Buffered(file) => file.alignment(),
             Self::Memory(file) => file.alignment(),
+        }
+    }
+
+    fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
+        match self {
+            Self::Direct(file) => file.queue(),
+            Self::Buffered(file) => file.queue(),
+            Self::Memory(file) => file.queue(),
         }
     }
 }

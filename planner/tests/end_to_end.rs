@@ -10,6 +10,7 @@ use eyelet::pack::{Encoding, OpKind, STRATEGIES};
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
 use eyelet_planner::algorithm::Algorithm;
+use eyelet_planner::check::check;
 use eyelet_planner::import::import;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::strategy::Effort;
@@ -202,6 +203,19 @@ fn the_error_of_rounding_is_what_packs_show() {
         let wanted = wanted[0].max(wanted[1]);
         assert!((found - wanted).abs() <= 1e-6 * wanted, "{found:e}, {wanted:e}");
     }
+}
+
+#[test]
+fn what_keeps_all_weights_takes_what_is_alive_at_its_peak() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = import(&zoo_model("resnet18", folder.path())).unwrap();
+    let four = |_| Algorithm::Winograd { tile: 4 };
+    let subject = Subject::by(four, graph, board::host());
+    let plan = subject.plan(512 * MIB, 2).unwrap();
+    let proof = check(&subject.network, &plan, subject.weights_bytes).unwrap();
+    assert_eq!(plan.bytes_per_inference(), 0);
+    let (takes, least) = (plan.arena_bytes, plan.tables + proof.peak_live_bytes);
+    assert!(takes <= least + (64 << 10), "{takes} bytes, of which {least} are alive at once");
 }
 
 #[test]

@@ -172,10 +172,14 @@ proptest! {
         decisions in prop::collection::vec(any::<(u8, u8, u8)>(), 1..14),
         pages in prop::collection::vec(0u64..600, 3),
         speed in 0.01f64..10.0,
+        depth in 1u32..5,
         threads in 1u32..3,
     ) {
         let mut board = eyelet_planner::board::host();
-        board.profile.storage = board.profile.storage.faster(speed);
+        let mut storage = board.profile.storage.faster(speed);
+        storage.depth = depth;
+        storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
+        board.profile.storage = storage;
         let subject = Subject::of_graph(network(size, &decisions), board);
         let smallest = subject.smallest(threads);
         let mut budgets: Vec<u64> = pages.iter().map(|pages| smallest + pages * PAGE).collect();

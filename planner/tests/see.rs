@@ -123,8 +123,19 @@ fn trace(budget: &str) -> Vec<Value> {
     let named = |name: &str| {
         events.iter().filter(|event| event["ph"] == "M" && event["name"] == name).count()
     };
-    assert_eq!((named("process_name"), named("thread_name")), (2, 4));
-    events.iter().filter(|event| event["ph"] == "X").cloned().collect()
+    assert_eq!(named("process_name"), 2);
+    assert!(named("thread_name") >= 4);
+    let slices = || events.iter().filter(|event| event["ph"] == "X");
+    // Reads that overlap are on tracks of their own, and each track has one name.
+    for slice in slices() {
+        let name = |event: &&Value| {
+            event["name"] == "thread_name"
+                && event["pid"] == slice["pid"]
+                && event["tid"] == slice["tid"]
+        };
+        assert_eq!(events.iter().filter(name).count(), 1, "{slice}");
+    }
+    slices().cloned().collect()
 }
 
 #[test]
@@ -171,7 +182,7 @@ fn a_trace_has_what_was_planned_measured_and_predicted() {
         );
         open.push((start, end));
     }
-    assert_eq!(tracks.len(), 4);
+    assert!(tracks.len() >= 4);
 }
 
 #[test]

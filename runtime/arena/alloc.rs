@@ -19,6 +19,7 @@ use crate::device::accelerator::{Accelerator, Home, Stream};
 use crate::ops::{self, Operand, Slice};
 use crate::pack::{NONE, OpKind, Proven, layer_of};
 use core::marker::PhantomData;
+use core::ptr::{NonNull, slice_from_raw_parts_mut};
 
 /// The arena of an opened pack, behind its skeleton.
 #[derive(Debug)]
@@ -167,22 +168,24 @@ impl<'m, 'a> Weights<'m, 'a> {
         list: LoadList,
         index: usize,
     ) -> &mut [u8] {
+        let target = self.place(proven, list, index);
+        // SAFETY: `Proven` found the range inside the arena and behind the tables, and disjoint from
+        // everything that a step or the host may touch while the load can be in flight; `&mut self`
+        // keeps the loader to one target at a time.
+        unsafe { &mut *target }
+    }
+
+    /// Where the [`target`](Self::target) lies.
+    pub(super) fn place(&self, proven: &Proven<'_>, list: LoadList, index: usize) -> *mut [u8] {
         let load = match list {
             LoadList::Resident => &proven.plan().resident[index],
             LoadList::Streamed => &proven.plan().loads[index],
         };
-        if self.ring.is_some() {
-            return &mut [];
-        }
-        // SAFETY: `Proven` found the range inside the arena and behind the tables, and disjoint from
-        // everything that a step or the host may touch while the load can be in flight; `&mut self`
-        // keeps the loader to one target at a time.
-        unsafe {
-            core::slice::from_raw_parts_mut(
-                self.base.add(load.address as usize),
-                load.bytes as usize,
-            )
-        }
+        let (start, bytes) = match self.ring {
+            Some(_) => (NonNull::dangling().as_ptr(), 0),
+            None => (self.base.wrapping_add(load.address as usize), load.bytes as usize),
+        };
+        slice_from_raw_parts_mut(start, bytes)
     }
 
     /// The staging ring, where the arena is a device's own.

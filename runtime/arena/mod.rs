@@ -11,6 +11,7 @@ mod fixed;
 mod map;
 mod mat;
 mod memory;
+mod reads;
 mod staging;
 
 pub(crate) use alloc::LoadList;
@@ -22,4 +23,5 @@ pub use fixed::Arena;
 pub use map::{MappedArena, Pages};
 pub use mat::{MatMut, MatRef};
 pub use memory::{ArenaError, ArenaMemory};
+pub(crate) use reads::Reads;
 pub(crate) use staging::mirrors;

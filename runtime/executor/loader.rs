@@ -11,11 +11,12 @@
 use super::enter::{PlanError, enter};
 use super::observer::Event;
 use super::shared::Shared;
-use crate::arena::{LoadList, Weights};
+use crate::arena::{LoadList, Reads, Weights};
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Stream};
 use crate::pack::{Load, PlanEntry, PlanView, Proven, crc32c::crc32c};
 use crate::storage::{Storage, StorageError};
+use core::ops::ControlFlow;
 use core::sync::atomic::Ordering;
 
 /// Why a load failed.
@@ -131,13 +132,19 @@ pub(super) fn resident<S: Storage>(
 /// The loader side of an instance.
 #[derive(Debug)]
 pub struct Loader<'m, 'a> {
-    shared: &'m Shared<'a>,
     weights: Weights<'m, 'a>,
+    course: Course<'m, 'a>,
+}
+
+/// How far the loader has come.
+#[derive(Debug)]
+struct Course<'m, 'a> {
+    shared: &'m Shared<'a>,
     /// The plan that is followed, if there is one.
     proven: Option<Proven<'a>>,
     /// What is loaded next; with a staging ring, what is copied next.
     loads: Position,
-    /// With a staging ring, what is read next.
+    /// What is read next: as far ahead of the former as reads are under way, or have been made into the staging ring.
     reads: Position,
     /// The last step, and the last copy, that the accelerator was waited for: the same need not be waited for twice.
     waited: [Option<u32>; 2],
@@ -181,7 +188,7 @@ pub(super) enum Polled {
     Read,
     /// Nothing: the next load is not released before `steps_done` has reached this.
     Blocked(u32),
-    /// Nothing: the plan streams nothing, or there is none.
+    /// Nothing: the plan streams nothing, or there is none, or nothing before the limit.
     Idle,
 }
 
@@ -192,45 +199,188 @@ impl<'m, 'a> Loader<'m, 'a> {
         proven: Option<Proven<'a>>,
     ) -> Self {
         let (loads, reads) = Default::default();
-        Self { shared, weights, proven, loads, reads, waited: [None; 2], broken: None }
+        let course = Course { shared, proven, loads, reads, waited: [None; 2], broken: None };
+        Self { weights, course }
     }
 
-    /// Performs the next load if its release permits it.
-    pub(super) fn poll<S: Storage>(&mut self, storage: &mut S) -> Result<Polled, LoadError> {
+    /// Performs loads as their releases permit, those before `limit` where one is given, and tells `then` after each, or why
+    /// there is none, until it says stop or a load fails. When this returns no read is under way any more.
+    pub(super) fn work<S: Storage>(
+        &mut self,
+        storage: &mut S,
+        limit: Option<u32>,
+        mut then: impl FnMut(Polled) -> ControlFlow<()>,
+    ) -> Result<(), LoadError> {
+        let Self { weights, course } = self;
+        if let Some(accelerator) = course.shared.staged() {
+            while then(course.stage(weights, storage, accelerator)?).is_continue() {}
+            return Ok(());
+        }
+        let depth = course.shared.depth;
+        let result = weights.reading(storage, depth, |reads| {
+            while then(course.poll(reads, limit)?).is_continue() {}
+            Ok(())
+        });
+        // What was under way is loaded again, if at all.
+        course.reads = course.loads;
+        result
+    }
+
+    /// Back to the first load, when the accelerator has come to an end. The compute side waits.
+    pub(super) fn restart(&mut self) {
+        let Course { shared, proven, .. } = self.course;
+        let broken = shared.drain().err();
+        let (loads, reads, waited) = Default::default();
+        self.course = Course { shared, proven, loads, reads, waited, broken };
+        shared.rewind();
+    }
+
+    /// Changes to another plan and answers whoever has asked for it, and waits without a plan.
+    pub(super) fn switch<S: Storage>(&mut self, storage: &mut S, entry: &PlanEntry) {
+        let old = self.course.proven.take();
+        self.restart();
+        let shared = self.course.shared;
+        let answer = match self.course.broken {
+            Some(error) => Err(PlanError::Device(error)),
+            None => enter(shared, &mut self.weights, storage, entry, old),
+        };
+        self.course.proven = answer.ok().map(|(proven, _)| proven);
+        shared.answer.put(answer);
+    }
+
+    /// Loads until told to stop: the body of a loader thread.
+    #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
+    pub(crate) fn run<S: Storage>(&mut self, storage: &mut S) {
+        let shared = self.course.shared;
+        let stopped = || shared.stop.load(Ordering::Acquire);
+        let asked = || !shared.answers.reached(shared.requests.get());
+        let called = || stopped() || asked();
+        // Until the compute side asks for something.
+        let rest = || {
+            let next = shared.answers.get().wrapping_add(1);
+            shared.requests.wait_until(next, 0, stopped);
+        };
+        while !stopped() {
+            if asked() {
+                match shared.asked.get() {
+                    Some(entry) => self.switch(storage, &entry),
+                    None => self.restart(),
+                }
+                shared.answers.set(shared.requests.get());
+                continue;
+            }
+            let result = self.work(storage, None, |polled| {
+                match polled {
+                    Polled::Loaded | Polled::Read => {}
+                    Polled::Idle => rest(),
+                    Polled::Blocked(target) => {
+                        shared.steps_done.wait_until(target, shared.loader_spin_ns(), called);
+                    }
+                }
+                if called() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            if let Err(error) = result {
+                shared.failure.put(error);
+                shared.loads_done.wake();
+                shared.reads_done.wake();
+                rest();
+            }
+        }
+    }
+}
+
+impl<'m, 'a> Course<'m, 'a> {
+    /// Has as many loads begin as may, and returns when the first of them is there; or with what the next waits for, if
+    /// there is none.
+    fn poll<S: Storage>(
+        &mut self,
+        reads: &mut Reads<'_, 'm, 'a, S>,
+        limit: Option<u32>,
+    ) -> Result<Polled, LoadError> {
         let Some(proven) = self.proven else { return Ok(Polled::Idle) };
-        let plan = proven.plan();
-        let Some(load) = plan.loads.get(self.loads.next) else { return Ok(Polled::Idle) };
+        let (plan, at) = (proven.plan(), self.loads);
+        let Some(load) = plan.loads.get(at.next) else { return Ok(Polled::Idle) };
         if let Some(error) = self.broken {
-            return Err(self.failed(plan, self.loads, error));
+            return Err(self.failed(plan, at, error));
         }
-        if let Some(accelerator) = self.shared.staged() {
-            return match self.copy(&proven, accelerator)? {
-                Polled::Blocked(target) => self.read(&proven, accelerator, storage, target),
-                polled => Ok(polled),
-            };
+        let before = self.begin(&proven, reads, limit)?;
+        let number = (plan.resident.len() + at.next) as u32;
+        match reads.oldest() {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return Err(LoadError::Storage { load: number, error }),
+            None => return Ok(before),
         }
-        let target = self.loads.steps.wrapping_add_signed(load.release);
-        if !self.shared.steps_done.reached(target) {
-            return Ok(Polled::Blocked(target));
+        if reads.is_idle() {
+            // The checksum is no reason for the device to rest.
+            self.begin(&proven, reads, limit)?;
         }
-        let number = self.loads.next;
-        self.shared.tell(Event::LoadBegins(number as u32));
-        if let Some(accelerator) = self.shared.accelerator() {
-            self.complete(accelerator, Stream::Kernels, target)
-                .map_err(|error| self.failed(plan, self.loads, error))?;
-        }
-        let bytes = self.weights.target(&proven, LoadList::Streamed, number);
-        read(self.shared, storage, load, (plan.resident.len() + number) as u32, bytes)?;
-        self.shared.tell(Event::LoadEnds(number as u32));
+        verify(self.shared, load, number, crc32c_if(self.shared, 0, reads.bytes()))?;
+        reads.finish();
+        self.shared.tell(Event::LoadEnds(at.next as u32));
         self.loads.advance(plan);
         self.shared.loads_done.set(self.loads.count());
         Ok(Polled::Loaded)
+    }
+
+    /// Begins reads as long as there is room and their releases permit it; returns what the next one waits for.
+    fn begin<S: Storage>(
+        &mut self,
+        proven: &Proven<'_>,
+        reads: &mut Reads<'_, 'm, 'a, S>,
+        limit: Option<u32>,
+    ) -> Result<Polled, LoadError> {
+        let plan = proven.plan();
+        while reads.has_room(proven, self.reads.next) {
+            let at = self.reads;
+            if limit.is_some_and(|limit| is_reached(at.count(), limit)) {
+                break;
+            }
+            let Some(load) = plan.loads.get(at.next) else { break };
+            let target = at.steps.wrapping_add_signed(load.release);
+            if !self.shared.steps_done.reached(target) {
+                return Ok(Polled::Blocked(target));
+            }
+            if let Some(accelerator) = self.shared.accelerator() {
+                // What has begun is not kept from whoever needs it by a wait.
+                if !reads.is_empty() && !self.is_complete(Stream::Kernels, target) {
+                    break;
+                }
+                self.complete(accelerator, Stream::Kernels, target)
+                    .map_err(|error| self.failed(plan, at, error))?;
+            }
+            self.shared.tell(Event::LoadBegins(at.next as u32));
+            reads.begin(proven, at.next, self.shared.header.weights_offset + load.offset);
+            self.reads.advance(plan);
+        }
+        Ok(Polled::Idle)
+    }
+
+    /// With a staging ring: issues the next copy, or performs the next read.
+    fn stage<S: Storage>(
+        &mut self,
+        weights: &mut Weights<'m, 'a>,
+        storage: &mut S,
+        accelerator: &dyn Accelerator,
+    ) -> Result<Polled, LoadError> {
+        let Some(proven) = self.proven else { return Ok(Polled::Idle) };
+        let plan = proven.plan();
+        if plan.loads.is_empty() {
+            return Ok(Polled::Idle);
+        }
+        if let Some(error) = self.broken {
+            return Err(self.failed(plan, self.loads, error));
+        }
+        match self.copy(&proven, weights, accelerator)? {
+            Polled::Blocked(target) => self.read(&proven, weights, accelerator, storage, target),
+            polled => Ok(polled),
+        }
     }
 
     /// Issues the next copy if its bytes have been read and its release is issued.
     fn copy(
         &mut self,
         proven: &Proven<'_>,
+        weights: &mut Weights<'m, 'a>,
         accelerator: &dyn Accelerator,
     ) -> Result<Polled, LoadError> {
         let (plan, at) = (proven.plan(), self.loads);
@@ -243,7 +393,7 @@ impl<'m, 'a> Loader<'m, 'a> {
         let start = plan.stages.get(at.next).map_or(0, |stage| stage.address);
         let mut issue = || {
             accelerator.follow(Stream::Copies, Stream::Kernels, target)?;
-            if let Some(ring) = self.weights.ring() {
+            if let Some(ring) = weights.ring() {
                 ring.copy(proven, accelerator, start, load.bytes.into(), load.address)?;
             }
             accelerator.record(Stream::Copies, at.count().wrapping_add(1))
@@ -259,6 +409,7 @@ impl<'m, 'a> Loader<'m, 'a> {
     fn read<S: Storage>(
         &mut self,
         proven: &Proven<'_>,
+        weights: &mut Weights<'m, 'a>,
         accelerator: &dyn Accelerator,
         storage: &mut S,
         copy: u32,
@@ -285,7 +436,7 @@ impl<'m, 'a> Loader<'m, 'a> {
             .and_then(|()| self.complete(accelerator, Stream::Copies, copies))
             .map_err(|error| self.failed(plan, at, error))?;
         let load = &plan.loads[at.next];
-        let part = self.weights.ring().and_then(|ring| ring.part(stage.address, load.bytes.into()));
+        let part = weights.ring().and_then(|ring| ring.part(stage.address, load.bytes.into()));
         if let Some(bytes) = part {
             read(self.shared, storage, load, plan.resident.len() as u32 + number, bytes)?;
         }
@@ -302,72 +453,20 @@ impl<'m, 'a> Loader<'m, 'a> {
         stream: Stream,
         count: u32,
     ) -> Result<(), DeviceError> {
-        let waited = &mut self.waited[stream as usize];
-        if *waited != Some(count) {
+        if !self.is_complete(stream, count) {
             accelerator.wait(stream, count)?;
-            *waited = Some(count);
+            self.waited[stream as usize] = Some(count);
         }
         Ok(())
     }
 
+    /// Whether it has been waited for so far.
+    fn is_complete(&self, stream: Stream, count: u32) -> bool {
+        self.waited[stream as usize].is_some_and(|waited| is_reached(waited, count))
+    }
+
     fn failed(&self, plan: &PlanView<'_>, at: Position, error: DeviceError) -> LoadError {
         LoadError::Device { load: (plan.resident.len() + at.next) as u32, error }
-    }
-
-    /// Back to the first load, when the accelerator has come to an end. The compute side waits.
-    pub(super) fn restart(&mut self) {
-        self.broken = self.shared.drain().err();
-        (self.loads, self.reads, self.waited) = Default::default();
-        self.shared.rewind();
-    }
-
-    /// Changes to another plan and answers whoever has asked for it, and waits without a plan.
-    pub(super) fn switch<S: Storage>(&mut self, storage: &mut S, entry: &PlanEntry) {
-        let old = self.proven.take();
-        self.restart();
-        let answer = match self.broken {
-            Some(error) => Err(PlanError::Device(error)),
-            None => enter(self.shared, &mut self.weights, storage, entry, old),
-        };
-        self.proven = answer.ok().map(|(proven, _)| proven);
-        self.shared.answer.put(answer);
-    }
-
-    /// Loads until told to stop: the body of a loader thread.
-    #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
-    pub(crate) fn run<S: Storage>(&mut self, storage: &mut S) {
-        let shared = self.shared;
-        let stopped = || shared.stop.load(Ordering::Acquire);
-        let asked = || !shared.answers.reached(shared.requests.get());
-        let called = || stopped() || asked();
-        // Until the compute side asks for something.
-        let rest = || {
-            let next = shared.answers.get().wrapping_add(1);
-            shared.requests.wait_until(next, 0, stopped);
-        };
-        while !stopped() {
-            if asked() {
-                match shared.asked.get() {
-                    Some(entry) => self.switch(storage, &entry),
-                    None => self.restart(),
-                }
-                shared.answers.set(shared.requests.get());
-                continue;
-            }
-            match self.poll(storage) {
-                Ok(Polled::Loaded | Polled::Read) => {}
-                Ok(Polled::Idle) => rest(),
-                Ok(Polled::Blocked(target)) => {
-                    shared.steps_done.wait_until(target, shared.loader_spin_ns(), called);
-                }
-                Err(error) => {
-                    shared.failure.put(error);
-                    shared.loads_done.wake();
-                    shared.reads_done.wake();
-                    rest();
-                }
-            }
-        }
     }
 }
 

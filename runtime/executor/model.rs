@@ -10,6 +10,7 @@ use crate::device::{Device, DeviceError};
 use crate::ops::{self, Call};
 use crate::pack::{PlanEntry, Port, Proven, Skeleton, layer_of};
 use crate::storage::Storage;
+use core::ops::ControlFlow;
 
 /// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load) and
 /// [`Device`](Self::Device) the next inference starts over, after [`Threads`](Self::Threads) the same step may be tried again.
@@ -112,15 +113,20 @@ impl<'m, 'a, S: Storage> Inline<'m, 'a, S> {
     }
 
     fn wait_for(&mut self, which: usize, target: u32) -> Result<(), LoadError> {
-        while (self.done[which].wrapping_sub(target) as i32) < 0 {
-            match self.loader.poll(self.storage)? {
-                Polled::Loaded => self.done[0] = self.done[0].wrapping_add(1),
-                Polled::Read => self.done[1] = self.done[1].wrapping_add(1),
-                // `open` proved that a step never waits for a load that is not released.
-                Polled::Blocked(_) | Polled::Idle => break,
-            }
+        let Self { loader, storage, done } = self;
+        let reached = |done: &[u32; 2]| done[which].wrapping_sub(target) as i32 >= 0;
+        if reached(done) {
+            return Ok(());
         }
-        Ok(())
+        loader.work(*storage, Some(target), |polled| {
+            match polled {
+                Polled::Loaded => done[0] = done[0].wrapping_add(1),
+                Polled::Read => done[1] = done[1].wrapping_add(1),
+                // `open` proved that a step never waits for a load that is not released.
+                Polled::Blocked(_) | Polled::Idle => return ControlFlow::Break(()),
+            }
+            if reached(done) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })
     }
 }
 

@@ -4,9 +4,9 @@
 /// between two inferences, has no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Load `.0` of [`PlanView::loads`](crate::pack::PlanView) begins.
+    /// Load `.0` of [`PlanView::loads`](crate::pack::PlanView) begins. Others before it may be under way.
     LoadBegins(u32),
-    /// It is there, and verified.
+    /// It is there, and verified. In the order in which they began.
     LoadEnds(u32),
     /// Step `.0` of [`PlanView::steps`](crate::pack::PlanView) is next, and may have to wait for its loads.
     StepWaits(u32),

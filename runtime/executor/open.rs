@@ -26,11 +26,14 @@ pub struct Options {
     pub threads: u32,
     /// Bytes of the arena that the plan may use, until the [budget is changed](Model::set_budget).
     pub budget: u64,
+    /// Most reads under way at once, as far as the [storage](Storage::queue) can. With 1 a load is read when the one
+    /// before it is there.
+    pub depth: u32,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { verify: true, threads: 1, budget: u64::MAX }
+        Self { verify: true, threads: 1, budget: u64::MAX, depth: u32::MAX }
     }
 }
 

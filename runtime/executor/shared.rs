@@ -22,6 +22,8 @@ pub(super) struct Shared<'a> {
     pub threads: u32,
     /// Whether loads are compared with their checksums.
     pub verify: bool,
+    /// Most reads under way at once.
+    pub depth: u32,
     /// How long a loader's thread and the compute side spin for each other before they sleep, in nanoseconds.
     pub spin_ns: u64,
     /// Reads into a staging ring; nobody counts others.
@@ -73,6 +75,7 @@ impl<'a> Shared<'a> {
             engine,
             threads: options.threads.max(1),
             verify: options.verify,
+            depth: options.depth,
             spin_ns: 0,
             reads_done: Counter::new(),
             loads_done: Counter::new(),

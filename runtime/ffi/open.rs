@@ -226,7 +226,8 @@ unsafe fn open(
     // until `eyelet_close`, and nothing else refers to it. Whatever bytes it holds are bytes.
     let (model, memory) =
         unsafe { (arena.add(at).cast::<Model>(), core::slice::from_raw_parts_mut(arena, at)) };
-    let opening = executor::Options { verify: options.no_verify == 0, threads, budget };
+    let verify = options.no_verify == 0;
+    let opening = executor::Options { verify, threads, budget, ..executor::Options::default() };
     let instance = Instance::open(&mut storage, memory, opening)?;
     let streams = !instance.plan().loads.is_empty() || header.plans > 1;
     // SAFETY: the record is aligned, and each part of it is written before it is referred to.

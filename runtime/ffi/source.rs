@@ -4,7 +4,7 @@ use super::error::{Kind as _, argument};
 use crate::pack::PAGE;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::storage::{BufferedFile, DirectFile, MappedFile, Populate};
-use crate::storage::{Slice, Storage, StorageError, check_aligned};
+use crate::storage::{ReadQueue, Slice, Storage, StorageError, check_aligned};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use core::ffi::CStr;
 use core::ffi::{c_char, c_void};
@@ -57,8 +57,9 @@ pub struct Source {
     pub context: *mut c_void,
 }
 
-/// A pack that is open.
+/// A pack that is open. There is no heap for the larger kind.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)]
 pub(super) enum Opened {
     #[cfg(all(feature = "linux", target_os = "linux"))]
     Direct(DirectFile),
@@ -210,5 +211,9 @@ impl Storage for Opened {
 
     fn alignment(&self) -> u64 {
         each!(self, storage => storage.alignment())
+    }
+
+    fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
+        each!(self, storage => storage.queue())
     }
 }

@@ -3,8 +3,9 @@
 //! Nothing is unrolled into a matrix: kernels read the activations where they lie, through pointer
 //! lists ([`Indirection`]) that are made for a block of output pixels at a time. The loops, from the
 //! outside: threads, blocks of pixels (whose inputs stay in the second-level cache), panels of weights,
-//! strips of pixels (tiles). The reduction is never cut: each output is one chain of fused
-//! multiply-adds from the bias on, whatever the slice, block, strip or thread it falls into.
+//! [`Chains`](crate::kernels::table::Chains) of the reduction, strips of pixels (tiles). Where pixels have so many
+//! channels that few of them would be a block, chains come before panels: of a block only what one chain reads is in
+//! the cache at a time. Chains are the same, and so is each output, whatever slice, block, strip or thread it falls into.
 
 use super::{Call, LayerError, Operand, Slice};
 use crate::arena::MatMut;
@@ -34,7 +35,7 @@ const BLOCK_TILES: usize = 4;
 pub const MAX_CHAINS: u32 = 64;
 
 /// Multiply-accumulates of a part that is worth the trouble of dealing it out: some ten microseconds.
-const PART_MACS: u64 = 1 << 20;
+pub(super) const PART_MACS: u64 = 1 << 20;
 
 /// Checks a convolution's record against its tensors. Returns the geometry.
 pub(super) fn geometry(
@@ -176,6 +177,8 @@ struct Work {
     block: usize,
     /// Output rows of a strip, at most.
     strip: usize,
+    /// Whether all panels' first chains are computed before their second ones.
+    apart: bool,
     split: Split,
     /// Threads that get a share.
     shares: usize,
@@ -203,6 +206,10 @@ impl Work {
         // What a block's pixels add to its reads: with a stride below the kernel, windows overlap.
         let steps = (0..2).map(|axis| window.stride[axis].min(window.kernel[axis]));
         let pixel = steps.fold(window.cols.saturating_mul(4), usize::saturating_mul);
+        let chains = window.chains().count();
+        let least = (BLOCK_TILES * mr).min(rows).saturating_mul(pixel);
+        let apart = window.segments() == 1 && chains > 1 && least > BLOCK_BYTES;
+        let pixel = if apart { pixel.div_ceil(chains) } else { pixel };
         let fit = (BLOCK_BYTES / pixel).min(BLOCK_POINTERS / 8 / window.segments());
         let block = (fit / mr).max(BLOCK_TILES).min(rows.div_ceil(mr)) * mr;
         // With as many channels as make pages, all pixels of a strip lie in the same sets of the cache.
@@ -237,6 +244,7 @@ impl Work {
             channels,
             block,
             strip,
+            apart,
             split,
             shares: threads.min(units).max(1),
             scratch_each: window.scratch_bytes(block),
@@ -373,26 +381,44 @@ pub fn run(call: Call<'_>) {
     let task = |share: Share<'_>| {
         let Share { rows, cols, mut out, scratch, .. } = share;
         let (first_row, first_col) = (call.rows.start + rows.start, columns.start + cols.start);
+        // The step's panels whose columns these are.
+        let inside = |number: &usize| {
+            let cols = channels.panel(call.first + number);
+            cols.start >= first_col && cols.end <= first_col + out.cols()
+        };
+        let first = (0..call.count).find(inside).unwrap_or(call.count);
+        let numbers = first..first + (first..call.count).take_while(inside).count();
         let blocks = rows.len().div_ceil(work.block);
         for block in (0..blocks).map(|index| device::cut(rows.len(), blocks, kernels.mr(), index)) {
             let pixels = first_row + block.start..first_row + block.end;
             let lists =
                 Indirection::convolution(&window, input, pixels.clone(), work.strip, &mut *scratch);
-            for number in 0..call.count {
+            let passes = if work.apart { lists.chains().count() } else { 1 };
+            for (pass, number) in
+                (0..passes).flat_map(|pass| numbers.clone().map(move |n| (pass, n)))
+            {
                 let index = call.first + number;
                 let cols = channels.panel(index);
-                if cols.start < first_col || cols.end > first_col + out.cols() {
-                    continue;
-                }
                 let offset = index / channels.panels * window.channels;
-                let start = number * panel_floats;
-                let next = (number + 1 < call.count).then_some(start + panel_floats);
-                let panel = Panel::of(weights, start, panel_floats, next);
+                let at = |number: usize| number * panel_floats;
+                let next = match () {
+                    _ if number + 1 < numbers.end => Some((at(number + 1), pass)),
+                    _ if pass + 1 < passes => Some((at(numbers.start), pass + 1)),
+                    _ => None,
+                };
+                let panel = Panel::of(weights, at(number), panel_floats, next);
                 let here = cols.start - first_col..cols.end - first_col;
                 let residual = addend(&operands[1], pixels.clone(), cols.clone());
                 let mut tile = out.part_mut(block.clone(), here);
-                kernels.igemm(&lists, offset, panel, residual, clamp, tile.reborrow());
-                finish(kernels, &layer.activation, tile);
+                let to = tile.reborrow();
+                if work.apart {
+                    kernels.igemm_chain(&lists, pass, offset, panel, residual, clamp, to);
+                } else {
+                    kernels.igemm(&lists, offset, panel, residual, clamp, to);
+                }
+                if pass + 1 == passes {
+                    finish(kernels, &layer.activation, tile);
+                }
             }
         }
     };

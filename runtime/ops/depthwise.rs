@@ -6,10 +6,11 @@
 //! the case of one channel a group.
 //!
 //! Input pixels are found through a grid of pointers ([`Grid`]), made for a band of output lines at a
-//! time. The loops, from the outside: threads, bands, panels of channels, lines: the lines of taps that
-//! an output line shares with the next are read from the first-level cache.
+//! time. The loops, from the outside: threads, bands, panels of channels, lines. A kernel gets all lines of a band
+//! at once: those for several lines read each line of the input once, others find the lines of taps that an output
+//! line shares with the next in the first-level cache.
 
-use super::conv::{Sizes, addend, check_weights, clamp, finish, geometry, part, window};
+use super::conv::{PART_MACS, Sizes, addend, check_weights, clamp, finish, geometry, part, window};
 use super::{Call, LayerError, Operand, Slice};
 use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
@@ -18,6 +19,10 @@ use crate::pack::{ConvParams, Layer, Tensor, params};
 
 /// Bytes of pointers for a band of lines, unless one line needs more.
 const BAND_POINTERS: u64 = 12 * 1024;
+
+/// Lines that a part has at least, unless there would be fewer parts than threads: a kernel for several lines reads
+/// two lines more than it makes.
+const PART_LINES: u64 = 4;
 
 /// Input bytes that a band reads, unless one line needs more: what stays in a second-level cache.
 const BAND_BYTES: usize = 256 * 1024;
@@ -110,7 +115,10 @@ impl Work {
             true => (Split::Cols(isa.panel()), sizes.by_cols),
             false => (Split::Rows(pixels), sizes.by_rows),
         };
-        let each = part(units, macs, threads);
+        // As many parts as these are worth, at most.
+        let most = (rows / width) as u64 / PART_LINES;
+        let worth = if window.kernel == [1, 1] { u64::MAX } else { PART_MACS.saturating_mul(most) };
+        let each = part(units, macs.min(worth), threads);
         let split = match unit {
             Split::Cols(align) => Split::Cols(each * align),
             Split::Rows(align) => Split::Rows(each * align),
@@ -122,6 +130,8 @@ impl Work {
         while band > 1 && Grid::scratch_bytes(&window, band) > BAND_POINTERS {
             band = band.div_ceil(2);
         }
+        // As many bands of about as many lines.
+        let band = height.div_ceil(height.div_ceil(band));
         let scratch_each = Grid::scratch_bytes(&window, band);
         Self { window, band, split, shares: threads.min(units.div_ceil(each)).max(1), scratch_each }
     }
@@ -164,16 +174,19 @@ pub fn run(call: Call<'_>) {
                     [..here.len().div_ceil(nr) * panel_floats];
                 let channels =
                     columns.start + cols.start + here.start..columns.start + cols.start + here.end;
-                for line in 0..lines.len() {
-                    let start = (image * height + y + line) * width;
-                    let rows = start.max(row)..(start + width).min(band_end);
-                    let pixels = rows.start - start..rows.end - start;
-                    let residual = addend(&operands[1], rows.clone(), channels.clone());
-                    let rows = rows.start - first_row..rows.end - first_row;
+                // A line that is begun, whole lines, a line that is not finished.
+                let mut at = row;
+                while at < band_end {
+                    let (line, x) = (at / width % height - y, at % width);
+                    let whole = if x == 0 { (band_end - at) / width } else { 0 };
+                    let count = (whole * width).max((width - x).min(band_end - at));
+                    let pixels = x..x + count / whole.max(1);
+                    let residual = addend(&operands[1], at..at + count, channels.clone());
+                    let rows = at - first_row..at - first_row + count;
                     let mut tile = out.part_mut(rows, here.clone());
                     kernels.dwconv(
                         &grid,
-                        line,
+                        line..line + whole.max(1),
                         pixels,
                         channels.start,
                         window.channels,
@@ -183,6 +196,7 @@ pub fn run(call: Call<'_>) {
                         tile.reborrow(),
                     );
                     finish(kernels, &layer.activation, tile);
+                    at += count;
                 }
             }
             row = band_end;
@@ -211,6 +225,39 @@ mod tests {
         case([1, 12, 10, 1], 1, [3, 3]).depthwise().stride([1, 3]).check();
         case([1, 5, 6, 40], 40, [3, 3]).depthwise().pad([1, 1]).output(9, 11).check();
         case([1, 2, 3, 9], 9, [5, 7]).depthwise().pad([4, 5]).check();
+    }
+
+    /// Few lines and many, of every width of a tile and of what is left of one, some of them cut by threads and slices.
+    #[test]
+    fn several_lines() {
+        let relu6 = Activation { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: 0.7 };
+        for taps in [3, 5] {
+            for stride in [1, 2] {
+                for (height, width) in
+                    (1..=9).map(|n| (n, 10 - n)).chain([(12, 13), (7, 7), (14, 6)])
+                {
+                    let channels = 1 + 11 * height % 37;
+                    let pad = [height % 3 * (taps / 2) / 2, width % 3 * (taps / 2) / 2];
+                    let activation =
+                        [Activation::NONE, Activation::RELU, relu6][width as usize % 3];
+                    let (height, width) = (height * stride + taps - 1, width * stride + taps - 1);
+                    case([1, height, width, channels], channels, [taps; 2])
+                        .depthwise()
+                        .stride([stride; 2])
+                        .pad(pad)
+                        .gaps(width % 2 * 3, height % 2 * 5)
+                        .activation(activation)
+                        .check();
+                }
+            }
+        }
+        // Lines further apart than the taps of one, and the other way round.
+        case([1, 19, 12, 24], 24, [3, 3]).depthwise().dilation([2, 1]).stride([2, 1]).check();
+        case([1, 19, 12, 24], 24, [3, 3]).depthwise().dilation([2, 1]).stride([4, 2]).check();
+        case([1, 19, 12, 24], 24, [3, 3]).depthwise().dilation([2, 1]).pad([2, 1]).check();
+        // An upper bound that is not above zero.
+        let below = Activation { kind: ActivationKind::Clamp as u32, alpha: -0.5, beta: -0.1 };
+        case([1, 9, 9, 24], 24, [3, 3]).depthwise().pad([1, 1]).activation(below).check();
     }
 
     #[test]

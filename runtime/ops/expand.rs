@@ -6,8 +6,8 @@
 //! The expanded one is read as soon as it is made, so it is made in pieces that stay in a cache. There are
 //! three ways:
 //!
-//! - **rows of one** (a fully connected layer): a thread expands some k of a panel and continues the chains of
-//!   fused multiply-adds, which begin with the bias, from what it has so far. The piece stays in the first-level
+//! - **rows of one** (a fully connected layer): a thread expands some k of a panel and continues a chain of
+//!   fused multiply-adds from what it has so far. The piece stays in the first-level
 //!   cache.
 //! - **own**: where threads divide a convolution's panels, each expands those of its own, a few at a time.
 //! - **shared**: all threads expand some panels, then all compute with them. A Winograd convolution
@@ -478,31 +478,41 @@ impl Expansion {
             let (piece, scratch) = part.scratch.split_at_mut(piece);
             let piece: &mut [f32] = bytemuck::cast_slice_mut(piece);
             let lists = Indirection::convolution(&window, input, row.clone(), 1, scratch);
+            let (chains, unbounded) = (lists.chains(), [f32::NEG_INFINITY, f32::INFINITY]);
             let limits = clamp(&part.layer.activation);
             for (panel, stored) in part.weights.chunks_exact(stored).enumerate() {
                 let cols = panel * nr..((panel + 1) * nr).min(part.out.cols());
-                let mut sums = [0.0; MOST_LANES];
-                sums[..nr].copy_from_slice(&stored[..nr]);
-                let step = ROW_WEIGHTS / nr;
-                for from in (0..k).step_by(step) {
-                    let len = step.min(k - from);
-                    let piece = &mut piece[..(1 + len) * nr];
-                    let (bias, body) = piece.split_at_mut(nr);
-                    bias.copy_from_slice(&sums[..nr]);
-                    kernels.widen(self.encoding, stored, self.biases() + from * nr, body);
-                    let lists = lists.seg_len(len);
-                    let piece = Panel::cached(piece);
-                    if from + len < k {
-                        let unbounded = [f32::NEG_INFINITY, f32::INFINITY];
-                        let Some(sums) = MatMut::new(&mut sums[..nr], 1, nr, nr) else { continue };
-                        kernels.igemm(&lists, from, piece, Addend::None, unbounded, sums);
-                        continue;
+                let mut out = part.out.part_mut(row.clone(), cols.clone());
+                for chain in 0..chains.count() {
+                    let terms = chains.terms(chain);
+                    let mut sums = [0.0; MOST_LANES];
+                    // As `Chains` has it.
+                    let residual = if chain == 0 {
+                        sums[..nr].copy_from_slice(&stored[..nr]);
+                        addend(&part.operands[1], row.clone(), cols.clone())
+                    } else {
+                        Addend::Output
+                    };
+                    let limits = if chain + 1 == chains.count() { limits } else { unbounded };
+                    for from in terms.clone().step_by(ROW_WEIGHTS / nr) {
+                        let len = (ROW_WEIGHTS / nr).min(terms.end - from);
+                        let piece = &mut piece[..(1 + len) * nr];
+                        let (bias, body) = piece.split_at_mut(nr);
+                        bias.copy_from_slice(&sums[..nr]);
+                        kernels.widen(self.encoding, stored, self.biases() + from * nr, body);
+                        let lists = lists.seg_len(len);
+                        let piece = Panel::cached(piece);
+                        if from + len < terms.end {
+                            let Some(to) = MatMut::new(&mut sums[..nr], 1, nr, nr) else {
+                                continue;
+                            };
+                            kernels.igemm(&lists, from, piece, Addend::None, unbounded, to);
+                        } else {
+                            kernels.igemm(&lists, from, piece, residual, limits, out.reborrow());
+                        }
                     }
-                    let residual = addend(&part.operands[1], row.clone(), cols.clone());
-                    let mut out = part.out.part_mut(row.clone(), cols.clone());
-                    kernels.igemm(&lists, from, piece, residual, limits, out.reborrow());
-                    finish(kernels, &part.layer.activation, out);
                 }
+                finish(kernels, &part.layer.activation, out);
             }
         });
     }

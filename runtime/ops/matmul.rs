@@ -125,29 +125,45 @@ impl Work {
     }
 }
 
+/// Terms and columns that are packed at a time where columns are runs: compilers make a transpose in registers of them.
+const SQUARE: usize = 4;
+
 /// Packs columns `first..` of a `k × n` matrix, given by strides, times its scale, as a panel of `nr`
 /// columns with a bias of zero.
 fn pack(matrix: &[f32], p: &MatMulParams, first: usize, nr: usize, panel: &mut [f32]) {
     let (row, col) = (p.row_stride[1] as usize, p.col_stride[1] as usize);
     let (k, cols, scale) = (p.k as usize, nr.min(p.n as usize - first), p.scale);
     panel[..nr].fill(0.0);
-    let lines = panel[nr..].chunks_exact_mut(nr).take(k);
+    let panel = &mut panel[nr..(1 + k) * nr];
     if col == 1 {
-        for (i, line) in lines.enumerate() {
+        for (i, line) in panel.chunks_exact_mut(nr).enumerate() {
             let (line, rest) = line.split_at_mut(cols);
             for (to, x) in line.iter_mut().zip(&matrix[i * row + first..][..cols]) {
                 *to = x * scale;
             }
             rest.fill(0.0);
         }
-    } else {
-        for (i, line) in lines.enumerate() {
-            let (line, rest) = line.split_at_mut(cols);
-            for (j, x) in line.iter_mut().enumerate() {
-                *x = matrix[i * row + (first + j) * col] * scale;
+        return;
+    }
+    let whole = if row == 1 { [k, cols].map(|all| all - all % SQUARE) } else { [0; 2] };
+    for j in (0..whole[1]).step_by(SQUARE) {
+        let runs = [0, 1, 2, 3].map(|lane| &matrix[(first + j + lane) * col..][..whole[0]]);
+        let runs = runs.map(|run| run.as_chunks::<SQUARE>().0);
+        for (i, lines) in panel.chunks_exact_mut(SQUARE * nr).take(whole[0] / SQUARE).enumerate() {
+            let square = runs.map(|run| run[i]);
+            for (term, line) in lines.chunks_exact_mut(nr).enumerate() {
+                let four = square.map(|run| run[term] * scale);
+                line[j..j + SQUARE].copy_from_slice(&four);
             }
-            rest.fill(0.0);
         }
+    }
+    for (i, line) in panel.chunks_exact_mut(nr).enumerate() {
+        let done = if i < whole[0] { whole[1] } else { 0 };
+        let (line, rest) = line.split_at_mut(cols);
+        for (j, x) in line.iter_mut().enumerate().skip(done) {
+            *x = matrix[i * row + (first + j) * col] * scale;
+        }
+        rest.fill(0.0);
     }
 }
 
@@ -219,6 +235,7 @@ pub fn run(call: Call<'_>) {
 mod tests {
     use super::*;
     use crate::arena::{MatMut, MatRef};
+    use crate::kernels::table::Chains;
     use crate::kernels::testing::{Threads, assert_close, available, floats, scratch};
     use crate::pack::{Activation, OpKind, params_words};
     use bytemuck::Zeroable;
@@ -254,6 +271,7 @@ mod tests {
         let (m, k, n) = (p.m as usize, p.k as usize, p.n as usize);
         let rows = p.batch as usize * m;
         let (mut exact, mut chain) = (Vec::new(), Vec::new());
+        let chains = Chains::of_run(k);
         let at = |side: usize, batch: usize, row: usize, col: usize| {
             data[side][batch * p.batch_stride[side] as usize
                 + row * p.row_stride[side] as usize
@@ -261,14 +279,16 @@ mod tests {
         };
         for row in 0..rows {
             for col in 0..n {
-                let (mut e, mut f) = (0.0f64, 0.0f32);
-                for i in 0..k {
-                    let (x, y) = (at(0, row / m, row % m, i), at(1, row / m, i, col));
-                    e += x as f64 * y as f64 * p.scale as f64;
-                    f = x.mul_add(y * p.scale, f);
-                }
+                let mut e = 0.0f64;
+                let sums = (0..chains.count()).map(|index| {
+                    chains.terms(index).fold(0.0f32, |f, i| {
+                        let (x, y) = (at(0, row / m, row % m, i), at(1, row / m, i, col));
+                        e += x as f64 * y as f64 * p.scale as f64;
+                        x.mul_add(y * p.scale, f)
+                    })
+                });
+                chain.push(sums.reduce(|sum, chain| sum + chain).unwrap());
                 exact.push(e);
-                chain.push(f);
             }
         }
         for kernels in available() {
@@ -328,6 +348,7 @@ mod tests {
             check(plain(batch, m, k, n));
         }
         check(plain(1, 1100, 3, 5));
+        check(plain(2, 9, 3333, 40));
         check(MatMulParams { scale: -0.125, ..plain(3, 20, 9, 33) });
         check(MatMulParams { scale: 0.3, ..plain(2, 9, 70, 12) });
     }

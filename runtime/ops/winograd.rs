@@ -11,7 +11,7 @@
 //! some frequencies are those of fewer tiles. What a tile computes is a matter of its place in the map alone.
 //! [`Block`] orders the tiles so that those of a frequency lie together.
 //!
-//! Each frequency is one chain of fused multiply-adds over the input channels, and the transforms have
+//! Each frequency is summed over the input channels as a product of matrices is, and the transforms have
 //! one written order: the result is the same for every slice, block, thread count and instruction set.
 //! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
 //!
@@ -38,8 +38,13 @@ const BLOCK_BYTES: usize = 2304 * 1024;
 /// Rows (tiles times frequencies) of a block: enough for each panel of weights to be worth fetching.
 const BLOCK_ROWS: usize = 28 * 36;
 
-/// Panels that are multiplied with a frequency's inputs while these are in the second-level cache.
+/// Panels that are multiplied with a frequency's inputs while these are in the first-level cache, unless all frequencies'
+/// inputs stay near.
 const GROUP: usize = 4;
+
+/// Bytes of a block's transformed inputs that stay in the second-level cache beside products and weights: to come back to
+/// them for each panel costs nothing, and one panel's products are the least scratch.
+const NEAR_BYTES: u64 = 192 << 10;
 
 /// A block has at least as many tiles, where there are as many.
 const FEW_TILES: usize = 4;
@@ -208,7 +213,7 @@ impl Work {
         let shares = threads.min(units.div_ceil(each)).max(1);
         // Tiles and panels of the largest part.
         let most = across.saturating_mul(if by_panels { down } else { each });
-        Self {
+        let mut work = Self {
             tile,
             pad: pair(p.pad),
             channels,
@@ -217,11 +222,15 @@ impl Work {
             input: pair([input.dims[1], input.dims[2]]),
             output: extent,
             block: block_tiles(tile, channels, isa).min(most).max(1),
-            group: GROUP.min(if by_panels { each } else { panels }).max(1),
+            group: 1,
             each,
             by_panels,
             shares,
+        };
+        if work.frequency_bytes() > NEAR_BYTES {
+            work.group = GROUP.min(if by_panels { each } else { panels }).max(1);
         }
+        work
     }
 
     fn points(&self) -> usize {
@@ -428,10 +437,10 @@ impl Part<'_> {
                         let lists = lists.part(first..first + tiles);
                         for panel in group.clone() {
                             let next = match list.get(index + 1) {
-                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
-                                Some(following) => Some(at(group.start, following.point)),
+                                _ if panel + 1 < group.end => Some((at(panel + 1, point), 0)),
+                                Some(following) => Some((at(group.start, following.point), 0)),
                                 None if group.end < panels.end => {
-                                    Some(at(group.end, list[0].point))
+                                    Some((at(group.end, list[0].point), 0))
                                 }
                                 None => None,
                             };

@@ -400,7 +400,7 @@ pub struct ConvParams {
     /// Of [`OpKind::Conv`] for a GPU: chains that the reduction is cut into, at multiples of 8 of its K (tap row, tap
     /// column, channel of the group) weights: with U = ⌈K/8⌉, chain c has those from min(K, 8·⌊U·c/chains⌋) on. Each is
     /// summed by itself from zero (the first one from the bias), also one that has none; then all are added up in
-    /// order. 0 and 1: one chain. Processors have no other.
+    /// order. 0 and 1: as processors sum it ([`Chains`](crate::kernels::table::Chains)), who know nothing else.
     pub chains: u32,
 }
 

@@ -9,10 +9,17 @@
 //!   is believed if a page read on trial turns up in the cache: emulators tell zero for want of knowing.
 //!
 //! Kernels before 6.1 and some file systems tell nothing; that a page can be read is then enough.
+//!
+//! Several reads can be under way at once: see [`aio`](super::aio).
+#![allow(unsafe_code)]
 
+use super::aio::Requests;
 use super::fd::{Fd, errno};
 use super::residency::{count_cached, forget};
-use super::{Storage, StorageError, TWO_PAGES, aligned_page, check_aligned, read_exact};
+use super::{
+    ReadQueue, Storage, StorageError, TWO_PAGES, aligned_page, check_aligned, check_alignment,
+    read_exact,
+};
 use crate::pack::PAGE;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -22,7 +29,12 @@ use core::mem::MaybeUninit;
 pub struct DirectFile {
     fd: Fd,
     alignment: u64,
+    /// Made when first asked for: many who open a pack stream nothing.
+    requests: Option<Requests>,
 }
+
+/// Reads under way at once: disks gain little by more.
+const DEPTH: usize = 4;
 
 impl DirectFile {
     /// Opens a file, or says that its file system has no direct I/O.
@@ -50,7 +62,7 @@ impl DirectFile {
         if alignment > PAGE || !alignment.is_power_of_two() {
             return Err(StorageError::Coarse { alignment, limit: PAGE });
         }
-        Ok(Self { fd, alignment })
+        Ok(Self { fd, alignment, requests: None })
     }
 }
 
@@ -67,10 +79,36 @@ impl Storage for DirectFile {
     fn alignment(&self) -> u64 {
         self.alignment
     }
+
+    fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
+        let taken = self.requests.get_or_insert_with(Requests::new).taken();
+        taken.then_some(self as _)
+    }
+}
+
+// SAFETY: the kernel writes from `submit` on, until its answer is there or the rest is read by `wait`, after which it is
+// free again. Before it is dropped, and with it the kernel's requests, these end.
+unsafe impl ReadQueue for DirectFile {
+    fn depth(&self) -> usize {
+        DEPTH
+    }
+
+    unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError> {
+        check_alignment(offset, into.len(), into.cast::<u8>().addr(), self.alignment)?;
+        let requests = self.requests.get_or_insert_with(Requests::new);
+        // SAFETY: the caller's promise.
+        unsafe { requests.submit(&self.fd, offset, into) }
+    }
+
+    fn wait(&mut self, number: usize) -> Result<(), StorageError> {
+        match &mut self.requests {
+            Some(requests) => requests.wait(&self.fd, number, self.alignment),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Whether the file's only home is the page cache.
-#[allow(unsafe_code)]
 fn lives_in_memory(fd: &Fd) -> Result<bool, StorageError> {
     const TMPFS: u32 = 0x0102_1994;
     const RAMFS: u32 = 0x8584_58f6;
@@ -103,7 +141,6 @@ const _: () = {
 
 /// What the kernel says that reads must be aligned to; zero if the file has no direct I/O, `None` if it
 /// does not say.
-#[allow(unsafe_code)]
 fn told_alignment(fd: &Fd) -> Option<u64> {
     const DIOALIGN: u32 = 0x2000;
     let mut record = MaybeUninit::<Statx>::zeroed();
@@ -138,6 +175,7 @@ fn probe(fd: &Fd) -> Result<u64, StorageError> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAX_DEPTH;
     use super::super::residency::{cached_pages, drop_cache};
     use super::super::scratch_file::{Aligned, ScratchFile, contents};
     use super::*;
@@ -218,5 +256,148 @@ mod tests {
         }
         let fd = Fd::open(scratch.path(), libc::O_DIRECT).unwrap();
         assert_eq!(probe(&fd), Ok(PAGE));
+    }
+
+    /// Begins to read whole pages.
+    ///
+    /// # Safety
+    /// As of `submit`.
+    unsafe fn begin(
+        file: &mut DirectFile,
+        page: u64,
+        into: &mut [u8],
+    ) -> Result<usize, StorageError> {
+        // SAFETY: the caller's promise.
+        unsafe { file.submit(page * PAGE, into) }
+    }
+
+    #[test]
+    fn reads_under_way_may_be_waited_for_in_any_order() {
+        const PAGES: usize = 96;
+        let bytes = contents(PAGES * 4096);
+        let scratch = ScratchFile::new(&bytes);
+        drop_cache(scratch.path()).unwrap();
+        let Some(mut file) = open(&scratch) else { return };
+        let refused = file.queue().is_none();
+        let (mut state, most) = (1u64, file.depth());
+        assert!(most <= MAX_DEPTH);
+        let mut room = std::vec![0; (PAGES + 1) * 4096];
+        let at = room.as_ptr().addr().next_multiple_of(4096) - room.as_ptr().addr();
+        for _ in 0..20 {
+            let (mut rest, mut page) = (&mut room[at..at + PAGES * 4096], 0);
+            rest.fill(0);
+            let mut under_way = std::vec::Vec::new();
+            while !rest.is_empty() || !under_way.is_empty() {
+                state =
+                    state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+                let random = (state >> 33) as usize;
+                if under_way.len() < most && !rest.is_empty() {
+                    let pages = (1 + random % 9).min(rest.len() / 4096);
+                    let into = rest.split_off_mut(..pages * 4096).unwrap();
+                    // SAFETY: nobody looks at the bytes before all have been waited for.
+                    under_way.push(unsafe { begin(&mut file, page, into) }.unwrap());
+                    page += pages as u64;
+                } else {
+                    let number = under_way.swap_remove(random % under_way.len());
+                    file.wait(number).unwrap();
+                }
+            }
+            assert!(room[at..at + PAGES * 4096] == bytes);
+        }
+        assert!(refused || file.requests.as_ref().unwrap().taken());
+        assert_eq!(cached_pages(scratch.path()).unwrap().0, 0);
+        // What was not begun is done.
+        assert_eq!(file.wait(0), Ok(()));
+        assert_eq!(file.wait(1000), Ok(()));
+    }
+
+    #[test]
+    fn reads_under_way_fail_as_others_do() {
+        let bytes = contents(8 * 4096);
+        let scratch = ScratchFile::new(&bytes);
+        let Some(mut file) = open(&scratch) else { return };
+        let alignment = file.alignment();
+        scratch.truncate(3 * 4096 + 1024);
+        let mut into = [const { Aligned([0; 8192]) }; 3];
+        let [a, b, c] = &mut into;
+        // SAFETY: nobody looks at the bytes before they have been waited for.
+        let numbers = unsafe {
+            [
+                begin(&mut file, 2, &mut a.0),
+                begin(&mut file, 6, &mut b.0),
+                begin(&mut file, 0, &mut c.0),
+            ]
+        };
+        let [a, b, c] = numbers.map(Result::unwrap);
+        assert_eq!(file.wait(c), Ok(()));
+        let short = |offset, got| StorageError::Short { offset, wanted: 8192, got };
+        assert_eq!(file.wait(a), Err(short(2 * 4096, 4096 + 1024)));
+        assert_eq!(file.wait(b), Err(short(6 * 4096, 0)));
+        assert_eq!(into[2].0, bytes[..8192]);
+        let address = into[0].0.as_ptr().addr() as u64;
+        let error = StorageError::Misaligned { offset: 0, bytes: 4095, address, alignment };
+        // SAFETY: nobody looks at the bytes.
+        assert_eq!(unsafe { begin(&mut file, 0, &mut into[0].0[..4095]) }, Err(error));
+    }
+
+    #[test]
+    fn no_more_are_taken_than_there_is_room_for() {
+        let bytes = contents(64 * 4096);
+        let scratch = ScratchFile::new(&bytes);
+        let Some(mut file) = open(&scratch) else { return };
+        let mut into = [const { Aligned([0; 4096]) }; MAX_DEPTH + 1];
+        let numbers: std::vec::Vec<_> = into
+            .iter_mut()
+            .enumerate()
+            // SAFETY: nobody looks at the bytes before they have been waited for.
+            .map(|(page, into)| unsafe { begin(&mut file, page as u64, &mut into.0) })
+            .collect();
+        for (page, number) in numbers.into_iter().enumerate() {
+            if page == MAX_DEPTH {
+                let offset = page as u64 * PAGE;
+                let full = StorageError::Io { errno: libc::EAGAIN, offset };
+                assert_eq!(number, Err(full));
+                break;
+            }
+            file.wait(number.unwrap()).unwrap();
+            assert_eq!(into[page].0, bytes[page * 4096..][..4096]);
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_take_is_read_when_waited_for() {
+        let bytes = contents(8 * 4096);
+        let scratch = ScratchFile::new(&bytes);
+        let Some(mut file) = open(&scratch) else { return };
+        file.requests = Some(Requests::refused());
+        assert!(file.queue().is_none());
+        let mut into = Aligned([0; 8192]);
+        // SAFETY: nobody looks at the bytes before they have been waited for.
+        let number = unsafe { begin(&mut file, 3, &mut into.0) }.unwrap();
+        assert_eq!(file.wait(number), Ok(()));
+        assert_eq!(into.0, bytes[3 * 4096..][..8192]);
+    }
+
+    #[test]
+    fn dropped_with_reads_under_way_it_waits_for_them() {
+        let bytes = contents(64 * 4096);
+        let scratch = ScratchFile::new(&bytes);
+        for _ in 0..10 {
+            let Some(mut file) = open(&scratch) else { return };
+            let mut into = [const { Aligned([0; 16 * 4096]) }; 3];
+            for (number, into) in into.iter_mut().enumerate() {
+                // SAFETY: nobody looks at the bytes before the file is gone.
+                unsafe { begin(&mut file, 16 * number as u64, &mut into.0) }.unwrap();
+            }
+            if file.queue().is_none() {
+                return;
+            }
+            drop(file);
+            for (number, into) in into.iter().enumerate() {
+                // A read that the kernel could still cancel has left nothing.
+                let read = into.0 == bytes[16 * 4096 * number..][..16 * 4096];
+                assert!(read || into.0.iter().all(|byte| *byte == 0));
+            }
+        }
     }
 }

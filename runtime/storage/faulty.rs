@@ -4,8 +4,12 @@
 //! [`Faulty`] wraps any other storage. A read is made in *attempts*, as with a real device: the
 //! attempts of all reads are numbered from 0, and a script says which of them go wrong, and how. The
 //! attempts go through the same [`read_exact`] as those of files.
+//!
+//! With [`queued`](Faulty::queued) several reads can be under way, as of a device that takes its time and changes the order:
+//! nothing is read before it is waited for, and then the last first.
+#![allow(unsafe_code)]
 
-use super::{Storage, StorageError, read_exact};
+use super::{MAX_DEPTH, ReadQueue, Storage, StorageError, read_exact};
 
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +34,41 @@ pub struct Faulty<'a, S> {
     script: &'a [(u64, Fault)],
     end: u64,
     attempts: u64,
+    depth: usize,
+    under_way: [Option<Read>; MAX_DEPTH],
+    submitted: u64,
 }
+
+/// A read under way.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    /// Reads submitted before it.
+    order: u64,
+    offset: u64,
+    into: *mut [u8],
+    result: Option<Result<(), StorageError>>,
+}
+
+// SAFETY: the address is only used while whoever submitted it has promised that it is free to be written, on whatever
+// thread.
+unsafe impl Send for Read {}
 
 impl<'a, S: Storage> Faulty<'a, S> {
     /// Wraps `inner`: for each `(n, fault)` of the script, attempt `n` goes wrong.
     pub fn new(inner: S, script: &'a [(u64, Fault)]) -> Self {
-        Self { inner, script, end: u64::MAX, attempts: 0 }
+        let (under_way, submitted) = ([None; MAX_DEPTH], 0);
+        Self { inner, script, end: u64::MAX, attempts: 0, depth: 1, under_way, submitted }
+    }
+
+    /// Takes so many reads at once, at most [`MAX_DEPTH`].
+    pub fn queued(mut self, depth: usize) -> Self {
+        self.depth = depth.clamp(1, MAX_DEPTH);
+        self
+    }
+
+    /// Reads that are under way.
+    pub fn under_way(&self) -> usize {
+        self.under_way.iter().flatten().count()
     }
 
     /// Makes the file end at byte `end`. [`len`](Storage::len) still tells the old length, as it does
@@ -57,7 +90,7 @@ impl<S: Storage> Storage for Faulty<'_, S> {
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
-        let Self { inner, script, end, attempts } = self;
+        let Self { inner, script, end, attempts, .. } = self;
         let alignment = inner.alignment();
         // An error of the storage inside comes out as it went in.
         let mut failed = None;
@@ -89,6 +122,42 @@ impl<S: Storage> Storage for Faulty<'_, S> {
 
     fn alignment(&self) -> u64 {
         self.inner.alignment()
+    }
+
+    fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
+        if self.depth > 1 { Some(self) } else { None }
+    }
+}
+
+// SAFETY: bytes are written by `wait`, which first does all reads that are under way.
+unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
+    fn depth(&self) -> usize {
+        self.depth
+    }
+
+    unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError> {
+        let free = self.under_way.iter().take(self.depth).position(Option::is_none);
+        let number = free.ok_or(StorageError::Io { errno: 11, offset })?;
+        self.under_way[number] = Some(Read { order: self.submitted, offset, into, result: None });
+        self.submitted += 1;
+        Ok(number)
+    }
+
+    fn wait(&mut self, number: usize) -> Result<(), StorageError> {
+        while let Some((number, read)) = self
+            .under_way
+            .iter()
+            .enumerate()
+            .filter_map(|(number, read)| Some((number, (*read)?)))
+            .filter(|(_, read)| read.result.is_none())
+            .max_by_key(|(_, read)| read.order)
+        {
+            // SAFETY: the bytes are this read's, by the promise to `submit`, until it has been waited for.
+            let result = self.read(read.offset, unsafe { &mut *read.into });
+            self.under_way[number] = Some(Read { result: Some(result), ..read });
+        }
+        let read = self.under_way.get_mut(number).and_then(Option::take);
+        read.and_then(|read| read.result).unwrap_or(Ok(()))
     }
 }
 
@@ -181,5 +250,33 @@ mod tests {
         let short = StorageError::Short { offset: 0, wanted: 16, got: 12 };
         assert_eq!(storage.read(0, &mut into), Err(short));
         assert_eq!(storage.attempts(), 3);
+    }
+
+    #[test]
+    fn reads_under_way_are_done_last_first_each_with_its_own_fault() {
+        // Attempts: of the third read, two; the second's, which fails; the first's.
+        let script =
+            [(0, Fault::Partial(3)), (2, Fault::Errno(5)), (3, Fault::FlipBit { byte: 1, bit: 0 })];
+        let mut storage = Faulty::new(Slice(&BYTES), &script).queued(3);
+        let mut into = [[0u8; 8]; 4];
+        let [a, b, c, d] = &mut into;
+        let queue = storage.queue().unwrap();
+        assert_eq!(queue.depth(), 3);
+        // SAFETY: nobody looks at the bytes before they have been waited for.
+        let numbers = unsafe { [queue.submit(0, a), queue.submit(8, b), queue.submit(16, c)] };
+        // SAFETY: likewise.
+        let full = unsafe { queue.submit(24, d) };
+        assert_eq!(full, Err(StorageError::Io { errno: 11, offset: 24 }));
+        let [a, b, c] = numbers.map(Result::unwrap);
+        assert_eq!(storage.under_way(), 3);
+        assert_eq!(storage.wait(a), Ok(()));
+        assert_eq!(storage.attempts(), 4);
+        assert_eq!(storage.wait(c), Ok(()));
+        assert_eq!(storage.wait(b), Err(StorageError::Io { errno: 5, offset: 8 }));
+        assert_eq!((storage.under_way(), storage.attempts()), (0, 4));
+        assert_eq!(into[2], BYTES[16..24]);
+        into[0][1] ^= 1;
+        assert_eq!(into[0], BYTES[..8]);
+        assert!(Faulty::new(Slice(&BYTES), &[]).queue().is_none());
     }
 }

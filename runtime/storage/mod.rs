@@ -12,13 +12,18 @@
 //! | [`mapped`] | Linux, packs that are meant to stay in memory |
 //! | [`faulty`] | tests: any of these, failing on cue |
 //!
+//! [`queue`] is for storage that reads while its caller goes on, several ranges at once: of these, [`direct`].
+//!
 //! A back end for another device implements [`Storage`] and, if its transfers may be short or
 //! interrupted, leaves that to [`read_exact`].
 
 pub mod crc32c;
 pub mod faulty;
 pub mod memory;
+pub mod queue;
 
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod aio;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod buffered;
 #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -34,6 +39,7 @@ mod scratch_file;
 
 pub use faulty::Faulty;
 pub use memory::Slice;
+pub use queue::{MAX_DEPTH, ReadQueue};
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use {
@@ -62,6 +68,11 @@ pub trait Storage {
     /// What offsets, lengths and addresses must be multiples of: a power of two, at most
     /// [`PAGE`](crate::pack::PAGE).
     fn alignment(&self) -> u64;
+
+    /// Its reads that go on while the caller does, if it has such.
+    fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
+        None
+    }
 }
 
 impl<S: Storage + ?Sized> Storage for &mut S {
@@ -75,6 +86,10 @@ impl<S: Storage + ?Sized> Storage for &mut S {
 
     fn alignment(&self) -> u64 {
         (**self).alignment()
+    }
+
+    fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
+        (**self).queue()
     }
 }
 
@@ -199,7 +214,17 @@ pub(crate) fn aligned_page(room: &mut [u8; TWO_PAGES]) -> &mut [u8] {
 
 /// Refuses a read whose offset, length or address is not a multiple of `alignment`.
 pub fn check_aligned(offset: u64, into: &[u8], alignment: u64) -> Result<(), StorageError> {
-    let (bytes, address) = (into.len() as u64, into.as_ptr().addr() as u64);
+    check_alignment(offset, into.len(), into.as_ptr().addr(), alignment)
+}
+
+/// The same of so many bytes at an address.
+pub(crate) fn check_alignment(
+    offset: u64,
+    bytes: usize,
+    address: usize,
+    alignment: u64,
+) -> Result<(), StorageError> {
+    let (bytes, address) = (bytes as u64, address as u64);
     if (offset | bytes | address) & (alignment - 1) != 0 {
         return Err(StorageError::Misaligned { offset, bytes, address, alignment });
     }

@@ -53,7 +53,7 @@ impl Costs {
             let load_ns = self.load_ns(load.bytes.into()) as f64;
             let overlap = (slower * window.max(0) as f64).min(load_ns);
             bytes += f64::from(load.bytes) * overlap / load_ns.max(1.0);
-            read_ns += overlap;
+            read_ns += overlap * self.each_load_ns(load.bytes.into()) as f64 / load_ns.max(1.0);
         }
         // There is no more reading at once with computing than there is computing.
         bytes * (slower * all as f64 / f64::max(read_ns, 1.0)).min(1.0)

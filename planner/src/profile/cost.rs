@@ -5,7 +5,7 @@ mod bands;
 pub use bands::Outside;
 
 use super::launch::Launches;
-use super::{Compute, Drag, Profile, Storage, Transfer};
+use super::{Compute, Drag, Profile, Read, Service, Transfer};
 use crate::network::Network;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
@@ -238,6 +238,18 @@ impl Transforms {
     }
 }
 
+/// Of a layer whose steps transform its weights: the bytes that they make of them, and what all else takes on one thread.
+pub(super) fn transforming(network: &Network, compute: &Compute) -> Option<(f64, f64)> {
+    let (stored, algorithm) = (network.layers.first()?, *network.on_load.first()?);
+    let input = network.tensors.get(stored.inputs[0] as usize)?;
+    let layer = ops::transformed(stored, input, algorithm, network.isa)?;
+    let (work, transforms) = (Work::of(network, &layer), Transforms::of(network, &layer));
+    let groups = layer.panels.div_ceil(ops::panels_at_once(&layer).max(1) as u32);
+    let moved = f64::from(groups) * transforms.input_bytes + transforms.output_bytes;
+    let made = f64::from(layer.panels) * f64::from(layer.panel_bytes);
+    Some((made, work.ns(compute) + moved / compute.transform_gbs))
+}
+
 /// Where a step finds what it reads.
 #[derive(Clone, Copy, PartialEq)]
 enum From {
@@ -448,7 +460,7 @@ pub struct Costs {
     /// The same for steps that transform the weights, for each of [`TILES`].
     transformed: [Vec<Option<LayerCost>>; TILES.len()],
     overhead_ns: u64,
-    storage: Storage,
+    service: Service,
     transfer: Option<Transfer>,
     drag: Drag,
     cache_bytes: u64,
@@ -471,7 +483,7 @@ impl Costs {
             layers,
             transformed,
             overhead_ns,
-            storage: profile.storage.clone(),
+            service: profile.service(),
             transfer: profile.transfer,
             drag: profile.drag(),
             cache_bytes: profile.compute.cache_bytes,
@@ -536,9 +548,24 @@ impl Costs {
         transformed.unwrap_or(&self.layers[layer])
     }
 
-    /// Predicted time of a load of so many bytes, checksum included.
+    /// Predicted time of a load of so many bytes by itself, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
-        self.storage.load_ns(bytes)
+        self.service.load_ns(bytes)
+    }
+
+    /// What a load of so many bytes adds to many that come without a pause.
+    pub fn each_load_ns(&self, bytes: u64) -> u64 {
+        self.service.each_ns(bytes)
+    }
+
+    /// The parts of that, where others may be under way.
+    pub fn read(&self, bytes: u64) -> Read {
+        self.service.read(bytes)
+    }
+
+    /// Reads under way at a time.
+    pub fn depth(&self) -> u32 {
+        self.service.depth()
     }
 
     /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.

@@ -11,8 +11,8 @@
 //! - Where weights are, and what steps lose to the loads beside them, depends on the plan ([`context`]).
 //! - On a GPU a step takes `max(compute / occupancy, memory) + launches · overhead` ([`launch`]): its profile's rates are those
 //!   of all multiprocessors, on one thread, and its threads hide what is exposed.
-//! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum. A copy to a GPU's
-//!   own memory takes a latency, and its bytes at one rate.
+//! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum. Where several may be under
+//!   way, part of that time passes beside others ([`service`]). A copy to a GPU's own memory takes a latency, and its bytes at one rate.
 //!
 //! Units are in the names: 1 GFLOP/s is one floating-point operation a nanosecond (a fused multiply-add
 //! counts as two), 1 GB/s is one byte a nanosecond, 1 MB/s is 10⁶ bytes a second.
@@ -24,10 +24,12 @@ mod fit;
 mod launch;
 #[cfg(target_os = "linux")]
 mod measure;
+mod service;
 
 pub use cost::{Class, Costs, Outside};
 #[cfg(target_os = "linux")]
 pub use measure::{MeasureError, measure};
+pub use service::{Read, Service};
 
 use crate::network::Network;
 use crate::source::Io;
@@ -147,6 +149,9 @@ pub struct Storage {
     /// How it is read: past the page cache if nothing is said.
     #[serde(default)]
     pub io: Io,
+    /// Reads that the loader has under way at a time.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub depth: u32,
     /// Cost of a load beyond reading: counters, waking the loader.
     pub latency_ns: u64,
     /// Throughput of reads one after the other, by their size, in ascending order of size.
@@ -156,7 +161,8 @@ pub struct Storage {
     /// What computing loses to the bytes that are read meanwhile, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drag: Option<Drag>,
-    /// Throughput with several reads under way, where it was measured: what one loader leaves of the storage.
+    /// Throughput with several reads of one size under way, that for [`depth`](Self::depth) among them. Of sizes that are not
+    /// here as much is gained as of the nearest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deeper: Vec<Deeper>,
 }
@@ -298,6 +304,14 @@ impl Profile {
                 value(field("mbs"), read.mbs, slower, expected)?;
             }
         }
+        let depth = self.storage.depth;
+        value("storage.depth".to_owned(), depth.into(), depth > 0, "positive")?;
+        for (index, deeper) in self.storage.deeper.iter().enumerate() {
+            let field = |of| format!("storage.deeper[{index}].{of}");
+            value(field("depth"), deeper.depth.into(), deeper.depth > 0, "positive")?;
+            value(field("bytes"), deeper.bytes as f64, deeper.bytes > 0, "positive")?;
+            value(field("mbs"), deeper.mbs, deeper.mbs >= 1e-6, "positive")?;
+        }
         Ok(())
     }
 
@@ -306,9 +320,15 @@ impl Profile {
         Costs::of_step(network, self, threads, step).step_ns(step, self)
     }
 
-    /// Predicted time of a load of so many bytes, checksum included.
+    /// Predicted time of a load of so many bytes by itself, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
         self.storage.load_ns(bytes)
+    }
+
+    /// What loads take. With a staging ring they are read one after the other.
+    pub fn service(&self) -> Service {
+        let depth = if self.transfer.is_some() { 1 } else { self.storage.depth };
+        Service::new(&Storage { depth, ..self.storage.clone() })
     }
 
     /// [`Compute::near_bytes`].
@@ -331,6 +351,14 @@ impl Profile {
 
 fn is_zero(number: &u32) -> bool {
     *number == 0
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
 }
 
 impl Compute {
@@ -360,6 +388,7 @@ impl Storage {
     pub fn flat(latency_ns: u64, mbs: f64, checksum_gbs: f64) -> Self {
         Self {
             io: Io::Direct,
+            depth: 1,
             latency_ns,
             reads: vec![Reads { bytes: 1 << 20, mbs }],
             checksum_gbs,
@@ -372,10 +401,12 @@ impl Storage {
     pub fn faster(&self, factor: f64) -> Self {
         let reads =
             self.reads.iter().map(|read| Reads { mbs: read.mbs * factor, ..*read }).collect();
-        Self { reads, ..self.clone() }
+        let deeper =
+            self.deeper.iter().map(|read| Deeper { mbs: read.mbs * factor, ..*read }).collect();
+        Self { reads, deeper, ..self.clone() }
     }
 
-    /// Predicted time of a load of so many bytes.
+    /// Predicted time of a load of so many bytes, with nothing else under way.
     pub fn load_ns(&self, bytes: u64) -> u64 {
         let checksum = bytes as f64 / self.checksum_gbs;
         self.latency_ns + (self.read_ns(bytes) + checksum).round() as u64
@@ -435,6 +466,16 @@ mod tests {
         assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
     }
 
+    /// Before there could be several under way.
+    #[test]
+    fn an_older_file_reads_one_at_a_time() {
+        let mut profile = profile();
+        profile.storage.depth = 1;
+        let text = profile.to_toml();
+        assert!(!text.contains("depth = 1\n"), "{text}");
+        assert_eq!(Profile::parse(&text).unwrap().storage.depth, 1);
+    }
+
     #[test]
     fn a_gpu_with_a_memory_of_its_own_is_copied_to() {
         let mut profile = profile();
@@ -465,6 +506,9 @@ mod tests {
         let copies = |gbs| Some(Transfer { latency_ns: 10_000, gbs });
         refused(&|p| p.transfer = copies(0.0), "transfer.gbs is 0");
         refused(&|p| p.transfer = copies(12.0), "transfer.gbs is 12");
+        refused(&|p| p.storage.depth = 0, "storage.depth is 0");
+        let deeper = |mbs| vec![Deeper { depth: 4, bytes: 65_536, mbs }];
+        refused(&|p| p.storage.deeper = deeper(f64::NAN), "storage.deeper[0].mbs is NaN");
         refused(&|p| p.storage.reads.clear(), "storage.reads is 0");
         refused(&|p| p.storage.reads[1].bytes = 1, "storage.reads[1].bytes is 1");
         refused(&|p| p.storage.reads[1].mbs *= 1e6, "takes no less time");

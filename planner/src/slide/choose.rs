@@ -320,21 +320,25 @@ impl<'a> Search<'a> {
         let outside: Vec<Outside> =
             layers.clone().map(|layer| Outside::of(network, layer, cache, ring)).collect();
         let (mut steps, mut extra_ns) = (0, 0);
-        // The largest step of each layer stands for its scratch.
-        let mut largest: HashMap<u32, Step> = HashMap::new();
+        // The largest step of each layer stands for its scratch. Of a layer, steps with as many rows take as long.
+        let mut largest: Vec<Option<Step>> = vec![None; layers.len()];
+        let mut before = vec![(0, 0); layers.len()];
         for step in steps_of(network, &chain, &schedule) {
             steps += 1;
-            let outside = outside[step.layer as usize - layers.start];
-            extra_ns += self.costs.sliding_ns(&step, outside) as i64;
-            let held = largest.entry(step.layer).or_insert(step);
-            if held.rows < step.rows {
-                *held = step;
+            let at = step.layer as usize - layers.start;
+            if before[at].0 != step.rows {
+                before[at] = (step.rows, self.costs.sliding_ns(&step, outside[at]) as i64);
+            }
+            extra_ns += before[at].1;
+            if largest[at].is_none_or(|held| held.rows < step.rows) {
+                largest[at] = Some(step);
             }
         }
         for layer in layers.clone() {
             extra_ns -= self.costs.step_ns(&whole(network, layer)) as i64;
         }
-        let scratch = largest.values().map(|step| scratch_bytes(network, step, self.threads)).max();
+        let scratch =
+            largest.iter().flatten().map(|step| scratch_bytes(network, step, self.threads)).max();
         let tables = steps * size_of::<Step>() as u64;
         let rings: u64 = rings.iter().sum();
         let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;

@@ -14,10 +14,10 @@ pub struct Facts<'a> {
     /// For each buffer the first and the last layer that touch it; `None` if the host does, too, or if its
     /// tensors are not images of one height, width and pitch.
     inner: Vec<Option<Range<usize>>>,
-    /// Buffers whose tensors are not such images: lines of the one are no lines of the other.
-    unlike: Vec<bool>,
     /// For each layer the buffers it touches.
     touched: Vec<Vec<usize>>,
+    /// For each layer the first after it that no group can have with it.
+    parted: Vec<usize>,
 }
 
 /// Height, width and pitch: what the tensors of a ring have in common.
@@ -43,7 +43,8 @@ impl<'a> Facts<'a> {
             }
             planes[buffer] = own;
         }
-        let unlike = inner.iter().map(Option::is_none).collect();
+        // Buffers whose tensors are not such images: lines of the one are no lines of the other.
+        let unlike: Vec<bool> = inner.iter().map(Option::is_none).collect();
         for port in network.inputs.iter().chain(&network.outputs) {
             inner[network.tensors[port.tensor as usize].buffer as usize] = None;
         }
@@ -61,7 +62,22 @@ impl<'a> Facts<'a> {
             }
             touched.push(buffers);
         }
-        Self { network, operands, inner, unlike, touched }
+        let mut parted = vec![usize::MAX; network.layers.len()];
+        // Of each such buffer the layer that touches it next, and the one that writes it next.
+        let mut next = vec![(usize::MAX, usize::MAX); network.buffers.len()];
+        for (layer, buffers) in touched.iter().enumerate().rev() {
+            let output = network.tensors[network.layers[layer].output as usize].buffer as usize;
+            for &buffer in buffers.iter().filter(|&&buffer| unlike[buffer]) {
+                let (user, writer) = &mut next[buffer];
+                let writes = buffer == output;
+                parted[layer] = parted[layer].min(if writes { *user } else { *writer });
+                *user = layer;
+                if writes {
+                    *writer = layer;
+                }
+            }
+        }
+        Self { network, operands, inner, touched, parted }
     }
 
     /// Whether a layer can belong to a group.
@@ -72,14 +88,7 @@ impl<'a> Facts<'a> {
     /// Whether a layer can be in a group with the layers after it, up to `end`: what the one writes and the other touches
     /// must have the same lines.
     pub fn goes_with(&self, layer: usize, end: usize) -> bool {
-        let writes = |layer: usize| {
-            self.network.tensors[self.network.layers[layer].output as usize].buffer as usize
-        };
-        (layer + 1..end).all(|other| {
-            let mut both =
-                self.touched[layer].iter().filter(|&&buffer| self.touched[other].contains(&buffer));
-            !both.any(|&b| self.unlike[b] && (writes(layer) == b || writes(other) == b))
-        })
+        end <= self.parted[layer]
     }
 
     /// Whether a group of these layers can hold a buffer in a ring.
@@ -173,6 +182,8 @@ pub struct Inner {
 pub struct Chain {
     pub members: Vec<Member>,
     pub inner: Vec<Inner>,
+    /// For each member the inner buffers that it writes.
+    written: Vec<Vec<usize>>,
 }
 
 impl Chain {
@@ -228,8 +239,12 @@ impl Chain {
             let [height, width, pitch] = plane;
             Inner { buffer, height, width, pitch, writers, readers, straight }
         });
-        let inner = inner.collect();
-        Self { members, inner }
+        let inner: Vec<Inner> = inner.collect();
+        let mut written = vec![Vec::new(); members.len()];
+        for (at, inner) in inner.iter().enumerate() {
+            inner.writers.iter().for_each(|&writer| written[writer].push(at));
+        }
+        Self { members, inner, written }
     }
 }
 
@@ -361,10 +376,8 @@ impl Run<'_> {
 
     fn make(&mut self, index: usize, end: u32) {
         let lines = self.done[index]..end;
-        for (inner, kept) in self.chain.inner.iter().zip(&mut self.rings) {
-            if !inner.writers.contains(&index) {
-                continue;
-            }
+        for &at in &self.chain.written[index] {
+            let (inner, kept) = (&self.chain.inner[at], &mut self.rings[at]);
             let height = |member: usize| self.chain.members[member].height;
             let writers = inner.writers.iter();
             let high = writers.clone().map(|&writer| self.done[writer]).max().unwrap_or(0).max(end);

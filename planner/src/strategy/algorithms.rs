@@ -9,7 +9,7 @@
 //! first of them are planned and simulated before one is taken.
 //!
 //! The chains that reductions are cut into for a GPU ([`algorithm::chains`]) are chosen before, layer by layer; what they cost
-//! is scratch. To compute all layers directly, in one chain each, is always one of the choices.
+//! is scratch. To compute all layers directly, as processors do, is always one of the choices.
 //!
 //! One choice serves all budgets of a pack: its outputs are then the same bits in every budget, also when
 //! the budget changes between two inferences.
@@ -230,7 +230,7 @@ impl Mixture {
 fn all_offers(network: &Network, profile: &Profile, threads: u32) -> Vec<Vec<Offer>> {
     let mut changed = network.clone();
     let slides = slides(network);
-    // In one chain, and in as many as suit the GPU.
+    // As processors sum, and in as many chains as suit the GPU.
     let mut cuts = vec![0, profile.multiprocessors];
     cuts.dedup();
     let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];
@@ -269,7 +269,7 @@ fn cut(network: &mut Network, multiprocessors: u32, most: f64, bound: &Bound) ->
             if bound.alive(layer) + panel_need(network, layer, 1) <= most {
                 return chains;
             }
-            chains /= 2;
+            chains = algorithm::fewer_chains(network, layer, chains);
         }
         set_chains(network, layer, 1);
         1

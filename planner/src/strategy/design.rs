@@ -271,7 +271,7 @@ impl<'a> Site<'a> {
                     }
                 }
                 let load: Vec<u64> =
-                    bytes.iter().map(|bytes| self.basis.costs.load_ns(*bytes)).collect();
+                    bytes.iter().map(|bytes| self.basis.costs.each_load_ns(*bytes)).collect();
                 residents::choose(&bytes, &load, &compute, capacity)
             }
         };

@@ -6,14 +6,16 @@
 //! what storage would be late with stays; for the best of them finer numbers are tried. The designs of the other
 //! strategies are among those that are tried, so that no plan is slower than theirs. Every design is placed and
 //! simulated, and the prediction decides. Then single layers are changed, guided by where the predicted plan stalls, as
-//! long as the effort lasts ([`improve`](super::improve)). What is then copied to a device goes through the staging ring
-//! that serves the plan best ([`staging`](super::staging)).
+//! long as the effort lasts ([`improve`](super::improve)). What is then copied to a device
+//! goes through the staging ring that serves the plan best ([`staging`](super::staging)), and a plan that reads nothing is
+//! placed anew, in as little memory as it needs ([`settle`](super::settle)).
 
 use super::design::{Basis, Built, Design, Grain, Pins, Site};
 use super::flexnn::Parts;
 use super::improve::improve;
 use super::on_load::Options;
 use super::place::{Loading, Misfit};
+use super::settle::settle;
 use super::staging::stage_best;
 use super::{Effort, Made, PlanError, Request, SLICE, first_fit, flexnn, smallest};
 use crate::network::Network;
@@ -88,14 +90,14 @@ impl Constructed<'_> {
     pub fn improve(self, effort: Effort) -> Made {
         let start = Instant::now();
         let Self { basis, options, sites, best, constructive } = self;
-        let Request { budget, .. } = sites[best.at].request;
-        let staged = sites[best.at].request.is_staged();
+        let request = sites[best.at].request;
         let (mut built, tried) = improve(&sites, &options, best, effort);
-        if staged {
+        if request.is_staged() {
             built = stage_best(built.plan, Loading::Cyclic, &basis.costs);
         }
         let mut plan = built.plan;
-        (plan.strategy, plan.budget) = (NAME.to_owned(), budget);
+        settle(request.network, &mut plan);
+        (plan.strategy, plan.budget) = (NAME.to_owned(), request.budget);
         Made { plan, constructive, improvement: start.elapsed(), tried }
     }
 }

@@ -13,6 +13,7 @@ mod joint;
 pub mod on_load;
 mod place;
 mod residents;
+mod settle;
 mod staging;
 
 use crate::network::Network;

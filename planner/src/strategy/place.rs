@@ -95,7 +95,7 @@ impl Ground {
 }
 
 /// For each layer the time from its first step to behind its last, the host's turn being 0.
-fn spans(network: &Network, steps: &[Step]) -> Vec<std::ops::Range<usize>> {
+pub(super) fn spans(network: &Network, steps: &[Step]) -> Vec<std::ops::Range<usize>> {
     let mut spans = vec![0..0; network.layers.len()];
     for (index, step) in steps.iter().enumerate() {
         let span = &mut spans[step.layer as usize];
@@ -299,7 +299,7 @@ pub fn tables(request: &Request<'_>, slices: &Slices) -> u64 {
 }
 
 /// The end of the highest buffer, scratch or streamed load.
-fn used_end(sizes: &[u64], plan: &Plan) -> u64 {
+pub(super) fn used_end(sizes: &[u64], plan: &Plan) -> u64 {
     let buffers = plan.places.iter().zip(sizes).map(|(at, bytes)| at.address + bytes);
     let scratch = plan.steps.iter().map(|step| step.scratch + step.scratch_bytes);
     let loads = plan.loads.iter().map(|load| load.address + u64::from(load.bytes));

@@ -4,6 +4,7 @@
 use super::*;
 use crate::arena::MatRef;
 use crate::kernels::Kernels;
+use crate::kernels::table::Chains;
 use crate::kernels::testing::{Threads, assert_close, available, floats, pack, scratch};
 use crate::ops::depthwise;
 use crate::ops::testing::Slide;
@@ -161,10 +162,20 @@ impl Case {
         ]
     }
 
-    /// The result in double precision and as a chain of fused multiply-adds, without the output's gaps.
+    /// The k of each chain, where [`Chains`] says.
+    pub fn chains(&self) -> Vec<Range<usize>> {
+        if self.kind == OpKind::Depthwise {
+            return vec![0..self.k()];
+        }
+        let channels = self.input.dims[3] / self.params.groups;
+        let chains = Chains::new(self.params.kernel.map(|taps| taps as usize), channels as usize);
+        (0..chains.count()).map(|index| chains.terms(index)).collect()
+    }
+
+    /// The result in double precision and in chains of fused multiply-adds, without the output's gaps.
     fn reference(&self) -> (Vec<f64>, Vec<f32>) {
         let [_, weights, ..] = self.data();
-        self.reference_in_chains(&weights, core::slice::from_ref(&(0..self.k())))
+        self.reference_in_chains(&weights, &self.chains())
     }
 
     /// The same with these weights, where chains have these k of the reduction.
@@ -206,14 +217,15 @@ impl Case {
                     f
                 };
                 let mut f = sum(&chains[0], bias[channel]);
+                let beside = (!matches!(self.residual, Residual::None))
+                    .then(|| residual[row * self.output.pitch as usize + channel]);
+                if let Some(beside) = beside {
+                    f += beside;
+                }
                 for chain in &chains[1..] {
                     f += sum(chain, 0.0);
                 }
-                if !matches!(self.residual, Residual::None) {
-                    let r = residual[row * self.output.pitch as usize + channel];
-                    e += r as f64;
-                    f += r;
-                }
+                e += f64::from(beside.unwrap_or(0.0));
                 let [min, max] = clamp(&self.activation);
                 e = e.max(min as f64).min(max as f64);
                 f = f.max(min).min(max);
@@ -477,6 +489,30 @@ fn residual_and_activation() {
 fn blocks() {
     case([1, 40, 41, 64], 9, [3, 3]).pad([1, 1]).check();
     case([1, 1, 300, 1000], 5, [1, 1]).check();
+}
+
+/// Several chains: parts of a run, runs, rows of runs, parts of rows; with all panels before the next chain and after it,
+/// with what the first one adds and the last one clamps. The error does not grow with k.
+#[test]
+fn long_reductions() {
+    let leaky = Activation { kind: ActivationKind::LeakyRelu as u32, alpha: 0.1, beta: 0.0 };
+    let lower = Activation { kind: ActivationKind::Clamp as u32, alpha: -2.0, beta: 1e4 };
+    let residuals = [Residual::None, Residual::InPlace, Residual::Apart];
+    for (residual, activation) in residuals.into_iter().zip([Activation::NONE, lower, leaky]) {
+        let with = |case: Case| case.residual(residual).activation(activation).check();
+        with(case([1, 1, 70, 3333], 41, [1, 1]));
+        with(case([1, 1, 9, 1030], 65, [1, 1]).gaps(6, 3));
+        with(case([1, 5, 4, 260], 9, [3, 3]).pad([1, 1]));
+        with(case([1, 3, 3, 1040], 9, [1, 2]).pad([0, 1]));
+        with(case([1, 9, 9, 31], 7, [7, 7]).pad([3, 3]));
+        with(case([1, 9, 9, 31], 7, [7, 7]).pad([3, 3]).dilation([2, 1]).gaps(1, 0));
+        with(case([1, 2, 600, 3], 5, [1, 500]));
+        with(case([1, 1, 700, 3], 5, [1, 351]).dilation([1, 2]).pad([0, 40]));
+        with(case([1, 4, 3, 700], 20, [3, 3]).pad([1, 1]).groups(2));
+        with(case([1, 1, 4, 2400], 6, [1, 1]).groups(2));
+    }
+    case([1, 1, 3, 100_000], 9, [1, 1]).check();
+    case([1, 1, 1, 25_088], 70, [1, 1]).check();
 }
 
 /// Records that must be refused, or accepted and run without a panic.

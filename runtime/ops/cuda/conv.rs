@@ -1,15 +1,17 @@
 //! Convolution on a GPU, also grouped, as implicit GEMM; fully connected layers of few rows panel by panel.
 //!
-//! A layer in several chains ([`ConvParams::chains`]) is computed into scratch, chain by chain, and then added up. The
-//! chains of both kernels are the same, so either may compute any layer that it can.
+//! A layer in several chains of its own ([`ConvParams::chains`]) is computed into scratch, chain by chain, and then added
+//! up; other layers in the [chains](Chains) of a processor. They are the same of both kernels, so either may compute any
+//! layer that it can.
 
 use super::gemm::{
-    ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, TILES, WindowRecord, bytes, fastest,
+    ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, PartsRecord, TILES, WindowRecord, bytes, fastest,
 };
 use super::launch::{launch, line};
 use super::{Call, Queue};
 use crate::device::DeviceError;
 use crate::kernels::table::cuda::Function;
+use crate::kernels::table::{CHAIN, Chains};
 use crate::ops::Slice;
 use crate::ops::conv::MAX_CHAINS;
 use crate::pack::{ConvParams, Layer, Tensor, params};
@@ -38,6 +40,7 @@ pub(super) struct ConvRecord {
     pub panels_a_group: u32,
     pub columns: u32,
     pub chains: ChainsRecord,
+    pub parts: PartsRecord,
     pub biased: u32,
     pub zero: u32,
 }
@@ -57,6 +60,7 @@ struct GemvRecord {
     panels: u32,
     columns: u32,
     chains: ChainsRecord,
+    parts: PartsRecord,
     zero: u32,
 }
 
@@ -91,9 +95,18 @@ pub fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
         multiplying + if chains > 1 { adding } else { 0 }
     };
     let most = (k / LEAST_K).clamp(1, MAX_CHAINS);
-    let best = (1..=most).min_by_key(|chains| time(*chains)).unwrap_or(1);
+    let best = (1..=most)
+        .filter(|chains| enough(k, *chains))
+        .min_by_key(|chains| time(*chains))
+        .unwrap_or(1);
     // Chains are other bits: a gain that is none is not worth them.
     if time(best) * 10 < time(1) * 9 { best } else { 1 }
+}
+
+/// Whether none of so many chains of `k` terms is longer than a processor's, whose error is what is stated; one is
+/// computed as a processor's are.
+pub fn enough(k: u32, chains: u32) -> bool {
+    chains <= 1 || k.div_ceil(UNIT).div_ceil(chains) as usize * UNIT as usize <= CHAIN
 }
 
 /// Panels that are launched at once.
@@ -117,6 +130,12 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let p: ConvParams = params(layer);
     let [channels, columns] = [input.dims[3], output.dims[3]].map(|all| all / p.groups);
     let k = p.kernel[0] * p.kernel[1] * channels;
+    let parts = match p.chains {
+        0 | 1 => {
+            PartsRecord::new(Chains::new(p.kernel.map(|taps| taps as usize), channels as usize))
+        }
+        _ => PartsRecord::one(k),
+    };
     let mut record = ConvRecord {
         window: WindowRecord {
             input: call.operands[0],
@@ -142,6 +161,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         panels_a_group: columns.div_ceil(PANEL),
         columns,
         chains: ChainsRecord { k, chains: p.chains.max(1), unit: UNIT },
+        parts,
         biased: 1,
         zero: 0,
     };
@@ -209,6 +229,7 @@ fn multiply_rows(
         panels: record.panels,
         columns: record.columns,
         chains: record.chains,
+        parts: record.parts,
         zero: 0,
     };
     let function = functions[call.layer.encoding().unwrap_or_default() as usize];

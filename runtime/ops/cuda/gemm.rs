@@ -2,6 +2,7 @@
 //! rectangle for a block. The choice changes no bit.
 
 use super::Call;
+use crate::kernels::table::Chains;
 use crate::kernels::table::cuda::Function;
 use crate::pack::{Activation, NONE};
 use bytemuck::{Pod, Zeroable};
@@ -102,6 +103,29 @@ pub(super) struct ChainsRecord {
     pub k: u32,
     pub chains: u32,
     pub unit: u32,
+}
+
+/// `struct PartsRecord` of `kernels/cuda/gemm.cuh`: the chains of a processor.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub(super) struct PartsRecord {
+    count: u32,
+    parts: u32,
+    whole: u32,
+    step: u32,
+}
+
+impl PartsRecord {
+    pub fn new(chains: Chains) -> Self {
+        // A panel's bytes are counted in 32 bits, and its reduction is shorter.
+        let [count, parts, whole, step] = chains.fields().map(|x| x.min(u32::MAX as usize) as u32);
+        Self { count, parts, whole, step }
+    }
+
+    /// One for all `k`.
+    pub fn one(k: u32) -> Self {
+        Self { count: 1, parts: 1, whole: k, step: k }
+    }
 }
 
 /// The rectangle that a block computes.

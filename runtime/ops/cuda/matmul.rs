@@ -1,9 +1,10 @@
 //! Product of two activations on a GPU, for each of a batch: attention. Either operand may be a strided view.
 
-use super::gemm::{FinishRecord, MAX_BLOCKS, Tile, WindowRecord, fastest, is_fours};
+use super::gemm::{FinishRecord, MAX_BLOCKS, PartsRecord, Tile, WindowRecord, fastest, is_fours};
 use super::launch::launch;
 use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::kernels::table::Chains;
 use crate::kernels::table::cuda::Function;
 use crate::pack::{MatMulParams, params};
 use bytemuck::{Pod, Zeroable};
@@ -21,6 +22,7 @@ struct MatmulRecord {
     column_stride: u32,
     columns: u32,
     scale: f32,
+    parts: PartsRecord,
 }
 
 /// How a kernel reads the right operand.
@@ -91,6 +93,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
                 column_stride: p.col_stride[1],
                 columns,
                 scale: p.scale,
+                parts: PartsRecord::new(Chains::of_run(p.k as usize)),
             };
             let [down, across] = tile.blocks(p.m, columns);
             let products = (u64::from(p.batch) - batch).min(MAX_BLOCKS.into()) as u32;

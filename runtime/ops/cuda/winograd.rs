@@ -2,14 +2,17 @@
 //! frequencies, the products, the transform back.
 //!
 //! The products are those of a convolution ([`conv`]): frequencies are lines of an image, under a kernel of one column
-//! that is as high as there are frequencies, each a chain by itself. Frequencies and products of all tiles of a large
+//! that is as high as there are frequencies, each by itself. Frequencies and products of all tiles of a large
 //! map would take many times the map's memory, so a step makes some tiles after the others.
 
 use super::conv::{self, ConvRecord};
-use super::gemm::{ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, WindowRecord, bytes};
+use super::gemm::{
+    ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, PartsRecord, WindowRecord, bytes,
+};
 use super::launch::launch;
 use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::kernels::table::Chains;
 use crate::kernels::table::cuda::Function;
 use crate::ops::{Slice, winograd};
 use crate::pack::{Layer, Tensor, WinogradParams, params};
@@ -155,6 +158,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
                     chains: work.points,
                     unit: channels,
                 },
+                parts: PartsRecord::new(Chains::of_run(channels as usize)),
                 biased: 0,
                 zero: 0,
             };

@@ -346,9 +346,10 @@ fn residuals_and_activations() {
     }
 }
 
-/// Several blocks of tiles, in rows and in panels, and a block that many channels make small.
+/// Several blocks of tiles, in rows and in panels, groups of panels, and a block that many channels make small.
 #[test]
 fn blocks() {
+    case(4, [1, 13, 13, 100], 200).check();
     case(4, [1, 50, 49, 16], 40).check();
     case(2, [1, 40, 30, 24], 64).check();
     case(4, [1, 12, 24, 1100], 8).check();

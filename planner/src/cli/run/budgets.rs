@@ -129,7 +129,7 @@ pub fn run(
         Computes::Cuda(_) => 1,
     };
     let budget = args.budgets.list.first().copied().unwrap_or(u64::MAX);
-    let options = Options { verify: !args.no_verify, threads, budget };
+    let options = args.options(threads, budget);
     let mut report = match computes {
         Computes::Cpu => {
             give_back_code();

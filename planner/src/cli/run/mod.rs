@@ -25,7 +25,7 @@ use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::device::{Accelerator, Inline};
 use eyelet::executor::{self, Concurrent, Feed, Instance, Model, OpenError, Options};
 use eyelet::pack::{Header, PAGE, PlanEntry};
-use eyelet::storage::{Storage, residency};
+use eyelet::storage::{MAX_DEPTH, Storage, residency};
 use eyelet_planner::board::Board;
 use eyelet_planner::paced::Paced;
 use eyelet_planner::profile::{self, Profile};
@@ -74,6 +74,10 @@ pub struct Args {
     /// How weights are read: past the page cache, through it, or from a map of the whole pack.
     #[arg(long, value_enum, default_value_t = Io::Direct)]
     io: Io,
+    /// Reads under way at once, at most: 1 is a load after the other [default: as many as the storage takes, 4 past the
+    /// page cache and otherwise 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_DEPTH as i64))]
+    depth: Option<u32>,
     /// Has reads take as long as on a board, or by a profile: its name, or the path of a file. What this machine's
     /// storage takes longer for, it takes.
     #[arg(long, value_name = "BOARD|FILE.toml")]
@@ -93,6 +97,14 @@ pub struct Args {
     profile: Option<PathBuf>,
     #[command(flatten)]
     budgets: budgets::Budgets,
+}
+
+impl Args {
+    /// How the pack is opened.
+    fn options(&self, threads: u32, budget: u64) -> Options {
+        let depth = self.depth.unwrap_or(u32::MAX);
+        Options { verify: !self.no_verify, threads, budget, depth }
+    }
 }
 
 const EXAMPLE: &str = "\
@@ -133,7 +145,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         Device::Cuda(_) => 1,
     };
     let recorder = args.trace.is_some().then(Recorder::new);
-    let options = Options { verify: !args.no_verify, threads, ..Options::default() };
+    let options = args.options(threads, u64::MAX);
     let gpu = device != Device::Cpu;
     let mut session =
         Session { args: &args, output, entry, options, gpu, open_ns: 0, rss_before_bytes };

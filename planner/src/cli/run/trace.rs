@@ -15,6 +15,7 @@ use eyelet_planner::simulate::{Timeline, simulate};
 use eyelet_planner::size;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -120,6 +121,28 @@ const PREDICTED: u32 = 2;
 const COMPUTE: u32 = 1;
 const STORAGE: u32 = 2;
 const COPIES: u32 = 3;
+/// More reads under way at once: the slices of a track may not overlap.
+const MORE_STORAGE: u32 = 4;
+
+/// When the last read on each of the tracks of storage ends.
+#[derive(Debug, Default)]
+struct Lanes(Vec<i64>);
+
+impl Lanes {
+    /// The first track on which nothing is under way at that time. Reads come in the order in which they begin.
+    fn take(&mut self, (start, end): (i64, i64)) -> u32 {
+        let free = self.0.iter().position(|until| *until <= start);
+        let lane = free.unwrap_or(self.0.len());
+        match self.0.get_mut(lane) {
+            Some(until) => *until = end,
+            None => self.0.push(end),
+        }
+        match lane {
+            0 => STORAGE,
+            lane => MORE_STORAGE + lane as u32 - 1,
+        }
+    }
+}
 
 /// What is traced, and the slices so far.
 struct Trace<'a> {
@@ -160,6 +183,11 @@ pub fn write(
         names.push(name("process_name", pid, COMPUTE, text));
         names.push(name("thread_name", pid, COMPUTE, "compute"));
         names.push(name("thread_name", pid, STORAGE, "storage"));
+        let lanes = slices.iter().filter(|slice| slice.pid == pid).map(|slice| slice.tid);
+        for tid in MORE_STORAGE..=lanes.max().unwrap_or(0) {
+            let number = tid - MORE_STORAGE + 2;
+            names.push(name("thread_name", pid, tid, &format!("storage, read {number}")));
+        }
         if !plan.stages.is_empty() && pid == PREDICTED {
             names.push(name("thread_name", pid, COPIES, "copies"));
         }
@@ -241,8 +269,8 @@ impl<'a> Trace<'a> {
         self.slice(name, "step", (pid, COMPUTE), (begins, ends), args);
     }
 
-    fn load(&mut self, index: usize, pid: u32, span: (i64, i64)) {
-        self.transfer(index, "load", (pid, STORAGE), span);
+    fn load(&mut self, index: usize, track: (u32, u32), span: (i64, i64)) {
+        self.transfer(index, "load", track, span);
     }
 
     /// A read, or the copy of what was read.
@@ -299,12 +327,19 @@ impl<'a> Trace<'a> {
     }
 
     fn measured_loads(&mut self, moments: &[Moment]) {
-        let mut begun = None;
+        // Of those that begin and never end, because an error came between, only the last is kept.
+        let mut begun: BTreeMap<u32, i64> = BTreeMap::new();
+        let mut lanes = Lanes::default();
         for &(ns, event) in moments {
-            match (event, begun) {
-                (Event::LoadBegins(load), _) => begun = Some((load, ns as i64)),
-                (Event::LoadEnds(load), Some((same, start))) if load == same => {
-                    self.load(load as usize, MEASURED, (start, ns as i64));
+            match event {
+                Event::LoadBegins(load) => {
+                    begun.insert(load, ns as i64);
+                }
+                Event::LoadEnds(load) => {
+                    if let Some(start) = begun.remove(&load) {
+                        let span = (start, ns as i64);
+                        self.load(load as usize, (MEASURED, lanes.take(span)), span);
+                    }
                 }
                 _ => {}
             }
@@ -312,6 +347,7 @@ impl<'a> Trace<'a> {
     }
 
     fn predicted(&mut self, timeline: &Timeline, start: i64, inferences: u32) {
+        let mut lanes = Lanes::default();
         for number in 0..inferences {
             let zero = start + i64::from(number) * timeline.steady_ns as i64;
             self.inference(number + 1, PREDICTED, (zero, zero + timeline.steady_ns as i64));
@@ -322,7 +358,8 @@ impl<'a> Trace<'a> {
                 waits = ends;
             }
             for (index, span) in timeline.loads.iter().enumerate() {
-                self.load(index, PREDICTED, (zero + span.start, zero + span.end));
+                let span = (zero + span.start, zero + span.end);
+                self.load(index, (PREDICTED, lanes.take(span)), span);
             }
             for (index, span) in timeline.copies.iter().enumerate() {
                 let span = (zero + span.start, zero + span.end);
@@ -339,5 +376,19 @@ impl<'a> Trace<'a> {
         }
         self.slices.sort_by(|a, b| a.ts.total_cmp(&b.ts).then(b.dur.total_cmp(&a.dur)));
         self.slices
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_that_overlap_are_on_tracks_of_their_own() {
+        let mut lanes = Lanes::default();
+        let spans = [(0, 10), (2, 12), (4, 30), (10, 14), (11, 13), (14, 20), (40, 50)];
+        let tracks = spans.map(|span| lanes.take(span));
+        let [second, third, fourth] = [0, 1, 2].map(|lane| MORE_STORAGE + lane);
+        assert_eq!(tracks, [STORAGE, second, third, STORAGE, fourth, STORAGE, STORAGE]);
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::network::Network;
 use crate::profile::Compute;
-use crate::profile::cost::{Class, SPILL_CACHES, Work};
+use crate::profile::cost::{Class, SPILL_CACHES, Work, transforming};
 use crate::profile::fit::two_terms;
 use bytemuck::{Pod, Zeroable};
 use eyelet::arena::{MappedArena, MatMut, MatRef};
@@ -231,6 +231,8 @@ fn balanced(isa: Isa) -> Vec<Network> {
 /// A layer with memory for everything that it needs.
 pub(super) struct Bench<'a> {
     layer: &'a Layer,
+    /// What steps compute it by, as in [`Network::on_load`].
+    algorithm: u32,
     inputs: [Tensor; 2],
     output: Tensor,
     kernels: &'a Kernels,
@@ -258,7 +260,8 @@ impl<'a> Bench<'a> {
         let floats = |buffer: usize| network.buffers[buffer].bytes / 4;
         ops::validate(layer, &inputs, &output, [floats(0), floats(2)], network.isa).ok()?;
         let rows = output.rows() as u32;
-        let slice = Slice { first: 0, count: layer.panels, row: 0, rows, algorithm: 0 };
+        let algorithm = network.on_load[0];
+        let slice = Slice { first: 0, count: layer.panels, row: 0, rows, algorithm };
         let isa = network.isa;
         let scratch = ops::scratch_bytes(layer, &inputs, &output, &slice, threads as u32, isa);
         let weights = u64::from(layer.panels) * u64::from(layer.panel_bytes);
@@ -268,6 +271,7 @@ impl<'a> Bench<'a> {
         arena.memory().as_mut_slice().fill(0);
         Some(Self {
             layer,
+            algorithm,
             inputs,
             output,
             kernels,
@@ -317,7 +321,7 @@ impl<'a> Bench<'a> {
             operands,
             out: out?,
             weights,
-            algorithm: 0,
+            algorithm: self.algorithm,
             first: 0,
             count: layer.panels as usize,
             rows: 0..rows,
@@ -443,14 +447,7 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
         transform_gbs: f64::INFINITY,
         transform_spill_ns_per_byte: 0.0,
         widen_gbs: made_gbs(|made| kernels.widen(Encoding::F16, halves, 0, made)),
-        transform_weights_gbs: made_gbs(|made| {
-            let count = made.len() / 36 / kernels.nr() * kernels.nr();
-            let filters = MatRef::new(halves, 9, count, count);
-            let frequencies = MatMut::new(made, 36, count, count);
-            if let (Some(filters), Some(frequencies)) = (filters, frequencies) {
-                kernels.winograd_weights(4, filters, frequencies);
-            }
-        }),
+        transform_weights_gbs: f64::INFINITY,
         elementwise_gbs: of(Class::Elementwise),
         function_gbs: of(Class::Function),
         pool_gbs: of(Class::Pool),
@@ -470,6 +467,7 @@ pub fn measure(kernels: &Kernels, one: &dyn Device, all: &dyn Device) -> Compute
     compute.step_overhead_ns = (step - ideal).max(100.0) as u64;
     compute.transform_gbs = transform_gbs(kernels, devices, &compute);
     compute.transform_spill_ns_per_byte = transform_spill(kernels, devices, &compute);
+    compute.transform_weights_gbs = transform_weights_gbs(kernels, devices, &compute);
     compute.shared_cache_gbs = shared_cache_gbs(kernels, devices, &compute);
     compute.exposed = exposed(kernels, devices, &compute);
     compute
@@ -501,6 +499,26 @@ fn transform_gbs(kernels: &Kernels, devices: [&dyn Device; 2], compute: &Compute
     }
     // They take some time, however disturbed the measurement.
     bytes / left.max(all / 20.0).max(1.0)
+}
+
+/// What is left of the time of direct convolutions that are computed by Winograd's algorithm when all but transforming their
+/// weights is taken off. These come from memory, and what is made of them is more than a thread's cache holds: the same
+/// transform within a cache is three times as fast.
+fn transform_weights_gbs(kernels: &Kernels, devices: [&dyn Device; 2], compute: &Compute) -> f64 {
+    let isa = kernels.isa();
+    let layers = [(4, 28, 128), (4, 14, 256), (4, 14, 512), (2, 7, 512)];
+    let (mut bytes, mut left, mut all) = (0.0, 0.0, 0.0);
+    for (tile, size, channels) in layers {
+        let mut network = conv(isa, OpKind::Conv, size, 3, channels, channels);
+        network.on_load[0] = tile;
+        let Some((made, rest)) = transforming(&network, compute) else { continue };
+        let Some([ns, _]) = times(&network, kernels, devices, true) else { continue };
+        bytes += made;
+        left += ns - rest;
+        all += ns;
+    }
+    // They take some time, however disturbed the measurement; and none where no step transforms any.
+    if all > 0.0 { bytes / left.max(all / 20.0) } else { compute.transform_gbs }
 }
 
 /// What the transforms take longer for each byte of activations that is not near, on maps that are much larger.

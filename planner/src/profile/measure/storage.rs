@@ -1,4 +1,4 @@
-//! Throughput of reads by their size, and of the checksum; with the file at hand, what computing loses to them.
+//! Throughput of reads by their size and by how many are under way, and of the checksum; with the file at hand, what computing loses to them.
 
 use super::{MeasureError, drag};
 use crate::profile::{Deeper, Reads, Storage};
@@ -6,8 +6,8 @@ use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
 use eyelet::kernels::Kernels;
 use eyelet::pack::crc32c::crc32c;
-use eyelet::storage::{Storage as _, StorageError};
-use std::ffi::{CStr, CString};
+use eyelet::storage::{Storage as _, StorageError, queue};
+use std::ffi::CString;
 use std::fs::File;
 use std::hint::black_box;
 use std::io::Write;
@@ -33,10 +33,12 @@ const TURNS: usize = 5;
 /// Most reads of a turn.
 const TURN_READS: u64 = 64;
 
-/// Reads under way at a time, beyond one, and the sizes and the time for which that is measured.
-const DEPTHS: [u32; 3] = [2, 4, 8];
-const DEEPER_SIZES: [u64; 3] = [64 << 10, 256 << 10, 1 << 20];
-const DEPTH_TIME: Duration = Duration::from_millis(150);
+/// Reads under way at a time, 1 being what the others are held against, and the sizes for which that is measured, in turns
+/// of some time each.
+const DEPTHS: [usize; 3] = [1, 2, 4];
+const DEEPER_SIZES: [u64; 5] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+const DEPTH_TURN: Duration = Duration::from_millis(24);
+const DEPTH_TURNS: usize = 7;
 
 /// A file that goes away with its value.
 struct Temporary(PathBuf);
@@ -98,17 +100,16 @@ pub fn measure(
         let ns = usual(spent).max(least * 1.000_001).max(1.0);
         reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
     }
+    let depth = source.queue().map_or(1, |queue| queue.depth());
+    let deeper = match depth {
+        1 => Vec::new(),
+        _ => deeper(&mut source, memory.as_mut_slice(), &reads).map_err(storage)?,
+    };
     drop(source);
-    let mut deeper = Vec::new();
-    for bytes in DEEPER_SIZES {
-        for depth in DEPTHS {
-            let mbs = at_depth(&name, io, depth, bytes).map_err(storage)?;
-            deeper.push(Deeper { depth, bytes, mbs });
-        }
-    }
     let drag = Some(drag::measure(kernels, &name, io, FILE_BYTES).map_err(storage)?);
     Ok(Storage {
         io,
+        depth: depth as u32,
         latency_ns,
         reads,
         checksum_gbs: 1.0 / usual(checksums).max(1e-6),
@@ -117,32 +118,44 @@ pub fn measure(
     })
 }
 
-/// Megabytes a second with so many reads of one size under way, each on a thread of its own.
-fn at_depth(name: &CStr, io: Io, depth: u32, bytes: u64) -> Result<f64, StorageError> {
-    let reader = &|number: u32| -> Result<u64, StorageError> {
-        let mut source = Source::open(name, io)?;
-        let into = MappedArena::new((ARENA_BYTES / 8) as usize);
-        let mut arena = into.map_err(|_| StorageError::Open { errno: libc::ENOMEM })?;
-        let mut memory = arena.memory();
-        let (mut from, mut to, mut read) =
-            (FILE_BYTES / u64::from(depth) * u64::from(number), 0, 0);
-        from = from / bytes * bytes;
-        let begin = Instant::now();
-        while begin.elapsed() < DEPTH_TIME {
-            to = if to + bytes > ARENA_BYTES / 8 { 0 } else { to };
-            from = if from + bytes > FILE_BYTES { 0 } else { from };
-            source.read(from, &mut memory.as_mut_slice()[to as usize..(to + bytes) as usize])?;
-            (from, to, read) = (from + bytes, to + bytes, read + bytes);
-        }
-        Ok(read)
+/// Throughput with several reads under way, as the loader has them: so many times that of one after the other as in the middle of
+/// the turns, since a disk's speed changes with time.
+fn deeper(
+    source: &mut Source,
+    memory: &mut [u8],
+    reads: &[Reads],
+) -> Result<Vec<Deeper>, StorageError> {
+    let mut from = 0;
+    let mut turn = |bytes: u64, depth: usize| -> Result<f64, StorageError> {
+        let (begin, mut read) = (Instant::now(), 0);
+        queue::stream(source, depth, bytes as usize, memory, || {
+            from = if from + 2 * bytes > FILE_BYTES { 0 } else { from + bytes };
+            let more = begin.elapsed() < DEPTH_TURN;
+            read += if more { bytes } else { 0 };
+            more.then_some(from)
+        })?;
+        Ok(read as f64 / begin.elapsed().as_nanos() as f64)
     };
-    let begin = Instant::now();
-    let read: Result<Vec<u64>, StorageError> = std::thread::scope(|scope| {
-        let readers: Vec<_> =
-            (0..depth).map(|number| scope.spawn(move || reader(number))).collect();
-        readers.into_iter().map(|reader| reader.join().expect("a reader does not panic")).collect()
-    });
-    Ok(read?.iter().sum::<u64>() as f64 * 1e3 / begin.elapsed().as_nanos() as f64)
+    let mut gains = vec![[const { Vec::new() }; DEPTHS.len()]; DEEPER_SIZES.len()];
+    for _ in 0..DEPTH_TURNS {
+        for (bytes, gains) in DEEPER_SIZES.into_iter().zip(&mut gains) {
+            let mut alone = 1.0;
+            for (depth, gains) in DEPTHS.into_iter().zip(gains) {
+                let rate = turn(bytes, depth)?;
+                alone = if depth == 1 { rate } else { alone };
+                gains.push(rate / alone);
+            }
+        }
+    }
+    let mut deeper = Vec::new();
+    for (bytes, gains) in DEEPER_SIZES.into_iter().zip(gains) {
+        let alone = reads.iter().find(|read| read.bytes == bytes);
+        for (depth, gains) in DEPTHS.into_iter().zip(gains).filter(|(depth, _)| *depth > 1) {
+            let mbs = alone.map_or(1.0, |read| read.mbs) * usual(gains);
+            deeper.push(Deeper { depth: depth as u32, bytes, mbs });
+        }
+    }
+    Ok(deeper)
 }
 
 /// The mean of the middle half: what a read usually takes. A disk that is not one's own is at times several times as slow for a

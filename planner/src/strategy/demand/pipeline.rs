@@ -109,6 +109,7 @@ pub fn capacities(least: u64, most: u64, delta: u64) -> impl Iterator<Item = u64
 mod tests {
     use super::super::bare;
     use super::*;
+    use crate::profile::Read;
     use crate::simulate::{Durations, play};
     use proptest::prelude::*;
 
@@ -127,12 +128,14 @@ mod tests {
 
     fn delay(pipeline: Pipeline, staged: bool, layers: &[(u64, [i64; 3])], capacity: u64) -> i64 {
         let bytes: Vec<u64> = layers.iter().map(|(bytes, _)| *bytes).collect();
-        let of = |stage: usize| {
+        let of = |stage: usize| -> Vec<i64> {
             let loaded = layers.iter().filter(move |(bytes, _)| stage == 2 || *bytes > 0);
             loaded.map(move |(_, times)| times[stage]).collect()
         };
         let plan = bare(pipeline, staged, &bytes, capacity);
-        let line = play(&plan, &Durations { reads: of(0), copies: of(1), steps: of(2) });
+        let reads = of(0).into_iter().map(Read::of).collect();
+        let durations = Durations { reads, depth: 1, copies: of(1), steps: of(2) };
+        let line = play(&plan, &durations);
         // Inferences are planned one by one.
         assert_eq!(line.first_ns, line.steady_ns);
         line.steady_ns as i64

@@ -8,6 +8,7 @@
 
 use super::darknet::{Layer, densenet201, resnet152, yolov3, yolov4, yolov4_p6};
 use super::{DELTA, Pipeline, bare, capacities};
+use crate::profile::Read;
 use crate::simulate::{Durations, play};
 use eyelet::pack::PAGE;
 
@@ -178,14 +179,15 @@ impl Subject {
         };
         let ns_per_flop = computing_ns / flops(&usual);
         let loaded = || layers.iter().filter(|layer| layer.bytes > 0);
-        let share = |share: f64| {
+        let share = |share: f64| -> Vec<i64> {
             loaded()
                 .map(|layer| (layer.bytes as f64 * ns_per_byte * share).round() as i64)
                 .collect()
         };
         let steps = layers.iter().map(|layer| (layer.flops * ns_per_flop).round() as i64);
         let durations = Durations {
-            reads: share(READING),
+            reads: share(READING).into_iter().map(Read::of).collect(),
+            depth: 1,
             copies: share(1.0 - READING),
             steps: steps.collect(),
         };

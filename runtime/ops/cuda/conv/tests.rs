@@ -22,8 +22,11 @@ fn ranges(k: usize, chains: usize) -> Vec<core::ops::Range<usize>> {
 fn check_as(queue: &mut Recorder, case: &Case, chains: u32, encoding: Encoding) {
     let [input, weights, bias, residual] = case.data();
     let weights = rounded(&weights, encoding);
-    let (exact, truth) =
-        case.reference_in_chains(&weights, &ranges(case.k(), chains.max(1) as usize));
+    let of_all = match chains {
+        0 | 1 => case.chains(),
+        _ => ranges(case.k(), chains as usize),
+    };
+    let (exact, truth) = case.reference_in_chains(&weights, &of_all);
     let packed = pack(&weights, &bias, case.packed_groups().0, PANEL as usize);
     let mut layer = case.layer(Isa::Cuda);
     let panel = layer.panel_bytes as usize / 4;
@@ -115,6 +118,26 @@ fn bits_of_the_processor() {
     for case in cases() {
         check(&mut queue, case);
     }
+}
+
+/// Reductions that a processor cuts, on both kernels.
+#[test]
+fn long_reductions() {
+    let mut queue = Recorder::new();
+    let silu = Activation { kind: ActivationKind::Silu as u32, alpha: 0.0, beta: 0.0 };
+    for case in [
+        case([1, 3, 5, 260], 40, [3, 3]).pad([1, 1]),
+        case([1, 3, 5, 257], 33, [3, 3]).residual(Residual::InPlace).activation(Activation::RELU),
+        case([1, 7, 7, 31], 33, [7, 7]).pad([3, 3]).residual(Residual::Apart).activation(silu),
+        case([1, 1, 520, 3], 5, [1, 500]),
+        case([1, 1, 20, 1036], 35, [1, 1]).residual(Residual::Apart).gaps(4, 4),
+        case([1, 2, 5, 1300], 33, [1, 1]).groups(1).activation(silu),
+        case([1, 1, 1, 3333], 70, [1, 1]).residual(Residual::InPlace),
+        case([1, 1, 3, 2050], 40, [1, 1]).residual(Residual::Apart).activation(silu),
+    ] {
+        check(&mut queue, case);
+    }
+    queue.assert_seen(&["Conv32x32F32", "Conv32x32OnesF32", "Gemv1F32", "Gemv4F32"]);
 }
 
 /// Of 16-bit weights, and of every kernel: sizes for which each is the fastest.
@@ -252,6 +275,8 @@ fn chains_only_where_they_pay() {
     {
         let chains = chains(rows, columns, k, multiprocessors);
         assert!((2..=MAX_CHAINS).contains(&chains), "{rows} x {columns}, {k}: {chains}");
+        let ranges = ranges(k as usize, chains as usize);
+        assert!(ranges.iter().all(|range| range.len() <= CHAIN), "{k}: {chains}");
     }
     // Whatever is asked.
     for n in [0, 1, u32::MAX] {

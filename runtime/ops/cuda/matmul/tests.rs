@@ -29,9 +29,12 @@ fn check(queue: &mut Recorder, p: MatMulParams, gap: u32) {
     for row in 0..p.batch * p.m {
         for col in 0..p.n {
             let batch = row / p.m;
-            let product =
-                |f: f32, i| at(0, batch, row % p.m, i).mul_add(at(1, batch, i, col) * p.scale, f);
-            truth.push((0..p.k).fold(0.0f32, product).max(-1.5));
+            let product = |f: f32, i: usize| {
+                at(0, batch, row % p.m, i as u32).mul_add(at(1, batch, i as u32, col) * p.scale, f)
+            };
+            let chains = Chains::of_run(p.k as usize);
+            let sums = (0..chains.count()).map(|index| chains.terms(index).fold(0.0f32, product));
+            truth.push(sums.reduce(|sum, chain| sum + chain).unwrap().max(-1.5));
         }
     }
     let clamp = Activation { kind: 1, alpha: -1.5, beta: f32::INFINITY };
@@ -83,6 +86,14 @@ fn shapes_batches_and_strided_views() {
     }
     check(&mut queue, MatMulParams { scale: -0.125, ..plain(3, 20, 9, 33) }, 3);
     check(&mut queue, MatMulParams { scale: -0.3, ..plain(2, 9, 76, 12) }, 4);
+    for (k, n) in [(1030, 36), (2500, 33)] {
+        check(&mut queue, plain(2, 9, k, n), 0);
+        check(
+            &mut queue,
+            MatMulParams { row_stride: [k, 1], col_stride: [1, k], ..plain(2, 9, k, n) },
+            0,
+        );
+    }
     // One matrix for the whole batch.
     check(&mut queue, MatMulParams { batch_stride: [0, 35], ..plain(4, 5, 7, 5) }, 0);
     check(&mut queue, MatMulParams { batch_stride: [35, 0], ..plain(4, 5, 7, 9) }, 0);

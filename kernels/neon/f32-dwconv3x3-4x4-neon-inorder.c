@@ -1,0 +1,264 @@
+/* f32 depthwise convolution with 3x3 taps, several lines at a time, 4 pixels by 4 channels, NEON with 64-bit loads,
+ * for processors that do not reorder instructions: Cortex-A53 and Cortex-A55.
+ *
+ * Registers: 12 accumulators, 9 vectors of the filter, 6 of a line; what is loaded of it serves up to nine
+ * multiplications. `f32-igemm-8x8-neon-inorder.c` says how such processors load: a vector in halves, in every fourth
+ * cycle the lower half of one and `ins` for the upper half of the one before. So a line of four pixels has twelve
+ * places beside its 36 multiplications, and its ten vectors, six columns and four biases, have each their own in `slot`:
+ * after the last use of what was in their register, before their first. Columns are those of the next line
+ * where this one's are done with. What ends is stored (and clamped) as late as in the line that follows. */
+#include "store-neon.h"
+
+typedef float32x4_t vec;
+enum { COLS = 4, STRIDE = 1, LANES = 4, NR = 8 };
+
+struct walk {
+    const float *const *at; /* the input line */
+    size_t left;
+    size_t line_pitch;
+    size_t lower, upper; /* bytes, added to each pointer: where halves of vectors are */
+    const float *bias;
+    float *c;               /* the output line that is stored to */
+    size_t next_c;          /* bytes to the one that the next pixel to be stored is in */
+    size_t c_lines_apart;   /* bytes */
+    size_t c_pitch[COLS];   /* bytes, of so many pixels */
+    vec min, max;
+    vec filter[3][3];
+    vec x[COLS + 2];        /* columns */
+    const float *column[COLS + 2]; /* where those to be loaded next are */
+    uint64_t half;          /* the upper half of what is being loaded */
+    vec mask;               /* of the clamp */
+};
+
+#define MOVE(to, from) __asm__ volatile("mov %0.16b, %1.16b" : "=w"(to) : "w"(from))
+
+#include "../dwconv3x3.h"
+
+/* Statements that stay where they are. */
+#define MULTIPLY(acc, a, b) __asm__ volatile("fmla %0.4s, %1.4s, %2.4s" : "+w"(acc) : "w"(a), "w"(b))
+#define LOAD(v, p, offset) __asm__ volatile("ldr %q0, [%1, %2]" : "=w"(v) : "r"(p), "r"(offset))
+/* As if it read the vector, so that that keeps its register. */
+#define LOAD_LOWER(v, p, offset) __asm__ volatile("ldr %d0, [%1, %2]" : "+w"(v) : "r"(p), "rI"(offset))
+#define LOAD_UPPER(half, p, offset) __asm__ volatile("ldr %0, [%1, %2]" : "=r"(half) : "r"(p), "rI"(offset))
+#define INSERT(v, half) __asm__ volatile("ins %0.d[1], %1" : "+w"(v) : "r"(half))
+#define LOAD_POINTERS(p, q, at, i)                                                                     \
+    __asm__ volatile("ldp %0, %1, [%2, %3]" : "=&r"(p), "=r"(q) : "r"(at), "i"(8 * (i)))
+#define STORE(v, p, offset) __asm__ volatile("str %q0, [%1, %2]" : : "w"(v), "r"(p), "r"(offset) : "memory")
+
+EYELET_INLINE void begin(struct walk *k, const struct eyelet_dwconv *t, const float *w, size_t channel,
+                         size_t p, const size_t n, const int kind)
+{
+    (void)n, (void)kind;
+    k->at = t->a + p * t->stride;
+    k->line_pitch = t->line_pitch;
+    k->lower = 4 * (t->offset + channel);
+    k->upper = k->lower + 8;
+    k->bias = w;
+    k->c = t->c + p * t->c_pitch + channel;
+    k->next_c = 0;
+    k->c_lines_apart = 4 * t->c_lines_apart;
+#pragma GCC unroll 4
+    for (size_t i = 0; i < COLS; i++)
+        k->c_pitch[i] = 4 * i * t->c_pitch;
+    k->min = vdupq_n_f32(t->min);
+    k->max = vdupq_n_f32(t->max);
+#pragma GCC unroll 9
+    for (size_t i = 0; i < 9; i++)
+        k->filter[i / 3][i % 3] = vld1q_f32(w + (1 + i) * NR);
+}
+
+/* A third of the clamp. */
+EYELET_INLINE void bound(struct walk *k, vec *acc, const size_t part, const int kind)
+{
+    if (part == 0 && kind != NONE)
+        __asm__ volatile("fcmgt %0.4s, %1.4s, %2.4s" : "=w"(k->mask) : "w"(k->min), "w"(*acc));
+    if (part == 1 && kind != NONE)
+        __asm__ volatile("bit %0.16b, %1.16b, %2.16b" : "+w"(*acc) : "w"(k->min), "w"(k->mask));
+    if (part == 2 && kind == BOTH)
+        __asm__ volatile("fmin %0.4s, %1.4s, %0.4s" : "+w"(*acc) : "w"(k->max));
+}
+
+/* The vector that is loaded in a place: of the columns of this line 4 and 5, and of the next the first four; the biases
+ * of the outputs that this line begins, 1 to 3, and of the first that the next does. */
+enum { NOTHING, COLUMN = 16, NEXT = 32, BIAS = 48, NEXT_BIAS = 64 };
+
+EYELET_INLINE int slot(const size_t i)
+{
+    switch (i) {
+        case 0: return COLUMN + 4;
+        case 1: return BIAS + 1;
+        case 2: return COLUMN + 5;
+        case 3: return NEXT + 0;
+        case 4: return BIAS + 2;
+        case 5: return NEXT + 1;
+        case 6: return NEXT + 2;
+        case 7: return BIAS + 3;
+        case 9: return NEXT + 3;
+        case 10: return NEXT_BIAS + 0;
+        default: return NOTHING;
+    }
+}
+
+/* The register of such a vector. */
+EYELET_INLINE vec *target(struct walk *k, vec *first, vec *third, const int what)
+{
+    const int i = what % 16;
+    return what >= NEXT_BIAS ? &first[i] : what >= BIAS ? &third[i] : &k->x[i];
+}
+
+/* A line of four pixels with stride 1 in the middle: those that it finds in registers are columns 0 to 3 and the
+ * bias of the first output that it begins. */
+EYELET_INLINE void inner(struct walk *k, vec first[COLS], vec second[COLS], vec third[COLS], const int kind)
+{
+    size_t m = 0;
+#pragma GCC unroll 6
+    for (size_t col = 0; col < 6; col++) {
+#pragma GCC unroll 3
+        for (size_t row = 0; row < 3; row++) {
+            /* The same accumulator comes after at least four others. */
+            const size_t ky = 2 - row;
+#pragma GCC unroll 3
+            for (size_t turn = 0; turn < 3; turn++) {
+                const size_t kx = ky == 0 && col < 4 ? 2 - turn : turn;
+                if (col < kx || col - kx >= 4)
+                    continue;
+                const int what = slot(m / 3), before = m < 3 ? NOTHING : slot(m / 3 - 1);
+                if (m % 3 == 0) {
+                    if (what >= BIAS)
+                        LOAD_LOWER(*target(k, first, third, what), k->bias, 0);
+                    else if (what)
+                        LOAD_LOWER(k->x[what % 16], k->column[what % 16], k->lower);
+                    if (before)
+                        INSERT(*target(k, first, third, before), k->half);
+                    /* Here a step of the clamp does not put the next load into the fourth cycle after an `fmla`. */
+                    bound(k, m < 18 ? &third[2 + m / 9] : &first[m / 9 - 2], m / 3 % 3, kind);
+                }
+                vec *acc = ky == 2 ? first : ky == 1 ? second : third;
+                MULTIPLY(acc[col - kx], k->x[col], k->filter[ky][kx]);
+                if (m % 3 == 0 && what >= BIAS)
+                    LOAD_UPPER(k->half, k->bias, 8);
+                else if (m % 3 == 0 && what)
+                    LOAD_UPPER(k->half, k->column[what % 16], k->upper);
+                switch (m) {
+                    case 1: STORE(third[1], k->c, k->c_pitch[1]); break;
+                    case 4: LOAD_POINTERS(k->column[0], k->column[1], k->at, 0); break;
+                    case 7: __asm__ volatile("sub %0, %0, #1" : "+r"(k->left)); break;
+                    case 10: STORE(third[2], k->c, k->c_pitch[2]); break;
+                    case 13: LOAD_POINTERS(k->column[2], k->column[3], k->at, 2); break;
+                    case 19: STORE(third[3], k->c, k->c_pitch[3]); break;
+                    case 22: __asm__ volatile("add %0, %0, %1" : "+r"(k->c) : "r"(k->next_c)); break;
+                    case 25: LOAD_POINTERS(k->column[4], k->column[5], k->at, 4); break;
+                    case 28: STORE(first[0], k->c, k->c_pitch[0]); break;
+                    case 31: __asm__ volatile("add %0, %0, %1, lsl #3" : "+r"(k->at) : "r"(k->line_pitch)); break;
+                    case 34: __asm__ volatile("mov %0, %1" : "=r"(k->next_c) : "r"(k->c_lines_apart)); break;
+                }
+                m++;
+            }
+        }
+    }
+}
+
+/* What `inner` finds, for the first line that it makes. Outputs of the line before it, which ends
+ * none, go where its own ones go later. */
+EYELET_INLINE void enter(struct walk *k, const vec other[COLS], vec third[COLS], const size_t n)
+{
+    if (n != 4)
+        return;
+#pragma GCC unroll 6
+    for (size_t col = 0; col < 6; col++)
+        LOAD(k->x[col], k->at[col], k->lower);
+    LOAD_POINTERS(k->column[4], k->column[5], k->at, 4);
+    k->at += k->line_pitch;
+    LOAD(third[0], k->bias, 0ul);
+#pragma GCC unroll 4
+    for (size_t i = 1; i < n; i++)
+        MOVE(third[i], other[i]);
+    MOVE(k->mask, other[0]);
+}
+
+/* Stores what the last of these lines has ended and not stored. */
+EYELET_INLINE void leave(struct walk *k, vec first[COLS], const size_t n, const int kind)
+{
+    if (n != 4)
+        return;
+    STORE(first[1], k->c, k->c_pitch[1]);
+#pragma GCC unroll 6
+    for (size_t part = 0; part < 6; part++)
+        bound(k, &first[2 + part / 3], part % 3, kind);
+    STORE(first[2], k->c, k->c_pitch[2]);
+    STORE(first[3], k->c, k->c_pitch[3]);
+    k->at -= k->line_pitch;
+}
+
+/* Any other line: each column is loaded while the one before it is multiplied. */
+EYELET_INLINE void outer(struct walk *k, vec first[COLS], vec second[COLS], vec third[COLS],
+                         const unsigned lines, const size_t n, const size_t stride, const int kind)
+{
+    const size_t cols = (n - 1) * stride + 3;
+    vec x[2];
+    LOAD(x[0], k->at[0], k->lower);
+#pragma GCC unroll 9
+    for (size_t col = 0; col < cols; col++) {
+        if (col + 1 < cols)
+            LOAD(x[(col + 1) % 2], k->at[col + 1], k->lower);
+#pragma GCC unroll 3
+        for (size_t kx = 0; kx < 3; kx++) {
+            if (col >= kx && (col - kx) % stride == 0 && (col - kx) / stride < n) {
+                const size_t i = (col - kx) / stride;
+                if ((lines & BEGINS) && kx == 0)
+                    LOAD(third[i], k->bias, 0ul);
+                if (lines & ENDS)
+                    MULTIPLY(first[i], x[col % 2], k->filter[2][kx]);
+                if (lines & GOES_ON)
+                    MULTIPLY(second[i], x[col % 2], k->filter[1][kx]);
+                if (lines & BEGINS)
+                    MULTIPLY(third[i], x[col % 2], k->filter[0][kx]);
+            }
+        }
+    }
+    if (lines & ENDS) {
+        k->c = (float *)((char *)k->c + k->next_c);
+        k->next_c = k->c_lines_apart;
+#pragma GCC unroll 4
+        for (size_t i = 0; i < n; i++) {
+            const vec v = clamp(first[i], k->min, k->max, (enum bounds)kind);
+            STORE(v, k->c, k->c_pitch[i]);
+        }
+    }
+    if (lines & BEGINS)
+        k->left--;
+    k->at += k->line_pitch;
+}
+
+EYELET_INLINE void step(struct walk *k, vec first[COLS], vec second[COLS], vec third[COLS],
+                        const unsigned lines, const size_t n, const size_t stride, const int kind)
+{
+    if (lines == (ENDS | GOES_ON | BEGINS) && n == 4)
+        inner(k, first, second, third, kind);
+    else
+        outer(k, first, second, third, lines, n, stride, kind);
+}
+
+EYELET_INLINE void several(const struct eyelet_dwconv *t, const int kind)
+{
+    EYELET_STRIPS_OF_LINES(t, 0, t->channels, kind,
+                           EYELET_STRIP_CASE(1)
+                           EYELET_STRIP_CASE(2)
+                           EYELET_STRIP_CASE(3)
+                           EYELET_STRIP_CASE(4))
+}
+
+void eyelet_f32_dwconv3x3_4x4__neon_inorder(const struct eyelet_dwconv *t)
+{
+    switch (bounds(t->min, t->max)) {
+        case NONE:
+            several(t, NONE);
+            break;
+        case LOWER:
+            several(t, LOWER);
+            break;
+        default:
+            several(t, BOTH);
+            break;
+    }
+}

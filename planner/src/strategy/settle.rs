@@ -1,0 +1,57 @@
+//! Less memory for a plan that reads nothing: scratch is placed with the activations, and not after them.
+//!
+//! While weights come and go, scratch takes the places that delay no load, beside activations that lie where they need the
+//! least by themselves. A plan that keeps all its weights has no loads to delay. What it needs is the height of buffers and
+//! scratch together, and the process takes what it needs.
+
+use super::place::{spans, used_end};
+use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
+use crate::network::Network;
+use crate::plan::{Plan, step_weights};
+use crate::slide::line_lives;
+use eyelet::pack::PAGE;
+
+/// Moves what lies below the residents of a plan without loads closer together, if it can be, and residents down onto it.
+pub fn settle(network: &Network, plan: &mut Plan) {
+    let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
+    let mut sizes = buffer_sizes(network, &rings);
+    let end = used_end(&sizes, plan);
+    let above = |address: u64| address >= end;
+    if !plan.loads.is_empty() || !plan.resident.iter().all(|load| above(load.address)) {
+        return;
+    }
+    let period = plan.steps.len() + 1;
+    let spans = spans(network, &plan.steps);
+    let mut lives = lifetimes(network, period, |layer| spans[layer].clone());
+    let mut lines = line_lives(network, &plan.steps, &rings);
+    for (index, step) in plan.steps.iter().enumerate() {
+        sizes.push(step.scratch_bytes);
+        let unused = if step.scratch_bytes == 0 { usize::MAX } else { index + 1 };
+        lives.push(Lifetime { start: unused, end: index + 1 });
+        lines.push(None);
+    }
+    let offsets = place_buffers(&sizes, &lives, &lines, period);
+    let ends = offsets.iter().zip(&sizes).zip(&lives);
+    let used = ends.filter(|(_, life)| life.start != usize::MAX).map(|((at, bytes), _)| at + bytes);
+    let height = plan.tables + used.max().unwrap_or(0);
+    let Some(gap) = end.next_multiple_of(PAGE).checked_sub(height.next_multiple_of(PAGE)) else {
+        return;
+    };
+    if gap == 0 {
+        return;
+    }
+    let (of_buffers, of_scratch) = offsets.split_at(plan.places.len());
+    for (place, offset) in plan.places.iter_mut().zip(of_buffers) {
+        place.address = plan.tables + offset;
+    }
+    for (step, offset) in plan.steps.iter_mut().zip(of_scratch) {
+        if step.scratch_bytes > 0 {
+            step.scratch = plan.tables + offset;
+        }
+        if !step_weights(network, step).is_empty() {
+            step.weights -= gap;
+        }
+    }
+    plan.resident.iter_mut().for_each(|load| load.address -= gap);
+    plan.arena_bytes -= gap;
+}

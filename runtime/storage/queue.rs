@@ -1,0 +1,136 @@
+//! Reads that go on while their caller does something else.
+//!
+//! A device that has several reads to do at once does small ones up to twice as fast: while one is under way to
+//! memory, the next is being looked for. [`Storage::queue`] is how the loader finds out whether a storage can do that;
+//! most cannot, and then [`Storage::read`] is all there is.
+//!
+//! Between [`submit`](ReadQueue::submit) and [`wait`](ReadQueue::wait) the bytes belong to the device, which no borrow can
+//! say of memory that is divided by a plan. So both sides promise in words: the storage that it touches
+//! nothing before or after, the caller that nobody else does in between. The only caller is
+//! [`Reads`](crate::arena::Reads), which waits for all reads whatever happens.
+#![allow(unsafe_code)]
+
+use super::{Storage, StorageError};
+use core::ptr::slice_from_raw_parts_mut;
+use heapless::Deque;
+
+/// No storage has more reads under way, and nobody asks for more.
+pub const MAX_DEPTH: usize = 8;
+
+/// A storage's reads under way.
+///
+/// # Safety
+/// The bytes of a read are written only between its `submit` and the return of the `wait` for it.
+pub unsafe trait ReadQueue {
+    /// So many reads may be under way at once: at least 1, at most [`MAX_DEPTH`].
+    fn depth(&self) -> usize;
+
+    /// Begins what [`Storage::read`](super::Storage::read) would do, and returns a number for it, which is free again when
+    /// it has been waited for. No more than [`depth`](Self::depth) at once; an error where it cannot be begun.
+    ///
+    /// # Safety
+    /// The bytes may be written, and nobody touches them before [`wait`](Self::wait) for this number has returned. The storage is
+    /// neither dropped nor forgotten before that.
+    unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError>;
+
+    /// Returns when this read is done, in whatever order, or has failed. After an error the bytes are unspecified.
+    fn wait(&mut self, number: usize) -> Result<(), StorageError>;
+}
+
+/// Reads pieces of `bytes` bytes into `memory`, into one place of it after the other, for as long as `next` says where from, with up to
+/// `depth` under way: what a loader makes of a storage, without a plan. Where storage has no queue, or `depth` is 1, one
+/// after the other.
+///
+/// Alignment is that of [`Storage::read`]. Nothing is read where `memory` has no room for a piece.
+pub fn stream<S: Storage + ?Sized>(
+    storage: &mut S,
+    depth: usize,
+    bytes: usize,
+    memory: &mut [u8],
+    mut next: impl FnMut() -> Option<u64>,
+) -> Result<(), StorageError> {
+    let places = memory.len().checked_div(bytes).unwrap_or(0);
+    if places == 0 {
+        return Ok(());
+    }
+    let queue = if depth > 1 { storage.queue() } else { None };
+    let Some(queue) = queue else {
+        for place in (0..places).cycle() {
+            let Some(offset) = next() else { return Ok(()) };
+            storage.read(offset, &mut memory[place * bytes..][..bytes])?;
+        }
+        return Ok(());
+    };
+    let depth = depth.min(queue.depth()).min(places).clamp(1, MAX_DEPTH);
+    let base = memory.as_mut_ptr();
+    let mut reads = UnderWay { queue, numbers: Deque::new() };
+    for place in (0..places).cycle() {
+        if reads.numbers.len() == depth {
+            reads.oldest()?;
+        }
+        let Some(offset) = next() else { break };
+        // SAFETY: the place is inside `memory`, which is borrowed until this returns. No other read under way has it: there
+        // are no more of these than places, and they take them in turn. All have been waited for before `reads` is gone, also
+        // if `next` panics.
+        let number = unsafe {
+            let into = slice_from_raw_parts_mut(base.add(place * bytes), bytes);
+            reads.queue.submit(offset, into)?
+        };
+        // There is room: fewer than `depth` are under way.
+        let _ = reads.numbers.push_back(number);
+    }
+    while !reads.numbers.is_empty() {
+        reads.oldest()?;
+    }
+    Ok(())
+}
+
+/// Reads that are waited for whatever happens.
+struct UnderWay<'q> {
+    queue: &'q mut dyn ReadQueue,
+    numbers: Deque<usize, MAX_DEPTH>,
+}
+
+impl UnderWay<'_> {
+    fn oldest(&mut self) -> Result<(), StorageError> {
+        self.numbers.pop_front().map_or(Ok(()), |number| self.queue.wait(number))
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        while let Some(number) = self.numbers.pop_front() {
+            let _ = self.queue.wait(number);
+        }
+    }
+}
+
+#[cfg(all(test, feature = "linux", target_os = "linux"))]
+mod tests {
+    use super::super::DirectFile;
+    use super::super::scratch_file::{Aligned, ScratchFile, contents};
+    use super::*;
+
+    #[test]
+    fn pieces_come_from_where_they_are_asked_for() {
+        let bytes = contents(24 * 4096);
+        let scratch = ScratchFile::new(&bytes);
+        let mut file = match DirectFile::open(scratch.path()) {
+            Err(StorageError::NoDirectIo) => return,
+            file => file.unwrap(),
+        };
+        for depth in 1..6 {
+            // Three places for five pieces: the last two take the first two's.
+            let mut into = Aligned([0; 3 * 8192]);
+            let mut from = [0u64, 40_960, 8192, 81_920, 16_384].into_iter();
+            stream(&mut file, depth, 8192, &mut into.0, || from.next()).unwrap();
+            for (place, offset) in [81_920, 16_384, 8192].into_iter().enumerate() {
+                assert_eq!(into.0[place * 8192..][..8192], bytes[offset..][..8192], "{depth}");
+            }
+            let mut from = [0u64, 20 * 4096, 24 * 4096, 0].into_iter();
+            let short = stream(&mut file, depth, 8192, &mut into.0, || from.next()).unwrap_err();
+            assert!(matches!(short, StorageError::Short { got: 0, .. }), "{short}");
+            assert_eq!(stream(&mut file, depth, 4 << 20, &mut into.0, || Some(0)), Ok(()));
+        }
+    }
+}
