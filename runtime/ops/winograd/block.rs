@@ -69,32 +69,27 @@ impl Block {
         block
     }
 
-    /// Lists the frequencies that tiles have, those of fewer tiles first: what is to be fetched meanwhile depends on the
-    /// number. Tiles with fewer lines begin at slot `low`.
+    /// Lists the frequencies that tiles have, in the order in which their weights are stored: what the kernels fetch
+    /// ahead lies there. Tiles with fewer lines begin at slot `low`.
     fn list(&mut self, low: usize) {
         let n = self.tile + 2;
-        let all = (1 << n) - 1;
-        // Those that tiles with fewer outputs have, down and across, and those that they do not have.
+        // Those that tiles with fewer outputs have, down and across.
         let [down, across] = self.extent.map(|extent| match extent % self.tile {
-            0 => [all, 0],
-            outputs => [kept(self.tile, outputs), all & !kept(self.tile, outputs)],
+            0 => u32::MAX,
+            outputs => kept(self.tile, outputs),
         });
-        for (lines, columns) in [(1, 1), (1, 0), (0, 1), (0, 0)] {
-            let first = [0, self.narrow][columns];
+        for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            let (lines, columns) = (down >> i & 1 == 1, across >> j & 1 == 1);
+            let first = if columns { 0 } else { self.narrow };
             let end = match (lines, columns) {
-                (1, _) => low,
-                (_, 1) => self.corner,
-                _ => self.count,
+                (true, true) => self.count,
+                (true, false) => self.corner,
+                (false, _) => low,
             };
-            if first == end {
-                continue;
-            }
-            for i in (0..n).filter(|i| down[lines] >> i & 1 == 1) {
-                for j in (0..n).filter(|j| across[columns] >> j & 1 == 1) {
-                    let of = Frequency { point: i * n + j, first, tiles: end - first };
-                    self.frequencies[self.used] = of;
-                    self.used += 1;
-                }
+            if first < end {
+                let of = Frequency { point: i * n + j, first, tiles: end - first };
+                self.frequencies[self.used] = of;
+                self.used += 1;
             }
         }
     }
