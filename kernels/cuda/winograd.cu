@@ -3,7 +3,8 @@
  * frequencies, cut into as many chains, whose sums are [frequency][tile][column of the step].
  *
  * A thread transforms one channel of one tile; neighbouring threads are neighbouring channels. A launch is for
- * some of the tiles of a layer. */
+ * some of the tiles of a layer. Frequencies that a tile at the edge does not have are zeros, and are multiplied as all
+ * others are: one shape of products serves all. */
 #include "finish.cuh"
 
 #include "../winograd-points.h"
@@ -16,7 +17,8 @@ struct WinogradInput {
     u32 width;
     u32 pitch;
     u32 channels;
-    u32 down;   /* tiles of an image */
+    u32 output[2]; /* height and width */
+    u32 down;      /* tiles of an image */
     u32 across;
     u32 pad[2];
     u32 first; /* tile */
@@ -41,12 +43,12 @@ struct WinogradOutput {
 
 template <u32 M> struct Points;
 template <> struct Points<2> {
-    static EYELET_MEMBER void input(const float (&d)[4], float (&v)[4]) { input_1d_2(d, v); }
-    static EYELET_MEMBER void output(const float (&x)[4], float (&y)[2]) { output_1d_2(x, y); }
+    static EYELET_MEMBER void input(u32 r, const float (&d)[4], float (&v)[4]) { input_1d_2(r, d, v); }
+    static EYELET_MEMBER void output(u32 r, const float (&x)[4], float (&y)[2]) { output_1d_2(r, x, y); }
 };
 template <> struct Points<4> {
-    static EYELET_MEMBER void input(const float (&d)[6], float (&v)[6]) { input_1d_4(d, v); }
-    static EYELET_MEMBER void output(const float (&x)[6], float (&y)[4]) { output_1d_4(x, y); }
+    static EYELET_MEMBER void input(u32 r, const float (&d)[6], float (&v)[6]) { input_1d_4(r, d, v); }
+    static EYELET_MEMBER void output(u32 r, const float (&x)[6], float (&y)[4]) { output_1d_4(r, x, y); }
 };
 
 /* An image, and the line and column of a tile's first output in it. */
@@ -62,30 +64,33 @@ template <u32 M> EYELET_INLINE Corner corner(u32 tile, u32 down, u32 across)
     return {line / down, line % down * M, tile % across * M};
 }
 
-template <u32 M> EYELET_INLINE void transform_input(const WinogradInput &r)
+/* Of a tile's outputs, how many the map has. */
+template <u32 M> EYELET_INLINE u32 outputs(u32 extent, u32 first)
+{
+    return extent - first < M ? extent - first : M;
+}
+
+/* Of a tile with so many outputs, down and across: those of whole tiles are constants. */
+template <u32 M>
+EYELET_INLINE void input_of(const WinogradInput &r, const Corner &tile, u32 channel, u64 at, u64 all,
+                            u32 lines, u32 cols)
 {
     const u32 N = M + 2;
-    const u64 all = u64(r.tiles) * r.channels;
-    const u64 at = u64(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (at >= all)
-        return;
-    const u32 channel = u32(at % r.channels);
-    const Corner tile = corner<M>(r.first + u32(at / r.channels), r.down, r.across);
     const float *image = r.in + size_t(tile.image) * r.height * r.width * r.pitch + channel;
     float half[N][N];
 #pragma unroll
     for (u32 x = 0; x < N; x++) {
         const long long column = (long long)tile.column + x - r.pad[1];
-        const bool inside = column >= 0 && column < r.width;
+        const bool inside = column >= 0 && column < r.width && x < cols + 2;
         float d[N], v[N];
 #pragma unroll
         for (u32 y = 0; y < N; y++) {
             const long long line = (long long)tile.line + y - r.pad[0];
-            d[y] = 0.0f;
-            if (inside && line >= 0 && line < r.height)
+            d[y] = v[y] = 0.0f;
+            if (inside && line >= 0 && line < r.height && y < lines + 2)
                 d[y] = __ldg(image + (size_t(line) * r.width + size_t(column)) * r.pitch);
         }
-        Points<M>::input(d, v);
+        Points<M>::input(lines, d, v);
 #pragma unroll
         for (u32 y = 0; y < N; y++)
             half[y][x] = v[y];
@@ -94,7 +99,10 @@ template <u32 M> EYELET_INLINE void transform_input(const WinogradInput &r)
 #pragma unroll
     for (u32 y = 0; y < N; y++) {
         float v[N];
-        Points<M>::input(half[y], v);
+#pragma unroll
+        for (u32 x = 0; x < N; x++)
+            v[x] = 0.0f;
+        Points<M>::input(cols, half[y], v);
 #pragma unroll
         for (u32 x = 0; x < N; x++) {
             *out = v[x];
@@ -103,28 +111,41 @@ template <u32 M> EYELET_INLINE void transform_input(const WinogradInput &r)
     }
 }
 
-template <u32 M> EYELET_INLINE void transform_output(const WinogradOutput &r)
+template <u32 M> EYELET_INLINE void transform_input(const WinogradInput &r)
 {
-    const u32 N = M + 2;
-    const u64 columns = u64(r.panels) * PANEL;
-    const u64 all = r.tiles * columns;
+    const u64 all = u64(r.tiles) * r.channels;
     const u64 at = u64(blockIdx.x) * blockDim.x + threadIdx.x;
     if (at >= all)
         return;
-    const u32 own = u32(at % columns);
+    const u32 channel = u32(at % r.channels);
+    const Corner tile = corner<M>(r.first + u32(at / r.channels), r.down, r.across);
+    const u32 lines = outputs<M>(r.output[0], tile.line);
+    const u32 cols = outputs<M>(r.output[1], tile.column);
+    if (lines == M && cols == M)
+        input_of<M>(r, tile, channel, at, all, M, M);
+    else
+        input_of<M>(r, tile, channel, at, all, lines, cols);
+}
+
+/* As `input_of`, of one column of the step's. */
+template <u32 M>
+EYELET_INLINE void output_of(const WinogradOutput &r, const Corner &tile, u32 own, u64 at, u64 all, u32 lines,
+                             u32 cols)
+{
+    const u32 N = M + 2;
     const u32 column = r.first_panel * PANEL + own;
-    if (column >= r.columns)
-        return;
-    const Corner tile = corner<M>(r.first + u32(at / columns), r.down, r.across);
     const float *in = r.sums + at;
     float half[M][N];
 #pragma unroll
     for (u32 x = 0; x < N; x++) {
         float v[N], y[M];
 #pragma unroll
+        for (u32 i = 0; i < M; i++)
+            y[i] = 0.0f;
+#pragma unroll
         for (u32 i = 0; i < N; i++)
             v[i] = in[(i * N + x) * all];
-        Points<M>::output(v, y);
+        Points<M>::output(lines, v, y);
 #pragma unroll
         for (u32 i = 0; i < M; i++)
             half[i][x] = y[i];
@@ -135,12 +156,14 @@ template <u32 M> EYELET_INLINE void transform_output(const WinogradOutput &r)
 #pragma unroll
     for (u32 y = 0; y < M; y++) {
         float v[M];
-        Points<M>::output(half[y], v);
-        const u32 line = tile.line + y;
-        const size_t row = (size_t(tile.image) * r.height + line) * r.width + tile.column;
+#pragma unroll
+        for (u32 x = 0; x < M; x++)
+            v[x] = 0.0f;
+        Points<M>::output(cols, half[y], v);
+        const size_t row = (size_t(tile.image) * r.height + tile.line + y) * r.width + tile.column;
 #pragma unroll
         for (u32 x = 0; x < M; x++) {
-            if (line < r.height && x < r.width - tile.column)
+            if (y < lines && x < cols)
                 f.out[(row + x) * f.out_pitch + column] = added(f, add(v[x], bias), row + x, column);
         }
     }
@@ -150,12 +173,30 @@ template <u32 M> EYELET_INLINE void transform_output(const WinogradOutput &r)
 #pragma unroll 1
     for (u32 i = 0; i < M * M; i++) {
         const u32 line = tile.line + i / M;
-        const u32 x = i % M;
-        const size_t row = (size_t(tile.image) * r.height + line) * r.width + tile.column + x;
+        const size_t row = (size_t(tile.image) * r.height + line) * r.width + tile.column + i % M;
         float *out = f.out + row * f.out_pitch + column;
-        if (line < r.height && x < r.width - tile.column)
+        if (i / M < lines && i % M < cols)
             *out = apart(f.activation, *out);
     }
+}
+
+template <u32 M> EYELET_INLINE void transform_output(const WinogradOutput &r)
+{
+    const u64 columns = u64(r.panels) * PANEL;
+    const u64 all = r.tiles * columns;
+    const u64 at = u64(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (at >= all)
+        return;
+    const u32 own = u32(at % columns);
+    if (r.first_panel * PANEL + own >= r.columns)
+        return;
+    const Corner tile = corner<M>(r.first + u32(at / columns), r.down, r.across);
+    const u32 lines = outputs<M>(r.height, tile.line);
+    const u32 cols = outputs<M>(r.width, tile.column);
+    if (lines == M && cols == M)
+        output_of<M>(r, tile, own, at, all, M, M);
+    else
+        output_of<M>(r, tile, own, at, all, lines, cols);
 }
 
 /* Three blocks of the last on a multiprocessor: left alone, compilers give it registers for four, and spill on sm_90. */

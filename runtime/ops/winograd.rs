@@ -21,7 +21,7 @@
 
 mod block;
 
-use self::block::Block;
+use self::block::{Block, Frequency};
 use super::conv::{Sizes, addend, check_weights, clamp, finish, geometry, part};
 use super::{Call, LayerError, Operand, Slice};
 use crate::arena::{MatMut, MatRef};
@@ -48,9 +48,6 @@ const NEAR_BYTES: u64 = 192 << 10;
 
 /// A block has at least as many tiles, where there are as many.
 const FEW_TILES: usize = 4;
-
-/// Frequencies of the largest tile.
-const MOST_POINTS: usize = 36;
 
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 const GAP: usize = 16;
@@ -386,14 +383,14 @@ impl Part<'_> {
         device::divide(self.device, all, Split::Cols(channels), &mut [], 0, |share| {
             let Share { cols, mut out, .. } = share;
             for (slot, at) in (cols.start / channels..).zip((0..cols.len()).step_by(channels)) {
-                let [line, col] = block.corner(slot);
+                let [line, col] = block.place(slot);
                 let patch = Patch {
                     image: self.image,
                     height: input[0],
                     width: input[1],
                     top: (self.line + line) as i64 - pad[0] as i64,
                     left: col as i64 - pad[1] as i64,
-                    outputs: block.outputs(slot),
+                    outputs: block.outputs([line, col]),
                     zeros,
                 };
                 let to = out.part_mut(0..points, at..at + channels);
@@ -430,34 +427,28 @@ impl Part<'_> {
                 let lists = Indirection::rows(frequencies, channels, reach, all, mr, list);
                 let lists = lists.seg_len(channels);
                 let panels = cols.start / nr..cols.end.div_ceil(nr);
-                // The slots that have a frequency, and the frequencies that any has.
-                let slots: [_; MOST_POINTS] = core::array::from_fn(|point| match point < points {
-                    true => block.slots(point),
-                    false => 0..0,
-                });
-                let slots = &slots;
-                let kept = |from: usize| (from..points).filter(|&point| !slots[point].is_empty());
-                let first = kept(0).next().unwrap_or(0);
+                let present = block.frequencies();
                 // Where the weights of a panel for one frequency lie.
                 let at =
                     |panel: usize, point: usize| panel * panel_floats + nr + point * channels * nr;
                 for group in panels.clone().step_by(self.work.group) {
                     let group = group..(group + self.work.group).min(panels.end);
-                    let each = kept(0).flat_map(|point| {
+                    let each = present.iter().enumerate().flat_map(|(index, frequency)| {
+                        let Frequency { point, first, tiles } = *frequency;
+                        let group = &group;
                         group.clone().map(move |panel| Product {
-                            rows: slots[point].clone(),
+                            rows: first..first + tiles,
                             offset: point * stride,
                             panel: at(panel, point),
-                            next: match () {
+                            next: match present.get(index + 1) {
                                 _ if panel + 1 < group.end => Some(at(panel + 1, point)),
-                                _ => match kept(point + 1).next() {
-                                    Some(following) => Some(at(group.start, following)),
-                                    None => (group.end < panels.end).then(|| at(group.end, first)),
-                                },
+                                Some(following) => Some(at(group.start, following.point)),
+                                None => (group.end < panels.end)
+                                    .then(|| at(group.end, present[0].point)),
                             },
                             out: (panel - group.start) * product_floats
                                 + point * product_stride
-                                + slots[point].start * nr,
+                                + first * nr,
                         })
                     });
                     kernels.gemms(&lists, weights, each, products);
@@ -478,7 +469,7 @@ impl Part<'_> {
                             else {
                                 continue;
                             };
-                            let [line, col] = block.corner(slot);
+                            let [line, col] = block.place(slot);
                             let place = Place { width: self.work.output[1], line, col };
                             let to = panel_out.reborrow();
                             kernels
@@ -493,13 +484,15 @@ impl Part<'_> {
 
     /// Applies what is more than a clamp to a block's outputs.
     fn finish(&self, block: &Block, mut out: MatMut<'_>) {
-        if self.call.layer.activation.function() == Some(ActivationKind::Clamp) {
+        let function = self.call.layer.activation.function();
+        if matches!(function, Some(ActivationKind::None | ActivationKind::Clamp)) {
             return;
         }
         let width = self.work.output[1];
         let cols = 0..out.cols();
         for slot in 0..block.count() {
-            let ([line, col], [lines, pixels]) = (block.corner(slot), block.outputs(slot));
+            let [line, col] = block.place(slot);
+            let [lines, pixels] = block.outputs([line, col]);
             for line in line..line + lines {
                 let pixels = line * width + col..line * width + col + pixels;
                 finish(

@@ -297,6 +297,20 @@ fn odd_shapes() {
     }
 }
 
+/// Tiles at the edge with any number of outputs, of one tile's map and of several; maps smaller than a tile.
+#[test]
+fn edges() {
+    for tile in [2, 4] {
+        for height in 1..=tile {
+            for width in 1..=tile {
+                case(tile, [1, height, width, 19], 33).check();
+                let larger = [2, height + 2 * tile, width + tile, 17];
+                case(tile, larger, 48).gaps(1, 3).residual(Residual::Apart).check();
+            }
+        }
+    }
+}
+
 #[test]
 fn padding_and_extents() {
     for tile in [2, 4] {
@@ -358,6 +372,37 @@ fn errors_of_deep_sums_stay_within_bounds() {
             let error = relative_error(&got, &case.exact());
             std::println!("F({tile},3), {channels} channels: {error:.1e}");
             assert!(error <= bound, "F({tile},3), {channels} channels: {error}");
+        }
+    }
+}
+
+/// What tiles with fewer outputs compute is no worse than what whole ones do.
+#[test]
+fn errors_at_edges_stay_within_those_of_whole_tiles() {
+    for tile in [2usize, 4] {
+        let error = |height: usize, width: usize| {
+            let case = case(tile as u32, [1, height as u32, width as u32, 128], 32);
+            let kernels = Kernels::best();
+            let count = 32 / kernels.nr() as u32;
+            let rows = (height * width) as u32;
+            let whole = [Slice { first: 0, count, row: 0, rows, algorithm: 0 }];
+            let (got, exact) = (case.run(kernels, 1, &whole), case.exact());
+            let of_whole = |index: usize| {
+                let (line, col) = (index / 32 / width, index / 32 % width);
+                line < height / tile * tile && col < width / tile * tile
+            };
+            let mean = |whole: bool| {
+                let errors = got.iter().zip(&exact).map(|(got, exact)| *got as f64 - exact);
+                let errors = errors.enumerate().filter(|(index, _)| of_whole(*index) == whole);
+                let errors: Vec<f64> = errors.map(|(_, error)| error).collect();
+                (errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64).sqrt()
+            };
+            mean(false) / mean(true)
+        };
+        for outputs in 1..tile {
+            let share = error(12 + outputs, 12 + outputs);
+            std::println!("F({tile},3), {outputs} outputs: {share:.2} of whole tiles' error");
+            assert!(share <= 1.02, "F({tile},3), {outputs} outputs: {share}");
         }
     }
 }

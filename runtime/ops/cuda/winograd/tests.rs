@@ -69,6 +69,13 @@ fn bits_of_the_processor() {
         ] {
             check(&mut queue, case);
         }
+        // Every number of outputs of a tile at the edge.
+        for (height, width) in
+            (1..=tile).flat_map(|height| (1..=tile).map(move |width| (height, width)))
+        {
+            check(&mut queue, case(tile, [1, height, width, 5], 9));
+            check(&mut queue, case(tile, [1, height + tile, width + tile, 5], 9));
+        }
     }
     queue.assert_seen(&["Winograd"]);
 }
