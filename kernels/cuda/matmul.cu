@@ -186,6 +186,9 @@ EYELET_INLINE void product(MatmulRecord r, Chunks<S> &chunks, Pixel (&pixels)[S:
     const u32 columns = r.columns - first;
     r.window.in += blockIdx.z * r.left_apart;
     r.finish.out += blockIdx.z * u64(r.window.rows) * r.finish.out_pitch;
+    /* What chains before have left. */
+    if (r.finish.residual)
+        r.finish.residual = r.finish.out;
 
     find_pixels<S>(r.window, first_row, 0, pixels);
     Left left(r.window, pixels, 0);
