@@ -60,6 +60,8 @@ pub struct Durations {
     pub reads: Vec<Read>,
     /// Reads under way at a time; with stages 1.
     pub depth: u32,
+    /// How many may be under way when each has begun, where that is fewer for some.
+    pub places: Vec<u32>,
     /// Of plans with stages; of others it is not looked at.
     pub copies: Vec<i64>,
     pub steps: Vec<i64>,
@@ -75,7 +77,21 @@ impl Durations {
             false => bytes().map(|bytes| costs.copy_ns(bytes) as i64).collect(),
         };
         let reads = bytes().map(|bytes| costs.read(bytes)).collect();
-        Self { reads, depth: costs.depth(), copies, steps }
+        let depth = costs.depth();
+        // Those before the first are the last ones of the inference before.
+        let recent = |index: usize| {
+            let earlier =
+                plan.loads[..=index].iter().rev().chain(plan.loads[index + 1..].iter().rev());
+            earlier.map(|load| u64::from(load.bytes))
+        };
+        let places = (0..plan.loads.len()).map(|index| costs.places(recent(index)));
+        let places = if depth > 1 { places.collect() } else { Vec::new() };
+        Self { reads, depth, places, copies, steps }
+    }
+
+    /// How many reads may be under way when one has begun.
+    fn places(&self, index: usize) -> usize {
+        self.places.get(index).map_or(self.depth.max(1), |places| *places) as usize
     }
 
     /// [`Timeline::read_ns`].
@@ -264,10 +280,20 @@ impl<'a> Player<'a> {
     /// over before it begins more, unless nothing else is under way.
     fn begins(&self, index: usize, released: i64) -> i64 {
         let depth = self.durations.depth.max(1) as usize;
-        // A place is free when what had it has been handed over, or has come and left none under way.
-        let place = self.earlier(index, depth).map_or(i64::MIN, |held| {
-            let next = if depth > 1 { self.earlier(index, depth - 1) } else { None };
-            if next.is_some_and(|next| next.start == held.come) { held.come } else { held.end }
+        let places = self.durations.places(index);
+        // A place is free when what had it has been handed over, or is seen to have come and leaves none under way.
+        let place = self.earlier(index, places).map_or(i64::MIN, |held| {
+            let busy = self.earlier(index, places + 1).map_or(i64::MIN, |other| other.end);
+            let seen = held.come.max(busy);
+            let idle = match places {
+                1 => depth > 1,
+                _ => self.earlier(index, places - 1).is_some_and(|next| {
+                    let loads = self.durations.reads.len();
+                    let alone = self.durations.places((index + loads - (places - 1)) % loads) == 1;
+                    next.start == seen && (seen == held.come || alone)
+                }),
+            };
+            if idle { seen } else { held.end }
         });
         let Some(last) = self.earlier(index, 1) else { return released.max(place) };
         let start = released.max(place).max(last.start);
@@ -359,13 +385,14 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use std::collections::VecDeque;
 
-    /// With so many reads under way, of which two take two thirds of what they do one after the other.
-    fn deep(mbs: f64, depth: u32) -> Profile {
+    /// With so many reads under way, of which two take two thirds of what they do one after the other, and so many bytes.
+    fn deep(mbs: f64, depth: u32, window: u64) -> Profile {
         let mut profile = Board::load("jetson-nano").unwrap().profile;
         let deeper =
             Deeper { depth, bytes: 1 << 20, mbs: mbs * (1.0 + f64::from(depth - 1) / 2.0) };
         profile.storage = Storage::flat(1000, mbs, 1e9);
         (profile.storage.depth, profile.storage.deeper) = (depth, vec![deeper]);
+        profile.storage.window = Some(window);
         profile.compute.step_overhead_ns = 1000;
         profile.transfer = Some(Transfer { latency_ns: 500, gbs: mbs / 500.0 });
         // Reads do not slow computing down.
@@ -376,7 +403,7 @@ mod tests {
     }
 
     fn profile(mbs: f64) -> Profile {
-        deep(mbs, 1)
+        deep(mbs, 1, 1)
     }
 
     proptest! {
@@ -385,11 +412,12 @@ mod tests {
         #[test]
         fn thresholds_hold(
             seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..5,
+            window in 1u64..40_000,
         ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
             let depth = if staged { 1 } else { depth };
-            let profile = deep(mbs, depth);
+            let profile = deep(mbs, depth, window);
             let line = simulate(&network, &plan, &profile, 1);
             prop_assert!(line.steady_ns >= line.compute_ns);
             prop_assert!(line.steady_ns >= line.read_ns);
@@ -464,11 +492,12 @@ mod tests {
         #[test]
         fn as_the_counters_would_have_it(
             seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..5,
+            window in 1u64..40_000,
         ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
             let depth = if staged { 1 } else { depth };
-            let costs = Costs::new(&network, &deep(mbs, depth), 1);
+            let costs = Costs::new(&network, &deep(mbs, depth, window), 1);
             let count = MAX_INFERENCES;
             let ends = tick(&plan, &Durations::new(&plan, &costs), count as i64);
             let line = simulate_with(&plan, &costs);
@@ -513,14 +542,21 @@ mod tests {
                     && copies_done >= inference * loads + i64::from(copies)
             };
             let read = |number: i64| durations.reads[(number % loads) as usize];
-            // One that came is checked at once, unless it leaves nothing under way: then others begin before.
-            let only = waiting.front().is_some_and(|(_, came)| waiting.len() == 1 && *came == time);
-            let last = only && under_way.is_empty() && durations.depth > 1;
-            let idle = under_way.is_empty() && waiting.is_empty();
-            if loads > 0 && check_end.is_none() && (awake || idle || last) {
-                let held = if last { 0 } else { waiting.len() };
-                while under_way.len() + held < durations.depth as usize {
+            // One that is seen to have come is checked at once, unless it leaves nothing under way: then others begin before.
+            let just = waiting.front().is_some_and(|(_, came)| *came == time);
+            for seen in [false, true] {
+                let last = waiting.len() == 1 && under_way.is_empty() && durations.depth > 1;
+                let idle = under_way.is_empty() && waiting.is_empty();
+                let looks = if seen { last } else { (awake && !(just && last)) || idle };
+                if loads == 0 || check_end.is_some() || !looks {
+                    continue;
+                }
+                let held = if seen { 0 } else { waiting.len() };
+                loop {
                     let (inference, number) = (begun / loads, (begun % loads) as usize);
+                    if under_way.len() + held >= durations.places(number) {
+                        break;
+                    }
                     let (steps, copies) = match plan.stages.get(number) {
                         Some(stage) => (stage.steps, stage.copies),
                         None => (plan.loads[number].release, -i32::MAX),
@@ -587,6 +623,7 @@ mod tests {
         let durations = Durations {
             reads: [7096, 13192].map(Read::of).to_vec(),
             depth: 1,
+            places: Vec::new(),
             copies: vec![3548, 6596],
             steps: vec![2613, 1806, 2234, 2234, 2234, 3403, 2201, 1411, 1411, 1411],
         };

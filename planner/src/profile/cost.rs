@@ -569,6 +569,11 @@ impl Costs {
         self.service.depth()
     }
 
+    /// How many may be under way with the last of those of these sizes, most recent first, itself among them.
+    pub fn places(&self, recent: impl Iterator<Item = u64>) -> u32 {
+        self.service.places(recent)
+    }
+
     /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.
     pub fn copy_ns(&self, bytes: u64) -> u64 {
         self.transfer.map_or(0, |transfer| transfer.copy_ns(bytes))

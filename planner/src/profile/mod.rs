@@ -152,6 +152,9 @@ pub struct Storage {
     /// Reads that the loader has under way at a time.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub depth: u32,
+    /// Bytes of them: a read that would exceed these begins only when nothing else is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
     /// Cost of a load beyond reading: counters, waking the loader.
     pub latency_ns: u64,
     /// Throughput of reads one after the other, by their size, in ascending order of size.
@@ -306,6 +309,8 @@ impl Profile {
         }
         let depth = self.storage.depth;
         value("storage.depth".to_owned(), depth.into(), depth > 0, "positive")?;
+        let window = self.storage.window.unwrap_or(u64::MAX);
+        value("storage.window".to_owned(), window as f64, window > 0, "positive")?;
         for (index, deeper) in self.storage.deeper.iter().enumerate() {
             let field = |of| format!("storage.deeper[{index}].{of}");
             value(field("depth"), deeper.depth.into(), deeper.depth > 0, "positive")?;
@@ -389,6 +394,7 @@ impl Storage {
         Self {
             io: Io::Direct,
             depth: 1,
+            window: None,
             latency_ns,
             reads: vec![Reads { bytes: 1 << 20, mbs }],
             checksum_gbs,
@@ -507,6 +513,7 @@ mod tests {
         refused(&|p| p.transfer = copies(0.0), "transfer.gbs is 0");
         refused(&|p| p.transfer = copies(12.0), "transfer.gbs is 12");
         refused(&|p| p.storage.depth = 0, "storage.depth is 0");
+        refused(&|p| p.storage.window = Some(0), "storage.window is 0");
         let deeper = |mbs| vec![Deeper { depth: 4, bytes: 65_536, mbs }];
         refused(&|p| p.storage.deeper = deeper(f64::NAN), "storage.deeper[0].mbs is NaN");
         refused(&|p| p.storage.reads.clear(), "storage.reads is 0");

@@ -14,6 +14,9 @@
 //! larger one of transfer and check. The transfer follows from the throughput of
 //! reads with `depth` of their size under way, latency and transfer together from that of reads one after the other. With one at a time all
 //! of a read is transfer, and the next begins when the check is done.
+//!
+//! Of large reads fewer are under way: a read begins when it is alone, or when those under way and itself are no more bytes
+//! than the [window](super::Storage::window) ([`Service::places`] instead of `depth` above).
 
 use super::{Deeper, Storage};
 
@@ -22,6 +25,7 @@ use super::{Deeper, Storage};
 pub struct Service {
     points: Vec<Point>,
     depth: u32,
+    window: u64,
     handover_ns: u64,
     checksum_gbs: f64,
 }
@@ -84,6 +88,7 @@ impl Service {
         Self {
             points: storage.reads.iter().map(point).collect(),
             depth,
+            window: storage.window.unwrap_or(u64::MAX),
             handover_ns: storage.latency_ns,
             checksum_gbs: storage.checksum_gbs,
         }
@@ -92,6 +97,16 @@ impl Service {
     /// Reads under way at a time.
     pub fn depth(&self) -> u32 {
         self.depth
+    }
+
+    /// How many reads may be under way with the last of those of these sizes, most recent first, itself among them.
+    pub fn places(&self, recent: impl Iterator<Item = u64>) -> u32 {
+        let sums = recent.scan(0u64, |sum, bytes| {
+            *sum = sum.saturating_add(bytes);
+            Some(*sum)
+        });
+        let fit = sums.take(self.depth as usize).take_while(|sum| *sum <= self.window);
+        (fit.count() as u32).max(1)
     }
 
     /// What a load of so many bytes takes. Between the sizes that are known time is interpolated, below and above them
@@ -113,7 +128,11 @@ impl Service {
         let alone = of(|point| point.alone_ns);
         let all = (alone + bytes as f64 / self.checksum_gbs).round() as i64;
         let alone = alone.round() as i64;
-        let transfer = (of(|point| point.transfer_ns).round() as i64).min(alone);
+        // Beside one that exceeds the window by itself there is none.
+        let transfer = match bytes > self.window {
+            true => alone,
+            false => (of(|point| point.transfer_ns).round() as i64).min(alone),
+        };
         Read { latency: alone - transfer, transfer, check: all - alone + self.handover_ns as i64 }
     }
 

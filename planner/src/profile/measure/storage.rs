@@ -100,7 +100,8 @@ pub fn measure(
         let ns = usual(spent).max(least * 1.000_001).max(1.0);
         reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
     }
-    let depth = source.queue().map_or(1, |queue| queue.depth());
+    let (depth, window) =
+        source.queue().map_or((1, usize::MAX), |queue| (queue.depth(), queue.window()));
     let deeper = match depth {
         1 => Vec::new(),
         _ => deeper(&mut source, memory.as_mut_slice(), &reads).map_err(storage)?,
@@ -110,6 +111,7 @@ pub fn measure(
     Ok(Storage {
         io,
         depth: depth as u32,
+        window: (window < usize::MAX).then_some(window as u64),
         latency_ns,
         reads,
         checksum_gbs: 1.0 / usual(checksums).max(1e-6),

@@ -134,7 +134,8 @@ mod tests {
         };
         let plan = bare(pipeline, staged, &bytes, capacity);
         let reads = of(0).into_iter().map(Read::of).collect();
-        let durations = Durations { reads, depth: 1, copies: of(1), steps: of(2) };
+        let durations =
+            Durations { reads, depth: 1, copies: of(1), steps: of(2), ..Durations::default() };
         let line = play(&plan, &durations);
         // Inferences are planned one by one.
         assert_eq!(line.first_ns, line.steady_ns);
