@@ -56,6 +56,8 @@ pub(super) struct Lines {
     pub stride: usize,
     /// It takes whole multiples of so many channels; either 1 or those of a panel.
     pub channels: usize,
+    /// Lines of fewer pixels are faster one by one.
+    pub pixels: usize,
     /// # Safety
     /// [`Function`]'s, for every one of `lines`, at least 2, each `lines_apart` pointers and `c_lines_apart` floats of the
     /// output after the line before; with that stride and `lines_apart` as many times `line_pitch`, `col_pitch`
@@ -95,10 +97,15 @@ pub(super) const NEON_INORDER: Function = f32_dwconv_8x8__neon_inorder;
 
 #[cfg(eyelet_x86)]
 pub(super) const AVX512_LINES: &[Lines] =
-    &[Lines { taps: 3, stride: 2, channels: 1, function: f32_dwconv3x3_4x16__avx512 }];
+    &[Lines { taps: 3, stride: 2, channels: 1, pixels: 8, function: f32_dwconv3x3_4x16__avx512 }];
 #[cfg(eyelet_neon)]
-pub(super) const NEON_INORDER_LINES: &[Lines] =
-    &[Lines { taps: 3, stride: 1, channels: 8, function: f32_dwconv3x3_4x4__neon_inorder }];
+pub(super) const NEON_INORDER_LINES: &[Lines] = &[Lines {
+    taps: 3,
+    stride: 1,
+    channels: 8,
+    pixels: 1,
+    function: f32_dwconv3x3_4x4__neon_inorder,
+}];
 
 /// The kernel in plain Rust, behind the interface of the others: for groups of any size.
 ///
@@ -250,6 +257,7 @@ impl Lines {
             && t.lines_apart == t.stride * t.line_pitch
             && t.col_pitch == 1
             && t.channels >= self.channels
+            && t.pixels >= self.pixels
             && t.residual.is_null()
             && t.max > 0.0
     }

@@ -10,10 +10,6 @@
 
 enum { MR = 14, NR = 32 };
 
-/* `acc += b * x`, written as its instruction: from the intrinsic gcc makes copies of accumulators, as it may keep sum and
- * addend in two registers, and then spills one. */
-#define MULTIPLY(acc, b, x) __asm__("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(b), "v"(x))
-
 /* Fetches two lines of the weights that come next. */
 EYELET_INLINE const char *fetch(const char *next, size_t step)
 {
@@ -74,7 +70,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
                 for (size_t i = 0; i < mr; i++) {
                     const __m512 x = _mm512_set1_ps(row[i][k + u]);
                     for (size_t v = 0; v < vectors; v++)
-                        MULTIPLY(acc[i][v], b[v], x);
+                        acc[i][v] = _mm512_fmadd_ps(x, b[v], acc[i][v]);
                 }
             }
         }
@@ -87,7 +83,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
             for (size_t i = 0; i < mr; i++) {
                 const __m512 x = _mm512_set1_ps(row[i][k]);
                 for (size_t v = 0; v < vectors; v++)
-                    MULTIPLY(acc[i][v], b[v], x);
+                    acc[i][v] = _mm512_fmadd_ps(x, b[v], acc[i][v]);
             }
         }
     }
