@@ -1,4 +1,5 @@
-/* The contract of the f32_dwconv kernels: adjacent output pixels of one line of a depthwise convolution.
+/* The contract of the f32_dwconv kernels: adjacent output pixels of one line of a depthwise convolution,
+ * or for kernels of several lines (dwconv3x3.h) the same pixels of adjacent ones.
  *
  * Each output channel reads one input channel; channels are the vector dimension. Input pixels are
  * found through a grid of pointers, one for each column and line that the window passes over, padding

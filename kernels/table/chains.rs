@@ -6,7 +6,7 @@
 //!
 //! `clamp((((bias ⊕ chain 0) + residual) + chain 1) + …)`
 //!
-//! Where chains end is a function of taps and channels alone, so that every kernel, slice and thread computes the same
+//! There are as few as that allows, about equally long. Where chains end is a function of taps and channels alone, so that every kernel, slice and thread computes the same
 //! bits. They end between taps, unless the channels of one are too many; with few channels, whose rows of taps may be
 //! one run of memory ([`Window::merged`](super::Window::merged)), between rows. A cut also serves the caches: what a
 //! tile reads of so many k fits into the first level.

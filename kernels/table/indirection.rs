@@ -127,7 +127,7 @@ impl<'a> Indirection<'a> {
     /// least `rows_bytes(rows.len())`.
     ///
     /// # Panics
-    /// When the rows are not inside `matrix`, or `scratch` is too small or misaligned.
+    /// When the rows are not inside `matrix` or have no columns, or `scratch` is too small or misaligned.
     pub fn rows(
         matrix: &'a [f32],
         pitch: usize,
@@ -136,6 +136,7 @@ impl<'a> Indirection<'a> {
         mr: usize,
         scratch: &'a mut [u8],
     ) -> Self {
+        assert!(cols > 0);
         let pointers = pointers(scratch, rows.len());
         for (row, pointer) in rows.clone().zip(pointers.iter_mut()) {
             *pointer = matrix[row * pitch..][..cols].as_ptr();
@@ -155,7 +156,7 @@ impl<'a> Indirection<'a> {
     ///
     /// # Panics
     /// When rows are more segments, or there are not so many.
-    pub fn part(self, rows: Range<usize>) -> Self {
+    pub(super) fn part(self, rows: Range<usize>) -> Self {
         assert!(self.pointers.len() == self.rows);
         Self { rows: rows.len(), pointers: &self.pointers[rows], ..self }
     }
@@ -164,9 +165,9 @@ impl<'a> Indirection<'a> {
     /// with.
     ///
     /// # Panics
-    /// When the runs are shorter, or pixels have several.
+    /// When the runs are shorter, or pixels have several, or there are none.
     pub fn seg_len(mut self, floats: usize) -> Self {
-        assert!(floats <= self.readable && self.pointers.len() == self.rows);
+        assert!(floats > 0 && floats <= self.readable && self.pointers.len() == self.rows);
         self.seg_len = floats;
         self.chains = Chains::of_run(floats);
         self

@@ -308,8 +308,10 @@ impl Bound {
 
 /// What a byte takes at least in a read, or a copy, of up to so many.
 fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -> f64 {
-    // Between the sizes in the profile the time grows evenly, so that the best is at one of them or at the end.
-    let sizes = profile.storage.reads.iter().map(|read| read.bytes).filter(|size| *size < most);
+    // Between the sizes in the profile, and the one that lets nothing else be under way, the time grows evenly, so that the
+    // best is at one of them or at the end.
+    let sizes = profile.storage.reads.iter().map(|read| read.bytes).chain(profile.storage.window);
+    let sizes = sizes.filter(|size| *size < most);
     let rate = |size: u64| task(size) / size as f64;
     sizes.chain([PAGE, most]).map(rate).fold(f64::INFINITY, f64::min)
 }

@@ -152,9 +152,8 @@ fn loads_begin_and_end_in_order_several_at_once() {
     for (queued, depth, most) in [(4, u32::MAX, 4), (4, 2, 2), (4, 1, 1), (1, u32::MAX, 1)] {
         let seen = Loads::default();
         let options = Options { depth, budget: case.budgets[1], ..Options::default() };
-        let storage = Faulty::new(Slice(&case.pack), &[]).queued(queued);
+        let mut storage = Faulty::new(Slice(&case.pack), &[]).queued(queued);
         let mut arena = Aligned::new(case.budgets[1]);
-        let mut storage = storage;
         let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
         let count = instance.plan().loads.len() as u32;
         instance.observe(Some(&seen));
@@ -187,6 +186,47 @@ fn loads_begin_and_end_in_order_several_at_once() {
         assert!(together <= most + u32::from(most > 1), "{together} at once");
         assert_eq!(together > 1, most > 1, "{together} at once of {most}");
     }
+}
+
+/// A load begins when it is alone under way, or when the bytes under way and its own are few enough.
+#[test]
+fn no_more_bytes_are_under_way_than_the_storage_wants() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = Case::of(&zoo_model("squeezenet1_1", folder.path()), 1);
+    let inputs = case.subject.inputs(3);
+    let expected = bits(&run_inline(&case.pack, case.budgets[1], &inputs, &Inline, 1));
+    let mut most = [0; 3];
+    for (window, most) in [1, 128 << 10, usize::MAX].into_iter().zip(&mut most) {
+        let seen = Loads::default();
+        let options = Options { budget: case.budgets[1], ..Options::default() };
+        let mut storage = Faulty::new(Slice(&case.pack), &[]).queued(4).window(window);
+        let mut arena = Aligned::new(case.budgets[1]);
+        let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
+        let loads = instance.plan().loads;
+        instance.observe(Some(&seen));
+        instance
+            .with_loader(&mut storage, |model| {
+                for _ in 0..3 {
+                    assert_eq!(infer(model, &Inline, &inputs).unwrap(), expected);
+                }
+            })
+            .unwrap();
+        let mut open: Vec<usize> = Vec::new();
+        for event in seen.0.into_inner().unwrap() {
+            match event {
+                Event::LoadBegins(load) => {
+                    // The oldest may have arrived, and waits for its checksum.
+                    open.push(loads[load as usize].bytes as usize);
+                    let under_way: usize = open.iter().skip(1).sum();
+                    assert!(open.len() <= 2 || under_way <= window, "{open:?} of {window}");
+                }
+                Event::LoadEnds(_) => drop(open.remove(0)),
+                _ => {}
+            }
+            *most = open.len().max(*most);
+        }
+    }
+    assert!(most[0] <= 2 && most[1] > 2 && most[1] <= most[2], "{most:?}");
 }
 
 /// Each attempt of the first inferences goes wrong once, each time on its own, and behind it one is interrupted and one short.

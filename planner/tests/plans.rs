@@ -173,11 +173,12 @@ proptest! {
         pages in prop::collection::vec(0u64..600, 3),
         speed in 0.01f64..10.0,
         depth in 1u32..5,
+        window in prop::option::of(4096u64..200_000),
         threads in 1u32..3,
     ) {
         let mut board = eyelet_planner::board::host();
         let mut storage = board.profile.storage.faster(speed);
-        storage.depth = depth;
+        (storage.depth, storage.window) = (depth, window);
         storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
         board.profile.storage = storage;
         let subject = Subject::of_graph(network(size, &decisions), board);

@@ -98,12 +98,17 @@ fn a_sweep_says_what_is_wrong() {
 
 /// The slices of a trace of two inferences.
 fn trace(budget: &str) -> Vec<Value> {
+    trace_of(budget, "buffered", &[])
+}
+
+/// The same, read in another way.
+fn trace_of(budget: &str, io: &str, more: &[&str]) -> Vec<Value> {
     let folder = packed();
     let args = [
         "run",
         "digits.pack",
         "--io",
-        "buffered",
+        io,
         "--budget",
         budget,
         "--threads",
@@ -113,10 +118,11 @@ fn trace(budget: &str) -> Vec<Value> {
     ];
     let report = eyelet_in(
         folder.path(),
-        &[&args[..], &["--runs", "2", "--warmup", "1", "--json"]].concat(),
+        &[&args[..], &["--runs", "2", "--warmup", "1", "--json"], more].concat(),
     )
     .json();
     assert_eq!(report["runs"], 2);
+    assert_eq!(report["depth"], 1);
     let text = std::fs::read_to_string(folder.path().join("t.json")).unwrap();
     let trace: Value = serde_json::from_str(&text).unwrap();
     let events = trace["traceEvents"].as_array().unwrap();
@@ -136,6 +142,16 @@ fn trace(budget: &str) -> Vec<Value> {
         assert_eq!(events.iter().filter(name).count(), 1, "{slice}");
     }
     slices().cloned().collect()
+}
+
+#[test]
+fn one_read_at_a_time_is_predicted_as_such() {
+    let with = |io: &str, more: &[&str]| {
+        let overlaps = |slice: &Value| slice["tid"].as_u64().is_some_and(|tid| tid >= 4);
+        trace_of(SMALL, io, more).iter().filter(|slice| overlaps(slice)).count()
+    };
+    assert_eq!(with("buffered", &[]), 0);
+    assert_eq!(with("buffered", &["--pace", "jetson-nano"]), 0);
 }
 
 #[test]

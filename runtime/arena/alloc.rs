@@ -171,7 +171,8 @@ impl<'m, 'a> Weights<'m, 'a> {
         let target = self.place(proven, list, index);
         // SAFETY: `Proven` found the range inside the arena and behind the tables, and disjoint from
         // everything that a step or the host may touch while the load can be in flight; `&mut self`
-        // keeps the loader to one target at a time.
+        // keeps the loader to one target at a time, and `Reads`, which has several places, asks for one only where it
+        // has nothing under way.
         unsafe { &mut *target }
     }
 

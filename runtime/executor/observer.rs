@@ -4,7 +4,8 @@
 /// between two inferences, has no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Load `.0` of [`PlanView::loads`](crate::pack::PlanView) begins. Others before it may be under way.
+    /// Load `.0` of [`PlanView::loads`](crate::pack::PlanView) begins. Others before it may be under way. One that was under way when another
+    /// failed, or the budget changed, has no end, and begins again.
     LoadBegins(u32),
     /// It is there, and verified. In the order in which they began.
     LoadEnds(u32),

@@ -14,7 +14,7 @@ use super::conv::{PART_MACS, Sizes, addend, check_weights, clamp, finish, geomet
 use super::{Call, LayerError, Operand, Slice};
 use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Grid, Window};
+use crate::kernels::table::{CHAIN, Grid, Window};
 use crate::pack::{ConvParams, Layer, Tensor, params};
 
 /// Bytes of pointers for a band of lines, unless one line needs more.
@@ -59,6 +59,11 @@ pub fn validate(
     }
     let panels = channels.div_ceil(isa.panel() as u64);
     let taps = p.kernel[0] as u64 * p.kernel[1] as u64;
+    // Which groups a panel holds depends on the instruction set; how sums are cut may not.
+    let terms = taps.saturating_mul(group as u64);
+    if group > 1 && terms > CHAIN as u64 {
+        return Err(LayerError::Field("terms of a chain", terms, CHAIN as u64));
+    }
     check_weights(layer, panels, taps.checked_mul(group as u64), isa)
 }
 

@@ -1,4 +1,5 @@
-//! How much a layer has to do, from its records alone: what the planner's cost model starts from.
+//! How much a layer has to do, from its records alone, as `eyelet run --layers` holds it against time. Of
+//! Winograd: what a processor multiplies; a GPU multiplies whole tiles.
 
 use super::winograd;
 use crate::pack::{

@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 pub const MAGIC: [u8; 8] = *b"EYELET\r\n";
 
 /// The version of the format that this library reads and writes.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// An index that points at nothing (an absent input, weights that do not exist).
 pub const NONE: u32 = u32::MAX;

@@ -192,7 +192,7 @@ impl Requests {
         for answer in answers.iter().take(count) {
             let slot = usize::try_from(answer.data).ok().and_then(|at| self.slots.get_mut(at));
             if let Some(slot) = slot {
-                let errno = || i32::try_from(-answer.result).unwrap_or(libc::EIO);
+                let errno = || i32::try_from(answer.result.wrapping_neg()).unwrap_or(libc::EIO);
                 slot.state =
                     State::Landed(Some(usize::try_from(answer.result).map_err(|_| errno())));
             }

@@ -35,6 +35,7 @@ pub struct Faulty<'a, S> {
     end: u64,
     attempts: u64,
     depth: usize,
+    window: usize,
     under_way: [Option<Read>; MAX_DEPTH],
     submitted: u64,
 }
@@ -57,12 +58,19 @@ impl<'a, S: Storage> Faulty<'a, S> {
     /// Wraps `inner`: for each `(n, fault)` of the script, attempt `n` goes wrong.
     pub fn new(inner: S, script: &'a [(u64, Fault)]) -> Self {
         let (under_way, submitted) = ([None; MAX_DEPTH], 0);
-        Self { inner, script, end: u64::MAX, attempts: 0, depth: 1, under_way, submitted }
+        let (end, window) = (u64::MAX, usize::MAX);
+        Self { inner, script, end, attempts: 0, depth: 1, window, under_way, submitted }
     }
 
     /// Takes so many reads at once, at most [`MAX_DEPTH`].
     pub fn queued(mut self, depth: usize) -> Self {
         self.depth = depth.clamp(1, MAX_DEPTH);
+        self
+    }
+
+    /// Has so many bytes under way at once, or one read.
+    pub fn window(mut self, bytes: usize) -> Self {
+        self.window = bytes;
         self
     }
 
@@ -133,6 +141,10 @@ impl<S: Storage> Storage for Faulty<'_, S> {
 unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
     fn depth(&self) -> usize {
         self.depth
+    }
+
+    fn window(&self) -> usize {
+        self.window
     }
 
     unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError> {

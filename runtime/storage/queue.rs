@@ -6,8 +6,8 @@
 //!
 //! Between [`submit`](ReadQueue::submit) and [`wait`](ReadQueue::wait) the bytes belong to the device, which no borrow can
 //! say of memory that is divided by a plan. So both sides promise in words: the storage that it touches
-//! nothing before or after, the caller that nobody else does in between. The only caller is
-//! [`Reads`](crate::arena::Reads), which waits for all reads whatever happens.
+//! nothing before or after, the caller that nobody else does in between. Callers are
+//! [`Reads`](crate::arena::Reads) and [`stream`], which wait for all reads whatever happens.
 #![allow(unsafe_code)]
 
 use super::{Storage, StorageError};
@@ -20,7 +20,8 @@ pub const MAX_DEPTH: usize = 8;
 /// A storage's reads under way.
 ///
 /// # Safety
-/// The bytes of a read are written only between its `submit` and the return of the `wait` for it.
+/// The bytes of a read are written only between a `submit` that succeeds and the end of the `wait` for it, however that ends; after one
+/// that fails, never. `wait` does not unwind.
 pub unsafe trait ReadQueue {
     /// So many reads may be under way at once: at least 1, at most [`MAX_DEPTH`].
     fn depth(&self) -> usize;
@@ -44,8 +45,8 @@ pub unsafe trait ReadQueue {
 }
 
 /// Reads pieces of `bytes` bytes into `memory`, into one place of it after the other, for as long as `next` says where from, with up to
-/// `depth` under way: what a loader makes of a storage, without a plan. Where storage has no queue, or `depth` is 1, one
-/// after the other.
+/// `depth` under way, and no more than the [window](ReadQueue::window): what a loader makes of a storage, without a plan. Where storage has no
+/// queue, or `depth` is 1, one after the other.
 ///
 /// Alignment is that of [`Storage::read`]. Nothing is read where `memory` has no room for a piece.
 pub fn stream<S: Storage + ?Sized>(
@@ -67,7 +68,8 @@ pub fn stream<S: Storage + ?Sized>(
         }
         return Ok(());
     };
-    let depth = depth.min(queue.depth()).min(places).clamp(1, MAX_DEPTH);
+    let window = queue.window() / bytes;
+    let depth = depth.min(queue.depth()).min(places).min(window).clamp(1, MAX_DEPTH);
     let base = memory.as_mut_ptr();
     let mut reads = UnderWay { queue, numbers: Deque::new() };
     for place in (0..places).cycle() {

@@ -12,6 +12,7 @@ use crate::graph::{ValueId, Window};
 use crate::network::{Dense, Port, Weights};
 use crate::weights;
 use eyelet::kernels::Isa;
+use eyelet::kernels::table::CHAIN;
 use eyelet::pack::{
     self, Activation, ConvParams, CopyParams, Encoding, OpKind, PoolParams, Tensor,
 };
@@ -238,11 +239,12 @@ impl Emitter<'_> {
         }
     }
 
-    /// Whether panels hold several groups of a convolution.
+    /// Whether panels hold several groups of a convolution. Sums that are more than one chain are a `Conv`'s, whatever the
+    /// panels.
     fn spans(&self, dense: &Dense, window: &Window) -> bool {
         let group = dense.out_channels / dense.groups;
         let taps: usize = window.kernel.iter().product();
-        dense.groups > 1 && dense.k == taps * group && self.isa.spans(group)
+        dense.groups > 1 && dense.k == taps * group && dense.k <= CHAIN && self.isa.spans(group)
     }
 
     /// The memory order of an item's images.

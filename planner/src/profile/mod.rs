@@ -36,6 +36,7 @@ use crate::source::Io;
 use delays::Delays;
 use eyelet::kernels::Isa;
 use eyelet::pack::Step;
+use eyelet::storage::MAX_DEPTH;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -164,8 +165,8 @@ pub struct Storage {
     /// What computing loses to the bytes that are read meanwhile, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drag: Option<Drag>,
-    /// Throughput with several reads of one size under way, that for [`depth`](Self::depth) among them. Of sizes that are not
-    /// here as much is gained as of the nearest.
+    /// Throughput with several reads of one size under way, that for [`depth`](Self::depth) among them. Of sizes between these time is
+    /// interpolated, of others as much is gained as of the nearest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deeper: Vec<Deeper>,
 }
@@ -308,7 +309,8 @@ impl Profile {
             }
         }
         let depth = self.storage.depth;
-        value("storage.depth".to_owned(), depth.into(), depth > 0, "positive")?;
+        let possible = (1..=MAX_DEPTH as u32).contains(&depth);
+        value("storage.depth".to_owned(), depth.into(), possible, "1 to 8")?;
         let window = self.storage.window.unwrap_or(u64::MAX);
         value("storage.window".to_owned(), window as f64, window > 0, "positive")?;
         for (index, deeper) in self.storage.deeper.iter().enumerate() {
@@ -332,7 +334,8 @@ impl Profile {
 
     /// What loads take. With a staging ring they are read one after the other.
     pub fn service(&self) -> Service {
-        let depth = if self.transfer.is_some() { 1 } else { self.storage.depth };
+        let several = self.transfer.is_none() && self.storage.io == Io::Direct;
+        let depth = if several { self.storage.depth } else { 1 };
         Service::new(&Storage { depth, ..self.storage.clone() })
     }
 
@@ -513,6 +516,7 @@ mod tests {
         refused(&|p| p.transfer = copies(0.0), "transfer.gbs is 0");
         refused(&|p| p.transfer = copies(12.0), "transfer.gbs is 12");
         refused(&|p| p.storage.depth = 0, "storage.depth is 0");
+        refused(&|p| p.storage.depth = 9, "storage.depth is 9");
         refused(&|p| p.storage.window = Some(0), "storage.window is 0");
         let deeper = |mbs| vec![Deeper { depth: 4, bytes: 65_536, mbs }];
         refused(&|p| p.storage.deeper = deeper(f64::NAN), "storage.deeper[0].mbs is NaN");

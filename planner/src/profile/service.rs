@@ -4,7 +4,7 @@
 //! served in three parts:
 //!
 //! ```text
-//! begin_i ≥ gate_i, begin_{i-1}, end_{i-depth}
+//! begin_i ≥ gate_i, begin_{i-1}, end_{i-places_i}
 //! come_i  = max(begin_i + latency_i, come_{i-1}) + transfer_i
 //! end_i   = max(come_i, end_{i-1}) + check_i
 //! ```
@@ -15,8 +15,9 @@
 //! reads with `depth` of their size under way, latency and transfer together from that of reads one after the other. With one at a time all
 //! of a read is transfer, and the next begins when the check is done.
 //!
-//! Of large reads fewer are under way: a read begins when it is alone, or when those under way and itself are no more bytes
-//! than the [window](super::Storage::window) ([`Service::places`] instead of `depth` above).
+//! `places` is `depth`, and fewer for large reads: a read begins when it is alone, or when those under way and itself are no
+//! more bytes than the [window](super::Storage::window). Where one that has come leaves none under way, others begin before
+//! its check.
 
 use super::{Deeper, Storage};
 
@@ -63,26 +64,35 @@ impl Read {
 impl Service {
     pub fn new(storage: &Storage) -> Self {
         let depth = storage.depth.max(1);
-        let at_depth: Vec<&Deeper> =
-            storage.deeper.iter().filter(|deeper| deeper.depth == depth).collect();
-        // What a read takes with others under way, of what it takes alone: as with the nearest size that is known.
-        let share = |bytes: u64, alone_ns: f64| {
-            let nearest = at_depth.iter().min_by_key(|deeper| deeper.bytes.abs_diff(bytes));
-            let ns = |deeper: &&Deeper| deeper.bytes as f64 * 1e3 / deeper.mbs;
-            let share = nearest.map_or(1.0, |deeper| {
-                let alone = match deeper.bytes == bytes {
-                    true => alone_ns,
-                    false => storage.read_ns(deeper.bytes),
-                };
-                ns(deeper) / alone
-            });
-            share.clamp(1.0 / f64::from(depth), 1.0)
+        let nearest = storage.deeper.iter().map(|deeper| deeper.depth);
+        let nearest = nearest.min_by_key(|known| known.abs_diff(depth));
+        let known = storage.deeper.iter().filter(|deeper| Some(deeper.depth) == nearest);
+        let mut known: Vec<&Deeper> = known.collect();
+        known.sort_by_key(|deeper| deeper.bytes);
+        // What each of many reads takes: between the sizes that are known time is interpolated; beyond them as much is gained
+        // as of the nearest.
+        let each = |bytes: u64, alone_ns: f64| {
+            let ns = |deeper: &Deeper| deeper.bytes as f64 * 1e3 / deeper.mbs;
+            let above = known.partition_point(|deeper| deeper.bytes < bytes);
+            let low = above.checked_sub(1).map(|below| known[below]);
+            let each = match (low, known.get(above)) {
+                (Some(low), Some(high)) => {
+                    let share = (bytes - low.bytes) as f64 / (high.bytes - low.bytes) as f64;
+                    ns(low) + share * (ns(high) - ns(low))
+                }
+                (None, Some(only)) if only.bytes == bytes => ns(only),
+                (Some(only), None) | (None, Some(&only)) => {
+                    alone_ns * ns(only) / storage.read_ns(only.bytes)
+                }
+                (None, None) => alone_ns,
+            };
+            each.clamp(alone_ns / f64::from(depth), alone_ns)
         };
         let mut least = 0.0f64;
         let point = |read: &super::Reads| {
             let (bytes, alone_ns) = (read.bytes, read.ns());
             // Noise may make a larger read look faster than a smaller one; it is not.
-            least = least.max(alone_ns * share(bytes, alone_ns)).min(alone_ns);
+            least = least.max(each(bytes, alone_ns)).min(alone_ns);
             Point { bytes, alone_ns, transfer_ns: least }
         };
         Self {
@@ -141,7 +151,7 @@ impl Service {
         self.read(bytes).alone() as u64
     }
 
-    /// What a load of so many bytes adds to many that come without a pause.
+    /// What a load of so many bytes adds at least to many that come without a pause.
     pub fn each_ns(&self, bytes: u64) -> u64 {
         self.parts_ns(bytes).into_iter().fold(0.0, f64::max) as u64
     }
@@ -184,6 +194,34 @@ mod tests {
         let service = Service::new(&storage(2, &[(65_536, 9000.0)]));
         assert_eq!(service.read(65_536).transfer, 32_768);
         assert_eq!(service.each_ns(65_536), 32_768);
+    }
+
+    #[test]
+    fn of_large_reads_fewer_are_under_way() {
+        let mut storage = storage(4, &[(65_536, 2000.0), (1 << 20, 3600.0)]);
+        storage.window = Some(65_536);
+        let service = Service::new(&storage);
+        let places = |sizes: &[u64]| service.places(sizes.iter().copied());
+        assert_eq!(places(&[16 << 10; 8]), 4);
+        assert_eq!(places(&[40 << 10, 20 << 10, 20 << 10]), 2);
+        assert_eq!([places(&[70 << 10; 3]), places(&[65_536; 3]), places(&[])], [1; 3]);
+        assert!(service.read(65_536).latency > 0);
+        assert_eq!(service.read(65_537).latency, 0);
+    }
+
+    #[test]
+    fn boards_read_no_faster_than_they_say() {
+        for name in crate::board::Board::names() {
+            let storage = crate::board::Board::load(name).unwrap().profile.storage;
+            let rates = storage.reads.iter().map(|read| read.mbs);
+            let most =
+                rates.chain(storage.deeper.iter().map(|deeper| deeper.mbs)).fold(0.0, f64::max);
+            let service = Service::new(&storage);
+            for bytes in (1..).map(|pages| pages * 4096).take_while(|bytes| *bytes <= 16 << 20) {
+                let mbs = bytes as f64 * 1e3 / service.read(bytes).transfer as f64;
+                assert!(mbs <= most * 1.001, "{name}: {mbs} MB/s of {bytes}, {most} at most");
+            }
+        }
     }
 
     #[test]

@@ -31,8 +31,7 @@ pub fn settle(network: &Network, plan: &mut Plan) {
         lines.push(None);
     }
     let offsets = place_buffers(&sizes, &lives, &lines, period);
-    let ends = offsets.iter().zip(&sizes).zip(&lives);
-    let used = ends.filter(|(_, life)| life.start != usize::MAX).map(|((at, bytes), _)| at + bytes);
+    let used = offsets.iter().zip(&sizes).map(|(at, bytes)| at + bytes);
     let height = plan.tables + used.max().unwrap_or(0);
     let Some(gap) = end.next_multiple_of(PAGE).checked_sub(height.next_multiple_of(PAGE)) else {
         return;

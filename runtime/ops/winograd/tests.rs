@@ -353,6 +353,9 @@ fn blocks() {
     case(4, [1, 50, 49, 16], 40).check();
     case(2, [1, 40, 30, 24], 64).check();
     case(4, [1, 12, 24, 1100], 8).check();
+    // Several chains, of frequencies that not all tiles have.
+    case(4, [1, 13, 10, 1100], 40).check();
+    case(2, [1, 7, 5, 1040], 24).residual(Residual::Apart).check();
 }
 
 #[test]

@@ -137,7 +137,7 @@ pub struct Plan {
     bound_ms: f64,
     compute_ms: f64,
     stall_ms: f64,
-    /// Sum of the loads of an inference.
+    /// What the loads of an inference take at least.
     read_ms: f64,
     read_bytes: u64,
     /// Sum of the copies of an inference, and the ring that they come from; 0 where loads are not staged.

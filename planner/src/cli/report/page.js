@@ -491,7 +491,7 @@
       ["lower bound", ms(plan.bound_ms), "for this budget and these layers"],
       ["computing", ms(plan.compute_ms), plural(plan.steps.length, "step")],
       ["waiting for weights", ms(plan.stall_ms), `${percent(plan.stall_ms / Math.max(plan.steady_ms, 1e-9))} of the time`],
-      ["read each time", bytes(plan.read_bytes), `${plural(plan.loads.length, "load")} in ${ms(plan.read_ms)}`],
+      ["read each time", bytes(plan.read_bytes), `${plural(plan.loads.length, "load")} in at least ${ms(plan.read_ms)}`],
       ...(plan.copies.time.length ? [["copied each time", bytes(plan.read_bytes), `in ${ms(plan.copy_ms)}, through a ring of ${bytes(plan.staging_bytes)}`]] : []),
       ["resident weights", bytes(plan.resident_bytes), percent(plan.resident_bytes / Math.max(data.weights_bytes, 1))],
       ["first inference", ms(plan.first_ms), "with nothing read ahead"],

@@ -48,6 +48,9 @@ struct Report {
     io: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pace: Option<PathBuf>,
+    /// Reads under way at once, at most; not told of a GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    depth: Option<u32>,
     verify: bool,
     runs_each: u32,
     open_ms: f64,
@@ -192,6 +195,7 @@ fn phases(
         threads,
         io: args.io.name(),
         pace: args.pace.clone(),
+        depth: matches!(room, Room::Pages(_)).then(|| args.under_way(storage)),
         verify: options.verify,
         runs_each: args.budgets.runs_each,
         open_ms: milliseconds(start.elapsed().as_nanos() as u64),

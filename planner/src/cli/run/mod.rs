@@ -75,7 +75,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = Io::Direct)]
     io: Io,
     /// Reads under way at once, at most: 1 is a load after the other [default: as many as the storage takes, 4 past the
-    /// page cache and otherwise 1].
+    /// page cache; with --pace, and otherwise, 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_DEPTH as i64))]
     depth: Option<u32>,
     /// Has reads take as long as on a board, or by a profile: its name, or the path of a file. What this machine's
@@ -100,6 +100,12 @@ pub struct Args {
 }
 
 impl Args {
+    /// Reads under way at once, at most.
+    fn under_way(&self, storage: &mut impl Storage) -> u32 {
+        let takes = storage.queue().map_or(1, |queue| queue.depth() as u32);
+        takes.min(self.depth.unwrap_or(u32::MAX))
+    }
+
     /// How the pack is opened.
     fn options(&self, threads: u32, budget: u64) -> Options {
         let depth = self.depth.unwrap_or(u32::MAX);
@@ -176,7 +182,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
     report.page_cache_bytes = cached * residency::page_bytes() as u64;
     if let (Some(file), Some(recorder)) = (&args.trace, &recorder) {
-        trace::write(file, recorder, path, &entry, threads, args.profile.as_deref())?;
+        let depth = report.depth.unwrap_or(1);
+        let recorded = trace::Recorded { recorder, entry: &entry, threads, depth };
+        trace::write(file, &recorded, path, args.profile.as_deref())?;
     }
     output.report(&report)
 }
@@ -217,6 +225,7 @@ impl Session<'_> {
             threads,
             io: args.io.name(),
             pace: args.pace.clone(),
+            depth: (!self.gpu).then(|| args.under_way(storage)),
             verify: options.verify,
             runs: args.runs,
             warmup: args.warmup,

@@ -20,6 +20,9 @@ pub struct Report {
     /// The board or profile whose storage reads were as slow as.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pace: Option<PathBuf>,
+    /// Reads under way at once, at most; not told of a GPU, whose staging buffers are read into one after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
     pub verify: bool,
     pub runs: u32,
     pub warmup: u32,

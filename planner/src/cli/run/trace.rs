@@ -153,17 +153,26 @@ struct Trace<'a> {
     slices: Vec<Slice>,
 }
 
+/// A run that was recorded.
+pub struct Recorded<'r> {
+    pub recorder: &'r Recorder,
+    pub entry: &'r PlanEntry,
+    pub threads: u32,
+    /// Reads under way at once, at most.
+    pub depth: u32,
+}
+
 /// Writes what was recorded, and beside it as many inferences as the simulator predicts them.
 pub fn write(
     file: &Path,
-    recorder: &Recorder,
+    recorded: &Recorded<'_>,
     pack: &Path,
-    entry: &PlanEntry,
-    threads: u32,
     profile: Option<&Path>,
 ) -> Result<(), Error> {
+    let &Recorded { recorder, entry, threads, depth } = recorded;
     let found = PackFile::open(pack)?;
-    let profile = costs(pack, found.isa, profile)?;
+    let mut profile = costs(pack, found.isa, profile)?;
+    profile.storage.depth = profile.storage.depth.min(depth);
     let proven = found.prove(entry)?;
     let (network, plan) = planner_types(&proven, entry, found.tables(entry));
     let mut trace = Trace::new(&network, &plan);

@@ -56,6 +56,13 @@ fn small_groups_share_panels() {
         assert_eq!(network.isa, Isa::Portable);
         assert_eq!(kinds(&network), [OpKind::Copy, kind, OpKind::Copy]);
     }
+    // Where sums are cut depends on no panel.
+    for (taps, kind) in [(15, OpKind::Depthwise), (17, OpKind::Conv)] {
+        let (mut net, x) = Net::input(&[1, 20, 7, 6]);
+        let y = net.conv(x, 20, window(taps, 1, taps / 2), 5);
+        let network = net.check(y);
+        assert_eq!(kinds(&network), [OpKind::Copy, kind, OpKind::Copy]);
+    }
 }
 
 #[test]
