@@ -202,7 +202,8 @@ fn no_more_bytes_are_under_way_than_the_storage_wants() {
         let mut storage = Faulty::new(Slice(&case.pack), &[]).queued(4).window(window);
         let mut arena = Aligned::new(case.budgets[1]);
         let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
-        let loads = instance.plan().loads;
+        let loads: Vec<usize> =
+            instance.plan().loads.iter().map(|load| load.bytes as usize).collect();
         instance.observe(Some(&seen));
         instance
             .with_loader(&mut storage, |model| {
@@ -212,11 +213,11 @@ fn no_more_bytes_are_under_way_than_the_storage_wants() {
             })
             .unwrap();
         let mut open: Vec<usize> = Vec::new();
-        for event in seen.0.into_inner().unwrap() {
+        for event in core::mem::take(&mut *seen.0.lock().unwrap()) {
             match event {
                 Event::LoadBegins(load) => {
                     // The oldest may have arrived, and waits for its checksum.
-                    open.push(loads[load as usize].bytes as usize);
+                    open.push(loads[load as usize]);
                     let under_way: usize = open.iter().skip(1).sum();
                     assert!(open.len() <= 2 || under_way <= window, "{open:?} of {window}");
                 }
