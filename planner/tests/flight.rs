@@ -196,14 +196,16 @@ fn no_more_bytes_are_under_way_than_the_storage_wants() {
     let inputs = case.subject.inputs(3);
     let expected = bits(&run_inline(&case.pack, case.budgets[1], &inputs, &Inline, 1));
     let mut most = [0; 3];
-    for (window, most) in [1, 128 << 10, usize::MAX].into_iter().zip(&mut most) {
+    for (times, most) in [0, 1, 3].into_iter().zip(&mut most) {
         let seen = Loads::default();
         let options = Options { budget: case.budgets[1], ..Options::default() };
-        let mut storage = Faulty::new(Slice(&case.pack), &[]).queued(4).window(window);
+        let mut storage = Faulty::new(Slice(&case.pack), &[]).queued(4);
         let mut arena = Aligned::new(case.budgets[1]);
         let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
         let loads: Vec<usize> =
             instance.plan().loads.iter().map(|load| load.bytes as usize).collect();
+        let window = times * loads.iter().max().unwrap();
+        storage = storage.window(window);
         instance.observe(Some(&seen));
         instance
             .with_loader(&mut storage, |model| {
@@ -227,7 +229,7 @@ fn no_more_bytes_are_under_way_than_the_storage_wants() {
             *most = open.len().max(*most);
         }
     }
-    assert!(most[0] <= 2 && most[1] > 2 && most[1] <= most[2], "{most:?}");
+    assert!(most[0] <= 2 && most[2] > 2 && most.is_sorted(), "{most:?}");
 }
 
 /// Each attempt of the first inferences goes wrong once, each time on its own, and behind it one is interrupted and one short.
