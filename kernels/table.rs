@@ -33,7 +33,7 @@ pub use igemm::{Addend, Panel, Product};
 pub use indirection::Indirection;
 pub use pool::{Pooling, Positions, Taps};
 pub use window::Window;
-pub use winograd::{Patch, Place, TILES};
+pub use winograd::{MAX_POINTS, Patch, Place, TILES};
 
 /// Which frequencies a Winograd tile of fewer outputs has.
 pub use super::portable::winograd::kept;

@@ -215,6 +215,15 @@ fn of_chain<'a>(panel: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &
     &panel[floats(start)..floats(end)]
 }
 
+/// What strips fetch of `next` while they compute `k` terms of a panel: where it begins (the panel itself where it is
+/// nothing), bytes for each k, and each strip's share, or 0 if the only one has all.
+fn fetches(next: &[f32], panel: &[f32], strips: usize, k: usize) -> (*const f32, usize, usize) {
+    let bytes = size_of_val(next);
+    let (each, share) = if strips > 1 { (bytes / strips, bytes / strips) } else { (bytes, 0) };
+    let start = if next.is_empty() { panel.as_ptr() } else { next.as_ptr() };
+    (start, each.checked_div(k).unwrap_or(0).min(2 * LINE), share)
+}
+
 /// No clamp.
 const UNBOUNDED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
 
@@ -273,7 +282,8 @@ impl Kernels {
     ) {
         let (nr, chains) = (self.nr(), lists.chains());
         let &Indirection { rows, mr, readable, .. } = lists;
-        let Reads { pointers, segments, offset: from, seg_len } = lists.chain(0);
+        // The first chain begins with its segment.
+        let Reads { pointers, segments, seg_len, .. } = lists.chain(0);
         assert!(segments == 1 && (1..=self.mr()).contains(&mr));
         assert!(seg_len <= readable && pointers.len() >= rows);
         for Product { rows, offset, panel, next, out: to } in products {
@@ -294,18 +304,17 @@ impl Kernels {
             if pointers.is_empty() {
                 continue;
             }
-            let offset = offset.saturating_add(from);
             assert!(offset <= readable - seg_len, "run of {seg_len} at {offset} of {readable}");
             let len = seg_len.saturating_mul(nr);
             let ahead = (panel + AHEAD).min(weights.len());
             let panel = &weights[panel..][..len];
             let strips = pointers.len().div_ceil(mr);
-            let (next, share) = match next {
-                _ if strips == 1 => (&weights[ahead..(ahead + len).min(weights.len())], 0),
-                Some(next) => (&weights[next..][..len], size_of::<f32>() * len / strips),
-                None => (&panel[..0], 0),
+            let next = match next {
+                _ if strips == 1 => &weights[ahead..(ahead + len).min(weights.len())],
+                Some(next) => &weights[next..][..len],
+                None => &[],
             };
-            let each = if share > 0 { share } else { size_of_val(next) };
+            let (next, next_step, next_share) = fetches(next, panel, strips, seg_len);
             let call = Strips {
                 a: pointers.as_ptr(),
                 offset,
@@ -322,9 +331,9 @@ impl Kernels {
                 residual_pitch: 0,
                 min: f32::NEG_INFINITY,
                 max: f32::INFINITY,
-                next: next.as_ptr(),
-                next_step: each.checked_div(seg_len).unwrap_or(0).min(2 * LINE),
-                next_share: share,
+                next,
+                next_step,
+                next_share,
             };
             // SAFETY: behind each of the pointers `readable` floats are readable, of which `offset .. offset + seg_len`
             // are inside; panel and output have these sizes, there are `nr` zeros; the output is exclusive, its rows are
@@ -401,8 +410,7 @@ impl Kernels {
             None if shared => &[],
             _ => of_chain(panel.ahead, &chains, chain, self.nr()),
         };
-        let share = if shared { size_of_val(next) / strips } else { 0 };
-        let each = if shared { share } else { size_of_val(next) };
+        let (next, next_step, next_share) = fetches(next, weights, strips, k);
         let call = Strips {
             a: pointers.as_ptr(),
             offset,
@@ -419,10 +427,9 @@ impl Kernels {
             residual_pitch,
             min,
             max,
-            // The panel's own first line where there is nothing to fetch.
-            next: if next.is_empty() { weights.as_ptr() } else { next.as_ptr() },
-            next_step: each.checked_div(k).unwrap_or(0).min(2 * LINE),
-            next_share: share,
+            next,
+            next_step,
+            next_share,
         };
         // SAFETY: the sizes were checked above: lists were cut into as many strips of up to `mr` rows, with
         // `segments · rows` pointers, behind each of which `readable` floats are readable; the output has

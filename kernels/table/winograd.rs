@@ -8,7 +8,7 @@ use crate::kernels::portable::{igemm::clamp, winograd as portable};
 pub const TILES: [usize; 2] = [2, 4];
 
 /// Frequencies of the largest tile.
-const MAX_POINTS: usize = portable::MAX * portable::MAX;
+pub const MAX_POINTS: usize = portable::MAX * portable::MAX;
 
 /// `struct eyelet_winograd_input` of `kernels/winograd.h`, which says what the fields are.
 #[repr(C)]

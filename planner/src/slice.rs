@@ -33,8 +33,6 @@ pub struct Slices {
     pub reads: Vec<Read>,
     /// For each step its read.
     pub read_of: Vec<Option<usize>>,
-    /// For each buffer the lines of its ring; 0 if it is whole.
-    pub rings: Vec<u32>,
 }
 
 /// How finely a layer is cut, and what stays of it.
@@ -135,7 +133,7 @@ pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cu
             most: if resident { RESIDENT_READ } else { read },
         }
     });
-    Slices { steps, reads, read_of, rings: sliding.rings.clone() }
+    Slices { steps, reads, read_of }
 }
 
 /// What decides with which others a slice can share a load.

@@ -37,7 +37,7 @@ pub(crate) fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
         end += bytes.next_multiple_of(PAGE);
         end - bytes.next_multiple_of(PAGE)
     };
-    for (buffer, lines) in slices.rings.into_iter().enumerate() {
+    for (buffer, &lines) in sliding.rings.iter().enumerate() {
         let view = network.tensors.iter().find(|tensor| tensor.buffer as usize == buffer);
         let bytes = match view {
             Some(view) if lines > 0 => ring_bytes(lines, view.dims[2], view.pitch),

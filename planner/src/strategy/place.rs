@@ -163,7 +163,7 @@ impl<'a> Cut<'a> {
         Plan {
             tables,
             threads: request.threads,
-            places: self.ground.offsets.iter().zip(&self.slices.rings).map(place).collect(),
+            places: self.ground.offsets.iter().zip(&self.ground.sliding.rings).map(place).collect(),
             steps: self.slices.steps.clone(),
             ..Plan::default()
         }

@@ -4,11 +4,8 @@
 //! fewer columns come first, then whole ones, then those with fewer lines, last the one with both, so that the tiles that
 //! have a frequency are adjacent, whichever it is: their products are one matrix, without gaps.
 
-use crate::kernels::table::kept;
+use crate::kernels::table::{MAX_POINTS, kept};
 use core::ops::Range;
-
-/// Frequencies of the largest tile.
-const MAX_POINTS: usize = 36;
 
 /// The products of a frequency.
 #[derive(Clone, Copy, Debug, Default)]
