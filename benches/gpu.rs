@@ -117,7 +117,7 @@ fn algorithms(shape: &Shape, tensors: &[Tensor; 2], multiprocessors: u32) -> Vec
     }
     if shape.kernel == 3 && shape.stride == 1 && shape.groups == 1 {
         for (name, tile) in [("winograd2", 2), ("winograd4", 4)] {
-            let params = WinogradParams { tile, pad: [shape.pad; 2] };
+            let params = WinogradParams { tile, pad: [shape.pad; 2], groups: 1 };
             let k = (tile + 2) * (tile + 2) * shape.inputs;
             layers.push((name, layer(OpKind::Winograd, shape, k, &params)));
         }

@@ -271,7 +271,9 @@ fn measure(
         panels: panels as u32,
         panel_bytes: ((1 + stored) * nr * 4) as u32,
         params: match kind {
-            OpKind::Winograd => params_words(&WinogradParams { tile, pad: params.pad }),
+            OpKind::Winograd => {
+                params_words(&WinogradParams { tile, pad: params.pad, groups: params.groups })
+            }
             _ => params_words(&params),
         },
         ..Layer::zeroed()

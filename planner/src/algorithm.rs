@@ -15,7 +15,7 @@ use eyelet::kernels::table::TILES;
 use eyelet::ops::cuda::conv;
 use eyelet::pack::{ConvParams, Layer, OpKind, WinogradParams, params, params_words};
 
-/// Channels in and out below which the transforms, which work on vectors of channels, are not worth it.
+/// Channels in and out, of a group, below which the transforms, which work on vectors of channels, are not worth it.
 const FEW_CHANNELS: u32 = 16;
 
 /// How a layer is computed.
@@ -81,13 +81,16 @@ impl Algorithm {
             (Self::Direct, _) | (_, Some(OpKind::Winograd)) => true,
             (_, Some(OpKind::Conv)) => {
                 let p: ConvParams = params(layer);
-                let channels = |tensor: u32| network.tensors[tensor as usize].cols();
+                let groups = p.groups.max(1);
+                let channels = |tensor: u32| network.tensors[tensor as usize].cols() / groups;
                 let few = channels(layer.inputs[0]).min(channels(layer.output)) < FEW_CHANNELS;
                 let ones = [1; 2];
                 let square = p.kernel == [3; 2] && p.stride == ones && p.dilation == ones;
                 // Transformed, a panel must still fit its field.
                 let fits = layer.panel_bytes < u32::MAX / 4;
-                square && p.groups == 1 && !few && fits
+                // A GPU has products of one group.
+                let has = groups == 1 || network.isa != Isa::Cuda;
+                square && has && !few && fits
             }
             _ => false,
         }
@@ -115,13 +118,13 @@ impl Algorithm {
                     stride: ones,
                     dilation: ones,
                     pad,
-                    groups: 1,
+                    groups: dense.groups as u32,
                     ..ConvParams::default()
                 };
                 (OpKind::Conv, params_words(&p), Weights::Dense(dense))
             }
             Self::Winograd { tile } => {
-                let p = WinogradParams { tile: tile as u32, pad };
+                let p = WinogradParams { tile: tile as u32, pad, groups: dense.groups as u32 };
                 (OpKind::Winograd, params_words(&p), Weights::Winograd(dense, tile))
             }
         };

@@ -56,8 +56,8 @@ pub enum Weights {
     /// Depthwise: panels of `nr` channels, `[bias nr][tap][nr]`; where groups have more channels than one,
     /// `[bias nr][tap][channel in the group][nr]`. Panels hold whole groups, several each.
     Depthwise(Dense),
-    /// Winograd: panels of `nr` output channels, `[bias nr][(tile + 2)²][channel][nr]`: the filters of a
-    /// [`Dense`] (3x3, one group), transformed.
+    /// Winograd: panels of `nr` output channels, `[bias nr][(tile + 2)²][channel of the group][nr]`: the filters of a
+    /// [`Dense`] (3x3), transformed. Groups are padded as above.
     Winograd(Dense, usize),
     /// One panel of floats as they are (a constant operand).
     Plain(Constant),

@@ -36,7 +36,8 @@ pub fn panels(weights: &Weights, nr: usize, encoding: Encoding) -> (usize, usize
         Weights::Depthwise(dense) => (dense.out_channels.div_ceil(nr), bytes(dense.k)),
         Weights::Winograd(dense, tile) => {
             let points = (tile + 2) * (tile + 2);
-            (dense.out_channels.div_ceil(nr), bytes(points * (dense.k / 9)))
+            let group = dense.out_channels / dense.groups;
+            (dense.groups * group.div_ceil(nr), bytes(points * (dense.k / 9)))
         }
         Weights::Plain(constant) => (1, (constant.len() * 4).next_multiple_of(64)),
     }
@@ -134,12 +135,17 @@ fn bf16(value: f32) -> u16 {
     }
 }
 
-/// Fills one panel: `[bias nr][k][nr]`.
-fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]) {
+/// The output channels of panel `index`.
+fn channels(dense: &Dense, groups: usize, nr: usize, index: usize) -> Range<usize> {
     let group = dense.out_channels / groups;
     let panels = group.div_ceil(nr);
     let start = index % panels * nr;
-    let channels = index / panels * group + start..index / panels * group + group.min(start + nr);
+    index / panels * group + start..index / panels * group + group.min(start + nr)
+}
+
+/// Fills one panel: `[bias nr][k][nr]`.
+fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]) {
+    let channels = channels(dense, groups, nr, index);
     panel.fill(0);
     let (bias, body) = panel.split_at_mut(nr);
     if let Some(all) = &dense.bias {
@@ -159,8 +165,8 @@ fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]
 /// Fills one panel of transformed filters: `[bias nr][point][channel][nr]`. Filters are scaled and
 /// transformed in double precision and rounded once.
 fn fill_transformed(dense: &Dense, tile: usize, nr: usize, index: usize, panel: &mut [u32]) {
-    let (channels, points) = (dense.k / 9, (tile + 2) * (tile + 2));
-    let outputs = index * nr..dense.out_channels.min((index + 1) * nr);
+    let (outputs, points) = (channels(dense, dense.groups, nr, index), (tile + 2) * (tile + 2));
+    let channels = dense.k / 9;
     panel.fill(0);
     let (bias, body) = panel.split_at_mut(nr);
     if let Some(all) = &dense.bias {
@@ -308,8 +314,9 @@ mod tests {
 
     #[test]
     fn transformed_filters_are_scaled_and_padded() {
-        let (nr, channels, outputs) = (8, 3, 11);
-        let k = 9 * channels;
+        // Groups of 11, in two panels each.
+        let (nr, channels, group, groups) = (8, 3, 11, 2);
+        let (k, outputs) = (9 * channels, group * groups);
         let data: Vec<f32> = (0..outputs * k).map(|i| (i % 17) as f32 * 0.3 - 2.0).collect();
         // as in a model: [output][channel][tap]; packed k is [tap][channel]
         let order = (0..k).map(|k| (k % channels * 9 + k / channels) as u32).collect();
@@ -317,7 +324,7 @@ mod tests {
         let dense = Dense {
             data: Constant::Owned(Arc::new(data.clone())),
             out_channels: outputs,
-            groups: 1,
+            groups,
             k,
             row: k,
             col: 1,
@@ -328,10 +335,11 @@ mod tests {
         for tile in [2, 4] {
             let points = (tile + 2) * (tile + 2);
             let packed = unpack(&Weights::Winograd(dense.clone(), tile), nr);
-            assert_eq!(packed.len(), 2 * (1 + points * channels) * nr);
+            assert_eq!(packed.len(), 4 * (1 + points * channels) * nr);
             for (p, panel) in packed.chunks_exact((1 + points * channels) * nr).enumerate() {
                 for lane in 0..nr {
-                    let o = p * nr + lane;
+                    let inside = p % 2 * nr + lane;
+                    let o = if inside < group { p / 2 * group + inside } else { outputs };
                     assert_eq!(panel[lane], scale.get(o).copied().unwrap_or(0.0));
                     for c in 0..channels {
                         let filter = std::array::from_fn(|tap| {

@@ -196,12 +196,7 @@ impl Work {
     ) -> Self {
         let p: ConvParams = params(layer);
         let window = window(layer, &inputs[0], output);
-        let channels = Channels {
-            in_group: (output.dims[3] / p.groups) as usize,
-            panels: ((output.dims[3] / p.groups) as usize).div_ceil(isa.panel()),
-            nr: isa.panel(),
-            groups: p.groups as usize,
-        };
+        let channels = Channels::new(output.dims[3], p.groups, isa);
         let (rows, mr) = (slice.rows as usize, isa.rows());
         // What a block's pixels add to its reads: with a stride below the kernel, windows overlap.
         let steps = (0..2).map(|axis| window.stride[axis].min(window.kernel[axis]));
@@ -297,28 +292,50 @@ impl Sizes {
 }
 
 /// How output channels fall into panels.
-#[derive(Clone, Copy)]
-struct Channels {
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Channels {
     /// Output channels of a group.
-    in_group: usize,
+    pub in_group: usize,
     /// Panels of a group; the last one may be filled in part.
-    panels: usize,
+    pub panels: usize,
     /// Output channels of a panel.
     nr: usize,
     groups: usize,
 }
 
 impl Channels {
+    /// Of so many output channels in so many groups.
+    pub fn new(channels: u32, groups: u32, isa: Isa) -> Self {
+        let in_group = (channels / groups.max(1)) as usize;
+        let (panels, groups) = (in_group.div_ceil(isa.panel()), groups as usize);
+        Self { in_group, panels, nr: isa.panel(), groups }
+    }
+
     /// The output columns of panel `index`.
-    fn panel(&self, index: usize) -> Range<usize> {
+    pub fn panel(&self, index: usize) -> Range<usize> {
         let start = index / self.panels * self.in_group + index % self.panels * self.nr;
         let end = (start + self.nr).min((index / self.panels + 1) * self.in_group);
         start..end
     }
 
     /// The output columns of `count` panels from `first` on.
-    fn cols(&self, first: usize, count: usize) -> Range<usize> {
+    pub fn cols(&self, first: usize, count: usize) -> Range<usize> {
         self.panel(first).start..self.panel(first + count.max(1) - 1).end
+    }
+
+    /// The groups that some panels, one at least, belong to.
+    pub fn groups(&self, panels: Range<usize>) -> Range<usize> {
+        panels.start / self.panels..panels.end.div_ceil(self.panels)
+    }
+
+    /// Of some panels those whose columns these are.
+    pub fn within(&self, panels: Range<usize>, cols: Range<usize>) -> Range<usize> {
+        let inside = |index: &usize| {
+            let panel = self.panel(*index);
+            panel.start >= cols.start && panel.end <= cols.end
+        };
+        let first = panels.clone().find(inside).unwrap_or(panels.end);
+        first..first + (first..panels.end).take_while(inside).count()
     }
 
     /// Output channels whose multiples, counted from the first channel of any panel, all are borders
@@ -381,13 +398,10 @@ pub fn run(call: Call<'_>) {
     let task = |share: Share<'_>| {
         let Share { rows, cols, mut out, scratch, .. } = share;
         let (first_row, first_col) = (call.rows.start + rows.start, columns.start + cols.start);
-        // The step's panels whose columns these are.
-        let inside = |number: &usize| {
-            let cols = channels.panel(call.first + number);
-            cols.start >= first_col && cols.end <= first_col + out.cols()
-        };
-        let first = (0..call.count).find(inside).unwrap_or(call.count);
-        let numbers = first..first + (first..call.count).take_while(inside).count();
+        let panels = call.first..call.first + call.count;
+        let panels = channels.within(panels, first_col..first_col + out.cols());
+        // As the step counts them.
+        let numbers = panels.start - call.first..panels.end - call.first;
         let blocks = rows.len().div_ceil(work.block);
         for block in (0..blocks).map(|index| device::cut(rows.len(), blocks, kernels.mr(), index)) {
             let pixels = first_row + block.start..first_row + block.end;

@@ -67,15 +67,16 @@ pub(super) fn transformed(
     let what = "operator of a layer that a step computes by another algorithm";
     check(layer.kind == OpKind::Conv as u32, what, layer.kind.into(), OpKind::Conv as u64)?;
     let p: ConvParams = params(layer);
-    let what =
-        "taps of a convolution by Winograd's algorithm, which takes 3x3 of stride 1 in one group,";
-    check(p == winograd::direct(p.pad), what, u64::from(p.kernel[0]) * u64::from(p.kernel[1]), 9)?;
+    let what = "taps of a convolution by Winograd's algorithm, which takes 3x3 of stride 1,";
+    let taps = u64::from(p.kernel[0]) * u64::from(p.kernel[1]);
+    check(p == winograd::direct(p.pad, p.groups), what, taps, 9)?;
     let points = u64::from(algorithm + 2) * u64::from(algorithm + 2);
-    let bytes = Encoding::F32.panel_bytes(points * u64::from(input.cols()), isa.panel());
+    let channels = u64::from(input.cols() / p.groups.max(1));
+    let bytes = Encoding::F32.panel_bytes(points * channels, isa.panel());
     let bytes = bytes.unwrap_or(u64::MAX);
     let panel_bytes = u32::try_from(bytes)
         .map_err(|_| LayerError::Field("bytes of a transformed panel", bytes, u32::MAX.into()))?;
-    let params = params_words(&WinogradParams { tile: algorithm, pad: p.pad });
+    let params = params_words(&WinogradParams { tile: algorithm, pad: p.pad, groups: p.groups });
     Ok(Layer { kind: OpKind::Winograd as u32, panel_bytes, encoding: 0, params, ..*layer })
 }
 
@@ -91,7 +92,7 @@ fn reduction(layer: &Layer, input: &Tensor) -> u64 {
         Some(OpKind::Winograd) => {
             let p: WinogradParams = params(layer);
             let side = u64::from(p.tile) + 2;
-            side.saturating_mul(side).saturating_mul(channels)
+            side.saturating_mul(side).saturating_mul(channels / u64::from(p.groups.max(1)))
         }
         Some(OpKind::Gather) => params::<GatherParams>(layer).entries.into(),
         _ => 0,
@@ -100,7 +101,10 @@ fn reduction(layer: &Layer, input: &Tensor) -> u64 {
 
 /// Panels that threads expand together.
 pub(super) fn panels_at_once(plain: &Layer) -> usize {
-    let least = if plain.kind == OpKind::Winograd as u32 { WINOGRAD_PANELS } else { 1 };
+    // Those of other groups have other inputs.
+    let inputs =
+        plain.kind == OpKind::Winograd as u32 && params::<WinogradParams>(plain).groups < 2;
+    let least = if inputs { WINOGRAD_PANELS } else { 1 };
     ((SHARED_BYTES / u64::from(plain.panel_bytes.max(1))) as usize).max(least)
 }
 

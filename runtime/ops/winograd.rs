@@ -2,10 +2,14 @@
 //!
 //! An output of `tile` times `tile` pixels takes `(tile + 2)²` multiplications a channel instead of
 //! `9 · tile²`. The loops, from the outside: threads, blocks of tiles, then (transform of the block's
-//! inputs to frequencies) groups of panels of weights, frequencies, panels (one matrix product each, over
-//! the block's tiles, with the implicit GEMM's kernels), then the group's outputs are transformed back
+//! inputs to frequencies) runs of panels of weights, frequencies, panels (one matrix product each, over
+//! the block's tiles, with the implicit GEMM's kernels), then the run's outputs are transformed back
 //! while they are in the cache. Weights are used once a block, so each product fetches those of the next.
-//! The scratch is one block of transformed inputs and one group of products, whatever the map's size.
+//! The scratch is one block of transformed inputs and one run of products, whatever the map's size.
+//!
+//! Groups have nothing in common, so all that is done for some of them, before the next ones: as many as have frequencies
+//! that stay in the cache together. Their weights stay there for all blocks. Threads divide groups where they
+//! would divide panels.
 //!
 //! In the last row and column of tiles, r of a tile's outputs may be left: these take `r + 2` of its points, so that
 //! some frequencies are those of fewer tiles. What a tile computes is a matter of its place in the map alone.
@@ -15,14 +19,15 @@
 //! one written order: the result is the same for every slice, block, thread count and instruction set.
 //! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
 //!
-//! A step transforms the inputs for its own panels: a layer that is cut into many steps does that often. A step
+//! A step transforms the inputs for its own panels, those of their groups: a layer of one group that is cut into many
+//! steps does that often. A step
 //! makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are the same however the lines
 //! are cut.
 
 mod block;
 
 use self::block::{Block, Frequency};
-use super::conv::{Sizes, addend, check_weights, clamp, finish, geometry, part};
+use super::conv::{Channels, Sizes, addend, check_weights, clamp, finish, geometry, part};
 use super::{Call, LayerError, Operand, Slice};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
@@ -31,6 +36,7 @@ use crate::kernels::table::{Indirection, Patch, Place, Product, TILES};
 use crate::pack::{
     ActivationKind, ConvParams, Layer, Tensor, WinogradParams, params, params_words,
 };
+use core::ops::Range;
 
 /// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles take more.
 const BLOCK_BYTES: usize = 2304 * 1024;
@@ -52,10 +58,10 @@ const FEW_TILES: usize = 4;
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 const GAP: usize = 16;
 
-/// The only convolution that is computed so, but for its padding: 3x3 of stride 1 in one group.
-pub(super) fn direct(pad: [u32; 2]) -> ConvParams {
+/// The only convolution that is computed so, but for its padding and groups: 3x3 of stride 1.
+pub(super) fn direct(pad: [u32; 2], groups: u32) -> ConvParams {
     let ones = [1; 2];
-    ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad, groups: 1, chains: 0 }
+    ConvParams { kernel: [3; 2], stride: ones, dilation: ones, pad, groups, chains: 0 }
 }
 
 /// Whether a layer's record can be run: everything that [`run`] relies on.
@@ -70,10 +76,16 @@ pub fn validate(
         let largest = TILES[TILES.len() - 1] as u64;
         return Err(LayerError::Field("tile of a Winograd convolution", p.tile.into(), largest));
     }
-    geometry(&Layer { params: params_words(&direct(p.pad)), ..*layer }, inputs, output)?;
+    let direct = Layer { params: params_words(&direct(p.pad, p.groups)), ..*layer };
+    let channels = geometry(&direct, inputs, output)?.channels as u64;
+    if isa == Isa::Cuda && p.groups > 1 {
+        let what = "groups of a Winograd convolution on a GPU";
+        return Err(LayerError::Field(what, p.groups.into(), 1));
+    }
     let points = u64::from(p.tile + 2) * u64::from(p.tile + 2);
-    let panels = u64::from(output.cols()).div_ceil(isa.panel() as u64);
-    check_weights(layer, panels, points.checked_mul(inputs[0].cols().into()), isa)
+    let in_group = u64::from(output.cols() / p.groups);
+    let panels = u64::from(p.groups) * in_group.div_ceil(isa.panel() as u64);
+    check_weights(layer, panels, points.checked_mul(channels), isa)
 }
 
 /// Lines of an image that a step can make are as many as these or a multiple, from a multiple of them on; the last
@@ -101,7 +113,8 @@ fn along(tile: u64, outputs: u64) -> u64 {
     outputs + 2 * outputs.div_ceil(tile)
 }
 
-/// Tiles of a block for so many input channels: each panel of weights is read once for each block.
+/// Tiles of a block for so many input channels of a group: each panel of weights is read once for each block, from memory
+/// where there is one group.
 pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
     let points = (tile + 2) * (tile + 2);
     let fit = BLOCK_BYTES / (4 * points).saturating_mul(channels.saturating_add(isa.panel()));
@@ -154,12 +167,28 @@ pub fn scratch_bytes(
     (1..=threads.max(1)).map(with).max().unwrap_or(0)
 }
 
+/// What threads divide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Divide {
+    /// Rows of tiles.
+    Lines,
+    /// Panels; they share a block's transformed inputs.
+    Panels,
+    /// Groups, with the inputs of each.
+    Groups,
+}
+
 /// How one step is divided.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     tile: usize,
     pad: [usize; 2],
+    /// Input channels of a group.
     channels: usize,
+    /// How output channels fall into panels.
+    outputs: Channels,
+    /// Groups whose inputs are transformed together, at most.
+    together: usize,
     /// Output channels in a panel.
     nr: usize,
     /// Rows of the matrix kernel.
@@ -170,10 +199,9 @@ struct Work {
     /// Tiles of a block, at most.
     block: usize,
     /// Panels whose products with a frequency are computed before the next frequency, at most.
-    group: usize,
-    /// Threads divide panels and share a block's transformed inputs; otherwise they divide rows of tiles.
-    by_panels: bool,
-    /// Panels, or rows of tiles, of a part.
+    ahead: usize,
+    divide: Divide,
+    /// Rows of tiles, panels, or groups, of a part.
     each: usize,
     /// Threads that get a share.
     shares: usize,
@@ -191,44 +219,60 @@ impl Work {
         let p: WinogradParams = params(layer);
         let pair = |pair: [u32; 2]| pair.map(|x| x as usize);
         let tile = p.tile as usize;
-        let channels = input.cols() as usize;
+        let channels = (input.cols() / p.groups.max(1)) as usize;
+        let outputs = Channels::new(output.cols(), p.groups, isa);
         let extent = pair([output.dims[1], output.dims[2]]);
-        let panels = slice.count as usize;
+        let (first, panels) = (slice.first as usize, slice.count as usize);
+        let groups = outputs.groups(first..first + panels).len();
         // What the step makes of one image.
         let lines = (slice.rows as usize / extent[1]).min(extent[0]);
         let [down, across] = [lines, extent[1]].map(|extent| extent.div_ceil(tile));
         let points = (tile + 2) * (tile + 2);
+        // Those who divide groups have nothing in common; in one group, panels have the inputs.
+        let (by_cols, divide) = match p.groups {
+            0 | 1 => (panels, Divide::Panels),
+            _ => (outputs.cols(first, panels).len().div_ceil(outputs.in_group), Divide::Groups),
+        };
         let sizes = Sizes {
             by_rows: down,
-            by_cols: panels,
-            input: lines.saturating_mul(extent[1]).saturating_mul(channels),
+            by_cols,
+            input: lines.saturating_mul(extent[1]).saturating_mul(channels).saturating_mul(groups),
             weights: panels.saturating_mul(isa.panel()).saturating_mul(points * channels),
         };
         let frequencies = [lines, extent[1]].map(|outputs| along(tile as u64, outputs as u64));
         let pairs = panels.saturating_mul(isa.panel()).saturating_mul(channels) as u64;
         let macs = frequencies[0].saturating_mul(frequencies[1]).saturating_mul(pairs);
-        let by_panels = sizes.divide_columns(threads);
-        let units = if by_panels { panels } else { down };
+        let (divide, units) = match sizes.divide_columns(threads) {
+            true => (divide, by_cols),
+            false => (Divide::Lines, down),
+        };
         let each = part(units, macs, threads.max(1));
         let shares = threads.min(units.div_ceil(each)).max(1);
-        // Tiles and panels of the largest part.
-        let most = across.saturating_mul(if by_panels { down } else { each });
         let mut work = Self {
             tile,
             pad: pair(p.pad),
             channels,
+            outputs,
+            together: 1,
             nr: isa.panel(),
             mr: isa.rows(),
             input: pair([input.dims[1], input.dims[2]]),
             output: extent,
-            block: block_tiles(tile, channels, isa).min(most).max(1),
-            group: 1,
+            block: block_tiles(tile, channels, isa).min(across.saturating_mul(down)).max(1),
+            ahead: 1,
             each,
-            by_panels,
+            divide,
             shares,
         };
+        // So many whatever the threads: with more of them a part then takes no more memory.
+        work.together = ((NEAR_BYTES / work.frequency_bytes()) as usize).clamp(1, groups.max(1));
+        if divide == Divide::Lines {
+            // Tiles of the largest part.
+            work.block = work.block.min(across.saturating_mul(each)).max(1);
+        }
         if work.frequency_bytes() > NEAR_BYTES {
-            work.group = GROUP.min(if by_panels { each } else { panels }).max(1);
+            let panels = if divide == Divide::Panels { each } else { panels };
+            work.ahead = GROUP.min(panels).min(outputs.panels).max(1);
         }
         work
     }
@@ -237,9 +281,14 @@ impl Work {
         (self.tile + 2) * (self.tile + 2)
     }
 
+    /// Input channels that are transformed together.
+    fn width(&self) -> usize {
+        self.channels.saturating_mul(self.together)
+    }
+
     /// Floats of zeros, for pixels beside the image.
     fn zeros(&self) -> usize {
-        self.channels.next_multiple_of(16)
+        self.width().next_multiple_of(16)
     }
 
     /// Floats from one frequency to the next, where each has so many floats a tile.
@@ -249,7 +298,7 @@ impl Work {
 
     /// Bytes of zeros and of a block's transformed inputs.
     fn frequency_bytes(&self) -> u64 {
-        let floats = self.points() as u64 * self.stride(self.channels) as u64;
+        let floats = self.points() as u64 * self.stride(self.width()) as u64;
         4 * (self.zeros() as u64 + floats)
     }
 
@@ -260,17 +309,19 @@ impl Work {
 
     /// Bytes of a block's products with a group of panels, and of the kernel's pointers.
     fn product_bytes(&self) -> u64 {
-        4 * self.group as u64 * self.product_floats() as u64 + Indirection::rows_bytes(self.block)
+        4 * self.ahead as u64 * self.product_floats() as u64 + Indirection::rows_bytes(self.block)
     }
 
     /// Bytes of a thread's own scratch.
     fn each(&self) -> u64 {
-        let shared = if self.by_panels { 0 } else { self.frequency_bytes() };
-        self.product_bytes() + shared
+        match self.divide {
+            Divide::Panels => self.product_bytes(),
+            _ => self.product_bytes() + self.frequency_bytes(),
+        }
     }
 
     fn bytes(&self) -> u64 {
-        let shared = if self.by_panels { self.frequency_bytes() } else { 0 };
+        let shared = if self.divide == Divide::Panels { self.frequency_bytes() } else { 0 };
         shared.saturating_add(self.each().saturating_mul(self.shares as u64))
     }
 }
@@ -286,8 +337,8 @@ struct Part<'a> {
     line: usize,
     /// Output pixels before the part's first one, in the whole output.
     rows_before: usize,
-    /// Output channels before the step's first one.
-    cols_before: usize,
+    /// The part's panels, as the layer counts them.
+    panels: Range<usize>,
 }
 
 /// Computes one step.
@@ -303,8 +354,8 @@ pub fn run(mut call: Call<'_>) {
     let slice = call.slice();
     let work = Work::new(call.layer, &call.inputs[0], &call.output, &slice, threads, kernels.isa());
     let scratch = core::mem::take(&mut call.scratch);
-    let channels = call.output.cols() as usize;
-    let cols = call.first * work.nr..((call.first + call.count) * work.nr).min(channels);
+    let panels = call.first..call.first + call.count;
+    let cols = work.outputs.cols(call.first, call.count);
     let mut out = core::mem::replace(&mut call.out, empty());
     let mut out = out.part_mut(out.slots(call.rows.clone()), cols.clone());
     let [in_area, area] = [work.input, work.output].map(|[height, width]| height * width);
@@ -319,31 +370,33 @@ pub fn run(mut call: Call<'_>) {
             _ => image * in_area..(image + 1) * in_area,
         };
         let first = (row - image * area) / work.output[1];
-        let part = |device, before: usize| Part {
+        let part = |device, before: usize, panels: Range<usize>| Part {
             call: &call,
             work: &work,
             device,
-            image: input.part(pixels.clone(), 0..work.channels),
+            image: input.part(pixels.clone(), 0..input.cols()),
             line: first + before,
             rows_before: rows.start + before * work.output[1],
-            cols_before: cols.start,
+            panels,
         };
         let here = rows.start - call.rows.start..rows.end - call.rows.start;
         let out = out.part_mut(here, 0..cols.len());
-        if work.by_panels {
-            part(device, 0).run(out, scratch);
-        } else {
-            let split = Split::Rows(work.each * work.tile * work.output[1]);
-            device::divide(
-                device,
-                out,
-                split,
-                scratch,
-                work.each() as usize,
-                |share: Share<'_>| {
-                    part(&Inline, share.rows.start / work.output[1]).run(share.out, share.scratch);
-                },
-            );
+        let split = match work.divide {
+            Divide::Panels => None,
+            Divide::Lines => Some(Split::Rows(work.each * work.tile * work.output[1])),
+            Divide::Groups => Some(Split::Cols(work.each * work.outputs.in_group)),
+        };
+        match split {
+            None => part(device, 0, panels.clone()).run(out, scratch),
+            Some(split) => {
+                let each = work.each() as usize;
+                device::divide(device, out, split, scratch, each, |share: Share<'_>| {
+                    let here = cols.start + share.cols.start..cols.start + share.cols.end;
+                    let panels = work.outputs.within(panels.clone(), here);
+                    let before = share.rows.start / work.output[1];
+                    part(&Inline, before, panels).run(share.out, share.scratch);
+                });
+            }
         }
         row = rows.end;
     }
@@ -355,9 +408,10 @@ fn empty() -> MatMut<'static> {
 }
 
 impl Part<'_> {
-    /// Computes the part: `out` has its lines of pixels and the step's channels.
+    /// Computes the part: `out` has its lines of pixels and its panels' channels. Weights of some groups stay in the cache
+    /// for all blocks.
     fn run(&self, mut out: MatMut<'_>, scratch: &mut [u8]) {
-        let Work { tile, output, block, .. } = *self.work;
+        let Work { tile, output, block, outputs, together, .. } = *self.work;
         // The part ends where tiles do, or the map does.
         let extent = [out.rows() / output[1], output[1]];
         let [down, across] = extent.map(|extent| extent.div_ceil(tile));
@@ -367,17 +421,36 @@ impl Part<'_> {
         let shared: &mut [f32] = bytemuck::cast_slice_mut(shared);
         let (zeros, frequencies) = shared.split_at_mut(self.work.zeros());
         zeros.fill(0.0);
-        for index in 0..blocks {
-            let block = Block::new(tile, extent, device::cut(tiles, blocks, 1, index));
-            self.transform(&block, zeros, frequencies);
-            self.multiply(&block, frequencies, out.reborrow(), own);
+        let all = outputs.groups(self.panels.clone());
+        let before = outputs.panel(self.panels.start).start;
+        for first in all.clone().step_by(together) {
+            let groups = first..(first + together).min(all.end);
+            let panels = self.panels.start.max(groups.start * outputs.panels)
+                ..self.panels.end.min(groups.end * outputs.panels);
+            let cols = outputs.cols(panels.start, panels.len());
+            let all = 0..out.rows();
+            let mut out = out.part_mut(all, cols.start - before..cols.end - before);
+            for index in 0..blocks {
+                let block = Block::new(tile, extent, device::cut(tiles, blocks, 1, index));
+                self.transform(&block, groups.clone(), zeros, frequencies);
+                self.multiply(&block, panels.clone(), frequencies, out.reborrow(), own);
+            }
         }
     }
 
-    /// Transforms the inputs of a block.
-    fn transform(&self, block: &Block, zeros: &[f32], frequencies: &mut [f32]) {
-        let Work { tile, channels, pad, input, .. } = *self.work;
-        let (points, stride) = (self.work.points(), self.work.stride(channels));
+    /// Transforms the inputs of a block, those of some groups.
+    fn transform(
+        &self,
+        block: &Block,
+        groups: Range<usize>,
+        zeros: &[f32],
+        frequencies: &mut [f32],
+    ) {
+        let Work { tile, pad, input, .. } = *self.work;
+        let (points, stride) = (self.work.points(), self.work.stride(self.work.width()));
+        let channels = groups.start * self.work.channels..groups.end * self.work.channels;
+        let image = self.image.part(0..self.image.rows(), channels.clone());
+        let channels = channels.len();
         let all = MatMut::new(frequencies, points, block.count() * channels, stride);
         let all = all.unwrap_or_else(|| unreachable!("a block is no larger than its scratch"));
         device::divide(self.device, all, Split::Cols(channels), &mut [], 0, |share| {
@@ -385,7 +458,7 @@ impl Part<'_> {
             for (slot, at) in (cols.start / channels..).zip((0..cols.len()).step_by(channels)) {
                 let [line, col] = block.place(slot);
                 let patch = Patch {
-                    image: self.image,
+                    image,
                     height: input[0],
                     width: input[1],
                     top: (self.line + line) as i64 - pad[0] as i64,
@@ -399,87 +472,92 @@ impl Part<'_> {
         });
     }
 
-    /// Multiplies the frequencies of a block with all panels of the step and transforms the products
+    /// Multiplies the frequencies of a block, those of some groups, with panels of these and transforms the products
     /// back.
-    fn multiply(&self, block: &Block, frequencies: &[f32], out: MatMut<'_>, scratch: &mut [u8]) {
-        let Work { tile, channels, nr, mr, .. } = *self.work;
+    fn multiply(
+        &self,
+        block: &Block,
+        panels: Range<usize>,
+        frequencies: &[f32],
+        out: MatMut<'_>,
+        scratch: &mut [u8],
+    ) {
+        let Work { tile, channels, outputs, nr, mr, .. } = *self.work;
         let Call { layer, weights, kernels, operands, .. } = self.call;
-        let (points, stride) = (self.work.points(), self.work.stride(channels));
+        let (points, stride) = (self.work.points(), self.work.stride(self.work.width()));
         let product_stride = self.work.stride(nr);
         let product_floats = self.work.product_floats();
         let panel_floats = (1 + points * channels) * nr;
         let clamp = clamp(&layer.activation);
         let each = self.work.product_bytes() as usize;
-        device::divide(
-            self.device,
-            out,
-            Split::Cols(self.work.each * nr),
-            scratch,
-            each,
-            |share| {
-                let Share { cols, mut out, scratch, .. } = share;
-                let (list, products) =
-                    scratch.split_at_mut(Indirection::rows_bytes(self.work.block) as usize);
-                let products: &mut [f32] = bytemuck::cast_slice_mut(products);
-                // Each row reaches from a tile's first frequency to its last.
-                let reach = (points - 1) * stride + channels;
-                let all = 0..block.count();
-                let lists = Indirection::rows(frequencies, channels, reach, all, mr, list);
-                let lists = lists.seg_len(channels);
-                let panels = cols.start / nr..cols.end.div_ceil(nr);
-                let present = block.frequencies();
-                // Where the weights of a panel for one frequency lie.
-                let at =
-                    |panel: usize, point: usize| panel * panel_floats + nr + point * channels * nr;
-                for group in panels.clone().step_by(self.work.group) {
-                    let group = group..(group + self.work.group).min(panels.end);
-                    let each = present.iter().enumerate().flat_map(|(index, frequency)| {
-                        let Frequency { point, first, tiles } = *frequency;
-                        let group = &group;
-                        group.clone().map(move |panel| Product {
-                            rows: first..first + tiles,
-                            offset: point * stride,
-                            panel: at(panel, point),
-                            next: match present.get(index + 1) {
-                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
-                                Some(following) => Some(at(group.start, following.point)),
-                                None => (group.end < panels.end)
-                                    .then(|| at(group.end, present[0].point)),
-                            },
-                            out: (panel - group.start) * product_floats
-                                + point * product_stride
-                                + first * nr,
-                        })
-                    });
-                    kernels.gemms(&lists, weights, each, products);
-                    for (panel, products) in group.zip(products.chunks_exact(product_floats)) {
-                        let start = panel * nr - cols.start;
-                        let bias = &weights[panel * panel_floats..][..nr];
-                        let rows = 0..out.rows();
-                        let mut panel_out = out.part_mut(rows, start..(start + nr).min(cols.len()));
-                        let at = self.cols_before + cols.start + start;
-                        let residual = addend(
-                            &operands[1],
-                            self.rows_before..self.rows_before + panel_out.rows(),
-                            at..at + panel_out.cols(),
-                        );
-                        for slot in 0..block.count() {
-                            let Some(products) =
-                                MatRef::new(&products[slot * nr..], points, nr, product_stride)
-                            else {
-                                continue;
-                            };
-                            let [line, col] = block.place(slot);
-                            let place = Place { width: self.work.output[1], line, col };
-                            let to = panel_out.reborrow();
-                            kernels
-                                .winograd_output(tile, products, bias, residual, clamp, place, to);
-                        }
-                        self.finish(block, panel_out);
+        let groups = outputs.groups(panels.clone());
+        let width = groups.len() * channels;
+        let (all, before) = (panels.clone(), outputs.panel(panels.start).start);
+        // Other than in one group these are all columns.
+        let split = Split::Cols(self.work.each * nr);
+        device::divide(self.device, out, split, scratch, each, |share| {
+            let Share { cols, mut out, scratch, .. } = share;
+            let cols = before + cols.start..before + cols.end;
+            let panels = outputs.within(all.clone(), cols.clone());
+            let (list, products) =
+                scratch.split_at_mut(Indirection::rows_bytes(self.work.block) as usize);
+            let products: &mut [f32] = bytemuck::cast_slice_mut(products);
+            // Each row reaches from a tile's first frequency to its last.
+            let reach = (points - 1) * stride + width;
+            let tiles = 0..block.count();
+            let lists = Indirection::rows(frequencies, width, reach, tiles, mr, list);
+            let lists = lists.seg_len(channels);
+            let present = block.frequencies();
+            // Where the weights of a panel for one frequency lie.
+            let at = |panel: usize, point: usize| {
+                (panel - self.call.first) * panel_floats + nr + point * channels * nr
+            };
+            for run in panels.clone().step_by(self.work.ahead) {
+                let run = run..(run + self.work.ahead).min(panels.end);
+                let each = present.iter().enumerate().flat_map(|(index, frequency)| {
+                    let Frequency { point, first, tiles } = *frequency;
+                    let (run, groups, panels) = (&run, &groups, &panels);
+                    run.clone().map(move |panel| Product {
+                        rows: first..first + tiles,
+                        offset: point * stride + (panel / outputs.panels - groups.start) * channels,
+                        panel: at(panel, point),
+                        next: match present.get(index + 1) {
+                            _ if panel + 1 < run.end => Some(at(panel + 1, point)),
+                            Some(following) => Some(at(run.start, following.point)),
+                            None => (run.end < panels.end).then(|| at(run.end, present[0].point)),
+                        },
+                        out: (panel - run.start) * product_floats
+                            + point * product_stride
+                            + first * nr,
+                    })
+                });
+                kernels.gemms(&lists, weights, each, products);
+                for (panel, products) in run.zip(products.chunks_exact(product_floats)) {
+                    let at = outputs.panel(panel);
+                    let bias = &weights[(panel - self.call.first) * panel_floats..][..nr];
+                    let rows = 0..out.rows();
+                    let mut panel_out =
+                        out.part_mut(rows, at.start - cols.start..at.end - cols.start);
+                    let residual = addend(
+                        &operands[1],
+                        self.rows_before..self.rows_before + panel_out.rows(),
+                        at,
+                    );
+                    for slot in 0..block.count() {
+                        let Some(products) =
+                            MatRef::new(&products[slot * nr..], points, nr, product_stride)
+                        else {
+                            continue;
+                        };
+                        let [line, col] = block.place(slot);
+                        let place = Place { width: self.work.output[1], line, col };
+                        let to = panel_out.reborrow();
+                        kernels.winograd_output(tile, products, bias, residual, clamp, place, to);
                     }
+                    self.finish(block, panel_out);
                 }
-            },
-        );
+            }
+        });
     }
 
     /// Applies what is more than a clamp to a block's outputs.

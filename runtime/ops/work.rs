@@ -4,7 +4,7 @@
 use super::winograd;
 use crate::pack::{
     ActivationKind, ConvParams, Layer, LrnParams, MatMulParams, NONE, OpKind, PoolParams, Tensor,
-    params,
+    WinogradParams, params,
 };
 
 /// What one layer does, whole.
@@ -40,7 +40,9 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
         OpKind::Winograd => {
             // Products, and about sixteen operations for each frequency of an input and an output.
             let (from, to) = (inputs[0].cols() as u64, output.cols() as u64);
-            let each = from.saturating_mul(to).saturating_add(16u64.saturating_mul(from + to));
+            let groups = u64::from(params::<WinogradParams>(layer).groups.max(1));
+            let pairs = (from / groups).saturating_mul(to);
+            let each = pairs.saturating_add(16u64.saturating_mul(from + to));
             winograd::frequencies(layer, output).saturating_mul(each)
         }
         OpKind::Pool => {
@@ -81,7 +83,7 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
 mod tests {
     use super::super::testing::layer;
     use super::*;
-    use crate::pack::{Activation, WinogradParams};
+    use crate::pack::{Activation, params_words};
 
     fn tensor(dims: [u32; 4]) -> Tensor {
         Tensor { dims, ..Default::default() }
@@ -107,8 +109,11 @@ mod tests {
     /// Tiles at the edge have as many frequencies as they need: 5 of 6 for three outputs left, 3 for one.
     #[test]
     fn products_of_winograd() {
-        let mut layer =
-            layer(OpKind::Winograd, Activation::NONE, &WinogradParams { tile: 4, pad: [1; 2] });
+        let mut layer = layer(
+            OpKind::Winograd,
+            Activation::NONE,
+            &WinogradParams { tile: 4, pad: [1; 2], groups: 1 },
+        );
         layer.inputs[0] = 0;
         for ([images, height, width], frequencies) in [
             ([1, 8, 8], 12 * 12),
@@ -120,6 +125,10 @@ mod tests {
             // One product, and sixteen operations for an input and an output.
             assert_eq!(work(&layer, &[map; 2], &map).macs, frequencies * (1 + 16 * 2));
         }
+        // Eight channels in two groups: four products for each.
+        layer.params = params_words(&WinogradParams { tile: 4, pad: [1; 2], groups: 2 });
+        let map = tensor([1, 8, 8, 8]);
+        assert_eq!(work(&layer, &[map; 2], &map).macs, 12 * 12 * (8 * 4 + 16 * 16));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use bytemuck::{Pod, Zeroable};
 pub const MAGIC: [u8; 8] = *b"EYELET\r\n";
 
 /// The version of the format that this library reads and writes.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// An index that points at nothing (an absent input, weights that do not exist).
 pub const NONE: u32 = u32::MAX;
@@ -404,9 +404,10 @@ pub struct ConvParams {
     pub chains: u32,
 }
 
-/// Geometry of a 3x3 convolution of stride 1, without dilation or groups, that is computed in tiles of
+/// Geometry of a 3x3 convolution of stride 1, without dilation, that is computed in tiles of
 /// `tile` times `tile` outputs, F(tile, 3). Padding at the bottom and right follows from the output's
-/// extent. Panels are `[bias NR][(tile + 2)²][input channels][NR]`: transformed weights.
+/// extent. Panels are `[bias NR][(tile + 2)²][input channels of a group][NR]`: transformed weights. None has channels of
+/// two groups.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct WinogradParams {
@@ -414,6 +415,8 @@ pub struct WinogradParams {
     pub tile: u32,
     /// Padding above and to the left.
     pub pad: [u32; 2],
+    /// Groups that input and output channels are divided into; a GPU computes one alone.
+    pub groups: u32,
 }
 
 /// Maximum (0) or average (1) pooling.

@@ -162,8 +162,8 @@ impl Work {
                 2.0 * taps(conv.kernel) * f64::from(channels) * outputs
             }
             Class::Winograd => {
-                let channels = f64::from(network.tensors[layer.inputs[0] as usize].cols());
-                2.0 * Transforms::of(network, layer).points * channels * width * panels as f64
+                let Transforms { points, channels, .. } = Transforms::of(network, layer);
+                2.0 * points * channels * width * panels as f64
             }
             Class::FullyConnected => panels as f64 * f64::from(layer.panel_bytes),
             Class::MatMul => {
@@ -207,11 +207,15 @@ impl Work {
 struct Transforms {
     /// Frequencies, over all tiles.
     points: f64,
-    /// Bytes that the input transforms read and write: in every step again, whatever panels it has.
+    /// Input channels of a group.
+    channels: f64,
+    /// Bytes that the input transforms read and write: with one group in every step again, whatever panels it has;
     input_bytes: f64,
+    /// else for its groups' channels alone.
+    grouped: bool,
     /// Bytes that the output transforms read and write.
     output_bytes: f64,
-    /// How often weights are read: once for each block of tiles.
+    /// How often weights are read: once for each block of tiles, or, with several groups, from a cache.
     blocks: f64,
 }
 
@@ -227,13 +231,16 @@ impl Transforms {
             _ => winograd::frequencies(layer, output),
         };
         let each = points as f64;
-        let block =
-            winograd::block_tiles(p.tile as usize, input.cols() as usize, network.isa) as u64;
+        let channels = input.cols() / p.groups.max(1);
+        let block = winograd::block_tiles(p.tile as usize, channels as usize, network.isa) as u64;
+        let grouped = p.groups > 1;
         Self {
             points: each,
+            channels: f64::from(channels),
+            grouped,
             input_bytes: 8.0 * each * f64::from(input.cols()),
             output_bytes: 4.0 * f64::from(output.cols()) * (each + output.rows() as f64),
-            blocks: tiles.div_ceil(block) as f64,
+            blocks: if grouped { 1.0 } else { tiles.div_ceil(block) as f64 },
         }
     }
 }
@@ -244,7 +251,10 @@ pub(super) fn transforming(network: &Network, compute: &Compute) -> Option<(f64,
     let input = network.tensors.get(stored.inputs[0] as usize)?;
     let layer = ops::transformed(stored, input, algorithm, network.isa)?;
     let (work, transforms) = (Work::of(network, &layer), Transforms::of(network, &layer));
-    let groups = layer.panels.div_ceil(ops::panels_at_once(&layer).max(1) as u32);
+    let groups = match transforms.grouped {
+        true => 1,
+        false => layer.panels.div_ceil(ops::panels_at_once(&layer).max(1) as u32),
+    };
     let moved = f64::from(groups) * transforms.input_bytes + transforms.output_bytes;
     let made = f64::from(layer.panels) * f64::from(layer.panel_bytes);
     Some((made, work.ns(compute) + moved / compute.transform_gbs))
@@ -355,8 +365,13 @@ impl LayerCost {
             }
             Class::Winograd => {
                 let transforms = Transforms::of(network, layer);
-                rows_ns = transforms.input_bytes / compute.transform_gbs;
                 piece_ns += transforms.output_bytes / compute.transform_gbs;
+                let input_ns = transforms.input_bytes / compute.transform_gbs;
+                if transforms.grouped {
+                    piece_ns += input_ns
+                } else {
+                    rows_ns = input_ns
+                }
                 spill_ns = compute.transform_spill_ns_per_byte;
                 if algorithm == 0 && stored.encoding == 0 {
                     if panels as f64 * panel_bytes > compute.cache_bytes as f64 {

@@ -70,7 +70,7 @@ fn network(isa: Isa) -> Records {
     };
     let depthwise = ConvParams { stride: [2; 2], groups: 20, ..conv };
     let pointwise = ConvParams { kernel: ones, pad: [0; 2], ..conv };
-    let winograd = WinogradParams { tile: 4, pad: ones };
+    let winograd = WinogradParams { tile: 4, pad: ones, groups: 1 };
     let layers = [
         (OpKind::Conv, [INPUT, NONE], CONV, params_words(&conv), 27),
         (OpKind::Winograd, [CONV, NONE], WINOGRAD, params_words(&winograd), 36 * 20),

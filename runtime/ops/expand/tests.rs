@@ -177,7 +177,7 @@ fn encoded_frequencies_and_tables_too() {
         let (isa, nr) = (kernels.isa(), kernels.nr() as u32);
         for encoding in [Encoding::F16, Encoding::Bf16] {
             for tile in TILES.map(|tile| tile as u32) {
-                let params = WinogradParams { tile, pad: [1; 2] };
+                let params = WinogradParams { tile, pad: [1; 2], groups: 1 };
                 let layer = Layer {
                     encoding: encoding as u32,
                     ..layer(OpKind::Winograd, Activation::RELU, &params)

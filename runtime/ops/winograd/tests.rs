@@ -23,6 +23,7 @@ pub struct Case {
     pub tile: u32,
     pub input: Tensor,
     pub output: Tensor,
+    groups: u32,
     pad: [u32; 2],
     pub residual: Residual,
     activation: Activation,
@@ -35,6 +36,7 @@ pub fn case(tile: u32, dims: [u32; 4], channels: u32) -> Case {
         tile,
         input: tensor(dims),
         output: tensor([dims[0], dims[1], dims[2], channels]),
+        groups: 1,
         pad: [1, 1],
         residual: Residual::None,
         activation: Activation::NONE,
@@ -44,6 +46,9 @@ pub fn case(tile: u32, dims: [u32; 4], channels: u32) -> Case {
 impl Case {
     pub fn residual(self, residual: Residual) -> Self {
         Self { residual, ..self }
+    }
+    pub fn groups(self, groups: u32) -> Self {
+        Self { groups, ..self }
     }
     pub fn activation(self, activation: Activation) -> Self {
         Self { activation, ..self }
@@ -60,24 +65,34 @@ impl Case {
         self
     }
 
+    /// Channels of a group, of the input and of the output.
+    fn in_group(&self) -> [u32; 2] {
+        [self.input.dims[3], self.output.dims[3]].map(|channels| channels / self.groups)
+    }
+
     pub fn layer(&self, isa: Isa) -> Layer {
         let points = (self.tile + 2) * (self.tile + 2);
+        let [from, to] = self.in_group();
         Layer {
             kind: OpKind::Winograd as u32,
             inputs: [0, if self.residual == Residual::None { NONE } else { 1 }],
             output: 2,
             activation: self.activation,
-            panels: self.output.dims[3].div_ceil(isa.panel() as u32),
-            panel_bytes: (1 + points * self.input.dims[3]) * isa.panel() as u32 * 4,
-            params: params_words(&WinogradParams { tile: self.tile, pad: self.pad }),
+            panels: self.groups * to.div_ceil(isa.panel() as u32),
+            panel_bytes: (1 + points * from) * isa.panel() as u32 * 4,
+            params: params_words(&WinogradParams {
+                tile: self.tile,
+                pad: self.pad,
+                groups: self.groups,
+            }),
             ..Layer::zeroed()
         }
     }
 
-    /// Input, filters `[out][in][9]`, bias, residual.
+    /// Input, filters `[out][in of the group][9]`, bias, residual.
     pub fn data(&self) -> [Vec<f32>; 4] {
         let buffer = |t: &Tensor| t.rows() as usize * t.pitch as usize;
-        let (from, to) = (self.input.dims[3] as usize, self.output.dims[3] as usize);
+        let (from, to) = (self.in_group()[0] as usize, self.output.dims[3] as usize);
         [
             floats(buffer(&self.input), 1),
             floats(to * from * 9, 2),
@@ -88,12 +103,15 @@ impl Case {
 
     pub fn packed(&self, nr: usize) -> Vec<f32> {
         let [_, filters, bias, _] = self.data();
-        let (from, to) = (self.input.dims[3] as usize, self.output.dims[3] as usize);
+        let [from, in_group] = self.in_group().map(|channels| channels as usize);
         let points = ((self.tile + 2) * (self.tile + 2)) as usize;
         let panel = (1 + points * from) * nr;
-        let mut packed = vec![0.0; to.div_ceil(nr) * panel];
-        for o in 0..to {
-            let (panel, lane) = (&mut packed[o / nr * panel..], o % nr);
+        let panels = in_group.div_ceil(nr);
+        let mut packed = vec![0.0; self.groups as usize * panels * panel];
+        for o in 0..self.output.dims[3] as usize {
+            let (group, inside) = (o / in_group, o % in_group);
+            let (index, lane) = (group * panels + inside / nr, inside % nr);
+            let panel = &mut packed[index * panel..];
             panel[lane] = bias[o];
             for c in 0..from {
                 let filter = &filters[(o * from + c) * 9..][..9];
@@ -111,7 +129,8 @@ impl Case {
     pub fn exact(&self) -> Vec<f64> {
         let [input, filters, bias, residual] = self.data();
         let [images, height, width, to] = self.output.dims.map(|x| x as usize);
-        let [_, h, w, from] = self.input.dims.map(|x| x as i64);
+        let [_, h, w, _] = self.input.dims.map(|x| x as i64);
+        let [from, in_group] = self.in_group().map(|channels| channels as usize);
         let mut exact = Vec::new();
         for row in 0..images * height * width {
             let (n, y, x) = (row / (height * width), row / width % height, row % width);
@@ -122,8 +141,9 @@ impl Case {
                     let x = (x + tap % 3) as i64 - self.pad[1] as i64;
                     if (0..h).contains(&y) && (0..w).contains(&x) {
                         let row = ((n as i64 * h + y) * w + x) as usize;
-                        let pixel = &input[row * self.input.pitch as usize..][..from as usize];
-                        let filter = filters[o * from as usize * 9 + tap..].iter().step_by(9);
+                        let start = row * self.input.pitch as usize + o / in_group * from;
+                        let pixel = &input[start..][..from];
+                        let filter = filters[o * from * 9 + tap..].iter().step_by(9);
                         let products = pixel.iter().zip(filter).map(|(a, b)| *a as f64 * *b as f64);
                         sum += products.sum::<f64>();
                     }
@@ -311,6 +331,27 @@ fn edges() {
     }
 }
 
+/// Groups with fewer channels than a panel, as many, and more; fewer in than out and the other way; parts, slices and blocks
+/// that begin and end inside of one; several that are transformed together, and the last ones of them.
+#[test]
+fn groups() {
+    for tile in [2, 4] {
+        for (groups, from, to) in
+            [(2, 1, 1), (3, 5, 8), (7, 8, 32), (5, 32, 16), (3, 33, 40), (2, 20, 70), (9, 16, 9)]
+        {
+            case(tile, [1, 9, 11, groups * from], groups * to).groups(groups).check();
+        }
+        let odd = case(tile, [2, 7, 6, 4 * 18], 4 * 36).groups(4).gaps(5, 3);
+        odd.residual(Residual::Apart).activation(Activation::RELU).check();
+        case(tile, [1, 10, 9, 3 * 32], 3 * 32).groups(3).residual(Residual::InPlace).check();
+        case(tile, [1, 9, 8, 30], 24).groups(6).pad([2, 0], [11, 6]).check();
+    }
+    // Several blocks of tiles; runs of panels within a group; several chains.
+    case(4, [1, 50, 49, 32], 64).groups(2).check();
+    case(4, [1, 13, 13, 2 * 100], 2 * 160).groups(2).check();
+    case(4, [1, 6, 9, 2 * 1040], 2 * 24).groups(2).check();
+}
+
 #[test]
 fn padding_and_extents() {
     for tile in [2, 4] {
@@ -447,8 +488,19 @@ fn records_that_do_not_fit_are_refused() {
         assert!(validate(&layer, &[case.input, case.output], &case.output, isa).is_err());
     };
     for tile in [0, 1, 3, 6, u32::MAX] {
-        refuse(good(), &|layer| layer.params = params_words(&WinogradParams { tile, pad: [1, 1] }));
+        let p = WinogradParams { tile, pad: [1, 1], groups: 1 };
+        refuse(good(), &|layer| layer.params = params_words(&p));
     }
+    for groups in [0, 2, 3, 8, 40, u32::MAX] {
+        let p = WinogradParams { tile: 4, pad: [1, 1], groups };
+        refuse(good(), &|layer| layer.params = params_words(&p));
+    }
+    // Groups that a processor can compute: two of 10 channels, with a panel each.
+    let grouped = good().groups(2);
+    let (inputs, cuda) = ([grouped.input, grouped.output], grouped.layer(Isa::Cuda));
+    assert_eq!(validate(&grouped.layer(isa), &inputs, &grouped.output, isa), Ok(()));
+    assert!(validate(&cuda, &inputs, &grouped.output, Isa::Cuda).is_err());
+    refuse(good().groups(2), &|layer| layer.panel_bytes = good().layer(isa).panel_bytes);
     refuse(good(), &|layer| layer.panels += 1);
     refuse(good(), &|layer| layer.panel_bytes += 128);
     refuse(good(), &|layer| layer.inputs[0] = NONE);

@@ -138,7 +138,8 @@ fn what_steps_cannot_do_with_rings() {
     expect(
         |net, _| {
             net.layers[1].kind = OpKind::Winograd as u32;
-            net.layers[1].params = params_words(&WinogradParams { tile: 2, pad: [1; 2] });
+            net.layers[1].params =
+                params_words(&WinogradParams { tile: 2, pad: [1; 2], groups: 1 });
         },
         kind!(Violation::RingStep { buffer: 2, .. }),
     );

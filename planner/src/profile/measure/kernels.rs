@@ -115,7 +115,7 @@ fn grouped(isa: Isa, size: u32, channels: u32, group: u32) -> Network {
 
 /// A 3x3 convolution by Winograd's algorithm, F(tile,3).
 pub(super) fn winograd(isa: Isa, tile: u32, size: u32, channels: u32, outputs: u32) -> Network {
-    let params = WinogradParams { tile, pad: [1; 2] };
+    let params = WinogradParams { tile, pad: [1; 2], groups: 1 };
     let shapes = ([size, size, channels], [size, size, outputs]);
     let mut network = layer(isa, OpKind::Winograd, &params, &[shapes.0], shapes.1);
     let width = isa.panel() as u32;

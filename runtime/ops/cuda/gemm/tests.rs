@@ -92,7 +92,7 @@ fn what_is_accepted_is_launched_within_limits() {
                     out[3].div_ceil(PANEL).into(),
                     u64::from((tile + 2) * (tile + 2)) * u64::from(a[3]),
                 );
-                record.params = params_words(&WinogradParams { tile, pad });
+                record.params = params_words(&WinogradParams { tile, pad, groups: 1 });
             }
             _ => {
                 let [batch, m, k, n] = out;
