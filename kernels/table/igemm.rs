@@ -202,7 +202,7 @@ pub struct Product {
     pub offset: usize,
     /// Where the panel starts in the weights,
     pub panel: usize,
-    /// and the one that is used after it.
+    /// and one that is used soon after it: the next, or a later one where panels are short.
     pub next: Option<usize>,
     /// Where the product starts in the output; there are no gaps between its rows.
     pub out: usize,
@@ -310,7 +310,9 @@ impl Kernels {
             let panel = &weights[panel..][..len];
             let strips = pointers.len().div_ceil(mr);
             let next = match next {
-                _ if strips == 1 => &weights[ahead..(ahead + len).min(weights.len())],
+                _ if strips == 1 && len > AHEAD => {
+                    &weights[ahead..(ahead + len).min(weights.len())]
+                }
                 Some(next) => &weights[next..][..len],
                 None => &[],
             };

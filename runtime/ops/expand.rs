@@ -35,6 +35,10 @@ const SHARED_BYTES: u64 = 1 << 20;
 /// Panels at least for which a Winograd convolution transforms its inputs.
 const WINOGRAD_PANELS: usize = 8;
 
+/// Panels that threads share at least where these are of several groups of a Winograd convolution: each has other inputs,
+/// so no more than keeps threads busy and [`OWN_BYTES`].
+const GROUPED_PANELS: usize = 4;
+
 /// Bytes of expanded panels of a thread's own: a part of its second-level cache.
 const OWN_BYTES: u64 = 256 << 10;
 
@@ -101,11 +105,13 @@ fn reduction(layer: &Layer, input: &Tensor) -> u64 {
 
 /// Panels that threads expand together.
 pub(super) fn panels_at_once(plain: &Layer) -> usize {
-    // Those of other groups have other inputs.
-    let inputs =
-        plain.kind == OpKind::Winograd as u32 && params::<WinogradParams>(plain).groups < 2;
-    let least = if inputs { WINOGRAD_PANELS } else { 1 };
-    ((SHARED_BYTES / u64::from(plain.panel_bytes.max(1))) as usize).max(least)
+    let winograd = plain.kind == OpKind::Winograd as u32;
+    let (bytes, least) = match winograd {
+        true if params::<WinogradParams>(plain).groups > 1 => (OWN_BYTES, GROUPED_PANELS),
+        true => (SHARED_BYTES, WINOGRAD_PANELS),
+        false => (SHARED_BYTES, 1),
+    };
+    ((bytes / u64::from(plain.panel_bytes.max(1))) as usize).max(least)
 }
 
 /// How a step's panels are expanded: see the module.

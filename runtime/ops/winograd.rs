@@ -52,6 +52,9 @@ const GROUP: usize = 4;
 /// them for each panel costs nothing, and one panel's products are the least scratch.
 const NEAR_BYTES: u64 = 192 << 10;
 
+/// Weights are fetched at least so many bytes before their use: products of small groups are shorter than memory takes.
+const FAR_BYTES: usize = 16 << 10;
+
 /// A block has at least as many tiles, where there are as many.
 const FEW_TILES: usize = 4;
 
@@ -508,6 +511,12 @@ impl Part<'_> {
             let lists = Indirection::rows(frequencies, width, reach, tiles, mr, list);
             let lists = lists.seg_len(channels);
             let present = block.frequencies();
+            // Products between the one that fetches weights and the one that uses them.
+            let far = match self.work.ahead {
+                1 => (FAR_BYTES / (4 * channels * nr)).clamp(1, present.len()),
+                _ => 1,
+            };
+            let last = self.panels.end;
             // Where the weights of a panel for one frequency lie.
             let at = |panel: usize, point: usize| {
                 (panel - self.call.first) * panel_floats + nr + point * channels * nr
@@ -516,15 +525,16 @@ impl Part<'_> {
                 let run = run..(run + self.work.ahead).min(panels.end);
                 let each = present.iter().enumerate().flat_map(|(index, frequency)| {
                     let Frequency { point, first, tiles } = *frequency;
-                    let (run, groups, panels) = (&run, &groups, &panels);
+                    let (run, groups) = (&run, &groups);
                     run.clone().map(move |panel| Product {
                         rows: first..first + tiles,
                         offset: point * stride + (panel / outputs.panels - groups.start) * channels,
                         panel: at(panel, point),
-                        next: match present.get(index + 1) {
+                        next: match present.get(index + far) {
                             _ if panel + 1 < run.end => Some(at(panel + 1, point)),
                             Some(following) => Some(at(run.start, following.point)),
-                            None => (run.end < panels.end).then(|| at(run.end, present[0].point)),
+                            None => (run.end < last)
+                                .then(|| at(run.end, present[index + far - present.len()].point)),
                         },
                         out: (panel - run.start) * product_floats
                             + point * product_stride
