@@ -207,13 +207,17 @@ fn encoded_frequencies_and_tables_too() {
 
 /// A 3x3 convolution in double precision, with weights as floats in panels.
 fn truth(case: &Case, nr: usize) -> Vec<f64> {
-    let [_, height, width, from] = case.inputs[0].dims.map(|x| x as usize);
+    let [_, height, width, all] = case.inputs[0].dims.map(|x| x as usize);
     let to = case.output.dims[3] as usize;
+    let groups = params::<ConvParams>(&case.layer).groups as usize;
+    let (from, in_group) = (all / groups, to / groups);
     let panel = case.layer.panel_bytes as usize / 4;
     let mut out = vec![0.0; height * width * to];
     for (at, out) in out.iter_mut().enumerate() {
         let (y, x, o) = (at / to / width, at / to % width, at % to);
-        let weights = &case.weights[o / nr * panel..][..panel];
+        let (group, o) = (o / in_group, o % in_group);
+        let index = group * in_group.div_ceil(nr) + o / nr;
+        let weights = &case.weights[index * panel..][..panel];
         *out = f64::from(weights[o % nr]);
         for tap in 0..9 {
             let (row, col) = (y + tap / 3, x + tap % 3);
@@ -221,7 +225,8 @@ fn truth(case: &Case, nr: usize) -> Vec<f64> {
                 continue;
             }
             for c in 0..from {
-                let input = case.data[0][((row - 1) * width + col - 1) * from + c];
+                let pixel = (row - 1) * width + col - 1;
+                let input = case.data[0][pixel * all + group * from + c];
                 let weight = weights[(1 + tap * from + c) * nr + o % nr];
                 *out += f64::from(input) * f64::from(weight);
             }
@@ -245,18 +250,20 @@ fn transformed_by_the_step() {
             let isa = kernels.isa();
             let nr = kernels.nr() as u32;
             let mut made = Vec::new();
-            for encoding in Encoding::ALL {
+            // The same layers for each width of panels: one of one group; more groups than are transformed at once.
+            let layers = [(1, 35, 11 * nr - 3, 11), (13, 13 * 6, 13 * (nr + 2), 13 * 2)];
+            let all = Encoding::ALL.into_iter();
+            let all = all.flat_map(|encoding| layers.map(|layer| (encoding, layer)));
+            for (encoding, (groups, from, to, panels)) in all {
                 let mut random = Random::new(9);
-                // The same layer for each width of panels: one panel of the widest.
-                let params = convolution(3, 1, 1);
+                let params = convolution(3, 1, groups);
                 let layer = Layer {
                     encoding: encoding as u32,
                     ..layer(OpKind::Conv, Activation::NONE, &params)
                 };
-                let (from, to) = (35, 11 * nr - 3);
                 let shapes = [[9, 11, from], [9, 11, to]];
-                let Pair { stored, plain } =
-                    pair(&mut random, isa, layer, 9 * u64::from(from), 11, shapes, true);
+                let k = 9 * u64::from(from / groups);
+                let Pair { stored, plain } = pair(&mut random, isa, layer, k, panels, shapes, true);
                 let found = everywhere(&stored, kernels, tile, None);
                 let wide = everywhere(&plain, kernels, tile, None);
                 assert_eq!(found, wide);
