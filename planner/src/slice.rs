@@ -62,13 +62,8 @@ impl Cutting {
     }
 
     /// One slice a layer, one load a layer.
-    pub const LAYERS: Self = Self {
-        slice: u64::MAX,
-        read: 1,
-        resident: 0,
-        resident_slice: u64::MAX,
-        scratch: u64::MAX,
-    };
+    pub const LAYERS: Self =
+        Self { slice: u64::MAX, read: 1, resident: 0, resident_slice: u64::MAX, scratch: u64::MAX };
 
     /// One slice a layer, and it stays.
     pub const RESIDENT: Self = Self { resident: u32::MAX, ..Self::LAYERS };

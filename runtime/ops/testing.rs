@@ -2,8 +2,8 @@
 //! numbers of threads and in several slices, which must make no difference.
 
 use super::{
-    Call, LayerError, Operand, Reads, Slice, least_scratch_bytes, reads, scratch_bytes, sliceable, validate,
-    validate_slice,
+    Call, LayerError, Operand, Reads, Slice, least_scratch_bytes, reads, scratch_bytes, sliceable,
+    validate, validate_slice,
 };
 use crate::arena::{MatMut, MatRef};
 pub use crate::kernels::testing::Threads;

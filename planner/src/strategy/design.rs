@@ -27,6 +27,10 @@ const LARGEST_READ: u64 = 4 << 20;
 /// Slices that shall find room beside scratch, where algorithms are chosen by what that leaves.
 const ROOM: [f64; 2] = [1.0, 2.0];
 
+/// Fewer slices are preferred if they take no more than so many times as long; the coarsest, if no more than so many times.
+const FEW: f64 = 1.1;
+const FEWEST: f64 = 1.6;
+
 /// A decision for every layer, and on how far loads run ahead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Design {
@@ -243,7 +247,8 @@ impl<'a> Site<'a> {
             // Loads come while the layers before compute.
             let around = layer.saturating_sub(grain.ahead)..=layer;
             let free = free[around].iter().min().copied().unwrap_or(0);
-            let of = |algorithm| self.cutting(layer, algorithm, free, grain.slices, grain.most);
+            let of =
+                |algorithm| self.cutting(layer, algorithm, free, grain.slices, grain.most, FEW);
             let (found, ns) = of(on_load[layer]);
             *cutting = found;
             if ns == f64::INFINITY {
@@ -260,7 +265,7 @@ impl<'a> Site<'a> {
     }
 
     /// The slices of a layer, of which so many and one's scratch find room in so many bytes, and what computing them
-    /// takes. Where scratch is worth memory, they are those that take the least time.
+    /// takes. Where scratch is worth memory, they are the fewest that take no more than `few` times the least.
     pub fn cutting(
         &self,
         layer: usize,
@@ -268,6 +273,7 @@ impl<'a> Site<'a> {
         free: u64,
         slices: f64,
         most: u64,
+        few: f64,
     ) -> (Cutting, f64) {
         let panel = u64::from(self.request.network.layers[layer].panel_bytes);
         let shapes = &self.basis.shapes[layer][number(algorithm)];
@@ -283,24 +289,24 @@ impl<'a> Site<'a> {
             let all = self.request.network.layers[layer].panels;
             return (Cutting::equal(limit), self.costs.step_ns(&step(all)) as f64);
         }
-        let mut best: Option<(Cutting, f64)> = None;
-        for shape in shapes {
+        let fitting = |shape: &Shape| {
             let limit = u64::from(shape.count) * panel;
-            let weights = (slices * (limit + PAGE) as f64) as u64;
             // Weights begin with a page.
-            let weights = weights + PAGE;
+            let weights = (slices * (limit + PAGE) as f64) as u64 + PAGE;
             if weights + shape.least > free || (limit > most && shape.count > 1) {
-                continue;
+                return None;
             }
             let scratch = shape.all.min(free - weights);
             let scratch_bytes = if scratch == shape.all { 0 } else { scratch };
             let step = Step { scratch_bytes, ..step(shape.count) };
             let ns = self.costs.step_ns(&step) as f64 * f64::from(shape.slices);
-            if best.as_ref().is_none_or(|(_, least)| ns < *least) {
-                best = Some((Cutting { scratch, ..Cutting::equal(limit) }, ns));
-            }
-        }
-        best.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
+            Some((Cutting { scratch, ..Cutting::equal(limit) }, ns))
+        };
+        let all = || shapes.iter().filter_map(fitting);
+        let least = all().map(|(_, ns)| ns).fold(f64::INFINITY, f64::min);
+        // Fewer slices are smaller tables and larger reads.
+        let found = all().find(|(_, ns)| *ns <= least * few);
+        found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
     }
 
     /// The same for a share of what there is beside tables and a layer's activations.
@@ -313,7 +319,7 @@ impl<'a> Site<'a> {
     ) -> (Cutting, f64) {
         let bytes = self.request.budget.saturating_sub(self.usual_tables());
         let free = (self.ground.free(layer, bytes) as f64 * share) as u64;
-        self.cutting(layer, algorithm, free, slices, u64::MAX)
+        self.cutting(layer, algorithm, free, slices, u64::MAX, FEW)
     }
 
     /// For each layer the algorithm by which it takes the least time where so many of its slices shall find room; its own
@@ -355,12 +361,12 @@ impl<'a> Site<'a> {
             for (index, layer) in network.layers.iter().enumerate() {
                 let free = self.ground.free(index, bytes);
                 let panel = u64::from(layer.panel_bytes);
-                let weights =
-                    |count: u32| (u64::from(count) * panel + PAGE).next_multiple_of(PAGE);
+                let weights = |count: u32| (u64::from(count) * panel + PAGE).next_multiple_of(PAGE);
                 let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
                 let algorithm = &mut design.on_load[index];
                 if !self.basis.shapes[index][number(*algorithm)].is_empty() {
-                    let (cutting, ns) = self.cutting(index, *algorithm, free, 1.0, u64::MAX);
+                    let (cutting, ns) =
+                        self.cutting(index, *algorithm, free, 1.0, u64::MAX, FEWEST);
                     if ns < f64::INFINITY && self.beside[index].is_none() {
                         let read = share(cutting.slice);
                         design.layers[index] = Cutting { read, ..cutting };

@@ -171,14 +171,11 @@ impl<'a, 'b> Found<'a, 'b> {
                     ways.insert(0, faster);
                 }
             }
-            if !alone && ways.is_empty() {
-                ways = search.smallest();
-            }
+            let before = self.sites.len();
             self.slide(&request, ways, &algorithms, options);
-        }
-        if self.best.is_none() {
-            let mut search = Search::new(request.network, &self.basis.costs, request.threads);
-            self.slide(request, search.smallest(), &[(0, own.clone())], options);
+            if !alone && self.sites.len() == before {
+                self.slide(&request, search.smallest(), &[(0, own.clone())], options);
+            }
         }
         let Some(best) = &self.best else { return };
         let (at, on_load) = (best.at, best.design.on_load.clone());
