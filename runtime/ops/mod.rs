@@ -376,9 +376,7 @@ fn operator_scratch_bytes(
         OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Depthwise => depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::MatMul => matmul::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Winograd => {
-            winograd::scratch_bytes(layer, inputs, output, slice, threads, isa, want)
-        }
+        OpKind::Winograd => winograd::scratch_of(layer, inputs, output, slice, threads, isa, want),
         // The others need none.
         OpKind::Pool
         | OpKind::Unary

@@ -143,8 +143,20 @@ pub fn transform_weights(tile: usize, filter: &[f64; 9]) -> [f64; 36] {
     out
 }
 
-/// Bytes of intermediates that one step can use, on so many threads or on fewer.
-pub(super) fn scratch_bytes(
+/// Bytes of intermediates that one step can use: enough for every number of threads up to this one.
+pub fn scratch_bytes(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+) -> u64 {
+    scratch_of(layer, inputs, output, slice, threads, isa, Want::All)
+}
+
+/// The same, or what it cannot do without.
+pub(super) fn scratch_of(
     layer: &Layer,
     inputs: &[Tensor; 2],
     output: &Tensor,

@@ -291,24 +291,22 @@ impl Blocks {
         let most = winograd::block_tiles(tile, inputs[0].cols() as usize, network.isa);
         let [most, fewest] =
             [most, winograd::FEW_TILES].map(|block| block.min(tiles).max(1) as f64);
-        // What all tiles of a block take, and what a step takes beside them.
         let bytes = |count: u32| {
             let rows = output.rows() as u32;
             let slice = Slice { first: 0, count, row: 0, rows, algorithm: 0 };
-            let [all, least] = [ops::scratch_bytes, ops::least_scratch_bytes]
-                .map(|bytes| bytes(plain, &inputs, &output, &slice, threads, network.isa) as f64);
-            let each = (all - least) / (most - fewest).max(1.0);
-            (each, all - most * each)
+            [ops::scratch_bytes, ops::least_scratch_bytes]
+                .map(|bytes| bytes(plain, &inputs, &output, &slice, threads, network.isa) as f64)
         };
         let group = PRODUCTS.min(plain.panels).max(1);
-        let [(one, beside), (several, _)] = [1, group].map(bytes);
-        let product_bytes = (several - one) / f64::from(group - 1).max(1.0);
+        let ([one, least], [several, _]) = (bytes(1), bytes(group));
+        let each = (one - least) / (most - fewest).max(1.0);
+        let product_bytes = (several - one) / most / f64::from(group - 1).max(1.0);
         let made = algorithm != 0 || stored.encoding != 0;
         Self {
             most,
-            tile_bytes: one - product_bytes,
+            tile_bytes: each - product_bytes,
             product_bytes,
-            bytes: beside,
+            bytes: one - most * each,
             panel_bytes: if made { f64::from(plain.panel_bytes) } else { 0.0 },
         }
     }
@@ -803,6 +801,38 @@ mod tests {
         assert!(half(Step { count: 4, ..whole }).abs_diff(all) <= 2);
         assert!(half(Step { rows: 98, ..whole }).abs_diff(all) <= 2);
         assert!((4 * profile.step_ns(&network, &whole, 4)).abs_diff(all) <= 4);
+    }
+
+    /// Blocks that are smaller come back to weights more often, and panels made one at a time have inputs transformed for
+    /// each.
+    #[test]
+    fn less_scratch_takes_no_less_time() {
+        let mut profile = profile();
+        profile.compute.cache_bytes = 64 << 10;
+        let mut network = network(OpKind::Conv, conv([3, 3]), [784, 256], [784, 256]);
+        for tensor in &mut network.tensors {
+            tensor.dims = [1, 28, 28, 256];
+        }
+        network.layers[0].params = params_words(&ConvParams {
+            pad: [1; 2],
+            ..params::<ConvParams>(&Layer { params: conv([3, 3]), ..network.layers[0] })
+        });
+        network.layers[0].panel_bytes = 32 * (9 * 256 + 1);
+        let costs = Costs::new(&network, &profile, 1);
+        for algorithm in [2, 4] {
+            let step = Step { algorithm, ..whole(&network) };
+            let [least, all] = [crate::slice::least_scratch_bytes, crate::slice::scratch_bytes]
+                .map(|bytes| bytes(&network, &step, 1));
+            assert!(2 * least < all, "{least} of {all}");
+            let ns = |scratch_bytes: u64| costs.step_ns(&Step { scratch_bytes, ..step });
+            let most = ns(0);
+            assert!(ns(all).abs_diff(most) <= most / 50, "{} for {most}", ns(all));
+            for eighth in 0..8 {
+                let less = ns(least + (all - least) / 8 * eighth);
+                assert!(less >= most, "{less} below {most}");
+            }
+            assert!(ns(least) > most + most / 20, "{} for {most}", ns(least));
+        }
     }
 
     #[test]

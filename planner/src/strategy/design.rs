@@ -115,6 +115,8 @@ pub struct Basis {
     /// What each layer that has Winograd's algorithm can be cut into, by its own algorithm and by each of [`TILES`] on load, of
     /// fewest slices first.
     shapes: Vec<[Vec<Shape>; 1 + TILES.len()]>,
+    /// The layers' own algorithms.
+    own: Vec<u32>,
     /// No plan is faster.
     pub bound_ns: u64,
 }
@@ -137,7 +139,8 @@ impl Basis {
         };
         let scratch = layers.clone().map(scratch).collect();
         let shapes = layers.map(shapes).collect();
-        Self { bound_ns: least_bound_ns(request), costs, scratch, shapes }
+        let own = network.on_load.clone();
+        Self { bound_ns: least_bound_ns(request), costs, scratch, shapes, own }
     }
 }
 
@@ -252,7 +255,7 @@ impl<'a> Site<'a> {
             let (found, ns) = of(on_load[layer]);
             *cutting = found;
             if ns == f64::INFINITY {
-                design.on_load[layer] = self.request.network.on_load[layer];
+                design.on_load[layer] = self.basis.own[layer];
                 *cutting = of(design.on_load[layer]).0;
             }
         }
@@ -372,7 +375,7 @@ impl<'a> Site<'a> {
                         design.layers[index] = Cutting { read, ..cutting };
                         continue;
                     }
-                    *algorithm = network.on_load[index];
+                    *algorithm = self.basis.own[index];
                 }
                 let algorithm = *algorithm;
                 let fits = |count: u32| {

@@ -168,9 +168,8 @@ impl Case {
         };
         let before = out.clone();
         for slice in slices {
-            let of = |want| {
-                scratch_bytes(&layer, &inputs, &self.output, slice, threads as u32, isa, want)
-            };
+            let of =
+                |want| scratch_of(&layer, &inputs, &self.output, slice, threads as u32, isa, want);
             let [least, all] = [Want::Least, Want::All].map(of);
             let bytes = least + ((all - least) as f64 * share) as u64;
             let mut scratch = scratch(bytes.next_multiple_of(64));
@@ -444,7 +443,7 @@ fn scratch_is_bounded_and_serves_fewer_threads() {
                 };
                 let inputs = [case.input, case.output];
                 let of = |threads, want| {
-                    scratch_bytes(&layer, &inputs, &case.output, &slice, threads, isa, want)
+                    scratch_of(&layer, &inputs, &case.output, &slice, threads, isa, want)
                 };
                 let bytes = |threads| of(threads, Want::All);
                 // Four tiles and their products.
