@@ -325,7 +325,8 @@ impl Blocks {
         let beside = |panels: u32| self.bytes + f64::from(panels) * self.panel_bytes;
         let most = count.div_ceil(fewest);
         let scratch = scratch_bytes as f64;
-        let panels = match scratch >= beside(most) + self.most * tile(most) {
+        // But for what rounding makes of the same numbers.
+        let panels = match scratch + 64.0 >= beside(most) + self.most * tile(most) {
             _ if self.panel_bytes == 0.0 => most,
             true => most,
             false => ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most.max(1)),
