@@ -320,19 +320,8 @@ EYELET_INLINE void leave(struct walk *k, vec first[COLS], const size_t n, const 
     STORE(first[3], k, k->c_wrap);
 }
 
-/* What a column of a line is multiplied into, of the outputs that one line of the filter makes. */
-EYELET_INLINE void multiply(vec acc[COLS], const vec x, const vec filter[3], const size_t col, const size_t n,
-                            const size_t stride)
-{
-#pragma GCC unroll 3
-    for (size_t kx = 0; kx < 3; kx++) {
-        if (col >= kx && (col - kx) % stride == 0 && (col - kx) / stride < n)
-            MULTIPLY(acc[(col - kx) / stride], x, filter[kx]);
-    }
-}
-
-/* Any other line: two columns are on their way while one is multiplied; what it begins comes last, beside what
- * remains to be done with what it has ended. */
+/* Any other line. Columns are loaded one after the other: in every fourth cycle after an `fmla` none could be. What the
+ * line begins comes last, beside what remains to be done with what it has ended. */
 EYELET_INLINE void outer(struct walk *k, vec first[COLS], vec second[COLS], vec third[COLS],
                          const unsigned lines, const size_t n, const size_t stride, const int kind)
 {
@@ -348,27 +337,27 @@ EYELET_INLINE void outer(struct walk *k, vec first[COLS], vec second[COLS], vec 
         else if (2 * i < cols)
             LOAD_POINTER(at[2 * i], k->at, 2 * i);
     }
-    LOAD(x[0], at[0], k->lower);
-    LOAD(x[1], at[1], k->lower);
 #pragma GCC unroll 9
-    for (size_t col = 0; col < cols; col++) {
-        if (col + 2 < cols)
-            LOAD(x[col + 2], at[col + 2], k->lower);
-        if (lines & ENDS)
-            multiply(first, x[col], k->filter[2], col, n, stride);
-        if (lines & GOES_ON)
-            multiply(second, x[col], k->filter[1], col, n, stride);
-        if (lines == BEGINS)
-            multiply(third, x[col], k->filter[0], col, n, stride);
+    for (size_t col = 0; col < cols; col++)
+        LOAD(x[col], at[col], k->lower);
+#pragma GCC unroll 3
+    for (size_t kx = 0; kx < 3; kx++) {
+#pragma GCC unroll 4
+        for (size_t i = 0; i < n; i++) {
+            if (lines & ENDS)
+                MULTIPLY(first[i], x[i * stride + kx], k->filter[2][kx]);
+            if (lines & GOES_ON)
+                MULTIPLY(second[i], x[i * stride + kx], k->filter[1][kx]);
+        }
     }
 #pragma GCC unroll 3
     for (size_t kx = 0; kx < 3; kx++) {
 #pragma GCC unroll 4
         for (size_t i = 0; i < n; i++) {
+            if (lines & BEGINS)
+                MULTIPLY(third[i], x[i * stride + kx], k->filter[0][kx]);
             if ((lines & ENDS) && kx != 0)
                 bound(k, &first[i], kx - 1, kind);
-            if ((lines & BEGINS) && lines != BEGINS)
-                MULTIPLY(third[i], x[i * stride + kx], k->filter[0][kx]);
         }
     }
     if (lines & ENDS) {
