@@ -19,12 +19,12 @@ EYELET_INLINE const float *adjacent(float32x4_t acc[MR][2], const float *const *
 #pragma GCC unroll 20
     for (size_t col = 0; col <= last; col++) {
         /* Two registers that follow each other, as `ld1` wants them. */
-        register float32x4_t x0 __asm__("v0");
-        register float32x4_t x1 __asm__("v1");
+        register float32x4_t x0 __asm__("v30");
+        register float32x4_t x1 __asm__("v31");
         if (taps == 5 || col == 0 || col == last)
             __asm__ volatile("ldp %q0, %q1, [%2]" : "=w"(x0), "=w"(x1) : "r"(line[col] + offset));
         else
-            __asm__ volatile("ld1 {v0.4s, v1.4s}, [%2], %3"
+            __asm__ volatile("ld1 {v30.4s, v31.4s}, [%2], %3"
                              : "=w"(x0), "=w"(x1), "+r"(x)
                              : "r"(step));
 #pragma GCC unroll 5
