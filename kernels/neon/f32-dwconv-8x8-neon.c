@@ -10,14 +10,13 @@ EYELET_INLINE const float *adjacent(float32x4_t acc[MR][2], const float *const *
                                     const size_t stride)
 {
     float32x4_t v[5][2];
-#pragma GCC unroll 5
-    for (size_t kx = 0; kx < taps; kx++)
-        load_next_eight(&w, &v[kx][0], &v[kx][1]);
     const size_t last = (n - 1) * stride + taps - 1;
     const float *x = line[1] + offset;
     const ptrdiff_t step = (const char *)line[2] - (const char *)line[1];
 #pragma GCC unroll 20
     for (size_t col = 0; col <= last; col++) {
+        if (col < taps)
+            load_next_eight(&w, &v[col][0], &v[col][1]);
         /* Two registers that follow each other, as `ld1` wants them. */
         register float32x4_t x0 __asm__("v30");
         register float32x4_t x1 __asm__("v31");
