@@ -1,12 +1,17 @@
 /* f32 depthwise convolution with 3x3 taps, several lines at a time, 4 pixels by 4 channels, NEON with 64-bit loads,
  * for processors that do not reorder instructions: Cortex-A53 and Cortex-A55.
  *
- * Registers: 12 accumulators, 9 vectors of the filter, 6 of a line; what is loaded of it serves up to nine
+ * With stride 1. Registers: 12 accumulators, 9 vectors of the filter, 6 of a line; what is loaded of it serves up to nine
  * multiplications. `f32-igemm-8x8-neon-inorder.c` says how such processors load: a vector in halves, in every fourth
  * cycle the lower half of one and `ins` for the upper half of the one before. So a line of four pixels has twelve
  * places beside its 36 multiplications, and its ten vectors, six columns and four biases, have each their own in `slot`:
  * after the last use of what was in their register, before their first. Columns are those of the next line
- * where this one's are done with. What ends is stored (and clamped) as late as in the line that follows. */
+ * where this one's are done with. What ends is stored (and clamped) as late as in the line that follows.
+ *
+ * With stride 2. Registers: 8 accumulators, 9 vectors of the filter, the bias, 7 of two lines, of which 18 vectors serve 36
+ * multiplications: on the line that ends outputs and begins others one place after every three, on the other before each. A
+ * load issues in no fourth cycle after an `fmla`, so the second of two loads in four cycles begins with a copy of the bias in
+ * its place. The upper half of a vector takes two cycles, so `ins` comes two places after the load. */
 #include "store-neon.h"
 
 typedef float32x4_t vec;
