@@ -326,7 +326,9 @@ pub struct Activation {
 pub enum ActivationKind {
     /// x
     None = 0,
-    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf.
+    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf. A lower bound of zero is a negative zero: with that, and
+    /// with any other bound, the maximum is one instruction that gives the same bits on every processor. Of two
+    /// zeros with different signs x86 takes the second, ARM the positive one.
     Clamp = 1,
     /// x if x ≥ 0, alpha·x otherwise.
     LeakyRelu = 2,
@@ -358,6 +360,12 @@ impl Activation {
     /// max(x, 0).
     pub const RELU: Self =
         Self { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: f32::INFINITY };
+
+    /// As kernels take it: a lower bound of zero is negative.
+    pub fn for_kernels(&self) -> Self {
+        let clamps = self.kind == ActivationKind::Clamp as u32;
+        Self { alpha: if clamps && self.alpha == 0.0 { -0.0 } else { self.alpha }, ..*self }
+    }
 
     /// The function, if the code is one.
     pub fn function(&self) -> Option<ActivationKind> {
