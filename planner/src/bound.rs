@@ -75,14 +75,14 @@ struct Channel<Rate> {
 /// A read of so many bytes, or a copy.
 type Task<'a> = Box<dyn Fn(u64) -> f64 + 'a>;
 
-/// The channels of a profile: reads, and copies where there are any.
-fn channels(profile: &Profile) -> Vec<Channel<Task<'_>>> {
+/// The channels of a profile: reads into an arena that a shared cache holds, or a larger one, and copies where there are any.
+fn channels(profile: &Profile, near: bool) -> Vec<Channel<Task<'_>>> {
     let copies = profile.transfer.map(|transfer| Channel {
         rate: Box::new(move |bytes| transfer.copy_ns(bytes) as f64) as Task<'_>,
         intervals: true,
     });
     // Loads keep the storage and the loader; of one at a time, one says all.
-    let service = Rc::new(profile.service());
+    let service = Rc::new(profile.service(near));
     let parts = if service.depth() > 1 { 0..2 } else { 0..1 };
     let reads = parts.map(|part| {
         let service = service.clone();
@@ -177,7 +177,8 @@ impl Bound {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
         };
-        let channels: Vec<Channel<f64>> = channels(profile).into_iter().map(least).collect();
+        // The arena may be one that a cache holds.
+        let channels: Vec<Channel<f64>> = channels(profile, true).into_iter().map(least).collect();
         let reading = channels.iter().map(|channel| channel.rate).fold(0.0, f64::max);
         Self { alive, drag_ns_per_byte: profile.least_drag_ns_per_byte().min(reading), channels }
     }
@@ -310,7 +311,9 @@ impl Bound {
 fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -> f64 {
     // Between the sizes in the profile, and the one that lets nothing else be under way, the time grows evenly, so that the
     // best is at one of them or at the end.
-    let sizes = profile.storage.reads.iter().map(|read| read.bytes).chain(profile.storage.window);
+    let near = profile.storage.near.iter().flat_map(|near| &near.reads);
+    let sizes = profile.storage.reads.iter().chain(near).map(|read| read.bytes);
+    let sizes = sizes.chain(profile.storage.window);
     let sizes = sizes.filter(|size| *size < most);
     let rate = |size: u64| task(size) / size as f64;
     sizes.chain([PAGE, most]).map(rate).fold(f64::INFINITY, f64::min)
@@ -402,12 +405,14 @@ fn of_costs(
     classes.dedup();
     let class = |most: &u64| classes.binary_search(most).expect("they are of these");
     let class: Vec<usize> = most.iter().map(class).collect();
-    let bounds = channels(profile).into_iter().map(|Channel { rate, intervals }| {
-        let least = |most: &u64| least_ns_per_byte(profile, &rate, *most);
-        let ns_per_byte = classes.iter().map(least).collect();
-        let reading = Reading { ns_per_byte, class: class.clone() };
-        bound.most(&compute, &weights, budget, &reading, intervals)
-    });
+    let bounds = channels(profile, budget <= profile.near_bytes()).into_iter().map(
+        |Channel { rate, intervals }| {
+            let least = |most: &u64| least_ns_per_byte(profile, &rate, *most);
+            let ns_per_byte = classes.iter().map(least).collect();
+            let reading = Reading { ns_per_byte, class: class.clone() };
+            bound.most(&compute, &weights, budget, &reading, intervals)
+        },
+    );
     let read = bound.least_read(weights.iter().sum(), budget);
     let dragged = Binding::dragged(&compute, read, bound.drag_ns_per_byte).ns;
     bounds.fold(dragged, f64::max) as u64

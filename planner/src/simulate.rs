@@ -76,15 +76,16 @@ impl Durations {
             true => Vec::new(),
             false => bytes().map(|bytes| costs.copy_ns(bytes) as i64).collect(),
         };
-        let reads = bytes().map(|bytes| costs.read(bytes)).collect();
-        let depth = costs.depth();
+        let service = costs.service_of(plan);
+        let reads = bytes().map(|bytes| service.read(bytes)).collect();
+        let depth = service.depth();
         // Those before the first are the last ones of the inference before.
         let recent = |index: usize| {
             let earlier =
                 plan.loads[..=index].iter().rev().chain(plan.loads[index + 1..].iter().rev());
             earlier.map(|load| u64::from(load.bytes))
         };
-        let places = (0..plan.loads.len()).map(|index| costs.places(recent(index)));
+        let places = (0..plan.loads.len()).map(|index| service.places(recent(index)));
         let places = if depth > 1 { places.collect() } else { Vec::new() };
         Self { reads, depth, places, copies, steps }
     }
@@ -122,8 +123,9 @@ pub fn simulate_with(plan: &Plan, costs: &Costs) -> Timeline {
     let mut line = play(plan, &Durations::new(plan, costs));
     // Residents are read once, and what is read is copied before more is.
     let copy_ns = |bytes| if plan.staging_bytes > 0 { costs.copy_ns(bytes) } else { 0 };
+    let service = costs.service_of(plan);
     let resident = plan.resident.iter().map(|load| u64::from(load.bytes));
-    line.resident_ns = resident.map(|bytes| costs.load_ns(bytes) + copy_ns(bytes)).sum();
+    line.resident_ns = resident.map(|bytes| service.load_ns(bytes) + copy_ns(bytes)).sum();
     line
 }
 
@@ -453,7 +455,7 @@ mod tests {
                 prop_assert!(line.copies[index].start >= line.loads[index].end);
             }
             for (step, span) in plan.steps.iter().zip(&line.steps) {
-                let ns = profile.step_ns(&network, step, 1);
+                let ns = Costs::new(&network, &profile, 1).step_ns(step);
                 prop_assert_eq!((span.end - span.start) as u64, ns);
                 if let Some(last) = (step.ready as usize).checked_sub(1) {
                     prop_assert!(span.start >= arrivals[last].end);

@@ -5,8 +5,9 @@ mod bands;
 pub use bands::Outside;
 
 use super::launch::Launches;
-use super::{Compute, Drag, Profile, Read, Service, Transfer};
+use super::{Compute, Drag, Profile, Service, Transfer};
 use crate::network::Network;
+use crate::plan::Plan;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
 use eyelet::ops::{self, Slice, winograd};
@@ -80,10 +81,15 @@ impl Class {
         }
     }
 
-    /// Whether weights are what its kernels stream: with little computing for each, that takes its time.
-    fn has_weights(self) -> bool {
-        use Class::{Conv1x1, ConvKxK, Depthwise, FullyConnected, Grouped, Winograd};
-        matches!(self, Conv1x1 | ConvKxK | Winograd | Depthwise | Grouped | FullyConnected)
+    /// How much of the shorter one of computing and memory adds to the longer one. Where kernels stream weights, with little
+    /// computing for each, that takes its time; others' memory is fetched ahead.
+    fn exposed(self, compute: &Compute) -> f64 {
+        match self {
+            Class::Winograd => compute.winograd_exposed.unwrap_or(compute.exposed),
+            Class::Conv1x1 | Class::ConvKxK | Class::Depthwise => compute.exposed,
+            Class::Grouped | Class::FullyConnected => compute.exposed,
+            _ => 0.0,
+        }
     }
 
     /// Work a nanosecond on one thread: floating-point operations, or bytes.
@@ -403,7 +409,8 @@ impl LayerCost {
         let pieces = (panels * rows) as f64;
         // Weights come from memory whatever their size; activations if a step's do not fit the cache.
         let bandwidth = compute.bandwidth_gbs(threads);
-        let activations = match read + written <= compute.shared_cache_bytes {
+        // What is read there has stayed since it was written, beside as much that its maker used.
+        let activations = match 2 * (read + written) <= compute.shared_cache_bytes {
             true => (compute.elementwise_gbs * compute.speedup(threads)).max(bandwidth),
             false => bandwidth,
         };
@@ -498,12 +505,8 @@ impl LayerCost {
             spill_ns_per_byte: spill_ns / speedup * spilled,
             row_bytes: work.read as f64 / rows as f64,
             piece_bytes: work.written as f64 / pieces,
-            exposed: if class.has_weights() { compute.exposed } else { 0.0 },
+            exposed: class.exposed(compute),
         })
-    }
-
-    pub(super) fn step_ns(&self, step: &Step, profile: &Profile) -> u64 {
-        self.ns(step, profile.compute.step_overhead_ns, Near::weights(false))
     }
 
     fn ns(&self, step: &Step, overhead_ns: u64, near: Near) -> u64 {
@@ -535,7 +538,8 @@ pub struct Costs {
     /// The same for steps that transform the weights, for each of [`TILES`].
     transformed: [Vec<Option<LayerCost>>; TILES.len()],
     overhead_ns: u64,
-    service: Service,
+    /// What loads take: into a larger arena, and into one that the cache holds that all share.
+    services: [Service; 2],
     transfer: Option<Transfer>,
     drag: Drag,
     cache_bytes: u64,
@@ -558,7 +562,7 @@ impl Costs {
             layers,
             transformed,
             overhead_ns,
-            service: profile.service(),
+            services: [false, true].map(|near| profile.service(near)),
             transfer: profile.transfer,
             drag: profile.drag(),
             cache_bytes: profile.compute.cache_bytes,
@@ -576,16 +580,6 @@ impl Costs {
     /// Whether the cache that all share holds so much.
     pub(super) fn is_near(&self, bytes: u64) -> bool {
         bytes <= self.shared_cache_bytes
-    }
-
-    pub(super) fn of_step(
-        network: &Network,
-        profile: &Profile,
-        threads: u32,
-        step: &Step,
-    ) -> LayerCost {
-        let layer = &network.layers[step.layer as usize];
-        LayerCost::new(network, layer, step.algorithm, profile, threads).unwrap_or_default()
     }
 
     /// The algorithms by which steps can compute a layer instead of its own.
@@ -626,27 +620,22 @@ impl Costs {
 
     /// Predicted time of a load of so many bytes by itself, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
-        self.service.load_ns(bytes)
+        self.service(self.near).load_ns(bytes)
     }
 
     /// What a load of so many bytes adds to many that come without a pause.
     pub fn each_load_ns(&self, bytes: u64) -> u64 {
-        self.service.each_ns(bytes)
+        self.service(self.near).each_ns(bytes)
     }
 
-    /// The parts of that, where others may be under way.
-    pub fn read(&self, bytes: u64) -> Read {
-        self.service.read(bytes)
+    /// What loads take into an arena that the cache holds that all share, or a larger one.
+    pub(super) fn service(&self, near: bool) -> &Service {
+        &self.services[usize::from(near)]
     }
 
-    /// Reads under way at a time.
-    pub fn depth(&self) -> u32 {
-        self.service.depth()
-    }
-
-    /// How many may be under way with the last of those of these sizes, most recent first, itself among them.
-    pub fn places(&self, recent: impl Iterator<Item = u64>) -> u32 {
-        self.service.places(recent)
+    /// What loads of a plan take.
+    pub fn service_of(&self, plan: &Plan) -> &Service {
+        self.service(self.is_near(plan.arena_bytes))
     }
 
     /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.
@@ -727,6 +716,11 @@ mod tests {
         })
     }
 
+    /// Of a step on so many threads.
+    fn step_ns(profile: &Profile, network: &Network, step: &Step, threads: u32) -> u64 {
+        Costs::new(network, profile, threads).step_ns(step)
+    }
+
     fn grouped(groups: u32) -> [u32; 24] {
         let ones = [1; 2];
         let params = ConvParams {
@@ -785,7 +779,7 @@ mod tests {
         ];
         for (network, class, ns) in cases {
             assert_eq!(Class::of(&network, &network.layers[0]), class);
-            let found = profile.step_ns(&network, &whole(&network), 1) as f64;
+            let found = step_ns(&profile, &network, &whole(&network), 1) as f64;
             assert!((found - ns).abs() <= 1.0, "{class:?}: {found} instead of {ns}");
         }
     }
@@ -795,13 +789,13 @@ mod tests {
         let profile = profile();
         let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
         let whole = whole(&network);
-        let all = profile.step_ns(&network, &whole, 1);
+        let all = step_ns(&profile, &network, &whole, 1);
         let costs = Costs::new(&network, &profile, 1);
         assert_eq!(costs.step_ns(&whole), all);
-        let half = |step: Step| 2 * profile.step_ns(&network, &step, 1);
+        let half = |step: Step| 2 * step_ns(&profile, &network, &step, 1);
         assert!(half(Step { count: 4, ..whole }).abs_diff(all) <= 2);
         assert!(half(Step { rows: 98, ..whole }).abs_diff(all) <= 2);
-        assert!((4 * profile.step_ns(&network, &whole, 4)).abs_diff(all) <= 4);
+        assert!((4 * step_ns(&profile, &network, &whole, 4)).abs_diff(all) <= 4);
     }
 
     /// Blocks that are smaller come back to weights more often, and panels made one at a time have inputs transformed for
@@ -850,10 +844,10 @@ mod tests {
         let mut profile = profile();
         let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
         let whole = whole(&network);
-        let compute = profile.step_ns(&network, &whole, 1) as f64;
+        let compute = step_ns(&profile, &network, &whole, 1) as f64;
         let weights = 4.0 * 8.0 * 8.0 * 257.0 / profile.compute.bandwidth_gbs(1);
         profile.compute.exposed = 0.5;
-        let found = profile.step_ns(&network, &whole, 1) as f64;
+        let found = step_ns(&profile, &network, &whole, 1) as f64;
         assert!(
             (found - compute - weights / 2.0).abs() <= 2.0,
             "{found}, {compute} + {weights} / 2"
@@ -867,16 +861,16 @@ mod tests {
         profile.compute.memory_gbs = 1e-3;
         let network = network(OpKind::Unary, [0; 24], [100, 1000], [100, 1000]);
         let whole = whole(&network);
-        assert_eq!(profile.step_ns(&network, &whole, 1), 800_000_000);
+        assert_eq!(step_ns(&profile, &network, &whole, 1), 800_000_000);
         // More threads do not help.
-        assert_eq!(profile.step_ns(&network, &whole, 4), 800_000_000);
+        assert_eq!(step_ns(&profile, &network, &whole, 4), 800_000_000);
         profile.compute.cache_bytes = 800_000;
-        assert!(profile.step_ns(&network, &whole, 1) < 10_000_000);
+        assert!(step_ns(&profile, &network, &whole, 1) < 10_000_000);
         // Nor is memory what a few rows wait for.
         profile.compute.cache_bytes = 8_000;
         let row = Step { rows: 1, ..whole };
-        assert!(profile.step_ns(&network, &row, 1) < 100_000);
-        assert_eq!(profile.step_ns(&network, &Step { rows: 2, ..whole }, 1), 16_000_000);
+        assert!(step_ns(&profile, &network, &row, 1) < 100_000);
+        assert_eq!(step_ns(&profile, &network, &Step { rows: 2, ..whole }, 1), 16_000_000);
     }
 
     /// A GPU of so many multiprocessors, with memory and launches that cost nothing.
@@ -905,7 +899,7 @@ mod tests {
         let network = on_gpu(network(OpKind::Conv, conv([3, 3]), [200, 256], [200, 256]));
         let whole = whole(&network);
         let ns = |multiprocessors: u32, step: &Step| {
-            gpu(multiprocessors).step_ns(&network, step, 1) as f64
+            step_ns(&gpu(multiprocessors), &network, step, 1) as f64
         };
         let busy = 9.0 * 200.0 * 256.0 * 256.0 * 2.0 / gpu(1).compute.conv_kxk_gflops;
         assert!((ns(1, &whole) - busy).abs() <= 1.0);
@@ -919,7 +913,7 @@ mod tests {
         let mut p: ConvParams = params(&network.layers[0]);
         p.chains = 4;
         chained.layers[0].params = params_words(&p);
-        let found = gpu(64).step_ns(&chained, &whole, 1) as f64;
+        let found = step_ns(&gpu(64), &chained, &whole, 1) as f64;
         assert!((found - busy).abs() <= 1.0, "{found} instead of {busy}");
     }
 
@@ -930,17 +924,17 @@ mod tests {
         let mut network = on_gpu(network(OpKind::Conv, conv([1, 1]), [1, 4096], [1, 1024]));
         let whole = whole(&network);
         let bytes = 32.0 * 128.0 * 4097.0;
-        let found = profile.step_ns(&network, &whole, 1) as f64;
+        let found = step_ns(&profile, &network, &whole, 1) as f64;
         assert!((found - bytes / 10.0).abs() <= 1.0, "{found}");
         profile.compute.step_overhead_ns = 5000;
-        let launched = profile.step_ns(&network, &whole, 1) as f64;
+        let launched = step_ns(&profile, &network, &whole, 1) as f64;
         assert!(launched >= found + 5000.0, "{launched}");
         // Half the bytes take half the time, however slowly anyone would widen them.
         profile.compute.step_overhead_ns = 0;
         profile.compute.widen_gbs = 1e-3;
         network.layers[0].encoding = Encoding::F16 as u32;
         network.layers[0].panel_bytes /= 2;
-        let half = profile.step_ns(&network, &whole, 1) as f64;
+        let half = step_ns(&profile, &network, &whole, 1) as f64;
         assert!((half - bytes / 20.0).abs() <= 1.0, "{half}");
         assert_eq!(Costs::new(&network, &profile, 1).on_load(0).count(), 0);
     }
