@@ -1,7 +1,9 @@
 //! The compute side: the host's turn, the steps, and how steps wait for their loads.
 
 use super::budget::Current;
-use super::loader::{LoadError, Loader, Polled};
+use super::course::Polled;
+use super::load::LoadError;
+use super::loader::Loader;
 use super::observer::Event;
 use super::shared::{Engine, Shared};
 use crate::arena::Activations;
@@ -498,6 +500,7 @@ mod concurrent {
             self.shared.stop.store(false, Ordering::Release);
             let Self { shared, memory, current } = self;
             shared.spin_ns = spin_ns(shared);
+            shared.steps_done.hang_bell();
             let shared = &*shared;
             let (weights, activations) = memory.sides();
             let loader = Loader::new(shared, weights, current.proven);
