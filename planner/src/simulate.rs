@@ -3,7 +3,7 @@
 //! Storage, copies (of a device with a memory of its own) and compute are channels that do one thing at a time, in
 //! the plan's order, joined by the thresholds exactly as the executor's counters join them. Without stages a load
 //! is a read: it starts when its predecessor has started, `release` steps are done, fewer reads than may be are under
-//! way and the loader sees it, and takes what [`Service`](crate::profile::Service) says. With stages it is a read and a copy, and reads come one
+//! way and the loader verifies nothing, and takes what [`Service`](crate::profile::Service) says. With stages it is a read and a copy, and reads come one
 //! after the other: the read starts when its predecessor is done and its stage's copies and steps are; the copy when its
 //! predecessor and the read are done and `release` steps are. A step starts when its predecessor is done, `ready`
 //! loads are in the arena and, with stages, `reads` have been read. The host's turn takes no time. How long
@@ -16,6 +16,7 @@ use crate::network::Network;
 use crate::plan::Plan;
 pub use crate::profile::Costs;
 use crate::profile::{Profile, Read};
+use eyelet::pack::Load;
 
 /// No more inferences than this are simulated. Most plans are steady from the second on; with several reads under way
 /// it can take some more until the loader is no further ahead.
@@ -71,22 +72,26 @@ impl Durations {
     /// Of a plan, by the costs of a board.
     pub fn new(plan: &Plan, costs: &Costs) -> Self {
         let steps = costs.steps_ns(plan);
-        let bytes = || plan.loads.iter().map(|load| u64::from(load.bytes));
+        let bytes = plan.loads.iter().map(|load| u64::from(load.bytes));
         let copies = match plan.stages.is_empty() {
             true => Vec::new(),
-            false => bytes().map(|bytes| costs.copy_ns(bytes) as i64).collect(),
+            false => bytes.map(|bytes| costs.copy_ns(bytes) as i64).collect(),
         };
-        let reads = bytes().map(|bytes| costs.read(bytes)).collect();
+        Self { copies, steps, ..Self::of_reads(&plan.loads, costs) }
+    }
+
+    /// Of reads alone.
+    fn of_reads(loads: &[Load], costs: &Costs) -> Self {
+        let reads = loads.iter().map(|load| costs.read(load.bytes.into())).collect();
         let depth = costs.depth();
         // Those before the first are the last ones of the inference before.
         let recent = |index: usize| {
-            let earlier =
-                plan.loads[..=index].iter().rev().chain(plan.loads[index + 1..].iter().rev());
+            let earlier = loads[..=index].iter().rev().chain(loads[index + 1..].iter().rev());
             earlier.map(|load| u64::from(load.bytes))
         };
-        let places = (0..plan.loads.len()).map(|index| costs.places(recent(index)));
+        let places = (0..loads.len()).map(|index| costs.places(recent(index)));
         let places = if depth > 1 { places.collect() } else { Vec::new() };
-        Self { reads, depth, places, copies, steps }
+        Self { reads, depth, places, ..Self::default() }
     }
 
     /// How many reads may be under way when one has begun.
@@ -120,11 +125,23 @@ pub fn simulate(network: &Network, plan: &Plan, profile: &Profile, threads: u32)
 /// As [`simulate`].
 pub fn simulate_with(plan: &Plan, costs: &Costs) -> Timeline {
     let mut line = play(plan, &Durations::new(plan, costs));
-    // Residents are read once, and what is read is copied before more is.
-    let copy_ns = |bytes| if plan.staging_bytes > 0 { costs.copy_ns(bytes) } else { 0 };
+    // Residents are read once; into a staging ring, where what is read is copied before more is.
     let resident = plan.resident.iter().map(|load| u64::from(load.bytes));
-    line.resident_ns = resident.map(|bytes| costs.load_ns(bytes) + copy_ns(bytes)).sum();
+    line.resident_ns = match plan.staging_bytes {
+        0 => preload_ns(&plan.resident, costs),
+        _ => resident.map(|bytes| costs.load_ns(bytes) + costs.copy_ns(bytes)).sum(),
+    };
     line
+}
+
+/// Reading residents, which nothing keeps from beginning.
+fn preload_ns(resident: &[Load], costs: &Costs) -> u64 {
+    let durations = Durations::of_reads(resident, costs);
+    let released = |load: &Load| Load { release: 0, ..*load };
+    let plan = Plan { loads: resident.iter().map(released).collect(), ..Plan::default() };
+    let mut now = Inference::default();
+    Player::new(&plan, &durations, None, &mut now).run();
+    ends(&now.reads, now.reads.len()) as u64
 }
 
 /// Plays a plan whose tasks take so long. Nothing is known of residents.
@@ -275,9 +292,9 @@ impl<'a> Player<'a> {
         self.done(count as i64, Of::Reads)
     }
 
-    /// When a read begins that is released at some time: all before it have begun, and fewer than may be are under way. Until
-    /// something comes, a loader that has something under way sees nothing else. What has come it verifies and hands
-    /// over before it begins more, unless nothing else is under way.
+    /// When a read begins that is released at some time: all before it have begun, and fewer than may be are under way. A
+    /// loader that waits sees both at once. What has come it verifies and hands over before it begins more, unless nothing
+    /// else is under way.
     fn begins(&self, index: usize, released: i64) -> i64 {
         let depth = self.durations.depth.max(1) as usize;
         let places = self.durations.places(index);
@@ -297,18 +314,26 @@ impl<'a> Player<'a> {
         });
         let Some(last) = self.earlier(index, 1) else { return released.max(place) };
         let start = released.max(place).max(last.start);
-        if start == last.start || start >= last.end {
+        if start == last.start {
             return start;
         }
-        // What is seen next.
-        let mut seen = if start <= last.come { last.come } else { last.end };
-        for back in 2..=depth {
-            match self.earlier(index, back) {
-                Some(other) if other.end >= start => seen = other.end,
-                _ => break,
+        // What is being verified then, if anything.
+        let mut read = last;
+        for back in 2..=depth + 2 {
+            if start >= read.end {
+                break;
             }
+            let before = self.earlier(index, back);
+            let free = before.map_or(i64::MIN, |before| before.end);
+            // That it has come is seen before that another is released.
+            let first = read.come > free && back > 2;
+            if start > read.come.max(free) || start == read.come && first {
+                return read.end;
+            }
+            let Some(before) = before else { break };
+            read = before;
         }
-        seen
+        start
     }
 
     /// What came so many reads before one, if there was any.
@@ -379,7 +404,7 @@ mod tests {
     use crate::board::Board;
     use crate::check::example::Reuse;
     use crate::profile::{Deeper, Storage, Transfer};
-    use eyelet::pack::{Load, Stage, Step};
+    use eyelet::pack::{Stage, Step};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
@@ -516,7 +541,7 @@ mod tests {
         let (mut transfer_end, mut check_end) = (None, None);
         let mut waiting: VecDeque<(i64, i64)> = VecDeque::new();
         let mut begun = 0;
-        // Whether the loader has just seen something.
+        // Whether the loader has just handed something over.
         let mut awake = true;
         let mut ends = Vec::new();
         while (ends.len() as i64) < inferences {
@@ -546,8 +571,7 @@ mod tests {
             let just = waiting.front().is_some_and(|(_, came)| *came == time);
             for seen in [false, true] {
                 let last = waiting.len() == 1 && under_way.is_empty() && durations.depth > 1;
-                let idle = under_way.is_empty() && waiting.is_empty();
-                let looks = if seen { last } else { (awake && !(just && last)) || idle };
+                let looks = if seen { last } else { !just || awake && !last };
                 if loads == 0 || check_end.is_some() || !looks {
                     continue;
                 }
