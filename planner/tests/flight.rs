@@ -3,14 +3,18 @@
 mod common;
 
 use common::{Aligned, Subject, bits, digits, run_inline, zoo_model};
+use eyelet::device::futex::Gate;
 use eyelet::device::{Inline, workers::Pool};
-use eyelet::executor::{Event, Feed, InferError, Instance, LoadError, Model, Observer, Options};
+use eyelet::executor::{
+    BudgetError, Event, Feed, InferError, Instance, LoadError, Model, Observer, OpenError, Options, PlanError,
+};
 use eyelet::storage::faulty::Fault;
-use eyelet::storage::{DirectFile, Faulty, MAX_DEPTH, Slice, Storage, StorageError};
+use eyelet::storage::{DirectFile, Faulty, MAX_DEPTH, ReadQueue, Slice, Storage, StorageError};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 /// A pack at its smallest budget, and one a little larger.
 struct Case {
@@ -314,4 +318,150 @@ fn a_budget_can_be_changed_after_errors_under_way() {
         .unwrap();
     assert_eq!(storage.under_way(), 0);
     assert!(good > 0 && bad > 0, "{good} good, {bad} bad");
+}
+
+/// A storage whose reads take their time, and which can wait for a gate meanwhile.
+struct Slow<'a> {
+    inner: Faulty<'a, Slice<'a>>,
+    reads_take: Duration,
+    /// Whether a gate has ended the last wait, and reads that began just after.
+    left: bool,
+    seized: u32,
+}
+
+impl Storage for Slow<'_> {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.inner.len()
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        self.inner.read(offset, into)
+    }
+
+    fn alignment(&self) -> u64 {
+        self.inner.alignment()
+    }
+
+    fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
+        Some(self)
+    }
+}
+
+// SAFETY: reads are the queue's inside, which keeps to the contract.
+unsafe impl ReadQueue for Slow<'_> {
+    fn depth(&self) -> usize {
+        ReadQueue::depth(&self.inner)
+    }
+
+    unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError> {
+        self.seized += u32::from(core::mem::take(&mut self.left));
+        // SAFETY: the caller's promise.
+        unsafe { self.inner.submit(offset, into) }
+    }
+
+    fn wait(&mut self, number: usize) -> Result<(), StorageError> {
+        self.left = false;
+        self.inner.wait(number)
+    }
+
+    fn wait_or(&mut self, number: usize, gate: Gate<'_>) -> Option<Result<(), StorageError>> {
+        let start = Instant::now();
+        while start.elapsed() < self.reads_take {
+            if gate.is_open() {
+                self.left = true;
+                return None;
+            }
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        Some(self.wait(number))
+    }
+}
+
+#[test]
+fn room_is_used_while_a_read_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let case = Case::of(&zoo_model("squeezenet1_1", folder.path()), 1);
+    let inputs = case.subject.inputs(3);
+    let budget = case.budgets[1];
+    let expected = bits(&run_inline(&case.pack, budget, &inputs, &Inline, 1));
+    let inner = Faulty::new(Slice(&case.pack), &[]).queued(4);
+    // Many steps' time.
+    let reads_take = Duration::from_millis(3);
+    let storage = Slow { inner, reads_take, left: false, seized: 0 };
+    case.open(budget, Options::default(), storage, |storage, instance| {
+        instance
+            .with_loader(storage, |model| {
+                for _ in 0..3 {
+                    assert_eq!(infer(model, &Inline, &inputs).unwrap(), expected);
+                }
+            })
+            .unwrap();
+        assert!(storage.seized > 0);
+        assert_eq!(storage.inner.under_way(), 0);
+        // Without a loader beside it nobody opens a gate meanwhile.
+        storage.seized = 0;
+        let mut model = instance.inline(storage);
+        assert_eq!(infer(&mut model, &Inline, &inputs).unwrap(), expected);
+        drop(model);
+        assert_eq!(storage.seized, 0);
+    });
+}
+
+/// Each resident fails once, when the pack is opened and when the budget changes, with others under way.
+#[test]
+fn a_resident_that_fails_is_named_and_leaves_nothing_under_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = Case::of(&zoo_model("squeezenet1_1", folder.path()), 1);
+    // Some weights stay, in several loads.
+    let path = folder.path().join("two.pack");
+    let [small, large] = [case.budgets[1], case.budgets[1] + (3 << 20)];
+    case.subject.pack(&path, &[small, large], 1);
+    case.pack = std::fs::read(&path).unwrap();
+    let inputs = case.subject.inputs(5);
+    let expected = bits(&run_inline(&case.pack, large, &inputs, &Inline, 1));
+    let mut arena = Aligned::new(large);
+    let mut healthy = Faulty::new(Slice(&case.pack), &[]);
+    let instance = Instance::open(&mut healthy, arena.bytes(), Options::default()).unwrap();
+    let (residents, last) = (instance.plan().resident.len() as u64, healthy.attempts());
+    assert!(residents > 2, "{residents}");
+    // Reads under way are done last first, four at a time: which attempt is whose does not matter here.
+    for (number, fault) in (last - residents..last)
+        .zip([Fault::Errno(5), Fault::FlipBit { byte: 9, bit: 3 }, Fault::Partial(0)].into_iter().cycle())
+    {
+        let failed = |error: LoadError| match (error, fault) {
+            (LoadError::Checksum { load, .. }, Fault::FlipBit { .. })
+            | (
+                LoadError::Storage { load, error: StorageError::Io { errno: 5, .. } },
+                Fault::Errno(_),
+            )
+            | (LoadError::Storage { load, error: StorageError::Short { .. } }, Fault::Partial(_)) => {
+                assert!(u64::from(load) < residents, "load {load} of {residents}");
+            }
+            (error, _) => panic!("{error}"),
+        };
+        let script = [(number, fault)];
+        let mut storage = Faulty::new(Slice(&case.pack), &script).queued(4);
+        match Instance::open(&mut storage, arena.bytes(), Options::default()) {
+            Err(OpenError::Load(error)) => failed(error),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(storage.under_way(), 0);
+        // The same by a change of budget, and then again without a fault.
+        let options = Options { budget: small, ..Options::default() };
+        let mut healthy = Faulty::new(Slice(&case.pack), &[]);
+        let mut instance = Instance::open(&mut healthy, arena.bytes(), options).unwrap();
+        let script = [(number - (last - residents) + 1, fault)];
+        let mut storage = Faulty::new(Slice(&case.pack), &script).queued(4);
+        let mut model = instance.inline(&mut storage);
+        match model.set_budget(large) {
+            Err(BudgetError::Plan(PlanError::Load(error))) => failed(error),
+            // One that was kept from the smaller plan has not been read.
+            Ok(switch) => assert!(switch.kept_bytes + switch.moved_bytes > 0),
+            Err(error) => panic!("{error}"),
+        }
+        model.set_budget(large).unwrap();
+        assert_eq!(infer(&mut model, &Inline, &inputs).unwrap(), expected);
+        drop(model);
+        assert_eq!(storage.under_way(), 0);
+    }
 }

@@ -1,4 +1,4 @@
-//! Residents: loads that are read once, before the first step that follows their plan.
+//! Residents: loads that are read once, when a plan is entered.
 //!
 //! They begin in the order of the plan, as many at once as the storage takes, and are verified in that order beside those that follow.
 
@@ -7,7 +7,7 @@ use super::load::{LoadError, crc32c_if, verify};
 use super::residents::Saved;
 use super::shared::Shared;
 use super::staged;
-use crate::arena::{LoadList, Weights};
+use crate::arena::{LoadList, Reads, Weights};
 use crate::pack::Proven;
 use crate::storage::Storage;
 use heapless::Vec;
@@ -65,27 +65,37 @@ fn read<S: Storage>(
         let mut each = residents.iter();
         return each.try_for_each(|&at| staged::resident(shared, proven, weights, storage, at));
     }
-    let loads = proven.plan().resident;
     weights.reading(storage, LoadList::Resident, shared.depth, |reads| {
-        let mut next = residents.iter().copied().peekable();
-        let mut begin = |reads: &mut _| {
-            let reads: &mut crate::arena::Reads<'_, '_, '_, '_, S> = reads;
-            while let Some(index) = next.next_if(|&index| reads.has_room(proven, index)) {
-                reads.begin(proven, index, shared.header.weights_offset + loads[index].offset);
-            }
-        };
+        let mut next = residents;
         for &index in residents {
-            begin(reads);
-            let number = index as u32;
+            begin(shared, proven, reads, &mut next);
+            let (load, number) = (&proven.plan().resident[index], index as u32);
             let arrived = reads.oldest(None).unwrap_or(Ok(()));
             arrived.map_err(|error| LoadError::Storage { load: number, error })?;
             if reads.is_idle() {
                 // The checksum is no reason for the device to rest.
-                begin(reads);
+                begin(shared, proven, reads, &mut next);
             }
-            verify(shared, &loads[index], number, crc32c_if(shared, 0, reads.bytes()))?;
+            verify(shared, load, number, crc32c_if(shared, 0, reads.bytes()))?;
             reads.finish();
         }
         Ok(())
     })
+}
+
+/// Begins as many of these residents as there is room for, and leaves the others.
+fn begin<S: Storage>(
+    shared: &Shared<'_>,
+    proven: &Proven<'_>,
+    reads: &mut Reads<'_, '_, '_, '_, S>,
+    residents: &mut &[usize],
+) {
+    while let Some((&index, rest)) = residents.split_first() {
+        if !reads.has_room(proven, index) {
+            break;
+        }
+        let offset = proven.plan().resident[index].offset;
+        reads.begin(proven, index, shared.header.weights_offset + offset);
+        *residents = rest;
+    }
 }
