@@ -6,7 +6,8 @@ use common::{Aligned, Subject, bits, digits, run_inline, zoo_model};
 use eyelet::device::futex::Gate;
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{
-    BudgetError, Event, Feed, InferError, Instance, LoadError, Model, Observer, OpenError, Options, PlanError,
+    BudgetError, Event, Feed, InferError, Instance, LoadError, Model, Observer, OpenError, Options,
+    PlanError,
 };
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{DirectFile, Faulty, MAX_DEPTH, ReadQueue, Slice, Storage, StorageError};
@@ -425,16 +426,19 @@ fn a_resident_that_fails_is_named_and_leaves_nothing_under_way() {
     let (residents, last) = (instance.plan().resident.len() as u64, healthy.attempts());
     assert!(residents > 2, "{residents}");
     // Reads under way are done last first, four at a time: which attempt is whose does not matter here.
-    for (number, fault) in (last - residents..last)
-        .zip([Fault::Errno(5), Fault::FlipBit { byte: 9, bit: 3 }, Fault::Partial(0)].into_iter().cycle())
-    {
+    for (number, fault) in (last - residents..last).zip(
+        [Fault::Errno(5), Fault::FlipBit { byte: 9, bit: 3 }, Fault::Partial(0)]
+            .into_iter()
+            .cycle(),
+    ) {
         let failed = |error: LoadError| match (error, fault) {
             (LoadError::Checksum { load, .. }, Fault::FlipBit { .. })
             | (
                 LoadError::Storage { load, error: StorageError::Io { errno: 5, .. } },
                 Fault::Errno(_),
             )
-            | (LoadError::Storage { load, error: StorageError::Short { .. } }, Fault::Partial(_)) => {
+            | (LoadError::Storage { load, error: StorageError::Short { .. } }, Fault::Partial(_)) =>
+            {
                 assert!(u64::from(load) < residents, "load {load} of {residents}");
             }
             (error, _) => panic!("{error}"),

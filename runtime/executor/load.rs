@@ -55,7 +55,12 @@ pub(super) fn crc32c_if(shared: &Shared<'_>, crc: u32, bytes: &[u8]) -> u32 {
 }
 
 /// Compares the checksum of all of a load's bytes with the pack's.
-pub(super) fn verify(shared: &Shared<'_>, load: &Load, number: u32, found: u32) -> Result<(), LoadError> {
+pub(super) fn verify(
+    shared: &Shared<'_>,
+    load: &Load,
+    number: u32,
+    found: u32,
+) -> Result<(), LoadError> {
     if shared.verify && found != load.crc {
         return Err(LoadError::Checksum { load: number, found, expected: load.crc });
     }
