@@ -403,7 +403,6 @@ fn room_is_used_while_a_read_is_waited_for() {
         storage.seized = 0;
         let mut model = instance.inline(storage);
         assert_eq!(infer(&mut model, &Inline, &inputs).unwrap(), expected);
-        drop(model);
         assert_eq!(storage.seized, 0);
     });
 }
@@ -465,7 +464,6 @@ fn a_resident_that_fails_is_named_and_leaves_nothing_under_way() {
         }
         model.set_budget(large).unwrap();
         assert_eq!(infer(&mut model, &Inline, &inputs).unwrap(), expected);
-        drop(model);
         assert_eq!(storage.under_way(), 0);
     }
 }
