@@ -3,7 +3,7 @@
 //! Storage, copies (of a device with a memory of its own) and compute are channels that do one thing at a time, in
 //! the plan's order, joined by the thresholds exactly as the executor's counters join them. Without stages a load
 //! is a read: it starts when its predecessor has started, `release` steps are done, fewer reads than may be are under
-//! way and the loader verifies nothing, and takes what [`Service`](crate::profile::Service) says. With stages it is a read and a copy, and reads come one
+//! way and the loader sees it, and takes what [`Service`](crate::profile::Service) says. With stages it is a read and a copy, and reads come one
 //! after the other: the read starts when its predecessor is done and its stage's copies and steps are; the copy when its
 //! predecessor and the read are done and `release` steps are. A step starts when its predecessor is done, `ready`
 //! loads are in the arena and, with stages, `reads` have been read. The host's turn takes no time. How long
@@ -292,9 +292,9 @@ impl<'a> Player<'a> {
         self.done(count as i64, Of::Reads)
     }
 
-    /// When a read begins that is released at some time: all before it have begun, and fewer than may be are under way. A
-    /// loader that waits sees both at once. What has come it verifies and hands over before it begins more, unless nothing
-    /// else is under way.
+    /// When a read begins that is released at some time: all before it have begun, and fewer than may be are under way. Until
+    /// something comes, a loader that has something under way sees nothing else. What has come it verifies and hands
+    /// over before it begins more, unless nothing else is under way.
     fn begins(&self, index: usize, released: i64) -> i64 {
         let depth = self.durations.depth.max(1) as usize;
         let places = self.durations.places(index);
@@ -314,26 +314,18 @@ impl<'a> Player<'a> {
         });
         let Some(last) = self.earlier(index, 1) else { return released.max(place) };
         let start = released.max(place).max(last.start);
-        if start == last.start {
+        if start == last.start || start >= last.end {
             return start;
         }
-        // What is being verified then, if anything.
-        let mut read = last;
-        for back in 2..=depth + 2 {
-            if start >= read.end {
-                break;
+        // What is seen next.
+        let mut seen = if start <= last.come { last.come } else { last.end };
+        for back in 2..=depth {
+            match self.earlier(index, back) {
+                Some(other) if other.end >= start => seen = other.end,
+                _ => break,
             }
-            let before = self.earlier(index, back);
-            let free = before.map_or(i64::MIN, |before| before.end);
-            // That it has come is seen before that another is released.
-            let first = read.come > free && back > 2;
-            if start > read.come.max(free) || start == read.come && first {
-                return read.end;
-            }
-            let Some(before) = before else { break };
-            read = before;
         }
-        start
+        seen
     }
 
     /// What came so many reads before one, if there was any.
@@ -541,7 +533,7 @@ mod tests {
         let (mut transfer_end, mut check_end) = (None, None);
         let mut waiting: VecDeque<(i64, i64)> = VecDeque::new();
         let mut begun = 0;
-        // Whether the loader has just handed something over.
+        // Whether the loader has just seen something.
         let mut awake = true;
         let mut ends = Vec::new();
         while (ends.len() as i64) < inferences {
@@ -571,7 +563,8 @@ mod tests {
             let just = waiting.front().is_some_and(|(_, came)| *came == time);
             for seen in [false, true] {
                 let last = waiting.len() == 1 && under_way.is_empty() && durations.depth > 1;
-                let looks = if seen { last } else { !just || awake && !last };
+                let idle = under_way.is_empty() && waiting.is_empty();
+                let looks = if seen { last } else { (awake && !(just && last)) || idle };
                 if loads == 0 || check_end.is_some() || !looks {
                     continue;
                 }

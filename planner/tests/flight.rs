@@ -3,19 +3,17 @@
 mod common;
 
 use common::{Aligned, Subject, bits, digits, run_inline, zoo_model};
-use eyelet::device::futex::Gate;
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{
     BudgetError, Event, Feed, InferError, Instance, LoadError, Model, Observer, OpenError, Options,
     PlanError,
 };
 use eyelet::storage::faulty::Fault;
-use eyelet::storage::{DirectFile, Faulty, MAX_DEPTH, ReadQueue, Slice, Storage, StorageError};
+use eyelet::storage::{DirectFile, Faulty, MAX_DEPTH, Slice, Storage, StorageError};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
 
 /// A pack at its smallest budget, and one a little larger.
 struct Case {
@@ -319,92 +317,6 @@ fn a_budget_can_be_changed_after_errors_under_way() {
         .unwrap();
     assert_eq!(storage.under_way(), 0);
     assert!(good > 0 && bad > 0, "{good} good, {bad} bad");
-}
-
-/// A storage whose reads take their time, and which can wait for a gate meanwhile.
-struct Slow<'a> {
-    inner: Faulty<'a, Slice<'a>>,
-    reads_take: Duration,
-    /// Whether a gate has ended the last wait, and reads that began just after.
-    left: bool,
-    seized: u32,
-}
-
-impl Storage for Slow<'_> {
-    fn len(&self) -> Result<u64, StorageError> {
-        self.inner.len()
-    }
-
-    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
-        self.inner.read(offset, into)
-    }
-
-    fn alignment(&self) -> u64 {
-        self.inner.alignment()
-    }
-
-    fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
-        Some(self)
-    }
-}
-
-// SAFETY: reads are the queue's inside, which keeps to the contract.
-unsafe impl ReadQueue for Slow<'_> {
-    fn depth(&self) -> usize {
-        ReadQueue::depth(&self.inner)
-    }
-
-    unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError> {
-        self.seized += u32::from(core::mem::take(&mut self.left));
-        // SAFETY: the caller's promise.
-        unsafe { self.inner.submit(offset, into) }
-    }
-
-    fn wait(&mut self, number: usize) -> Result<(), StorageError> {
-        self.left = false;
-        self.inner.wait(number)
-    }
-
-    fn wait_or(&mut self, number: usize, gate: Gate<'_>) -> Option<Result<(), StorageError>> {
-        let start = Instant::now();
-        while start.elapsed() < self.reads_take {
-            if gate.is_open() {
-                self.left = true;
-                return None;
-            }
-            std::thread::sleep(Duration::from_micros(20));
-        }
-        Some(self.wait(number))
-    }
-}
-
-#[test]
-fn room_is_used_while_a_read_is_waited_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let case = Case::of(&zoo_model("squeezenet1_1", folder.path()), 1);
-    let inputs = case.subject.inputs(3);
-    let budget = case.budgets[1];
-    let expected = bits(&run_inline(&case.pack, budget, &inputs, &Inline, 1));
-    let inner = Faulty::new(Slice(&case.pack), &[]).queued(4);
-    // Many steps' time.
-    let reads_take = Duration::from_millis(3);
-    let storage = Slow { inner, reads_take, left: false, seized: 0 };
-    case.open(budget, Options::default(), storage, |storage, instance| {
-        instance
-            .with_loader(storage, |model| {
-                for _ in 0..3 {
-                    assert_eq!(infer(model, &Inline, &inputs).unwrap(), expected);
-                }
-            })
-            .unwrap();
-        assert!(storage.seized > 0);
-        assert_eq!(storage.inner.under_way(), 0);
-        // Without a loader beside it nobody opens a gate meanwhile.
-        storage.seized = 0;
-        let mut model = instance.inline(storage);
-        assert_eq!(infer(&mut model, &Inline, &inputs).unwrap(), expected);
-        assert_eq!(storage.seized, 0);
-    });
 }
 
 /// Each resident fails once, when the pack is opened and when the budget changes, with others under way.

@@ -4,7 +4,6 @@
 #![allow(unsafe_code)]
 
 use super::{LoadList, Weights};
-use crate::device::futex::Gate;
 use crate::pack::Proven;
 use crate::storage::{Storage, StorageError, UnderWay};
 
@@ -60,9 +59,9 @@ impl<S: Storage> Reads<'_, '_, '_, '_, S> {
         unsafe { self.under_way.begin(offset, bytes) }
     }
 
-    /// Waits for the load that began first, or for a gate: [`UnderWay::oldest`].
-    pub fn oldest(&mut self, gate: Option<Gate<'_>>) -> Option<Result<(), StorageError>> {
-        self.under_way.oldest(gate)
+    /// Waits for the load that began first, and tells of its bytes; `None` if there is none.
+    pub fn oldest(&mut self) -> Option<Result<(), StorageError>> {
+        self.under_way.oldest()
     }
 
     /// The bytes of the load that began first; none as long as it has not arrived.

@@ -5,14 +5,9 @@
 //! waited for by spinning, since waking a thread costs tens of microseconds, more than many a layer. A
 //! longer wait sleeps on a futex. Counting costs a system call only when it reaches what a sleeper waits for.
 //!
-//! Who waits for the kernel, too, is woken by a [bell](super::bell) instead: see [`Gate`].
-//!
 //! Without Linux there is no sleeping: the wait spins until the count is reached.
 #![allow(unsafe_code)]
 
-use super::bell::Bell;
-#[cfg(all(feature = "linux", target_os = "linux"))]
-use crate::storage::fd::Signal;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// A count that others can wait for. It wraps: counts up to 2³¹ ahead of it are
@@ -31,23 +26,13 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 /// Of several sleepers `wanted` is the nearest target, or a nearer one: a target is put there unless one stands
 /// there that is nearer and not reached yet. All are woken together and those whose targets are not reached announce
 /// themselves again.
-///
-/// Those who listen to the bell are counted apart, before the waiter's fence too; for `epoch` they have the bell itself, which stays
-/// rung until they have left.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Counter {
     count: AtomicU32,
     sleepers: AtomicU32,
-    bell: Bell,
     /// The count at which the first of the sleepers is to be woken.
     wanted: AtomicU32,
     epoch: AtomicU32,
-}
-
-impl Default for Counter {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl Counter {
@@ -56,7 +41,6 @@ impl Counter {
         Self {
             count: AtomicU32::new(0),
             sleepers: AtomicU32::new(0),
-            bell: Bell::new(),
             wanted: AtomicU32::new(0),
             epoch: AtomicU32::new(0),
         }
@@ -88,32 +72,22 @@ impl Counter {
     fn wake_reached(&self, count: u32) {
         fence(Ordering::SeqCst);
         let wanted = || self.wanted.load(Ordering::Relaxed);
-        let (sleepers, listeners) = self.waiters();
-        if sleepers | listeners != 0 && is_reached(count, wanted()) {
-            self.wake_waiters(sleepers, listeners);
+        if self.sleepers.load(Ordering::Relaxed) != 0 && is_reached(count, wanted()) {
+            self.wake_sleepers();
         }
-    }
-
-    /// Those who sleep, and those who listen.
-    fn waiters(&self) -> (u32, u32) {
-        (self.sleepers.load(Ordering::Relaxed), self.bell.listeners())
     }
 
     /// Wakes whoever waits, to look at their `stop` again.
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
-        let (sleepers, listeners) = self.waiters();
-        self.wake_waiters(sleepers, listeners);
+        if self.sleepers.load(Ordering::Relaxed) != 0 {
+            self.wake_sleepers();
+        }
     }
 
-    fn wake_waiters(&self, sleepers: u32, listeners: u32) {
-        if sleepers != 0 {
-            self.epoch.fetch_add(1, Ordering::Release);
-            system::wake_all(&self.epoch);
-        }
-        if listeners != 0 {
-            self.bell.ring();
-        }
+    fn wake_sleepers(&self) {
+        self.epoch.fetch_add(1, Ordering::Release);
+        system::wake_all(&self.epoch);
     }
 
     /// Waits until `target` is reached or `stop` says so, and returns whether it is reached. Spins for
@@ -148,59 +122,16 @@ impl Counter {
     /// Sleeps until woken, unless `target` is reached or `stop` says so.
     fn sleep(&self, target: u32, stop: impl Fn() -> bool) {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        self.want(target);
-        let epoch = self.epoch.load(Ordering::Acquire);
-        if !self.reached(target) && !stop() {
-            system::wait(&self.epoch, epoch);
-        }
-        self.sleepers.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Says what somebody, who has been announced, waits for.
-    fn want(&self, target: u32) {
         let _ = self.wanted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |wanted| {
             let stands = !self.reached(wanted) && is_reached(target, wanted);
             (!stands).then_some(target)
         });
         fence(Ordering::SeqCst);
-    }
-
-    /// Hangs a bell, if there is to be one, for gates to be waited for beside other things.
-    #[cfg(all(feature = "linux", target_os = "linux"))]
-    pub fn hang_bell(&mut self) {
-        self.bell.hang();
-    }
-
-    /// What opens when the count has come to `target`.
-    pub fn gate(&self, target: u32) -> Gate<'_> {
-        Gate { counter: self, target }
-    }
-}
-
-/// A count that somebody who waits for something else wants to know of at once.
-#[derive(Clone, Copy, Debug)]
-pub struct Gate<'c> {
-    counter: &'c Counter,
-    target: u32,
-}
-
-impl Gate<'_> {
-    /// Whether the count is reached.
-    pub fn is_open(&self) -> bool {
-        self.counter.reached(self.target)
-    }
-
-    /// Sleeps until the gate opens or the other is raised, and returns whether that can be done; may return early. Not
-    /// without a [bell](Counter::hang_bell).
-    #[cfg(all(feature = "linux", target_os = "linux"))]
-    pub(crate) fn sleep_or(&self, other: &Signal) -> bool {
-        let listen = |bell: &Signal| {
-            self.counter.want(self.target);
-            if !self.is_open() {
-                bell.either(other);
-            }
-        };
-        self.counter.bell.listen(listen).is_some()
+        let epoch = self.epoch.load(Ordering::Acquire);
+        if !self.reached(target) && !stop() {
+            system::wait(&self.epoch, epoch);
+        }
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -362,42 +293,6 @@ mod tests {
             assert!(waiter.join().unwrap());
         });
         assert!(counter.epoch.load(Ordering::Relaxed) <= 1);
-    }
-
-    #[test]
-    #[cfg(all(feature = "linux", target_os = "linux"))]
-    fn who_listens_hears_the_count_or_the_other() {
-        let (mut counter, other) = (Counter::new(), Signal::new().unwrap());
-        assert!(!counter.gate(1).sleep_or(&other));
-        counter.hang_bell();
-        let (counter, pong) = (&counter, Counter::new());
-        thread::scope(|scope| {
-            let listener = scope.spawn(|| {
-                let mut raised = 0;
-                for i in 1..=20_000 {
-                    // A lost ring would hang.
-                    while !counter.gate(i).is_open() {
-                        assert!(counter.gate(i).sleep_or(&other));
-                        raised += u32::from(other.clear());
-                    }
-                    pong.set(i);
-                }
-                raised
-            });
-            for i in 1..=20_000 {
-                if i % 16 == 0 {
-                    other.raise();
-                }
-                counter.set(i);
-                assert!(pong.wait_until(i, 0, || false));
-            }
-            listener.join().unwrap();
-        });
-        assert_eq!(counter.waiters(), (0, 0));
-        // Nobody counts: it is the other that wakes.
-        other.raise();
-        assert!(counter.gate(30_000).sleep_or(&other) && other.clear() && !other.clear());
-        assert!(!counter.gate(30_000).is_open() && counter.gate(20_000).is_open());
     }
 
     #[test]

@@ -9,7 +9,6 @@
 #![allow(unsafe_code)]
 
 pub mod accelerator;
-mod bell;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod claims;
 #[cfg(any(feature = "cuda", feature = "cuda-linked"))]

@@ -500,7 +500,6 @@ mod concurrent {
             self.shared.stop.store(false, Ordering::Release);
             let Self { shared, memory, current } = self;
             shared.spin_ns = spin_ns(shared);
-            shared.steps_done.hang_bell();
             let shared = &*shared;
             let (weights, activations) = memory.sides();
             let loader = Loader::new(shared, weights, current.proven);

@@ -9,10 +9,9 @@
 //! interrupted is finished then in the same way, so that all errors are those of [`read_exact`].
 #![allow(unsafe_code)]
 
-use super::fd::{Fd, Signal, errno};
+use super::fd::{Fd, errno};
 use super::queue::MAX_DEPTH;
 use super::{StorageError, read_exact};
-use crate::device::futex::Gate;
 use core::ffi::{c_long, c_ulong};
 use core::ptr::{null_mut, slice_from_raw_parts_mut};
 
@@ -21,8 +20,6 @@ use core::ptr::{null_mut, slice_from_raw_parts_mut};
 pub(super) struct Requests {
     /// The kernel's name for them; 0 if it has none.
     context: c_ulong,
-    /// Raised when a read is done; none where there was none left.
-    landed: Option<Signal>,
     slots: [Slot; MAX_DEPTH],
 }
 
@@ -85,9 +82,6 @@ const _: () = {
 /// `IOCB_CMD_PREAD`.
 const PREAD: u16 = 0;
 
-/// `IOCB_FLAG_RESFD`: the descriptor is to be raised.
-const RAISES: u32 = 1;
-
 impl Requests {
     /// Asks the kernel for room for requests, and does without where it has none.
     pub fn new() -> Self {
@@ -102,14 +96,14 @@ impl Requests {
             );
             return Self::refused();
         }
-        Self { context, landed: Signal::new().ok(), ..Self::refused() }
+        Self { context, ..Self::refused() }
     }
 
     /// None that the kernel takes.
     pub fn refused() -> Self {
         let into = slice_from_raw_parts_mut(null_mut(), 0);
         let none = Slot { state: State::Free, offset: 0, into };
-        Self { context: 0, landed: None, slots: [none; MAX_DEPTH] }
+        Self { context: 0, slots: [none; MAX_DEPTH] }
     }
 
     /// Whether the kernel takes requests at all.
@@ -147,9 +141,6 @@ impl Requests {
             offset: at,
             ..Iocb::default()
         };
-        if let Some(event_fd) = self.landed.as_ref().and_then(|it| u32::try_from(it.raw()).ok()) {
-            (request.flags, request.event_fd) = (RAISES, event_fd);
-        }
         let mut list = [&raw mut request];
         // SAFETY: one valid request, of which the kernel keeps nothing but what it says; the bytes are the device's by
         // the caller's promise.
@@ -165,40 +156,9 @@ impl Requests {
     /// Returns when a read is done: the kernel's attempt, and what that has left. Of a number that was not submitted:
     /// nothing to do.
     pub fn wait(&mut self, fd: &Fd, number: usize, alignment: u64) -> Result<(), StorageError> {
-        while self.flies(number) {
-            self.collect(1);
+        while self.slots.get(number).is_some_and(|slot| slot.state == State::Flying) {
+            self.collect();
         }
-        self.finish(fd, number, alignment)
-    }
-
-    /// The same, or `None` as soon as the gate is open, where the system can wait for both.
-    pub fn wait_or(
-        &mut self,
-        fd: &Fd,
-        number: usize,
-        alignment: u64,
-        gate: Gate<'_>,
-    ) -> Option<Result<(), StorageError>> {
-        while self.flies(number) {
-            if gate.is_open() {
-                return None;
-            }
-            // Cleared first: what lands after that raises it again.
-            match &self.landed {
-                Some(landed) if landed.clear() => self.collect(0),
-                Some(landed) if gate.sleep_or(landed) => {}
-                _ => self.collect(1),
-            }
-        }
-        Some(self.finish(fd, number, alignment))
-    }
-
-    fn flies(&self, number: usize) -> bool {
-        self.slots.get(number).is_some_and(|slot| slot.state == State::Flying)
-    }
-
-    /// What the kernel's attempt has left of a read.
-    fn finish(&mut self, fd: &Fd, number: usize, alignment: u64) -> Result<(), StorageError> {
         let Some(slot) = self.slots.get_mut(number) else { return Ok(()) };
         let State::Landed(mut attempt) = slot.state else { return Ok(()) };
         slot.state = State::Free;
@@ -213,12 +173,12 @@ impl Requests {
         })
     }
 
-    /// Takes the answers that are there, or waits for so many.
-    fn collect(&mut self, least: c_long) {
+    /// Takes answers, at least one of which there will be.
+    fn collect(&mut self) {
         let mut answers = [Answer::default(); MAX_DEPTH];
         // SAFETY: room for as many answers as are asked for; no timeout.
         let count = unsafe {
-            let most = MAX_DEPTH as c_long;
+            let (least, most) = (1 as c_long, MAX_DEPTH as c_long);
             let (room, timeout) = (answers.as_mut_ptr(), null_mut::<libc::timespec>());
             libc::syscall(libc::SYS_io_getevents, self.context, least, most, room, timeout)
         };
@@ -255,66 +215,5 @@ impl Requests {
 impl Drop for Requests {
     fn drop(&mut self) {
         self.close();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::scratch_file::{ScratchFile, contents};
-    use super::*;
-    use crate::device::futex::Counter;
-    use std::thread;
-    use std::time::Duration;
-
-    /// A request that the kernel does not have, and so never answers.
-    fn endless(requests: &mut Requests) {
-        requests.slots[0].state = State::Flying;
-    }
-
-    #[test]
-    fn a_gate_that_opens_ends_the_wait() {
-        let scratch = ScratchFile::new(&contents(4096));
-        let fd = Fd::open(scratch.path(), 0).unwrap();
-        let mut requests = Requests::new();
-        if !requests.taken() {
-            return;
-        }
-        let mut counter = Counter::new();
-        counter.hang_bell();
-        endless(&mut requests);
-        assert_eq!(requests.wait_or(&fd, 0, 1, counter.gate(0)), None);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                for count in 1..=3 {
-                    thread::sleep(Duration::from_millis(5));
-                    counter.set(count);
-                }
-            });
-            assert_eq!(requests.wait_or(&fd, 0, 1, counter.gate(3)), None);
-        });
-        assert!(counter.reached(3));
-        // What has landed comes before the gate.
-        requests.slots[0].state = State::Landed(Some(Ok(0)));
-        assert_eq!(requests.wait_or(&fd, 0, 1, counter.gate(0)), Some(Ok(())));
-    }
-
-    #[test]
-    fn a_read_ends_the_wait_for_a_gate() {
-        let bytes = contents(4096);
-        let scratch = ScratchFile::new(&bytes);
-        let fd = Fd::open(scratch.path(), 0).unwrap();
-        let (mut hung, bare) = (Counter::new(), Counter::new());
-        hung.hang_bell();
-        for counter in [hung, bare] {
-            let mut requests = Requests::new();
-            for _ in 0..200 {
-                let mut into = [0; 4096];
-                // SAFETY: nobody looks at the bytes before they have been waited for.
-                let number = unsafe { requests.submit(&fd, 0, &raw mut into[..]) }.unwrap();
-                // It never opens.
-                assert_eq!(requests.wait_or(&fd, number, 1, counter.gate(1)), Some(Ok(())));
-                assert!(into[..] == bytes);
-            }
-        }
     }
 }

@@ -20,7 +20,6 @@ use super::{
     ReadQueue, Storage, StorageError, TWO_PAGES, aligned_page, check_aligned, check_alignment,
     read_exact,
 };
-use crate::device::futex::Gate;
 use crate::pack::PAGE;
 use core::ffi::CStr;
 use core::mem::MaybeUninit;
@@ -110,13 +109,6 @@ unsafe impl ReadQueue for DirectFile {
         match &mut self.requests {
             Some(requests) => requests.wait(&self.fd, number, self.alignment),
             None => Ok(()),
-        }
-    }
-
-    fn wait_or(&mut self, number: usize, gate: Gate<'_>) -> Option<Result<(), StorageError>> {
-        match &mut self.requests {
-            Some(requests) => requests.wait_or(&self.fd, number, self.alignment, gate),
-            None => Some(Ok(())),
         }
     }
 }

@@ -56,51 +56,6 @@ impl Drop for Fd {
     }
 }
 
-/// An eventfd: raised by one thread, or by the kernel, and readable until it is cleared.
-#[derive(Debug)]
-pub(crate) struct Signal(Fd);
-
-impl Signal {
-    /// One that is not raised. The error is the system's.
-    pub(crate) fn new() -> Result<Self, i32> {
-        // SAFETY: nothing but a call.
-        match unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) } {
-            fd @ 0.. => Ok(Self(Fd(fd))),
-            _ => Err(errno()),
-        }
-    }
-
-    /// The number, for the kernel to raise.
-    pub(crate) fn raw(&self) -> c_int {
-        self.0.raw()
-    }
-
-    /// Makes it readable.
-    pub(crate) fn raise(&self) {
-        let one = 1u64;
-        // SAFETY: eight bytes, as an eventfd wants them. What can go wrong is that it has been raised 2⁶⁴ times.
-        unsafe { libc::write(self.raw(), (&raw const one).cast(), size_of::<u64>()) };
-    }
-
-    /// Makes it unreadable, and returns whether it was raised.
-    pub(crate) fn clear(&self) -> bool {
-        let mut count = 0u64;
-        // SAFETY: room for eight bytes, as an eventfd wants it. It does not block.
-        unsafe { libc::read(self.raw(), (&raw mut count).cast(), size_of::<u64>()) > 0 }
-    }
-
-    /// Sleeps until one of two is raised; may return early.
-    pub(crate) fn either(&self, other: &Self) {
-        let record = |signal: &Self| {
-            let fd = signal.raw();
-            libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
-        };
-        let mut both = [record(self), record(other)];
-        // SAFETY: two valid records; no timeout. The result does not matter: the caller looks again in any case.
-        unsafe { libc::poll(both.as_mut_ptr(), 2, -1) };
-    }
-}
-
 /// A shared, read-only map of a whole file.
 ///
 /// The file may change underneath, so no reference into it is ever made: bytes are copied out. If it

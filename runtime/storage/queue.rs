@@ -11,7 +11,6 @@
 #![allow(unsafe_code)]
 
 use super::{Storage, StorageError, UnderWay};
-use crate::device::futex::Gate;
 use core::ptr::slice_from_raw_parts_mut;
 
 /// No storage has more reads under way, and nobody asks for more.
@@ -20,8 +19,8 @@ pub const MAX_DEPTH: usize = 8;
 /// A storage's reads under way.
 ///
 /// # Safety
-/// The bytes of a read are written only between a `submit` that succeeds and the end of the `wait` for it, or of a `wait_or` that returns its result, however
-/// that ends; after one that fails, never. `wait` does not unwind.
+/// The bytes of a read are written only between a `submit` that succeeds and the end of the `wait` for it, however that ends; after one
+/// that fails, never. `wait` does not unwind.
 pub unsafe trait ReadQueue {
     /// So many reads may be under way at once: at least 1, at most [`MAX_DEPTH`].
     fn depth(&self) -> usize;
@@ -42,13 +41,6 @@ pub unsafe trait ReadQueue {
 
     /// Returns when this read is done, in whatever order, or has failed. After an error the bytes are unspecified.
     fn wait(&mut self, number: usize) -> Result<(), StorageError>;
-
-    /// The same, or `None` as soon as the gate is open, if that is before the read is done: room for another read. A
-    /// storage that cannot wait for both waits for the read. Neither does this unwind.
-    fn wait_or(&mut self, number: usize, gate: Gate<'_>) -> Option<Result<(), StorageError>> {
-        let _ = gate;
-        Some(self.wait(number))
-    }
 }
 
 /// Reads pieces of `bytes` bytes into `memory`, into one place of it after the other, for as long as `next` says where from, with up to
@@ -72,14 +64,14 @@ pub fn stream<S: Storage + ?Sized>(
         for place in (0..places).cycle() {
             let into = slice_from_raw_parts_mut(base.wrapping_add(place * bytes), bytes);
             while !reads.has_room(into) {
-                reads.oldest(None).unwrap_or(Ok(()))?;
+                reads.oldest().unwrap_or(Ok(()))?;
                 reads.finish();
             }
             let Some(offset) = next() else { break };
             // SAFETY: the place is inside `memory`, which is borrowed until this returns, and nobody looks at it before.
             unsafe { reads.begin(offset, into) };
         }
-        while let Some(result) = reads.oldest(None) {
+        while let Some(result) = reads.oldest() {
             result?;
             reads.finish();
         }

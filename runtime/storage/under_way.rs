@@ -9,7 +9,6 @@
 #![allow(unsafe_code)]
 
 use super::{MAX_DEPTH, ReadQueue, Storage, StorageError};
-use crate::device::futex::Gate;
 use heapless::Deque;
 
 /// The reads that have begun and are not yet finished with, in order.
@@ -119,15 +118,14 @@ impl<S: Storage + ?Sized> UnderWay<'_, S> {
         };
         if let Err(mut read) = self.begun.push_back(Read { bytes, state }) {
             // That cannot be: there was room.
-            let _ = self.source.wait(&mut read, None);
+            let _ = self.source.wait(&mut read);
         }
     }
 
-    /// Waits for the read that began first, or for the gate to open where one is given and the storage can do both. Tells
-    /// what became of the read; `None` if the gate has opened before it, or there is none.
-    pub fn oldest(&mut self, gate: Option<Gate<'_>>) -> Option<Result<(), StorageError>> {
+    /// Waits for the read that began first, and tells what became of it; `None` if there is none.
+    pub fn oldest(&mut self) -> Option<Result<(), StorageError>> {
         let read = self.begun.front_mut()?;
-        self.source.wait(read, gate)
+        Some(self.source.wait(read))
     }
 
     /// The bytes of the read that began first; none as long as it has not arrived.
@@ -142,29 +140,22 @@ impl<S: Storage + ?Sized> UnderWay<'_, S> {
 
     /// Takes the read that began first off the list, when it has arrived.
     pub fn finish(&mut self) {
-        if self.oldest(None).is_some() {
+        if self.oldest().is_some() {
             self.begun.pop_front();
         }
     }
 }
 
 impl<S: ?Sized> Source<'_, S> {
-    /// Waits for a read, or for a gate.
-    fn wait(
-        &mut self,
-        read: &mut Read,
-        gate: Option<Gate<'_>>,
-    ) -> Option<Result<(), StorageError>> {
+    /// Waits for a read.
+    fn wait(&mut self, read: &mut Read) -> Result<(), StorageError> {
         let result = match (read.state, self) {
-            (State::Flying(number), Self::Queue(queue, _)) => match gate {
-                Some(gate) => queue.wait_or(number, gate)?,
-                None => queue.wait(number),
-            },
+            (State::Flying(number), Self::Queue(queue, _)) => queue.wait(number),
             (State::Flying(_), Self::Storage(_)) => Ok(()),
             (State::Arrived(result), _) => result,
         };
         read.state = State::Arrived(result);
-        Some(result)
+        result
     }
 }
 
@@ -254,7 +245,7 @@ mod tests {
                 }
                 // Nothing begins.
                 begin(reads, 48, place(base, 31));
-                assert_eq!(reads.oldest(None), Some(Ok(())));
+                assert_eq!(reads.oldest(), Some(Ok(())));
                 assert_eq!(reads.bytes(), &BYTES[..16]);
                 // It is still being looked at.
                 assert!(!reads.has_room(place(base, 31)) && !reads.is_empty());

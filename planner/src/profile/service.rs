@@ -4,7 +4,7 @@
 //! served in three parts:
 //!
 //! ```text
-//! begin_i = max(gate_i, begin_{i-1}, end_{i-places_i}), or the end of the check that the loader is at then
+//! begin_i ≥ gate_i, begin_{i-1}, end_{i-places_i}
 //! come_i  = max(begin_i + latency_i, come_{i-1}) + transfer_i
 //! end_i   = max(come_i, end_{i-1}) + check_i
 //! ```
