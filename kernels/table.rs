@@ -29,7 +29,7 @@ pub use chains::{CHAIN, Chains};
 pub use elementwise::Beside;
 pub use fma::fma;
 pub use grid::Grid;
-pub use igemm::{Addend, Panel, Product};
+pub use igemm::{Addend, Gemms, Panel, Product};
 pub use indirection::Indirection;
 pub use pool::{Pooling, Positions, Taps};
 pub use window::Window;

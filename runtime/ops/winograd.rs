@@ -433,25 +433,28 @@ impl Part<'_> {
                     |panel: usize, point: usize| panel * panel_floats + nr + point * channels * nr;
                 for group in panels.clone().step_by(self.work.group) {
                     let group = group..(group + self.work.group).min(panels.end);
-                    let each = present.iter().enumerate().flat_map(|(index, frequency)| {
-                        let Frequency { point, first, tiles } = *frequency;
-                        let group = &group;
-                        group.clone().map(move |panel| Product {
-                            rows: first..first + tiles,
-                            offset: point * stride,
-                            panel: at(panel, point),
-                            next: match present.get(index + 1) {
-                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
-                                Some(following) => Some(at(group.start, following.point)),
-                                None => (group.end < panels.end)
-                                    .then(|| at(group.end, present[0].point)),
-                            },
-                            out: (panel - group.start) * product_floats
-                                + point * product_stride
-                                + first * nr,
-                        })
-                    });
-                    kernels.gemms(&lists, weights, each, products);
+                    let first = present.first().map_or(0, |frequency| frequency.point);
+                    let mut gemms = kernels.gemms(&lists, weights, products);
+                    for (index, frequency) in present.iter().enumerate() {
+                        let Frequency { point, first: slot, tiles } = *frequency;
+                        // The panel after the group's last one.
+                        let following = match present.get(index + 1) {
+                            Some(following) => Some(at(group.start, following.point)),
+                            None => (group.end < panels.end).then(|| at(group.end, first)),
+                        };
+                        for panel in group.clone() {
+                            let another = panel + 1 < group.end;
+                            gemms.multiply(Product {
+                                rows: slot..slot + tiles,
+                                offset: point * stride,
+                                panel: at(panel, point),
+                                next: if another { Some(at(panel + 1, point)) } else { following },
+                                out: (panel - group.start) * product_floats
+                                    + point * product_stride
+                                    + slot * nr,
+                            });
+                        }
+                    }
                     for (panel, products) in group.zip(products.chunks_exact(product_floats)) {
                         let start = panel * nr - cols.start;
                         let bias = &weights[panel * panel_floats..][..nr];
