@@ -27,7 +27,7 @@ use super::{Call, LayerError, Operand, Slice};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Indirection, Patch, Place, Product, TILES};
+use crate::kernels::table::{Finish, Indirection, Patch, Product, TILES};
 use crate::pack::{
     ActivationKind, ConvParams, Layer, Tensor, WinogradParams, params, params_words,
 };
@@ -48,6 +48,10 @@ const NEAR_BYTES: u64 = 192 << 10;
 
 /// A block has at least as many tiles, where there are as many.
 const FEW_TILES: usize = 4;
+
+/// Multiplications of a product with a panel that are worth its call: with few channels and narrow panels a block has more
+/// tiles for it, as long as their frequencies stay near.
+const WORTH: usize = 28 * 16 * 32;
 
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 const GAP: usize = 16;
@@ -105,8 +109,11 @@ fn along(tile: u64, outputs: u64) -> u64 {
 pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
     let points = (tile + 2) * (tile + 2);
     let fit = BLOCK_BYTES / (4 * points).saturating_mul(channels.saturating_add(isa.panel()));
-    let wanted = (BLOCK_ROWS / points / isa.rows()).max(1) * isa.rows();
-    wanted.min(fit).max(FEW_TILES)
+    let rows = isa.rows();
+    let wanted = (BLOCK_ROWS / points / rows).max(1) * rows;
+    let worth = (WORTH / channels.saturating_mul(isa.panel()).max(1)).next_multiple_of(rows);
+    let near = NEAR_BYTES as usize / (4 * points).saturating_mul(channels).max(1) / rows * rows;
+    wanted.max(worth.min(near)).min(fit).max(FEW_TILES)
 }
 
 /// The points of F(4,3) beside 0 and infinity, positive ones.
@@ -466,18 +473,16 @@ impl Part<'_> {
                             self.rows_before..self.rows_before + panel_out.rows(),
                             at..at + panel_out.cols(),
                         );
-                        for slot in 0..block.count() {
-                            let Some(products) =
-                                MatRef::new(&products[slot * nr..], points, nr, product_stride)
-                            else {
-                                continue;
-                            };
-                            let [line, col] = block.place(slot);
-                            let place = Place { width: self.work.output[1], line, col };
-                            let to = panel_out.reborrow();
-                            kernels
-                                .winograd_output(tile, products, bias, residual, clamp, place, to);
-                        }
+                        let finish = Finish {
+                            products,
+                            stride: product_stride,
+                            bias,
+                            addend: residual,
+                            clamp,
+                            width: self.work.output[1],
+                        };
+                        let places = (0..block.count()).map(|slot| block.place(slot));
+                        kernels.winograd_outputs(tile, &finish, places, panel_out.reborrow());
                         self.finish(block, panel_out);
                     }
                 }
