@@ -28,7 +28,7 @@ use super::{Call, LayerError, Operand, Slice, Want};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Indirection, Patch, Place, Product, TILES};
+use crate::kernels::table::{Finish, Indirection, Patch, Product, TILES};
 use crate::pack::{
     ActivationKind, ConvParams, Layer, Tensor, WinogradParams, params, params_words,
 };
@@ -49,6 +49,10 @@ const NEAR_BYTES: u64 = 192 << 10;
 
 /// A block has at least as many tiles, where there are as many, however little scratch there is.
 pub const FEW_TILES: usize = 4;
+
+/// Multiplications of a product with a panel that are worth its call: with few channels and narrow panels a block has more
+/// tiles for it, as long as their frequencies stay near.
+const WORTH: usize = 28 * 16 * 32;
 
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 const GAP: usize = 16;
@@ -107,8 +111,11 @@ fn along(tile: u64, outputs: u64) -> u64 {
 pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
     let points = (tile + 2) * (tile + 2);
     let fit = BLOCK_BYTES / (4 * points).saturating_mul(channels.saturating_add(isa.panel()));
-    let wanted = (BLOCK_ROWS / points / isa.rows()).max(1) * isa.rows();
-    wanted.min(fit).max(FEW_TILES)
+    let rows = isa.rows();
+    let wanted = (BLOCK_ROWS / points / rows).max(1) * rows;
+    let worth = (WORTH / channels.saturating_mul(isa.panel()).max(1)).next_multiple_of(rows);
+    let near = NEAR_BYTES as usize / (4 * points).saturating_mul(channels).max(1) / rows * rows;
+    wanted.max(worth.min(near)).min(fit).max(FEW_TILES)
 }
 
 /// The points of F(4,3) beside 0 and infinity, positive ones.
@@ -481,25 +488,28 @@ impl Part<'_> {
                     |panel: usize, point: usize| panel * panel_floats + nr + point * channels * nr;
                 for group in panels.clone().step_by(self.work.group) {
                     let group = group..(group + self.work.group).min(panels.end);
-                    let each = present.iter().enumerate().flat_map(|(index, frequency)| {
-                        let Frequency { point, first, tiles } = *frequency;
-                        let group = &group;
-                        group.clone().map(move |panel| Product {
-                            rows: first..first + tiles,
-                            offset: point * stride,
-                            panel: at(panel, point),
-                            next: match present.get(index + 1) {
-                                _ if panel + 1 < group.end => Some(at(panel + 1, point)),
-                                Some(following) => Some(at(group.start, following.point)),
-                                None => (group.end < panels.end)
-                                    .then(|| at(group.end, present[0].point)),
-                            },
-                            out: (panel - group.start) * product_floats
-                                + point * product_stride
-                                + first * nr,
-                        })
-                    });
-                    kernels.gemms(&lists, weights, each, products);
+                    let first = present.first().map_or(0, |frequency| frequency.point);
+                    let mut gemms = kernels.gemms(&lists, weights, products);
+                    for (index, frequency) in present.iter().enumerate() {
+                        let Frequency { point, first: slot, tiles } = *frequency;
+                        // The panel after the group's last one.
+                        let following = match present.get(index + 1) {
+                            Some(following) => Some(at(group.start, following.point)),
+                            None => (group.end < panels.end).then(|| at(group.end, first)),
+                        };
+                        for panel in group.clone() {
+                            let another = panel + 1 < group.end;
+                            gemms.multiply(Product {
+                                rows: slot..slot + tiles,
+                                offset: point * stride,
+                                panel: at(panel, point),
+                                next: if another { Some(at(panel + 1, point)) } else { following },
+                                out: (panel - group.start) * product_floats
+                                    + point * product_stride
+                                    + slot * nr,
+                            });
+                        }
+                    }
                     for (panel, products) in group.zip(products.chunks_exact(product_floats)) {
                         let start = panel * nr - cols.start;
                         let bias = &weights[panel * panel_floats..][..nr];
@@ -511,18 +521,16 @@ impl Part<'_> {
                             self.rows_before..self.rows_before + panel_out.rows(),
                             at..at + panel_out.cols(),
                         );
-                        for slot in 0..block.count() {
-                            let Some(products) =
-                                MatRef::new(&products[slot * nr..], points, nr, product_stride)
-                            else {
-                                continue;
-                            };
-                            let [line, col] = block.place(slot);
-                            let place = Place { width: self.work.output[1], line, col };
-                            let to = panel_out.reborrow();
-                            kernels
-                                .winograd_output(tile, products, bias, residual, clamp, place, to);
-                        }
+                        let finish = Finish {
+                            products,
+                            stride: product_stride,
+                            bias,
+                            addend: residual,
+                            clamp,
+                            width: self.work.output[1],
+                        };
+                        let places = (0..block.count()).map(|slot| block.place(slot));
+                        kernels.winograd_outputs(tile, &finish, places, panel_out.reborrow());
                         self.finish(block, panel_out);
                     }
                 }
