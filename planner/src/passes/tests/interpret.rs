@@ -101,7 +101,7 @@ impl Machine<'_> {
             }
             assert!(!matches!(kind, OpKind::Copy | OpKind::MatMul));
             let allowed = match kind {
-                OpKind::Unary | OpKind::Binary | OpKind::LayerNorm => true,
+                OpKind::Unary | OpKind::Binary | OpKind::Softmax | OpKind::LayerNorm => true,
                 OpKind::Conv | OpKind::Depthwise => i == 1,
                 _ => false,
             };
