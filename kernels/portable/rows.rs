@@ -94,10 +94,11 @@ mod tests {
 
     #[test]
     fn one_infinity_takes_all_or_nothing() {
-        let mut out = [0.0; 3];
-        softmax(&[f32::NEG_INFINITY, 2.0, f32::NEG_INFINITY], &mut out);
-        assert_eq!(out, [0.0, 1.0, 0.0]);
-        softmax(&[f32::NAN, 2.0, 1.0], &mut out);
-        assert!(out.iter().all(|x| x.is_nan()));
+        let mut row = [f32::NEG_INFINITY, 2.0, f32::NEG_INFINITY];
+        softmax(&mut row);
+        assert_eq!(row, [0.0, 1.0, 0.0]);
+        let mut row = [f32::NAN, 2.0, 1.0];
+        softmax(&mut row);
+        assert!(row.iter().all(|x| x.is_nan()));
     }
 }
