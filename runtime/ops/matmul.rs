@@ -14,8 +14,8 @@ use crate::kernels::Isa;
 use crate::kernels::table::{Addend, Indirection, Panel};
 use crate::pack::{Layer, MatMulParams, NONE, Tensor, params};
 
-/// Rows whose pointers are made at a time, about.
-const BLOCK_ROWS: usize = 512;
+/// Rows whose pointers are made at a time, about. For each block of rows panels are packed anew.
+const BLOCK_ROWS: usize = 1024;
 
 /// Floats from a tensor's first element to its end; `None` when it overflows.
 fn extent(tensor: &Tensor) -> Option<u64> {
@@ -76,7 +76,11 @@ pub fn validate(
     }
     if !is_run(&inputs[0]) && !by_rows(&p, &inputs[0], output) {
         let found = inputs[0].rows();
-        return Err(LayerError::Field("rows of a left operand that are not the output's", found, 1));
+        return Err(LayerError::Field(
+            "rows of a left operand that are not the output's",
+            found,
+            1,
+        ));
     }
     if !is_run(&inputs[1]) {
         let found = inputs[1].rows();
@@ -228,15 +232,15 @@ pub fn run(call: Call<'_>) {
             let from = first_row.max(batch * m);
             let count = end_row.min((batch + 1) * m) - from;
             let right = &b[batch * p.batch_stride[1] as usize..];
-            for first in cols.clone().step_by(nr) {
-                let end = (first + nr).min(cols.end);
-                pack(right, &p, first, nr, panel);
-                let blocks = count.div_ceil(work.block);
-                for block in (0..blocks).map(|index| device::cut(count, blocks, mr, index)) {
-                    let row = from - batch * m;
-                    let rows = (row + block.start..row + block.end).map(|row| left(batch, row));
-                    let lists = Indirection::rows(rows, k, mr, &mut *pointers);
-                    let at = from - first_row + block.start;
+            let blocks = count.div_ceil(work.block);
+            for block in (0..blocks).map(|index| device::cut(count, blocks, mr, index)) {
+                let row = from - batch * m;
+                let rows = (row + block.start..row + block.end).map(|row| left(batch, row));
+                let lists = Indirection::rows(rows, k, mr, &mut *pointers);
+                let at = from - first_row + block.start;
+                for first in cols.clone().step_by(nr) {
+                    let end = (first + nr).min(cols.end);
+                    pack(right, &p, first, nr, panel);
                     let mut tile =
                         out.part_mut(at..at + block.len(), first - cols.start..end - cols.start);
                     let panel = Panel::cached(panel);
@@ -254,6 +258,7 @@ pub fn run(call: Call<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{Case, Random};
     use super::*;
     use crate::arena::{MatMut, MatRef};
     use crate::kernels::table::Chains;
@@ -407,6 +412,61 @@ mod tests {
             row_stride: [tokens, 3 * heads * width],
             ..plain(heads, tokens, tokens, width)
         });
+    }
+
+    /// Weights of an attention times its values: rows with gaps, whole and in rings of some heads.
+    #[test]
+    fn rows_of_the_output_and_rings() {
+        let mut random = Random::new(5);
+        for (heads, tokens, width) in [(1, 7, 5), (3, 11, 8), (5, 21, 40), (12, 5, 16)] {
+            let pitch = heads * width + 3;
+            let p = MatMulParams {
+                scale: 0.5,
+                batch: heads,
+                m: tokens,
+                k: tokens,
+                n: width,
+                batch_stride: [0, width],
+                row_stride: [0, pitch],
+                col_stride: [1, 1],
+            };
+            let (rows, values) = ([1, heads, tokens, tokens], [1, 1, 1, tokens * pitch]);
+            let output = [1, heads, tokens, width];
+            let mut case = Case::new(layer(&p), &mut random, &[rows, values], output);
+            let pitch_of_rows = case.inputs[0].pitch;
+            let p = MatMulParams {
+                batch_stride: [tokens * pitch_of_rows, width],
+                row_stride: [pitch_of_rows, pitch],
+                ..p
+            };
+            case.layer.params = params_words(&p);
+            let found = case.run_everywhere();
+            case.assert_close(&found, 1e-5, |at| {
+                let (row, col) = (at / width as usize, at % width as usize);
+                let head = row / tokens as usize;
+                let value = |i: usize| {
+                    case.input(1, i * pitch as usize + head * width as usize + col) * 0.5
+                };
+                (0..tokens as usize)
+                    .map(|i| case.input(0, row * tokens as usize + i) * value(i))
+                    .sum()
+            });
+            // Strides that say otherwise than the record.
+            let refused = |change: fn(&mut MatMulParams)| {
+                let (mut case, mut p) = (case.clone(), p);
+                change(&mut p);
+                case.layer.params = params_words(&p);
+                case.validate().is_err()
+            };
+            assert!(!refused(|_| ()));
+            assert!(refused(|p| p.row_stride[0] -= 1));
+            assert!(heads == 1 || refused(|p| p.batch_stride[0] -= 1));
+            // Values are one run.
+            let mut case = case.clone();
+            case.inputs[1].dims = [1, 1, tokens, pitch];
+            case.inputs[1].pitch = pitch;
+            assert!(case.validate().is_err());
+        }
     }
 
     #[test]

@@ -2,7 +2,9 @@
 //!
 //! [`Kernels::softmax`](crate::kernels::Kernels::softmax) says how.
 
-use super::{Call, LayerError, Operand, check_one_input_or_in_place, check_same_extents, device_for};
+use super::{
+    Call, LayerError, Operand, check_one_input_or_in_place, check_same_extents, device_for,
+};
 use crate::device::{Split, divide};
 use crate::kernels::Isa;
 use crate::pack::{Layer, Tensor};
@@ -56,6 +58,7 @@ mod tests {
             let layer = layer(OpKind::Softmax, Activation::NONE, &());
             let case = Case::new(layer, &mut random, &[dims], dims);
             let found = case.run_everywhere();
+            assert_eq!(case.in_place(0).run_everywhere(), found);
             let cols = dims[3] as usize;
             for (row, found) in found.chunks(cols).enumerate() {
                 let x: Vec<f64> = (0..cols).map(|c| case.input(0, row * cols + c)).collect();

@@ -200,10 +200,11 @@ impl Emitter<'_> {
         let k = self.program.values[item.inputs[0]].shape.last().copied().unwrap_or(1);
         let (a, left) = self.matrices(name, item.inputs[0], &batch, true)?;
         let (b, right) = self.matrices(name, item.inputs[1], &batch, false)?;
-        let view = self.allocate(&shape, &row_major(shape.len()));
+        let view = self.destination(y, &row_major(shape.len()));
         let count = batch.iter().product();
+        let pitch = view.rect(&row_major(shape.len())).map_or(n, |rect| rect.pitch);
         let a = rows_of([count, m, k], left).map_or(a, |(dims, pitch)| Tensor { dims, pitch, ..a });
-        let rect = Rect { buffer: view.buffer, offset: 0, dims: [1, count, m, n], pitch: n };
+        let rect = Rect { buffer: view.buffer, offset: 0, dims: [1, count, m, n], pitch };
         self.set_view(y, view);
         let params = MatMulParams {
             scale: scale as f32,
