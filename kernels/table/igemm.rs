@@ -512,7 +512,7 @@ mod tests {
             let ones = vec![1.0f32; mr];
             let mut list = scratch(Indirection::rows_bytes(mr));
             let list = bytemuck::cast_slice_mut(&mut list);
-            let lists = Indirection::rows(&ones, 1, 1, 0..mr, mr, list);
+            let lists = Indirection::rows((0..mr).map(|row| &ones[row..]), 1, mr, list);
             for [min, max] in bounds {
                 // Whole tiles, and columns one by one.
                 for cols in [nr, nr - 1] {

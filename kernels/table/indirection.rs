@@ -99,28 +99,25 @@ impl<'a> Indirection<'a> {
         (rows as u64 * POINTER).next_multiple_of(64)
     }
 
-    /// The lists for the rows `rows` of a matrix of `cols` columns, each one run, `pitch` floats from one
-    /// to the next (they may overlap), in strips of up to `mr`. `scratch`, aligned to 64 bytes, has at
-    /// least `rows_bytes(rows.len())`.
+    /// The lists for rows of `cols` columns, each one run (they may overlap), in strips of up to `mr`. `scratch`,
+    /// aligned to 64 bytes, has at least `rows_bytes(rows.len())`.
     ///
     /// # Panics
-    /// When the rows are not inside `matrix` or have no columns, or `scratch` is too small or misaligned.
+    /// When a row is shorter, or rows have no columns, or `scratch` is too small or misaligned.
     pub fn rows(
-        matrix: &'a [f32],
-        pitch: usize,
+        rows: impl ExactSizeIterator<Item = &'a [f32]>,
         cols: usize,
-        rows: Range<usize>,
         mr: usize,
         scratch: &'a mut [u8],
     ) -> Self {
         assert!(cols > 0);
         let pointers = pointers(scratch, rows.len());
-        for (row, pointer) in rows.clone().zip(pointers.iter_mut()) {
-            *pointer = matrix[row * pitch..][..cols].as_ptr();
+        for (row, pointer) in rows.zip(pointers.iter_mut()) {
+            *pointer = row[..cols].as_ptr();
         }
         Self {
+            rows: pointers.len(),
             pointers,
-            rows: rows.len(),
             mr,
             seg_len: cols,
             readable: cols,

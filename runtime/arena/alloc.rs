@@ -205,8 +205,7 @@ impl Activations<'_> {
             Operand::Mat(unsafe { MatRef::from_raw(data, rows, cols, pitch) })
         };
         let inputs = layer.inputs.map(operand);
-        let out_kind = kind.filter(|kind| *kind != OpKind::MatMul);
-        let (data, rows, cols, pitch) = self.rectangle(proven, out_kind, layer.output);
+        let (data, rows, cols, pitch) = self.rectangle(proven, kind, layer.output);
         let weights = step.count as usize * layer.panel_bytes as usize;
         // SAFETY: as above; the output rectangle, the weights and the scratch are pairwise disjoint
         // where one of them is written, `&mut self` keeps the compute side to one step at a time, and
@@ -347,7 +346,6 @@ impl Activations<'_> {
         let start = tensor.offset as usize;
         let (start, rows, cols, pitch) = match kind {
             Some(OpKind::Copy) => (0, 1, floats, floats),
-            Some(OpKind::MatMul) => (start, 1, floats - start, floats - start),
             _ => {
                 let rows = proven.held_rows(id) as usize;
                 (start, rows, tensor.cols() as usize, tensor.pitch as usize)

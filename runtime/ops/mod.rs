@@ -54,9 +54,8 @@ use expand::Expansion;
 pub enum Operand<'a> {
     /// There is none.
     Absent,
-    /// A tensor: rows (that memory holds) times channels. For [`OpKind::Copy`] and [`OpKind::MatMul`], which address their
-    /// operands by strides: one row that is the whole buffer (Copy), or the buffer from the tensor's
-    /// first element on (MatMul).
+    /// A tensor: rows (that memory holds) times channels. For [`OpKind::Copy`], which addresses its operands by
+    /// strides: one row that is the whole buffer.
     Mat(MatRef<'a>),
     /// The output itself (in place).
     Output,
@@ -199,7 +198,7 @@ pub enum Reads {
     Whole,
 }
 
-/// How an operator reads its inputs. An output lies in a ring only where no input is read whole.
+/// How an operator reads its inputs.
 pub fn reads(kind: OpKind) -> [Reads; 2] {
     match kind {
         OpKind::Conv | OpKind::Depthwise | OpKind::Winograd | OpKind::Pool => {
@@ -208,8 +207,14 @@ pub fn reads(kind: OpKind) -> [Reads; 2] {
         OpKind::Unary | OpKind::Binary | OpKind::Softmax | OpKind::Lrn | OpKind::LayerNorm => {
             [Reads::Rows; 2]
         }
-        OpKind::Copy | OpKind::MatMul | OpKind::Reduce | OpKind::Gather => [Reads::Whole; 2],
+        OpKind::MatMul => [Reads::Rows, Reads::Whole],
+        OpKind::Copy | OpKind::Reduce | OpKind::Gather => [Reads::Whole; 2],
     }
+}
+
+/// Whether an operator's output may lie in a ring: where an input is found pixel by pixel.
+pub fn slides(kind: OpKind) -> bool {
+    reads(kind)[0] != Reads::Whole
 }
 
 /// Refuses a slice that is not inside its (valid) layer, that cuts what cannot be cut, or whose algorithm the
@@ -276,8 +281,8 @@ pub fn validate_rings(
     }
     let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
     let reads = reads(kind);
-    let whole = reads.contains(&Reads::Whole);
-    check(!whole, "operator that works in a ring", layer.kind.into(), 0)?;
+    let whole = (0..2).any(|slot| rings[slot] > 0 && reads[slot] == Reads::Whole);
+    check(slides(kind) && !whole, "operator that works in a ring", layer.kind.into(), 0)?;
     let [a, b] = [0, 1].map(|slot| (&inputs[slot], reads[slot] == Reads::Rows));
     for ((tensor, beside), lines) in [a, b, (output, true)].into_iter().zip(rings) {
         if lines == 0 || !beside {

@@ -172,9 +172,6 @@ impl Case {
         }
         let (rows, pitch) = (tensor.rows() as usize, tensor.pitch as usize);
         let data = &data[tensor.offset as usize..];
-        if self.layer.kind == OpKind::MatMul as u32 {
-            return Operand::Mat(MatRef::new(data, 1, data.len(), data.len()).unwrap());
-        }
         Operand::Mat(MatRef::new(data, rows, tensor.dims[3] as usize, pitch).unwrap())
     }
 

@@ -478,8 +478,8 @@ impl Part<'_> {
                 let products: &mut [f32] = bytemuck::cast_slice_mut(products);
                 // Each row reaches from a tile's first frequency to its last.
                 let reach = (points - 1) * stride + channels;
-                let all = 0..block.count();
-                let lists = Indirection::rows(frequencies, channels, reach, all, mr, list);
+                let rows = (0..block.count()).map(|tile| &frequencies[tile * channels..]);
+                let lists = Indirection::rows(rows, reach, mr, list);
                 let lists = lists.seg_len(channels);
                 let panels = cols.start / nr..cols.end.div_ceil(nr);
                 let present = block.frequencies();

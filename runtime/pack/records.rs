@@ -282,8 +282,8 @@ pub struct Layer {
     pub kind: u32,
     /// Input tensors; absent ones are [`NONE`]. Conv, Depthwise, Winograd: data, residual. Binary: a, b.
     pub inputs: [u32; 2],
-    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, LayerNorm, and
-    /// for the residual of Conv, Depthwise and Winograd.
+    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Softmax, LayerNorm,
+    /// and for the residual of Conv, Depthwise and Winograd.
     pub output: u32,
     /// Applied to the result, after the residual.
     pub activation: Activation,

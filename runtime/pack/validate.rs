@@ -636,7 +636,7 @@ fn compatible(kind: OpKind, slot: usize, input: &Tensor, output: &Tensor) -> boo
         return true;
     }
     let in_place = match kind {
-        OpKind::Unary | OpKind::LayerNorm => slot == 0,
+        OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm => slot == 0,
         OpKind::Binary => true,
         OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => slot == 1,
         _ => false,

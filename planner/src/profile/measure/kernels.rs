@@ -169,7 +169,9 @@ fn networks(isa: Isa, class: Class) -> Vec<Network> {
             };
             let shape = [batch, tokens, width];
             let output = [batch, tokens, tokens];
-            vec![layer(isa, OpKind::MatMul, &params, &[shape, shape], output)]
+            // Keys are read by strides: one run.
+            let keys = [1, 1, batch * tokens * width];
+            vec![layer(isa, OpKind::MatMul, &params, &[shape, keys], output)]
         }
         Class::Pool => {
             let three = PoolParams {
@@ -286,7 +288,7 @@ impl<'a> Bench<'a> {
     pub(super) fn run(&mut self, device: &dyn Device) -> Option<f64> {
         let (layer, inputs, output) = (self.layer, self.inputs, self.output);
         let kind = OpKind::from_code(layer.kind);
-        let flat = matches!(kind, Some(OpKind::Copy | OpKind::MatMul));
+        let flat = kind == Some(OpKind::Copy);
         let operand = |index: usize| {
             let (rows, cols) = (inputs[index].rows() as usize, inputs[index].cols() as usize);
             let floats: &[f32] = bytemuck::cast_slice(&self.data[index]);
