@@ -155,6 +155,7 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         // Ways to slide, by the algorithms that have done best; by others of layers that slide only if sliding is of use.
         let networks = std::iter::once(request.network).chain(transformed);
+        let mut smallest = None;
         for network in networks {
             if network.on_load != own && self.best.as_ref().is_some_and(|best| best.at == 0) {
                 break;
@@ -173,10 +174,12 @@ impl<'a, 'b> Found<'a, 'b> {
                 ways = search.smallest();
             }
             self.slide(&request, ways, &algorithms);
+            if self.best.is_none() && smallest.is_none() {
+                smallest = Some(search.smallest());
+            }
         }
-        if self.best.is_none() {
-            let mut search = Search::new(request.network, &self.basis.costs, request.threads);
-            self.slide(request, search.smallest(), &[(0, own.clone())]);
+        if let (None, Some(ways)) = (&self.best, smallest) {
+            self.slide(request, ways, &[(0, own.clone())]);
         }
         let Some(best) = &self.best else { return };
         let (at, on_load) = (best.at, best.design.on_load.clone());
