@@ -46,7 +46,7 @@
 use crate::memory::lifetimes;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
-use crate::slice::{scratch_bytes, whole};
+use crate::slice::{least_scratch_bytes, whole};
 use crate::slide::{least_bytes, slides};
 use crate::strategy::{Request, on_load};
 use crate::write::table_bytes;
@@ -389,7 +389,7 @@ fn of_costs(
         let (mut least_ns, mut most_free) = (f64::INFINITY, 0.0f64);
         for algorithm in algorithms(index, costs) {
             let step = |count| Step { count, algorithm, ..whole(network, index) };
-            let scratch = |count| scratch_bytes(network, &step(count), threads);
+            let scratch = |count| least_scratch_bytes(network, &step(count), threads);
             // Steps of few rows take little.
             let scratch = if slides { 0 } else { scratch(1).min(scratch(layer.panels)) };
             let free = budget as f64 - bound.alive(index) - scratch as f64;

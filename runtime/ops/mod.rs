@@ -6,7 +6,8 @@
 //! - `validate(layer, inputs, output, isa)`: everything that `run` relies on. Called once, by `open`, on
 //!   untrusted records; it must reject whatever could make `run` panic or index out of bounds.
 //! - `scratch_bytes(layer, inputs, output, slice, threads, isa)`, of those that need any: intermediates
-//!   for one step. The planner calls the same function, so plan and runtime cannot disagree.
+//!   for one step. The planner calls the same function, so plan and runtime cannot disagree. A step may be given
+//!   less, down to [`least_scratch_bytes`].
 //! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
 //!
 //! Weights that are stored in fewer bits, or are to be transformed, are made what the operators read before
@@ -306,7 +307,14 @@ pub fn panels_at_once(plain: &Layer) -> usize {
     expand::panels_at_once(plain)
 }
 
-/// Bytes of intermediates that one step needs when it runs on `threads` threads, or on fewer: those of the
+/// How much scratch a step is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Want {
+    All,
+    Least,
+}
+
+/// Bytes of intermediates that one step can use when it runs on `threads` threads, or on fewer: those of the
 /// operator, and those for weights that are not stored as the operator reads them.
 pub fn scratch_bytes(
     layer: &Layer,
@@ -316,12 +324,36 @@ pub fn scratch_bytes(
     threads: u32,
     isa: Isa,
 ) -> u64 {
+    scratch_of(layer, inputs, output, slice, threads, isa, Want::All)
+}
+
+/// The bytes of these that it cannot do without. With any number between it computes the same, bit for bit.
+pub fn least_scratch_bytes(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+) -> u64 {
+    scratch_of(layer, inputs, output, slice, threads, isa, Want::Least)
+}
+
+fn scratch_of(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+    want: Want,
+) -> u64 {
     if isa == Isa::Cuda {
         return cuda::scratch_bytes(layer, inputs, output, slice);
     }
     let bytes = |threads: u32| match Expansion::new(layer, inputs, slice, threads as usize, isa) {
-        Some(expansion) => expansion.scratch_bytes(inputs, output, slice, threads),
-        None => operator_scratch_bytes(layer, inputs, output, slice, threads, isa),
+        Some(expansion) => expansion.scratch_bytes(inputs, output, slice, threads, want),
+        None => operator_scratch_bytes(layer, inputs, output, slice, threads, isa, want),
     };
     match expand::expands(layer, slice.algorithm) {
         true => (1..=threads.max(1)).map(bytes).max().unwrap_or(0),
@@ -337,13 +369,14 @@ fn operator_scratch_bytes(
     slice: &Slice,
     threads: u32,
     isa: Isa,
+    want: Want,
 ) -> u64 {
     let Some(kind) = OpKind::from_code(layer.kind) else { return 0 };
     match kind {
         OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Depthwise => depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::MatMul => matmul::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Winograd => winograd::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Winograd => winograd::scratch_of(layer, inputs, output, slice, threads, isa, want),
         // The others need none.
         OpKind::Pool
         | OpKind::Unary

@@ -5,7 +5,8 @@
 //! inputs to frequencies) groups of panels of weights, frequencies, panels (one matrix product each, over
 //! the block's tiles, with the implicit GEMM's kernels), then the group's outputs are transformed back
 //! while they are in the cache. Weights are used once a block, so each product fetches those of the next.
-//! The scratch is one block of transformed inputs and one group of products, whatever the map's size.
+//! The scratch is one block of transformed inputs and one group of products, whatever the map's size. A step with less
+//! scratch than it wants has smaller blocks, down to a few tiles, and comes back to its weights more often.
 //!
 //! In the last row and column of tiles, r of a tile's outputs may be left: these take `r + 2` of its points, so that
 //! some frequencies are those of fewer tiles. What a tile computes is a matter of its place in the map alone.
@@ -23,7 +24,7 @@ mod block;
 
 use self::block::{Block, Frequency};
 use super::conv::{Sizes, addend, check_weights, clamp, finish, geometry, part};
-use super::{Call, LayerError, Operand, Slice};
+use super::{Call, LayerError, Operand, Slice, Want};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Isa;
@@ -46,8 +47,8 @@ const GROUP: usize = 4;
 /// them for each panel costs nothing, and one panel's products are the least scratch.
 const NEAR_BYTES: u64 = 192 << 10;
 
-/// A block has at least as many tiles, where there are as many.
-const FEW_TILES: usize = 4;
+/// A block has at least as many tiles, where there are as many, however little scratch there is.
+pub const FEW_TILES: usize = 4;
 
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 const GAP: usize = 16;
@@ -101,7 +102,8 @@ fn along(tile: u64, outputs: u64) -> u64 {
     outputs + 2 * outputs.div_ceil(tile)
 }
 
-/// Tiles of a block for so many input channels: each panel of weights is read once for each block.
+/// Tiles of a block for so many input channels, with all the scratch that a step can use: each panel of weights is read
+/// once for each block.
 pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
     let points = (tile + 2) * (tile + 2);
     let fit = BLOCK_BYTES / (4 * points).saturating_mul(channels.saturating_add(isa.panel()));
@@ -141,7 +143,7 @@ pub fn transform_weights(tile: usize, filter: &[f64; 9]) -> [f64; 36] {
     out
 }
 
-/// Bytes of intermediates for one step: enough for every number of threads up to this one.
+/// Bytes of intermediates that one step can use: enough for every number of threads up to this one.
 pub fn scratch_bytes(
     layer: &Layer,
     inputs: &[Tensor; 2],
@@ -150,7 +152,26 @@ pub fn scratch_bytes(
     threads: u32,
     isa: Isa,
 ) -> u64 {
-    let with = |threads| Work::new(layer, &inputs[0], output, slice, threads as usize, isa).bytes();
+    scratch_of(layer, inputs, output, slice, threads, isa, Want::All)
+}
+
+/// The same, or what it cannot do without.
+pub(super) fn scratch_of(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+    want: Want,
+) -> u64 {
+    let with = |threads| {
+        let work = Work::new(layer, &inputs[0], output, slice, threads as usize, isa);
+        match want {
+            Want::All => work.bytes(),
+            Want::Least => work.least().bytes(),
+        }
+    };
     (1..=threads.max(1)).map(with).max().unwrap_or(0)
 }
 
@@ -171,6 +192,8 @@ struct Work {
     block: usize,
     /// Panels whose products with a frequency are computed before the next frequency, at most.
     group: usize,
+    /// Panels that one thread multiplies with a block.
+    panels: usize,
     /// Threads divide panels and share a block's transformed inputs; otherwise they divide rows of tiles.
     by_panels: bool,
     /// Panels, or rows of tiles, of a part.
@@ -223,14 +246,38 @@ impl Work {
             output: extent,
             block: block_tiles(tile, channels, isa).min(most).max(1),
             group: 1,
+            panels,
             each,
             by_panels,
             shares,
         };
-        if work.frequency_bytes() > NEAR_BYTES {
-            work.group = GROUP.min(if by_panels { each } else { panels }).max(1);
+        work.panels = if by_panels { each } else { panels };
+        work.in_blocks_of(work.block)
+    }
+
+    /// The same in blocks of so many tiles.
+    fn in_blocks_of(mut self, tiles: usize) -> Self {
+        self.block = tiles;
+        self.group = match self.frequency_bytes() > NEAR_BYTES {
+            true => GROUP.min(self.panels).max(1),
+            false => 1,
+        };
+        self
+    }
+
+    /// In the smallest blocks.
+    fn least(self) -> Self {
+        self.in_blocks_of(self.block.min(FEW_TILES))
+    }
+
+    /// In the largest blocks for which so many bytes of scratch do; the smallest ones where none do.
+    fn within(self, scratch: usize) -> Self {
+        let fits = |work: &Self| work.bytes() <= scratch as u64;
+        if fits(&self) {
+            return self;
         }
-        work
+        let smaller = (FEW_TILES..self.block).rev().map(|tiles| self.in_blocks_of(tiles));
+        smaller.into_iter().find(fits).unwrap_or(self.least())
     }
 
     fn points(&self) -> usize {
@@ -303,6 +350,7 @@ pub fn run(mut call: Call<'_>) {
     let slice = call.slice();
     let work = Work::new(call.layer, &call.inputs[0], &call.output, &slice, threads, kernels.isa());
     let scratch = core::mem::take(&mut call.scratch);
+    let work = work.within(scratch.len());
     let channels = call.output.cols() as usize;
     let cols = call.first * work.nr..((call.first + call.count) * work.nr).min(channels);
     let mut out = core::mem::replace(&mut call.out, empty());

@@ -673,7 +673,7 @@ pub struct Step {
     pub weights: u64,
     /// Where its scratch lies: bytes from the start of the arena; a multiple of 64.
     pub scratch: u64,
-    /// Bytes of scratch.
+    /// Bytes of scratch: no less than the operator needs; what it can do with more decides on its blocks.
     pub scratch_bytes: u64,
     /// 0: the layer's own algorithm. 2 or 4: F(2,3) or F(4,3) of a 3x3 convolution of stride 1 in one group whose
     /// stored panels are the direct one's; the step transforms them itself, into its scratch.

@@ -9,7 +9,7 @@ use super::{Compute, Drag, Profile, Read, Service, Transfer};
 use crate::network::Network;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
-use eyelet::ops::{self, winograd};
+use eyelet::ops::{self, Slice, winograd};
 use eyelet::pack::{
     ActivationKind, ConvParams, CopyParams, Encoding, Layer, MatMulParams, NONE, OpKind,
     PoolParams, Step, WinogradParams, params,
@@ -265,6 +265,77 @@ impl Near {
     }
 }
 
+/// How scratch decides on the blocks of a layer by Winograd's algorithm, and on the panels that are transformed at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Blocks {
+    /// Tiles of a block, with all the scratch that a step can use; 0 of layers that have no blocks.
+    most: f64,
+    /// Bytes that a tile takes, and for each panel of a group,
+    tile_bytes: f64,
+    product_bytes: f64,
+    /// and those that a step takes beside them,
+    bytes: f64,
+    /// and for each panel of which it makes what the operator reads.
+    panel_bytes: f64,
+}
+
+/// Panels of a group of products, at most.
+const PRODUCTS: u32 = 4;
+
+impl Blocks {
+    fn new(network: &Network, stored: &Layer, plain: &Layer, algorithm: u32, threads: u32) -> Self {
+        let tensor = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+        let (inputs, output) = (stored.inputs.map(tensor), tensor(stored.output));
+        let tile = params::<WinogradParams>(plain).tile as usize;
+        let tiles = winograd::tiles(plain, &output) as usize;
+        let most = winograd::block_tiles(tile, inputs[0].cols() as usize, network.isa);
+        let [most, fewest] =
+            [most, winograd::FEW_TILES].map(|block| block.min(tiles).max(1) as f64);
+        let bytes = |count: u32| {
+            let rows = output.rows() as u32;
+            let slice = Slice { first: 0, count, row: 0, rows, algorithm: 0 };
+            [ops::scratch_bytes, ops::least_scratch_bytes]
+                .map(|bytes| bytes(plain, &inputs, &output, &slice, threads, network.isa) as f64)
+        };
+        let group = PRODUCTS.min(plain.panels).max(1);
+        let ([one, least], [several, _]) = (bytes(1), bytes(group));
+        let each = (one - least) / (most - fewest).max(1.0);
+        let product_bytes = (several - one) / most / f64::from(group - 1).max(1.0);
+        let made = algorithm != 0 || stored.encoding != 0;
+        Self {
+            most,
+            tile_bytes: each - product_bytes,
+            product_bytes,
+            bytes: one - most * each,
+            panel_bytes: if made { f64::from(plain.panel_bytes) } else { 0.0 },
+        }
+    }
+
+    /// For a step with so many panels, of which so many are made at once where scratch allows it: in how many groups
+    /// they are made, and how many times as many blocks there are as there were with all scratch.
+    fn within(&self, scratch_bytes: u64, count: u32, at_once: u32) -> (f64, f64) {
+        let fewest = count.div_ceil(at_once.max(1)).max(1);
+        // 0: all that it can use.
+        if scratch_bytes == 0 || self.most == 0.0 {
+            return (fewest.into(), 1.0);
+        }
+        let tile = |panels: u32| {
+            (self.tile_bytes + f64::from(panels.min(PRODUCTS)) * self.product_bytes).max(1.0)
+        };
+        let beside = |panels: u32| self.bytes + f64::from(panels) * self.panel_bytes;
+        let most = count.div_ceil(fewest);
+        let scratch = scratch_bytes as f64;
+        // But for what rounding makes of the same numbers.
+        let panels = match scratch + 64.0 >= beside(most) + self.most * tile(most) {
+            _ if self.panel_bytes == 0.0 => most,
+            true => most,
+            false => ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most.max(1)),
+        };
+        let tiles = (scratch - beside(panels)) / tile(panels);
+        (count.div_ceil(panels.max(1)).into(), self.most / tiles.clamp(1.0, self.most.max(1.0)))
+    }
+}
+
 /// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
 /// are no panels).
 #[derive(Clone, Copy, Debug, Default)]
@@ -283,6 +354,7 @@ pub(super) struct LayerCost {
     panel_near_ns: f64,
     /// Blocks of rows in a row: for each the panel is read again, of where it was stored or made,
     row_blocks: f64,
+    blocks: Blocks,
     again_memory_ns: f64,
     again_near_ns: f64,
     /// but for so many.
@@ -340,6 +412,7 @@ impl LayerCost {
         let mut spill_ns = 0.0;
         let mut group = u32::MAX;
         let (mut blocks, mut again_bytes, mut first) = (0.0, 0.0, 0.0);
+        let mut sizes = Blocks::default();
         match class {
             // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
             Class::FullyConnected if !gpu => piece_ns = 0.0,
@@ -358,6 +431,7 @@ impl LayerCost {
                 rows_ns = transforms.input_bytes / compute.transform_gbs;
                 piece_ns += transforms.output_bytes / compute.transform_gbs;
                 spill_ns = compute.transform_spill_ns_per_byte;
+                sizes = Blocks::new(network, stored, layer, algorithm, threads);
                 if algorithm == 0 && stored.encoding == 0 {
                     if panels as f64 * panel_bytes > compute.cache_bytes as f64 {
                         (blocks, again_bytes, first) = (transforms.blocks, panel_bytes, 1.0);
@@ -414,6 +488,7 @@ impl LayerCost {
             panel_memory_ns: panel_bytes / bandwidth,
             panel_near_ns: panel_bytes / compute.near_gbs(threads),
             row_blocks: blocks / rows as f64,
+            blocks: sizes,
             again_memory_ns: again_bytes / bandwidth,
             again_near_ns: again_bytes / compute.near_gbs(threads),
             first_blocks: first,
@@ -434,7 +509,8 @@ impl LayerCost {
     fn ns(&self, step: &Step, overhead_ns: u64, near: Near) -> u64 {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
-        let again = (rows * self.row_blocks - self.first_blocks).max(0.0);
+        let (groups, times) = self.blocks.within(step.scratch_bytes, step.count, self.group);
+        let again = (rows * self.row_blocks * times - self.first_blocks).max(0.0);
         let (panel_ns, again_ns) = match near.weights {
             true => (self.panel_near_ns, self.again_near_ns),
             false => (self.panel_memory_ns, self.again_memory_ns),
@@ -444,7 +520,6 @@ impl LayerCost {
             memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
         }
         let spill = self.spill_ns_per_byte * (rows * self.row_bytes + pieces * self.piece_bytes);
-        let groups = f64::from(step.count.div_ceil(self.group.max(1)).max(1));
         let expand = f64::from(step.count) * self.panel_expand_ns;
         let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
         let compute = groups * rows * self.row_ns + pieces_ns + expand + spill;
@@ -727,6 +802,38 @@ mod tests {
         assert!(half(Step { count: 4, ..whole }).abs_diff(all) <= 2);
         assert!(half(Step { rows: 98, ..whole }).abs_diff(all) <= 2);
         assert!((4 * profile.step_ns(&network, &whole, 4)).abs_diff(all) <= 4);
+    }
+
+    /// Blocks that are smaller come back to weights more often, and panels made one at a time have inputs transformed for
+    /// each.
+    #[test]
+    fn less_scratch_takes_no_less_time() {
+        let mut profile = profile();
+        profile.compute.cache_bytes = 64 << 10;
+        let mut network = network(OpKind::Conv, conv([3, 3]), [784, 256], [784, 256]);
+        for tensor in &mut network.tensors {
+            tensor.dims = [1, 28, 28, 256];
+        }
+        network.layers[0].params = params_words(&ConvParams {
+            pad: [1; 2],
+            ..params::<ConvParams>(&Layer { params: conv([3, 3]), ..network.layers[0] })
+        });
+        network.layers[0].panel_bytes = 32 * (9 * 256 + 1);
+        let costs = Costs::new(&network, &profile, 1);
+        for algorithm in [2, 4] {
+            let step = Step { algorithm, ..whole(&network) };
+            let [least, all] = [crate::slice::least_scratch_bytes, crate::slice::scratch_bytes]
+                .map(|bytes| bytes(&network, &step, 1));
+            assert!(2 * least < all, "{least} of {all}");
+            let ns = |scratch_bytes: u64| costs.step_ns(&Step { scratch_bytes, ..step });
+            let most = ns(0);
+            assert!(ns(all).abs_diff(most) <= most / 50, "{} for {most}", ns(all));
+            for eighth in 0..8 {
+                let less = ns(least + (all - least) / 8 * eighth);
+                assert!(less >= most, "{less} below {most}");
+            }
+            assert!(ns(least) > most + most / 20, "{} for {most}", ns(least));
+        }
     }
 
     #[test]
