@@ -54,6 +54,9 @@ use eyelet::pack::{PAGE, Step};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+/// Classes of what a byte takes lie apart by one part in so many.
+const CLASSES: f64 = 200.0;
+
 /// What the bound needs to know of a network, whatever algorithms its layers are computed by.
 pub struct Bound {
     /// Bytes of tables and of activations that are alive in each layer.
@@ -102,6 +105,15 @@ struct Reading {
 }
 
 impl Reading {
+    /// By what a byte of each layer takes.
+    fn new(of_layers: &[f64]) -> Self {
+        let mut ns_per_byte = of_layers.to_vec();
+        ns_per_byte.sort_unstable_by(|one, other| other.total_cmp(one));
+        ns_per_byte.dedup();
+        let class = |ns: &f64| ns_per_byte.partition_point(|other| other > ns);
+        Self { class: of_layers.iter().map(class).collect(), ns_per_byte }
+    }
+
     /// The least time to bring so many bytes of each class, all but `held`.
     fn least_ns(&self, bytes: &[f64], mut held: f64) -> f64 {
         let ns = bytes.iter().zip(&self.ns_per_byte).map(|(bytes, ns)| {
@@ -398,24 +410,21 @@ fn of_costs(
         }
         compute.push(least_ns);
         weights.push(bytes);
-        most.push((most_free as u64).clamp(PAGE, 1 << 27).next_power_of_two());
+        most.push((most_free as u64).clamp(PAGE, 1 << 27));
     }
-    let mut classes = most.clone();
-    classes.sort_unstable();
-    classes.dedup();
-    let class = |most: &u64| classes.binary_search(most).expect("they are of these");
-    let class: Vec<usize> = most.iter().map(class).collect();
-    let bounds = channels(profile, budget <= profile.near_bytes()).into_iter().map(
-        |Channel { rate, intervals }| {
-            let least = |most: &u64| least_ns_per_byte(profile, &rate, *most);
-            let ns_per_byte = classes.iter().map(least).collect();
-            let reading = Reading { ns_per_byte, class: class.clone() };
-            bound.most(&compute, &weights, budget, &reading, intervals)
-        },
-    );
     let read = bound.least_read(weights.iter().sum(), budget);
-    let dragged = Binding::dragged(&compute, read, bound.drag_ns_per_byte).ns;
-    bounds.fold(dragged, f64::max) as u64
+    let mut least = Binding::dragged(&compute, read, bound.drag_ns_per_byte).ns;
+    for Channel { rate, intervals } in channels(profile, budget <= profile.near_bytes()) {
+        let of_layer = |most: &u64| coarse(least_ns_per_byte(profile, &rate, *most));
+        let reading = Reading::new(&most.iter().map(of_layer).collect::<Vec<_>>());
+        least = least.max(bound.most(&compute, &weights, budget, &reading, intervals));
+    }
+    least as u64
+}
+
+/// A little less than what a byte takes, so that layers with about the same are one class.
+fn coarse(ns_per_byte: f64) -> f64 {
+    ((ns_per_byte.ln() * CLASSES).floor() / CLASSES).exp()
 }
 
 #[cfg(test)]
@@ -437,7 +446,7 @@ mod tests {
             let weights: Vec<f64> = layers.iter().map(|layer| layer.1).collect();
             let bound = Bound::of(layers.iter().map(|layer| layer.2).collect(), rate);
             for intervals in [false, true] {
-                let reading = Reading { ns_per_byte: vec![rate], class: vec![0; layers.len()] };
+                let reading = Reading::new(&vec![rate; layers.len()]);
                 let all = bound.most(&compute, &weights, budget, &reading, intervals);
                 let found = bound.most_even(&compute, &weights, budget, rate, intervals);
                 let all = all.max(compute.iter().sum());
