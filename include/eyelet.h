@@ -117,7 +117,7 @@ typedef struct eyelet_options {
     uint32_t threads;      /* compute threads, the caller's included; 0: as planned, but no more than there are cores */
     uint32_t load_inline;  /* not 0: weights are loaded between steps by the caller's thread; else a thread loads beside it, if anything is to be loaded */
     uint32_t no_verify;    /* not 0: what is read is not compared with its checksums */
-    uint32_t reserved;     /* 0; anything else is an error */
+    uint32_t depth;        /* reads under way at once, at most; 0: as many as the source can have (4 of EYELET_DIRECT, 1 of others) */
     /*
      * NULL, or `threads` numbers: the core that each keeps to. The first is the caller's, which pins itself, if it wants to, after
      * eyelet_open: the thread that loads may run where the one that opened could, and a single core has no room for both.

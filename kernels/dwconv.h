@@ -32,7 +32,7 @@ struct eyelet_dwconv {
     size_t c_pitch;        /* floats from one of its rows to the next */
     const float *residual; /* added before the clamp; may be `c`; null when there is none */
     size_t residual_pitch; /* floats from one of its rows to the next */
-    float min;             /* the clamp; infinite where there is none */
+    float min;             /* the clamp; infinite where there is none, never a positive zero */
     float max;
 };
 

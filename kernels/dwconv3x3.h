@@ -13,7 +13,8 @@
  *   struct walk     begun by `begin`: where the walk down the lines is, and the filter; `left`: output lines that are
  *                   not begun
  *   step            an input line's work: see below. Where outputs begin there is one `left` less
- *   enter, leave    what goes before and behind the lines that begin, go on with and end outputs, of stride 1
+ *   enter, leave    what goes before and behind the lines that begin, go on with and end outputs
+ *   pair            with stride 2, a line that ends outputs and begins others, and the one that goes on with those
  *   MOVE            a copy of a vector
  * and calls `several` with each `kind` of body it has. */
 #ifndef EYELET_DWCONV3X3_H
@@ -31,9 +32,11 @@ EYELET_INLINE void begin(struct walk *k, const struct eyelet_dwconv *t, const fl
 EYELET_INLINE void step(struct walk *k, vec first[COLS], vec second[COLS], vec third[COLS],
                         const unsigned lines, const size_t n, const size_t stride, const int kind);
 
-EYELET_INLINE void enter(struct walk *k, const vec other[COLS], vec third[COLS], const size_t n);
+EYELET_INLINE void pair(struct walk *k, vec first[COLS], vec third[COLS], const size_t n, const int kind);
 
-EYELET_INLINE void leave(struct walk *k, vec first[COLS], const size_t n, const int kind);
+EYELET_INLINE void enter(struct walk *k, const vec other[COLS], vec third[COLS], const size_t n, const size_t stride);
+
+EYELET_INLINE void leave(struct walk *k, vec first[COLS], const size_t n, const size_t stride, const int kind);
 
 EYELET_INLINE void take(vec to[COLS], const vec from[COLS], const size_t n)
 {
@@ -53,34 +56,46 @@ EYELET_INLINE void strip(const struct eyelet_dwconv *t, const float *w, size_t c
     step(&k, a, a, a, BEGINS, n, stride, kind);
     if (stride == 2) {
         step(&k, a, a, a, GOES_ON, n, 2, kind);
-        while (k.left != 0) {
-            step(&k, a, a, a, ENDS | BEGINS, n, 2, kind);
-            step(&k, a, a, a, GOES_ON, n, 2, kind);
+        if (k.left != 0) {
+            enter(&k, a, b, n, 2);
+            for (;;) {
+                pair(&k, a, b, n, kind);
+                if (k.left == 0) {
+                    leave(&k, a, n, 2, kind);
+                    take(a, b, n);
+                    break;
+                }
+                pair(&k, b, a, n, kind);
+                if (k.left == 0) {
+                    leave(&k, b, n, 2, kind);
+                    break;
+                }
+            }
         }
         step(&k, a, a, a, ENDS, n, 2, kind);
         return;
     }
     step(&k, a, a, b, GOES_ON | BEGINS, n, 1, kind);
     if (k.left != 0) {
-        enter(&k, b, c, n);
+        enter(&k, b, c, n, 1);
         for (;;) {
             step(&k, a, b, c, ENDS | GOES_ON | BEGINS, n, 1, kind);
             if (k.left == 0) {
-                leave(&k, a, n, kind);
+                leave(&k, a, n, 1, kind);
                 take(a, b, n);
                 take(b, c, n);
                 break;
             }
             step(&k, b, c, a, ENDS | GOES_ON | BEGINS, n, 1, kind);
             if (k.left == 0) {
-                leave(&k, b, n, kind);
+                leave(&k, b, n, 1, kind);
                 take(b, a, n);
                 take(a, c, n);
                 break;
             }
             step(&k, c, a, b, ENDS | GOES_ON | BEGINS, n, 1, kind);
             if (k.left == 0) {
-                leave(&k, c, n, kind);
+                leave(&k, c, n, 1, kind);
                 break;
             }
         }

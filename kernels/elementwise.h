@@ -47,7 +47,7 @@ struct eyelet_binary {
     size_t b_step;
     float *out;
     size_t out_pitch;
-    float min; /* the clamp; infinite where there is none */
+    float min; /* the clamp; infinite where there is none, never a positive zero */
     float max;
 };
 

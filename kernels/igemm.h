@@ -27,7 +27,7 @@ struct eyelet_igemm {
     size_t c_pitch;        /* floats from one of its rows to the next */
     const float *residual; /* added before the clamp; may be `c`; null when there is none */
     size_t residual_pitch; /* floats from one of its rows to the next */
-    float min;             /* the clamp; infinite where there is none */
+    float min;             /* the clamp; infinite where there is none, never a positive zero */
     float max;
     /* Hints, of which a kernel may follow less or nothing. */
     const char *next;  /* fetched into the second-level cache on the way: weights that are used soon */

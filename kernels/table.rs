@@ -29,11 +29,11 @@ pub use chains::{CHAIN, Chains};
 pub use elementwise::Beside;
 pub use fma::fma;
 pub use grid::Grid;
-pub use igemm::{Addend, Panel, Product};
+pub use igemm::{Addend, Gemms, Panel, Product};
 pub use indirection::Indirection;
 pub use pool::{Pooling, Positions, Taps};
 pub use window::Window;
-pub use winograd::{MAX_POINTS, Patch, Place, TILES};
+pub use winograd::{Finish, MAX_POINTS, Patch, TILES};
 
 /// Which frequencies a Winograd tile of fewer outputs has.
 pub use super::portable::winograd::kept;

@@ -25,12 +25,13 @@ struct finish {
     vec bias;
     vec min;
     vec max;
-    int bounded;
+    int bounded;  /* above */
+    int residual; /* there is one */
 };
 
-EYELET_INLINE struct finish finish_of(const struct eyelet_winograd_output *t, size_t c)
+EYELET_INLINE struct finish finish_of(const struct eyelet_winograd_output *t, size_t c, int bounded, int residual)
 {
-    return (struct finish){ load(t->bias + c), all(t->min), all(t->max), t->max < EYELET_INFINITY };
+    return (struct finish){ load(t->bias + c), all(t->min), all(t->max), bounded, residual };
 }
 
 /* `function` with a last argument of so many outputs, which is a constant of its body. */
@@ -158,7 +159,7 @@ EYELET_INLINE struct finish finish_of(const struct eyelet_winograd_output *t, si
         vec v[M];                                                                                      \
         output_1d_##M(r, half, v);                                                                     \
         _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++) v[x] = add(v[x], f->bias);              \
-        if (residual) {                                                                                \
+        if (f->residual) {                                                                             \
             _Pragma("GCC unroll 6") for (size_t x = 0; x < r; x++)                                     \
             {                                                                                          \
                 if (n == LANES) {                                                                      \
@@ -186,7 +187,8 @@ EYELET_INLINE struct finish finish_of(const struct eyelet_winograd_output *t, si
         }                                                                                              \
     }                                                                                                  \
                                                                                                        \
-    EYELET_INLINE void output_##M(const struct eyelet_winograd_output *t, size_t c)                    \
+    EYELET_INLINE void output_##M(const struct eyelet_winograd_output *t, size_t c, const int bounded, \
+                                  const int added)                                                     \
     {                                                                                                  \
         vec half[M][N];                                                                                \
         size_t below[N];                                                                               \
@@ -206,13 +208,13 @@ EYELET_INLINE struct finish finish_of(const struct eyelet_winograd_output *t, si
             output_1d_##M(M, v, y);                                                                    \
             _Pragma("GCC unroll 6") for (size_t i = 0; i < M; i++) half[i][x] = y[i];                  \
         }                                                                                              \
-        const struct finish finish = finish_of(t, c);                                                  \
-        const float *residual = t->residual ? t->residual + c : NULL;                                  \
+        const struct finish finish = finish_of(t, c, bounded, added);                                  \
+        const float *residual = added ? t->residual + c : NULL;                                        \
         float *line = t->c + c;                                                                        \
         _Pragma("GCC unroll 6") for (size_t y = 0; y < M; y++)                                         \
         {                                                                                              \
             output_line_##M(t, LANES, M, &finish, half[y], residual, line);                            \
-            if (residual)                                                                              \
+            if (added)                                                                                 \
                 residual += t->residual_line;                                                          \
             line += t->c_line;                                                                         \
         }                                                                                              \
@@ -242,7 +244,7 @@ EYELET_INLINE struct finish finish_of(const struct eyelet_winograd_output *t, si
     EYELET_INLINE void output_across_##M(const struct eyelet_winograd_output *t, size_t c, size_t n,   \
                                          vec half[M][N], const size_t r)                               \
     {                                                                                                  \
-        const struct finish finish = finish_of(t, c);                                                  \
+        const struct finish finish = finish_of(t, c, t->max < EYELET_INFINITY, t->residual != NULL);   \
         const float *residual = t->residual ? t->residual + c : NULL;                                  \
         float *line = t->c + c;                                                                        \
         for (size_t y = 0; y < t->lines; y++) {                                                        \
@@ -285,19 +287,39 @@ EYELET_INLINE void winograd_input(const struct eyelet_winograd_input *t)
     }
 }
 
+/* Whole tiles, with what there is to their finish written out. */
+#define EYELET_OUTPUT_WHOLE(M)                                                                         \
+    EYELET_INLINE size_t output_whole_##M(const struct eyelet_winograd_output *t)                      \
+    {                                                                                                  \
+        size_t c = 0;                                                                                  \
+        const int bounded = t->max < EYELET_INFINITY;                                                  \
+        if (!bounded && !t->residual)                                                                  \
+            EYELET_VECTORS(t->nr) output_##M(t, c, 0, 0);                                              \
+        else if (!bounded)                                                                             \
+            EYELET_VECTORS(t->nr) output_##M(t, c, 0, 1);                                              \
+        else if (!t->residual)                                                                         \
+            EYELET_VECTORS(t->nr) output_##M(t, c, 1, 0);                                              \
+        else                                                                                           \
+            EYELET_VECTORS(t->nr) output_##M(t, c, 1, 1);                                              \
+        return c;                                                                                      \
+    }
+
+EYELET_OUTPUT_WHOLE(2)
+EYELET_OUTPUT_WHOLE(4)
+
 EYELET_INLINE void winograd_output(const struct eyelet_winograd_output *t)
 {
     const int whole = t->lines == t->tile && t->cols == t->tile;
     size_t c = 0;
     if (t->tile == 4) {
         if (whole)
-            EYELET_VECTORS(t->nr) output_4(t, c);
+            c = output_whole_4(t);
         EYELET_VECTORS(t->nr) output_edge_4(t, c, LANES);
         if (c < t->nr)
             output_edge_4(t, c, t->nr - c);
     } else {
         if (whole)
-            EYELET_VECTORS(t->nr) output_2(t, c);
+            c = output_whole_2(t);
         EYELET_VECTORS(t->nr) output_edge_2(t, c, LANES);
         if (c < t->nr)
             output_edge_2(t, c, t->nr - c);

@@ -36,7 +36,7 @@ struct eyelet_winograd_output {
     const float *residual; /* added before the clamp; may be `c`; null when there is none */
     size_t residual_pitch; /* as `c_pitch` */
     size_t residual_line;  /* as `c_line` */
-    float min;             /* the clamp; infinite where there is none */
+    float min;             /* the clamp; infinite where there is none, never a positive zero */
     float max;
 };
 

@@ -12,6 +12,9 @@ from common import MIB, ms, table  # noqa: E402
 from measure import EIGHTH, PEERS, REFERENCE, RESIDENT, Way  # noqa: E402
 from settings import MEMORY_RATIO, TOLERANCE  # noqa: E402
 
+# Operators that multiply: what others do is no matter of the peak.
+MULTIPLYING = {"Conv", "Winograd", "Depthwise", "MatMul"}
+
 NAMES = {"openvino": "OpenVINO", "mnn": "MNN"}
 
 
@@ -24,8 +27,8 @@ def geometric_mean(values):
 
 
 class Report:
-    def __init__(self, bench, machine, unmeasured):
-        self.bench, self.machine, self.unmeasured = bench, machine, unmeasured
+    def __init__(self, bench, machine, unmeasured, shares):
+        self.bench, self.machine, self.unmeasured, self.shares = bench, machine, unmeasured, shares
         self.networks, self.threads = bench.networks, bench.threads
 
     def result(self, network, threads, engine):
@@ -76,7 +79,7 @@ the page cache with its measured bandwidth."""
         parts = ["## 1. Beside other engines", "All of eyelet's weights are resident here."]
         for threads in self.threads:
             parts.append(self.latency(threads))
-        parts += [self.eighth(), self.peak(), self.agreement(), self.missing()]
+        parts += [self.operators(), self.eighth(), self.peak(), self.agreement(), self.missing()]
         return "\n\n".join(part for part in parts if part)
 
     def fastest(self, network, threads):
@@ -106,6 +109,35 @@ the page cache with its measured bandwidth."""
         head = ["network", *(NAMES.get(peer, peer) for peer in PEERS), "eyelet", "eyelet / fastest peer"]
         plural = "thread" if threads == 1 else "threads"
         return f"### Latency, {threads} {plural} (ms)\n\n{table(head, rows)}"
+
+    def operators(self):
+        rows = []
+        for network in self.networks:
+            for share in self.shares.get(network.name, []):
+                # Where little is multiplied, the peak says nothing.
+                counts = share.operator in MULTIPLYING
+                rows.append(
+                    [
+                        network.name,
+                        share.operator,
+                        share.layers,
+                        ms(share.ms),
+                        f"{share.share:.1%}",
+                        f"{share.gflops:.0f}" if counts else "–",
+                        f"{share.of_peak:.0%}" if counts else "–",
+                    ]
+                )
+        if not rows:
+            return ""
+        peak = max(share.peak for found in self.shares.values() for share in found)
+        head = ["network", "operator", "layers", "ms", "share", "GFLOP/s", "of the peak"]
+        return f"""### Where eyelet's time goes, 1 thread
+
+By operator, all weights resident (`eyelet run --layers`). The peak of fused multiply-adds was measured beside each
+network: {peak:.0f} GFLOP/s at most. Winograd's algorithms are counted with the arithmetic of direct convolution, of which they
+execute a quarter to a half: they can pass the peak.
+
+{table(head, rows)}"""
 
     def eighth(self):
         rows = []

@@ -75,6 +75,7 @@ def main():
     from measure import Bench
     from networks import Network
     from report import Report
+    from shares import shares
 
     work = ROOT / "target" / "peers"
     command = eyelet()
@@ -101,6 +102,13 @@ def main():
 
     bench = Bench(networks, args.threads, args.rounds, args.seconds, work, found, log)
     bench.run()
+    log("measuring where eyelet's time goes")
+    profile = {}
+    for network in networks:
+        try:
+            profile[network.name] = shares(command, network)
+        except Failed as failed:
+            log(f"  {network.name} cannot be measured by operator: {failed}")
     facts = machine(found, networks)
     facts["Other load"] = f"{bench.other_cores:.2f} cores were busy with something else during the run"
     raw = [
@@ -109,7 +117,7 @@ def main():
     ]
     (work / "results.json").write_text(json.dumps(raw, indent=1))
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(Report(bench, facts, unmeasured).write())
+    args.output.write_text(Report(bench, facts, unmeasured, profile).write())
     log(f"wrote {args.output}")
 
 

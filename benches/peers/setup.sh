@@ -8,6 +8,7 @@ work=$(realpath -m "${1:-target/peers}")
 mkdir -p "$work"
 
 cargo build --release --package eyelet-planner --bin eyelet
+cargo bench --quiet --no-run --bench kernels
 if command -v musl-gcc >/dev/null; then
     tools/c.sh musl "$work/c"
 else

@@ -30,6 +30,7 @@ static const char USAGE[] =
     "  --pin                        each on a core of its own; needs --threads\n"
     "  --io direct|buffered|mapped  how weights are read [direct]\n"
     "  --inline                     weights are loaded between steps, without a thread for it\n"
+    "  --depth N                    reads under way at once, at most [as many as the file can have]\n"
     "  --no-verify                  does not compare what is read with its checksums\n"
     "  --input FILE                 an input; once for each\n"
     "  --output FILE                writes the outputs of the last inference there, one after the other\n"
@@ -87,6 +88,8 @@ static void parse(int count, char **words, struct arguments *into)
                 into->options.budget = number(word, next, UINT64_MAX);
             } else if (!strcmp(word, "--threads")) {
                 into->options.threads = (uint32_t)number(word, next, MOST_THREADS);
+            } else if (!strcmp(word, "--depth")) {
+                into->options.depth = (uint32_t)number(word, next, UINT32_MAX);
             } else if (!strcmp(word, "--io")) {
                 into->io = next;
             } else if (!strcmp(word, "--input") && into->input_files < MOST_FILES) {

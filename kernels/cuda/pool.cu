@@ -22,7 +22,7 @@ struct PoolRecord {
     unsigned cols;
     unsigned in_pitch; /* floats from one pixel to the next */
     unsigned out_pitch;
-    unsigned average;           /* 1: the mean; 0: the maximum, which passes over NaN */
+    unsigned average;           /* 1: the mean; 0: the maximum, as pool.h has it */
     unsigned count_include_pad; /* 1: padded positions count in a mean */
     Axis down;
     Axis along;
@@ -104,6 +104,10 @@ template <bool AVERAGE, int N> EYELET_INLINE void pool_all(const PoolRecord &r)
 #pragma unroll
             for (int i = 0; i < N; i++)
                 v[i] = over(v[i], count);
+        } else {
+#pragma unroll
+            for (int i = 0; i < N; i++)
+                v[i] = add(v[i], 0.0f);
         }
         activate(r.activation, v);
         put(r.out + row * r.out_pitch + col, v);

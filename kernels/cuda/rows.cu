@@ -49,7 +49,7 @@ EYELET_INLINE float row_largest(const float *x, unsigned n, unsigned lane)
     float largest = -EYELET_INFINITY;
 #pragma unroll 4
     for (size_t i = lane; i < n; i += 32)
-        largest = larger(__ldg(x + i), largest);
+        largest = larger(x[i], largest);
 #pragma unroll
     for (int half = 16; half > 0; half /= 2)
         largest = larger(__shfl_xor_sync(EYELET_ALL_LANES, largest, half), largest);
@@ -61,7 +61,7 @@ EYELET_INLINE size_t warp_row() { return (size_t)blockIdx.x * blockDim.y + threa
 
 struct SoftmaxRecord {
     const float *in;
-    float *out;
+    float *out; /* may be `in` */
     unsigned rows;
     unsigned cols;
     unsigned in_pitch; /* floats from one row to the next */
@@ -80,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_softmax(const SoftmaxRe
     float *out = r.out + row * r.out_pitch;
     const float largest = row_largest(x, r.cols, lane);
     const auto term = [&](size_t i) {
-        const float e = exponential(sub(__ldg(x + i), largest));
+        const float e = exponential(sub(x[i], largest));
         out[i] = e;
         return e;
     };

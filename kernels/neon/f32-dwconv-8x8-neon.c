@@ -10,21 +10,20 @@ EYELET_INLINE const float *adjacent(float32x4_t acc[MR][2], const float *const *
                                     const size_t stride)
 {
     float32x4_t v[5][2];
-#pragma GCC unroll 5
-    for (size_t kx = 0; kx < taps; kx++)
-        load_next_eight(&w, &v[kx][0], &v[kx][1]);
     const size_t last = (n - 1) * stride + taps - 1;
     const float *x = line[1] + offset;
     const ptrdiff_t step = (const char *)line[2] - (const char *)line[1];
 #pragma GCC unroll 20
     for (size_t col = 0; col <= last; col++) {
+        if (col < taps)
+            load_next_eight(&w, &v[col][0], &v[col][1]);
         /* Two registers that follow each other, as `ld1` wants them. */
-        register float32x4_t x0 __asm__("v0");
-        register float32x4_t x1 __asm__("v1");
+        register float32x4_t x0 __asm__("v30");
+        register float32x4_t x1 __asm__("v31");
         if (taps == 5 || col == 0 || col == last)
             __asm__ volatile("ldp %q0, %q1, [%2]" : "=w"(x0), "=w"(x1) : "r"(line[col] + offset));
         else
-            __asm__ volatile("ld1 {v0.4s, v1.4s}, [%2], %3"
+            __asm__ volatile("ld1 {v30.4s, v31.4s}, [%2], %3"
                              : "=w"(x0), "=w"(x1), "+r"(x)
                              : "r"(step));
 #pragma GCC unroll 5

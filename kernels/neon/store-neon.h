@@ -18,9 +18,10 @@ EYELET_INLINE enum bounds bounds(float min, float max)
 EYELET_INLINE float32x4_t clamp(float32x4_t v, float32x4_t min, float32x4_t max,
                                 const enum bounds bounds)
 {
+    /* The instructions differ from `min > v ? min : v` and `max < v ? max : v` only in the sign of a zero: `min` is no
+     * positive one. */
     if (bounds != NONE)
-        v = vbslq_f32(vcgtq_f32(min, v), min, v);
-    /* The instruction differs from `max < v ? max : v` only in the sign of a zero. */
+        v = vmaxq_f32(min, v);
     if (bounds == BOTH)
         v = vminq_f32(max, v);
     else if (bounds == RARE)
@@ -129,11 +130,10 @@ EYELET_INLINE float32x4_t load_all(const float *p)
         }                                                                                              \
     } while (0)
 
-/* The same for sums that are in registers: from intrinsics gcc makes copies, and shares comparisons between bounds. */
+/* The same for sums that are in registers: from intrinsics gcc makes copies. */
 EYELET_INLINE float32x4_t clamp_sum(float32x4_t v, float32x4_t min, float32x4_t max, const enum bounds bounds)
 {
-    uint32x4_t below;
-    __asm__("fcmgt %1.4s, %2.4s, %0.4s\n\tbit %0.16b, %2.16b, %1.16b" : "+w"(v), "=&w"(below) : "w"(min));
+    __asm__("fmax %0.4s, %1.4s, %0.4s" : "+w"(v) : "w"(min));
     if (bounds == BOTH)
         v = vminq_f32(max, v);
     else if (bounds == RARE)

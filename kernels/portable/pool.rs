@@ -3,11 +3,11 @@
 use super::elementwise::larger;
 
 /// One channel of one pixel from its taps, in order: their mean over `count`, or their maximum, which passes
-/// over NaN and is minus infinity where there are none.
+/// over NaN, is minus infinity where there are none, and of zeros the positive one: then their order does not matter.
 #[inline(always)]
 pub fn pool(average: bool, count: f32, taps: impl Iterator<Item = f32>) -> f32 {
     match average {
         true => taps.fold(0.0, |sum, x| sum + x) / count,
-        false => taps.fold(f32::NEG_INFINITY, |max, x| larger(x, max)),
+        false => taps.fold(f32::NEG_INFINITY, |max, x| larger(x, max)) + 0.0,
     }
 }

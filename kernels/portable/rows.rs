@@ -51,15 +51,15 @@ pub fn max(x: &[f32]) -> f32 {
     reduce(x, f32::NEG_INFINITY, |max, x| larger(x, max), |a, b| larger(b, a))
 }
 
-/// Exponentials of the differences to the largest element, over their sum.
-pub fn softmax(x: &[f32], out: &mut [f32]) {
-    let max = max(x);
-    for (out, x) in out.iter_mut().zip(x) {
-        *out = math::exp(x - max);
+/// Exponentials of the differences to the largest element, over their sum, in place.
+pub fn softmax(row: &mut [f32]) {
+    let max = max(row);
+    for x in row.iter_mut() {
+        *x = math::exp(*x - max);
     }
-    let scale = 1.0 / sum(out);
-    for out in out {
-        *out *= scale;
+    let scale = 1.0 / sum(row);
+    for x in row {
+        *x *= scale;
     }
 }
 
@@ -94,10 +94,11 @@ mod tests {
 
     #[test]
     fn one_infinity_takes_all_or_nothing() {
-        let mut out = [0.0; 3];
-        softmax(&[f32::NEG_INFINITY, 2.0, f32::NEG_INFINITY], &mut out);
-        assert_eq!(out, [0.0, 1.0, 0.0]);
-        softmax(&[f32::NAN, 2.0, 1.0], &mut out);
-        assert!(out.iter().all(|x| x.is_nan()));
+        let mut row = [f32::NEG_INFINITY, 2.0, f32::NEG_INFINITY];
+        softmax(&mut row);
+        assert_eq!(row, [0.0, 1.0, 0.0]);
+        let mut row = [f32::NAN, 2.0, 1.0];
+        softmax(&mut row);
+        assert!(row.iter().all(|x| x.is_nan()));
     }
 }

@@ -101,7 +101,7 @@ pub(super) const AVX512_LINES: &[Lines] =
 #[cfg(eyelet_neon)]
 pub(super) const NEON_INORDER_LINES: &[Lines] = &[Lines {
     taps: 3,
-    stride: 1,
+    stride: 2,
     channels: 8,
     pixels: 1,
     function: f32_dwconv3x3_4x4__neon_inorder,

@@ -191,6 +191,7 @@ impl Kernels {
         if in_pitch == cols && out.pitch() == cols {
             (rows, cols) = (1, rows * cols);
         }
+        let activation = activation.for_kernels();
         let map = Map {
             function: activation.kind as usize,
             rows,

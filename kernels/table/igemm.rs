@@ -208,6 +208,80 @@ pub struct Product {
     pub out: usize,
 }
 
+/// Many products with the rows of one list. They may be short, so what they have in common is checked once, and what
+/// follows from the number of rows is computed when that changes.
+pub struct Gemms<'a> {
+    kernels: &'a Kernels,
+    lists: Indirection<'a>,
+    /// What a product reads, if it is one chain.
+    pointers: &'a [*const f32],
+    weights: &'a [f32],
+    out: &'a mut [f32],
+    /// The last float from which on rows can be read.
+    last_offset: usize,
+    /// Floats of a panel.
+    len: usize,
+    /// The last call.
+    call: Strips,
+}
+
+impl Gemms<'_> {
+    /// Computes a product.
+    ///
+    /// # Panics
+    /// When the sizes of lists, weights and output disagree.
+    #[inline]
+    pub fn multiply(&mut self, product: Product) {
+        if self.lists.chains().count() > 1 {
+            return self.multiply_in_chains(product);
+        }
+        let Product { rows, offset, panel, next, out } = product;
+        let (weights, len, nr) = (self.weights, self.len, self.call.nr);
+        let pointers = &self.pointers[rows];
+        if pointers.is_empty() {
+            return;
+        }
+        assert!(offset <= self.last_offset, "runs at {offset}, of {}", self.last_offset);
+        let out = &mut self.out[out..][..pointers.len() * nr];
+        let weights_of = &weights[panel..][..len];
+        let call = &mut self.call;
+        if call.rows != pointers.len() {
+            call.rows = pointers.len();
+            call.strips = call.rows.div_ceil(self.lists.mr);
+            (_, call.next_step, call.next_share) =
+                fetches(weights_of, weights_of, call.strips, call.seg_len);
+        }
+        // All strips fetch an equal share of what follows, or a single one of a long panel what it reads itself some way
+        // ahead. Where nothing follows they fetch what is there already.
+        let next = match next {
+            _ if call.strips == 1 && len > AHEAD => (panel + AHEAD).min(weights.len() - len),
+            Some(next) => next,
+            None => panel,
+        };
+        call.next = weights[next..][..len].as_ptr();
+        call.a = pointers.as_ptr();
+        call.offset = offset;
+        call.panel = weights_of.as_ptr();
+        call.c = out.as_mut_ptr();
+        // SAFETY: behind each of the pointers `readable` floats are readable, of which `offset .. offset + seg_len`
+        // are inside; panel and output have these sizes, there are `nr` zeros; the output is exclusive, its rows are
+        // `nr` apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
+        unsafe { (self.kernels.igemm)(call) }
+    }
+
+    #[cold]
+    fn multiply_in_chains(&mut self, product: Product) {
+        let Product { rows, offset, panel, next, out } = product;
+        let nr = self.call.nr;
+        let len = self.lists.seg_len.saturating_mul(nr);
+        let panel = Panel::of(self.weights, panel, len, next.map(|next| (next, 0)));
+        let lists = self.lists.part(rows);
+        let out = &mut self.out[out..][..lists.rows * nr];
+        let Some(out) = MatMut::new(out, lists.rows, nr, nr) else { return };
+        self.kernels.product(&lists, offset, &ZEROS, panel, Addend::None, UNBOUNDED, out);
+    }
+}
+
 /// What `chain` has of a panel's weights, `nr` for each term.
 fn of_chain<'a>(panel: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &'a [f32] {
     let Range { start, end } = chains.terms(chain);
@@ -269,79 +343,44 @@ impl Kernels {
     }
 
     /// The products alone: `out = rows · weights`, in chains that all begin with zero. `lists` have one segment, a panel
-    /// is `[k][nr]`. A product may be short, so what is common to all is checked once.
+    /// is `[k][nr]`.
     ///
     /// # Panics
-    /// When the sizes of lists, weights and output disagree.
-    pub fn gemms(
-        &self,
-        lists: &Indirection<'_>,
-        weights: &[f32],
-        products: impl Iterator<Item = Product>,
-        out: &mut [f32],
-    ) {
-        let (nr, chains) = (self.nr(), lists.chains());
-        let &Indirection { rows, mr, readable, .. } = lists;
+    /// When lists or the kernel's tile do not fit.
+    pub fn gemms<'a>(
+        &'a self,
+        lists: &Indirection<'a>,
+        weights: &'a [f32],
+        out: &'a mut [f32],
+    ) -> Gemms<'a> {
+        let &Indirection { mr, readable, .. } = lists;
         // The first chain begins with its segment.
         let Reads { pointers, segments, seg_len, .. } = lists.chain(0);
         assert!(segments == 1 && (1..=self.mr()).contains(&mr));
-        assert!(seg_len <= readable && pointers.len() >= rows);
-        for Product { rows, offset, panel, next, out: to } in products {
-            let pointers = &pointers[rows.clone()];
-            let out = &mut out[to..][..pointers.len() * nr];
-            if chains.count() > 1 {
-                let panel = Panel::of(
-                    weights,
-                    panel,
-                    lists.seg_len.saturating_mul(nr),
-                    next.map(|next| (next, 0)),
-                );
-                let Some(out) = MatMut::new(out, pointers.len(), nr, nr) else { continue };
-                let lists = lists.part(rows);
-                self.product(&lists, offset, &ZEROS, panel, Addend::None, UNBOUNDED, out);
-                continue;
-            }
-            if pointers.is_empty() {
-                continue;
-            }
-            assert!(offset <= readable - seg_len, "run of {seg_len} at {offset} of {readable}");
-            let len = seg_len.saturating_mul(nr);
-            let ahead = (panel + AHEAD).min(weights.len());
-            let panel = &weights[panel..][..len];
-            let strips = pointers.len().div_ceil(mr);
-            let next = match next {
-                _ if strips == 1 && len > AHEAD => {
-                    &weights[ahead..(ahead + len).min(weights.len())]
-                }
-                Some(next) => &weights[next..][..len],
-                None => &[],
-            };
-            let (next, next_step, next_share) = fetches(next, panel, strips, seg_len);
-            let call = Strips {
-                a: pointers.as_ptr(),
-                offset,
-                rows: pointers.len(),
-                strips,
-                nr,
-                segments,
-                seg_len,
-                bias: ZEROS.as_ptr(),
-                panel: panel.as_ptr(),
-                c: out.as_mut_ptr(),
-                c_pitch: nr,
-                residual: ptr::null(),
-                residual_pitch: 0,
-                min: f32::NEG_INFINITY,
-                max: f32::INFINITY,
-                next,
-                next_step,
-                next_share,
-            };
-            // SAFETY: behind each of the pointers `readable` floats are readable, of which `offset .. offset + seg_len`
-            // are inside; panel and output have these sizes, there are `nr` zeros; the output is exclusive, its rows are
-            // `nr` apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
-            unsafe { (self.igemm)(&call) }
-        }
+        assert!(seg_len <= readable && pointers.len() >= lists.rows);
+        let call = Strips {
+            a: pointers.as_ptr(),
+            offset: 0,
+            rows: 0,
+            strips: 0,
+            nr: self.nr(),
+            segments,
+            seg_len,
+            bias: ZEROS.as_ptr(),
+            panel: weights.as_ptr(),
+            c: ptr::null_mut(),
+            c_pitch: self.nr(),
+            residual: ptr::null(),
+            residual_pitch: 0,
+            min: f32::NEG_INFINITY,
+            max: f32::INFINITY,
+            next: ptr::null(),
+            next_step: 0,
+            next_share: 0,
+        };
+        let last_offset = readable - seg_len;
+        let len = seg_len.saturating_mul(self.nr());
+        Gemms { kernels: self, lists: *lists, pointers, weights, out, last_offset, len, call }
     }
 
     /// A panel's bias, and the rest of it and of what is fetched.
@@ -453,11 +492,12 @@ mod tests {
     fn every_clamp_of_every_value() {
         const INF: f32 = f32::INFINITY;
         let values = [f32::NAN, -0.0, 0.0, INF, -INF, -1.0, 7.0, 1e-40];
+        // Lower ones as `Activation::for_kernels` gives them.
         let bounds = [
             [-INF, INF],
-            [0.0, INF],
             [-0.0, INF],
-            [0.0, 6.0],
+            [-0.0, 6.0],
+            [-0.0, -0.0],
             [-1.0, 0.0],
             [-2.0, -0.0],
             [-INF, 1.0],
@@ -472,7 +512,7 @@ mod tests {
             let ones = vec![1.0f32; mr];
             let mut list = scratch(Indirection::rows_bytes(mr));
             let list = bytemuck::cast_slice_mut(&mut list);
-            let lists = Indirection::rows(&ones, 1, 1, 0..mr, mr, list);
+            let lists = Indirection::rows((0..mr).map(|row| &ones[row..]), 1, mr, list);
             for [min, max] in bounds {
                 // Whole tiles, and columns one by one.
                 for cols in [nr, nr - 1] {

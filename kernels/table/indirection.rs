@@ -69,7 +69,7 @@ impl<'a> Indirection<'a> {
         let [listed, zeros, gathered] = window.parts(rows.len()).map(|bytes| bytes as usize);
         let (list, rest) = scratch.split_at_mut(listed);
         let (zeros, rest) = rest.split_at_mut(zeros);
-        let mut gathered: &'a mut [f32] = bytemuck::cast_slice_mut(&mut rest[..gathered]);
+        let gathered: &'a mut [f32] = bytemuck::cast_slice_mut(&mut rest[..gathered]);
         let zeros: &'a mut [f32] = bytemuck::cast_slice_mut(zeros);
         zeros.fill(0.0);
         let zeros: &'a [f32] = zeros;
@@ -78,33 +78,10 @@ impl<'a> Indirection<'a> {
         let count = rows.len().checked_mul(segments);
         let pointers = pointers(list, count.unwrap_or(usize::MAX));
         let source = Source { window, input, zeros, chains, rows: rows.len() };
-        let [out_height, out_width] = window.output;
-        let mut image = rows.start / area;
-        let mut y = rows.start % area / out_width;
-        let mut x = rows.start % out_width;
-        // With one segment the lists of all strips are one.
-        let strips = if segments == 1 { 1 } else { rows.len().div_ceil(mr) };
-        for index in 0..strips {
-            let strip = strip(rows.len(), strips, index);
-            let mut row = 0;
-            while row < strip.len() {
-                // The pixels up to the end of the strip or of the image's line.
-                let pixels = (strip.len() - row).min(out_width - x);
-                let at = Pixels { image, y, x, strip: strip.clone(), first: row, count: pixels };
-                if window.merged() {
-                    gathered = source.merged(&at, pointers, gathered);
-                } else {
-                    source.taps(&at, pointers);
-                }
-                row += pixels;
-                x += pixels;
-                if x == out_width {
-                    (x, y) = (0, y + 1);
-                    if y == out_height {
-                        (y, image) = (0, image + 1);
-                    }
-                }
-            }
+        if window.pointwise() {
+            source.pixels(rows.start, pointers);
+        } else {
+            source.windows(rows.clone(), mr, pointers, gathered);
         }
         Self {
             pointers,
@@ -122,28 +99,25 @@ impl<'a> Indirection<'a> {
         (rows as u64 * POINTER).next_multiple_of(64)
     }
 
-    /// The lists for the rows `rows` of a matrix of `cols` columns, each one run, `pitch` floats from one
-    /// to the next (they may overlap), in strips of up to `mr`. `scratch`, aligned to 64 bytes, has at
-    /// least `rows_bytes(rows.len())`.
+    /// The lists for rows of `cols` columns, each one run (they may overlap), in strips of up to `mr`. `scratch`,
+    /// aligned to 64 bytes, has at least `rows_bytes(rows.len())`.
     ///
     /// # Panics
-    /// When the rows are not inside `matrix` or have no columns, or `scratch` is too small or misaligned.
+    /// When a row is shorter, or rows have no columns, or `scratch` is too small or misaligned.
     pub fn rows(
-        matrix: &'a [f32],
-        pitch: usize,
+        rows: impl ExactSizeIterator<Item = &'a [f32]>,
         cols: usize,
-        rows: Range<usize>,
         mr: usize,
         scratch: &'a mut [u8],
     ) -> Self {
         assert!(cols > 0);
         let pointers = pointers(scratch, rows.len());
-        for (row, pointer) in rows.clone().zip(pointers.iter_mut()) {
-            *pointer = matrix[row * pitch..][..cols].as_ptr();
+        for (row, pointer) in rows.zip(pointers.iter_mut()) {
+            *pointer = row[..cols].as_ptr();
         }
         Self {
+            rows: pointers.len(),
             pointers,
-            rows: rows.len(),
             mr,
             seg_len: cols,
             readable: cols,
@@ -268,6 +242,62 @@ impl<'a> Source<'_, 'a> {
 
     fn is_line(&self, y: i64) -> bool {
         (0..self.window.input[0] as i64).contains(&y)
+    }
+
+    /// The pixels from `first` on, of all lines and images: in the matrix, or in a ring around its end, adjacent rows.
+    fn pixels(&self, first: usize, list: &mut [*const f32]) {
+        let (held, pitch) = (self.input.rows(), self.input.pitch());
+        let mut done = 0;
+        while done < list.len() {
+            let start = self.input.slot(first + done);
+            let count = (held - start).min(list.len() - done);
+            let address = self.input.row(start).as_ptr();
+            // The last of them is a row of the matrix, or this panics.
+            self.input.row(start + count - 1);
+            for (i, pointer) in list[done..done + count].iter_mut().enumerate() {
+                *pointer = address.wrapping_add(i.wrapping_mul(pitch));
+            }
+            done += count;
+        }
+    }
+
+    /// The windows of the output rows `rows`, line by line; those that are gathered take `gathered`.
+    fn windows(
+        &self,
+        rows: Range<usize>,
+        mr: usize,
+        pointers: &mut [*const f32],
+        mut gathered: &'a mut [f32],
+    ) {
+        let [out_height, out_width] = self.window.output;
+        let area = out_height * out_width;
+        let mut image = rows.start / area;
+        let mut y = rows.start % area / out_width;
+        let mut x = rows.start % out_width;
+        // With one segment the lists of all strips are one.
+        let strips = if self.window.segments() == 1 { 1 } else { rows.len().div_ceil(mr) };
+        for index in 0..strips {
+            let strip = strip(rows.len(), strips, index);
+            let mut row = 0;
+            while row < strip.len() {
+                // The pixels up to the end of the strip or of the image's line.
+                let pixels = (strip.len() - row).min(out_width - x);
+                let at = Pixels { image, y, x, strip: strip.clone(), first: row, count: pixels };
+                if self.window.merged() {
+                    gathered = self.merged(&at, pointers, gathered);
+                } else {
+                    self.taps(&at, pointers);
+                }
+                row += pixels;
+                x += pixels;
+                if x == out_width {
+                    (x, y) = (0, y + 1);
+                    if y == out_height {
+                        (y, image) = (0, image + 1);
+                    }
+                }
+            }
+        }
     }
 
     /// One segment for each tap.

@@ -2,6 +2,7 @@
 
 use super::Kernels;
 use crate::kernels::portable::rows as portable;
+use core::ptr;
 use core::slice::{from_raw_parts, from_raw_parts_mut};
 
 /// `struct eyelet_standardise` of `kernels/rows.h`, which says what the fields are.
@@ -30,7 +31,7 @@ pub(super) struct Lrn {
 /// The kernels.
 ///
 /// # Safety
-/// Every input has `n` readable floats, every output as many exclusive ones, which for Standardise may be
+/// Every input has `n` readable floats, every output as many exclusive ones, which for softmax and Standardise may be
 /// those of `x`. The processor has the instruction set.
 #[derive(Debug)]
 pub(super) struct Functions {
@@ -113,8 +114,12 @@ unsafe extern "C" fn f32_square_differences_portable(x: *const f32, n: usize, me
 /// # Safety
 /// [`Functions`]'.
 unsafe extern "C" fn f32_softmax_portable(x: *const f32, out: *mut f32, n: usize) {
+    if !ptr::eq(x, out) {
+        // SAFETY: the floats that the contract names, apart from what is written.
+        unsafe { ptr::copy_nonoverlapping(x, out, n) };
+    }
     // SAFETY: the floats that the contract names.
-    unsafe { portable::softmax(from_raw_parts(x, n), from_raw_parts_mut(out, n)) }
+    portable::softmax(unsafe { from_raw_parts_mut(out, n) })
 }
 
 /// # Safety
@@ -161,14 +166,17 @@ impl Kernels {
     }
 
     /// Softmax of a row: the largest element is subtracted, the exponentials are summed in the order of
-    /// [`sum`](Self::sum), and multiplied by the reciprocal of the sum.
+    /// [`sum`](Self::sum), and multiplied by the reciprocal of the sum. `x` is `out` where it is none.
     ///
     /// # Panics
     /// When the lengths differ.
-    pub fn softmax(&self, x: &[f32], out: &mut [f32]) {
-        assert!(x.len() == out.len(), "{} floats from {}", out.len(), x.len());
+    pub fn softmax(&self, x: Option<&[f32]>, out: &mut [f32]) {
+        let n = out.len();
+        assert!(x.is_none_or(|x| x.len() == n), "{n} floats from others");
+        let to = out.as_mut_ptr();
+        let x = x.map_or(to.cast_const(), <[f32]>::as_ptr);
         // SAFETY: see `sum`.
-        unsafe { (self.rows.softmax)(x.as_ptr(), out.as_mut_ptr(), x.len()) }
+        unsafe { (self.rows.softmax)(x, to, n) }
     }
 
     /// Normalisation of a row by its mean and the reciprocal of its standard deviation:
@@ -252,15 +260,18 @@ mod tests {
             let x = floats(n, n as u64).iter().map(|x| x * 20.0).collect::<Vec<f32>>();
             let (gamma, beta) = (floats(n, 1), floats(n, 2));
             let squares: Vec<f32> = x.iter().map(|x| x * x).collect();
-            let mut soft = vec![0.0; n];
-            portable::softmax(&x, &mut soft);
+            let mut soft = x.clone();
+            portable::softmax(&mut soft);
             let each = |f: &dyn Fn(usize) -> f32| (0..n).map(f).collect::<Vec<f32>>();
             let normal = each(&|i| portable::standardised(x[i], 0.3, 1.7, gamma[i], beta[i]));
             let local = each(&|i| portable::lrn(x[i], squares[i], 1e-2, 0.75, 1.5));
             for kernels in available() {
                 let what = format!("{n} {:?}", kernels.isa());
                 let mut out = vec![0.0; n + 1];
-                kernels.softmax(&x, &mut out[..n]);
+                kernels.softmax(Some(&x), &mut out[..n]);
+                assert_same(&out[..n], &soft, &what);
+                out[..n].copy_from_slice(&x);
+                kernels.softmax(None, &mut out[..n]);
                 assert_same(&out[..n], &soft, &what);
                 kernels.standardise(Some(&x), [0.3, 1.7], [&gamma, &beta], &mut out[..n]);
                 assert_same(&out[..n], &normal, &what);

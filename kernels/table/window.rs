@@ -44,6 +44,14 @@ impl Window {
             && self.cols < LONG_RUN
     }
 
+    /// Whether each output reads one pixel, the one in its own place: output and input have the same rows.
+    pub(super) fn pointwise(&self) -> bool {
+        self.kernel == [1; 2]
+            && self.stride == [1; 2]
+            && self.pad == [0; 2]
+            && self.output == self.input
+    }
+
     /// Runs in the reduction of one output.
     pub fn segments(&self) -> usize {
         if self.merged() { self.kernel[0] } else { self.kernel[0] * self.kernel[1] }

@@ -221,15 +221,21 @@ pub struct Patch<'a> {
     pub zeros: &'a [f32],
 }
 
-/// Where a tile's outputs go in an image, which may end before the tile does.
+/// The products of some tiles with a panel, and what becomes of them.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
-    /// Pixels of a line of the image.
+pub struct Finish<'a> {
+    /// Those of each frequency of a whole tile, `stride` floats apart: a panel's for each tile.
+    pub products: &'a [f32],
+    /// Floats from one frequency to the next.
+    pub stride: usize,
+    /// A panel's.
+    pub bias: &'a [f32],
+    /// What is added before the clamp.
+    pub addend: Addend<'a>,
+    /// The least and the largest output.
+    pub clamp: [f32; 2],
+    /// Pixels of a line of the image that is made.
     pub width: usize,
-    /// The first line.
-    pub line: usize,
-    /// The first column.
-    pub col: usize,
 }
 
 impl Kernels {
@@ -294,54 +300,61 @@ impl Kernels {
         unsafe { (self.winograd.weights)(&filters) }
     }
 
-    /// Transforms a tile to its outputs: `out = clamp(transformed + bias + addend)`, those that lie
-    /// inside the image `out`, which has a row for each pixel and a column for each channel of the panel.
-    /// `products` has a row for each frequency, of which those that the tile has are read ([`kept`](super::kept)), and `nr`
-    /// columns; `bias` has `nr` floats.
+    /// Transforms tiles to their outputs: `out = clamp(transformed + bias + addend)`, those that lie inside the image
+    /// `out`, which has a row for each pixel and a column for each channel of the panel. `places` are line and column of
+    /// each tile's first output; frequencies that a tile does not have are not read ([`kept`](super::kept)).
     ///
     /// # Panics
-    /// When the sizes disagree, or there is no such transform.
-    #[allow(clippy::too_many_arguments)]
-    pub fn winograd_output(
+    /// When the sizes disagree, there is no such transform, or a tile begins beside the image.
+    pub fn winograd_outputs(
         &self,
         tile: usize,
-        products: MatRef<'_>,
-        bias: &[f32],
-        addend: Addend<'_>,
-        clamp: [f32; 2],
-        place: Place,
+        finish: &Finish<'_>,
+        places: impl ExactSizeIterator<Item = [usize; 2]>,
         mut out: MatMut<'_>,
     ) {
-        let n = tile + 2;
-        assert!(TILES.contains(&tile) && products.rows() == n * n);
-        assert!(products.cols() == self.nr() && bias.len() >= self.nr());
-        assert!((1..=self.nr()).contains(&out.cols()) && place.col < place.width);
-        let (lines, cols) = (out.rows() / place.width, tile.min(place.width - place.col));
-        assert!(place.line < lines, "line {} of {lines}", place.line);
+        let &Finish { products, stride, bias, addend, clamp, width } = finish;
+        let (points, nr) = ((tile + 2) * (tile + 2), self.nr());
+        assert!(TILES.contains(&tile) && bias.len() >= nr && width > 0);
+        assert!((1..=nr).contains(&out.cols()));
+        let count = places.len();
+        let reach = count.checked_mul(nr).zip((points - 1).checked_mul(stride));
+        let reach = reach.and_then(|(tiles, before)| tiles.checked_add(before));
+        assert!(reach.is_some_and(|reach| reach <= products.len()), "{} products", products.len());
+        let height = out.rows() / width;
         let (residual, residual_pitch) = addend.raw(&mut out);
-        let first = place.line * place.width + place.col;
-        let output = Output {
+        let (c, c_pitch) = (out.as_mut_ptr(), out.pitch());
+        let mut output = Output {
             tile,
             input: products.as_ptr(),
-            stride: products.pitch(),
+            stride,
             bias: bias.as_ptr(),
             nr: out.cols(),
-            lines: tile.min(lines - place.line),
-            cols,
-            c: out.as_mut_ptr().wrapping_add(first * out.pitch()),
-            c_pitch: out.pitch(),
-            c_line: out.pitch() * place.width,
-            residual: match residual.is_null() {
-                true => residual,
-                false => residual.wrapping_add(first * residual_pitch),
-            },
+            lines: 0,
+            cols: 0,
+            c,
+            c_pitch,
+            c_line: c_pitch * width,
+            residual,
             residual_pitch,
-            residual_line: residual_pitch * place.width,
+            residual_line: residual_pitch * width,
             min: clamp[0],
             max: clamp[1],
         };
-        // SAFETY: the sizes of `products` and `bias` were checked; lines and columns were cut to those of
-        // `out`, whose size the residual has; the kernels are those of this processor.
-        unsafe { (self.winograd.output)(&output) }
+        for (slot, [line, col]) in places.take(count).enumerate() {
+            assert!(line < height && col < width, "tile at {line}, {col} of {height}, {width}");
+            let first = line * width + col;
+            output.input = products.as_ptr().wrapping_add(slot * nr);
+            output.lines = tile.min(height - line);
+            output.cols = tile.min(width - col);
+            output.c = c.wrapping_add(first * c_pitch);
+            if !residual.is_null() {
+                output.residual = residual.wrapping_add(first * residual_pitch);
+            }
+            // SAFETY: `products` has NR floats of each frequency behind the first tiles', of which these are one, as was
+            // checked; so was the bias. Lines and columns were cut to those of `out`, whose size the residual has; the
+            // kernels are those of this processor.
+            unsafe { (self.winograd.output)(&output) }
+        }
     }
 }

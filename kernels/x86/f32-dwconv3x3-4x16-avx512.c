@@ -61,7 +61,7 @@ EYELET_INLINE void finish(const struct walk *k, const vec acc, const size_t i, c
 }
 
 /* With stride 2 a line that ends outputs begins the next ones: in the same registers, one pixel after the other. */
-EYELET_INLINE void end_and_begin(const struct walk *k, vec acc[COLS], const size_t n, const int kind)
+EYELET_INLINE void end_and_begin(const struct walk *k, vec first[COLS], vec third[COLS], const size_t n, const int kind)
 {
     vec x[3];
 #pragma GCC unroll 4
@@ -71,12 +71,12 @@ EYELET_INLINE void end_and_begin(const struct walk *k, vec acc[COLS], const size
         x[2] = column(k, 2 * i + 2, kind);
 #pragma GCC unroll 3
         for (size_t kx = 0; kx < 3; kx++)
-            acc[i] = _mm512_fmadd_ps(x[kx], k->filter[2][kx], acc[i]);
-        finish(k, acc[i], i, kind);
-        acc[i] = k->bias;
+            first[i] = _mm512_fmadd_ps(x[kx], k->filter[2][kx], first[i]);
+        finish(k, first[i], i, kind);
+        third[i] = k->bias;
 #pragma GCC unroll 3
         for (size_t kx = 0; kx < 3; kx++)
-            acc[i] = _mm512_fmadd_ps(x[kx], k->filter[0][kx], acc[i]);
+            third[i] = _mm512_fmadd_ps(x[kx], k->filter[0][kx], third[i]);
     }
 }
 
@@ -84,7 +84,7 @@ EYELET_INLINE void step(struct walk *k, vec first[COLS], vec second[COLS], vec t
                         const unsigned lines, const size_t n, const size_t stride, const int kind)
 {
     if (stride == 2 && lines == (ENDS | BEGINS)) {
-        end_and_begin(k, first, n, kind);
+        end_and_begin(k, first, third, n, kind);
     } else {
         if (lines & BEGINS) {
 #pragma GCC unroll 4
@@ -120,14 +120,20 @@ EYELET_INLINE void step(struct walk *k, vec first[COLS], vec second[COLS], vec t
     k->at += k->line_pitch;
 }
 
-EYELET_INLINE void enter(struct walk *k, const vec other[COLS], vec third[COLS], const size_t n)
+EYELET_INLINE void pair(struct walk *k, vec first[COLS], vec third[COLS], const size_t n, const int kind)
 {
-    (void)k, (void)other, (void)third, (void)n;
+    step(k, first, first, third, ENDS | BEGINS, n, 2, kind);
+    step(k, third, third, third, GOES_ON, n, 2, kind);
 }
 
-EYELET_INLINE void leave(struct walk *k, vec first[COLS], const size_t n, const int kind)
+EYELET_INLINE void enter(struct walk *k, const vec other[COLS], vec third[COLS], const size_t n, const size_t stride)
 {
-    (void)k, (void)first, (void)n, (void)kind;
+    (void)k, (void)other, (void)third, (void)n, (void)stride;
+}
+
+EYELET_INLINE void leave(struct walk *k, vec first[COLS], const size_t n, const size_t stride, const int kind)
+{
+    (void)k, (void)first, (void)n, (void)stride, (void)kind;
 }
 
 EYELET_INLINE void several(const struct eyelet_dwconv *t, size_t from, size_t end, const int kind)

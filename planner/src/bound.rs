@@ -46,13 +46,16 @@
 use crate::memory::lifetimes;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
-use crate::slice::{scratch_bytes, whole};
+use crate::slice::{least_scratch_bytes, whole};
 use crate::slide::{least_bytes, slides};
 use crate::strategy::{Request, on_load};
 use crate::write::table_bytes;
 use eyelet::pack::{PAGE, Step};
 use std::collections::VecDeque;
 use std::rc::Rc;
+
+/// Classes of what a byte takes lie apart by one part in so many.
+const CLASSES: f64 = 200.0;
 
 /// What the bound needs to know of a network, whatever algorithms its layers are computed by.
 pub struct Bound {
@@ -75,14 +78,14 @@ struct Channel<Rate> {
 /// A read of so many bytes, or a copy.
 type Task<'a> = Box<dyn Fn(u64) -> f64 + 'a>;
 
-/// The channels of a profile: reads, and copies where there are any.
-fn channels(profile: &Profile) -> Vec<Channel<Task<'_>>> {
+/// The channels of a profile: reads into an arena that a shared cache holds, or a larger one, and copies where there are any.
+fn channels(profile: &Profile, near: bool) -> Vec<Channel<Task<'_>>> {
     let copies = profile.transfer.map(|transfer| Channel {
         rate: Box::new(move |bytes| transfer.copy_ns(bytes) as f64) as Task<'_>,
         intervals: true,
     });
     // Loads keep the storage and the loader; of one at a time, one says all.
-    let service = Rc::new(profile.service());
+    let service = Rc::new(profile.service(near));
     let parts = if service.depth() > 1 { 0..2 } else { 0..1 };
     let reads = parts.map(|part| {
         let service = service.clone();
@@ -102,6 +105,15 @@ struct Reading {
 }
 
 impl Reading {
+    /// By what a byte of each layer takes.
+    fn new(of_layers: &[f64]) -> Self {
+        let mut ns_per_byte = of_layers.to_vec();
+        ns_per_byte.sort_unstable_by(|one, other| other.total_cmp(one));
+        ns_per_byte.dedup();
+        let class = |ns: &f64| ns_per_byte.partition_point(|other| other > ns);
+        Self { class: of_layers.iter().map(class).collect(), ns_per_byte }
+    }
+
     /// The least time to bring so many bytes of each class, all but `held`.
     fn least_ns(&self, bytes: &[f64], mut held: f64) -> f64 {
         let ns = bytes.iter().zip(&self.ns_per_byte).map(|(bytes, ns)| {
@@ -177,7 +189,8 @@ impl Bound {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
         };
-        let channels: Vec<Channel<f64>> = channels(profile).into_iter().map(least).collect();
+        // The arena may be one that a cache holds.
+        let channels: Vec<Channel<f64>> = channels(profile, true).into_iter().map(least).collect();
         let reading = channels.iter().map(|channel| channel.rate).fold(0.0, f64::max);
         Self { alive, drag_ns_per_byte: profile.least_drag_ns_per_byte().min(reading), channels }
     }
@@ -310,7 +323,9 @@ impl Bound {
 fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -> f64 {
     // Between the sizes in the profile, and the one that lets nothing else be under way, the time grows evenly, so that the
     // best is at one of them or at the end.
-    let sizes = profile.storage.reads.iter().map(|read| read.bytes).chain(profile.storage.window);
+    let near = profile.storage.near.iter().flat_map(|near| &near.reads);
+    let sizes = profile.storage.reads.iter().chain(near).map(|read| read.bytes);
+    let sizes = sizes.chain(profile.storage.window);
     let sizes = sizes.filter(|size| *size < most);
     let rate = |size: u64| task(size) / size as f64;
     sizes.chain([PAGE, most]).map(rate).fold(f64::INFINITY, f64::min)
@@ -377,7 +392,7 @@ fn of_costs(
         let (mut least_ns, mut most_free) = (f64::INFINITY, 0.0f64);
         for algorithm in algorithms(index, costs) {
             let step = |count| Step { count, algorithm, ..whole(network, index) };
-            let scratch = |count| scratch_bytes(network, &step(count), threads);
+            let scratch = |count| least_scratch_bytes(network, &step(count), threads);
             // Steps of few rows take little.
             let scratch = if slides { 0 } else { scratch(1).min(scratch(layer.panels)) };
             let free = budget as f64 - bound.alive(index) - scratch as f64;
@@ -395,22 +410,21 @@ fn of_costs(
         }
         compute.push(least_ns);
         weights.push(bytes);
-        most.push((most_free as u64).clamp(PAGE, 1 << 27).next_power_of_two());
+        most.push((most_free as u64).clamp(PAGE, 1 << 27));
     }
-    let mut classes = most.clone();
-    classes.sort_unstable();
-    classes.dedup();
-    let class = |most: &u64| classes.binary_search(most).expect("they are of these");
-    let class: Vec<usize> = most.iter().map(class).collect();
-    let bounds = channels(profile).into_iter().map(|Channel { rate, intervals }| {
-        let least = |most: &u64| least_ns_per_byte(profile, &rate, *most);
-        let ns_per_byte = classes.iter().map(least).collect();
-        let reading = Reading { ns_per_byte, class: class.clone() };
-        bound.most(&compute, &weights, budget, &reading, intervals)
-    });
     let read = bound.least_read(weights.iter().sum(), budget);
-    let dragged = Binding::dragged(&compute, read, bound.drag_ns_per_byte).ns;
-    bounds.fold(dragged, f64::max) as u64
+    let mut least = Binding::dragged(&compute, read, bound.drag_ns_per_byte).ns;
+    for Channel { rate, intervals } in channels(profile, budget <= profile.near_bytes()) {
+        let of_layer = |most: &u64| coarse(least_ns_per_byte(profile, &rate, *most));
+        let reading = Reading::new(&most.iter().map(of_layer).collect::<Vec<_>>());
+        least = least.max(bound.most(&compute, &weights, budget, &reading, intervals));
+    }
+    least as u64
+}
+
+/// A little less than what a byte takes, so that layers with about the same are one class.
+fn coarse(ns_per_byte: f64) -> f64 {
+    ((ns_per_byte.ln() * CLASSES).floor() / CLASSES).exp()
 }
 
 #[cfg(test)]
@@ -432,7 +446,7 @@ mod tests {
             let weights: Vec<f64> = layers.iter().map(|layer| layer.1).collect();
             let bound = Bound::of(layers.iter().map(|layer| layer.2).collect(), rate);
             for intervals in [false, true] {
-                let reading = Reading { ns_per_byte: vec![rate], class: vec![0; layers.len()] };
+                let reading = Reading::new(&vec![rate; layers.len()]);
                 let all = bound.most(&compute, &weights, budget, &reading, intervals);
                 let found = bound.most_even(&compute, &weights, budget, rate, intervals);
                 let all = all.max(compute.iter().sum());

@@ -132,8 +132,6 @@ impl Activations {
         let bytes = ops::scratch_bytes(layer, &inputs, &output, &slice, 1, network.isa);
         let mut scratch = vec![Line([0; 64]); bytes.div_ceil(64) as usize];
         let made = &mut self.0[output.buffer as usize];
-        // Products address their operands by strides, but not what they make.
-        let kind = kind.filter(|kind| *kind != OpKind::MatMul);
         let [start, rows, cols, pitch] = rectangle(kind, &output, made.len());
         let Some(out) = MatMut::new(&mut made[start..], rows, cols, pitch) else { return };
         ops::run(Call {
@@ -159,7 +157,6 @@ fn rectangle(kind: Option<OpKind>, tensor: &Tensor, floats: usize) -> [usize; 4]
     let start = tensor.offset as usize;
     match kind {
         Some(OpKind::Copy) => [0, 1, floats, floats],
-        Some(OpKind::MatMul) => [start, 1, floats - start, floats - start],
         _ => [start, tensor.rows() as usize, tensor.cols() as usize, tensor.pitch as usize],
     }
 }

@@ -15,7 +15,8 @@
 use crate::network::Network;
 use crate::plan::Plan;
 pub use crate::profile::Costs;
-use crate::profile::{Profile, Read};
+use crate::profile::{Profile, Read, Service};
+use eyelet::pack::Load;
 
 /// No more inferences than this are simulated. Most plans are steady from the second on; with several reads under way
 /// it can take some more until the loader is no further ahead.
@@ -71,22 +72,26 @@ impl Durations {
     /// Of a plan, by the costs of a board.
     pub fn new(plan: &Plan, costs: &Costs) -> Self {
         let steps = costs.steps_ns(plan);
-        let bytes = || plan.loads.iter().map(|load| u64::from(load.bytes));
+        let bytes = plan.loads.iter().map(|load| u64::from(load.bytes));
         let copies = match plan.stages.is_empty() {
             true => Vec::new(),
-            false => bytes().map(|bytes| costs.copy_ns(bytes) as i64).collect(),
+            false => bytes.map(|bytes| costs.copy_ns(bytes) as i64).collect(),
         };
-        let reads = bytes().map(|bytes| costs.read(bytes)).collect();
-        let depth = costs.depth();
+        Self { copies, steps, ..Self::of_reads(&plan.loads, costs.service_of(plan)) }
+    }
+
+    /// Of reads alone.
+    fn of_reads(loads: &[Load], service: &Service) -> Self {
+        let reads = loads.iter().map(|load| service.read(load.bytes.into())).collect();
+        let depth = service.depth();
         // Those before the first are the last ones of the inference before.
         let recent = |index: usize| {
-            let earlier =
-                plan.loads[..=index].iter().rev().chain(plan.loads[index + 1..].iter().rev());
+            let earlier = loads[..=index].iter().rev().chain(loads[index + 1..].iter().rev());
             earlier.map(|load| u64::from(load.bytes))
         };
-        let places = (0..plan.loads.len()).map(|index| costs.places(recent(index)));
+        let places = (0..loads.len()).map(|index| service.places(recent(index)));
         let places = if depth > 1 { places.collect() } else { Vec::new() };
-        Self { reads, depth, places, copies, steps }
+        Self { reads, depth, places, ..Self::default() }
     }
 
     /// How many reads may be under way when one has begun.
@@ -120,11 +125,24 @@ pub fn simulate(network: &Network, plan: &Plan, profile: &Profile, threads: u32)
 /// As [`simulate`].
 pub fn simulate_with(plan: &Plan, costs: &Costs) -> Timeline {
     let mut line = play(plan, &Durations::new(plan, costs));
-    // Residents are read once, and what is read is copied before more is.
-    let copy_ns = |bytes| if plan.staging_bytes > 0 { costs.copy_ns(bytes) } else { 0 };
+    // Residents are read once; into a staging ring, where what is read is copied before more is.
+    let service = costs.service_of(plan);
     let resident = plan.resident.iter().map(|load| u64::from(load.bytes));
-    line.resident_ns = resident.map(|bytes| costs.load_ns(bytes) + copy_ns(bytes)).sum();
+    line.resident_ns = match plan.staging_bytes {
+        0 => preload_ns(&plan.resident, service),
+        _ => resident.map(|bytes| service.load_ns(bytes) + costs.copy_ns(bytes)).sum(),
+    };
     line
+}
+
+/// Reading residents, which nothing keeps from beginning.
+fn preload_ns(resident: &[Load], service: &Service) -> u64 {
+    let durations = Durations::of_reads(resident, service);
+    let released = |load: &Load| Load { release: 0, ..*load };
+    let plan = Plan { loads: resident.iter().map(released).collect(), ..Plan::default() };
+    let mut now = Inference::default();
+    Player::new(&plan, &durations, None, &mut now).run();
+    ends(&now.reads, now.reads.len()) as u64
 }
 
 /// Plays a plan whose tasks take so long. Nothing is known of residents.
@@ -379,7 +397,7 @@ mod tests {
     use crate::board::Board;
     use crate::check::example::Reuse;
     use crate::profile::{Deeper, Storage, Transfer};
-    use eyelet::pack::{Load, Stage, Step};
+    use eyelet::pack::{Stage, Step};
     use proptest::prelude::*;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
@@ -453,7 +471,7 @@ mod tests {
                 prop_assert!(line.copies[index].start >= line.loads[index].end);
             }
             for (step, span) in plan.steps.iter().zip(&line.steps) {
-                let ns = profile.step_ns(&network, step, 1);
+                let ns = Costs::new(&network, &profile, 1).step_ns(step);
                 prop_assert_eq!((span.end - span.start) as u64, ns);
                 if let Some(last) = (step.ready as usize).checked_sub(1) {
                     prop_assert!(span.start >= arrivals[last].end);

@@ -8,8 +8,9 @@
 use crate::network::Network;
 use crate::plan::step_weights;
 use crate::slide::Sliding;
+use eyelet::kernels::Isa;
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{OpKind, PAGE, Step};
+use eyelet::pack::{Layer, OpKind, PAGE, Step, Tensor};
 use std::collections::HashMap;
 
 /// A load before it has an address.
@@ -29,6 +30,7 @@ pub struct Read {
 /// A network that was cut: steps without addresses, and what they read.
 #[derive(Clone, Debug)]
 pub struct Slices {
+    /// What each has for scratch is the most that it shall take.
     pub steps: Vec<Step>,
     pub reads: Vec<Read>,
     /// For each step its read.
@@ -46,6 +48,8 @@ pub struct Cutting {
     pub resident: u32,
     /// Most bytes of a slice of these.
     pub resident_slice: u64,
+    /// Most bytes of a step's scratch, where it can do with so few.
+    pub scratch: u64,
 }
 
 /// Most bytes of a load of residents that serves several slices.
@@ -54,12 +58,12 @@ const RESIDENT_READ: u64 = 4 << 20;
 impl Cutting {
     /// Slices and loads of the same most bytes, nothing resident.
     pub fn equal(limit: u64) -> Self {
-        Self { slice: limit, read: limit, resident: 0, resident_slice: u64::MAX }
+        Self { slice: limit, read: limit, ..Self::LAYERS }
     }
 
     /// One slice a layer, one load a layer.
     pub const LAYERS: Self =
-        Self { slice: u64::MAX, read: 1, resident: 0, resident_slice: u64::MAX };
+        Self { slice: u64::MAX, read: 1, resident: 0, resident_slice: u64::MAX, scratch: u64::MAX };
 
     /// One slice a layer, and it stays.
     pub const RESIDENT: Self = Self { resident: u32::MAX, ..Self::LAYERS };
@@ -80,13 +84,27 @@ pub fn whole(network: &Network, layer: usize) -> Step {
     }
 }
 
-/// Scratch of a step with so many threads, in whole cache lines.
+/// Scratch that a step can use with so many threads, in whole cache lines.
 pub fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
+    scratch_by(ops::scratch_bytes, network, step, threads)
+}
+
+/// The scratch of these that it cannot do without.
+pub fn least_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
+    scratch_by(ops::least_scratch_bytes, network, step, threads)
+}
+
+fn scratch_by(
+    bytes: impl Fn(&Layer, &[Tensor; 2], &Tensor, &Slice, u32, Isa) -> u64,
+    network: &Network,
+    step: &Step,
+    threads: u32,
+) -> u64 {
     let layer = &network.layers[step.layer as usize];
     let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
     let (inputs, output) = (layer.inputs.map(record), record(layer.output));
     let slice = Slice::from(step);
-    ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa).next_multiple_of(64)
+    bytes(layer, &inputs, &output, &slice, threads, network.isa).next_multiple_of(64)
 }
 
 /// Cuts every layer into slices, as even as possible, residents first, lets groups slide, and joins neighbours
@@ -122,7 +140,8 @@ pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cu
             }
         }
     }
-    let steps = sliding.interleave(steps);
+    let mut steps = sliding.interleave(steps);
+    steps.iter_mut().for_each(|step| step.scratch_bytes = cutting(step.layer as usize).scratch);
     let (reads, read_of) = join(network, &steps, |step: &Step| {
         let layer = step.layer as usize;
         let resident = stays.get(&(step.layer, step.first)).copied().unwrap_or(false);

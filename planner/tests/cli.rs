@@ -169,6 +169,11 @@ fn run_tells_what_it_measured() {
     assert_eq!(report["outputs"][0]["shape"], serde_json::json!([1, 10]));
     let text = run(folder.path(), &[]).text();
     assert!(text.contains("1 MiB") && text.contains("digest"), "{text}");
+    // A prediction for other threads than those of the run says so.
+    let args = ["plan", "digits.onnx", "--budget", "1MiB", "--threads", "2", "-o", "digits.pack"];
+    eyelet_in(folder.path(), &args).text();
+    let text = run(folder.path(), &["--threads", "1"]).text();
+    assert!(text.contains("predicted for 2 threads"), "{text}");
     // Whose storage a run was paced by is told.
     assert!(report["pace"].is_null());
     let report = run(folder.path(), &["--json", "--pace", "jetson-nano"]).json();

@@ -110,7 +110,7 @@ unsafe fn infer(model: *mut ffi::Model) -> Vec<u32> {
 
 fn options(budget: u64, threads: u32, load_inline: bool) -> ffi::Options {
     let load_inline = load_inline.into();
-    ffi::Options { budget, threads, load_inline, no_verify: 0, reserved: 0, cores: null() }
+    ffi::Options { budget, threads, load_inline, no_verify: 0, depth: 0, cores: null() }
 }
 
 /// A source, opened for a budget.
@@ -367,8 +367,6 @@ fn mistakes_are_errors() {
     fails(&good, pages, &pinned, Status::Threads, "core 1000000");
     pinned.threads = 0;
     fails(&good, pages, &pinned, Status::Argument, "say how many");
-    let reserved = ffi::Options { reserved: 1, ..defaults };
-    fails(&good, pages, &reserved, Status::Argument, "reserved");
     unsafe {
         assert_eq!(eyelet_open(null_mut(), &good, pages, memory.1, null(), null_mut()), -1);
         assert_eq!(eyelet_infer(null_mut(), null_mut()), Status::Argument as i32);

@@ -4,7 +4,10 @@ mod common;
 
 use common::{Aligned, Subject, bits, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
-use eyelet::executor::{Event, Feed, InferError, Instance, LoadError, Model, Observer, Options};
+use eyelet::executor::{
+    BudgetError, Event, Feed, InferError, Instance, LoadError, Model, Observer, OpenError, Options,
+    PlanError,
+};
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{DirectFile, Faulty, MAX_DEPTH, Slice, Storage, StorageError};
 use std::ffi::CString;
@@ -314,4 +317,65 @@ fn a_budget_can_be_changed_after_errors_under_way() {
         .unwrap();
     assert_eq!(storage.under_way(), 0);
     assert!(good > 0 && bad > 0, "{good} good, {bad} bad");
+}
+
+/// Each resident fails once, when the pack is opened and when the budget changes, with others under way.
+#[test]
+fn a_resident_that_fails_is_named_and_leaves_nothing_under_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut case = Case::of(&zoo_model("squeezenet1_1", folder.path()), 1);
+    // Some weights stay, in several loads.
+    let path = folder.path().join("two.pack");
+    let [small, large] = [case.budgets[1], case.budgets[1] + (3 << 20)];
+    case.subject.pack(&path, &[small, large], 1);
+    case.pack = std::fs::read(&path).unwrap();
+    let inputs = case.subject.inputs(5);
+    let expected = bits(&run_inline(&case.pack, large, &inputs, &Inline, 1));
+    let mut arena = Aligned::new(large);
+    let mut healthy = Faulty::new(Slice(&case.pack), &[]);
+    let instance = Instance::open(&mut healthy, arena.bytes(), Options::default()).unwrap();
+    let (residents, last) = (instance.plan().resident.len() as u64, healthy.attempts());
+    assert!(residents > 2, "{residents}");
+    // Reads under way are done last first, four at a time: which attempt is whose does not matter here.
+    for (number, fault) in (last - residents..last).zip(
+        [Fault::Errno(5), Fault::FlipBit { byte: 9, bit: 3 }, Fault::Partial(0)]
+            .into_iter()
+            .cycle(),
+    ) {
+        let failed = |error: LoadError| match (error, fault) {
+            (LoadError::Checksum { load, .. }, Fault::FlipBit { .. })
+            | (
+                LoadError::Storage { load, error: StorageError::Io { errno: 5, .. } },
+                Fault::Errno(_),
+            )
+            | (LoadError::Storage { load, error: StorageError::Short { .. } }, Fault::Partial(_)) =>
+            {
+                assert!(u64::from(load) < residents, "load {load} of {residents}");
+            }
+            (error, _) => panic!("{error}"),
+        };
+        let script = [(number, fault)];
+        let mut storage = Faulty::new(Slice(&case.pack), &script).queued(4);
+        match Instance::open(&mut storage, arena.bytes(), Options::default()) {
+            Err(OpenError::Load(error)) => failed(error),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(storage.under_way(), 0);
+        // The same by a change of budget, and then again without a fault.
+        let options = Options { budget: small, ..Options::default() };
+        let mut healthy = Faulty::new(Slice(&case.pack), &[]);
+        let mut instance = Instance::open(&mut healthy, arena.bytes(), options).unwrap();
+        let script = [(number - (last - residents) + 1, fault)];
+        let mut storage = Faulty::new(Slice(&case.pack), &script).queued(4);
+        let mut model = instance.inline(&mut storage);
+        match model.set_budget(large) {
+            Err(BudgetError::Plan(PlanError::Load(error))) => failed(error),
+            // One that was kept from the smaller plan has not been read.
+            Ok(switch) => assert!(switch.kept_bytes + switch.moved_bytes > 0),
+            Err(error) => panic!("{error}"),
+        }
+        model.set_budget(large).unwrap();
+        assert_eq!(infer(&mut model, &Inline, &inputs).unwrap(), expected);
+        assert_eq!(storage.under_way(), 0);
+    }
 }

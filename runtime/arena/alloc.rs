@@ -157,26 +157,11 @@ impl<'m, 'a> Weights<'m, 'a> {
         unsafe { core::slice::from_raw_parts_mut(self.base.add(start), self.len - start) }
     }
 
-    /// Weights-`index`: the bytes that the load fills.
+    /// Weights-`index`: the bytes that the load fills. Empty where the arena is a device's own: there the
+    /// [`ring`](Self::ring) is what is read into.
     ///
-    /// May be asked for only from the moment its release permits the load (for residents: before the
-    /// first step), and not kept beyond its completion: the loader sees to it. Empty where the arena is a
-    /// device's own: there the [`ring`](Self::ring) is what is read into.
-    pub(crate) fn target(
-        &mut self,
-        proven: &Proven<'_>,
-        list: LoadList,
-        index: usize,
-    ) -> &mut [u8] {
-        let target = self.place(proven, list, index);
-        // SAFETY: `Proven` found the range inside the arena and behind the tables, and disjoint from
-        // everything that a step or the host may touch while the load can be in flight; `&mut self`
-        // keeps the loader to one target at a time, and `Reads`, which has several places, asks for one only where it
-        // has nothing under way.
-        unsafe { &mut *target }
-    }
-
-    /// Where the [`target`](Self::target) lies.
+    /// They may be written only from the moment its release permits the load (for residents: before the first step) to
+    /// its completion: the loader sees to it.
     pub(super) fn place(&self, proven: &Proven<'_>, list: LoadList, index: usize) -> *mut [u8] {
         let load = match list {
             LoadList::Resident => &proven.plan().resident[index],
@@ -220,8 +205,7 @@ impl Activations<'_> {
             Operand::Mat(unsafe { MatRef::from_raw(data, rows, cols, pitch) })
         };
         let inputs = layer.inputs.map(operand);
-        let out_kind = kind.filter(|kind| *kind != OpKind::MatMul);
-        let (data, rows, cols, pitch) = self.rectangle(proven, out_kind, layer.output);
+        let (data, rows, cols, pitch) = self.rectangle(proven, kind, layer.output);
         let weights = step.count as usize * layer.panel_bytes as usize;
         // SAFETY: as above; the output rectangle, the weights and the scratch are pairwise disjoint
         // where one of them is written, `&mut self` keeps the compute side to one step at a time, and
@@ -362,7 +346,6 @@ impl Activations<'_> {
         let start = tensor.offset as usize;
         let (start, rows, cols, pitch) = match kind {
             Some(OpKind::Copy) => (0, 1, floats, floats),
-            Some(OpKind::MatMul) => (start, 1, floats - start, floats - start),
             _ => {
                 let rows = proven.held_rows(id) as usize;
                 (start, rows, tensor.cols() as usize, tensor.pitch as usize)

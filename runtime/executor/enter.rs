@@ -1,7 +1,8 @@
 //! Making a plan the one that is followed: its tables into the arena, proof, residents. `open` enters the first plan,
 //! a change of budget the next.
 
-use super::loader::{LoadError, resident};
+use super::load::LoadError;
+use super::preload::preload;
 use super::residents::{Saved, room};
 use super::shared::Shared;
 use crate::arena::Weights;
@@ -155,18 +156,8 @@ pub(super) fn enter<'a, S: Storage>(
     (switch.kept_bytes, switch.moved_bytes) = (moved.kept_bytes, moved.moved_bytes);
     switch.move_ns = now_ns().wrapping_sub(moving);
     let loading = now_ns();
-    // Where the records are saved, last: they are needed up to then.
-    for last in [false, true] {
-        for (index, load) in residents.iter().enumerate() {
-            if saved.meets(load) != last
-                || saved.holds(weights.behind(&proven), proven.start(), load)
-            {
-                continue;
-            }
-            resident(shared, &proven, weights, storage.storage, index).map_err(PlanError::Load)?;
-            switch.read_bytes += u64::from(load.bytes);
-        }
-    }
+    preload(shared, &proven, weights, storage.storage, &saved, &mut switch)
+        .map_err(PlanError::Load)?;
     switch.read_ns += now_ns().wrapping_sub(loading);
     switch.total_ns = now_ns().wrapping_sub(start);
     Ok((proven, switch))

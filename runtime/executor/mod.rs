@@ -23,18 +23,23 @@
 //! of budget leaves a model without a plan, until a budget is set again.
 
 mod budget;
+mod course;
 mod enter;
+mod load;
 mod loader;
 mod model;
 mod observer;
 mod open;
+mod preload;
 mod residents;
 mod shared;
+mod staged;
 mod times;
 
 pub use budget::BudgetError;
 pub use enter::{PlanError, RESIDENT_PIECE, Switch};
-pub use loader::{LoadError, Loader};
+pub use load::LoadError;
+pub use loader::Loader;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use model::{Concurrent, ThreadedError};
 pub use model::{Feed, InferError, Inline, Model, Progress, Stats};

@@ -1,7 +1,9 @@
 //! The compute side: the host's turn, the steps, and how steps wait for their loads.
 
 use super::budget::Current;
-use super::loader::{LoadError, Loader, Polled};
+use super::course::Polled;
+use super::load::LoadError;
+use super::loader::Loader;
 use super::observer::Event;
 use super::shared::{Engine, Shared};
 use crate::arena::Activations;

@@ -2,7 +2,8 @@
 
 use super::budget::Current;
 use super::enter::{PlanError, enter, flaw, page_up, ring_bytes, tables, tables_end};
-use super::loader::{LoadError, Loader};
+use super::load::LoadError;
+use super::loader::Loader;
 use super::model::{Inline, Model};
 use super::observer::Observer;
 use super::shared::{Engine, Shared};

@@ -38,8 +38,8 @@ pub struct Options {
     pub load_inline: u32,
     /// Not zero: checksums are not compared.
     pub no_verify: u32,
-    /// Zero, or it is an error.
-    pub reserved: u32,
+    /// Most reads under way at once, as far as the source can; 0 for as many as it can, 1 for one after the other.
+    pub depth: u32,
     /// Null, or for each thread the core that it keeps to. The first is the caller's, who must see to it by itself,
     /// when the model is open: the loader's thread may run where the opening one may.
     pub cores: *const u32,
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn eyelet_open(
         threads: 0,
         load_inline: 0,
         no_verify: 0,
-        reserved: 0,
+        depth: 0,
         cores: core::ptr::null(),
     };
     // SAFETY: the caller's promises.
@@ -186,9 +186,6 @@ pub unsafe extern "C" fn eyelet_open(
             return missing("the arena is missing");
         }
         let options = given(options).unwrap_or(&DEFAULT);
-        if options.reserved != 0 {
-            return missing("the options' reserved number is not 0: set all that is not used to 0");
-        }
         match open(source, arena.cast(), bytes, options) {
             Ok(opened) => {
                 model.write(opened);
@@ -227,7 +224,8 @@ unsafe fn open(
     let (model, memory) =
         unsafe { (arena.add(at).cast::<Model>(), core::slice::from_raw_parts_mut(arena, at)) };
     let verify = options.no_verify == 0;
-    let opening = executor::Options { verify, threads, budget, ..executor::Options::default() };
+    let depth = if options.depth == 0 { u32::MAX } else { options.depth };
+    let opening = executor::Options { verify, threads, budget, depth };
     let instance = Instance::open(&mut storage, memory, opening)?;
     let streams = !instance.plan().loads.is_empty() || header.plans > 1;
     // SAFETY: the record is aligned, and each part of it is written before it is referred to.

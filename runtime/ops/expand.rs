@@ -11,14 +11,14 @@
 //!   cache.
 //! - **own**: where threads divide a convolution's panels, each expands those of its own, a few at a time.
 //! - **shared**: all threads expand some panels, then all compute with them. A Winograd convolution
-//!   transforms its inputs for every such group of panels, so the groups are larger.
+//!   transforms its inputs for every such group of panels, so the groups are larger, where there is scratch for it.
 //!
 //! Expanding is exact for 16-bit weights; transforms have one written order of operations. So results do not
 //! depend on the way, nor on slices or threads.
 
 use super::conv::{self, Sizes, addend, clamp, finish, part};
 use super::{
-    Call, LayerError, Operand, Slice, check, operator_scratch_bytes, run_operator, winograd,
+    Call, LayerError, Operand, Slice, Want, check, operator_scratch_bytes, run_operator, winograd,
 };
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
@@ -105,13 +105,17 @@ fn reduction(layer: &Layer, input: &Tensor) -> u64 {
 
 /// Panels that threads expand together.
 pub(super) fn panels_at_once(plain: &Layer) -> usize {
-    let winograd = plain.kind == OpKind::Winograd as u32;
-    let (bytes, least) = match winograd {
+    let (bytes, least) = match plain.kind == OpKind::Winograd as u32 {
         true if params::<WinogradParams>(plain).groups > 1 => (OWN_BYTES, GROUPED_PANELS),
         true => (SHARED_BYTES, WINOGRAD_PANELS),
         false => (SHARED_BYTES, 1),
     };
-    ((bytes / u64::from(plain.panel_bytes.max(1))) as usize).max(least)
+    panels_in(bytes, plain).max(least)
+}
+
+/// Expanded panels that so many bytes hold.
+fn panels_in(bytes: u64, plain: &Layer) -> usize {
+    saturating(bytes / u64::from(plain.panel_bytes.max(1)))
 }
 
 /// How a step's panels are expanded: see the module.
@@ -123,7 +127,7 @@ enum Way {
         chunk: usize,
         each: usize,
     },
-    /// In so many groups, as even as possible.
+    /// In so many groups, as even as possible; in more where scratch is short.
     Shared {
         groups: usize,
     },
@@ -222,6 +226,7 @@ impl Expansion {
         output: &Tensor,
         slice: &Slice,
         threads: u32,
+        want: Want,
     ) -> u64 {
         let panels = slice.count as usize;
         match self.way {
@@ -232,14 +237,48 @@ impl Expansion {
                 bytes.saturating_mul(shares as u64)
             }
             Way::Shared { groups } => {
-                let most = panels.div_ceil(groups);
-                let operator =
-                    |count: usize| self.operator_bytes(inputs, output, slice, count, threads);
-                let filters = self.filter_bytes() as u64 * u64::from(threads);
-                let beside = operator(most).max(operator((most - 1).max(1))).max(filters);
-                (self.panels_bytes(most) as u64).saturating_add(beside)
+                let most = match want {
+                    Want::All => panels.div_ceil(groups),
+                    Want::Least => 1,
+                };
+                self.shared_bytes(inputs, output, slice, most, threads, want)
             }
         }
+    }
+
+    /// What groups of at most so many panels take.
+    fn shared_bytes(
+        &self,
+        inputs: &[Tensor; 2],
+        output: &Tensor,
+        slice: &Slice,
+        most: usize,
+        threads: u32,
+        want: Want,
+    ) -> u64 {
+        let operator =
+            |count: usize| self.operator_bytes(inputs, output, slice, count, threads, want);
+        let filters = self.filter_bytes() as u64 * u64::from(threads);
+        let beside = operator(most).max(operator((most - 1).max(1))).max(filters);
+        (self.panels_bytes(most) as u64).saturating_add(beside)
+    }
+
+    /// The groups of a call: as few as there may be, or as many as have panels take half of its scratch.
+    fn groups(&self, call: &Call<'_>, fewest: usize) -> usize {
+        let (slice, threads) = (call.slice(), call.device.threads() as u32);
+        let scratch = call.scratch.len() as u64;
+        let fits = |most: usize, want: Want| {
+            self.shared_bytes(&call.inputs, &call.output, &slice, most, threads, want) <= scratch
+        };
+        let mut most = call.count.div_ceil(fewest);
+        if !fits(most, Want::All) {
+            let half = panels_in(scratch / 2, &self.plain);
+            most = half.clamp(1, most);
+            while most > 1 && !fits(most, Want::Least) {
+                most -= 1;
+            }
+        }
+        call.count.div_ceil(most)
     }
 
     /// Bytes of so many expanded panels, a multiple of 64.
@@ -255,13 +294,14 @@ impl Expansion {
         slice: &Slice,
         panels: usize,
         threads: u32,
+        want: Want,
     ) -> u64 {
         let slice = Slice { count: panels as u32, algorithm: 0, ..*slice };
-        operator_scratch_bytes(&self.plain, inputs, output, &slice, threads, self.isa)
+        operator_scratch_bytes(&self.plain, inputs, output, &slice, threads, self.isa, want)
     }
 
     fn own_bytes(&self, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice, chunk: usize) -> u64 {
-        let operator = self.operator_bytes(inputs, output, slice, 1, 1);
+        let operator = self.operator_bytes(inputs, output, slice, 1, 1, Want::All);
         (self.panels_bytes(chunk) as u64).saturating_add(operator)
     }
 
@@ -349,6 +389,7 @@ impl Expansion {
     }
 
     fn run_shared(&self, mut call: Call<'_>, groups: usize) {
+        let groups = self.groups(&call, groups);
         let floats = self.plain.panel_bytes as usize / 4;
         let stored = self.stored_bytes / 4;
         let most = self.panels_bytes(call.count.div_ceil(groups));

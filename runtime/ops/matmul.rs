@@ -2,7 +2,10 @@
 //!
 //! The right operand is packed, panel by panel, into scratch, as weights are offline (with a bias of
 //! zero), and scaled on the way; then it is the implicit GEMM of a convolution, the rows of the left operand being read in
-//! place. Either operand may be a strided view, so that neither heads nor transposes are copied first.
+//! place. Either operand may be a strided view, so that neither heads nor transposes are copied first: its record is then
+//! one run of floats from the first element to the last. Where the left operand's rows are those of the output, at one
+//! pitch, its record says so, and they may lie in a ring: so the scores of some heads at a time are made,
+//! normalised and multiplied with values while they are in a cache.
 
 use super::conv::{clamp, finish};
 use super::{Call, LayerError, Operand, Slice};
@@ -11,13 +14,25 @@ use crate::kernels::Isa;
 use crate::kernels::table::{Addend, Indirection, Panel};
 use crate::pack::{Layer, MatMulParams, NONE, Tensor, params};
 
-/// Rows whose pointers are made at a time, about.
-const BLOCK_ROWS: usize = 512;
+/// Rows whose pointers are made at a time, about. For each block of rows panels are packed anew.
+const BLOCK_ROWS: usize = 1024;
 
 /// Floats from a tensor's first element to its end; `None` when it overflows.
 fn extent(tensor: &Tensor) -> Option<u64> {
     let rows = tensor.dims[..3].iter().try_fold(1u64, |n, &dim| n.checked_mul(dim as u64))?;
     rows.checked_sub(1)?.checked_mul(tensor.pitch as u64)?.checked_add(tensor.dims[3] as u64)
+}
+
+/// Whether an operand's record is one run of floats, addressed by strides.
+fn is_run(tensor: &Tensor) -> bool {
+    tensor.dims[..3] == [1; 3]
+}
+
+/// Whether the left operand's rows are those of the output, as its record has them, and its strides say the same.
+fn by_rows(p: &MatMulParams, left: &Tensor, output: &Tensor) -> bool {
+    let rows = p.m == 1 || p.row_stride[0] == left.pitch;
+    let batch = u64::from(p.batch_stride[0]) == u64::from(p.m) * u64::from(left.pitch);
+    left.dims[..3] == output.dims[..3] && left.cols() == p.k && rows && (p.batch == 1 || batch)
 }
 
 /// Whether a product's record can be run: everything that [`run`] relies on.
@@ -58,6 +73,18 @@ pub fn validate(
         if needed > there {
             return Err(LayerError::Field(names[side], needed, there));
         }
+    }
+    if !is_run(&inputs[0]) && !by_rows(&p, &inputs[0], output) {
+        let found = inputs[0].rows();
+        return Err(LayerError::Field(
+            "rows of a left operand that are not the output's",
+            found,
+            1,
+        ));
+    }
+    if !is_run(&inputs[1]) {
+        let found = inputs[1].rows();
+        return Err(LayerError::Field("rows of the right operand, one run of floats", found, 1));
     }
     let rows = output.dims[..3].iter().try_fold(1u64, |n, &dim| n.checked_mul(dim as u64));
     let wanted = p.batch as u64 * p.m as u64;
@@ -177,9 +204,7 @@ pub fn run(call: Call<'_>) {
         return;
     }
     let p: MatMulParams = params(layer);
-    let (Some(a), Some(b)) = (a.contiguous(), b.contiguous()) else {
-        unreachable!("operands of a product are one run of floats");
-    };
+    let b = b.row(0);
     let slice = Slice {
         first: 0,
         count: 0,
@@ -190,6 +215,12 @@ pub fn run(call: Call<'_>) {
     let work = Work::new(layer, &slice, device.threads(), kernels.isa());
     let (mr, nr, m, k) = (kernels.mr(), kernels.nr(), p.m as usize, p.k as usize);
     let clamp = clamp(&layer.activation);
+    let run = is_run(&call.inputs[0]);
+    // Row `row` of the left operand of product `batch`.
+    let left = |batch: usize, row: usize| match run {
+        true => &a.row(0)[batch * p.batch_stride[0] as usize + row * p.row_stride[0] as usize..],
+        false => a.row(a.slot(batch * m + row)),
+    };
 
     let task = |share: Share<'_>| {
         let Share { rows, cols, mut out, scratch, .. } = share;
@@ -200,22 +231,16 @@ pub fn run(call: Call<'_>) {
         for batch in first_row / m..end_row.div_ceil(m) {
             let from = first_row.max(batch * m);
             let count = end_row.min((batch + 1) * m) - from;
-            let left = &a[batch * p.batch_stride[0] as usize..];
             let right = &b[batch * p.batch_stride[1] as usize..];
-            for first in cols.clone().step_by(nr) {
-                let end = (first + nr).min(cols.end);
-                pack(right, &p, first, nr, panel);
-                let blocks = count.div_ceil(work.block);
-                for block in (0..blocks).map(|index| device::cut(count, blocks, mr, index)) {
-                    let lists = Indirection::rows(
-                        left,
-                        p.row_stride[0] as usize,
-                        k,
-                        from - batch * m + block.start..from - batch * m + block.end,
-                        mr,
-                        &mut *pointers,
-                    );
-                    let at = from - first_row + block.start;
+            let blocks = count.div_ceil(work.block);
+            for block in (0..blocks).map(|index| device::cut(count, blocks, mr, index)) {
+                let row = from - batch * m;
+                let rows = (row + block.start..row + block.end).map(|row| left(batch, row));
+                let lists = Indirection::rows(rows, k, mr, &mut *pointers);
+                let at = from - first_row + block.start;
+                for first in cols.clone().step_by(nr) {
+                    let end = (first + nr).min(cols.end);
+                    pack(right, &p, first, nr, panel);
                     let mut tile =
                         out.part_mut(at..at + block.len(), first - cols.start..end - cols.start);
                     let panel = Panel::cached(panel);
@@ -226,13 +251,14 @@ pub fn run(call: Call<'_>) {
         }
     };
     let width = out.cols();
-    let part = out.part_mut(call.rows.clone(), 0..width);
+    let part = out.part_mut(out.slots(call.rows.clone()), 0..width);
     let each = work.panel_bytes + work.pointer_bytes;
     device::divide(device, part, work.split, call.scratch, each as usize, task);
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::testing::{Case, Random};
     use super::*;
     use crate::arena::{MatMut, MatRef};
     use crate::kernels::table::Chains;
@@ -386,6 +412,61 @@ mod tests {
             row_stride: [tokens, 3 * heads * width],
             ..plain(heads, tokens, tokens, width)
         });
+    }
+
+    /// Weights of an attention times its values: rows with gaps, whole and in rings of some heads.
+    #[test]
+    fn rows_of_the_output_and_rings() {
+        let mut random = Random::new(5);
+        for (heads, tokens, width) in [(1, 7, 5), (3, 11, 8), (5, 21, 40), (12, 5, 16)] {
+            let pitch = heads * width + 3;
+            let p = MatMulParams {
+                scale: 0.5,
+                batch: heads,
+                m: tokens,
+                k: tokens,
+                n: width,
+                batch_stride: [0, width],
+                row_stride: [0, pitch],
+                col_stride: [1, 1],
+            };
+            let (rows, values) = ([1, heads, tokens, tokens], [1, 1, 1, tokens * pitch]);
+            let output = [1, heads, tokens, width];
+            let mut case = Case::new(layer(&p), &mut random, &[rows, values], output);
+            let pitch_of_rows = case.inputs[0].pitch;
+            let p = MatMulParams {
+                batch_stride: [tokens * pitch_of_rows, width],
+                row_stride: [pitch_of_rows, pitch],
+                ..p
+            };
+            case.layer.params = params_words(&p);
+            let found = case.run_everywhere();
+            case.assert_close(&found, 1e-5, |at| {
+                let (row, col) = (at / width as usize, at % width as usize);
+                let head = row / tokens as usize;
+                let value = |i: usize| {
+                    case.input(1, i * pitch as usize + head * width as usize + col) * 0.5
+                };
+                (0..tokens as usize)
+                    .map(|i| case.input(0, row * tokens as usize + i) * value(i))
+                    .sum()
+            });
+            // Strides that say otherwise than the record.
+            let refused = |change: fn(&mut MatMulParams)| {
+                let (mut case, mut p) = (case.clone(), p);
+                change(&mut p);
+                case.layer.params = params_words(&p);
+                case.validate().is_err()
+            };
+            assert!(!refused(|_| ()));
+            assert!(refused(|p| p.row_stride[0] -= 1));
+            assert!(heads == 1 || refused(|p| p.batch_stride[0] -= 1));
+            // Values are one run.
+            let mut case = case.clone();
+            case.inputs[1].dims = [1, 1, tokens, pitch];
+            case.inputs[1].pitch = pitch;
+            assert!(case.validate().is_err());
+        }
     }
 
     #[test]

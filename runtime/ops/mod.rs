@@ -6,7 +6,8 @@
 //! - `validate(layer, inputs, output, isa)`: everything that `run` relies on. Called once, by `open`, on
 //!   untrusted records; it must reject whatever could make `run` panic or index out of bounds.
 //! - `scratch_bytes(layer, inputs, output, slice, threads, isa)`, of those that need any: intermediates
-//!   for one step. The planner calls the same function, so plan and runtime cannot disagree.
+//!   for one step. The planner calls the same function, so plan and runtime cannot disagree. A step may be given
+//!   less, down to [`least_scratch_bytes`].
 //! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
 //!
 //! Weights that are stored in fewer bits, or are to be transformed, are made what the operators read before
@@ -53,9 +54,8 @@ use expand::Expansion;
 pub enum Operand<'a> {
     /// There is none.
     Absent,
-    /// A tensor: rows (that memory holds) times channels. For [`OpKind::Copy`] and [`OpKind::MatMul`], which address their
-    /// operands by strides: one row that is the whole buffer (Copy), or the buffer from the tensor's
-    /// first element on (MatMul).
+    /// A tensor: rows (that memory holds) times channels. For [`OpKind::Copy`], which addresses its operands by
+    /// strides: one row that is the whole buffer.
     Mat(MatRef<'a>),
     /// The output itself (in place).
     Output,
@@ -198,7 +198,7 @@ pub enum Reads {
     Whole,
 }
 
-/// How an operator reads its inputs. An output lies in a ring only where no input is read whole.
+/// How an operator reads its inputs.
 pub fn reads(kind: OpKind) -> [Reads; 2] {
     match kind {
         OpKind::Conv | OpKind::Depthwise | OpKind::Winograd | OpKind::Pool => {
@@ -207,8 +207,14 @@ pub fn reads(kind: OpKind) -> [Reads; 2] {
         OpKind::Unary | OpKind::Binary | OpKind::Softmax | OpKind::Lrn | OpKind::LayerNorm => {
             [Reads::Rows; 2]
         }
-        OpKind::Copy | OpKind::MatMul | OpKind::Reduce | OpKind::Gather => [Reads::Whole; 2],
+        OpKind::MatMul => [Reads::Rows, Reads::Whole],
+        OpKind::Copy | OpKind::Reduce | OpKind::Gather => [Reads::Whole; 2],
     }
+}
+
+/// Whether an operator's output may lie in a ring: where an input is found pixel by pixel.
+pub fn slides(kind: OpKind) -> bool {
+    reads(kind)[0] != Reads::Whole
 }
 
 /// Refuses a slice that is not inside its (valid) layer, that cuts what cannot be cut, or whose algorithm the
@@ -275,8 +281,8 @@ pub fn validate_rings(
     }
     let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
     let reads = reads(kind);
-    let whole = reads.contains(&Reads::Whole);
-    check(!whole, "operator that works in a ring", layer.kind.into(), 0)?;
+    let whole = (0..2).any(|slot| rings[slot] > 0 && reads[slot] == Reads::Whole);
+    check(slides(kind) && !whole, "operator that works in a ring", layer.kind.into(), 0)?;
     let [a, b] = [0, 1].map(|slot| (&inputs[slot], reads[slot] == Reads::Rows));
     for ((tensor, beside), lines) in [a, b, (output, true)].into_iter().zip(rings) {
         if lines == 0 || !beside {
@@ -306,7 +312,14 @@ pub fn panels_at_once(plain: &Layer) -> usize {
     expand::panels_at_once(plain)
 }
 
-/// Bytes of intermediates that one step needs when it runs on `threads` threads, or on fewer: those of the
+/// How much scratch a step is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Want {
+    All,
+    Least,
+}
+
+/// Bytes of intermediates that one step can use when it runs on `threads` threads, or on fewer: those of the
 /// operator, and those for weights that are not stored as the operator reads them.
 pub fn scratch_bytes(
     layer: &Layer,
@@ -316,12 +329,36 @@ pub fn scratch_bytes(
     threads: u32,
     isa: Isa,
 ) -> u64 {
+    scratch_of(layer, inputs, output, slice, threads, isa, Want::All)
+}
+
+/// The bytes of these that it cannot do without. With any number between it computes the same, bit for bit.
+pub fn least_scratch_bytes(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+) -> u64 {
+    scratch_of(layer, inputs, output, slice, threads, isa, Want::Least)
+}
+
+fn scratch_of(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+    want: Want,
+) -> u64 {
     if isa == Isa::Cuda {
         return cuda::scratch_bytes(layer, inputs, output, slice);
     }
     let bytes = |threads: u32| match Expansion::new(layer, inputs, slice, threads as usize, isa) {
-        Some(expansion) => expansion.scratch_bytes(inputs, output, slice, threads),
-        None => operator_scratch_bytes(layer, inputs, output, slice, threads, isa),
+        Some(expansion) => expansion.scratch_bytes(inputs, output, slice, threads, want),
+        None => operator_scratch_bytes(layer, inputs, output, slice, threads, isa, want),
     };
     match expand::expands(layer, slice.algorithm) {
         true => (1..=threads.max(1)).map(bytes).max().unwrap_or(0),
@@ -337,13 +374,14 @@ fn operator_scratch_bytes(
     slice: &Slice,
     threads: u32,
     isa: Isa,
+    want: Want,
 ) -> u64 {
     let Some(kind) = OpKind::from_code(layer.kind) else { return 0 };
     match kind {
         OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::Depthwise => depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa),
         OpKind::MatMul => matmul::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Winograd => winograd::scratch_bytes(layer, inputs, output, slice, threads, isa),
+        OpKind::Winograd => winograd::scratch_of(layer, inputs, output, slice, threads, isa, want),
         // The others need none.
         OpKind::Pool
         | OpKind::Unary

@@ -2,7 +2,8 @@
 //!
 //! Vectors run over channels; each channel takes its taps one after the other, row by row. Taps outside of
 //! the image are never visited: a window is clipped by arithmetic, so that its cost is that of the
-//! pixels it covers. The maximum passes over NaN, and is minus infinity where a window covers nothing.
+//! pixels it covers. The maximum passes over NaN, and is minus infinity where a window covers nothing; a maximum of zero is
+//! positive, so that the order of taps does not matter to it.
 //! The average is the sum divided by the number of positions that count; 0 where none does.
 //!
 use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};

@@ -2,7 +2,9 @@
 //!
 //! [`Kernels::softmax`](crate::kernels::Kernels::softmax) says how.
 
-use super::{Call, LayerError, Operand, check_one_input, check_same_extents, device_for};
+use super::{
+    Call, LayerError, Operand, check_one_input_or_in_place, check_same_extents, device_for,
+};
 use crate::device::{Split, divide};
 use crate::kernels::Isa;
 use crate::pack::{Layer, Tensor};
@@ -14,20 +16,22 @@ pub fn validate(
     output: &Tensor,
     _isa: Isa,
 ) -> Result<(), LayerError> {
-    check_one_input(layer)?;
+    check_one_input_or_in_place(layer)?;
     check_same_extents(&inputs[0], output)
 }
 
 /// Computes the rows of one step.
 pub fn run(mut call: Call<'_>) {
-    let Operand::Mat(input) = call.operands[0] else { return };
     let (activation, kernels) = (&call.layer.activation, call.kernels);
     let (cols, first) = (call.out.cols(), call.rows.start);
     let out = call.out.part_mut(call.out.slots(call.rows), 0..cols);
     let device = device_for(call.device, out.rows() * cols);
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
-            let input = input.row(input.slot(first + share.rows.start + row));
+            let input = match call.operands[0] {
+                Operand::Mat(input) => Some(input.row(input.slot(first + share.rows.start + row))),
+                _ => None,
+            };
             kernels.softmax(input, share.out.row_mut(row));
         }
         kernels.map(activation, share.out);
@@ -54,6 +58,7 @@ mod tests {
             let layer = layer(OpKind::Softmax, Activation::NONE, &());
             let case = Case::new(layer, &mut random, &[dims], dims);
             let found = case.run_everywhere();
+            assert_eq!(case.in_place(0).run_everywhere(), found);
             let cols = dims[3] as usize;
             for (row, found) in found.chunks(cols).enumerate() {
                 let x: Vec<f64> = (0..cols).map(|c| case.input(0, row * cols + c)).collect();

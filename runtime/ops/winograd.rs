@@ -5,7 +5,8 @@
 //! inputs to frequencies) runs of panels of weights, frequencies, panels (one matrix product each, over
 //! the block's tiles, with the implicit GEMM's kernels), then the run's outputs are transformed back
 //! while they are in the cache. Weights are used once a block, so each product fetches those of the next.
-//! The scratch is one block of transformed inputs and one run of products, whatever the map's size.
+//! The scratch is one block of transformed inputs and one run of products, whatever the map's size. A step with less
+//! scratch than it wants has smaller blocks, down to a few tiles, and comes back to its weights more often.
 //!
 //! Groups have nothing in common, so all that is done for some of them, before the next ones: as many as have frequencies
 //! that stay in the cache together. Their weights stay there for all blocks. Threads divide groups where they
@@ -28,11 +29,11 @@ mod block;
 
 use self::block::{Block, Frequency};
 use super::conv::{Channels, Sizes, addend, check_weights, clamp, finish, geometry, part};
-use super::{Call, LayerError, Operand, Slice};
+use super::{Call, LayerError, Operand, Slice, Want};
 use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Indirection, Patch, Place, Product, TILES};
+use crate::kernels::table::{Finish, Indirection, Patch, Product, TILES};
 use crate::pack::{
     ActivationKind, ConvParams, Layer, Tensor, WinogradParams, params, params_words,
 };
@@ -55,8 +56,12 @@ const NEAR_BYTES: u64 = 192 << 10;
 /// Weights are fetched at least so many bytes before their use: products of small groups are shorter than memory takes.
 const FAR_BYTES: usize = 16 << 10;
 
-/// A block has at least as many tiles, where there are as many.
-const FEW_TILES: usize = 4;
+/// A block has at least as many tiles, where there are as many, however little scratch there is.
+pub const FEW_TILES: usize = 4;
+
+/// Multiplications of a product with a panel that are worth its call: with few channels and narrow panels a block has more
+/// tiles for it, as long as their frequencies stay near.
+const WORTH: usize = 28 * 16 * 32;
 
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 const GAP: usize = 16;
@@ -116,13 +121,16 @@ fn along(tile: u64, outputs: u64) -> u64 {
     outputs + 2 * outputs.div_ceil(tile)
 }
 
-/// Tiles of a block for so many input channels of a group: each panel of weights is read once for each block, from memory
-/// where there is one group.
+/// Tiles of a block for so many input channels of a group, with all the scratch that a step can use: each panel of weights
+/// is read once for each block, from memory where there is one group.
 pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
     let points = (tile + 2) * (tile + 2);
     let fit = BLOCK_BYTES / (4 * points).saturating_mul(channels.saturating_add(isa.panel()));
-    let wanted = (BLOCK_ROWS / points / isa.rows()).max(1) * isa.rows();
-    wanted.min(fit).max(FEW_TILES)
+    let rows = isa.rows();
+    let wanted = (BLOCK_ROWS / points / rows).max(1) * rows;
+    let worth = (WORTH / channels.saturating_mul(isa.panel()).max(1)).next_multiple_of(rows);
+    let near = NEAR_BYTES as usize / (4 * points).saturating_mul(channels).max(1) / rows * rows;
+    wanted.max(worth.min(near)).min(fit).max(FEW_TILES)
 }
 
 /// The points of F(4,3) beside 0 and infinity, positive ones.
@@ -157,7 +165,7 @@ pub fn transform_weights(tile: usize, filter: &[f64; 9]) -> [f64; 36] {
     out
 }
 
-/// Bytes of intermediates for one step: enough for every number of threads up to this one.
+/// Bytes of intermediates that one step can use: enough for every number of threads up to this one.
 pub fn scratch_bytes(
     layer: &Layer,
     inputs: &[Tensor; 2],
@@ -166,7 +174,26 @@ pub fn scratch_bytes(
     threads: u32,
     isa: Isa,
 ) -> u64 {
-    let with = |threads| Work::new(layer, &inputs[0], output, slice, threads as usize, isa).bytes();
+    scratch_of(layer, inputs, output, slice, threads, isa, Want::All)
+}
+
+/// The same, or what it cannot do without.
+pub(super) fn scratch_of(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: u32,
+    isa: Isa,
+    want: Want,
+) -> u64 {
+    let with = |threads| {
+        let work = Work::new(layer, &inputs[0], output, slice, threads as usize, isa);
+        match want {
+            Want::All => work.bytes(),
+            Want::Least => work.least().bytes(),
+        }
+    };
     (1..=threads.max(1)).map(with).max().unwrap_or(0)
 }
 
@@ -203,6 +230,8 @@ struct Work {
     block: usize,
     /// Panels whose products with a frequency are computed before the next frequency, at most.
     ahead: usize,
+    /// Panels of a group that one thread multiplies with a block, at most.
+    panels: usize,
     divide: Divide,
     /// Rows of tiles, panels, or groups, of a part.
     each: usize,
@@ -225,8 +254,9 @@ impl Work {
         let channels = (input.cols() / p.groups.max(1)) as usize;
         let outputs = Channels::new(output.cols(), p.groups, isa);
         let extent = pair([output.dims[1], output.dims[2]]);
-        let (first, panels) = (slice.first as usize, slice.count as usize);
-        let groups = outputs.groups(first..first + panels).len();
+        let panels = slice.count as usize;
+        // At least so many groups have them: scratch is the same wherever a slice begins.
+        let groups = panels.div_ceil(outputs.panels.max(1));
         // What the step makes of one image.
         let lines = (slice.rows as usize / extent[1]).min(extent[0]);
         let [down, across] = [lines, extent[1]].map(|extent| extent.div_ceil(tile));
@@ -234,7 +264,7 @@ impl Work {
         // Those who divide groups have nothing in common; in one group, panels have the inputs.
         let (by_cols, divide) = match p.groups {
             0 | 1 => (panels, Divide::Panels),
-            _ => (outputs.cols(first, panels).len().div_ceil(outputs.in_group), Divide::Groups),
+            _ => (groups, Divide::Groups),
         };
         let sizes = Sizes {
             by_rows: down,
@@ -263,6 +293,7 @@ impl Work {
             output: extent,
             block: block_tiles(tile, channels, isa).min(across.saturating_mul(down)).max(1),
             ahead: 1,
+            panels: if divide == Divide::Panels { each } else { panels }.min(outputs.panels),
             each,
             divide,
             shares,
@@ -273,11 +304,32 @@ impl Work {
             // Tiles of the largest part.
             work.block = work.block.min(across.saturating_mul(each)).max(1);
         }
-        if work.frequency_bytes() > NEAR_BYTES {
-            let panels = if divide == Divide::Panels { each } else { panels };
-            work.ahead = GROUP.min(panels).min(outputs.panels).max(1);
+        work.in_blocks_of(work.block)
+    }
+
+    /// The same in blocks of so many tiles.
+    fn in_blocks_of(mut self, tiles: usize) -> Self {
+        self.block = tiles;
+        self.ahead = match self.frequency_bytes() > NEAR_BYTES {
+            true => GROUP.min(self.panels).max(1),
+            false => 1,
+        };
+        self
+    }
+
+    /// In the smallest blocks.
+    fn least(self) -> Self {
+        self.in_blocks_of(self.block.min(FEW_TILES))
+    }
+
+    /// In the largest blocks for which so many bytes of scratch do; the smallest ones where none do.
+    fn within(self, scratch: usize) -> Self {
+        let fits = |work: &Self| work.bytes() <= scratch as u64;
+        if fits(&self) {
+            return self;
         }
-        work
+        let smaller = (FEW_TILES..self.block).rev().map(|tiles| self.in_blocks_of(tiles));
+        smaller.into_iter().find(fits).unwrap_or(self.least())
     }
 
     fn points(&self) -> usize {
@@ -357,6 +409,7 @@ pub fn run(mut call: Call<'_>) {
     let slice = call.slice();
     let work = Work::new(call.layer, &call.inputs[0], &call.output, &slice, threads, kernels.isa());
     let scratch = core::mem::take(&mut call.scratch);
+    let work = work.within(scratch.len());
     let panels = call.first..call.first + call.count;
     let cols = work.outputs.cols(call.first, call.count);
     let mut out = core::mem::replace(&mut call.out, empty());
@@ -507,41 +560,48 @@ impl Part<'_> {
             let products: &mut [f32] = bytemuck::cast_slice_mut(products);
             // Each row reaches from a tile's first frequency to its last.
             let reach = (points - 1) * stride + width;
-            let tiles = 0..block.count();
-            let lists = Indirection::rows(frequencies, width, reach, tiles, mr, list);
-            let lists = lists.seg_len(channels);
+            let rows = (0..block.count()).map(|tile| &frequencies[tile * width..]);
+            let lists = Indirection::rows(rows, reach, mr, list).seg_len(channels);
             let present = block.frequencies();
             // Products between the one that fetches weights and the one that uses them.
             let far = match self.work.ahead {
                 1 => (FAR_BYTES / (4 * channels * nr)).clamp(1, present.len()),
                 _ => 1,
             };
-            let last = self.panels.end;
+            // A thread's panels of one group, or those of all groups.
+            let last = match self.work.divide {
+                Divide::Panels => panels.end,
+                _ => self.panels.end,
+            };
             // Where the weights of a panel for one frequency lie.
             let at = |panel: usize, point: usize| {
                 (panel - self.call.first) * panel_floats + nr + point * channels * nr
             };
             for run in panels.clone().step_by(self.work.ahead) {
                 let run = run..(run + self.work.ahead).min(panels.end);
-                let each = present.iter().enumerate().flat_map(|(index, frequency)| {
+                let mut gemms = kernels.gemms(&lists, weights, products);
+                for (index, frequency) in present.iter().enumerate() {
                     let Frequency { point, first, tiles } = *frequency;
-                    let (run, groups) = (&run, &groups);
-                    run.clone().map(move |panel| Product {
-                        rows: first..first + tiles,
-                        offset: point * stride + (panel / outputs.panels - groups.start) * channels,
-                        panel: at(panel, point),
-                        next: match present.get(index + far) {
-                            _ if panel + 1 < run.end => Some(at(panel + 1, point)),
-                            Some(following) => Some(at(run.start, following.point)),
-                            None => (run.end < last)
-                                .then(|| at(run.end, present[index + far - present.len()].point)),
-                        },
-                        out: (panel - run.start) * product_floats
-                            + point * product_stride
-                            + first * nr,
-                    })
-                });
-                kernels.gemms(&lists, weights, each, products);
+                    // After the run's last panel.
+                    let following = match present.get(index + far) {
+                        Some(following) => Some(at(run.start, following.point)),
+                        None => (run.end < last)
+                            .then(|| at(run.end, present[index + far - present.len()].point)),
+                    };
+                    for panel in run.clone() {
+                        let another = panel + 1 < run.end;
+                        let group = panel / outputs.panels - groups.start;
+                        gemms.multiply(Product {
+                            rows: first..first + tiles,
+                            offset: point * stride + group * channels,
+                            panel: at(panel, point),
+                            next: if another { Some(at(panel + 1, point)) } else { following },
+                            out: (panel - run.start) * product_floats
+                                + point * product_stride
+                                + first * nr,
+                        });
+                    }
+                }
                 for (panel, products) in run.zip(products.chunks_exact(product_floats)) {
                     let at = outputs.panel(panel);
                     let bias = &weights[(panel - self.call.first) * panel_floats..][..nr];
@@ -553,17 +613,16 @@ impl Part<'_> {
                         self.rows_before..self.rows_before + panel_out.rows(),
                         at,
                     );
-                    for slot in 0..block.count() {
-                        let Some(products) =
-                            MatRef::new(&products[slot * nr..], points, nr, product_stride)
-                        else {
-                            continue;
-                        };
-                        let [line, col] = block.place(slot);
-                        let place = Place { width: self.work.output[1], line, col };
-                        let to = panel_out.reborrow();
-                        kernels.winograd_output(tile, products, bias, residual, clamp, place, to);
-                    }
+                    let finish = Finish {
+                        products,
+                        stride: product_stride,
+                        bias,
+                        addend: residual,
+                        clamp,
+                        width: self.work.output[1],
+                    };
+                    let places = (0..block.count()).map(|slot| block.place(slot));
+                    kernels.winograd_outputs(tile, &finish, places, panel_out.reborrow());
                     self.finish(block, panel_out);
                 }
             }

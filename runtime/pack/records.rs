@@ -282,8 +282,8 @@ pub struct Layer {
     pub kind: u32,
     /// Input tensors; absent ones are [`NONE`]. Conv, Depthwise, Winograd: data, residual. Binary: a, b.
     pub inputs: [u32; 2],
-    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, LayerNorm, and
-    /// for the residual of Conv, Depthwise and Winograd.
+    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Softmax, LayerNorm,
+    /// and for the residual of Conv, Depthwise and Winograd.
     pub output: u32,
     /// Applied to the result, after the residual.
     pub activation: Activation,
@@ -326,7 +326,9 @@ pub struct Activation {
 pub enum ActivationKind {
     /// x
     None = 0,
-    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf.
+    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf. A lower bound of zero is a negative zero: with that, and
+    /// with any other bound, the maximum is one instruction that gives the same bits on every processor. Of two
+    /// zeros with different signs x86 takes the second, ARM the positive one.
     Clamp = 1,
     /// x if x ≥ 0, alpha·x otherwise.
     LeakyRelu = 2,
@@ -358,6 +360,12 @@ impl Activation {
     /// max(x, 0).
     pub const RELU: Self =
         Self { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: f32::INFINITY };
+
+    /// As kernels take it: a lower bound of zero is negative.
+    pub fn for_kernels(&self) -> Self {
+        let clamps = self.kind == ActivationKind::Clamp as u32;
+        Self { alpha: if clamps && self.alpha == 0.0 { -0.0 } else { self.alpha }, ..*self }
+    }
 
     /// The function, if the code is one.
     pub fn function(&self) -> Option<ActivationKind> {
@@ -676,7 +684,7 @@ pub struct Step {
     pub weights: u64,
     /// Where its scratch lies: bytes from the start of the arena; a multiple of 64.
     pub scratch: u64,
-    /// Bytes of scratch.
+    /// Bytes of scratch: no less than the operator needs; what it can do with more decides on its blocks.
     pub scratch_bytes: u64,
     /// 0: the layer's own algorithm. 2 or 4: F(2,3) or F(4,3) of a 3x3 convolution of stride 1 in one group whose
     /// stored panels are the direct one's; the step transforms them itself, into its scratch.

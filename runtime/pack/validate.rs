@@ -411,7 +411,8 @@ impl<'a> Proven<'a> {
             });
             ops::validate_rings(layer, &inputs, output, &slice, rings)
                 .map_err(|error| layer_flaw(error, i))?;
-            let needed = ops::scratch_bytes(layer, &inputs, output, &slice, threads, self.isa);
+            let needed =
+                ops::least_scratch_bytes(layer, &inputs, output, &slice, threads, self.isa);
             let ok = step.scratch % 64 == 0 && step.scratch_bytes >= needed;
             check(ok, "step: too little scratch", i, step.scratch_bytes, needed)?;
             let ok = step.weights % 32 == 0;
@@ -635,7 +636,7 @@ fn compatible(kind: OpKind, slot: usize, input: &Tensor, output: &Tensor) -> boo
         return true;
     }
     let in_place = match kind {
-        OpKind::Unary | OpKind::LayerNorm => slot == 0,
+        OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm => slot == 0,
         OpKind::Binary => true,
         OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => slot == 1,
         _ => false,

@@ -21,6 +21,7 @@ pub mod crc32c;
 pub mod faulty;
 pub mod memory;
 pub mod queue;
+mod under_way;
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod aio;
@@ -40,6 +41,7 @@ mod scratch_file;
 pub use faulty::Faulty;
 pub use memory::Slice;
 pub use queue::{MAX_DEPTH, ReadQueue};
+pub(crate) use under_way::UnderWay;
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use {

@@ -6,13 +6,12 @@
 //!
 //! Between [`submit`](ReadQueue::submit) and [`wait`](ReadQueue::wait) the bytes belong to the device, which no borrow can
 //! say of memory that is divided by a plan. So both sides promise in words: the storage that it touches
-//! nothing before or after, the caller that nobody else does in between. Callers are
-//! [`Reads`](crate::arena::Reads) and [`stream`], which wait for all reads whatever happens.
+//! nothing before or after, the caller that nobody else does in between. The one caller is
+//! [`UnderWay`], which waits for all reads whatever happens.
 #![allow(unsafe_code)]
 
-use super::{Storage, StorageError};
+use super::{Storage, StorageError, UnderWay};
 use core::ptr::slice_from_raw_parts_mut;
-use heapless::Deque;
 
 /// No storage has more reads under way, and nobody asks for more.
 pub const MAX_DEPTH: usize = 8;
@@ -60,57 +59,24 @@ pub fn stream<S: Storage + ?Sized>(
     if places == 0 {
         return Ok(());
     }
-    let queue = if depth > 1 { storage.queue() } else { None };
-    let Some(queue) = queue else {
-        for place in (0..places).cycle() {
-            let Some(offset) = next() else { return Ok(()) };
-            storage.read(offset, &mut memory[place * bytes..][..bytes])?;
-        }
-        return Ok(());
-    };
-    let window = queue.window() / bytes;
-    let depth = depth.min(queue.depth()).min(places).min(window).clamp(1, MAX_DEPTH);
     let base = memory.as_mut_ptr();
-    let mut reads = UnderWay { queue, numbers: Deque::new() };
-    for place in (0..places).cycle() {
-        if reads.numbers.len() == depth {
-            reads.oldest()?;
+    UnderWay::lend(storage, depth, |reads| {
+        for place in (0..places).cycle() {
+            let into = slice_from_raw_parts_mut(base.wrapping_add(place * bytes), bytes);
+            while !reads.has_room(into) {
+                reads.oldest().unwrap_or(Ok(()))?;
+                reads.finish();
+            }
+            let Some(offset) = next() else { break };
+            // SAFETY: the place is inside `memory`, which is borrowed until this returns, and nobody looks at it before.
+            unsafe { reads.begin(offset, into) };
         }
-        let Some(offset) = next() else { break };
-        // SAFETY: the place is inside `memory`, which is borrowed until this returns. No other read under way has it: there
-        // are no more of these than places, and they take them in turn. All have been waited for before `reads` is gone, also
-        // if `next` panics.
-        let number = unsafe {
-            let into = slice_from_raw_parts_mut(base.add(place * bytes), bytes);
-            reads.queue.submit(offset, into)?
-        };
-        // There is room: fewer than `depth` are under way.
-        let _ = reads.numbers.push_back(number);
-    }
-    while !reads.numbers.is_empty() {
-        reads.oldest()?;
-    }
-    Ok(())
-}
-
-/// Reads that are waited for whatever happens.
-struct UnderWay<'q> {
-    queue: &'q mut dyn ReadQueue,
-    numbers: Deque<usize, MAX_DEPTH>,
-}
-
-impl UnderWay<'_> {
-    fn oldest(&mut self) -> Result<(), StorageError> {
-        self.numbers.pop_front().map_or(Ok(()), |number| self.queue.wait(number))
-    }
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        while let Some(number) = self.numbers.pop_front() {
-            let _ = self.queue.wait(number);
+        while let Some(result) = reads.oldest() {
+            result?;
+            reads.finish();
         }
-    }
+        Ok(())
+    })
 }
 
 #[cfg(all(test, feature = "linux", target_os = "linux"))]

@@ -111,7 +111,7 @@ fn inside(
 /// Whether this input may be the output itself.
 fn in_place(layer: &Layer, input: usize) -> bool {
     match OpKind::from_code(layer.kind) {
-        Some(OpKind::Unary | OpKind::LayerNorm) => input == 0,
+        Some(OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm) => input == 0,
         Some(OpKind::Binary) => true,
         Some(OpKind::Conv | OpKind::Depthwise | OpKind::Winograd) => input == 1,
         _ => false,

@@ -60,10 +60,8 @@ pub(super) fn held(network: &Network, plan: &Plan, buffer: usize) -> Option<Vec<
         }
         if here(&output) {
             let own = u64::from(step.row)..u64::from(step.row) + u64::from(step.rows);
-            touch(
-                number,
-                if has_rows(network, step.layer as usize) { own } else { 0..output.rows() },
-            );
+            let rows = has_rows(layer, None, output, output);
+            touch(number, if rows { own } else { 0..output.rows() });
         }
     }
     let bytes = 4 * u64::from(width) * u64::from(first.pitch);

@@ -74,13 +74,14 @@ pub fn check(network: &Network, plan: &Plan, weights_bytes: u64) -> Result<Proof
     check_with(network, plan, weights_bytes, &scratch_bytes)
 }
 
-/// What the operators ask for.
+/// What the operators cannot do without.
 fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
     let layer = &network.layers[step.layer as usize];
     let tensor = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
     let output = tensor(layer.output);
     let slice = Slice::from(step);
-    ops::scratch_bytes(layer, &layer.inputs.map(tensor), &output, &slice, threads, network.isa)
+    let inputs = layer.inputs.map(tensor);
+    ops::least_scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa)
 }
 
 /// [`check`] with another measure of the scratch that a step needs.

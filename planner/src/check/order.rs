@@ -24,22 +24,25 @@ pub fn check(network: &Network, plan: &Plan, found: &mut Found) {
     }
     let mut uses: Vec<Vec<Use>> = network.buffers.iter().map(|_| Vec::new()).collect();
     for (layer, record) in network.layers.iter().enumerate() {
-        let inputs = record.inputs.into_iter().filter(|id| *id != NONE).map(|id| (id, false));
-        for (id, writes) in inputs.chain([(record.output, true)]) {
+        let output = &network.tensors[record.output as usize];
+        let inputs = record.inputs.into_iter().enumerate().filter(|(_, id)| *id != NONE);
+        let inputs = inputs.map(|(number, id)| (Some(number), id));
+        for (input, id) in inputs.chain([(None, record.output)]) {
             let tensor = network.tensors[id as usize];
-            uses[tensor.buffer as usize].push(Use { layer, tensor, writes });
+            let rows = has_rows(record, input, &tensor, output);
+            uses[tensor.buffer as usize].push(Use { layer, tensor, rows, writes: input.is_none() });
         }
     }
     let mut memories: Vec<Option<Memory>> = Vec::new();
     for (buffer, uses) in uses.iter().enumerate() {
         let followed = match plan.places[buffer].lines {
-            0 => alternating(network, uses, &spans),
+            0 => alternating(uses, &spans),
             _ => uses.iter().map(|using| using.layer).collect(),
         };
         memories.push(if followed.is_empty() {
             None
         } else {
-            match Memory::new(network, uses, &followed, plan.places[buffer].lines) {
+            match Memory::new(uses, &followed, plan.places[buffer].lines) {
                 Ok(memory) => Some(memory),
                 Err(layer) => {
                     found.add(Violation::Alternating { layer, buffer });
@@ -58,21 +61,27 @@ pub fn check(network: &Network, plan: &Plan, found: &mut Found) {
 struct Use {
     layer: usize,
     tensor: Tensor,
+    /// Row by row.
+    rows: bool,
     writes: bool,
 }
 
-/// Whether an operator addresses its operands row by row. The others have strides of their own.
-pub(super) fn has_rows(network: &Network, layer: usize) -> bool {
-    let kind = OpKind::from_code(network.layers[layer].kind);
-    !matches!(kind, None | Some(OpKind::Copy | OpKind::MatMul))
+/// Whether an operator addresses an operand (`None`: its output) row by row. The others have strides of their own.
+pub(super) fn has_rows(
+    layer: &Layer,
+    input: Option<usize>,
+    tensor: &Tensor,
+    output: &Tensor,
+) -> bool {
+    match (OpKind::from_code(layer.kind), input) {
+        (None | Some(OpKind::Copy), _) => false,
+        (Some(OpKind::MatMul), Some(number)) => number == 0 && tensor.dims[..3] == output.dims[..3],
+        _ => true,
+    }
 }
 
 /// Layers whose steps alternate though one writes what another touches.
-fn alternating(
-    network: &Network,
-    uses: &[Use],
-    spans: &[Option<(usize, usize)>],
-) -> BTreeSet<usize> {
+fn alternating(uses: &[Use], spans: &[Option<(usize, usize)>]) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
     for (index, a) in uses.iter().enumerate() {
         for b in &uses[index + 1..] {
@@ -80,8 +89,7 @@ fn alternating(
             if a.layer == b.layer || !(a.writes || b.writes) || of_a.1 < of_b.0 {
                 continue;
             }
-            let rows = has_rows(network, a.layer) && has_rows(network, b.layer);
-            let apart = rows
+            let apart = (a.rows && b.rows)
                 && columns(&a.tensor).zip(columns(&b.tensor)).is_some_and(|(x, y)| {
                     a.tensor.pitch == b.tensor.pitch && (x.end <= y.start || y.end <= x.start)
                 });
@@ -124,12 +132,7 @@ struct Cell {
 
 impl Memory {
     /// Fails with a layer whose rows cannot be followed.
-    fn new(
-        network: &Network,
-        uses: &[Use],
-        followed: &BTreeSet<usize>,
-        lines: u32,
-    ) -> Result<Self, usize> {
+    fn new(uses: &[Use], followed: &BTreeSet<usize>, lines: u32) -> Result<Self, usize> {
         let uses = || uses.iter().filter(|using| followed.contains(&using.layer));
         let mut cuts = Vec::new();
         let mut shape = None;
@@ -137,7 +140,7 @@ impl Memory {
             let tensor = &using.tensor;
             let own = (tensor.rows(), tensor.dims[2], tensor.pitch);
             let columns = columns(tensor).ok_or(using.layer)?;
-            if *shape.get_or_insert(own) != own || !has_rows(network, using.layer) {
+            if *shape.get_or_insert(own) != own || !using.rows {
                 return Err(using.layer);
             }
             cuts.extend([columns.start, columns.end]);
@@ -293,6 +296,7 @@ pub(super) fn rows_read(
             from * across..to * across
         }
         None if input.dims[..3] == output.dims[..3] => match kind {
+            Some(OpKind::MatMul) if number == 0 => own,
             Some(OpKind::MatMul | OpKind::Reduce | OpKind::Copy | OpKind::Gather) => {
                 0..input.rows()
             }

@@ -101,6 +101,9 @@ fn access(layer: &Layer, input: Option<usize>, tensor: &Tensor, output: &Tensor)
             let p: BinaryParams = params(layer);
             (tensor.dims == output.dims || p.constant_operand != 0).then_some(true)
         }
+        // The left operand, if its record has the output's rows.
+        (OpKind::MatMul, None) => Some(true),
+        (OpKind::MatMul, Some(0)) => (tensor.dims[..3] == output.dims[..3]).then_some(true),
         _ => None,
     }
 }

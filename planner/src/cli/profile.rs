@@ -90,6 +90,7 @@ impl fmt::Display for Report {
             ("memory", compute.memory_gbs, "GB/s"),
             ("the cores' shared cache", compute.shared_cache_gbs, "GB/s of weights"),
             ("of memory's time exposed", 100.0 * compute.exposed, "%"),
+            ("and beside Winograd's", 100.0 * compute.winograd_exposed.unwrap_or_default(), "%"),
             ("checksums", storage.checksum_gbs, "GB/s"),
             ("a thread more adds", 100.0 * compute.scaling, "% of the first"),
         ] {
@@ -110,6 +111,10 @@ impl fmt::Display for Report {
         }
         for read in &storage.reads {
             let what = format!("{} reads of {}", storage.io.name(), size::human(read.bytes));
+            writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
+        }
+        for read in storage.near.iter().flat_map(|near| &near.reads) {
+            let what = format!("near, {}", size::human(read.bytes));
             writeln!(f, "{what:<24} {:>9.1} MB/s", read.mbs)?;
         }
         if let Some(drag) = &storage.drag {

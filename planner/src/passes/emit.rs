@@ -5,6 +5,7 @@
 //! remembered). Outputs go to their home in a concatenation, or to a buffer of their own.
 
 use super::PassError;
+use super::gaps::{gaps, pitch};
 use super::home::Home;
 use super::program::{Item, Program, Work};
 use super::view::{Rect, View, image_order, row_major};
@@ -46,6 +47,7 @@ pub(super) struct Drafts {
 pub(super) struct Emitter<'a> {
     pub program: &'a Program,
     homes: &'a [Option<Home>],
+    gaps: Vec<bool>,
     isa: Isa,
     views: Vec<Option<View>>,
     /// Where concatenations will be, once one of their operands has been placed.
@@ -65,6 +67,7 @@ pub(super) fn emit(
     let mut emitter = Emitter {
         program,
         homes,
+        gaps: gaps(program),
         isa,
         views: vec![None; count],
         reserved: vec![None; count],
@@ -407,7 +410,15 @@ impl Emitter<'_> {
                 return slice;
             }
         }
-        self.allocate(&shape, order)
+        if !self.gaps[value] || *order != row_major(shape.len()) {
+            return self.allocate(&shape, order);
+        }
+        let mut whole = shape.clone();
+        let Some(cols) = whole.last_mut() else { return self.allocate(&shape, order) };
+        let count = std::mem::replace(cols, pitch(*cols));
+        let whole = self.allocate(&whole, order);
+        let rows = whole.slice(order.len() - 1, 0, 1, count);
+        rows.unwrap_or_else(|| self.allocate(&shape, order))
     }
 
     /// Places a value that is about to be made, as a rectangle in this order.

@@ -200,9 +200,11 @@ impl Emitter<'_> {
         let k = self.program.values[item.inputs[0]].shape.last().copied().unwrap_or(1);
         let (a, left) = self.matrices(name, item.inputs[0], &batch, true)?;
         let (b, right) = self.matrices(name, item.inputs[1], &batch, false)?;
-        let view = self.allocate(&shape, &row_major(shape.len()));
+        let view = self.destination(y, &row_major(shape.len()));
         let count = batch.iter().product();
-        let rect = Rect { buffer: view.buffer, offset: 0, dims: [1, count, m, n], pitch: n };
+        let pitch = view.rect(&row_major(shape.len())).map_or(n, |rect| rect.pitch);
+        let a = rows_of([count, m, k], left).map_or(a, |(dims, pitch)| Tensor { dims, pitch, ..a });
+        let rect = Rect { buffer: view.buffer, offset: 0, dims: [1, count, m, n], pitch };
         self.set_view(y, view);
         let params = MatMulParams {
             scale: scale as f32,
@@ -314,6 +316,19 @@ fn last_axis_last(view: &View) -> Vec<usize> {
     order.retain(|&axis| axis != last);
     order.push(last);
     order
+}
+
+/// Extents and pitch of the rows of a stack of matrices, if they lie at one pitch.
+fn rows_of(extents: [usize; 3], strides: [u32; 3]) -> Option<([u32; 4], u32)> {
+    let [count, m, k] = extents.map(|extent| extent as u32);
+    let [stack, row, _] = strides;
+    let pitch = match (m, count) {
+        (1, 1) => k,
+        (1, _) => stack,
+        _ => row,
+    };
+    let even = count == 1 || u64::from(stack) == u64::from(m) * u64::from(pitch);
+    (even && pitch >= k).then_some(([1, count, m, k], pitch))
 }
 
 /// The strides of a stack of matrices, if it has such: between matrices, rows, columns.

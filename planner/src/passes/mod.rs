@@ -10,7 +10,7 @@
 //! that divide a value a split. [`emit`] walks the items in order and places each value: a [`view`] says
 //! where its elements lie, so that reshapes, transposes, slices and splits are free until a consumer needs
 //! another layout (`emit_products` and `emit_concat` have its larger operators). [`home`] decides beforehand
-//! which values are written straight into the buffer of a concatenation. [`reuse`] lets layers write in
+//! which values are written straight into the buffer of a concatenation, [`gaps`] whose rows begin at lines of the cache. [`reuse`] lets layers write in
 //! place, drops what nobody uses, and (with `coalesce`) joins buffers between which a copy would move
 //! nothing.
 
@@ -21,6 +21,7 @@ mod emit;
 mod emit_concat;
 mod emit_products;
 mod fuse;
+mod gaps;
 mod home;
 mod partition;
 mod patterns;

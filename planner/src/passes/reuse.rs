@@ -93,7 +93,7 @@ fn drop_unread(drafts: &mut Drafts) {
 /// The inputs that a layer may write over.
 fn in_place_operands(kind: OpKind) -> &'static [usize] {
     match kind {
-        OpKind::Unary | OpKind::LayerNorm => &[0],
+        OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm => &[0],
         OpKind::Binary => &[0, 1],
         OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => &[1],
         _ => &[],

@@ -2,6 +2,7 @@
 //!
 //! - **Where weights are.** A plan whose arena fits the cache that all processors share finds them there: they have been
 //!   used in the inference before, or copied or checked on the way in. A larger plan finds them in memory.
+//!   What a processor reads for it, it copies there, which is faster than to memory.
 //! - **What is loaded meanwhile.** A load can be under way from its `release` to the first step that waits for it. What of
 //!   it computing overlaps slows computing down, by the bytes; what computing waits for costs nothing but the wait. The bytes are
 //!   spread over all steps in proportion to their time: which of them a load meets is known only once they are timed.
@@ -34,7 +35,7 @@ impl Costs {
             // Reads go ahead into the staging ring, whatever copies wait for.
             return plan.bytes_per_inference() as f64;
         }
-        let period = plan.period();
+        let (period, service) = (plan.period(), self.service_of(plan));
         // The host's turn is step 0 and takes no time: `done[n]` is when n steps are done.
         let mut done = vec![0, 0];
         for ns in steps {
@@ -50,10 +51,10 @@ impl Costs {
             }
             // The step numbered `user + 1` waits for the load: so many are done before it.
             let window = after(user as i64 + 1) - after(load.release.into());
-            let load_ns = self.load_ns(load.bytes.into()) as f64;
+            let load_ns = service.load_ns(load.bytes.into()) as f64;
             let overlap = (slower * window.max(0) as f64).min(load_ns);
             bytes += f64::from(load.bytes) * overlap / load_ns.max(1.0);
-            read_ns += overlap * self.each_load_ns(load.bytes.into()) as f64 / load_ns.max(1.0);
+            read_ns += overlap * service.each_ns(load.bytes.into()) as f64 / load_ns.max(1.0);
         }
         // There is no more reading at once with computing than there is computing.
         bytes * (slower * all as f64 / f64::max(read_ns, 1.0)).min(1.0)

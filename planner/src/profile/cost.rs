@@ -5,11 +5,12 @@ mod bands;
 pub use bands::Outside;
 
 use super::launch::Launches;
-use super::{Compute, Drag, Profile, Read, Service, Transfer};
+use super::{Compute, Drag, Profile, Service, Transfer};
 use crate::network::Network;
+use crate::plan::Plan;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
-use eyelet::ops::{self, winograd};
+use eyelet::ops::{self, Slice, winograd};
 use eyelet::pack::{
     ActivationKind, ConvParams, CopyParams, Encoding, Layer, MatMulParams, NONE, OpKind,
     PoolParams, Step, WinogradParams, params,
@@ -80,10 +81,15 @@ impl Class {
         }
     }
 
-    /// Whether weights are what its kernels stream: with little computing for each, that takes its time.
-    fn has_weights(self) -> bool {
-        use Class::{Conv1x1, ConvKxK, Depthwise, FullyConnected, Grouped, Winograd};
-        matches!(self, Conv1x1 | ConvKxK | Winograd | Depthwise | Grouped | FullyConnected)
+    /// How much of the shorter one of computing and memory adds to the longer one. Where kernels stream weights, with little
+    /// computing for each, that takes its time; others' memory is fetched ahead.
+    fn exposed(self, compute: &Compute) -> f64 {
+        match self {
+            Class::Winograd => compute.winograd_exposed.unwrap_or(compute.exposed),
+            Class::Conv1x1 | Class::ConvKxK | Class::Depthwise => compute.exposed,
+            Class::Grouped | Class::FullyConnected => compute.exposed,
+            _ => 0.0,
+        }
     }
 
     /// Work a nanosecond on one thread: floating-point operations, or bytes.
@@ -275,6 +281,77 @@ impl Near {
     }
 }
 
+/// How scratch decides on the blocks of a layer by Winograd's algorithm, and on the panels that are transformed at once.
+#[derive(Clone, Copy, Debug, Default)]
+struct Blocks {
+    /// Tiles of a block, with all the scratch that a step can use; 0 of layers that have no blocks.
+    most: f64,
+    /// Bytes that a tile takes, and for each panel of a group,
+    tile_bytes: f64,
+    product_bytes: f64,
+    /// and those that a step takes beside them,
+    bytes: f64,
+    /// and for each panel of which it makes what the operator reads.
+    panel_bytes: f64,
+}
+
+/// Panels of a group of products, at most.
+const PRODUCTS: u32 = 4;
+
+impl Blocks {
+    fn new(network: &Network, stored: &Layer, plain: &Layer, algorithm: u32, threads: u32) -> Self {
+        let tensor = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+        let (inputs, output) = (stored.inputs.map(tensor), tensor(stored.output));
+        let tile = params::<WinogradParams>(plain).tile as usize;
+        let tiles = winograd::tiles(plain, &output) as usize;
+        let most = winograd::block_tiles(tile, inputs[0].cols() as usize, network.isa);
+        let [most, fewest] =
+            [most, winograd::FEW_TILES].map(|block| block.min(tiles).max(1) as f64);
+        let bytes = |count: u32| {
+            let rows = output.rows() as u32;
+            let slice = Slice { first: 0, count, row: 0, rows, algorithm: 0 };
+            [ops::scratch_bytes, ops::least_scratch_bytes]
+                .map(|bytes| bytes(plain, &inputs, &output, &slice, threads, network.isa) as f64)
+        };
+        let group = PRODUCTS.min(plain.panels).max(1);
+        let ([one, least], [several, _]) = (bytes(1), bytes(group));
+        let each = (one - least) / (most - fewest).max(1.0);
+        let product_bytes = (several - one) / most / f64::from(group - 1).max(1.0);
+        let made = algorithm != 0 || stored.encoding != 0;
+        Self {
+            most,
+            tile_bytes: each - product_bytes,
+            product_bytes,
+            bytes: one - most * each,
+            panel_bytes: if made { f64::from(plain.panel_bytes) } else { 0.0 },
+        }
+    }
+
+    /// For a step with so many panels, of which so many are made at once where scratch allows it: in how many groups
+    /// they are made, and how many times as many blocks there are as there were with all scratch.
+    fn within(&self, scratch_bytes: u64, count: u32, at_once: u32) -> (f64, f64) {
+        let fewest = count.div_ceil(at_once.max(1)).max(1);
+        // 0: all that it can use.
+        if scratch_bytes == 0 || self.most == 0.0 {
+            return (fewest.into(), 1.0);
+        }
+        let tile = |panels: u32| {
+            (self.tile_bytes + f64::from(panels.min(PRODUCTS)) * self.product_bytes).max(1.0)
+        };
+        let beside = |panels: u32| self.bytes + f64::from(panels) * self.panel_bytes;
+        let most = count.div_ceil(fewest);
+        let scratch = scratch_bytes as f64;
+        // But for what rounding makes of the same numbers.
+        let panels = match scratch + 64.0 >= beside(most) + self.most * tile(most) {
+            _ if self.panel_bytes == 0.0 => most,
+            true => most,
+            false => ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most.max(1)),
+        };
+        let tiles = (scratch - beside(panels)) / tile(panels);
+        (count.div_ceil(panels.max(1)).into(), self.most / tiles.clamp(1.0, self.most.max(1.0)))
+    }
+}
+
 /// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
 /// are no panels).
 #[derive(Clone, Copy, Debug, Default)]
@@ -293,6 +370,7 @@ pub(super) struct LayerCost {
     panel_near_ns: f64,
     /// Blocks of rows in a row: for each the panel is read again, of where it was stored or made,
     row_blocks: f64,
+    blocks: Blocks,
     again_memory_ns: f64,
     again_near_ns: f64,
     /// but for so many.
@@ -341,7 +419,8 @@ impl LayerCost {
         let pieces = (panels * rows) as f64;
         // Weights come from memory whatever their size; activations if a step's do not fit the cache.
         let bandwidth = compute.bandwidth_gbs(threads);
-        let activations = match read + written <= compute.shared_cache_bytes {
+        // What is read there has stayed since it was written, beside as much that its maker used.
+        let activations = match 2 * (read + written) <= compute.shared_cache_bytes {
             true => (compute.elementwise_gbs * compute.speedup(threads)).max(bandwidth),
             false => bandwidth,
         };
@@ -350,6 +429,7 @@ impl LayerCost {
         let mut spill_ns = 0.0;
         let mut group = u32::MAX;
         let (mut blocks, mut again_bytes, mut first) = (0.0, 0.0, 0.0);
+        let mut sizes = Blocks::default();
         match class {
             // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
             Class::FullyConnected if !gpu => piece_ns = 0.0,
@@ -367,10 +447,12 @@ impl LayerCost {
                 let transforms = Transforms::of(network, layer);
                 piece_ns += transforms.output_bytes / compute.transform_gbs;
                 let input_ns = transforms.input_bytes / compute.transform_gbs;
+                // In smaller blocks groups' weights still come from a cache, and groups of panels have inputs of their own.
                 if transforms.grouped {
-                    piece_ns += input_ns
+                    piece_ns += input_ns;
                 } else {
-                    rows_ns = input_ns
+                    rows_ns = input_ns;
+                    sizes = Blocks::new(network, stored, layer, algorithm, threads);
                 }
                 spill_ns = compute.transform_spill_ns_per_byte;
                 if algorithm == 0 && stored.encoding == 0 {
@@ -429,6 +511,7 @@ impl LayerCost {
             panel_memory_ns: panel_bytes / bandwidth,
             panel_near_ns: panel_bytes / compute.near_gbs(threads),
             row_blocks: blocks / rows as f64,
+            blocks: sizes,
             again_memory_ns: again_bytes / bandwidth,
             again_near_ns: again_bytes / compute.near_gbs(threads),
             first_blocks: first,
@@ -438,18 +521,15 @@ impl LayerCost {
             spill_ns_per_byte: spill_ns / speedup * spilled,
             row_bytes: work.read as f64 / rows as f64,
             piece_bytes: work.written as f64 / pieces,
-            exposed: if class.has_weights() { compute.exposed } else { 0.0 },
+            exposed: class.exposed(compute),
         })
-    }
-
-    pub(super) fn step_ns(&self, step: &Step, profile: &Profile) -> u64 {
-        self.ns(step, profile.compute.step_overhead_ns, Near::weights(false))
     }
 
     fn ns(&self, step: &Step, overhead_ns: u64, near: Near) -> u64 {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
-        let again = (rows * self.row_blocks - self.first_blocks).max(0.0);
+        let (groups, times) = self.blocks.within(step.scratch_bytes, step.count, self.group);
+        let again = (rows * self.row_blocks * times - self.first_blocks).max(0.0);
         let (panel_ns, again_ns) = match near.weights {
             true => (self.panel_near_ns, self.again_near_ns),
             false => (self.panel_memory_ns, self.again_memory_ns),
@@ -459,7 +539,6 @@ impl LayerCost {
             memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
         }
         let spill = self.spill_ns_per_byte * (rows * self.row_bytes + pieces * self.piece_bytes);
-        let groups = f64::from(step.count.div_ceil(self.group.max(1)).max(1));
         let expand = f64::from(step.count) * self.panel_expand_ns;
         let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
         let compute = groups * rows * self.row_ns + pieces_ns + expand + spill;
@@ -475,7 +554,8 @@ pub struct Costs {
     /// The same for steps that transform the weights, for each of [`TILES`].
     transformed: [Vec<Option<LayerCost>>; TILES.len()],
     overhead_ns: u64,
-    service: Service,
+    /// What loads take: into a larger arena, and into one that the cache holds that all share.
+    services: [Service; 2],
     transfer: Option<Transfer>,
     drag: Drag,
     cache_bytes: u64,
@@ -498,7 +578,7 @@ impl Costs {
             layers,
             transformed,
             overhead_ns,
-            service: profile.service(),
+            services: [false, true].map(|near| profile.service(near)),
             transfer: profile.transfer,
             drag: profile.drag(),
             cache_bytes: profile.compute.cache_bytes,
@@ -516,16 +596,6 @@ impl Costs {
     /// Whether the cache that all share holds so much.
     pub(super) fn is_near(&self, bytes: u64) -> bool {
         bytes <= self.shared_cache_bytes
-    }
-
-    pub(super) fn of_step(
-        network: &Network,
-        profile: &Profile,
-        threads: u32,
-        step: &Step,
-    ) -> LayerCost {
-        let layer = &network.layers[step.layer as usize];
-        LayerCost::new(network, layer, step.algorithm, profile, threads).unwrap_or_default()
     }
 
     /// The algorithms by which steps can compute a layer instead of its own.
@@ -566,27 +636,22 @@ impl Costs {
 
     /// Predicted time of a load of so many bytes by itself, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
-        self.service.load_ns(bytes)
+        self.service(self.near).load_ns(bytes)
     }
 
     /// What a load of so many bytes adds to many that come without a pause.
     pub fn each_load_ns(&self, bytes: u64) -> u64 {
-        self.service.each_ns(bytes)
+        self.service(self.near).each_ns(bytes)
     }
 
-    /// The parts of that, where others may be under way.
-    pub fn read(&self, bytes: u64) -> Read {
-        self.service.read(bytes)
+    /// What loads take into an arena that the cache holds that all share, or a larger one.
+    pub(super) fn service(&self, near: bool) -> &Service {
+        &self.services[usize::from(near)]
     }
 
-    /// Reads under way at a time.
-    pub fn depth(&self) -> u32 {
-        self.service.depth()
-    }
-
-    /// How many may be under way with the last of those of these sizes, most recent first, itself among them.
-    pub fn places(&self, recent: impl Iterator<Item = u64>) -> u32 {
-        self.service.places(recent)
+    /// What loads of a plan take.
+    pub fn service_of(&self, plan: &Plan) -> &Service {
+        self.service(self.is_near(plan.arena_bytes))
     }
 
     /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.
@@ -667,6 +732,11 @@ mod tests {
         })
     }
 
+    /// Of a step on so many threads.
+    fn step_ns(profile: &Profile, network: &Network, step: &Step, threads: u32) -> u64 {
+        Costs::new(network, profile, threads).step_ns(step)
+    }
+
     fn grouped(groups: u32) -> [u32; 24] {
         let ones = [1; 2];
         let params = ConvParams {
@@ -725,7 +795,7 @@ mod tests {
         ];
         for (network, class, ns) in cases {
             assert_eq!(Class::of(&network, &network.layers[0]), class);
-            let found = profile.step_ns(&network, &whole(&network), 1) as f64;
+            let found = step_ns(&profile, &network, &whole(&network), 1) as f64;
             assert!((found - ns).abs() <= 1.0, "{class:?}: {found} instead of {ns}");
         }
     }
@@ -735,13 +805,45 @@ mod tests {
         let profile = profile();
         let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
         let whole = whole(&network);
-        let all = profile.step_ns(&network, &whole, 1);
+        let all = step_ns(&profile, &network, &whole, 1);
         let costs = Costs::new(&network, &profile, 1);
         assert_eq!(costs.step_ns(&whole), all);
-        let half = |step: Step| 2 * profile.step_ns(&network, &step, 1);
+        let half = |step: Step| 2 * step_ns(&profile, &network, &step, 1);
         assert!(half(Step { count: 4, ..whole }).abs_diff(all) <= 2);
         assert!(half(Step { rows: 98, ..whole }).abs_diff(all) <= 2);
-        assert!((4 * profile.step_ns(&network, &whole, 4)).abs_diff(all) <= 4);
+        assert!((4 * step_ns(&profile, &network, &whole, 4)).abs_diff(all) <= 4);
+    }
+
+    /// Blocks that are smaller come back to weights more often, and panels made one at a time have inputs transformed for
+    /// each.
+    #[test]
+    fn less_scratch_takes_no_less_time() {
+        let mut profile = profile();
+        profile.compute.cache_bytes = 64 << 10;
+        let mut network = network(OpKind::Conv, conv([3, 3]), [784, 256], [784, 256]);
+        for tensor in &mut network.tensors {
+            tensor.dims = [1, 28, 28, 256];
+        }
+        network.layers[0].params = params_words(&ConvParams {
+            pad: [1; 2],
+            ..params::<ConvParams>(&Layer { params: conv([3, 3]), ..network.layers[0] })
+        });
+        network.layers[0].panel_bytes = 32 * (9 * 256 + 1);
+        let costs = Costs::new(&network, &profile, 1);
+        for algorithm in [2, 4] {
+            let step = Step { algorithm, ..whole(&network) };
+            let [least, all] = [crate::slice::least_scratch_bytes, crate::slice::scratch_bytes]
+                .map(|bytes| bytes(&network, &step, 1));
+            assert!(2 * least < all, "{least} of {all}");
+            let ns = |scratch_bytes: u64| costs.step_ns(&Step { scratch_bytes, ..step });
+            let most = ns(0);
+            assert!(ns(all).abs_diff(most) <= most / 50, "{} for {most}", ns(all));
+            for eighth in 0..8 {
+                let less = ns(least + (all - least) / 8 * eighth);
+                assert!(less >= most, "{less} below {most}");
+            }
+            assert!(ns(least) > most + most / 20, "{} for {most}", ns(least));
+        }
     }
 
     #[test]
@@ -758,10 +860,10 @@ mod tests {
         let mut profile = profile();
         let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
         let whole = whole(&network);
-        let compute = profile.step_ns(&network, &whole, 1) as f64;
+        let compute = step_ns(&profile, &network, &whole, 1) as f64;
         let weights = 4.0 * 8.0 * 8.0 * 257.0 / profile.compute.bandwidth_gbs(1);
         profile.compute.exposed = 0.5;
-        let found = profile.step_ns(&network, &whole, 1) as f64;
+        let found = step_ns(&profile, &network, &whole, 1) as f64;
         assert!(
             (found - compute - weights / 2.0).abs() <= 2.0,
             "{found}, {compute} + {weights} / 2"
@@ -775,16 +877,16 @@ mod tests {
         profile.compute.memory_gbs = 1e-3;
         let network = network(OpKind::Unary, [0; 24], [100, 1000], [100, 1000]);
         let whole = whole(&network);
-        assert_eq!(profile.step_ns(&network, &whole, 1), 800_000_000);
+        assert_eq!(step_ns(&profile, &network, &whole, 1), 800_000_000);
         // More threads do not help.
-        assert_eq!(profile.step_ns(&network, &whole, 4), 800_000_000);
+        assert_eq!(step_ns(&profile, &network, &whole, 4), 800_000_000);
         profile.compute.cache_bytes = 800_000;
-        assert!(profile.step_ns(&network, &whole, 1) < 10_000_000);
+        assert!(step_ns(&profile, &network, &whole, 1) < 10_000_000);
         // Nor is memory what a few rows wait for.
         profile.compute.cache_bytes = 8_000;
         let row = Step { rows: 1, ..whole };
-        assert!(profile.step_ns(&network, &row, 1) < 100_000);
-        assert_eq!(profile.step_ns(&network, &Step { rows: 2, ..whole }, 1), 16_000_000);
+        assert!(step_ns(&profile, &network, &row, 1) < 100_000);
+        assert_eq!(step_ns(&profile, &network, &Step { rows: 2, ..whole }, 1), 16_000_000);
     }
 
     /// A GPU of so many multiprocessors, with memory and launches that cost nothing.
@@ -813,7 +915,7 @@ mod tests {
         let network = on_gpu(network(OpKind::Conv, conv([3, 3]), [200, 256], [200, 256]));
         let whole = whole(&network);
         let ns = |multiprocessors: u32, step: &Step| {
-            gpu(multiprocessors).step_ns(&network, step, 1) as f64
+            step_ns(&gpu(multiprocessors), &network, step, 1) as f64
         };
         let busy = 9.0 * 200.0 * 256.0 * 256.0 * 2.0 / gpu(1).compute.conv_kxk_gflops;
         assert!((ns(1, &whole) - busy).abs() <= 1.0);
@@ -827,7 +929,7 @@ mod tests {
         let mut p: ConvParams = params(&network.layers[0]);
         p.chains = 4;
         chained.layers[0].params = params_words(&p);
-        let found = gpu(64).step_ns(&chained, &whole, 1) as f64;
+        let found = step_ns(&gpu(64), &chained, &whole, 1) as f64;
         assert!((found - busy).abs() <= 1.0, "{found} instead of {busy}");
     }
 
@@ -838,17 +940,17 @@ mod tests {
         let mut network = on_gpu(network(OpKind::Conv, conv([1, 1]), [1, 4096], [1, 1024]));
         let whole = whole(&network);
         let bytes = 32.0 * 128.0 * 4097.0;
-        let found = profile.step_ns(&network, &whole, 1) as f64;
+        let found = step_ns(&profile, &network, &whole, 1) as f64;
         assert!((found - bytes / 10.0).abs() <= 1.0, "{found}");
         profile.compute.step_overhead_ns = 5000;
-        let launched = profile.step_ns(&network, &whole, 1) as f64;
+        let launched = step_ns(&profile, &network, &whole, 1) as f64;
         assert!(launched >= found + 5000.0, "{launched}");
         // Half the bytes take half the time, however slowly anyone would widen them.
         profile.compute.step_overhead_ns = 0;
         profile.compute.widen_gbs = 1e-3;
         network.layers[0].encoding = Encoding::F16 as u32;
         network.layers[0].panel_bytes /= 2;
-        let half = profile.step_ns(&network, &whole, 1) as f64;
+        let half = step_ns(&profile, &network, &whole, 1) as f64;
         assert!((half - bytes / 20.0).abs() <= 1.0, "{half}");
         assert_eq!(Costs::new(&network, &profile, 1).on_load(0).count(), 0);
     }

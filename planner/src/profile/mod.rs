@@ -31,11 +31,9 @@ pub use cost::{Class, Costs, Outside};
 pub use measure::{MeasureError, measure};
 pub use service::{Read, Service};
 
-use crate::network::Network;
 use crate::source::Io;
 use delays::Delays;
 use eyelet::kernels::Isa;
-use eyelet::pack::Step;
 use eyelet::storage::MAX_DEPTH;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -137,6 +135,10 @@ pub struct Compute {
     /// Share of the shorter one of computing and reading memory, in layers with weights, that adds to the
     /// longer one.
     pub exposed: f64,
+    /// The same of Winograd convolutions, where it was measured: they read a panel's weights frequency by frequency, of each too
+    /// little in a row for much of it to be fetched ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub winograd_exposed: Option<f64>,
     /// What every thread after the first adds to the rate, 1 being as much as the first.
     pub scaling: f64,
     /// Cost of a step beyond its work: counters, waking threads, borders. Of a GPU: of each launch.
@@ -162,6 +164,9 @@ pub struct Storage {
     pub reads: Vec<Reads>,
     /// Verifying what was read.
     pub checksum_gbs: f64,
+    /// Reads by a processor, which copies what is read, into an arena that the cache holds that all share, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near: Option<Near>,
     /// What computing loses to the bytes that are read meanwhile, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drag: Option<Drag>,
@@ -169,6 +174,16 @@ pub struct Storage {
     /// interpolated, of others as much is gained as of the nearest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deeper: Vec<Deeper>,
+}
+
+/// Reads whose place is in the cache that all processors share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Near {
+    /// As [`Storage::reads`].
+    pub reads: Vec<Reads>,
+    /// As [`Storage::checksum_gbs`].
+    pub checksum_gbs: f64,
 }
 
 /// What computing loses for each byte that is read meanwhile: what is read is written to the memory that computing
@@ -278,9 +293,11 @@ impl Profile {
             let good = cost >= 0.0 && cost.is_finite();
             value(field.to_owned(), cost, good, "finite, and not less than 0")?;
         }
-        for (field, share) in
-            [("compute.scaling", compute.scaling), ("compute.exposed", compute.exposed)]
-        {
+        for (field, share) in [
+            ("compute.scaling", compute.scaling),
+            ("compute.exposed", compute.exposed),
+            ("compute.winograd_exposed", compute.winograd_exposed.unwrap_or(compute.exposed)),
+        ] {
             value(field.to_owned(), share, (0.0..=1.0).contains(&share), "between 0 and 1")?;
         }
         value("threads".to_owned(), self.threads.into(), self.threads > 0, "positive")?;
@@ -294,18 +311,27 @@ impl Profile {
             value("transfer.gbs".to_owned(), gbs, gbs >= 1e-6, "positive")?;
             value("transfer.gbs".to_owned(), gbs, gpu, "left out without isa = \"cuda\"")?;
         }
-        let count = self.storage.reads.len();
-        value("the length of storage.reads".to_owned(), count as f64, count > 0, "positive")?;
-        for (index, read) in self.storage.reads.iter().enumerate() {
-            let field = |of| format!("storage.reads[{index}].{of}");
-            value(field("bytes"), read.bytes as f64, read.bytes > 0, "positive")?;
-            value(field("mbs"), read.mbs, read.mbs >= 1e-6, "positive")?;
-            if let Some(before) = index.checked_sub(1).map(|before| self.storage.reads[before]) {
-                let larger = read.bytes > before.bytes;
-                value(field("bytes"), read.bytes as f64, larger, "larger than the one before")?;
-                let slower = read.ns() >= before.ns();
-                let expected = "such that a larger read takes no less time than the one before";
-                value(field("mbs"), read.mbs, slower, expected)?;
+        let near = self.storage.near.as_ref();
+        if let Some(Near { checksum_gbs, .. }) = near {
+            let field = "storage.near.checksum_gbs".to_owned();
+            value(field, *checksum_gbs, *checksum_gbs >= 1e-6, "positive")?;
+        }
+        let near = near.map(|near| ("near.reads", &near.reads));
+        for (name, reads) in [("reads", &self.storage.reads)].into_iter().chain(near) {
+            let count = reads.len();
+            let field = format!("the length of storage.{name}");
+            value(field, count as f64, count > 0, "positive")?;
+            for (index, read) in reads.iter().enumerate() {
+                let field = |of| format!("storage.{name}[{index}].{of}");
+                value(field("bytes"), read.bytes as f64, read.bytes > 0, "positive")?;
+                value(field("mbs"), read.mbs, read.mbs >= 1e-6, "positive")?;
+                if let Some(before) = index.checked_sub(1).map(|before| reads[before]) {
+                    let larger = read.bytes > before.bytes;
+                    value(field("bytes"), read.bytes as f64, larger, "larger than the one before")?;
+                    let slower = read.ns() >= before.ns();
+                    let expected = "such that a larger read takes no less time than the one before";
+                    value(field("mbs"), read.mbs, slower, expected)?;
+                }
             }
         }
         let depth = self.storage.depth;
@@ -322,21 +348,21 @@ impl Profile {
         Ok(())
     }
 
-    /// Predicted time of a step.
-    pub fn step_ns(&self, network: &Network, step: &Step, threads: u32) -> u64 {
-        Costs::of_step(network, self, threads, step).step_ns(step, self)
-    }
-
     /// Predicted time of a load of so many bytes by itself, checksum included.
     pub fn load_ns(&self, bytes: u64) -> u64 {
         self.storage.load_ns(bytes)
     }
 
-    /// What loads take. With a staging ring they are read one after the other.
-    pub fn service(&self) -> Service {
+    /// What loads take into an arena that the cache holds that all processors share (`near`), or a larger one. With a staging ring
+    /// they are read one after the other.
+    pub fn service(&self, near: bool) -> Service {
         let several = self.transfer.is_none() && self.storage.io == Io::Direct;
         let depth = if several { self.storage.depth } else { 1 };
-        Service::new(&Storage { depth, ..self.storage.clone() })
+        let mut storage = Storage { depth, ..self.storage.clone() };
+        if let Some(Near { reads, checksum_gbs }) = storage.near.take().filter(|_| near) {
+            (storage.reads, storage.checksum_gbs) = (reads, checksum_gbs);
+        }
+        Service::new(&storage)
     }
 
     /// [`Compute::near_bytes`].
@@ -401,6 +427,7 @@ impl Storage {
             latency_ns,
             reads: vec![Reads { bytes: 1 << 20, mbs }],
             checksum_gbs,
+            near: None,
             drag: None,
             deeper: Vec::new(),
         }
@@ -408,11 +435,13 @@ impl Storage {
 
     /// The same storage, with all its throughputs multiplied.
     pub fn faster(&self, factor: f64) -> Self {
-        let reads =
-            self.reads.iter().map(|read| Reads { mbs: read.mbs * factor, ..*read }).collect();
+        let faster = |reads: &[Reads]| -> Vec<Reads> {
+            reads.iter().map(|read| Reads { mbs: read.mbs * factor, ..*read }).collect()
+        };
         let deeper =
             self.deeper.iter().map(|read| Deeper { mbs: read.mbs * factor, ..*read }).collect();
-        Self { reads, deeper, ..self.clone() }
+        let near = self.near.as_ref().map(|near| Near { reads: faster(&near.reads), ..*near });
+        Self { reads: faster(&self.reads), near, deeper, ..self.clone() }
     }
 
     /// Predicted time of a load of so many bytes, with nothing else under way.
@@ -521,6 +550,13 @@ mod tests {
         let deeper = |mbs| vec![Deeper { depth: 4, bytes: 65_536, mbs }];
         refused(&|p| p.storage.deeper = deeper(f64::NAN), "storage.deeper[0].mbs is NaN");
         refused(&|p| p.storage.reads.clear(), "storage.reads is 0");
+        let near = |mbs, checksum_gbs| {
+            let reads = vec![Reads { bytes: 65_536, mbs }];
+            Some(Near { reads, checksum_gbs })
+        };
+        refused(&|p| p.storage.near = near(-1.0, 1.0), "storage.near.reads[0].mbs is -1");
+        refused(&|p| p.storage.near = near(1.0, 0.0), "storage.near.checksum_gbs is 0");
+        refused(&|p| p.compute.winograd_exposed = Some(1.5), "winograd_exposed is 1.5");
         refused(&|p| p.storage.reads[1].bytes = 1, "storage.reads[1].bytes is 1");
         refused(&|p| p.storage.reads[1].mbs *= 1e6, "takes no less time");
         let text = profile().to_toml().replace("neon", "vax");
@@ -541,6 +577,21 @@ mod tests {
         assert_eq!(storage.load_ns(4 << 20), 4_000_007);
         assert_eq!(storage.load_ns(1024), 250_007);
         assert_eq!(Storage::flat(0, 100.0, 1.0).load_ns(1000), 11_000);
+    }
+
+    #[test]
+    fn an_arena_in_the_cache_is_read_into_as_was_measured() {
+        let mut profile = profile();
+        let larger = profile.service(false).load_ns(65_536);
+        assert_eq!(profile.service(true).load_ns(65_536), larger, "nothing was measured");
+        let reads = vec![Reads { bytes: 65_536, mbs: 32_768.0 }];
+        profile.storage.near = Some(Near { reads, checksum_gbs: 65.536 });
+        profile.storage.latency_ns = 7;
+        assert_eq!(profile.service(true).load_ns(65_536), 2000 + 1000 + 7);
+        assert!(profile.service(false).load_ns(65_536) > 10_000);
+        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+        let faster = Profile { storage: profile.storage.faster(2.0), ..profile };
+        assert_eq!(faster.service(true).load_ns(65_536), 1000 + 1000 + 7);
     }
 
     proptest! {

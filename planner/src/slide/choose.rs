@@ -14,7 +14,7 @@ use crate::network::Network;
 use crate::plan::step_weights;
 use crate::profile::Outside;
 use crate::simulate::Costs;
-use crate::slice::{scratch_bytes, whole};
+use crate::slice::{least_scratch_bytes, whole};
 use crate::write::table_bytes;
 use eyelet::pack::{OpKind, PAGE, Step, ring_bytes};
 use std::collections::HashMap;
@@ -344,8 +344,8 @@ impl<'a> Search<'a> {
         for layer in layers.clone() {
             extra_ns -= self.costs.step_ns(&whole(network, layer)) as i64;
         }
-        let scratch =
-            largest.iter().flatten().map(|step| scratch_bytes(network, step, self.threads)).max();
+        let scratch = |step| least_scratch_bytes(network, step, self.threads);
+        let scratch = largest.iter().flatten().map(scratch).max();
         let tables = steps * size_of::<Step>() as u64;
         let rings: u64 = rings.iter().sum();
         let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;
@@ -380,5 +380,5 @@ fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: usize) -> u
         let weights = step_weights(network, &slice(first));
         weights.end.next_multiple_of(PAGE) - weights.start / PAGE * PAGE
     });
-    live + weights.max().unwrap_or(0) + scratch_bytes(network, &slice(0), threads)
+    live + weights.max().unwrap_or(0) + least_scratch_bytes(network, &slice(0), threads)
 }

@@ -27,6 +27,12 @@ impl Window {
         Self { reach: 1, stride: 1, pad: 0, tile: 1, height: height.into() }
     }
 
+    /// Every line from all lines.
+    fn all(height: u32, made: u32) -> Self {
+        let (height, made) = (i64::from(height), i64::from(made));
+        Self { reach: height + made, stride: 1, pad: made, tile: 1, height }
+    }
+
     /// The lines from which these are made.
     pub fn lines(&self, made: Range<u32>) -> Range<u32> {
         let end = i64::from(made.end.next_multiple_of(self.tile));
@@ -100,6 +106,11 @@ pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
                 let p: WinogradParams = params(layer);
                 Window { tile: p.tile, ..rowwise(input, output)? }
             }
+            // Of products by rows the left operand's record has the output's rows; any other is one run of floats.
+            OpKind::MatMul => match rowwise(input, output).filter(|_| looks) {
+                Some(window) => window,
+                None => Window::all(input.dims[1], output.dims[1]),
+            },
             OpKind::Binary => {
                 let p: BinaryParams = params(layer);
                 let alike = input.dims == output.dims;

@@ -426,7 +426,7 @@ pub(super) fn panel_need(network: &Network, index: usize, threads: u32) -> f64 {
         algorithm: network.on_load[index],
     };
     let inputs = layer.inputs.map(record);
-    let scratch = ops::scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa);
+    let scratch = ops::least_scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa);
     let weights = u64::from(layer.panel_bytes).next_multiple_of(PAGE);
     (scratch + weights) as f64
 }

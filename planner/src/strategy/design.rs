@@ -6,13 +6,15 @@
 //! the simulator. So strategies differ in the designs that they try, and a search changes designs.
 
 use super::Request;
+use super::on_load::Options;
 use super::place::{self, Cut, Ground, Loading, Misfit};
 use super::{residents, staging};
+use crate::algorithm::Algorithm;
 use crate::bound::least_bound_ns;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::simulate::{Costs, Timeline, simulate_with};
-use crate::slice::{Cutting, Slices, scratch_bytes, slice};
+use crate::slice::{Cutting, Slices, least_scratch_bytes, scratch_bytes, slice};
 use crate::slide::Group;
 use crate::write::table_bytes;
 use eyelet::kernels::table::TILES;
@@ -21,6 +23,13 @@ use std::rc::Rc;
 
 /// Larger reads are no faster on any storage that was measured.
 const LARGEST_READ: u64 = 4 << 20;
+
+/// Slices that shall find room beside scratch, where algorithms are chosen by what that leaves.
+const ROOM: [f64; 2] = [1.0, 2.0];
+
+/// Fewer slices are preferred if they take no more than so many times as long; the coarsest, if no more than so many times.
+const FEW: f64 = 1.1;
+const FEWEST: f64 = 1.6;
 
 /// A decision for every layer, and on how far loads run ahead.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,32 +98,67 @@ impl Built {
     }
 }
 
+/// Slices into which a layer by Winograd's algorithm can be cut: of so many panels, which take so much scratch.
+#[derive(Clone, Copy)]
+struct Shape {
+    count: u32,
+    slices: u32,
+    least: u64,
+    all: u64,
+}
+
 /// What is known of a request, however layers slide and whatever their steps compute by.
 pub struct Basis {
     pub costs: Costs,
-    /// Scratch of each layer in slices of one panel, by its own algorithm, and by each of [`TILES`] on load.
-    scratch: Vec<[u64; 1 + TILES.len()]>,
+    /// Scratch of each layer in slices of one panel, by its own algorithm.
+    scratch: Vec<u64>,
+    /// What each layer that has Winograd's algorithm can be cut into, by its own algorithm and by each of [`TILES`] on load, of
+    /// fewest slices first.
+    shapes: Vec<[Vec<Shape>; 1 + TILES.len()]>,
+    /// The layers' own algorithms.
+    own: Vec<u32>,
     /// No plan is faster.
     pub bound_ns: u64,
 }
 
 impl Basis {
     pub fn new(request: &Request<'_>) -> Self {
-        let network = request.network;
-        let costs = Costs::new(network, request.profile, request.threads);
-        let scratch = |layer: usize| {
-            let of = |algorithm: u32| {
-                let step = step(network, layer, 1, algorithm);
-                scratch_bytes(network, &step, request.threads)
-            };
-            let mut bytes = [of(0); 1 + TILES.len()];
-            for algorithm in costs.on_load(layer) {
-                bytes[number(algorithm)] = of(algorithm);
+        let Request { network, threads, .. } = *request;
+        let costs = Costs::new(network, request.profile, threads);
+        let layers = 0..network.layers.len();
+        let scratch = |layer: usize| scratch_bytes(network, &step(network, layer, 1, 0), threads);
+        let shapes = |layer: usize| {
+            let mut shapes: [Vec<Shape>; 1 + TILES.len()] = Default::default();
+            if Algorithm::of(network, layer) != Algorithm::Direct {
+                shapes[0] = self::shapes(request, layer, 0);
             }
-            bytes
+            for algorithm in costs.on_load(layer) {
+                shapes[number(algorithm)] = self::shapes(request, layer, algorithm);
+            }
+            shapes
         };
-        let scratch = (0..network.layers.len()).map(scratch).collect();
-        Self { bound_ns: least_bound_ns(request), costs, scratch }
+        let scratch = layers.clone().map(scratch).collect();
+        let shapes = layers.map(shapes).collect();
+        let own = network.on_load.clone();
+        Self { bound_ns: least_bound_ns(request), costs, scratch, shapes, own }
+    }
+}
+
+/// What a layer can be cut into: even slices, of which each is no longer than half of the one before it.
+fn shapes(request: &Request<'_>, layer: usize, algorithm: u32) -> Vec<Shape> {
+    let Request { network, threads, .. } = *request;
+    let (panels, mut slices) = (network.layers[layer].panels.max(1), 1);
+    let mut found = Vec::new();
+    loop {
+        let count = panels.div_ceil(slices);
+        let step = step(network, layer, count, algorithm);
+        let [least, all] =
+            [least_scratch_bytes, scratch_bytes].map(|bytes| bytes(network, &step, threads));
+        found.push(Shape { count, slices, least, all });
+        if count == 1 {
+            return found;
+        }
+        slices = panels.div_ceil(count / 2);
     }
 }
 
@@ -130,6 +174,8 @@ pub struct Site<'a> {
     /// What steps cost where layers slide so.
     costs: Costs,
     pub ground: Ground,
+    /// For each layer that slides the bytes of the weights of its group.
+    beside: Vec<Option<u64>>,
 }
 
 impl<'a> Site<'a> {
@@ -142,7 +188,16 @@ impl<'a> Site<'a> {
     pub fn with(request: &Request<'a>, basis: Rc<Basis>, groups: Vec<Group>) -> Self {
         let ground = Ground::new(request.network, groups);
         let costs = basis.costs.clone().sliding(request.network, &ground.sliding.rings);
-        Self { request: *request, basis, costs, ground }
+        let layers = &request.network.layers;
+        let bytes = |at: usize| u64::from(layers[at].panels) * u64::from(layers[at].panel_bytes);
+        let groups: Vec<Option<usize>> =
+            (0..layers.len()).map(|layer| ground.sliding.group_of(layer)).collect();
+        let of_group = |group: &Option<usize>| {
+            let members = (0..layers.len()).filter(|layer| groups[*layer] == *group);
+            group.map(|_| members.map(bytes).sum())
+        };
+        let beside = groups.iter().map(of_group).collect();
+        Self { request: *request, basis, costs, ground, beside }
     }
 
     /// Makes a design a plan for so many bytes.
@@ -187,20 +242,114 @@ impl<'a> Site<'a> {
         on_load: &[u32],
         loading: Loading,
     ) -> Design {
-        let bytes = self.request.budget.saturating_sub(self.least_tables() + residents);
-        let free = |(layer, algorithm): (usize, &u32)| {
-            let scratch = self.basis.scratch[layer][number(*algorithm)];
-            self.ground.free(layer, bytes).saturating_sub(scratch)
-        };
-        let free: Vec<u64> = on_load.iter().enumerate().map(free).collect();
-        let cutting = |layer: usize| {
+        let bytes = self.request.budget.saturating_sub(self.usual_tables() + residents);
+        let free: Vec<u64> =
+            (0..on_load.len()).map(|layer| self.ground.free(layer, bytes)).collect();
+        let mut design = Design::uniform(Cutting::LAYERS, on_load, loading);
+        for (layer, cutting) in design.layers.iter_mut().enumerate() {
             // Loads come while the layers before compute.
             let around = layer.saturating_sub(grain.ahead)..=layer;
-            let free = free[around].iter().min().copied().unwrap_or(0) as f64;
-            Cutting::equal(((free / grain.slices) as u64 / PAGE * PAGE).clamp(1, grain.most))
+            let free = free[around].iter().min().copied().unwrap_or(0);
+            let of =
+                |algorithm| self.cutting(layer, algorithm, free, grain.slices, grain.most, FEW);
+            let (found, ns) = of(on_load[layer]);
+            *cutting = found;
+            if ns == f64::INFINITY {
+                design.on_load[layer] = self.basis.own[layer];
+                *cutting = of(design.on_load[layer]).0;
+            }
+        }
+        design
+    }
+
+    /// Bytes of the tables that a plan has at least where steps are few.
+    fn usual_tables(&self) -> u64 {
+        self.ground.usual_tables(self.request.network)
+    }
+
+    /// The slices of a layer, of which so many and one's scratch find room in so many bytes, and what computing them
+    /// takes. Where scratch is worth memory, they are the fewest that take no more than `few` times the least.
+    pub fn cutting(
+        &self,
+        layer: usize,
+        algorithm: u32,
+        free: u64,
+        slices: f64,
+        most: u64,
+        few: f64,
+    ) -> (Cutting, f64) {
+        let panel = u64::from(self.request.network.layers[layer].panel_bytes);
+        let shapes = &self.basis.shapes[layer][number(algorithm)];
+        let step = |count: u32| step(self.request.network, layer, count, algorithm);
+        if let Some(weights) = self.beside[layer] {
+            let scratch = free.saturating_sub(weights + 2 * PAGE).max(1);
+            let all = step(self.request.network.layers[layer].panels);
+            return (Cutting { scratch, ..Cutting::LAYERS }, self.costs.step_ns(&all) as f64);
+        }
+        if shapes.is_empty() {
+            let free = free.saturating_sub(self.basis.scratch[layer]) as f64;
+            let limit = ((free / slices) as u64 / PAGE * PAGE).clamp(1, most);
+            let all = self.request.network.layers[layer].panels;
+            return (Cutting::equal(limit), self.costs.step_ns(&step(all)) as f64);
+        }
+        let fitting = |shape: &Shape| {
+            let limit = u64::from(shape.count) * panel;
+            // Weights begin with a page.
+            let weights = (slices * (limit + PAGE) as f64) as u64 + PAGE;
+            if weights + shape.least > free || (limit > most && shape.count > 1) {
+                return None;
+            }
+            let scratch = shape.all.min(free - weights);
+            let scratch_bytes = if scratch == shape.all { 0 } else { scratch };
+            let step = Step { scratch_bytes, ..step(shape.count) };
+            let ns = self.costs.step_ns(&step) as f64 * f64::from(shape.slices);
+            Some((Cutting { scratch, ..Cutting::equal(limit) }, ns))
         };
-        let layers = (0..on_load.len()).map(cutting).collect();
-        Design { layers, on_load: on_load.to_vec(), loading }
+        let all = || shapes.iter().filter_map(fitting);
+        let least = all().map(|(_, ns)| ns).fold(f64::INFINITY, f64::min);
+        // Fewer slices are smaller tables and larger reads.
+        let found = all().find(|(_, ns)| *ns <= least * few);
+        found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
+    }
+
+    /// The same for a share of what there is beside tables and a layer's activations.
+    pub fn fitting_one(
+        &self,
+        layer: usize,
+        algorithm: u32,
+        slices: f64,
+        share: f64,
+    ) -> (Cutting, f64) {
+        let bytes = self.request.budget.saturating_sub(self.usual_tables());
+        let free = (self.ground.free(layer, bytes) as f64 * share) as u64;
+        self.cutting(layer, algorithm, free, slices, u64::MAX, FEW)
+    }
+
+    /// For each layer the algorithm by which it takes the least time where so many of its slices shall find room; its own
+    /// where it slides.
+    pub fn quickest(&self, options: &Options, slices: f64) -> Vec<u32> {
+        let quickest = |layer: usize| {
+            let own = options.own(layer);
+            if self.ground.sliding.group_of(layer).is_some() {
+                return own;
+            }
+            let ns = |algorithm: u32| self.fitting_one(layer, algorithm, slices, 1.0).1;
+            let all = std::iter::once(own).chain(options.of(layer));
+            all.map(|algorithm| (ns(algorithm), algorithm))
+                .min_by(|a, b| a.0.total_cmp(&b.0))
+                .map_or(own, |(_, algorithm)| algorithm)
+        };
+        (0..self.request.network.layers.len()).map(quickest).collect()
+    }
+
+    /// Adds these, for some numbers of slices, to what all layers are to be computed by.
+    pub fn add_quickest(&self, options: &Options, choices: &mut Vec<Vec<u32>>) {
+        for slices in ROOM {
+            let choice = self.quickest(options, slices);
+            if !choices.contains(&choice) {
+                choices.push(choice);
+            }
+        }
     }
 
     /// The coarsest slices of which each, with its scratch, still fits beside the activations. `join` has
@@ -215,19 +364,38 @@ impl<'a> Site<'a> {
             for (index, layer) in network.layers.iter().enumerate() {
                 let free = self.ground.free(index, bytes);
                 let panel = u64::from(layer.panel_bytes);
+                let weights = |count: u32| (u64::from(count) * panel + PAGE).next_multiple_of(PAGE);
+                let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
+                let algorithm = &mut design.on_load[index];
+                if !self.basis.shapes[index][number(*algorithm)].is_empty() {
+                    let (cutting, ns) =
+                        self.cutting(index, *algorithm, free, 1.0, u64::MAX, FEWEST);
+                    if ns < f64::INFINITY && self.beside[index].is_none() {
+                        let read = share(cutting.slice);
+                        design.layers[index] = Cutting { read, ..cutting };
+                        continue;
+                    }
+                    *algorithm = self.basis.own[index];
+                }
+                let algorithm = *algorithm;
                 let fits = |count: u32| {
-                    let weights = (u64::from(count) * panel + PAGE).next_multiple_of(PAGE);
-                    let step = step(network, index, count, on_load[index]);
-                    weights + scratch_bytes(network, &step, threads) <= free
+                    let step = step(network, index, count, algorithm);
+                    weights(count) + least_scratch_bytes(network, &step, threads) <= free
                 };
+                if let Some(weights) = self.beside[index] {
+                    let scratch = free.saturating_sub(weights + 2 * PAGE).max(1);
+                    design.layers[index] = Cutting { scratch, ..Cutting::LAYERS };
+                    continue;
+                }
                 let (mut count, mut slices) = (layer.panels.max(1), 1);
                 while count > 1 && !fits(count) {
                     slices += 1;
                     count = layer.panels.div_ceil(slices);
                 }
                 let limit = u64::from(count) * panel;
-                let read = if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
-                design.layers[index] = Cutting { read, ..Cutting::equal(limit.max(1)) };
+                let read = share(limit);
+                let scratch = free.saturating_sub(weights(count) + PAGE).max(1);
+                design.layers[index] = Cutting { read, scratch, ..Cutting::equal(limit.max(1)) };
             }
             let slices = design.slices(network, &self.ground);
             let needed = place::tables(&self.request, &slices);
@@ -247,7 +415,7 @@ impl<'a> Site<'a> {
         on_load: &[u32],
         loading: Loading,
     ) -> impl Iterator<Item = Design> {
-        let finest = Cutting { read: 1, ..Cutting::equal(1) };
+        let finest = Cutting { read: 1, scratch: 1, ..Cutting::equal(1) };
         let all = [Cutting::RESIDENT, finest].map(|all| Design::uniform(all, on_load, loading));
         let coarsest = move |join| self.coarsest(budget, join, on_load, loading);
         [true, false].into_iter().map(coarsest).chain(all)

@@ -84,7 +84,7 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
             true => search.draw(here, &held.on_load),
             // Elsewhere the same design is another plan.
             false if here != at => held.clone(),
-            false => search.change(&held),
+            false => search.change(at, &held),
         };
         tried += 1;
         done += 50;
@@ -184,10 +184,10 @@ impl Search<'_> {
     }
 
     /// A design that differs in something.
-    fn change(&mut self, held: &Design) -> Design {
+    fn change(&mut self, at: usize, held: &Design) -> Design {
         let mut design = held.clone();
         if !self.optional.is_empty() && self.rng.random_bool(OTHERWISE) {
-            self.compute(&mut design);
+            self.compute(at, &mut design);
             return design;
         }
         match self.rng.random_range(0..20) {
@@ -237,8 +237,8 @@ impl Search<'_> {
         }
     }
 
-    /// Has some layers that follow one another compute by another algorithm; cuts them as before, or finer.
-    fn compute(&mut self, design: &mut Design) {
+    /// Has some layers that follow one another compute by another algorithm, or by the same in other slices.
+    fn compute(&mut self, at: usize, design: &mut Design) {
         let near = self.layer();
         let first = self.optional.partition_point(|layer| *layer < near);
         let first = first.min(self.optional.len() - 1);
@@ -246,11 +246,21 @@ impl Search<'_> {
         // Which of them is drawn for the first and taken by all that have as many.
         let draw = self.rng.random_range(0..=self.options.of(self.optional[first]).len());
         let factor = [1.0, 1.0, 0.5, 0.7, 1.4, 2.0][self.rng.random_range(0..6)];
+        let (slices, share) = (self.rng.random_range(1.0..4.0), self.rng.random_range(0.4..1.0));
         for &layer in self.optional[first..].iter().take(count) {
             let own = self.options.own(layer);
-            design.on_load[layer] =
+            let algorithm =
                 draw.checked_sub(1).and_then(|at| self.options.of(layer).nth(at)).unwrap_or(own);
-            scale(&mut design.layers[layer], factor);
+            let cutting = &mut design.layers[layer];
+            if algorithm == own {
+                scale(cutting, factor);
+            } else {
+                // Slices and scratch that fit some of the memory there is.
+                let (fitting, _) = self.sites[at].fitting_one(layer, algorithm, slices, share);
+                let Cutting { resident, resident_slice, .. } = *cutting;
+                *cutting = Cutting { resident, resident_slice, ..fitting };
+            }
+            design.on_load[layer] = algorithm;
         }
     }
 

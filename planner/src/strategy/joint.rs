@@ -143,7 +143,9 @@ impl<'a, 'b> Found<'a, 'b> {
         // Layer after layer, by all algorithms.
         self.sites.push(Site::with(request, self.basis.clone(), Vec::new()));
         let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();
-        for on_load in options.choices() {
+        let mut choices = options.choices();
+        self.sites[0].add_quickest(options, &mut choices);
+        for on_load in choices {
             algorithms.push((self.sketch(0, &on_load), on_load));
         }
         let Some((_, own)) = algorithms.first().cloned() else { return };
@@ -169,14 +171,11 @@ impl<'a, 'b> Found<'a, 'b> {
                     ways.insert(0, faster);
                 }
             }
-            if !alone && ways.is_empty() {
-                ways = search.smallest();
+            let before = self.sites.len();
+            self.slide(&request, ways, &algorithms, options);
+            if !alone && self.sites.len() == before {
+                self.slide(&request, search.smallest(), &[(0, own.clone())], options);
             }
-            self.slide(&request, ways, &algorithms);
-        }
-        if self.best.is_none() {
-            let mut search = Search::new(request.network, &self.basis.costs, request.threads);
-            self.slide(request, search.smallest(), &[(0, own.clone())]);
         }
         let Some(best) = &self.best else { return };
         let (at, on_load) = (best.at, best.design.on_load.clone());
@@ -204,12 +203,16 @@ impl<'a, 'b> Found<'a, 'b> {
         request: &Request<'a>,
         ways: Vec<Vec<Group>>,
         algorithms: &[(u64, Vec<u32>)],
+        options: &Options,
     ) {
         let mut in_vain = 0;
         for groups in ways {
             let (at, before) = (self.sites.len(), self.least_ns);
             self.sites.push(Site::with(request, self.basis.clone(), groups));
-            let sketch = |(_, on_load): &(u64, Vec<u32>)| self.sketch(at, on_load);
+            let mut algorithms: Vec<Vec<u32>> =
+                algorithms.iter().map(|(_, on_load)| on_load.clone()).collect();
+            self.sites[at].add_quickest(options, &mut algorithms);
+            let sketch = |on_load: &Vec<u32>| self.sketch(at, on_load);
             let feasible = algorithms.iter().map(sketch).filter(|ns| *ns < u64::MAX).count() > 0;
             if !feasible {
                 self.sites.pop();

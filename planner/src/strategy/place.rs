@@ -10,7 +10,7 @@ use crate::memory::{
 };
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
-use crate::slice::{Slices, scratch_bytes, whole};
+use crate::slice::{Slices, least_scratch_bytes, scratch_bytes, whole};
 use crate::slide::{self, Group, Sliding};
 use crate::write::table_bytes;
 use eyelet::pack::{self, Load, PAGE, Step};
@@ -45,6 +45,8 @@ pub struct Ground {
     /// Offsets of the buffers from the end of the tables, and the end of the highest.
     offsets: Vec<u64>,
     pub peak: u64,
+    /// Steps of layers that slide, and one for each other layer.
+    steps: usize,
     /// For each layer the largest hole between its live buffers, and the end of the highest of them.
     holes: Vec<(u64, u64)>,
     /// The layer at which the most activation bytes are alive.
@@ -83,7 +85,13 @@ impl Ground {
             }
             holes.push((hole, high));
         }
-        Self { sliding, sizes, offsets, peak, holes, peak_layer }
+        Self { sliding, sizes, offsets, peak, steps: period - 1, holes, peak_layer }
+    }
+
+    /// Bytes of the tables of a plan in which each layer that does not slide is one step and one load, and some have a few.
+    pub fn usual_tables(&self, network: &Network) -> u64 {
+        let layers = network.layers.len();
+        table_bytes(network, 2 * layers, self.steps + layers, 0)
     }
 
     /// Largest run of bytes that is free during a layer, with so many between tables and residents.
@@ -128,7 +136,13 @@ impl<'a> Cut<'a> {
             });
             scratch.push(match like {
                 Some(_) => scratch[index - 1],
-                None => scratch_bytes(network, step, request.threads),
+                None => match scratch_bytes(network, step, request.threads) {
+                    all if all <= step.scratch_bytes => all,
+                    _ => {
+                        let least = least_scratch_bytes(network, step, request.threads);
+                        least.max(step.scratch_bytes / 64 * 64)
+                    }
+                },
             });
         }
         Self { ground, slices, lives, scratch }

@@ -92,7 +92,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         stride: p.stride,
         dilation: p.dilation,
         pad: p.pad,
-        activation: call.layer.activation,
+        activation: call.layer.activation.for_kernels(),
         wide: wide.into(),
     };
     let threads = if wide { WARP / 4 } else { WARP };

@@ -66,7 +66,7 @@ pub fn unary(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> 
         in_pitch: from.pitch,
         out_pitch: to.pitch,
         wide: wide.into(),
-        activation: call.layer.activation,
+        activation: call.layer.activation.for_kernels(),
     };
     launch(queue, Function::Map, rectangle(rows, cols, if wide { 4 } else { 1 }), &map)
 }
@@ -129,7 +129,7 @@ pub fn binary(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError>
         pixels,
         out_pitch: to.pitch,
         wide: wide.into(),
-        activation: call.layer.activation,
+        activation: call.layer.activation.for_kernels(),
     };
     launch(queue, Function::Binary, rectangle(rows, cols, if wide { 4 } else { 1 }), &binary)
 }

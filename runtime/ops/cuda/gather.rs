@@ -43,7 +43,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         entries,
         index_pitch: call.inputs[0].pitch,
         out_pitch: call.output.pitch,
-        activation: call.layer.activation,
+        activation: call.layer.activation.for_kernels(),
     };
     let sizes = warps(slice.rows.into(), slice.count, call.multiprocessors);
     launch(queue, Function::Gather, sizes, &record)

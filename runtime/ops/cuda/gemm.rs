@@ -90,7 +90,7 @@ impl FinishRecord {
             residual,
             out_pitch,
             residual_pitch,
-            activation: call.layer.activation,
+            activation: call.layer.activation.for_kernels(),
             fours: fours.into(),
         }
     }

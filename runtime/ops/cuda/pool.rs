@@ -75,7 +75,7 @@ pub fn pool(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         down: axis(0),
         along: axis(1),
         wide: 0,
-        activation: call.layer.activation,
+        activation: call.layer.activation.for_kernels(),
     };
     windows(call, pool, queue)
 }
@@ -104,7 +104,7 @@ pub fn reduce(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError>
             rows: outer,
             cols: reduce,
             out_pitch,
-            activation: call.layer.activation,
+            activation: call.layer.activation.for_kernels(),
         };
         return launch(queue, Function::Mean, warps(outer.into(), 1, call.multiprocessors), &mean);
     }
@@ -121,7 +121,7 @@ pub fn reduce(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError>
         down: Axis { extent: reduce, kernel: reduce, ..one },
         along: one,
         wide: 0,
-        activation: call.layer.activation,
+        activation: call.layer.activation.for_kernels(),
     };
     windows(call, pool, queue)
 }

@@ -64,7 +64,7 @@ pub fn softmax(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError
         in_pitch: call.inputs[0].pitch,
         out_pitch: call.output.pitch,
         reserved: 0,
-        activation: call.layer.activation,
+        activation: call.layer.activation.for_kernels(),
     };
     let sizes = warps(call.slice.rows.into(), 1, call.multiprocessors);
     launch(queue, Function::Softmax, sizes, &softmax)
@@ -82,7 +82,7 @@ pub fn layernorm(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceErr
         in_pitch: call.inputs[0].pitch,
         out_pitch: call.output.pitch,
         epsilon,
-        activation: call.layer.activation,
+        activation: call.layer.activation.for_kernels(),
     };
     let sizes = warps(call.slice.rows.into(), 1, call.multiprocessors);
     launch(queue, Function::LayerNorm, sizes, &layernorm)
@@ -105,7 +105,7 @@ pub fn lrn(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         alpha: p.alpha / p.size as f32,
         beta: p.beta,
         bias: p.bias,
-        activation: call.layer.activation,
+        activation: call.layer.activation.for_kernels(),
     };
     launch(queue, Function::Lrn, rectangle(rows, cols, 1), &lrn)
 }

@@ -28,6 +28,7 @@ fn lines_read(slide: &Slide<'_>, slot: usize, lines: Range<usize>) -> Range<usiz
         _ if reads(kind)[slot] == Reads::Rows => {
             return if height == 1 { 0..1 } else { lines };
         }
+        _ if reads(kind)[slot] == Reads::Whole => return 0..height as usize,
         OpKind::Pool => {
             let p: PoolParams = params(slide.layer);
             (p.kernel[0], p.stride[0], p.dilation[0], p.pad[0])

@@ -278,7 +278,7 @@ fn in_place_where_it_cannot_be() {
     expect(
         |net, _| {
             let unary = net.layers.iter_mut().find(|layer| layer.inputs[0] == layer.output);
-            unary.unwrap().kind = OpKind::Softmax as u32;
+            unary.unwrap().kind = OpKind::Lrn as u32;
         },
         aliased,
     );

@@ -105,9 +105,17 @@ fn what_steps_cannot_do_with_rings() {
     let kind = |layer: usize, kind: OpKind| {
         move |net: &mut Network, _: &mut Plan| net.layers[layer].kind = kind as u32
     };
-    for other in [OpKind::Copy, OpKind::MatMul, OpKind::Reduce, OpKind::Gather] {
+    for other in [OpKind::Copy, OpKind::Reduce, OpKind::Gather] {
         expect(kind(1, other), kind!(Violation::RingStep { .. }));
     }
+    // Products read their right operand as a whole.
+    expect(
+        |net, plan| {
+            kind(1, OpKind::MatMul)(net, plan);
+            net.layers[1].inputs[1] = net.layers[1].inputs[0];
+        },
+        kind!(Violation::RingStep { .. }),
+    );
     // Part of a line.
     expect(|_, plan| plan.steps[3].row += 1, kind!(Violation::RingStep { step: 4, .. }));
     expect(|_, plan| plan.steps[3].rows -= 1, kind!(Violation::RingStep { step: 4, .. }));

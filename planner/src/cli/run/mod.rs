@@ -238,6 +238,8 @@ impl Session<'_> {
                 .sum(),
             resident_bytes: instance.plan().resident.iter().map(|l| u64::from(l.bytes)).sum(),
             predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
+            predicted_threads: (entry.predicted_ns > 0 && threads != entry.threads)
+                .then_some(entry.threads),
             rss_before_bytes: self.rss_before_bytes,
             outputs: skeleton
                 .outputs

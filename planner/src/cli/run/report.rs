@@ -35,7 +35,11 @@ pub struct Report {
     pub open_ms: f64,
     /// Latency of the very first inference.
     pub first_ms: f64,
+    /// Of the steady state, by the planner.
     pub predicted_ms: Option<f64>,
+    /// The threads that the prediction is for, where this run had another number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub predicted_threads: Option<u32>,
     pub bytes_read_per_inference: u64,
     pub resident_bytes: u64,
     pub peak_rss_bytes: u64,
@@ -128,8 +132,11 @@ impl fmt::Display for Report {
              {:.2} waiting for weights",
             self.compute_ms, self.stall_ms
         )?;
+        let threads = self
+            .predicted_threads
+            .map_or(String::new(), |threads| format!(" for {threads} thread{}", plural(threads)));
         let predicted =
-            self.predicted_ms.map_or(String::new(), |ms| format!(", {ms:.2} predicted"));
+            self.predicted_ms.map_or(String::new(), |ms| format!(", {ms:.2} predicted{threads}"));
         writeln!(
             f,
             "             {:.2} ms the first, {:.2} ms to open{predicted}",

@@ -101,7 +101,7 @@ impl Machine<'_> {
             }
             assert!(!matches!(kind, OpKind::Copy | OpKind::MatMul));
             let allowed = match kind {
-                OpKind::Unary | OpKind::Binary | OpKind::LayerNorm => true,
+                OpKind::Unary | OpKind::Binary | OpKind::Softmax | OpKind::LayerNorm => true,
                 OpKind::Conv | OpKind::Depthwise => i == 1,
                 _ => false,
             };
@@ -340,12 +340,13 @@ impl Machine<'_> {
 
     fn mat_mul(&self, p: &MatMulParams, inputs: [Option<Tensor>; 2], output: &Tensor) -> Vec<f64> {
         assert_eq!(output.rows() as u32, p.batch * p.m);
-        assert_eq!((output.dims[3], output.pitch, p.col_stride[0]), (p.n, p.n, 1));
+        assert_eq!((output.dims[3], p.col_stride[0]), (p.n, 1));
         let element = |which: usize, index: [u32; 3]| {
             let tensor = inputs[which].unwrap();
             let strides = [p.batch_stride[which], p.row_stride[which], p.col_stride[which]];
             let offset: u32 = index.iter().zip(strides).map(|(i, stride)| i * stride).sum();
-            assert!(offset < tensor.dims[3], "outside the tensor");
+            let extent = (tensor.rows() as u32 - 1) * tensor.pitch + tensor.dims[3];
+            assert!(offset < extent, "outside the tensor");
             self.buffers[tensor.buffer as usize][(tensor.offset + offset) as usize]
         };
         let mut result = Vec::new();

@@ -308,3 +308,20 @@ fn a_block_is_its_products_and_one_copy() {
         assert_eq!(kinds(&network), expected, "{gathered}");
     }
 }
+
+/// Scores are made in rows that begin at lines of the cache, normalised in place, and read by rows: some heads at a time.
+#[test]
+fn attention_slides() {
+    for (tokens, pitch) in [(30, 32), (7, 7), (48, 48)] {
+        let (mut net, x) = Net::input(&[1, tokens, 24]);
+        let y = attention(&mut net, x, 3, false);
+        let network = net.check(y);
+        let at = kinds(&network).iter().position(|kind| *kind == OpKind::Softmax).unwrap();
+        let [scores, softmax, values] = [at - 1, at, at + 1].map(|layer| network.layers[layer]);
+        assert_eq!([scores.output, softmax.output], [softmax.inputs[0]; 2]);
+        assert_eq!(values.inputs[0], softmax.output);
+        let rows = network.tensors[softmax.output as usize];
+        assert_eq!((rows.dims, rows.pitch), ([1, 3, tokens as u32, tokens as u32], pitch));
+        assert_eq!(crate::slide::slides(&network)[at - 1..at + 2], [true; 3]);
+    }
+}

@@ -1,7 +1,7 @@
 //! Throughput of reads by their size and by how many are under way, and of the checksum; with the file at hand, what computing loses to them.
 
 use super::{MeasureError, drag};
-use crate::profile::{Deeper, Reads, Storage};
+use crate::profile::{Deeper, Near, Reads, Storage};
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
 use eyelet::kernels::Kernels;
@@ -21,8 +21,11 @@ const SIZES: [u64; 7] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 2
 /// Size of the file: larger than what caches on the way hold.
 const FILE_BYTES: u64 = 256 << 20;
 
-/// Reads go to one place after the other of so much memory: loads, too, find none of it in the cache.
+/// Reads go to one place after the other of so much memory: loads, too, find none of it in the cache;
 const ARENA_BYTES: u64 = 64 << 20;
+
+/// and of so much, which the cache holds that processors share.
+const NEAR_BYTES: u64 = 8 << 20;
 
 /// Time for all sizes, which take turns of this many bytes (but at least one read) each: what disturbs a disk
 /// lasts for a while, and then disturbs all of them.
@@ -71,35 +74,17 @@ pub fn measure(
     let mut memory = arena.memory();
     memory.as_mut_slice().fill(1);
 
-    let mut spent = [const { Vec::new() }; SIZES.len()];
-    let mut checksums = Vec::new();
-    let (mut from, mut to) = (0, 0);
-    let begin = Instant::now();
-    let mut turns = 0;
-    while turns < TURNS || begin.elapsed() < TIME {
-        for (bytes, spent) in SIZES.into_iter().zip(&mut spent) {
-            for _ in 0..(TURN_BYTES / bytes).clamp(1, TURN_READS) {
-                to = if to + bytes > ARENA_BYTES { 0 } else { to };
-                from = if from + bytes > FILE_BYTES { 0 } else { from };
-                let into = &mut memory.as_mut_slice()[to as usize..(to + bytes) as usize];
-                let start = Instant::now();
-                source.read(from, into).map_err(storage)?;
-                let read = Instant::now();
-                black_box(crc32c(0, black_box(into)));
-                spent.push((read - start).as_nanos() as f64);
-                checksums.push(read.elapsed().as_nanos() as f64 / bytes as f64);
-                (from, to) = (from + bytes, to + bytes);
-            }
+    let (reads, checksum_gbs) = reads(&mut source, memory.as_mut_slice(), TIME).map_err(storage)?;
+    // What no processor copies comes from the device, wherever it goes.
+    let near = match io {
+        Io::Direct => None,
+        Io::Buffered | Io::Memory => {
+            let memory = &mut memory.as_mut_slice()[..NEAR_BYTES as usize];
+            let (reads, checksum_gbs) =
+                self::reads(&mut source, memory, TIME / 3).map_err(storage)?;
+            Some(Near { reads, checksum_gbs })
         }
-        turns += 1;
-    }
-    let mut reads: Vec<Reads> = Vec::new();
-    for (bytes, spent) in SIZES.into_iter().zip(spent) {
-        // Noise may make a larger read look faster than a smaller one; it is not.
-        let least = reads.last().map_or(0.0, Reads::ns);
-        let ns = usual(spent).max(least * 1.000_001).max(1.0);
-        reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
-    }
+    };
     let (depth, window) =
         source.queue().map_or((1, usize::MAX), |queue| (queue.depth(), queue.window()));
     let deeper = match depth {
@@ -114,10 +99,52 @@ pub fn measure(
         window: (window < usize::MAX).then_some(window as u64),
         latency_ns,
         reads,
-        checksum_gbs: 1.0 / usual(checksums).max(1e-6),
+        checksum_gbs,
+        near,
         drag,
         deeper,
     })
+}
+
+/// Throughput of reads of all sizes that fit, one after the other, to one place after the other; and that of the
+/// checksum, in GB/s.
+fn reads(
+    source: &mut Source,
+    memory: &mut [u8],
+    time: Duration,
+) -> Result<(Vec<Reads>, f64), StorageError> {
+    let arena_bytes = memory.len() as u64;
+    let sizes = SIZES.into_iter().filter(|bytes| *bytes <= arena_bytes);
+    let mut spent = [const { Vec::new() }; SIZES.len()];
+    let mut checksums = Vec::new();
+    let (mut from, mut to) = (0, 0);
+    let begin = Instant::now();
+    let mut turns = 0;
+    while turns < TURNS || begin.elapsed() < time {
+        for (bytes, spent) in sizes.clone().zip(&mut spent) {
+            for _ in 0..(TURN_BYTES / bytes).clamp(1, TURN_READS) {
+                to = if to + bytes > arena_bytes { 0 } else { to };
+                from = if from + bytes > FILE_BYTES { 0 } else { from };
+                let into = &mut memory[to as usize..(to + bytes) as usize];
+                let start = Instant::now();
+                source.read(from, into)?;
+                let read = Instant::now();
+                black_box(crc32c(0, black_box(into)));
+                spent.push((read - start).as_nanos() as f64);
+                checksums.push(read.elapsed().as_nanos() as f64 / bytes as f64);
+                (from, to) = (from + bytes, to + bytes);
+            }
+        }
+        turns += 1;
+    }
+    let mut reads: Vec<Reads> = Vec::new();
+    for (bytes, spent) in sizes.zip(spent) {
+        // Noise may make a larger read look faster than a smaller one; it is not.
+        let least = reads.last().map_or(0.0, Reads::ns);
+        let ns = usual(spent).max(least * 1.000_001).max(1.0);
+        reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
+    }
+    Ok((reads, 1.0 / usual(checksums).max(1e-6)))
 }
 
 /// Throughput with several reads under way, as the loader has them: so many times that of one after the other as in the middle of

@@ -1,0 +1,168 @@
+//! How far the loader has come in the endless list of loads, and what it does next.
+//!
+//! Where storage has a [queue](crate::storage::queue), several reads are under way at once. They begin in order, each when its release permits
+//! it, and are verified and counted in order, whatever the order in which they are done; verifying goes on beside
+//! those that follow. The loader waits for the first of them; when none is under way, for the next release.
+//!
+//! So room that a step has freed is seen when that read has come. To wait for either (the kernel's descriptor of answers and one that the step
+//! writes to, by `poll`) gained nothing that could be measured, though up to a quarter of the reads began sooner.
+
+use super::load::{LoadError, crc32c_if, verify};
+use super::observer::Event;
+use super::shared::Shared;
+use crate::arena::Reads;
+use crate::device::DeviceError;
+use crate::device::accelerator::{Accelerator, Stream};
+use crate::pack::{PlanView, Proven};
+use crate::storage::Storage;
+
+/// How far the loader has come.
+#[derive(Debug)]
+pub(super) struct Course<'m, 'a> {
+    pub shared: &'m Shared<'a>,
+    /// The plan that is followed, if there is one.
+    pub proven: Option<Proven<'a>>,
+    /// What is loaded next; with a staging ring, what is copied next.
+    pub loads: Position,
+    /// What is read next: as far ahead of the former as reads are under way, or have been made into the staging ring.
+    pub reads: Position,
+    /// The last step, and the last copy, that the accelerator was waited for: the same need not be waited for twice.
+    pub waited: [Option<u32>; 2],
+    /// The accelerator did not come to an end when the loader was to start over.
+    pub broken: Option<DeviceError>,
+}
+
+/// A position in the endless list of loads.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Position {
+    /// Next load of its inference.
+    pub next: usize,
+    /// Value of `steps_done` at which that inference starts.
+    pub steps: u32,
+    /// Loads of all inferences before that.
+    pub loads: u32,
+}
+
+impl Position {
+    /// Loads so far.
+    pub fn count(&self) -> u32 {
+        self.loads.wrapping_add(self.next as u32)
+    }
+
+    pub fn advance(&mut self, plan: &PlanView<'_>) {
+        self.next += 1;
+        if self.next == plan.loads.len() {
+            self.next = 0;
+            self.steps = self.steps.wrapping_add(plan.period());
+            self.loads = self.loads.wrapping_add(plan.loads.len() as u32);
+        }
+    }
+}
+
+/// What the loader did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Polled {
+    /// One load. With a staging ring: its copy is issued.
+    Loaded,
+    /// One read into the staging ring.
+    Read,
+    /// Nothing: the next load is not released before `steps_done` has reached this.
+    Blocked(u32),
+    /// Nothing: the plan streams nothing, or there is none, or nothing before the limit.
+    Idle,
+}
+
+impl<'m, 'a> Course<'m, 'a> {
+    /// Has as many loads begin as may, and returns when the first of them is there; or with what the next waits for, if
+    /// there is none.
+    pub fn poll<S: Storage>(
+        &mut self,
+        reads: &mut Reads<'_, '_, 'm, 'a, S>,
+        limit: Option<u32>,
+    ) -> Result<Polled, LoadError> {
+        let Some(proven) = self.proven else { return Ok(Polled::Idle) };
+        let (plan, at) = (proven.plan(), self.loads);
+        let Some(load) = plan.loads.get(at.next) else { return Ok(Polled::Idle) };
+        if let Some(error) = self.broken {
+            return Err(self.failed(plan, at, error));
+        }
+        let before = self.begin(&proven, reads, limit)?;
+        let number = (plan.resident.len() + at.next) as u32;
+        match reads.oldest() {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return Err(LoadError::Storage { load: number, error }),
+            None => return Ok(before),
+        }
+        if reads.is_idle() {
+            // The checksum is no reason for the device to rest.
+            self.begin(&proven, reads, limit)?;
+        }
+        verify(self.shared, load, number, crc32c_if(self.shared, 0, reads.bytes()))?;
+        reads.finish();
+        self.shared.tell(Event::LoadEnds(at.next as u32));
+        self.loads.advance(plan);
+        self.shared.loads_done.set(self.loads.count());
+        Ok(Polled::Loaded)
+    }
+
+    /// Begins reads as long as there is room and their releases permit it; returns what the next one waits for.
+    fn begin<S: Storage>(
+        &mut self,
+        proven: &Proven<'_>,
+        reads: &mut Reads<'_, '_, 'm, 'a, S>,
+        limit: Option<u32>,
+    ) -> Result<Polled, LoadError> {
+        let plan = proven.plan();
+        while reads.has_room(proven, self.reads.next) {
+            let at = self.reads;
+            if limit.is_some_and(|limit| is_reached(at.count(), limit)) {
+                break;
+            }
+            let Some(load) = plan.loads.get(at.next) else { break };
+            let target = at.steps.wrapping_add_signed(load.release);
+            if !self.shared.steps_done.reached(target) {
+                return Ok(Polled::Blocked(target));
+            }
+            if let Some(accelerator) = self.shared.accelerator() {
+                // What has begun is not kept from whoever needs it by a wait.
+                if !reads.is_empty() && !self.is_complete(Stream::Kernels, target) {
+                    break;
+                }
+                self.complete(accelerator, Stream::Kernels, target)
+                    .map_err(|error| self.failed(plan, at, error))?;
+            }
+            self.shared.tell(Event::LoadBegins(at.next as u32));
+            reads.begin(proven, at.next, self.shared.header.weights_offset + load.offset);
+            self.reads.advance(plan);
+        }
+        Ok(Polled::Idle)
+    }
+
+    /// Returns when the accelerator has completed what the executor counts as issued up to `count`.
+    pub fn complete(
+        &mut self,
+        accelerator: &dyn Accelerator,
+        stream: Stream,
+        count: u32,
+    ) -> Result<(), DeviceError> {
+        if !self.is_complete(stream, count) {
+            accelerator.wait(stream, count)?;
+            self.waited[stream as usize] = Some(count);
+        }
+        Ok(())
+    }
+
+    /// Whether it has been waited for so far.
+    fn is_complete(&self, stream: Stream, count: u32) -> bool {
+        self.waited[stream as usize].is_some_and(|waited| is_reached(waited, count))
+    }
+
+    pub fn failed(&self, plan: &PlanView<'_>, at: Position, error: DeviceError) -> LoadError {
+        LoadError::Device { load: (plan.resident.len() + at.next) as u32, error }
+    }
+}
+
+/// Whether a count has come as far as `target`.
+pub(super) fn is_reached(count: u32, target: u32) -> bool {
+    count.wrapping_sub(target) as i32 >= 0
+}

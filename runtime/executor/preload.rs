@@ -1,0 +1,101 @@
+//! Residents: loads that are read once, when a plan is entered.
+//!
+//! They begin in the order of the plan, as many at once as the storage takes, and are verified in that order beside those that follow.
+
+use super::enter::Switch;
+use super::load::{LoadError, crc32c_if, verify};
+use super::residents::Saved;
+use super::shared::Shared;
+use super::staged;
+use crate::arena::{LoadList, Reads, Weights};
+use crate::pack::Proven;
+use crate::storage::Storage;
+use heapless::Vec;
+
+/// So many that are missing are found before they are read: the records of those that are there lie in the arena, and are
+/// looked at while nothing is under way.
+const BATCH: usize = 128;
+
+/// Reads the residents that are not where they belong. Only while neither side is at work.
+pub(super) fn preload<S: Storage>(
+    shared: &Shared<'_>,
+    proven: &Proven<'_>,
+    weights: &mut Weights<'_, '_>,
+    storage: &mut S,
+    saved: &Saved,
+    switch: &mut Switch,
+) -> Result<(), LoadError> {
+    let residents = proven.plan().resident;
+    // Where the records are saved, last: they are needed up to then.
+    for last in [false, true] {
+        let mut rest = residents.iter().enumerate();
+        loop {
+            let mut missing = Vec::<usize, BATCH>::new();
+            for (index, load) in rest.by_ref() {
+                if saved.meets(load) != last
+                    || saved.holds(weights.behind(proven), proven.start(), load)
+                {
+                    continue;
+                }
+                switch.read_bytes += u64::from(load.bytes);
+                // There is room: it stops when there is none left.
+                let _ = missing.push(index);
+                if missing.is_full() {
+                    break;
+                }
+            }
+            if missing.is_empty() {
+                break;
+            }
+            read(shared, proven, weights, storage, &missing)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads these residents.
+fn read<S: Storage>(
+    shared: &Shared<'_>,
+    proven: &Proven<'_>,
+    weights: &mut Weights<'_, '_>,
+    storage: &mut S,
+    residents: &[usize],
+) -> Result<(), LoadError> {
+    if shared.staged().is_some() {
+        let mut each = residents.iter();
+        return each.try_for_each(|&at| staged::resident(shared, proven, weights, storage, at));
+    }
+    weights.reading(storage, LoadList::Resident, shared.depth, |reads| {
+        let mut next = residents;
+        for &index in residents {
+            begin(shared, proven, reads, &mut next);
+            let (load, number) = (&proven.plan().resident[index], index as u32);
+            let arrived = reads.oldest().unwrap_or(Ok(()));
+            arrived.map_err(|error| LoadError::Storage { load: number, error })?;
+            if reads.is_idle() {
+                // The checksum is no reason for the device to rest.
+                begin(shared, proven, reads, &mut next);
+            }
+            verify(shared, load, number, crc32c_if(shared, 0, reads.bytes()))?;
+            reads.finish();
+        }
+        Ok(())
+    })
+}
+
+/// Begins as many of these residents as there is room for, and leaves the others.
+fn begin<S: Storage>(
+    shared: &Shared<'_>,
+    proven: &Proven<'_>,
+    reads: &mut Reads<'_, '_, '_, '_, S>,
+    residents: &mut &[usize],
+) {
+    while let Some((&index, rest)) = residents.split_first() {
+        if !reads.has_room(proven, index) {
+            break;
+        }
+        let offset = proven.plan().resident[index].offset;
+        reads.begin(proven, index, shared.header.weights_offset + offset);
+        *residents = rest;
+    }
+}

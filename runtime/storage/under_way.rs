@@ -1,0 +1,260 @@
+//! Reads that are waited for whatever happens.
+//!
+//! No borrow can say of memory that is divided by a plan that a device is writing a part of it. [`UnderWay`] has the
+//! storage to itself as long as any read may be under way, and gives it back when none is. It is only lent, for the time
+//! of a call, so that it can neither be forgotten nor outlived by what it has begun: whatever the way out of that call, an
+//! error, a request or a panic, the last thing done is to wait for all reads.
+//!
+//! Storage that reads one range at a time is served by the same calls; a read is then done when it has begun.
+#![allow(unsafe_code)]
+
+use super::{MAX_DEPTH, ReadQueue, Storage, StorageError};
+use heapless::Deque;
+
+/// The reads that have begun and are not yet finished with, in order.
+#[derive(Debug)]
+pub(crate) struct UnderWay<'q, S: Storage + ?Sized> {
+    source: Source<'q, S>,
+    /// One more than can be under way: that which has arrived, and is being looked at.
+    begun: Deque<Read, { MAX_DEPTH + 1 }>,
+}
+
+/// Where reads go: to the same all the time, as a storage need not have one queue only.
+enum Source<'q, S: ?Sized> {
+    /// One after the other.
+    Storage(&'q mut S),
+    /// So many at once.
+    Queue(&'q mut dyn ReadQueue, usize),
+}
+
+/// A read that has begun.
+#[derive(Debug)]
+struct Read {
+    bytes: *mut [u8],
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// Under way, with this number.
+    Flying(usize),
+    Arrived(Result<(), StorageError>),
+}
+
+impl<S: Storage + ?Sized> UnderWay<'_, S> {
+    /// Calls `body` with what has at most so many reads under way, and returns when none is any more.
+    pub fn lend<T>(
+        storage: &mut S,
+        depth: usize,
+        body: impl FnOnce(&mut UnderWay<'_, S>) -> T,
+    ) -> T {
+        let several = depth > 1 && storage.queue().is_some_and(|queue| queue.depth() > 1);
+        let source = match several {
+            true => match storage.queue() {
+                Some(queue) => {
+                    let most = queue.depth().min(MAX_DEPTH);
+                    Source::Queue(queue, most.min(depth))
+                }
+                None => Source::Storage(storage),
+            },
+            false => Source::Storage(storage),
+        };
+        body(&mut UnderWay { source, begun: Deque::new() })
+    }
+
+    /// Whether no read has begun that has not been [finished](Self::finish).
+    pub fn is_empty(&self) -> bool {
+        self.begun.is_empty()
+    }
+
+    /// Whether the device has nothing to do, as far as is known, though it could have.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.source, Source::Queue(..)) && self.flying().0 == 0
+    }
+
+    /// Reads under way, and their bytes.
+    fn flying(&self) -> (usize, usize) {
+        let flying = self.begun.iter().filter(|read| matches!(read.state, State::Flying(_)));
+        flying.fold((0, 0), |(count, bytes), read| (count + 1, bytes + read.bytes.len()))
+    }
+
+    /// Whether a read into these bytes may begin: not too much is under way, and none that has begun has bytes in common
+    /// with it.
+    pub fn has_room(&self, bytes: *mut [u8]) -> bool {
+        let room = match &self.source {
+            // What has arrived is looked at first.
+            Source::Storage(_) => self.begun.is_empty(),
+            Source::Queue(queue, depth) => {
+                let (count, under_way) = self.flying();
+                let alone = count == 0;
+                (alone || count < *depth && under_way + bytes.len() <= queue.window())
+                    && !self.begun.is_full()
+            }
+        };
+        room && self.begun.iter().all(|read| apart(read.bytes, bytes))
+    }
+
+    /// Begins what [`Storage::read`] would do. Does nothing where there is no [room](Self::has_room).
+    ///
+    /// # Safety
+    /// The bytes may be written, and nobody touches them before the read is [finished](Self::finish), or
+    /// [`lend`](Self::lend) returns, but through [`bytes`](Self::bytes).
+    pub unsafe fn begin(&mut self, offset: u64, bytes: *mut [u8]) {
+        if !self.has_room(bytes) {
+            return;
+        }
+        let state = match &mut self.source {
+            // SAFETY: the bytes are this read's, by the caller's promise; there is no other.
+            Source::Storage(storage) => {
+                State::Arrived(storage.read(offset, unsafe { &mut *bytes }))
+            }
+            // SAFETY: the bytes are apart from those of other reads, and nobody else's before this one has been waited for,
+            // by the caller's promise. The storage is borrowed by this value and given back when `drop` has waited, since
+            // `lend` only lends this value.
+            Source::Queue(queue, _) => match unsafe { queue.submit(offset, bytes) } {
+                Ok(number) => State::Flying(number),
+                Err(error) => State::Arrived(Err(error)),
+            },
+        };
+        if let Err(mut read) = self.begun.push_back(Read { bytes, state }) {
+            // That cannot be: there was room.
+            let _ = self.source.wait(&mut read);
+        }
+    }
+
+    /// Waits for the read that began first, and tells what became of it; `None` if there is none.
+    pub fn oldest(&mut self) -> Option<Result<(), StorageError>> {
+        let read = self.begun.front_mut()?;
+        Some(self.source.wait(read))
+    }
+
+    /// The bytes of the read that began first; none as long as it has not arrived.
+    pub fn bytes(&self) -> &[u8] {
+        match self.begun.front() {
+            // SAFETY: initialised memory that is not the device's any more, nor anybody else's before this read is
+            // finished with; and as long as it is on the list no other read of it begins.
+            Some(Read { bytes, state: State::Arrived(Ok(())) }) => unsafe { &**bytes },
+            _ => &[],
+        }
+    }
+
+    /// Takes the read that began first off the list, when it has arrived.
+    pub fn finish(&mut self) {
+        if self.oldest().is_some() {
+            self.begun.pop_front();
+        }
+    }
+}
+
+impl<S: ?Sized> Source<'_, S> {
+    /// Waits for a read.
+    fn wait(&mut self, read: &mut Read) -> Result<(), StorageError> {
+        let result = match (read.state, self) {
+            (State::Flying(number), Self::Queue(queue, _)) => queue.wait(number),
+            (State::Flying(_), Self::Storage(_)) => Ok(()),
+            (State::Arrived(result), _) => result,
+        };
+        read.state = State::Arrived(result);
+        result
+    }
+}
+
+impl<S: ?Sized> core::fmt::Debug for Source<'_, S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Storage(_) => "Storage",
+            Self::Queue(..) => "Queue",
+        })
+    }
+}
+
+impl<S: Storage + ?Sized> Drop for UnderWay<'_, S> {
+    fn drop(&mut self) {
+        while !self.begun.is_empty() {
+            self.finish();
+        }
+    }
+}
+
+/// Whether two ranges of memory have no byte in common.
+fn apart(a: *mut [u8], b: *mut [u8]) -> bool {
+    let ends = |range: *mut [u8]| {
+        let start = range.cast::<u8>().addr();
+        (start, start + range.len())
+    };
+    let ((a, a_end), (b, b_end)) = (ends(a), ends(b));
+    a_end <= b || b_end <= a
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Faulty, Slice};
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    const BYTES: [u8; 64] = {
+        let mut bytes = [0; 64];
+        let mut i = 0;
+        while i < 64 {
+            bytes[i] = i as u8 * 3 + 1;
+            i += 1;
+        }
+        bytes
+    };
+
+    /// Begins to read 16 bytes.
+    fn begin<S: Storage>(reads: &mut UnderWay<'_, S>, offset: u64, into: *mut [u8]) {
+        // SAFETY: tests look at the bytes when the reads are no longer lent.
+        unsafe { reads.begin(offset, into) }
+    }
+
+    /// Places of 16 bytes.
+    fn place(room: *mut u8, at: usize) -> *mut [u8] {
+        core::ptr::slice_from_raw_parts_mut(room.wrapping_add(at), 16)
+    }
+
+    #[test]
+    fn a_panic_waits_for_what_is_under_way() {
+        for finished in 0..3 {
+            let mut storage = Faulty::new(Slice(&BYTES), &[]).queued(3);
+            let mut room = [0; 48];
+            let base = room.as_mut_ptr();
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                UnderWay::lend(&mut storage, 8, |reads| {
+                    (0..3).for_each(|at| begin(reads, 16 * at as u64, place(base, 16 * at)));
+                    (0..finished).for_each(|_| reads.finish());
+                    panic!("midway");
+                })
+            }));
+            assert!(panicked.is_err());
+            assert_eq!((storage.under_way(), storage.attempts()), (0, 3));
+            assert_eq!(room, BYTES[..48]);
+        }
+    }
+
+    #[test]
+    fn reads_of_bytes_in_common_wait_for_each_other() {
+        for queued in [1, 4] {
+            let mut storage = Faulty::new(Slice(&BYTES), &[]).queued(queued);
+            let mut room = [0; 64];
+            let base = room.as_mut_ptr();
+            UnderWay::lend(&mut storage, 4, |reads| {
+                begin(reads, 0, place(base, 16));
+                for (at, apart) in [(0, true), (1, false), (16, false), (31, false), (32, true)] {
+                    assert_eq!(reads.has_room(place(base, at)), apart && queued > 1, "{at}");
+                }
+                // Nothing begins.
+                begin(reads, 48, place(base, 31));
+                assert_eq!(reads.oldest(), Some(Ok(())));
+                assert_eq!(reads.bytes(), &BYTES[..16]);
+                // It is still being looked at.
+                assert!(!reads.has_room(place(base, 31)) && !reads.is_empty());
+                reads.finish();
+                assert!(reads.is_empty() && reads.has_room(place(base, 31)));
+                begin(reads, 32, place(base, 20));
+            });
+            assert_eq!((storage.under_way(), storage.attempts()), (0, 2));
+            assert_eq!((&room[16..20], &room[20..36]), (&BYTES[..4], &BYTES[32..48]));
+        }
+    }
+}
