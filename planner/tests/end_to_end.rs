@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::grouped::grouped;
 use common::transformer::transformer;
 use common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
@@ -11,6 +12,7 @@ use eyelet::storage::faulty::Fault;
 use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
 use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::check::check;
+use eyelet_planner::graph::Graph;
 use eyelet_planner::import::import;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::strategy::Effort;
@@ -115,11 +117,15 @@ fn run_beside(
 fn same_everywhere_by_winograd(name: &str, budgets: &[u64]) {
     let folder = tempfile::tempdir().unwrap();
     let graph = import(&zoo_model(name, folder.path())).unwrap();
+    subject_same_everywhere(by_winograd(graph), budgets, true, TOLERANCE);
+}
+
+fn by_winograd(graph: Graph) -> Subject {
     let subject =
         Subject::by(|layer| Algorithm::Winograd { tile: [2, 4][layer % 2] }, graph, board::host());
     let layers = &subject.network.layers;
     assert!(layers.iter().any(|layer| layer.kind == OpKind::Winograd as u32));
-    subject_same_everywhere(subject, budgets, true, TOLERANCE);
+    subject
 }
 
 #[test]
@@ -137,6 +143,10 @@ fn same_everywhere_transformed(name: &str, encoding: Encoding, budgets: &[u64], 
     let folder = tempfile::tempdir().unwrap();
     let mut subject = Subject::new(&zoo_model(name, folder.path()));
     subject.encode(encoding);
+    subject_same_everywhere(transformed(subject), budgets, true, tolerance);
+}
+
+fn transformed(mut subject: Subject) -> Subject {
     let network = &mut subject.network;
     for layer in 0..network.layers.len() {
         let tile = [2, 4][layer % 2];
@@ -148,12 +158,24 @@ fn same_everywhere_transformed(name: &str, encoding: Encoding, budgets: &[u64], 
         }
     }
     assert!(network.on_load.iter().filter(|tile| **tile > 0).count() > 3);
-    subject_same_everywhere(subject, budgets, true, tolerance);
+    subject
 }
 
 #[test]
 fn squeezenet_transformed_by_steps_is_the_same_everywhere() {
     same_everywhere_transformed("squeezenet1_1", Encoding::F32, &[8 * MIB, 48 * MIB], TOLERANCE);
+}
+
+/// Groups, too.
+#[test]
+fn groups_by_winograd_and_transformed_by_steps_are_the_same_everywhere() {
+    for subject in [
+        by_winograd(grouped()),
+        transformed(Subject::of_graph(grouped(), board::host())),
+        Subject::of_graph(grouped(), board::host()),
+    ] {
+        subject_same_everywhere(subject, &[MIB, 8 * MIB], true, TOLERANCE);
+    }
 }
 
 #[test]

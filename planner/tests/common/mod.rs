@@ -7,6 +7,8 @@ pub mod counting;
 pub mod cuda;
 pub mod forge;
 pub mod gpu;
+pub mod grouped;
+pub mod net;
 pub mod records;
 pub mod sliding;
 pub mod transformer;

@@ -1,8 +1,7 @@
 //! A transformer small enough for every test: one block on six token ids.
 
-use super::noise;
-use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId};
-use std::sync::Arc;
+use super::net::Net;
+use eyelet_planner::graph::{Graph, Op, ValueId};
 
 /// Entries of the table of embeddings.
 pub const ENTRIES: usize = 11;
@@ -10,36 +9,7 @@ const TOKENS: usize = 6;
 const HEADS: usize = 2;
 const WIDTH: usize = 24;
 
-#[derive(Default)]
-struct Net(Graph);
-
 impl Net {
-    fn value(&mut self, shape: &[usize], constant: Option<Vec<f32>>) -> ValueId {
-        let name = format!("v{}", self.0.values.len());
-        let constant = constant.map(|data| Constant::Owned(Arc::new(data)));
-        self.0.values.push(Value { name, shape: shape.to_vec(), constant });
-        self.0.values.len() - 1
-    }
-
-    fn weights(&mut self, shape: &[usize]) -> ValueId {
-        let count = shape.iter().product();
-        let data = noise(count, self.0.values.len() as u64);
-        self.value(shape, Some(data))
-    }
-
-    fn node(&mut self, op: Op, inputs: &[ValueId], shape: &[usize]) -> ValueId {
-        let y = self.value(shape, None);
-        let inputs = inputs.iter().map(|&value| Some(value)).collect();
-        let name = format!("n{}", self.0.nodes.len());
-        self.0.nodes.push(Node { name, op, inputs, outputs: vec![y] });
-        y
-    }
-
-    fn same(&mut self, op: Op, inputs: &[ValueId]) -> ValueId {
-        let shape = self.0.values[inputs[0]].shape.clone();
-        self.node(op, inputs, &shape)
-    }
-
     fn linear(&mut self, x: ValueId, from: usize, to: usize) -> ValueId {
         let (weights, bias) = (self.weights(&[from, to]), self.weights(&[to]));
         let y = self.node(Op::MatMul, &[x, weights], &[1, TOKENS, to]);
