@@ -21,9 +21,8 @@
 //! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
 //!
 //! A step transforms the inputs for its own panels, those of their groups: a layer of one group that is cut into many
-//! steps does that often. A step
-//! makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are the same however the lines
-//! are cut.
+//! steps does that often. A step makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are the same
+//! however the lines are cut.
 
 mod block;
 

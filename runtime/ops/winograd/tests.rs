@@ -369,6 +369,31 @@ fn groups() {
     case(4, [1, 6, 9, 2 * 1040], 2 * 24).groups(2).check();
 }
 
+/// A step that makes panels in turns has scratch by how many they are, and these begin anywhere in a group.
+#[test]
+fn scratch_is_the_same_wherever_a_slice_begins() {
+    for isa in Isa::ALL.into_iter().filter(|isa| *isa != Isa::Cuda) {
+        let case = case(4, [1, 9, 11, 4 * 40], 4 * 70).groups(4);
+        let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
+        let bytes = |first, count, threads, want| {
+            let slice = Slice { first, count, row: 0, rows: 99, algorithm: 0 };
+            scratch_of(&layer, &inputs, &case.output, &slice, threads, isa, want)
+        };
+        for (threads, want) in [(1, Want::All), (3, Want::All), (3, Want::Least)] {
+            for count in 1..layer.panels {
+                let all = bytes(0, count, threads, want);
+                for first in 1..=layer.panels - count {
+                    assert_eq!(
+                        bytes(first, count, threads, want),
+                        all,
+                        "{isa:?}, {first}, {count}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn padding_and_extents() {
     for tile in [2, 4] {
