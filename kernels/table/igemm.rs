@@ -358,6 +358,7 @@ impl Kernels {
         let Reads { pointers, segments, seg_len, .. } = lists.chain(0);
         assert!(segments == 1 && (1..=self.mr()).contains(&mr));
         assert!(seg_len <= readable && pointers.len() >= lists.rows);
+        assert!(self.nr() <= ZEROS.len());
         let call = Strips {
             a: pointers.as_ptr(),
             offset: 0,

@@ -112,9 +112,13 @@ impl<'a> Indirection<'a> {
     ) -> Self {
         assert!(cols > 0);
         let pointers = pointers(scratch, rows.len());
+        let mut filled = 0;
         for (row, pointer) in rows.zip(pointers.iter_mut()) {
             *pointer = row[..cols].as_ptr();
+            filled += 1;
         }
+        // A length is a promise that nobody has to keep.
+        assert!(filled == pointers.len(), "{filled} rows, {} promised", pointers.len());
         Self {
             rows: pointers.len(),
             pointers,

@@ -319,8 +319,10 @@ mod tests {
     fn residual_and_activation() {
         let leaky = Activation { kind: ActivationKind::LeakyRelu as u32, alpha: 0.1, beta: 0.0 };
         let six = Activation { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: 0.5 };
+        // The lower bound does nothing.
+        let upper = Activation { alpha: f32::NAN, ..six };
         for residual in [Residual::None, Residual::InPlace, Residual::Apart] {
-            for activation in [Activation::NONE, Activation::RELU, six, leaky] {
+            for activation in [Activation::NONE, Activation::RELU, six, upper, leaky] {
                 case([1, 6, 7, 45], 45, [3, 3])
                     .depthwise()
                     .pad([1, 1])

@@ -326,9 +326,10 @@ pub struct Activation {
 pub enum ActivationKind {
     /// x
     None = 0,
-    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf. A lower bound of zero is a negative zero: with that, and
-    /// with any other bound, the maximum is one instruction that gives the same bits on every processor. Of two
-    /// zeros with different signs x86 takes the second, ARM the positive one.
+    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf. A bound that is NaN does nothing. Of a lower bound of
+    /// zero the sign does not matter: kernels take it as negative ([`Activation::for_kernels`]), since then the maximum is
+    /// one instruction with the same bits on every processor. Of two zeros with different signs x86 takes the second,
+    /// ARM the positive one.
     Clamp = 1,
     /// x if x ≥ 0, alpha·x otherwise.
     LeakyRelu = 2,
@@ -361,10 +362,15 @@ impl Activation {
     pub const RELU: Self =
         Self { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: f32::INFINITY };
 
-    /// As kernels take it: a lower bound of zero is negative.
+    /// As kernels take it: a lower bound of zero is negative, and one that is no number is none.
     pub fn for_kernels(&self) -> Self {
-        let clamps = self.kind == ActivationKind::Clamp as u32;
-        Self { alpha: if clamps && self.alpha == 0.0 { -0.0 } else { self.alpha }, ..*self }
+        let alpha = match self.alpha {
+            alpha if self.kind != ActivationKind::Clamp as u32 => alpha,
+            0.0 => -0.0,
+            alpha if alpha.is_nan() => f32::NEG_INFINITY,
+            alpha => alpha,
+        };
+        Self { alpha, ..*self }
     }
 
     /// The function, if the code is one.
@@ -544,7 +550,8 @@ pub struct CopyParams {
 }
 
 /// `output[i] = a[i] · (scale · b[i])` for each `i` in `batch`: `m×k` times `k×n`. Operands are given by strides
-/// in floats from the tensors' first elements. The output is contiguous: `batch·m` rows of `n`.
+/// in floats from the tensors' first elements. The output has `batch·m` rows of `n`, at its tensor's pitch. An operand's record
+/// is one run of floats; or the left one's is rows as the output's are, which its strides repeat.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 pub struct MatMulParams {
@@ -713,3 +720,26 @@ const _: () = {
     assert!(size_of::<Layer>().is_multiple_of(8) && size_of::<Port>().is_multiple_of(8));
     assert!(size_of::<Tensor>().is_multiple_of(8) && size_of::<PlanHeader>().is_multiple_of(8));
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lower_bounds_as_kernels_take_them() {
+        let clamp = |alpha| Activation { alpha, ..Activation::RELU };
+        let bits = |activation: Activation| activation.for_kernels().alpha.to_bits();
+        for (bound, taken) in [
+            (0.0, -0.0),
+            (-0.0, -0.0),
+            (f32::NAN, f32::NEG_INFINITY),
+            (-1.5, -1.5),
+            (f32::MIN_POSITIVE / 2.0, f32::MIN_POSITIVE / 2.0),
+        ] {
+            assert_eq!(bits(clamp(bound)), taken.to_bits(), "{bound}");
+        }
+        // What other functions' numbers mean is theirs.
+        let leaky = Activation { kind: ActivationKind::LeakyRelu as u32, alpha: 0.0, beta: 0.0 };
+        assert_eq!(bits(leaky), 0);
+    }
+}

@@ -471,8 +471,10 @@ fn grouped() {
 fn residual_and_activation() {
     let leaky = Activation { kind: ActivationKind::LeakyRelu as u32, alpha: 0.1, beta: 0.0 };
     let six = Activation { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: 0.5 };
+    // The lower bound does nothing.
+    let upper = Activation { alpha: f32::NAN, ..six };
     for residual in [Residual::None, Residual::InPlace, Residual::Apart] {
-        for activation in [Activation::NONE, Activation::RELU, six, leaky] {
+        for activation in [Activation::NONE, Activation::RELU, six, upper, leaky] {
             case([1, 6, 7, 9], 37, [1, 1]).residual(residual).activation(activation).check();
             case([1, 6, 7, 9], 64, [3, 3])
                 .pad([1, 1])
