@@ -143,7 +143,6 @@ impl Way {
         k: u64,
     ) -> Self {
         let panels = slice.count as usize;
-        let fit = |bytes: u64| (bytes / u64::from(plain.panel_bytes.max(1))) as usize;
         let kind = OpKind::from_code(plain.kind);
         let p: ConvParams = params(plain);
         if kind == Some(OpKind::Conv) && p.groups == 1 {
@@ -159,7 +158,7 @@ impl Way {
             if threads == 1 || sizes.divide_columns(threads) {
                 let macs = u64::from(slice.rows).saturating_mul(sizes.weights as u64);
                 let each = part(panels, macs, threads);
-                return Self::Own { chunk: fit(OWN_BYTES).clamp(1, each), each };
+                return Self::Own { chunk: panels_in(OWN_BYTES, plain).clamp(1, each), each };
             }
         }
         Self::Shared { groups: panels.div_ceil(panels_at_once(plain)).max(1) }
@@ -270,15 +269,17 @@ impl Expansion {
         let fits = |most: usize, want: Want| {
             self.shared_bytes(&call.inputs, &call.output, &slice, most, threads, want) <= scratch
         };
-        let mut most = call.count.div_ceil(fewest);
-        if !fits(most, Want::All) {
-            let half = panels_in(scratch / 2, &self.plain);
-            most = half.clamp(1, most);
-            while most > 1 && !fits(most, Want::Least) {
-                most -= 1;
-            }
+        // Groups are even: of so many panels, or one less.
+        let most = |groups: usize| call.count.div_ceil(groups);
+        if fits(most(fewest), Want::All) {
+            return fewest;
         }
-        call.count.div_ceil(most)
+        let half = panels_in(scratch / 2, &self.plain).clamp(1, most(fewest));
+        let mut groups = call.count.div_ceil(half);
+        while groups < call.count && !fits(most(groups), Want::Least) {
+            groups += 1;
+        }
+        groups
     }
 
     /// Bytes of so many expanded panels, a multiple of 64.

@@ -185,18 +185,28 @@ impl Case {
         let count = self.layer.panels;
         let slice = |row| Slice { first: 0, count, row, rows: rows.min(all - row), algorithm: 0 };
         let slices: Vec<Slice> = (0..all).step_by(rows as usize).map(slice).collect();
-        self.run_sliced(kernels, threads, &slices)
+        let share = if slices.len() == 1 { 1.0 } else { 0.3 };
+        self.run_sliced(kernels, threads, &slices, share)
     }
 
-    /// Runs the valid layer in these slices and returns the output's buffer.
-    pub fn run_sliced(&self, kernels: &Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
+    /// Runs the valid layer in these slices, with this share of the scratch that it can do without, and returns the output's
+    /// buffer.
+    pub fn run_sliced(
+        &self,
+        kernels: &Kernels,
+        threads: usize,
+        slices: &[Slice],
+        share: f64,
+    ) -> Vec<f32> {
         let mut buffer = self.out.clone();
         let (inputs, output, isa) = (&self.inputs, &self.output, kernels.isa());
-        for (number, slice) in slices.iter().enumerate() {
+        for slice in slices {
             validate_slice(&self.layer, inputs, output, slice, isa).unwrap();
-            // Every other step has no more scratch than it must have.
-            let bytes = if number % 2 == 0 { scratch_bytes } else { least_scratch_bytes };
-            let bytes = bytes(&self.layer, inputs, output, slice, threads as u32, isa);
+            let bytes = |of: fn(&Layer, &_, &_, &_, u32, Isa) -> u64| {
+                of(&self.layer, inputs, output, slice, threads as u32, isa)
+            };
+            let (least, all) = (bytes(least_scratch_bytes), bytes(scratch_bytes));
+            let bytes = least + ((all - least) as f64 * share) as u64 / 64 * 64;
             let out = if self.layer.kind == OpKind::Copy as u32 {
                 let len = buffer.len();
                 MatMut::new(&mut buffer, 1, len, len).unwrap()

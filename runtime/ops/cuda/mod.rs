@@ -16,7 +16,7 @@
 //! - `run(call, queue)`: launches one step. The queue may have an error to tell; nothing else can go wrong after
 //!   [`super::validate`] and [`super::validate_slice`].
 //!
-//! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: [`validate_slice`] refuses them.
+//! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: a pack is refused for the one, [`validate_slice`] refuses the other.
 
 pub mod conv;
 mod copy;

@@ -205,7 +205,7 @@ fn check_panels(random: &mut Random, case: &mut Case, k: usize) {
         (case.layer, case.weights) = (plain, portable);
         let rows = case.output.rows() as u32;
         let slice = Slice { first: 0, count: plain.panels, row: 0, rows, algorithm: 0 };
-        let want = case.run_sliced(Kernels::PORTABLE, 1, &[slice]);
+        let want = case.run_sliced(Kernels::PORTABLE, 1, &[slice], 1.0);
         (case.layer, case.weights) = (layer, stored);
         let found = case.on_gpu().run_everywhere();
         assert_same(&found, &want, &format!("{encoding:?} {:?} {:?}", case.layer, case.output));

@@ -1,5 +1,6 @@
 use super::*;
 use crate::kernels::table::{bf16, f16};
+use crate::kernels::testing::assert_same;
 use crate::ops::testing::{Case, Random, layer, relative_error};
 use crate::ops::{scratch_bytes, validate, validate_slice};
 use crate::pack::{Activation, ActivationKind, NONE};
@@ -97,18 +98,17 @@ fn everywhere(case: &Case, kernels: &Kernels, algorithm: u32, wanted: Option<&[f
     let buffers = [case.data[0].len() as u64, case.out.len() as u64];
     assert_eq!(validate(&case.layer, &case.inputs, &case.output, buffers, kernels.isa()), Ok(()));
     let whole = &slicings(case, algorithm)[0];
-    let first = case.run_sliced(kernels, 1, whole);
+    let first = case.run_sliced(kernels, 1, whole, 1.0);
     let wanted = wanted.map_or(first.clone(), <[f32]>::to_vec);
     for slices in slicings(case, algorithm) {
         for threads in [1, 2, 3] {
-            let found = case.run_sliced(kernels, threads, &slices);
-            for (at, (found, wanted)) in found.iter().zip(&wanted).enumerate() {
-                let name = kernels.name();
-                assert_eq!(
-                    found.to_bits(),
-                    wanted.to_bits(),
-                    "{at}, {name}, {threads}, {slices:?}"
+            for share in [1.0, 0.6, 0.3, 0.0] {
+                let found = case.run_sliced(kernels, threads, &slices, share);
+                let what = format!(
+                    "{}, {threads} threads, {share} of scratch, {slices:?}",
+                    kernels.name()
                 );
+                assert_same(&found, &wanted, &what);
             }
         }
     }
