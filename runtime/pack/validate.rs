@@ -296,6 +296,8 @@ impl<'a> Proven<'a> {
         check(work <= MAX_COMPARISONS, "plan: too many rings", 0, work, MAX_COMPARISONS)?;
         for (i, &Place { address, lines, .. }) in places.iter().enumerate() {
             check(address % 64 == 0, "plan: address of a buffer is misaligned", i, address, 64)?;
+            let on_gpu = lines > 0 && self.isa == Isa::Cuda;
+            check(!on_gpu, "plan: a ring on a GPU", i, lines.into(), 0)?;
             let bytes = if lines == 0 { buffers[i].bytes } else { self.ring(i, lines)? };
             self.inside(Range64::of(address, bytes), "plan: buffer outside the arena", i)?;
         }
