@@ -90,7 +90,11 @@ impl fmt::Display for Report {
             ("memory", compute.memory_gbs, "GB/s"),
             ("the cores' shared cache", compute.shared_cache_gbs, "GB/s of weights"),
             ("of memory's time exposed", 100.0 * compute.exposed, "%"),
-            ("and beside Winograd's", 100.0 * compute.winograd_exposed.unwrap_or_default(), "%"),
+            (
+                "and beside Winograd's",
+                100.0 * compute.winograd_exposed.unwrap_or(compute.exposed),
+                "%",
+            ),
             ("checksums", storage.checksum_gbs, "GB/s"),
             ("a thread more adds", 100.0 * compute.scaling, "% of the first"),
         ] {

@@ -202,9 +202,9 @@ impl Emitter<'_> {
         let (b, right) = self.matrices(name, item.inputs[1], &batch, false)?;
         let view = self.destination(y, &row_major(shape.len()));
         let count = batch.iter().product();
-        let pitch = view.rect(&row_major(shape.len())).map_or(n, |rect| rect.pitch);
+        let rect = view.rect(&row_major(shape.len())).ok_or_else(|| too_scattered(name, 0))?;
         let a = rows_of([count, m, k], left).map_or(a, |(dims, pitch)| Tensor { dims, pitch, ..a });
-        let rect = Rect { buffer: view.buffer, offset: 0, dims: [1, count, m, n], pitch };
+        let rect = Rect { dims: [1, count, m, n], ..rect };
         self.set_view(y, view);
         let params = MatMulParams {
             scale: scale as f32,

@@ -28,7 +28,7 @@ pub(super) fn homes(program: &Program) -> Vec<Option<Home>> {
             Work::Binary { .. } | Work::Softmax { .. } | Work::Lrn { .. } => true,
             Work::Pad { .. } | Work::Concat { .. } => true,
             Work::LayerNorm { .. } | Work::Gather { .. } => true,
-            // these write contiguous rows
+            // these choose the places of their rows themselves
             Work::MatMul { .. } | Work::Reduce { .. } => false,
             // these are views
             Work::Split { .. } | Work::Slice { .. } => false,

@@ -407,7 +407,7 @@ impl Compute {
     }
 
     /// What so many threads together read there, and no less than of memory.
-    fn near_gbs(&self, threads: u32) -> f64 {
+    pub(super) fn near_gbs(&self, threads: u32) -> f64 {
         (self.shared_cache_gbs * self.speedup(threads)).max(self.bandwidth_gbs(threads))
     }
 

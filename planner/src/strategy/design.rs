@@ -282,9 +282,8 @@ impl<'a> Site<'a> {
         let shapes = &self.basis.shapes[layer][number(algorithm)];
         let step = |count: u32| step(self.request.network, layer, count, algorithm);
         if let Some(weights) = self.beside[layer] {
-            let scratch = free.saturating_sub(weights + 2 * PAGE).max(1);
             let all = step(self.request.network.layers[layer].panels);
-            return (Cutting { scratch, ..Cutting::LAYERS }, self.costs.step_ns(&all) as f64);
+            return (sliding(weights, free, most), self.costs.step_ns(&all) as f64);
         }
         if shapes.is_empty() {
             let free = free.saturating_sub(self.basis.scratch[layer]) as f64;
@@ -366,11 +365,15 @@ impl<'a> Site<'a> {
                 let panel = u64::from(layer.panel_bytes);
                 let weights = |count: u32| (u64::from(count) * panel + PAGE).next_multiple_of(PAGE);
                 let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
+                if let Some(weights) = self.beside[index] {
+                    design.layers[index] = sliding(weights, free, if join { u64::MAX } else { 1 });
+                    continue;
+                }
                 let algorithm = &mut design.on_load[index];
                 if !self.basis.shapes[index][number(*algorithm)].is_empty() {
                     let (cutting, ns) =
                         self.cutting(index, *algorithm, free, 1.0, u64::MAX, FEWEST);
-                    if ns < f64::INFINITY && self.beside[index].is_none() {
+                    if ns < f64::INFINITY {
                         let read = share(cutting.slice);
                         design.layers[index] = Cutting { read, ..cutting };
                         continue;
@@ -382,11 +385,6 @@ impl<'a> Site<'a> {
                     let step = step(network, index, count, algorithm);
                     weights(count) + least_scratch_bytes(network, &step, threads) <= free
                 };
-                if let Some(weights) = self.beside[index] {
-                    let scratch = free.saturating_sub(weights + 2 * PAGE).max(1);
-                    design.layers[index] = Cutting { scratch, ..Cutting::LAYERS };
-                    continue;
-                }
                 let (mut count, mut slices) = (layer.panels.max(1), 1);
                 while count > 1 && !fits(count) {
                     slices += 1;
@@ -450,6 +448,13 @@ impl<'a> Site<'a> {
             }
         }
     }
+}
+
+/// A layer that slides, beside whose weights so many bytes are free: its steps have less scratch where there is little, and
+/// small layers share reads of up to `most`.
+fn sliding(weights: u64, free: u64, most: u64) -> Cutting {
+    let scratch = free.saturating_sub(weights + 2 * PAGE).max(1);
+    Cutting { scratch, read: (weights + PAGE).min(most).min(LARGEST_READ), ..Cutting::LAYERS }
 }
 
 /// A step with so many panels of a layer, by its own algorithm (0) or another.

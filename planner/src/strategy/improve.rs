@@ -252,7 +252,7 @@ impl Search<'_> {
             let algorithm =
                 draw.checked_sub(1).and_then(|at| self.options.of(layer).nth(at)).unwrap_or(own);
             let cutting = &mut design.layers[layer];
-            if algorithm == own {
+            if algorithm == design.on_load[layer] {
                 scale(cutting, factor);
             } else {
                 // Slices and scratch that fit some of the memory there is.

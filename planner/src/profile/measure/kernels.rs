@@ -575,7 +575,8 @@ fn winograd_exposed(
         let work = Work::of(&network, layer);
         let computing = work.ns(compute) + work.transform_bytes / compute.transform_gbs;
         let bytes = f64::from(layer.panels) * f64::from(layer.panel_bytes);
-        for (cold, gbs) in [(true, compute.memory_gbs), (false, compute.shared_cache_gbs)] {
+        let near = if compute.shared_cache_gbs > 0.0 { compute.near_gbs(1) } else { 0.0 };
+        for (cold, gbs) in [(true, compute.bandwidth_gbs(1)), (false, near)] {
             if gbs <= 0.0 || (!cold && 2.0 * bytes > compute.shared_cache_bytes as f64) {
                 continue;
             }
