@@ -22,7 +22,7 @@ def quiet_environment():
     kept = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith(("OMP_", "KMP_", "MKL_", "RAYON_", "RTEN_"))
+        if not name.startswith(("OMP_", "KMP_", "MKL_", "RAYON_", "RTEN_")) and name not in ("THREADS", "ISA")
     }
     return kept | {"PIP_NO_INDEX": "1", "PIP_REQUIRE_VIRTUALENV": "1"}
 

@@ -13,7 +13,7 @@ from measure import EIGHTH, PEERS, REFERENCE, RESIDENT, Way  # noqa: E402
 from settings import MEMORY_RATIO, TOLERANCE  # noqa: E402
 
 # Operators that multiply: what others do is no matter of the peak.
-MULTIPLYING = {"Conv", "Winograd", "Depthwise", "MatMul"}
+MULTIPLYING = {"Conv", "F(2,3)", "F(4,3)", "Depthwise", "MatMul"}
 
 NAMES = {"openvino": "OpenVINO", "mnn": "MNN"}
 
@@ -134,8 +134,8 @@ the page cache with its measured bandwidth."""
         return f"""### Where eyelet's time goes, 1 thread
 
 By operator, all weights resident (`eyelet run --layers`). The peak of fused multiply-adds was measured beside each
-network: {peak:.0f} GFLOP/s at most. Winograd's algorithms are counted with the arithmetic of direct convolution, of which they
-execute a quarter to a half: they can pass the peak.
+network: {peak:.0f} GFLOP/s at most. F(2,3) and F(4,3) are Winograd's algorithms, counted with what they multiply, transforms
+included.
 
 {table(head, rows)}"""
 

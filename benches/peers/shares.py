@@ -43,6 +43,7 @@ class Share:
 
 def peak_gflops():
     """Of one core, in billions of operations a second."""
+    # No layer has this name: the peak alone is printed.
     printed = call(["cargo", "bench", "--quiet", "--bench", "kernels", "--", "peak"], cwd=ROOT)
     found = re.search(r"peak (\d+) GFLOP/s", printed)
     if not found:
