@@ -287,7 +287,9 @@ impl<'a> Source<'_, 'a> {
                 // The pixels up to the end of the strip or of the image's line.
                 let pixels = (strip.len() - row).min(out_width - x);
                 let at = Pixels { image, y, x, strip: strip.clone(), first: row, count: pixels };
-                if self.window.merged() {
+                if self.inner(&at, pointers) {
+                    // Most are.
+                } else if self.window.merged() {
                     gathered = self.merged(&at, pointers, gathered);
                 } else {
                     self.taps(&at, pointers);
@@ -302,6 +304,42 @@ impl<'a> Source<'_, 'a> {
                 }
             }
         }
+    }
+
+    /// All segments of pixels whose windows are inside the image, all in rows that the matrix holds at their numbers;
+    /// nothing where that is not so.
+    fn inner(&self, at: &Pixels, list: &mut [*const f32]) -> bool {
+        let Window { kernel, stride, dilation, .. } = *self.window;
+        let [height, width] = self.window.input;
+        let (y, x) = (self.window.start(0, at.y), self.window.start(1, at.x));
+        let down = (kernel[0] - 1) * dilation[0];
+        let right = (at.count - 1) * stride[1] + (kernel[1] - 1) * dilation[1];
+        if y.min(x) < 0 || y as usize + down >= height || x as usize + right >= width {
+            return false;
+        }
+        let first = (at.image * height + y as usize) * width + x as usize;
+        let last = first + down * width + right;
+        if last >= self.input.rows() {
+            return false;
+        }
+        // All others lie between these two rows of the matrix.
+        let address = self.input.row(first).as_ptr();
+        self.input.row(last);
+        let pitch = self.input.pitch();
+        let step = stride[1].wrapping_mul(pitch);
+        let runs = if self.window.merged() { 1 } else { kernel[1] };
+        let mut slots = self.slots(at);
+        for ky in 0..kernel[0] {
+            for kx in 0..runs {
+                let row = ky * dilation[0] * width + kx * dilation[1];
+                let start = address.wrapping_add(row.wrapping_mul(pitch));
+                let list = &mut list[slots.of(ky * runs + kx)];
+                for (i, pointer) in list.iter_mut().enumerate() {
+                    *pointer = start.wrapping_add(i.wrapping_mul(step));
+                }
+            }
+        }
+        true
     }
 
     /// One segment for each tap.
