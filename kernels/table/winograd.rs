@@ -252,15 +252,20 @@ impl Kernels {
         let [lines, cols] = patch.outputs;
         assert!((1..=tile).contains(&lines) && (1..=tile).contains(&cols));
         let mut pixels = [patch.zeros.as_ptr(); MAX_POINTS];
+        // Columns of the patch that are inside the image.
+        let column = |x: i64| x.saturating_sub(patch.left).clamp(0, cols as i64 + 2) as usize;
+        let inside = column(0)..column(patch.width as i64);
         for (y, line) in (patch.top..).zip(pixels.chunks_exact_mut(n)).take(lines + 2) {
-            if !(0..patch.height as i64).contains(&y) {
+            if !(0..patch.height as i64).contains(&y) || inside.is_empty() {
                 continue;
             }
-            let start = patch.image.slot(y as usize * patch.width);
-            for (x, pixel) in (patch.left..).zip(line).take(cols + 2) {
-                if (0..patch.width as i64).contains(&x) {
-                    *pixel = patch.image.row(start + x as usize).as_ptr();
-                }
+            let first = (patch.left + inside.start as i64) as usize;
+            let start = patch.image.slot(y as usize * patch.width) + first;
+            let address = patch.image.row(start).as_ptr();
+            // The last of them is a row of the matrix, or this panics; the others lie between the two.
+            patch.image.row(start + inside.len() - 1);
+            for (x, pixel) in line[inside.clone()].iter_mut().enumerate() {
+                *pixel = address.wrapping_add(x.wrapping_mul(patch.image.pitch()));
             }
         }
         let input = Input {
