@@ -317,12 +317,14 @@ impl<'a, 'b> Found<'a, 'b> {
         designs.extend(flexnn::pinned(site, Loading::Cyclic));
         designs.push(Design::uniform(Cutting::LAYERS, own, Loading::Cyclic));
         designs.push(Design::uniform(Cutting::LAYERS, own, Loading::OnDemand));
-        // What fits by an allocator that sees one step after the other may not fit by the rules of placing, or wait longer.
-        let online = flexnn::best(site, Parts { static_plan: false, preload: true });
+        // What fits by an allocator that sees one step after the other, or with loads of its own inference alone, may not fit by
+        // the rules of placing, or wait longer.
+        let parts = |static_plan| Parts { static_plan, preload: true };
+        let others = [false, true].map(|static_plan| flexnn::best(site, parts(static_plan)));
         for design in designs {
             self.consider(0, design);
         }
-        if let Some((design, built)) = online {
+        for (design, built) in others.into_iter().flatten() {
             self.keep(0, design, built);
         }
     }
