@@ -150,10 +150,6 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         let Some((_, own)) = algorithms.first().cloned() else { return };
         algorithms.sort_by_key(|(ns, _)| *ns);
-        if self.best.is_none() {
-            // What neither the coarsest nor the finest slices fit may fit others' slices.
-            self.baselines(&own);
-        }
         let alone = self.best.is_some();
         algorithms.truncate(if alone { 1 } else { MOST_ALGORITHMS });
         if self.is_optimal() {
