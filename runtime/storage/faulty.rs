@@ -155,6 +155,10 @@ unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
         Ok(number)
     }
 
+    fn arrived(&mut self, number: usize) -> bool {
+        matches!(self.under_way.get(number), Some(Some(Read { result: Some(_), .. })))
+    }
+
     fn wait(&mut self, number: usize) -> Result<(), StorageError> {
         while let Some((number, read)) = self
             .under_way
