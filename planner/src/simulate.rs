@@ -153,18 +153,7 @@ fn preload_ns(resident: &[Load], service: &Service) -> u64 {
 pub fn play(plan: &Plan, durations: &Durations) -> Timeline {
     let sum = |ns: &[i64]| ns.iter().sum::<i64>() as u64;
     let compute_ns = sum(&durations.steps);
-    let mut before = Inference::default();
-    let mut now = Inference::default();
-    let mut first_ns = 0;
-    for number in 0..MAX_INFERENCES {
-        std::mem::swap(&mut before, &mut now);
-        Player::new(plan, durations, (number > 0).then_some(&before), &mut now).run();
-        if number == 0 {
-            first_ns = now.end() as u64;
-        } else if now == before {
-            break;
-        }
-    }
+    let (first_ns, [before, now]) = inferences(plan, durations);
     let steady_ns = (before.end() + now.end()) as u64 / 2;
     Timeline {
         first_ns,
@@ -178,6 +167,23 @@ pub fn play(plan: &Plan, durations: &Durations) -> Timeline {
         copies: now.copies,
         steps: now.steps,
     }
+}
+
+/// What the first inference takes, and the last two that are played.
+fn inferences(plan: &Plan, durations: &Durations) -> (u64, [Inference; 2]) {
+    let mut before = Inference::default();
+    let mut now = Inference::default();
+    let mut first_ns = 0;
+    for number in 0..MAX_INFERENCES {
+        std::mem::swap(&mut before, &mut now);
+        Player::new(plan, durations, (number > 0).then_some(&before), &mut now).run();
+        if number == 0 {
+            first_ns = now.end() as u64;
+        } else if now == before {
+            break;
+        }
+    }
+    (first_ns, [before, now])
 }
 
 /// The times of one inference, counted from its host's turn.
@@ -459,15 +465,16 @@ mod tests {
             prop_assert!(line.steady_ns >= line.read_ns);
             prop_assert!(line.first_ns >= line.compute_ns);
             prop_assert_eq!(line.stall_ns, line.steady_ns - line.compute_ns);
-            // Of inferences that alternate, one by itself says nothing of the one before.
-            prop_assume!(line.steps.last().is_none_or(|last| last.end as u64 == line.steady_ns));
-            let (period, steady) = (plan.period(), line.steady_ns as i64);
-            // When so many steps of the steady inference are done.
+            let costs = Costs::new(&network, &profile, 1);
+            let (_, [before, now]) = inferences(&plan, &Durations::new(&plan, &costs));
+            prop_assert_eq!((&line.loads, &line.copies, &line.steps), (&now.reads, &now.copies, &now.steps));
+            let (period, began) = (plan.period(), before.end());
+            // When so many steps of the last inference are done.
             let done = |count: i64| match count - 1 {
                 0 => 0,
                 last if last > 0 => line.steps[last as usize - 1].end,
-                last if last + period > 0 => line.steps[(last + period) as usize - 1].end - steady,
-                _ => -steady,
+                last if last + period > 0 => before.steps[(last + period) as usize - 1].end - began,
+                _ => -began,
             };
             for (load, span) in plan.loads.iter().zip(&line.loads) {
                 let (took, alone) = ((span.end - span.start) as u64, profile.load_ns(load.bytes.into()));
@@ -482,7 +489,7 @@ mod tests {
             }
             let copied = |count: i64| match count {
                 1.. => line.copies[count as usize - 1].end,
-                _ => line.copies[(count + plan.loads.len() as i64) as usize - 1].end - steady,
+                _ => before.copies[(count + plan.loads.len() as i64) as usize - 1].end - began,
             };
             for (index, stage) in plan.stages.iter().enumerate() {
                 prop_assert!(line.loads[index].start >= done(i64::from(stage.steps)));
@@ -490,7 +497,7 @@ mod tests {
                 prop_assert!(line.copies[index].start >= line.loads[index].end);
             }
             for (step, span) in plan.steps.iter().zip(&line.steps) {
-                let ns = Costs::new(&network, &profile, 1).step_ns(step);
+                let ns = costs.step_ns(step);
                 prop_assert_eq!((span.end - span.start) as u64, ns);
                 if let Some(last) = (step.ready as usize).checked_sub(1) {
                     prop_assert!(span.start >= arrivals[last].end);
@@ -499,9 +506,13 @@ mod tests {
                     prop_assert!(span.start >= line.loads[last].end);
                 }
             }
-            for (spans, depth) in [(&line.loads, depth as usize), (&line.copies, 1), (&line.steps, 1)] {
+            for (earlier, spans, depth) in [
+                (&before.reads, &now.reads, depth),
+                (&before.copies, &now.copies, 1),
+                (&before.steps, &now.steps, 1),
+            ] {
                 // Those of this inference, behind those of the one before.
-                let earlier = spans.iter().map(|s| Span { start: s.start - steady, end: s.end - steady });
+                let earlier = earlier.iter().map(|s| Span { start: s.start - began, end: s.end - began });
                 let all: Vec<Span> = earlier.chain(spans.iter().copied()).collect();
                 prop_assert!(all.windows(2).all(|pair| pair[0].start <= pair[1].start));
                 prop_assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].end));
