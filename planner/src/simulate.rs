@@ -193,8 +193,8 @@ struct Inference {
     reads: Vec<Span>,
     /// When each has come, and is yet to be verified.
     come: Vec<i64>,
-    /// Up to when what had come was seen when each began.
-    seen: Vec<i64>,
+    /// Up to when what had come was seen when each began, and whether that left none under way.
+    seen: Vec<(i64, bool)>,
     copies: Vec<Span>,
     steps: Vec<Span>,
 }
@@ -211,14 +211,18 @@ impl Inference {
 struct Arrival {
     start: i64,
     seen: i64,
+    idle: bool,
     come: i64,
     end: i64,
 }
 
-/// When a read begins, and up to when the loader has seen by then what has come.
+/// When a read begins.
 struct Beginning {
     start: i64,
+    /// Up to when the loader has seen by then what has come.
     seen: i64,
+    /// Nothing was under way, and something to be verified: it is the only one that begins before that.
+    idle: bool,
 }
 
 /// When so many of these are done; 0 for none.
@@ -300,7 +304,7 @@ impl<'a> Player<'a> {
                     copied.max(self.done(stage.steps.into(), Of::Steps))
                 }
             };
-            let Beginning { start, seen } = self.begins(index, released);
+            let Beginning { start, seen, idle } = self.begins(index, released);
             let read = self.durations.reads[index];
             let last = self.earlier(index, 1).unwrap_or_default();
             let come = match self.durations.places(index) {
@@ -311,7 +315,7 @@ impl<'a> Player<'a> {
                 _ => (start + read.latency).max(last.come) + read.transfer,
             };
             self.now.come.push(come);
-            self.now.seen.push(seen);
+            self.now.seen.push((seen, idle));
             self.now.reads.push(Span { start, end: come.max(last.end) + read.check });
         }
         self.done(count as i64, Of::Reads)
@@ -319,9 +323,9 @@ impl<'a> Player<'a> {
 
     /// When a read begins that is released at some time: all before it have begun, and of these fewer than may be are still
     /// under way, as far as the loader knows. It looks when the first that it has not handed over has come; begins more
-    /// at once if none is under way then, and else when it has verified and handed over that one.
+    /// at once, but one only, if none is under way then, and else when it has verified and handed over that one.
     fn begins(&self, index: usize, released: i64) -> Beginning {
-        let at = |start, seen| Beginning { start, seen };
+        let at = |start, seen| Beginning { start, seen, idle: false };
         let Some(last) = self.earlier(index, 1) else { return at(released, released) };
         if self.durations.depth <= 1 {
             return at(released.max(last.end), last.end);
@@ -331,7 +335,8 @@ impl<'a> Player<'a> {
         let oldest = self.earlier(index, MAX_BEGUN);
         let remembered = |start: i64| oldest.is_none_or(|oldest| oldest.end <= start);
         // With the one before it.
-        if released <= last.start && free(last.seen) && remembered(last.start) {
+        let others = !last.idle && released <= last.start;
+        if others && free(last.seen) && remembered(last.start) {
             return at(last.start, last.seen);
         }
         let least = released.max(last.start);
@@ -345,7 +350,7 @@ impl<'a> Player<'a> {
                 continue;
             }
             if looks >= least && last.come <= looks && remembered(looks) {
-                return at(looks, looks);
+                return Beginning { start: looks, seen: looks, idle: true };
             }
             return at(first.end, looks);
         }
@@ -356,9 +361,9 @@ impl<'a> Player<'a> {
     fn earlier(&self, index: usize, back: usize) -> Option<Arrival> {
         let of = |inference: &Inference, index: usize, shift: i64| {
             let Span { start, end } = inference.reads[index];
-            let [seen, come] = [inference.seen[index], inference.come[index]];
+            let ((seen, idle), come) = (inference.seen[index], inference.come[index]);
             let [start, seen, come, end] = [start, seen, come, end].map(|at| at - shift);
-            Arrival { start, seen, come, end }
+            Arrival { start, seen, idle, come, end }
         };
         if let Some(index) = index.checked_sub(back) {
             return Some(of(self.now, index, 0));
@@ -593,7 +598,7 @@ mod tests {
                     && copies_done >= inference * loads + i64::from(copies)
             };
             let read = |number: i64| durations.reads[(number % loads) as usize];
-            // One that has come is seen with all others that have, and checked; if nothing is under way then, others begin
+            // One that has come is seen with all others that have, and checked; if nothing is under way then, another begins
             // before.
             for sees in [false, true] {
                 let idle = under_way.is_empty() && waiting.is_empty();
@@ -620,6 +625,9 @@ mod tests {
                     }
                     under_way.push_back(time + read(begun).latency);
                     begun += 1;
+                    if sees {
+                        break;
+                    }
                 }
             }
             awake = false;

@@ -18,7 +18,7 @@
 //!
 //! `places` is `depth`, and fewer for large reads: a read begins when it is alone, or when those under way and itself are no
 //! more bytes than the [window](super::Storage::window). What has come is not under way, as far as the loader has seen: it looks
-//! when the first of those that it has not handed over has come. Where that leaves none under way, others begin
+//! when the first of those that it has not handed over has come. Where that leaves none under way, another begins
 //! before its check. A large read that has the storage to itself begins when the one before has come, so that what such reads take
 //! in a row is transfer; storage that has rested in between (virtual disks go to sleep) takes longer.
 
