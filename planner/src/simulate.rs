@@ -17,6 +17,7 @@ use crate::plan::Plan;
 pub use crate::profile::Costs;
 use crate::profile::{Profile, Read, Service};
 use eyelet::pack::Load;
+use eyelet::storage::MAX_BEGUN;
 
 /// No more inferences than this are simulated. Most plans are steady from the second on; with several reads under way
 /// it can take some more until the loader is no further ahead.
@@ -152,18 +153,7 @@ fn preload_ns(resident: &[Load], service: &Service) -> u64 {
 pub fn play(plan: &Plan, durations: &Durations) -> Timeline {
     let sum = |ns: &[i64]| ns.iter().sum::<i64>() as u64;
     let compute_ns = sum(&durations.steps);
-    let mut before = Inference::default();
-    let mut now = Inference::default();
-    let mut first_ns = 0;
-    for number in 0..MAX_INFERENCES {
-        std::mem::swap(&mut before, &mut now);
-        Player::new(plan, durations, (number > 0).then_some(&before), &mut now).run();
-        if number == 0 {
-            first_ns = now.end() as u64;
-        } else if now == before {
-            break;
-        }
-    }
+    let (first_ns, [before, now]) = inferences(plan, durations);
     let steady_ns = (before.end() + now.end()) as u64 / 2;
     Timeline {
         first_ns,
@@ -179,6 +169,23 @@ pub fn play(plan: &Plan, durations: &Durations) -> Timeline {
     }
 }
 
+/// What the first inference takes, and the last two that are played.
+fn inferences(plan: &Plan, durations: &Durations) -> (u64, [Inference; 2]) {
+    let mut before = Inference::default();
+    let mut now = Inference::default();
+    let mut first_ns = 0;
+    for number in 0..MAX_INFERENCES {
+        std::mem::swap(&mut before, &mut now);
+        Player::new(plan, durations, (number > 0).then_some(&before), &mut now).run();
+        if number == 0 {
+            first_ns = now.end() as u64;
+        } else if now == before {
+            break;
+        }
+    }
+    (first_ns, [before, now])
+}
+
 /// The times of one inference, counted from its host's turn.
 #[derive(Default, PartialEq)]
 struct Inference {
@@ -186,6 +193,8 @@ struct Inference {
     reads: Vec<Span>,
     /// When each has come, and is yet to be verified.
     come: Vec<i64>,
+    /// Up to when what had come was seen when each began, and whether that left none under way.
+    seen: Vec<(i64, bool)>,
     copies: Vec<Span>,
     steps: Vec<Span>,
 }
@@ -201,8 +210,19 @@ impl Inference {
 #[derive(Clone, Copy, Default)]
 struct Arrival {
     start: i64,
+    seen: i64,
+    idle: bool,
     come: i64,
     end: i64,
+}
+
+/// When a read begins.
+struct Beginning {
+    start: i64,
+    /// Up to when the loader has seen by then what has come.
+    seen: i64,
+    /// Nothing was under way, and something to be verified: it is the only one that begins before that.
+    idle: bool,
 }
 
 /// When so many of these are done; 0 for none.
@@ -230,6 +250,7 @@ impl<'a> Player<'a> {
     ) -> Self {
         now.reads.clear();
         now.come.clear();
+        now.seen.clear();
         now.copies.clear();
         now.steps.clear();
         Self { plan, durations, before, shift: before.map_or(0, Inference::end), now }
@@ -283,58 +304,66 @@ impl<'a> Player<'a> {
                     copied.max(self.done(stage.steps.into(), Of::Steps))
                 }
             };
-            let start = self.begins(index, released);
+            let Beginning { start, seen, idle } = self.begins(index, released);
             let read = self.durations.reads[index];
             let last = self.earlier(index, 1).unwrap_or_default();
-            let come = (start + read.latency).max(last.come) + read.transfer;
+            let come = match self.durations.places(index) {
+                // Storage that has not rested goes on.
+                1 if index > 0 || self.before.is_some() => {
+                    start + read.latency.min(start - last.come) + read.transfer
+                }
+                _ => (start + read.latency).max(last.come) + read.transfer,
+            };
             self.now.come.push(come);
+            self.now.seen.push((seen, idle));
             self.now.reads.push(Span { start, end: come.max(last.end) + read.check });
         }
         self.done(count as i64, Of::Reads)
     }
 
-    /// When a read begins that is released at some time: all before it have begun, and fewer than may be are under way. Until
-    /// something comes, a loader that has something under way sees nothing else. What has come it verifies and hands
-    /// over before it begins more, unless nothing else is under way.
-    fn begins(&self, index: usize, released: i64) -> i64 {
-        let depth = self.durations.depth.max(1) as usize;
-        let places = self.durations.places(index);
-        // A place is free when what had it has been handed over, or is seen to have come and leaves none under way.
-        let place = self.earlier(index, places).map_or(i64::MIN, |held| {
-            let busy = self.earlier(index, places + 1).map_or(i64::MIN, |other| other.end);
-            let seen = held.come.max(busy);
-            let idle = match places {
-                1 => depth > 1,
-                _ => self.earlier(index, places - 1).is_some_and(|next| {
-                    let loads = self.durations.reads.len();
-                    let alone = self.durations.places((index + loads - (places - 1)) % loads) == 1;
-                    next.start == seen && (seen == held.come || alone)
-                }),
+    /// When a read begins that is released at some time: all before it have begun, and of these fewer than may be are still
+    /// under way, as far as the loader knows. It looks when the first that it has not handed over has come; begins more
+    /// at once, but one only, if none is under way then, and else when it has verified and handed over that one.
+    fn begins(&self, index: usize, released: i64) -> Beginning {
+        let at = |start, seen| Beginning { start, seen, idle: false };
+        let Some(last) = self.earlier(index, 1) else { return at(released, released) };
+        if self.durations.depth <= 1 {
+            return at(released.max(last.end), last.end);
+        }
+        let holder = self.earlier(index, self.durations.places(index));
+        let free = |seen: i64| holder.is_none_or(|holder| holder.come <= seen);
+        let oldest = self.earlier(index, MAX_BEGUN);
+        let remembered = |start: i64| oldest.is_none_or(|oldest| oldest.end <= start);
+        // With the one before it.
+        let others = !last.idle && released <= last.start;
+        if others && free(last.seen) && remembered(last.start) {
+            return at(last.start, last.seen);
+        }
+        let least = released.max(last.start);
+        for back in (1..=MAX_BEGUN).rev() {
+            let Some(first) = self.earlier(index, back).filter(|first| first.end >= least) else {
+                continue;
             };
-            if idle { seen } else { held.end }
-        });
-        let Some(last) = self.earlier(index, 1) else { return released.max(place) };
-        let start = released.max(place).max(last.start);
-        if start == last.start || start >= last.end {
-            return start;
-        }
-        // What is seen next.
-        let mut seen = if start <= last.come { last.come } else { last.end };
-        for back in 2..=depth {
-            match self.earlier(index, back) {
-                Some(other) if other.end >= start => seen = other.end,
-                _ => break,
+            let busy = self.earlier(index, back + 1).map_or(i64::MIN, |other| other.end);
+            let looks = first.come.max(busy);
+            if !free(looks) {
+                continue;
             }
+            if looks >= least && last.come <= looks && remembered(looks) {
+                return Beginning { start: looks, seen: looks, idle: true };
+            }
+            return at(first.end, looks);
         }
-        seen
+        at(released.max(last.end), released.max(last.end))
     }
 
     /// What came so many reads before one, if there was any.
     fn earlier(&self, index: usize, back: usize) -> Option<Arrival> {
         let of = |inference: &Inference, index: usize, shift: i64| {
             let Span { start, end } = inference.reads[index];
-            let [start, come, end] = [start, inference.come[index], end].map(|at| at - shift);
-            Arrival { start, come, end }
+            let ((seen, idle), come) = (inference.seen[index], inference.come[index]);
+            let [start, seen, come, end] = [start, seen, come, end].map(|at| at - shift);
+            Arrival { start, seen, idle, come, end }
         };
         if let Some(index) = index.checked_sub(back) {
             return Some(of(self.now, index, 0));
@@ -429,7 +458,7 @@ mod tests {
 
         #[test]
         fn thresholds_hold(
-            seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..5,
+            seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..9,
             window in 1u64..40_000,
         ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -441,19 +470,21 @@ mod tests {
             prop_assert!(line.steady_ns >= line.read_ns);
             prop_assert!(line.first_ns >= line.compute_ns);
             prop_assert_eq!(line.stall_ns, line.steady_ns - line.compute_ns);
-            // Of inferences that alternate, one by itself says nothing of the one before.
-            prop_assume!(line.steps.last().is_none_or(|last| last.end as u64 == line.steady_ns));
-            let (period, steady) = (plan.period(), line.steady_ns as i64);
-            // When so many steps of the steady inference are done.
+            let costs = Costs::new(&network, &profile, 1);
+            let (_, [before, now]) = inferences(&plan, &Durations::new(&plan, &costs));
+            prop_assert_eq!((&line.loads, &line.copies, &line.steps), (&now.reads, &now.copies, &now.steps));
+            let (period, began) = (plan.period(), before.end());
+            // When so many steps of the last inference are done.
             let done = |count: i64| match count - 1 {
                 0 => 0,
                 last if last > 0 => line.steps[last as usize - 1].end,
-                last if last + period > 0 => line.steps[(last + period) as usize - 1].end - steady,
-                _ => -steady,
+                last if last + period > 0 => before.steps[(last + period) as usize - 1].end - began,
+                _ => -began,
             };
             for (load, span) in plan.loads.iter().zip(&line.loads) {
                 let (took, alone) = ((span.end - span.start) as u64, profile.load_ns(load.bytes.into()));
-                prop_assert!(took == alone || (depth > 1 && took > alone), "{took} and {alone}");
+                let rested = profile.service(false).read(load.bytes.into()).latency as u64;
+                prop_assert!(took == alone || (depth > 1 && took >= alone - rested), "{took} and {alone}");
             }
             // What `release` and `ready` are about.
             let arrivals = if staged { &line.copies } else { &line.loads };
@@ -463,7 +494,7 @@ mod tests {
             }
             let copied = |count: i64| match count {
                 1.. => line.copies[count as usize - 1].end,
-                _ => line.copies[(count + plan.loads.len() as i64) as usize - 1].end - steady,
+                _ => before.copies[(count + plan.loads.len() as i64) as usize - 1].end - began,
             };
             for (index, stage) in plan.stages.iter().enumerate() {
                 prop_assert!(line.loads[index].start >= done(i64::from(stage.steps)));
@@ -471,7 +502,7 @@ mod tests {
                 prop_assert!(line.copies[index].start >= line.loads[index].end);
             }
             for (step, span) in plan.steps.iter().zip(&line.steps) {
-                let ns = Costs::new(&network, &profile, 1).step_ns(step);
+                let ns = costs.step_ns(step);
                 prop_assert_eq!((span.end - span.start) as u64, ns);
                 if let Some(last) = (step.ready as usize).checked_sub(1) {
                     prop_assert!(span.start >= arrivals[last].end);
@@ -480,16 +511,20 @@ mod tests {
                     prop_assert!(span.start >= line.loads[last].end);
                 }
             }
-            for (spans, depth) in [(&line.loads, depth as usize), (&line.copies, 1), (&line.steps, 1)] {
+            for (earlier, spans, depth) in [
+                (&before.reads, &now.reads, depth),
+                (&before.copies, &now.copies, 1),
+                (&before.steps, &now.steps, 1),
+            ] {
                 // Those of this inference, behind those of the one before.
-                let earlier = spans.iter().map(|s| Span { start: s.start - steady, end: s.end - steady });
+                let earlier = earlier.iter().map(|s| Span { start: s.start - began, end: s.end - began });
                 let all: Vec<Span> = earlier.chain(spans.iter().copied()).collect();
                 prop_assert!(all.windows(2).all(|pair| pair[0].start <= pair[1].start));
                 prop_assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].end));
-                // Others begin before the last one is verified.
-                let most = if depth > 1 { depth + 1 } else { 1 };
+                // Those that have come and wait to be verified are not under way.
+                let most = if depth > 1 { MAX_BEGUN } else { 1 };
                 let apart = |pair: &[Span]| pair[0].end <= pair[most].start;
-                prop_assert!(all.windows(most + 1).all(apart), "more than {depth} at a time");
+                prop_assert!(all.windows(most + 1).all(apart), "more than {most} at a time");
             }
         }
 
@@ -509,7 +544,7 @@ mod tests {
         /// Against a simulation that looks at the counters one event at a time.
         #[test]
         fn as_the_counters_would_have_it(
-            seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..5,
+            seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..9,
             window in 1u64..40_000,
         ) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -532,8 +567,11 @@ mod tests {
         // When those under way have passed their latency; the first one's transfer, and what the loader checks.
         let mut under_way: VecDeque<i64> = VecDeque::new();
         let (mut transfer_end, mut check_end) = (None, None);
-        let mut waiting: VecDeque<(i64, i64)> = VecDeque::new();
-        let mut begun = 0;
+        let mut waiting: VecDeque<i64> = VecDeque::new();
+        // Of those that wait to be checked, how many the loader has not seen.
+        let mut unseen = 0;
+        // Reads that have begun, and when the last came.
+        let (mut begun, mut come) = (0, 0);
         // Whether the loader has just seen something.
         let mut awake = true;
         let mut ends = Vec::new();
@@ -560,19 +598,22 @@ mod tests {
                     && copies_done >= inference * loads + i64::from(copies)
             };
             let read = |number: i64| durations.reads[(number % loads) as usize];
-            // One that is seen to have come is checked at once, unless it leaves nothing under way: then others begin before.
-            let just = waiting.front().is_some_and(|(_, came)| *came == time);
-            for seen in [false, true] {
-                let last = waiting.len() == 1 && under_way.is_empty() && durations.depth > 1;
+            // One that has come is seen with all others that have, and checked; if nothing is under way then, another begins
+            // before.
+            for sees in [false, true] {
                 let idle = under_way.is_empty() && waiting.is_empty();
-                let looks = if seen { last } else { (awake && !(just && last)) || idle };
+                let looks =
+                    if sees { durations.depth > 1 && !waiting.is_empty() } else { awake || idle };
                 if loads == 0 || check_end.is_some() || !looks {
                     continue;
                 }
-                let held = if seen { 0 } else { waiting.len() };
-                loop {
+                unseen = if sees { 0 } else { unseen };
+                if sees && !under_way.is_empty() {
+                    continue;
+                }
+                while under_way.len() + waiting.len() < MAX_BEGUN {
                     let (inference, number) = (begun / loads, (begun % loads) as usize);
-                    if under_way.len() + held >= durations.places(number) {
+                    if under_way.len() + unseen >= durations.places(number) {
                         break;
                     }
                     let (steps, copies) = match plan.stages.get(number) {
@@ -584,14 +625,21 @@ mod tests {
                     }
                     under_way.push_back(time + read(begun).latency);
                     begun += 1;
+                    if sees {
+                        break;
+                    }
                 }
             }
             awake = false;
             if let (Some(seek_end), None) = (under_way.front(), transfer_end) {
                 let first = begun - under_way.len() as i64;
-                transfer_end = Some(time.max(*seek_end) + read(first).transfer);
+                let alone = first > 0 && durations.places((first % loads) as usize) == 1;
+                // Alone it began now, and storage had rested since the last came.
+                let latency = read(first).latency.min(time - come);
+                let seek_end = if alone { time + latency } else { time.max(*seek_end) };
+                transfer_end = Some(seek_end + read(first).transfer);
             }
-            if let (Some((first, _)), None) = (waiting.front(), check_end) {
+            if let (Some(first), None) = (waiting.front(), check_end) {
                 check_end = Some(time + read(*first).check);
             }
             if staged && copy_end.is_none() && copies_done < reads_done {
@@ -614,10 +662,12 @@ mod tests {
             if check_end == Some(time) {
                 (check_end, reads_done, awake) = (None, reads_done + 1, true);
                 waiting.pop_front();
+                unseen = if durations.depth > 1 { unseen } else { 0 };
             }
             if transfer_end == Some(time) {
-                transfer_end = None;
-                waiting.push_back((begun - under_way.len() as i64, time));
+                (transfer_end, come) = (None, time);
+                waiting.push_back(begun - under_way.len() as i64);
+                unseen += 1;
                 under_way.pop_front();
             }
         }

@@ -8,8 +8,8 @@ use eyelet::executor::{
     BudgetError, Event, Feed, InferError, Instance, LoadError, Model, Observer, OpenError, Options,
     PlanError,
 };
-use eyelet::storage::faulty::Fault;
-use eyelet::storage::{DirectFile, Faulty, MAX_DEPTH, Slice, Storage, StorageError};
+use eyelet::storage::faulty::{Fault, Together};
+use eyelet::storage::{DirectFile, Faulty, MAX_BEGUN, MAX_DEPTH, Slice, Storage, StorageError};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -185,9 +185,10 @@ fn loads_begin_and_end_in_order_several_at_once() {
             together = together.max(begun - ended);
         }
         assert!(ended >= 4 * count, "{ended} loads of {count} each");
-        // The one that has arrived counts until it is verified.
-        assert!(together <= most + u32::from(most > 1), "{together} at once");
-        assert_eq!(together > 1, most > 1, "{together} at once of {most}");
+        // Those that have arrived wait to be verified.
+        assert!(together <= MAX_BEGUN as u32, "{together} begun");
+        assert_eq!(together > 1, most > 1, "{together} begun, {most} at once");
+        assert_eq!(storage.most_under_way().reads, if most > 1 { most } else { 0 });
     }
 }
 
@@ -200,7 +201,6 @@ fn no_more_bytes_are_under_way_than_the_storage_wants() {
     let expected = bits(&run_inline(&case.pack, case.budgets[1], &inputs, &Inline, 1));
     let mut most = [0; 3];
     for (times, most) in [0, 1, 3].into_iter().zip(&mut most) {
-        let seen = Loads::default();
         let options = Options { budget: case.budgets[1], ..Options::default() };
         let mut storage = Faulty::new(Slice(&case.pack), &[]).queued(4);
         let mut arena = Aligned::new(case.budgets[1]);
@@ -209,7 +209,7 @@ fn no_more_bytes_are_under_way_than_the_storage_wants() {
             instance.plan().loads.iter().map(|load| load.bytes as usize).collect();
         let window = times * loads.iter().max().unwrap();
         storage = storage.window(window);
-        instance.observe(Some(&seen));
+        storage.most_under_way();
         instance
             .with_loader(&mut storage, |model| {
                 for _ in 0..3 {
@@ -217,22 +217,11 @@ fn no_more_bytes_are_under_way_than_the_storage_wants() {
                 }
             })
             .unwrap();
-        let mut open: Vec<usize> = Vec::new();
-        for event in core::mem::take(&mut *seen.0.lock().unwrap()) {
-            match event {
-                Event::LoadBegins(load) => {
-                    // The oldest may have arrived, and waits for its checksum.
-                    open.push(loads[load as usize]);
-                    let under_way: usize = open.iter().skip(1).sum();
-                    assert!(open.len() <= 2 || under_way <= window, "{open:?} of {window}");
-                }
-                Event::LoadEnds(_) => drop(open.remove(0)),
-                _ => {}
-            }
-            *most = open.len().max(*most);
-        }
+        let Together { reads, bytes } = storage.most_under_way();
+        assert!(bytes <= window, "{bytes} of {window}");
+        *most = reads;
     }
-    assert!(most[0] <= 2 && most[2] > 2 && most.is_sorted(), "{most:?}");
+    assert!(most[0] == 1 && most[2] > 2 && most.is_sorted(), "{most:?}");
 }
 
 /// Each attempt of the first inferences goes wrong once, each time on its own, and behind it one is interrupted and one short.

@@ -86,7 +86,7 @@ impl<'m, 'a> Course<'m, 'a> {
         if let Some(error) = self.broken {
             return Err(self.failed(plan, at, error));
         }
-        let before = self.begin(&proven, reads, limit)?;
+        let before = self.begin(&proven, reads, limit, usize::MAX)?;
         let number = (plan.resident.len() + at.next) as u32;
         match reads.oldest() {
             Some(Ok(())) => {}
@@ -94,8 +94,9 @@ impl<'m, 'a> Course<'m, 'a> {
             None => return Ok(before),
         }
         if reads.is_idle() {
-            // The checksum is no reason for the device to rest.
-            self.begin(&proven, reads, limit)?;
+            // The checksum is no reason for the device to rest. But whoever waits for this load waits for one other to
+            // begin, and no more.
+            self.begin(&proven, reads, limit, 1)?;
         }
         verify(self.shared, load, number, crc32c_if(self.shared, 0, reads.bytes()))?;
         reads.finish();
@@ -105,16 +106,21 @@ impl<'m, 'a> Course<'m, 'a> {
         Ok(Polled::Loaded)
     }
 
-    /// Begins reads as long as there is room and their releases permit it; returns what the next one waits for.
+    /// Begins reads as long as there is room and their releases permit it, so many at most; returns what the next one
+    /// waits for.
     fn begin<S: Storage>(
         &mut self,
         proven: &Proven<'_>,
         reads: &mut Reads<'_, '_, 'm, 'a, S>,
         limit: Option<u32>,
+        most: usize,
     ) -> Result<Polled, LoadError> {
         let plan = proven.plan();
-        while reads.has_room(proven, self.reads.next) {
+        for _ in 0..most {
             let at = self.reads;
+            if !reads.has_room(proven, at.next) {
+                break;
+            }
             if limit.is_some_and(|limit| is_reached(at.count(), limit)) {
                 break;
             }

@@ -153,11 +153,25 @@ impl Requests {
         Ok(number)
     }
 
+    /// Whether the kernel has it.
+    fn is_flying(&self, number: usize) -> bool {
+        self.slots.get(number).is_some_and(|slot| slot.state == State::Flying)
+    }
+
+    /// Whether the kernel has done all of a read.
+    pub fn arrived(&mut self, number: usize) -> bool {
+        if self.is_flying(number) {
+            self.collect(0);
+        }
+        let done = |slot: &Slot| slot.state == State::Landed(Some(Ok(slot.into.len())));
+        self.slots.get(number).is_some_and(done)
+    }
+
     /// Returns when a read is done: the kernel's attempt, and what that has left. Of a number that was not submitted:
     /// nothing to do.
     pub fn wait(&mut self, fd: &Fd, number: usize, alignment: u64) -> Result<(), StorageError> {
-        while self.slots.get(number).is_some_and(|slot| slot.state == State::Flying) {
-            self.collect();
+        while self.is_flying(number) {
+            self.collect(1);
         }
         let Some(slot) = self.slots.get_mut(number) else { return Ok(()) };
         let State::Landed(mut attempt) = slot.state else { return Ok(()) };
@@ -173,12 +187,12 @@ impl Requests {
         })
     }
 
-    /// Takes answers, at least one of which there will be.
-    fn collect(&mut self) {
+    /// Takes answers, of which it waits for so many.
+    fn collect(&mut self, least: c_long) {
         let mut answers = [Answer::default(); MAX_DEPTH];
         // SAFETY: room for as many answers as are asked for; no timeout.
         let count = unsafe {
-            let (least, most) = (1 as c_long, MAX_DEPTH as c_long);
+            let most = MAX_DEPTH as c_long;
             let (room, timeout) = (answers.as_mut_ptr(), null_mut::<libc::timespec>());
             libc::syscall(libc::SYS_io_getevents, self.context, least, most, room, timeout)
         };

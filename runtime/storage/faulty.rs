@@ -38,6 +38,16 @@ pub struct Faulty<'a, S> {
     window: usize,
     under_way: [Option<Read>; MAX_DEPTH],
     submitted: u64,
+    most: Together,
+}
+
+/// The most that was under way at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Together {
+    /// Reads.
+    pub reads: usize,
+    /// Bytes of several reads: one may be of any size.
+    pub bytes: usize,
 }
 
 /// A read under way.
@@ -57,9 +67,9 @@ unsafe impl Send for Read {}
 impl<'a, S: Storage> Faulty<'a, S> {
     /// Wraps `inner`: for each `(n, fault)` of the script, attempt `n` goes wrong.
     pub fn new(inner: S, script: &'a [(u64, Fault)]) -> Self {
-        let (under_way, submitted) = ([None; MAX_DEPTH], 0);
+        let (under_way, submitted, most) = ([None; MAX_DEPTH], 0, Together::default());
         let (end, window) = (u64::MAX, usize::MAX);
-        Self { inner, script, end, attempts: 0, depth: 1, window, under_way, submitted }
+        Self { inner, script, end, attempts: 0, depth: 1, window, under_way, submitted, most }
     }
 
     /// Takes so many reads at once, at most [`MAX_DEPTH`].
@@ -77,6 +87,11 @@ impl<'a, S: Storage> Faulty<'a, S> {
     /// Reads that are under way.
     pub fn under_way(&self) -> usize {
         self.under_way.iter().flatten().count()
+    }
+
+    /// The most that was under way at once, since this was last asked: what has been read, waited for or not, is not.
+    pub fn most_under_way(&mut self) -> Together {
+        core::mem::take(&mut self.most)
     }
 
     /// Makes the file end at byte `end`. [`len`](Storage::len) still tells the old length, as it does
@@ -152,7 +167,15 @@ unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
         let number = free.ok_or(StorageError::Io { errno: 11, offset })?;
         self.under_way[number] = Some(Read { order: self.submitted, offset, into, result: None });
         self.submitted += 1;
+        let unread = || self.under_way.iter().flatten().filter(|read| read.result.is_none());
+        let (reads, bytes) = (unread().count(), unread().map(|read| read.into.len()).sum());
+        self.most.reads = self.most.reads.max(reads);
+        self.most.bytes = if reads > 1 { self.most.bytes.max(bytes) } else { self.most.bytes };
         Ok(number)
+    }
+
+    fn arrived(&mut self, number: usize) -> bool {
+        matches!(self.under_way.get(number), Some(Some(Read { result: Some(_), .. })))
     }
 
     fn wait(&mut self, number: usize) -> Result<(), StorageError> {

@@ -40,7 +40,7 @@ mod scratch_file;
 
 pub use faulty::Faulty;
 pub use memory::Slice;
-pub use queue::{MAX_DEPTH, ReadQueue};
+pub use queue::{MAX_BEGUN, MAX_DEPTH, ReadQueue};
 pub(crate) use under_way::UnderWay;
 
 #[cfg(all(feature = "linux", target_os = "linux"))]

@@ -16,6 +16,9 @@ use core::ptr::slice_from_raw_parts_mut;
 /// No storage has more reads under way, and nobody asks for more.
 pub const MAX_DEPTH: usize = 8;
 
+/// No loader has begun more reads that it has not handed over: those under way, and as many that have come.
+pub const MAX_BEGUN: usize = 2 * MAX_DEPTH;
+
 /// A storage's reads under way.
 ///
 /// # Safety
@@ -38,6 +41,9 @@ pub unsafe trait ReadQueue {
     /// The bytes may be written, and nobody touches them before [`wait`](Self::wait) for this number has returned. The storage is
     /// neither dropped nor forgotten before that.
     unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError>;
+
+    /// Whether this read is known to be done, so that it need not be waited for.
+    fn arrived(&mut self, number: usize) -> bool;
 
     /// Returns when this read is done, in whatever order, or has failed. After an error the bytes are unspecified.
     fn wait(&mut self, number: usize) -> Result<(), StorageError>;

@@ -8,15 +8,15 @@
 //! Storage that reads one range at a time is served by the same calls; a read is then done when it has begun.
 #![allow(unsafe_code)]
 
-use super::{MAX_DEPTH, ReadQueue, Storage, StorageError};
+use super::{MAX_BEGUN, MAX_DEPTH, ReadQueue, Storage, StorageError};
 use heapless::Deque;
 
 /// The reads that have begun and are not yet finished with, in order.
 #[derive(Debug)]
 pub(crate) struct UnderWay<'q, S: Storage + ?Sized> {
     source: Source<'q, S>,
-    /// One more than can be under way: that which has arrived, and is being looked at.
-    begun: Deque<Read, { MAX_DEPTH + 1 }>,
+    /// More than can be under way: those that have arrived are looked at one by one, while others begin.
+    begun: Deque<Read, MAX_BEGUN>,
 }
 
 /// Where reads go: to the same all the time, as a storage need not have one queue only.
@@ -122,10 +122,19 @@ impl<S: Storage + ?Sized> UnderWay<'_, S> {
         }
     }
 
-    /// Waits for the read that began first, and tells what became of it; `None` if there is none.
+    /// Waits for the read that began first, and tells what became of it; `None` if there is none. Those behind it that have come
+    /// with it are not under way any more either.
     pub fn oldest(&mut self) -> Option<Result<(), StorageError>> {
         let read = self.begun.front_mut()?;
-        Some(self.source.wait(read))
+        let result = self.source.wait(read);
+        for read in self.begun.iter_mut().skip(1) {
+            if !self.source.has_arrived(read) {
+                break;
+            }
+            // Its result is kept until it is the oldest.
+            let _ = self.source.wait(read);
+        }
+        Some(result)
     }
 
     /// The bytes of the read that began first; none as long as it has not arrived.
@@ -147,6 +156,14 @@ impl<S: Storage + ?Sized> UnderWay<'_, S> {
 }
 
 impl<S: ?Sized> Source<'_, S> {
+    /// Whether a read need not be waited for.
+    fn has_arrived(&mut self, read: &Read) -> bool {
+        match (read.state, self) {
+            (State::Flying(number), Self::Queue(queue, _)) => queue.arrived(number),
+            _ => true,
+        }
+    }
+
     /// Waits for a read.
     fn wait(&mut self, read: &mut Read) -> Result<(), StorageError> {
         let result = match (read.state, self) {
@@ -230,6 +247,52 @@ mod tests {
             assert_eq!((storage.under_way(), storage.attempts()), (0, 3));
             assert_eq!(room, BYTES[..48]);
         }
+    }
+
+    #[test]
+    fn what_has_come_keeps_no_other_from_beginning() {
+        let mut storage = Faulty::new(Slice(&BYTES), &[]).queued(2).window(40);
+        let mut room = [0; 64];
+        let base = room.as_mut_ptr();
+        UnderWay::lend(&mut storage, 4, |reads| {
+            (0..2).for_each(|at| begin(reads, 16 * at as u64, place(base, 16 * at)));
+            assert!(!reads.has_room(place(base, 32)) && !reads.is_idle());
+            // The first is waited for, and the second has come by then.
+            assert_eq!(reads.oldest(), Some(Ok(())));
+            assert!(reads.is_idle() && reads.has_room(place(base, 32)));
+            assert!(!reads.has_room(place(base, 16)), "still to be looked at");
+            (2..4).for_each(|at| begin(reads, 16 * at as u64, place(base, 16 * at)));
+            assert!(!reads.is_idle());
+            for at in 0..4 {
+                assert_eq!(
+                    (reads.oldest(), reads.bytes()),
+                    (Some(Ok(())), &BYTES[16 * at..][..16])
+                );
+                reads.finish();
+            }
+            assert!(reads.is_empty());
+        });
+        assert_eq!((storage.under_way(), storage.attempts()), (0, 4));
+    }
+
+    #[test]
+    fn no_more_begin_than_are_remembered() {
+        let mut storage = Faulty::new(Slice(&BYTES), &[]).queued(MAX_DEPTH);
+        let mut room = [0; 64];
+        let base = room.as_mut_ptr();
+        let byte = |at: usize| core::ptr::slice_from_raw_parts_mut(base.wrapping_add(at), 1);
+        UnderWay::lend(&mut storage, MAX_DEPTH, |reads| {
+            for at in 0..2 * MAX_BEGUN {
+                begin(reads, at as u64, byte(at));
+                // When as many as can be are under way, all of them come, and none is finished with.
+                if reads.flying().0 == MAX_DEPTH {
+                    let _ = reads.oldest();
+                }
+            }
+            assert!(!reads.has_room(byte(63)));
+        });
+        assert_eq!(storage.attempts(), MAX_BEGUN as u64);
+        assert_eq!((&room[..MAX_BEGUN], room[MAX_BEGUN]), (&BYTES[..MAX_BEGUN], 0));
     }
 
     #[test]

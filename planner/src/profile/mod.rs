@@ -171,7 +171,7 @@ pub struct Storage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drag: Option<Drag>,
     /// Throughput with several reads of one size under way, that for [`depth`](Self::depth) among them. Of sizes between these time is
-    /// interpolated, of others as much is gained as of the nearest.
+    /// interpolated; of smaller ones as much is gained as of the smallest, and larger ones come at the rate of the largest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub deeper: Vec<Deeper>,
 }

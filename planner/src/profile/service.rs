@@ -4,20 +4,23 @@
 //! served in three parts:
 //!
 //! ```text
-//! begin_i ≥ gate_i, begin_{i-1}, end_{i-places_i}
-//! come_i  = max(begin_i + latency_i, come_{i-1}) + transfer_i
+//! begin_i ≥ gate_i, begin_{i-1}, come_{i-places_i}
+//! come_i  = max(begin_i + latency_i, come_{i-1}) + transfer_i        beside others
+//! come_i  = begin_i + min(latency_i, begin_i - come_{i-1}) + transfer_i   places_i = 1
 //! end_i   = max(come_i, end_{i-1}) + check_i
 //! ```
 //!
-//! `latency` is what passes beside others; `transfer` is what storage has for one at a time; `check` is the checksum and handing
-//! the load over, which the loader does itself. So a read alone takes the sum of all three, and of many each adds the
-//! larger one of transfer and check. The transfer follows from the throughput of
-//! reads with `depth` of their size under way, latency and transfer together from that of reads one after the other. With one at a time all
-//! of a read is transfer, and the next begins when the check is done.
+//! `latency` is what passes beside others, or while nothing is read; `transfer` is what storage has for one at a time; `check` is the
+//! checksum and handing the load over, which the loader does itself. So a read alone takes the sum of all three, and of many each adds
+//! the larger one of transfer and check. The transfer follows from the throughput of
+//! reads with as many of their size under way as there may be, latency and transfer together from that of reads one after the other,
+//! with a checksum after each. With one at a time all of a read is transfer, and the next begins when the check is done.
 //!
 //! `places` is `depth`, and fewer for large reads: a read begins when it is alone, or when those under way and itself are no
-//! more bytes than the [window](super::Storage::window). Where one that has come leaves none under way, others begin before
-//! its check.
+//! more bytes than the [window](super::Storage::window). What has come is not under way, as far as the loader has seen: it looks
+//! when the first of those that it has not handed over has come. Where that leaves none under way, another begins
+//! before its check. A large read that has the storage to itself begins when the one before has come, so that what such reads take
+//! in a row is transfer; storage that has rested in between (virtual disks go to sleep) takes longer.
 
 use super::{Deeper, Storage};
 
@@ -69,8 +72,8 @@ impl Service {
         let known = storage.deeper.iter().filter(|deeper| Some(deeper.depth) == nearest);
         let mut known: Vec<&Deeper> = known.collect();
         known.sort_by_key(|deeper| deeper.bytes);
-        // What each of many reads takes: between the sizes that are known time is interpolated; beyond them as much is gained
-        // as of the nearest.
+        // What each of many reads takes: between the sizes that are known time is interpolated; of smaller ones as much is gained
+        // as of the smallest, and larger ones come at the rate of the largest.
         let each = |bytes: u64, alone_ns: f64| {
             let ns = |deeper: &Deeper| deeper.bytes as f64 * 1e3 / deeper.mbs;
             let above = known.partition_point(|deeper| deeper.bytes < bytes);
@@ -80,10 +83,8 @@ impl Service {
                     let share = (bytes - low.bytes) as f64 / (high.bytes - low.bytes) as f64;
                     ns(low) + share * (ns(high) - ns(low))
                 }
-                (None, Some(only)) if only.bytes == bytes => ns(only),
-                (Some(only), None) | (None, Some(&only)) => {
-                    alone_ns * ns(only) / storage.read_ns(only.bytes)
-                }
+                (None, Some(&least)) => alone_ns * ns(least) / storage.read_ns(least.bytes),
+                (Some(most), None) => bytes as f64 * ns(most) / most.bytes as f64,
                 (None, None) => alone_ns,
             };
             each.clamp(alone_ns / f64::from(depth), alone_ns)
@@ -143,11 +144,7 @@ impl Service {
         let alone = of(|point| point.alone_ns);
         let all = (alone + bytes as f64 / self.checksum_gbs).round() as i64;
         let alone = alone.round() as i64;
-        // Beside one that exceeds the window by itself there is none.
-        let transfer = match bytes > self.window {
-            true => alone,
-            false => (of(|point| point.transfer_ns).round() as i64).min(alone),
-        };
+        let transfer = (of(|point| point.transfer_ns).round() as i64).min(alone);
         Read { latency: alone - transfer, transfer, check: all - alone + self.handover_ns as i64 }
     }
 
@@ -192,7 +189,8 @@ mod tests {
         assert_eq!(read, Read { latency: 32_768, transfer: 32_768, check: 1000 + 4096 });
         assert_eq!(service.each_ns(65_536), 32_768);
         assert_eq!(service.load_ns(65_536), 65_536 + 5096);
-        // Of sizes that were not measured the share is that of the nearest.
+        // Of smaller sizes the share is that of the smallest that was measured, larger ones come at the rate of the largest.
+        assert_eq!(service.read(4 << 20).transfer, (4 << 20) * 1000 / 3600);
         assert_eq!(service.read(4096).latency, 20_480);
         assert_eq!(service.parts_ns(4096), [20_480.0, 1256.0]);
         // No more is gained than by all at once.
@@ -210,8 +208,8 @@ mod tests {
         assert_eq!(places(&[16 << 10; 8]), 4);
         assert_eq!(places(&[40 << 10, 20 << 10, 20 << 10]), 2);
         assert_eq!([places(&[70 << 10; 3]), places(&[65_536; 3]), places(&[])], [1; 3]);
-        assert!(service.read(65_536).latency > 0);
-        assert_eq!(service.read(65_537).latency, 0);
+        // What is alone under way does not wait for storage that has not rested.
+        assert!(service.read(1 << 20).latency > 0);
     }
 
     #[test]

@@ -27,21 +27,17 @@ const ARENA_BYTES: u64 = 64 << 20;
 /// and of so much, which the cache holds that processors share.
 const NEAR_BYTES: u64 = 8 << 20;
 
-/// Time for all sizes, which take turns of this many bytes (but at least one read) each: what disturbs a disk
-/// lasts for a while, and then disturbs all of them.
-const TIME: Duration = Duration::from_secs(4);
-const TURN_BYTES: u64 = 4 << 20;
-const TURNS: usize = 5;
+/// Time for all rates, which take turns, in rounds: what disturbs a disk lasts for a while, and then disturbs all of them.
+const TIME: Duration = Duration::from_secs(6);
+const ROUNDS: usize = 5;
 
-/// Most reads of a turn.
+/// A turn of reads one after the other has this many bytes, at least one read and at most so many.
+const TURN_BYTES: u64 = 4 << 20;
 const TURN_READS: u64 = 64;
 
-/// Reads under way at a time, 1 being what the others are held against, and the sizes for which that is measured, in turns
-/// of some time each.
-const DEPTHS: [usize; 3] = [1, 2, 4];
-const DEEPER_SIZES: [u64; 5] = [16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
-const DEPTH_TURN: Duration = Duration::from_millis(24);
-const DEPTH_TURNS: usize = 7;
+/// Reads under way at a time, as far as the storage takes them, in turns of so much time.
+const DEPTHS: [usize; 3] = [2, 4, 8];
+const DEEPER_TURN: Duration = Duration::from_millis(5);
 
 /// A file that goes away with its value.
 struct Temporary(PathBuf);
@@ -74,22 +70,19 @@ pub fn measure(
     let mut memory = arena.memory();
     memory.as_mut_slice().fill(1);
 
-    let (reads, checksum_gbs) = reads(&mut source, memory.as_mut_slice(), TIME).map_err(storage)?;
+    let (depth, window) =
+        source.queue().map_or((1, usize::MAX), |queue| (queue.depth(), queue.window()));
+    let Rates { reads, checksum_gbs, deeper } =
+        rates(&mut source, memory.as_mut_slice(), [depth, window], TIME).map_err(storage)?;
     // What no processor copies comes from the device, wherever it goes.
     let near = match io {
         Io::Direct => None,
         Io::Buffered | Io::Memory => {
             let memory = &mut memory.as_mut_slice()[..NEAR_BYTES as usize];
-            let (reads, checksum_gbs) =
-                self::reads(&mut source, memory, TIME / 3).map_err(storage)?;
+            let Rates { reads, checksum_gbs, .. } =
+                rates(&mut source, memory, [1, usize::MAX], TIME / 4).map_err(storage)?;
             Some(Near { reads, checksum_gbs })
         }
-    };
-    let (depth, window) =
-        source.queue().map_or((1, usize::MAX), |queue| (queue.depth(), queue.window()));
-    let deeper = match depth {
-        1 => Vec::new(),
-        _ => deeper(&mut source, memory.as_mut_slice(), &reads).map_err(storage)?,
     };
     drop(source);
     let drag = Some(drag::measure(kernels, &name, io, FILE_BYTES).map_err(storage)?);
@@ -106,85 +99,106 @@ pub fn measure(
     })
 }
 
-/// Throughput of reads of all sizes that fit, one after the other, to one place after the other; and that of the
-/// checksum, in GB/s.
-fn reads(
+/// What was measured of one storage, into one memory.
+struct Rates {
+    reads: Vec<Reads>,
+    checksum_gbs: f64,
+    deeper: Vec<Deeper>,
+}
+
+/// Reads from a file into memory, from one place after the other into one place after the other.
+struct Reader<'a> {
+    source: &'a mut Source,
+    memory: &'a mut [u8],
+    from: u64,
+    to: u64,
+}
+
+impl Reader<'_> {
+    /// So many bytes that come next in a file.
+    fn next(from: &mut u64, bytes: u64) -> u64 {
+        let at = if *from + bytes > FILE_BYTES { 0 } else { *from };
+        *from = at + bytes;
+        at
+    }
+
+    /// One read, and its checksum: nanoseconds of each.
+    fn alone(&mut self, bytes: u64) -> Result<[f64; 2], StorageError> {
+        let from = Self::next(&mut self.from, bytes);
+        let to = if self.to + bytes > self.memory.len() as u64 { 0 } else { self.to };
+        self.to = to + bytes;
+        let into = &mut self.memory[to as usize..self.to as usize];
+        let start = Instant::now();
+        self.source.read(from, into)?;
+        let read = Instant::now();
+        black_box(crc32c(0, black_box(into)));
+        let ns = |time: Duration| time.as_nanos() as f64;
+        Ok([ns(read - start), ns(read.elapsed())])
+    }
+
+    /// Nanoseconds of each of many reads with up to `depth` under way, of which `places` fit: from the moment that the first
+    /// of them has come, when as many as there may be have begun.
+    fn deeper(&mut self, bytes: u64, depth: usize, places: usize) -> Result<f64, StorageError> {
+        let Self { source, memory, from, .. } = self;
+        let (mut calls, mut begin, mut end) = (0usize, Instant::now(), Instant::now());
+        queue::stream(*source, depth, bytes as usize, memory, || {
+            end = Instant::now();
+            if calls == places {
+                begin = end;
+            }
+            let more = calls <= places || end - begin < DEEPER_TURN;
+            calls += usize::from(more);
+            more.then(|| Self::next(from, bytes))
+        })?;
+        let each = calls.saturating_sub(places).max(1);
+        Ok((end - begin).as_nanos() as f64 / each as f64)
+    }
+}
+
+/// Throughput of reads of all sizes that fit, one after the other and with several under way, of which a storage takes
+/// `depth`, and `window` bytes; and that of the checksum.
+fn rates(
     source: &mut Source,
     memory: &mut [u8],
+    [depth, window]: [usize; 2],
     time: Duration,
-) -> Result<(Vec<Reads>, f64), StorageError> {
+) -> Result<Rates, StorageError> {
     let arena_bytes = memory.len() as u64;
-    let sizes = SIZES.into_iter().filter(|bytes| *bytes <= arena_bytes);
-    let mut spent = [const { Vec::new() }; SIZES.len()];
+    let mut reader = Reader { source, memory, from: 0, to: 0 };
+    let mut alone: Vec<(u64, Vec<f64>)> = SIZES.map(|bytes| (bytes, Vec::new())).to_vec();
+    alone.retain(|(bytes, _)| *bytes <= arena_bytes);
+    let depths = DEPTHS.into_iter().filter(|several| *several <= depth);
+    let deep = depths.flat_map(|depth| SIZES.map(|bytes| (depth, bytes, Vec::new())));
+    let mut deep: Vec<(usize, u64, Vec<f64>)> = deep.collect();
     let mut checksums = Vec::new();
-    let (mut from, mut to) = (0, 0);
     let begin = Instant::now();
-    let mut turns = 0;
-    while turns < TURNS || begin.elapsed() < time {
-        for (bytes, spent) in sizes.clone().zip(&mut spent) {
-            for _ in 0..(TURN_BYTES / bytes).clamp(1, TURN_READS) {
-                to = if to + bytes > arena_bytes { 0 } else { to };
-                from = if from + bytes > FILE_BYTES { 0 } else { from };
-                let into = &mut memory[to as usize..(to + bytes) as usize];
-                let start = Instant::now();
-                source.read(from, into)?;
-                let read = Instant::now();
-                black_box(crc32c(0, black_box(into)));
-                spent.push((read - start).as_nanos() as f64);
-                checksums.push(read.elapsed().as_nanos() as f64 / bytes as f64);
-                (from, to) = (from + bytes, to + bytes);
+    let mut rounds = 0;
+    while rounds < ROUNDS || begin.elapsed() < time {
+        for (bytes, spent) in &mut alone {
+            for _ in 0..(TURN_BYTES / *bytes).clamp(1, TURN_READS) {
+                let [read, checksum] = reader.alone(*bytes)?;
+                spent.push(read);
+                checksums.push(checksum / *bytes as f64);
             }
         }
-        turns += 1;
+        for (depth, bytes, spent) in &mut deep {
+            let places = (window / *bytes as usize).clamp(1, *depth);
+            spent.push(reader.deeper(*bytes, *depth, places)?);
+        }
+        rounds += 1;
     }
     let mut reads: Vec<Reads> = Vec::new();
-    for (bytes, spent) in sizes.zip(spent) {
+    for (bytes, spent) in alone {
         // Noise may make a larger read look faster than a smaller one; it is not.
         let least = reads.last().map_or(0.0, Reads::ns);
         let ns = usual(spent).max(least * 1.000_001).max(1.0);
         reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
     }
-    Ok((reads, 1.0 / usual(checksums).max(1e-6)))
-}
-
-/// Throughput with several reads under way, as the loader has them: so many times that of one after the other as in the middle of
-/// the turns, since a disk's speed changes with time.
-fn deeper(
-    source: &mut Source,
-    memory: &mut [u8],
-    reads: &[Reads],
-) -> Result<Vec<Deeper>, StorageError> {
-    let mut from = 0;
-    let mut turn = |bytes: u64, depth: usize| -> Result<f64, StorageError> {
-        let (begin, mut read) = (Instant::now(), 0);
-        queue::stream(source, depth, bytes as usize, memory, || {
-            from = if from + 2 * bytes > FILE_BYTES { 0 } else { from + bytes };
-            let more = begin.elapsed() < DEPTH_TURN;
-            read += if more { bytes } else { 0 };
-            more.then_some(from)
-        })?;
-        Ok(read as f64 / begin.elapsed().as_nanos() as f64)
-    };
-    let mut gains = vec![[const { Vec::new() }; DEPTHS.len()]; DEEPER_SIZES.len()];
-    for _ in 0..DEPTH_TURNS {
-        for (bytes, gains) in DEEPER_SIZES.into_iter().zip(&mut gains) {
-            let mut alone = 1.0;
-            for (depth, gains) in DEPTHS.into_iter().zip(gains) {
-                let rate = turn(bytes, depth)?;
-                alone = if depth == 1 { rate } else { alone };
-                gains.push(rate / alone);
-            }
-        }
-    }
-    let mut deeper = Vec::new();
-    for (bytes, gains) in DEEPER_SIZES.into_iter().zip(gains) {
-        let alone = reads.iter().find(|read| read.bytes == bytes);
-        for (depth, gains) in DEPTHS.into_iter().zip(gains).filter(|(depth, _)| *depth > 1) {
-            let mbs = alone.map_or(1.0, |read| read.mbs) * usual(gains);
-            deeper.push(Deeper { depth: depth as u32, bytes, mbs });
-        }
-    }
-    Ok(deeper)
+    let deeper = deep.into_iter().map(|(depth, bytes, spent)| {
+        let mbs = bytes as f64 * 1e3 / usual(spent).max(1.0);
+        Deeper { depth: depth as u32, bytes, mbs }
+    });
+    Ok(Rates { reads, checksum_gbs: 1.0 / usual(checksums).max(1e-6), deeper: deeper.collect() })
 }
 
 /// The mean of the middle half: what a read usually takes. A disk that is not one's own is at times several times as slow for a
