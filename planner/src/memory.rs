@@ -5,6 +5,7 @@ use crate::plan::Plan;
 use crate::slide::Lines;
 use eyelet::pack::{NONE, ring_bytes};
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -60,15 +61,16 @@ pub fn buffer_sizes(network: &Network, rings: &[u32]) -> Vec<u64> {
     sizes
 }
 
-/// Offsets (from 0) for buffers of these sizes: largest first, each at the lowest place where it meets no other that
-/// lives at the same time. On the networks studied this reaches the peak of live bytes. Buffers of which `lines` are
-/// known may share bytes, as long as their lines do not: then the one goes below the other, if all together take
-/// less so.
+/// Offsets (from 0) for buffers of these sizes: those of the highest rank first, of these the largest, each at the lowest
+/// place where it meets no other that lives at the same time. With one rank for all this reaches the peak of live bytes
+/// on the networks studied. Buffers of which `lines` are known may share bytes, as long as their lines do not: then the
+/// one goes below the other, if all together take less so.
 pub fn place_buffers(
     sizes: &[u64],
     lives: &[Lifetime],
     lines: &[Option<Lines>],
     period: usize,
+    rank: impl Fn(usize) -> u64,
 ) -> Vec<u64> {
     let size = |buffer: usize| sizes[buffer] as i64;
     // The distances from one buffer to another that are too small either way; and whether lines were looked at.
@@ -81,7 +83,7 @@ pub fn place_buffers(
         }
     };
     let mut order: Vec<usize> = (0..lives.len()).collect();
-    order.sort_by_key(|&buffer| (std::cmp::Reverse(sizes[buffer]), buffer));
+    order.sort_by_key(|&buffer| (Reverse(rank(buffer)), Reverse(sizes[buffer]), buffer));
     let mut offsets = vec![0i64; lives.len()];
     let mut placed: Vec<usize> = Vec::new();
     // What is placed so far reaches from here to there.

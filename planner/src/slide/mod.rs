@@ -15,6 +15,7 @@
 mod choose;
 mod group;
 mod lines;
+mod vary;
 mod window;
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ pub(crate) mod tests;
 
 pub use choose::Search;
 pub use lines::{Lines, line_lives};
+pub use vary::{Change, Vary};
 
 use crate::network::Network;
 use eyelet::pack::Step;
@@ -64,6 +66,11 @@ impl Sliding {
             }
         }
         Self { groups, steps, rings }
+    }
+
+    /// The groups, in order.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
     }
 
     /// The group that has a layer.

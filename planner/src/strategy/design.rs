@@ -7,7 +7,7 @@
 
 use super::Request;
 use super::on_load::Options;
-use super::place::{self, Cut, Ground, Loading, Misfit};
+use super::place::{self, Cut, Ground, Loading, Misfit, Order};
 use super::{residents, staging};
 use crate::algorithm::Algorithm;
 use crate::bound::least_bound_ns;
@@ -186,7 +186,12 @@ impl<'a> Site<'a> {
 
     /// With layers that slide.
     pub fn with(request: &Request<'a>, basis: Rc<Basis>, groups: Vec<Group>) -> Self {
-        let ground = Ground::new(request.network, groups);
+        let ground = Ground::new(request.network, groups, Order::Largest);
+        Self::on(request, basis, ground)
+    }
+
+    /// With activations that lie so.
+    pub fn on(request: &Request<'a>, basis: Rc<Basis>, ground: Ground) -> Self {
         let costs = basis.costs.clone().sliding(request.network, &ground.sliding.rings);
         let layers = &request.network.layers;
         let bytes = |at: usize| u64::from(layers[at].panels) * u64::from(layers[at].panel_bytes);
@@ -311,6 +316,22 @@ impl<'a> Site<'a> {
         found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
     }
 
+    /// Fits a design that was made for another site: layers that slide, and those that did.
+    pub fn adapt(&self, design: &mut Design, made_for: &Self) {
+        for (layer, cutting) in design.layers.iter_mut().enumerate() {
+            let [slides, slid] = [self, made_for].map(|site| site.beside[layer].is_some());
+            if !(slides || slid) {
+                continue;
+            }
+            let most = if slides && slid { cutting.read } else { u64::MAX };
+            let (fitting, ns) = self.fitting_most(layer, design.on_load[layer], 1.0, 1.0, most);
+            if ns < f64::INFINITY {
+                let Cutting { resident, resident_slice, .. } = *cutting;
+                *cutting = Cutting { resident, resident_slice, ..fitting };
+            }
+        }
+    }
+
     /// The same for a share of what there is beside tables and a layer's activations.
     pub fn fitting_one(
         &self,
@@ -319,9 +340,20 @@ impl<'a> Site<'a> {
         slices: f64,
         share: f64,
     ) -> (Cutting, f64) {
+        self.fitting_most(layer, algorithm, slices, share, u64::MAX)
+    }
+
+    fn fitting_most(
+        &self,
+        layer: usize,
+        algorithm: u32,
+        slices: f64,
+        share: f64,
+        most: u64,
+    ) -> (Cutting, f64) {
         let bytes = self.request.budget.saturating_sub(self.usual_tables());
         let free = (self.ground.free(layer, bytes) as f64 * share) as u64;
-        self.cutting(layer, algorithm, free, slices, u64::MAX, FEW)
+        self.cutting(layer, algorithm, free, slices, most, FEW)
     }
 
     /// For each layer the algorithm by which it takes the least time where so many of its slices shall find room; its own

@@ -53,8 +53,20 @@ pub struct Ground {
     pub peak_layer: u32,
 }
 
+/// Which buffers get the low addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// The largest, which takes the least memory by itself.
+    Largest,
+    /// Those that live beside the layer with the most weights: what is free beside it is in one piece.
+    Heaviest,
+    /// Those that are used last.
+    Latest,
+}
+
 impl Ground {
-    pub fn new(network: &Network, groups: Vec<Group>) -> Self {
+    /// The layers that slide are computed by the algorithms of this network.
+    pub fn new(network: &Network, groups: Vec<Group>, order: Order) -> Self {
         let layers = network.layers.len();
         let steps = (0..layers).map(|layer| whole(network, layer));
         let sliding = Sliding::new(network, groups);
@@ -64,7 +76,20 @@ impl Ground {
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
         let sizes = buffer_sizes(network, &sliding.rings);
         let lines = slide::line_lives(network, &steps, &sliding.rings);
-        let offsets = place_buffers(&sizes, &lives, &lines, period);
+        let weights = |layer: usize| {
+            u64::from(network.layers[layer].panels) * u64::from(network.layers[layer].panel_bytes)
+        };
+        let heaviest = |life: &Lifetime| {
+            let beside =
+                |layer: &usize| spans[*layer].start <= life.end && life.start < spans[*layer].end;
+            (0..layers).filter(beside).map(weights).max().unwrap_or(0)
+        };
+        let ranks: Vec<u64> = match order {
+            Order::Largest => vec![0; lives.len()],
+            Order::Heaviest => lives.iter().map(heaviest).collect(),
+            Order::Latest => lives.iter().map(|life| life.end as u64).collect(),
+        };
+        let offsets = place_buffers(&sizes, &lives, &lines, period, |buffer| ranks[buffer]);
         let end = |buffer: usize| offsets[buffer] + sizes[buffer];
         let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
         let mut by_offset: Vec<usize> =

@@ -1,0 +1,110 @@
+//! Changes how layers slide and where activations lie, step by step, for a plan that is there.
+//!
+//! Which layers slide is [chosen](crate::slide) by what groups take and cost by themselves; by what algorithm they compute
+//! is one choice for all of them; activations lie where they need the least. In budgets near the smallest feasible one
+//! each of these decides what is left for weights, and a plan tells more than a price. So single groups, the algorithms of
+//! single layers in them, and the order in which buffers get addresses are changed in turn, as long as that makes the
+//! plan faster.
+
+use super::design::{Built, Design, Site};
+use super::joint::Best;
+use super::on_load::Options;
+use super::place::{Ground, Order};
+use crate::network::Network;
+use crate::slide::{Change, Group, Vary};
+
+/// No more plans than this are made.
+const MOST: usize = 240;
+
+/// What can be changed.
+#[derive(Clone, Copy)]
+enum Move {
+    Order(Order),
+    Group(usize, Change),
+    /// The algorithm of a layer that slides.
+    Algorithm(usize, u32),
+}
+
+/// A way to slide and to lay activations.
+#[derive(Clone)]
+struct Way {
+    groups: Vec<Group>,
+    /// The algorithms of all layers, of which those that slide count.
+    on_load: Vec<u32>,
+    order: Order,
+}
+
+/// Adds the site with the fastest plan that it finds, if it is faster than the best.
+pub fn polish<'a>(sites: &mut Vec<Site<'a>>, options: &Options, best: &mut Best) {
+    let site = &sites[best.at];
+    let (request, basis) = (site.request, site.basis.clone());
+    let vary = Vary::new(request.network);
+    let on_load = request.network.on_load.clone();
+    let mut network: Network = request.network.clone();
+    let groups = site.ground.sliding.groups().to_vec();
+    let mut held = Way { groups, on_load, order: Order::Largest };
+    let mut found: Option<Site<'a>> = None;
+    let first = best.at;
+    let (mut tried, mut last) = (0, 0);
+    let mut moves = moves(&held, options);
+    let mut at = 0;
+    // Once around without a gain ends it.
+    while !moves.is_empty() && tried < MOST && last < moves.len() {
+        let change = moves[at % moves.len()];
+        (at, last) = (at + 1, last + 1);
+        let Some(way) = changed(&held, change, &vary) else { continue };
+        network.on_load.clone_from(&way.on_load);
+        let ground = Ground::new(&network, way.groups.clone(), way.order);
+        let site = Site::on(&request, basis.clone(), ground);
+        let mut design: Design = best.design.clone();
+        site.adapt(&mut design, found.as_ref().unwrap_or(&sites[first]));
+        tried += 1;
+        let Ok(built) = site.build(&design) else { continue };
+        if is_better(&built, &best.built) {
+            let regroup = matches!(change, Move::Group(..));
+            (held, best.design, best.built, found) = (way, design, built, Some(site));
+            last = 0;
+            if regroup {
+                moves = self::moves(&held, options);
+            }
+        }
+    }
+    if let Some(site) = found {
+        best.at = sites.len();
+        sites.push(site);
+    }
+}
+
+fn is_better(built: &Built, held: &Built) -> bool {
+    let value = |built: &Built| (built.line.steady_ns, built.plan.tables, built.plan.arena_bytes);
+    value(built) < value(held)
+}
+
+/// All that can be changed of a way.
+fn moves(way: &Way, options: &Options) -> Vec<Move> {
+    let orders = [Order::Heaviest, Order::Latest, Order::Largest].into_iter().map(Move::Order);
+    let sliding = way.groups.iter().flat_map(|group| group.layers.clone());
+    let algorithms = sliding.flat_map(|layer| {
+        let all = std::iter::once(options.own(layer)).chain(options.of(layer));
+        all.map(move |algorithm| Move::Algorithm(layer, algorithm))
+    });
+    let groups = (0..way.groups.len())
+        .flat_map(|group| Change::ALL.into_iter().map(move |change| Move::Group(group, change)));
+    orders.chain(algorithms).chain(groups).collect()
+}
+
+fn changed(way: &Way, change: Move, vary: &Vary<'_>) -> Option<Way> {
+    match change {
+        Move::Order(order) if order != way.order => Some(Way { order, ..way.clone() }),
+        Move::Group(index, change) => {
+            let groups = vary.changed(&way.groups, index, change)?;
+            Some(Way { groups, ..way.clone() })
+        }
+        Move::Algorithm(layer, algorithm) if way.on_load[layer] != algorithm => {
+            let mut way = way.clone();
+            way.on_load[layer] = algorithm;
+            Some(way)
+        }
+        _ => None,
+    }
+}
