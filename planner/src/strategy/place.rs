@@ -14,6 +14,7 @@ use crate::slice::{Slices, least_scratch_bytes, scratch_bytes, whole};
 use crate::slide::{self, Group, Sliding};
 use crate::write::table_bytes;
 use eyelet::pack::{self, Load, PAGE, Step};
+use std::ops::Range;
 
 /// A step that could not be placed.
 #[derive(Clone, Copy, Debug)]
@@ -49,24 +50,16 @@ pub struct Ground {
     steps: usize,
     /// For each layer the largest hole between its live buffers, and the end of the highest of them.
     holes: Vec<(u64, u64)>,
+    /// Layers with free memory below the highest of their live buffers.
+    pub torn: Vec<usize>,
     /// The layer at which the most activation bytes are alive.
     pub peak_layer: u32,
 }
 
-/// Which buffers get the low addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// The largest, which takes the least memory by itself.
-    Largest,
-    /// Those that live beside the layer with the most weights: what is free beside it is in one piece.
-    Heaviest,
-    /// Those that are used last.
-    Latest,
-}
-
 impl Ground {
-    /// The layers that slide are computed by the algorithms of this network.
-    pub fn new(network: &Network, groups: Vec<Group>, order: Order) -> Self {
+    /// The layers that slide are computed by the algorithms of this network. What lives beside any of the layers `joined`
+    /// gets the lowest addresses, so that what is free beside them is in one piece.
+    pub fn new(network: &Network, groups: Vec<Group>, joined: &[usize]) -> Self {
         let layers = network.layers.len();
         let steps = (0..layers).map(|layer| whole(network, layer));
         let sliding = Sliding::new(network, groups);
@@ -76,30 +69,23 @@ impl Ground {
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
         let sizes = buffer_sizes(network, &sliding.rings);
         let lines = slide::line_lives(network, &steps, &sliding.rings);
-        let weights = |layer: usize| {
-            u64::from(network.layers[layer].panels) * u64::from(network.layers[layer].panel_bytes)
+        let lives_in =
+            |life: &Lifetime, span: &Range<usize>| life.start < span.end && span.start <= life.end;
+        let first = |buffer: usize| {
+            joined.iter().any(|&layer| lives_in(&lives[buffer], &spans[layer])).into()
         };
-        let heaviest = |life: &Lifetime| {
-            let beside =
-                |layer: &usize| spans[*layer].start <= life.end && life.start < spans[*layer].end;
-            (0..layers).filter(beside).map(weights).max().unwrap_or(0)
-        };
-        let ranks: Vec<u64> = match order {
-            Order::Largest => vec![0; lives.len()],
-            Order::Heaviest => lives.iter().map(heaviest).collect(),
-            Order::Latest => lives.iter().map(|life| life.end as u64).collect(),
-        };
-        let offsets = place_buffers(&sizes, &lives, &lines, period, |buffer| ranks[buffer]);
+        let offsets = place_buffers(&sizes, &lives, &lines, period, first);
         let end = |buffer: usize| offsets[buffer] + sizes[buffer];
         let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
         let mut by_offset: Vec<usize> =
             (0..lives.len()).filter(|&b| lives[b].start != usize::MAX).collect();
         by_offset.sort_by_key(|&buffer| offsets[buffer]);
-        let (mut holes, mut most, mut peak_layer) = (Vec::new(), 0, 0);
+        let (mut holes, mut torn) = (Vec::new(), Vec::new());
+        let (mut most, mut peak_layer) = (0, 0);
         for (layer, span) in spans.iter().enumerate() {
             let (mut hole, mut high, mut alive) = (0, 0, 0);
             for &buffer in &by_offset {
-                if lives[buffer].start < span.end && span.start <= lives[buffer].end {
+                if lives_in(&lives[buffer], span) {
                     hole = hole.max(offsets[buffer].saturating_sub(high));
                     high = high.max(end(buffer));
                     alive += sizes[buffer];
@@ -109,8 +95,11 @@ impl Ground {
                 (most, peak_layer) = (alive, layer as u32);
             }
             holes.push((hole, high));
+            if hole > 0 {
+                torn.push(layer);
+            }
         }
-        Self { sliding, sizes, offsets, peak, steps: period - 1, holes, peak_layer }
+        Self { sliding, sizes, offsets, peak, steps: period - 1, holes, torn, peak_layer }
     }
 
     /// Bytes of the tables of a plan in which each layer that does not slide is one step and one load, and some have a few.
@@ -127,7 +116,7 @@ impl Ground {
 }
 
 /// For each layer the time from its first step to behind its last, the host's turn being 0.
-pub(super) fn spans(network: &Network, steps: &[Step]) -> Vec<std::ops::Range<usize>> {
+pub(super) fn spans(network: &Network, steps: &[Step]) -> Vec<Range<usize>> {
     let mut spans = vec![0..0; network.layers.len()];
     for (index, step) in steps.iter().enumerate() {
         let span = &mut spans[step.layer as usize];

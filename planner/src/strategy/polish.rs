@@ -3,23 +3,28 @@
 //! Which layers slide is [chosen](crate::slide) by what groups take and cost by themselves; by what algorithm they compute
 //! is one choice for all of them; activations lie where they need the least. In budgets near the smallest feasible one
 //! each of these decides what is left for weights, and a plan tells more than a price. So single groups, the algorithms of
-//! single layers in them, and the order in which buffers get addresses are changed in turn, as long as that makes the
+//! single layers in them, and beside which layers free memory is in one piece are changed in turn, as long as that makes the
 //! plan faster.
 
 use super::design::{Built, Design, Site};
 use super::joint::Best;
 use super::on_load::Options;
-use super::place::{Ground, Order};
+use super::place::Ground;
 use crate::network::Network;
 use crate::slide::{Change, Group, Vary};
+use std::cmp::Reverse;
 
 /// No more plans than this are made.
 const MOST: usize = 240;
 
+/// Layers beside which free memory is tried in one piece.
+const MOST_TORN: usize = 16;
+
 /// What can be changed.
 #[derive(Clone, Copy)]
 enum Move {
-    Order(Order),
+    /// Free memory beside a layer is in one piece, or need not be.
+    Join(usize),
     Group(usize, Change),
     /// The algorithm of a layer that slides.
     Algorithm(usize, u32),
@@ -31,7 +36,8 @@ struct Way {
     groups: Vec<Group>,
     /// The algorithms of all layers, of which those that slide count.
     on_load: Vec<u32>,
-    order: Order,
+    /// Layers beside which free memory is in one piece.
+    joined: Vec<usize>,
 }
 
 /// Adds the site with the fastest plan that it finds, if it is faster than the best.
@@ -42,11 +48,12 @@ pub fn polish<'a>(sites: &mut Vec<Site<'a>>, options: &Options, best: &mut Best)
     let on_load = request.network.on_load.clone();
     let mut network: Network = request.network.clone();
     let groups = site.ground.sliding.groups().to_vec();
-    let mut held = Way { groups, on_load, order: Order::Largest };
+    let mut held = Way { groups, on_load, joined: Vec::new() };
     let mut found: Option<Site<'a>> = None;
     let first = best.at;
     let (mut tried, mut last) = (0, 0);
-    let mut moves = moves(&held, options);
+    let torn = torn(&sites[best.at], &best.built);
+    let mut moves = moves(&held, &torn, options);
     let mut at = 0;
     // Once around without a gain ends it.
     while !moves.is_empty() && tried < MOST && last < moves.len() {
@@ -54,7 +61,7 @@ pub fn polish<'a>(sites: &mut Vec<Site<'a>>, options: &Options, best: &mut Best)
         (at, last) = (at + 1, last + 1);
         let Some(way) = changed(&held, change, &vary) else { continue };
         network.on_load.clone_from(&way.on_load);
-        let ground = Ground::new(&network, way.groups.clone(), way.order);
+        let ground = Ground::new(&network, way.groups.clone(), &way.joined);
         let site = Site::on(&request, basis.clone(), ground);
         let mut design: Design = best.design.clone();
         site.adapt(&mut design, found.as_ref().unwrap_or(&sites[first]));
@@ -65,7 +72,7 @@ pub fn polish<'a>(sites: &mut Vec<Site<'a>>, options: &Options, best: &mut Best)
             (held, best.design, best.built, found) = (way, design, built, Some(site));
             last = 0;
             if regroup {
-                moves = self::moves(&held, options);
+                moves = self::moves(&held, &torn, options);
             }
         }
     }
@@ -80,9 +87,24 @@ fn is_better(built: &Built, held: &Built) -> bool {
     value(built) < value(held)
 }
 
+/// The layers for whose loads a plan waits longest, of those beside which free memory is in pieces.
+fn torn(site: &Site<'_>, built: &Built) -> Vec<usize> {
+    let mut waits = vec![0i64; site.request.network.layers.len()];
+    let mut before = 0;
+    for (step, span) in built.plan.steps.iter().zip(&built.line.steps) {
+        waits[step.layer as usize] += span.start - before;
+        before = span.end;
+    }
+    let mut torn = site.ground.torn.clone();
+    torn.retain(|&layer| waits[layer] > 0);
+    torn.sort_by_key(|&layer| Reverse(waits[layer]));
+    torn.truncate(MOST_TORN);
+    torn
+}
+
 /// All that can be changed of a way.
-fn moves(way: &Way, options: &Options) -> Vec<Move> {
-    let orders = [Order::Heaviest, Order::Latest, Order::Largest].into_iter().map(Move::Order);
+fn moves(way: &Way, torn: &[usize], options: &Options) -> Vec<Move> {
+    let joins = torn.iter().copied().map(Move::Join);
     let sliding = way.groups.iter().flat_map(|group| group.layers.clone());
     let algorithms = sliding.flat_map(|layer| {
         let all = std::iter::once(options.own(layer)).chain(options.of(layer));
@@ -90,12 +112,19 @@ fn moves(way: &Way, options: &Options) -> Vec<Move> {
     });
     let groups = (0..way.groups.len())
         .flat_map(|group| Change::ALL.into_iter().map(move |change| Move::Group(group, change)));
-    orders.chain(algorithms).chain(groups).collect()
+    joins.chain(algorithms).chain(groups).collect()
 }
 
 fn changed(way: &Way, change: Move, vary: &Vary<'_>) -> Option<Way> {
     match change {
-        Move::Order(order) if order != way.order => Some(Way { order, ..way.clone() }),
+        Move::Join(layer) => {
+            let mut way = way.clone();
+            match way.joined.iter().position(|joined| *joined == layer) {
+                Some(at) => drop(way.joined.remove(at)),
+                None => way.joined.push(layer),
+            }
+            Some(way)
+        }
         Move::Group(index, change) => {
             let groups = vary.changed(&way.groups, index, change)?;
             Some(Way { groups, ..way.clone() })
