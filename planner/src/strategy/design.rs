@@ -7,7 +7,7 @@
 
 use super::Request;
 use super::on_load::Options;
-use super::place::{self, Cut, Ground, Loading, Misfit};
+use super::place::{self, Cut, Ground, Lay, Loading, Misfit};
 use super::{residents, staging};
 use crate::algorithm::Algorithm;
 use crate::bound::least_bound_ns;
@@ -186,7 +186,7 @@ impl<'a> Site<'a> {
 
     /// With layers that slide.
     pub fn with(request: &Request<'a>, basis: Rc<Basis>, groups: Vec<Group>) -> Self {
-        let ground = Ground::new(request.network, groups, &[]);
+        let ground = Ground::new(request.network, groups, &Lay::default());
         Self::on(request, basis, ground)
     }
 

@@ -52,14 +52,24 @@ pub struct Ground {
     holes: Vec<(u64, u64)>,
     /// Layers with free memory below the highest of their live buffers.
     pub torn: Vec<usize>,
+    /// Where loads go, by preference.
+    choice: Choice,
     /// The layer at which the most activation bytes are alive.
     pub peak_layer: u32,
 }
 
+/// How memory is given out where there are several ways. By default activations take the least.
+#[derive(Clone, Debug, Default)]
+pub struct Lay {
+    /// What lives beside any of these layers gets the lowest addresses: what is free beside them is in one piece.
+    pub joined: Vec<usize>,
+    /// Loads leave room beside them for another as large.
+    pub beside: bool,
+}
+
 impl Ground {
-    /// The layers that slide are computed by the algorithms of this network. What lives beside any of the layers `joined`
-    /// gets the lowest addresses, so that what is free beside them is in one piece.
-    pub fn new(network: &Network, groups: Vec<Group>, joined: &[usize]) -> Self {
+    /// The layers that slide are computed by the algorithms of this network.
+    pub fn new(network: &Network, groups: Vec<Group>, lay: &Lay) -> Self {
         let layers = network.layers.len();
         let steps = (0..layers).map(|layer| whole(network, layer));
         let sliding = Sliding::new(network, groups);
@@ -72,7 +82,7 @@ impl Ground {
         let lives_in =
             |life: &Lifetime, span: &Range<usize>| life.start < span.end && span.start <= life.end;
         let first = |buffer: usize| {
-            joined.iter().any(|&layer| lives_in(&lives[buffer], &spans[layer])).into()
+            lay.joined.iter().any(|&layer| lives_in(&lives[buffer], &spans[layer])).into()
         };
         let offsets = place_buffers(&sizes, &lives, &lines, period, first);
         let end = |buffer: usize| offsets[buffer] + sizes[buffer];
@@ -99,7 +109,8 @@ impl Ground {
                 torn.push(layer);
             }
         }
-        Self { sliding, sizes, offsets, peak, steps: period - 1, holes, torn, peak_layer }
+        let choice = if lay.beside { Choice::Beside } else { Choice::Earliest };
+        Self { sliding, sizes, offsets, peak, steps: period - 1, holes, torn, choice, peak_layer }
     }
 
     /// Bytes of the tables of a plan in which each layer that does not slide is one step and one load, and some have a few.
@@ -292,7 +303,16 @@ impl<'a> Cut<'a> {
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
             let placed = (loading != Loading::OnDemand)
-                .then(|| preload(&mut sky, bytes, horizon as i64, self.scratch[index], time))
+                .then(|| {
+                    preload(
+                        &mut sky,
+                        bytes,
+                        horizon as i64,
+                        self.scratch[index],
+                        time,
+                        self.ground.choice,
+                    )
+                })
                 .flatten()
                 .or_else(|| no_preload(&mut sky, bytes, horizon as i64, self.scratch[index], time))
                 .ok_or(Misfit { layer: plan.steps[index].layer, activations: false })?;
@@ -342,8 +362,15 @@ struct Placed {
 }
 
 /// Weights where memory has been free the longest, scratch where it was freed last.
-fn preload(sky: &mut Skyline, weights: u64, last: i64, scratch: u64, time: i64) -> Option<Placed> {
-    place(sky, weights, last, scratch, time, [Choice::Earliest, Choice::Latest])
+fn preload(
+    sky: &mut Skyline,
+    weights: u64,
+    last: i64,
+    scratch: u64,
+    time: i64,
+    choice: Choice,
+) -> Option<Placed> {
+    place(sky, weights, last, scratch, time, [choice, Choice::Latest])
 }
 
 /// Both as low as possible: wastes the least memory, and may make the load wait.

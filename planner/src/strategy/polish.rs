@@ -9,7 +9,7 @@
 use super::design::{Built, Design, Site};
 use super::joint::Best;
 use super::on_load::Options;
-use super::place::Ground;
+use super::place::{Ground, Lay};
 use crate::network::Network;
 use crate::slide::{Change, Group, Vary};
 use std::cmp::Reverse;
@@ -20,11 +20,16 @@ const MOST: usize = 240;
 /// Layers beside which free memory is tried in one piece.
 const MOST_TORN: usize = 16;
 
+/// Less gain than this the search may find as well from where it is.
+const GAIN: f64 = 0.99;
+
 /// What can be changed.
 #[derive(Clone, Copy)]
 enum Move {
-    /// Free memory beside a layer is in one piece, or need not be.
+    /// Free memory beside a layer is in one piece, which loads then shall leave room in, or need not be.
     Join(usize),
+    /// Loads leave room beside them, or need not.
+    Beside,
     Group(usize, Change),
     /// The algorithm of a layer that slides.
     Algorithm(usize, u32),
@@ -36,8 +41,7 @@ struct Way {
     groups: Vec<Group>,
     /// The algorithms of all layers, of which those that slide count.
     on_load: Vec<u32>,
-    /// Layers beside which free memory is in one piece.
-    joined: Vec<usize>,
+    lay: Lay,
 }
 
 /// Adds the site with the fastest plan that it finds, if it is faster than the best.
@@ -48,36 +52,37 @@ pub fn polish<'a>(sites: &mut Vec<Site<'a>>, options: &Options, best: &mut Best)
     let on_load = request.network.on_load.clone();
     let mut network: Network = request.network.clone();
     let groups = site.ground.sliding.groups().to_vec();
-    let mut held = Way { groups, on_load, joined: Vec::new() };
-    let mut found: Option<Site<'a>> = None;
-    let first = best.at;
-    let (mut tried, mut last) = (0, 0);
-    let torn = torn(&sites[best.at], &best.built);
+    let mut held = Way { groups, on_load, lay: Lay::default() };
+    let torn = torn(site, &best.built);
     let mut moves = moves(&held, &torn, options);
-    let mut at = 0;
+    let mut found: Option<(Site<'a>, Design, Built)> = None;
+    let (mut at, mut tried, mut in_vain) = (0, 0, 0);
     // Once around without a gain ends it.
-    while !moves.is_empty() && tried < MOST && last < moves.len() {
+    while !moves.is_empty() && tried < MOST && in_vain < moves.len() {
         let change = moves[at % moves.len()];
-        (at, last) = (at + 1, last + 1);
+        (at, in_vain) = (at + 1, in_vain + 1);
         let Some(way) = changed(&held, change, &vary) else { continue };
+        let (made_for, design, built) = match &found {
+            Some((site, design, built)) => (site, design, built),
+            None => (&sites[best.at], &best.design, &best.built),
+        };
         network.on_load.clone_from(&way.on_load);
-        let ground = Ground::new(&network, way.groups.clone(), &way.joined);
+        let ground = Ground::new(&network, way.groups.clone(), &way.lay);
         let site = Site::on(&request, basis.clone(), ground);
-        let mut design: Design = best.design.clone();
-        site.adapt(&mut design, found.as_ref().unwrap_or(&sites[first]));
+        let mut design = design.clone();
+        site.adapt(&mut design, made_for);
         tried += 1;
-        let Ok(built) = site.build(&design) else { continue };
-        if is_better(&built, &best.built) {
-            let regroup = matches!(change, Move::Group(..));
-            (held, best.design, best.built, found) = (way, design, built, Some(site));
-            last = 0;
-            if regroup {
-                moves = self::moves(&held, &torn, options);
-            }
+        let Some(built) = site.build(&design).ok().filter(|new| is_better(new, built)) else {
+            continue;
+        };
+        (held, found, in_vain) = (way, Some((site, design, built)), 0);
+        if matches!(change, Move::Group(..)) {
+            moves = self::moves(&held, &torn, options);
         }
     }
-    if let Some(site) = found {
-        best.at = sites.len();
+    let Some((site, design, built)) = found else { return };
+    if (built.line.steady_ns as f64) < best.built.line.steady_ns as f64 * GAIN {
+        *best = Best { at: sites.len(), design, built };
         sites.push(site);
     }
 }
@@ -112,17 +117,26 @@ fn moves(way: &Way, torn: &[usize], options: &Options) -> Vec<Move> {
     });
     let groups = (0..way.groups.len())
         .flat_map(|group| Change::ALL.into_iter().map(move |change| Move::Group(group, change)));
-    joins.chain(algorithms).chain(groups).collect()
+    std::iter::once(Move::Beside).chain(joins).chain(algorithms).chain(groups).collect()
 }
 
 fn changed(way: &Way, change: Move, vary: &Vary<'_>) -> Option<Way> {
     match change {
         Move::Join(layer) => {
             let mut way = way.clone();
-            match way.joined.iter().position(|joined| *joined == layer) {
-                Some(at) => drop(way.joined.remove(at)),
-                None => way.joined.push(layer),
+            let joined = &mut way.lay.joined;
+            match joined.iter().position(|joined| *joined == layer) {
+                Some(at) => drop(joined.remove(at)),
+                None => {
+                    joined.push(layer);
+                    way.lay.beside = true;
+                }
             }
+            Some(way)
+        }
+        Move::Beside => {
+            let mut way = way.clone();
+            way.lay.beside = !way.lay.beside;
             Some(way)
         }
         Move::Group(index, change) => {
