@@ -316,19 +316,33 @@ impl<'a> Site<'a> {
         found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
     }
 
-    /// Fits a design that was made for another site: layers that slide, and those that did.
-    pub fn adapt(&self, design: &mut Design, made_for: &Self) {
+    /// Fits a design that was made for another site: layers that slide, those that did, and those that have less memory.
+    /// Tables take so many bytes.
+    pub fn adapt(&self, design: &mut Design, made_for: &Self, tables: u64) {
+        let bytes = self.request.budget.saturating_sub(tables);
         for (layer, cutting) in design.layers.iter_mut().enumerate() {
             let [slides, slid] = [self, made_for].map(|site| site.beside[layer].is_some());
-            if !(slides || slid) {
+            let [free, was] = [self, made_for].map(|site| site.ground.free(layer, bytes));
+            let moved = slides || slid;
+            if !(moved || free < was) {
                 continue;
             }
-            let most = if slides && slid { cutting.read } else { u64::MAX };
-            let (fitting, ns) = self.fitting_most(layer, design.on_load[layer], 1.0, 1.0, most);
-            if ns < f64::INFINITY {
-                let Cutting { resident, resident_slice, .. } = *cutting;
-                *cutting = Cutting { resident, resident_slice, ..fitting };
+            let most = match (slides, slid) {
+                (true, true) => cutting.read,
+                (false, false) => cutting.slice,
+                _ => u64::MAX,
+            };
+            let (fitting, ns) = self.cutting(layer, design.on_load[layer], free, 1.0, most, FEW);
+            if ns == f64::INFINITY {
+                continue;
             }
+            let slice = fitting.slice.min(cutting.slice);
+            let scratch = fitting.scratch.min(cutting.scratch);
+            let Cutting { resident, resident_slice, .. } = *cutting;
+            *cutting = match moved {
+                true => Cutting { resident, resident_slice, ..fitting },
+                false => Cutting { slice, scratch, ..*cutting },
+            };
         }
     }
 
@@ -340,20 +354,9 @@ impl<'a> Site<'a> {
         slices: f64,
         share: f64,
     ) -> (Cutting, f64) {
-        self.fitting_most(layer, algorithm, slices, share, u64::MAX)
-    }
-
-    fn fitting_most(
-        &self,
-        layer: usize,
-        algorithm: u32,
-        slices: f64,
-        share: f64,
-        most: u64,
-    ) -> (Cutting, f64) {
         let bytes = self.request.budget.saturating_sub(self.usual_tables());
         let free = (self.ground.free(layer, bytes) as f64 * share) as u64;
-        self.cutting(layer, algorithm, free, slices, most, FEW)
+        self.cutting(layer, algorithm, free, slices, u64::MAX, FEW)
     }
 
     /// For each layer the algorithm by which it takes the least time where so many of its slices shall find room; its own

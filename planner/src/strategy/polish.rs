@@ -70,7 +70,7 @@ pub fn polish<'a>(sites: &mut Vec<Site<'a>>, options: &Options, best: &mut Best)
         let ground = Ground::new(&network, way.groups.clone(), &way.lay);
         let site = Site::on(&request, basis.clone(), ground);
         let mut design = design.clone();
-        site.adapt(&mut design, made_for);
+        site.adapt(&mut design, made_for, built.plan.tables);
         tried += 1;
         let Some(built) = site.build(&design).ok().filter(|new| is_better(new, built)) else {
             continue;
