@@ -47,6 +47,9 @@ struct Way {
 /// Adds the site with the fastest plan that it finds, if it is faster than the best.
 pub fn polish<'a>(sites: &mut Vec<Site<'a>>, options: &Options, best: &mut Best) {
     let site = &sites[best.at];
+    if site.is_optimal(&best.built) {
+        return;
+    }
     let (request, basis) = (site.request, site.basis.clone());
     let vary = Vary::new(request.network);
     let on_load = request.network.on_load.clone();
