@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 /// Lines of the tallest layer that are tried, fewest first.
-pub(super) const LINES: [u32; 6] = [1, 2, 4, 8, 16, 32];
+const LINES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
 /// Shares of the memory beside the tables for which groups are sought.
 const SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.25, 0.15];

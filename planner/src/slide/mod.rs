@@ -15,7 +15,6 @@
 mod choose;
 mod group;
 mod lines;
-mod vary;
 mod window;
 
 #[cfg(test)]
@@ -23,7 +22,6 @@ pub(crate) mod tests;
 
 pub use choose::Search;
 pub use lines::{Lines, line_lives};
-pub use vary::{Change, Vary};
 
 use crate::network::Network;
 use eyelet::pack::Step;

@@ -92,7 +92,7 @@ impl Constructed<'_> {
         let start = Instant::now();
         let Self { basis, options, mut sites, mut best, constructive } = self;
         if effort != Effort::Fast {
-            polish(&mut sites, &options, &mut best);
+            polish(&mut sites, &mut best);
         }
         let request = sites[best.at].request;
         let (mut built, tried) = improve(&sites, &options, best, effort);
