@@ -5,6 +5,7 @@ use crate::plan::Plan;
 use crate::slide::Lines;
 use eyelet::pack::{NONE, ring_bytes};
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -60,15 +61,16 @@ pub fn buffer_sizes(network: &Network, rings: &[u32]) -> Vec<u64> {
     sizes
 }
 
-/// Offsets (from 0) for buffers of these sizes: largest first, each at the lowest place where it meets no other that
-/// lives at the same time. On the networks studied this reaches the peak of live bytes. Buffers of which `lines` are
-/// known may share bytes, as long as their lines do not: then the one goes below the other, if all together take
-/// less so.
+/// Offsets (from 0) for buffers of these sizes: those of the highest rank first, of these the largest, each at the lowest
+/// place where it meets no other that lives at the same time. With one rank for all this reaches the peak of live bytes
+/// on the networks studied. Buffers of which `lines` are known may share bytes, as long as their lines do not: then the
+/// one goes below the other, if all together take less so.
 pub fn place_buffers(
     sizes: &[u64],
     lives: &[Lifetime],
     lines: &[Option<Lines>],
     period: usize,
+    rank: impl Fn(usize) -> u64,
 ) -> Vec<u64> {
     let size = |buffer: usize| sizes[buffer] as i64;
     // The distances from one buffer to another that are too small either way; and whether lines were looked at.
@@ -81,7 +83,7 @@ pub fn place_buffers(
         }
     };
     let mut order: Vec<usize> = (0..lives.len()).collect();
-    order.sort_by_key(|&buffer| (std::cmp::Reverse(sizes[buffer]), buffer));
+    order.sort_by_key(|&buffer| (Reverse(rank(buffer)), Reverse(sizes[buffer]), buffer));
     let mut offsets = vec![0i64; lives.len()];
     let mut placed: Vec<usize> = Vec::new();
     // What is placed so far reaches from here to there.
@@ -203,7 +205,7 @@ impl Skyline {
         let consider = |address: u64, last_use: i64| {
             let better = match (best.get(), choice) {
                 (None, _) => true,
-                (Some(best), Choice::Earliest) => last_use < best.last_use,
+                (Some(best), Choice::Earliest | Choice::Beside) => last_use < best.last_use,
                 (Some(best), Choice::Latest) => last_use > best.last_use,
                 (Some(_), Choice::Lowest) => false,
             };
@@ -214,7 +216,7 @@ impl Skyline {
             match choice {
                 Choice::Lowest => true,
                 Choice::Latest => last_use + 1 == time,
-                Choice::Earliest => false,
+                Choice::Earliest | Choice::Beside => false,
             }
         };
         // Runs of segments that are free at that time, if they are long enough.
@@ -231,10 +233,17 @@ impl Skyline {
             if run_end - run_start < bytes {
                 continue;
             }
+            // In the middle of a run it would leave too little on either side.
+            let parts = |address: u64| {
+                choice == Choice::Beside
+                    && run_end - run_start >= 2 * bytes.next_multiple_of(align) + align
+                    && address - run_start < bytes
+                    && run_end - (address + bytes) < bytes
+            };
             for index in first..next {
                 let (start, used) = self.segments[index];
                 // Both places below cover some of this segment: they are no better than it.
-                if choice == Choice::Earliest
+                if matches!(choice, Choice::Earliest | Choice::Beside)
                     && best.get().is_some_and(|best| used >= best.last_use)
                 {
                     continue;
@@ -243,13 +252,15 @@ impl Skyline {
                 let address = start.next_multiple_of(align);
                 if address < end
                     && address + bytes <= run_end
+                    && !parts(address)
                     && consider(address, starts.over(address, address + bytes))
                 {
                     return best.get();
                 }
                 // Aligned to the end of this segment: where what follows is used later.
                 let aligned = end.checked_sub(bytes).map(|address| address / align * align);
-                if let Some(address) = aligned.filter(|address| *address >= run_start)
+                if let Some(address) =
+                    aligned.filter(|address| *address >= run_start && !parts(*address))
                     && consider(address, ends.over(address, address + bytes))
                 {
                     return best.get();
@@ -302,6 +313,8 @@ impl<'a> Highest<'a> {
 pub enum Choice {
     /// The one that has been free the longest: a load there can start first.
     Earliest,
+    /// The same of those that leave room beside them for another as large, where there can be.
+    Beside,
     /// The one that was used last: scratch there delays no load.
     Latest,
     /// The lowest address: wastes least.
@@ -362,6 +375,19 @@ mod tests {
         assert_eq!(find(71, 9, Choice::Earliest), None);
         assert_eq!(find(20, 10, Choice::Latest), Some(70));
         assert_eq!(find(35, 9, Choice::Lowest), Some(0));
+    }
+
+    #[test]
+    fn skyline_leaves_room_for_another() {
+        let mut sky = Skyline::new(0..100);
+        sky.raise(0..30, 7);
+        sky.raise(70..100, 5);
+        let find = |bytes, choice| sky.find(bytes, 1, 9, choice).map(|p| (p.address, p.last_use));
+        assert_eq!(find(40, Choice::Earliest), Some((30, -1)));
+        assert_eq!(find(40, Choice::Beside), Some((60, 5)));
+        // Where there is no room for two, nothing is left.
+        assert_eq!(find(60, Choice::Beside), find(60, Choice::Earliest));
+        assert_eq!(find(20, Choice::Beside), find(20, Choice::Earliest));
     }
 
     proptest! {

@@ -66,6 +66,11 @@ impl Sliding {
         Self { groups, steps, rings }
     }
 
+    /// The groups, in order.
+    pub fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
     /// The group that has a layer.
     pub fn group_of(&self, layer: usize) -> Option<usize> {
         self.groups.iter().position(|group| group.layers.contains(&layer))

@@ -7,7 +7,7 @@
 
 use super::Request;
 use super::on_load::Options;
-use super::place::{self, Cut, Ground, Loading, Misfit};
+use super::place::{self, Cut, Ground, Lay, Loading, Misfit};
 use super::{residents, staging};
 use crate::algorithm::Algorithm;
 use crate::bound::least_bound_ns;
@@ -186,7 +186,12 @@ impl<'a> Site<'a> {
 
     /// With layers that slide.
     pub fn with(request: &Request<'a>, basis: Rc<Basis>, groups: Vec<Group>) -> Self {
-        let ground = Ground::new(request.network, groups);
+        let ground = Ground::new(request.network, groups, &Lay::default());
+        Self::on(request, basis, ground)
+    }
+
+    /// With activations that lie so.
+    pub fn on(request: &Request<'a>, basis: Rc<Basis>, ground: Ground) -> Self {
         let costs = basis.costs.clone().sliding(request.network, &ground.sliding.rings);
         let layers = &request.network.layers;
         let bytes = |at: usize| u64::from(layers[at].panels) * u64::from(layers[at].panel_bytes);
@@ -309,6 +314,36 @@ impl<'a> Site<'a> {
         // Fewer slices are smaller tables and larger reads.
         let found = all().find(|(_, ns)| *ns <= least * few);
         found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
+    }
+
+    /// Fits a design that was made for another site: layers that slide, those that did, and those that have less memory.
+    /// Tables take so many bytes.
+    pub fn adapt(&self, design: &mut Design, made_for: &Self, tables: u64) {
+        let bytes = self.request.budget.saturating_sub(tables);
+        for (layer, cutting) in design.layers.iter_mut().enumerate() {
+            let [slides, slid] = [self, made_for].map(|site| site.beside[layer].is_some());
+            let [free, was] = [self, made_for].map(|site| site.ground.free(layer, bytes));
+            let moved = slides || slid;
+            if !(moved || free < was) {
+                continue;
+            }
+            let most = match (slides, slid) {
+                (true, true) => cutting.read,
+                (false, false) => cutting.slice,
+                _ => u64::MAX,
+            };
+            let (fitting, ns) = self.cutting(layer, design.on_load[layer], free, 1.0, most, FEW);
+            if ns == f64::INFINITY {
+                continue;
+            }
+            let slice = fitting.slice.min(cutting.slice);
+            let scratch = fitting.scratch.min(cutting.scratch);
+            let Cutting { resident, resident_slice, .. } = *cutting;
+            *cutting = match moved {
+                true => Cutting { resident, resident_slice, ..fitting },
+                false => Cutting { slice, scratch, ..*cutting },
+            };
+        }
     }
 
     /// The same for a share of what there is beside tables and a layer's activations.

@@ -15,6 +15,7 @@ use super::flexnn::Parts;
 use super::improve::improve;
 use super::on_load::Options;
 use super::place::{Loading, Misfit};
+use super::polish::polish;
 use super::settle::settle;
 use super::staging::stage_best;
 use super::{Effort, Made, PlanError, Request, SLICE, first_fit, flexnn, smallest};
@@ -89,7 +90,10 @@ impl Constructed<'_> {
     /// The plan with the least predicted latency that the effort finds.
     pub fn improve(self, effort: Effort) -> Made {
         let start = Instant::now();
-        let Self { basis, options, sites, best, constructive } = self;
+        let Self { basis, options, mut sites, mut best, constructive } = self;
+        if effort != Effort::Fast {
+            polish(&mut sites, &mut best);
+        }
         let request = sites[best.at].request;
         let (mut built, tried) = improve(&sites, &options, best, effort);
         if request.is_staged() {

@@ -12,6 +12,7 @@ mod improve;
 mod joint;
 pub mod on_load;
 mod place;
+mod polish;
 mod residents;
 mod settle;
 mod staging;

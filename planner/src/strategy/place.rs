@@ -14,6 +14,7 @@ use crate::slice::{Slices, least_scratch_bytes, scratch_bytes, whole};
 use crate::slide::{self, Group, Sliding};
 use crate::write::table_bytes;
 use eyelet::pack::{self, Load, PAGE, Step};
+use std::ops::Range;
 
 /// A step that could not be placed.
 #[derive(Clone, Copy, Debug)]
@@ -49,12 +50,26 @@ pub struct Ground {
     steps: usize,
     /// For each layer the largest hole between its live buffers, and the end of the highest of them.
     holes: Vec<(u64, u64)>,
+    /// Layers with free memory below the highest of their live buffers.
+    pub torn: Vec<usize>,
+    /// Where loads go, by preference.
+    choice: Choice,
     /// The layer at which the most activation bytes are alive.
     pub peak_layer: u32,
 }
 
+/// How memory is given out where there are several ways. By default activations take the least.
+#[derive(Clone, Debug, Default)]
+pub struct Lay {
+    /// What lives beside any of these layers gets the lowest addresses: what is free beside them is in one piece.
+    pub joined: Vec<usize>,
+    /// Loads leave room beside them for another as large.
+    pub beside: bool,
+}
+
 impl Ground {
-    pub fn new(network: &Network, groups: Vec<Group>) -> Self {
+    /// The layers that slide are computed by the algorithms of this network.
+    pub fn new(network: &Network, groups: Vec<Group>, lay: &Lay) -> Self {
         let layers = network.layers.len();
         let steps = (0..layers).map(|layer| whole(network, layer));
         let sliding = Sliding::new(network, groups);
@@ -64,17 +79,23 @@ impl Ground {
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
         let sizes = buffer_sizes(network, &sliding.rings);
         let lines = slide::line_lives(network, &steps, &sliding.rings);
-        let offsets = place_buffers(&sizes, &lives, &lines, period);
+        let lives_in =
+            |life: &Lifetime, span: &Range<usize>| life.start < span.end && span.start <= life.end;
+        let first = |buffer: usize| {
+            lay.joined.iter().any(|&layer| lives_in(&lives[buffer], &spans[layer])).into()
+        };
+        let offsets = place_buffers(&sizes, &lives, &lines, period, first);
         let end = |buffer: usize| offsets[buffer] + sizes[buffer];
         let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
         let mut by_offset: Vec<usize> =
             (0..lives.len()).filter(|&b| lives[b].start != usize::MAX).collect();
         by_offset.sort_by_key(|&buffer| offsets[buffer]);
-        let (mut holes, mut most, mut peak_layer) = (Vec::new(), 0, 0);
+        let (mut holes, mut torn) = (Vec::new(), Vec::new());
+        let (mut most, mut peak_layer) = (0, 0);
         for (layer, span) in spans.iter().enumerate() {
             let (mut hole, mut high, mut alive) = (0, 0, 0);
             for &buffer in &by_offset {
-                if lives[buffer].start < span.end && span.start <= lives[buffer].end {
+                if lives_in(&lives[buffer], span) {
                     hole = hole.max(offsets[buffer].saturating_sub(high));
                     high = high.max(end(buffer));
                     alive += sizes[buffer];
@@ -84,8 +105,12 @@ impl Ground {
                 (most, peak_layer) = (alive, layer as u32);
             }
             holes.push((hole, high));
+            if hole > 0 {
+                torn.push(layer);
+            }
         }
-        Self { sliding, sizes, offsets, peak, steps: period - 1, holes, peak_layer }
+        let choice = if lay.beside { Choice::Beside } else { Choice::Earliest };
+        Self { sliding, sizes, offsets, peak, steps: period - 1, holes, torn, choice, peak_layer }
     }
 
     /// Bytes of the tables of a plan in which each layer that does not slide is one step and one load, and some have a few.
@@ -102,7 +127,7 @@ impl Ground {
 }
 
 /// For each layer the time from its first step to behind its last, the host's turn being 0.
-pub(super) fn spans(network: &Network, steps: &[Step]) -> Vec<std::ops::Range<usize>> {
+pub(super) fn spans(network: &Network, steps: &[Step]) -> Vec<Range<usize>> {
     let mut spans = vec![0..0; network.layers.len()];
     for (index, step) in steps.iter().enumerate() {
         let span = &mut spans[step.layer as usize];
@@ -278,7 +303,16 @@ impl<'a> Cut<'a> {
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
             let placed = (loading != Loading::OnDemand)
-                .then(|| preload(&mut sky, bytes, horizon as i64, self.scratch[index], time))
+                .then(|| {
+                    preload(
+                        &mut sky,
+                        bytes,
+                        horizon as i64,
+                        self.scratch[index],
+                        time,
+                        self.ground.choice,
+                    )
+                })
                 .flatten()
                 .or_else(|| no_preload(&mut sky, bytes, horizon as i64, self.scratch[index], time))
                 .ok_or(Misfit { layer: plan.steps[index].layer, activations: false })?;
@@ -328,8 +362,15 @@ struct Placed {
 }
 
 /// Weights where memory has been free the longest, scratch where it was freed last.
-fn preload(sky: &mut Skyline, weights: u64, last: i64, scratch: u64, time: i64) -> Option<Placed> {
-    place(sky, weights, last, scratch, time, [Choice::Earliest, Choice::Latest])
+fn preload(
+    sky: &mut Skyline,
+    weights: u64,
+    last: i64,
+    scratch: u64,
+    time: i64,
+    choice: Choice,
+) -> Option<Placed> {
+    place(sky, weights, last, scratch, time, [choice, Choice::Latest])
 }
 
 /// Both as low as possible: wastes the least memory, and may make the load wait.

@@ -30,7 +30,7 @@ pub fn settle(network: &Network, plan: &mut Plan) {
         lives.push(Lifetime { start: unused, end: index + 1 });
         lines.push(None);
     }
-    let offsets = place_buffers(&sizes, &lives, &lines, period);
+    let offsets = place_buffers(&sizes, &lives, &lines, period, |_| 0);
     let used = offsets.iter().zip(&sizes).map(|(at, bytes)| at + bytes);
     let height = plan.tables + used.max().unwrap_or(0);
     let Some(gap) = end.next_multiple_of(PAGE).checked_sub(height.next_multiple_of(PAGE)) else {
