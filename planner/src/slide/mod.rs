@@ -40,7 +40,8 @@ pub struct Group {
 /// The groups of a network, and what they make of its steps.
 #[derive(Clone, Debug)]
 pub struct Sliding {
-    groups: Vec<Group>,
+    /// The group that has each layer.
+    group_of: Vec<Option<usize>>,
     /// The steps of each.
     steps: Vec<Vec<Step>>,
     /// For each buffer the lines of its ring; 0 if it is whole.
@@ -63,12 +64,16 @@ impl Sliding {
                 }
             }
         }
-        Self { groups, steps, rings }
+        let mut group_of = vec![None; network.layers.len()];
+        for (index, group) in groups.iter().enumerate() {
+            group_of[group.layers.clone()].fill(Some(index));
+        }
+        Self { group_of, steps, rings }
     }
 
     /// The group that has a layer.
     pub fn group_of(&self, layer: usize) -> Option<usize> {
-        self.groups.iter().position(|group| group.layers.contains(&layer))
+        self.group_of[layer]
     }
 
     /// Puts the steps of groups in the place of their layers' own.
