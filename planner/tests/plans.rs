@@ -183,9 +183,13 @@ proptest! {
         board.profile.storage = storage;
         let subject = Subject::of_graph(network(size, &decisions), board);
         let smallest = subject.smallest(threads);
-        for strategy in STRATEGIES {
-            let less = predicted(&subject, strategy, &[smallest - PAGE], threads);
-            prop_assert!(less.is_none(), "{strategy} in a page less than {smallest}");
+        // Algorithms that are chosen for a budget can need a little less than the direct ones, of which this is the smallest.
+        let less = smallest - PAGE;
+        if predicted(&subject, "joint", &[less], threads).is_none() {
+            for strategy in STRATEGIES {
+                let other = predicted(&subject, strategy, &[less], threads);
+                prop_assert!(other.is_none(), "{strategy} has a plan in {less}, and joint has none");
+            }
         }
         let mut budgets: Vec<u64> = pages.iter().map(|pages| smallest + pages * PAGE).collect();
         budgets.push(smallest);
