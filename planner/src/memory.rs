@@ -250,12 +250,17 @@ impl Skyline {
                 }
                 let end = self.segments.get(index + 1).map_or(self.end, |next| next.0);
                 let address = start.next_multiple_of(align);
-                if address < end
-                    && address + bytes <= run_end
-                    && !parts(address)
-                    && consider(address, starts.over(address, address + bytes))
-                {
-                    return best.get();
+                // What this segment holds by itself is as good anywhere in it.
+                let within = address + bytes <= end;
+                if address < end && address + bytes <= run_end && !parts(address) {
+                    let last_use =
+                        if within { used } else { starts.over(address, address + bytes) };
+                    if consider(address, last_use) {
+                        return best.get();
+                    }
+                    if within {
+                        continue;
+                    }
                 }
                 // Aligned to the end of this segment: where what follows is used later.
                 let aligned = end.checked_sub(bytes).map(|address| address / align * align);

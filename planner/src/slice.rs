@@ -11,7 +11,6 @@ use crate::slide::Sliding;
 use eyelet::kernels::Isa;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{Layer, OpKind, PAGE, Step, Tensor};
-use std::collections::HashMap;
 
 /// A load before it has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,19 +109,18 @@ fn scratch_by(
 /// Cuts every layer into slices, as even as possible, residents first, lets groups slide, and joins neighbours
 /// into loads.
 pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cutting) -> Slices {
-    let mut steps = Vec::new();
-    // The first panels of slices that stay.
-    let mut stays: HashMap<(u32, u32), bool> = HashMap::new();
+    let mut steps = Vec::with_capacity(network.layers.len());
+    let has_panels = |index: usize| {
+        OpKind::from_code(network.layers[index].kind).is_some_and(OpKind::has_panels)
+    };
     for (index, layer) in network.layers.iter().enumerate() {
         let step = whole(network, index);
-        let cutting = cutting(index);
-        let sliced = OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels);
-        if !sliced || sliding.group_of(index).is_some() {
-            let all = if sliced { layer.panels } else { 1 };
-            stays.insert((step.layer, 0), cutting.resident >= all);
+        // All of it stays, or nothing.
+        if !has_panels(index) || sliding.group_of(index).is_some() {
             steps.push(step);
             continue;
         }
+        let cutting = cutting(index);
         let stay = cutting.resident.min(layer.panels);
         for (first, count, limit) in
             [(0, stay, cutting.resident_slice), (stay, layer.panels - stay, cutting.slice)]
@@ -134,9 +132,7 @@ pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cu
             let slices = count.div_ceil(most);
             let at = |i: u32| (u64::from(count) * u64::from(i) / u64::from(slices)) as u32;
             for i in 0..slices {
-                let slice = Step { first: first + at(i), count: at(i + 1) - at(i), ..step };
-                stays.insert((slice.layer, slice.first), first < stay);
-                steps.push(slice);
+                steps.push(Step { first: first + at(i), count: at(i + 1) - at(i), ..step });
             }
         }
     }
@@ -144,8 +140,12 @@ pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cu
     steps.iter_mut().for_each(|step| step.scratch_bytes = cutting(step.layer as usize).scratch);
     let (reads, read_of) = join(network, &steps, |step: &Step| {
         let layer = step.layer as usize;
-        let resident = stays.get(&(step.layer, step.first)).copied().unwrap_or(false);
-        let read = cutting(layer).read;
+        let Cutting { resident, read, .. } = cutting(layer);
+        let resident = match has_panels(layer) {
+            true if sliding.group_of(layer).is_none() => step.first < resident,
+            true => resident >= network.layers[layer].panels,
+            false => resident >= 1,
+        };
         Joint {
             resident,
             group: sliding.group_of(layer),
@@ -172,16 +172,15 @@ fn join(
 ) -> (Vec<Read>, Vec<Option<usize>>) {
     let mut reads: Vec<Read> = Vec::new();
     let mut read_of = vec![None; steps.len()];
-    // The reads of slices, which steps of a group use again, and what the last read is for.
-    let mut known: HashMap<(u32, u32), usize> = HashMap::new();
+    // The reads of layers that slide, which steps of their group use again, and what the last read is for.
+    let mut known: Vec<Option<usize>> = vec![None; network.layers.len()];
     let mut last: Option<Joint> = None;
     for (index, step) in steps.iter().enumerate() {
         let weights = step_weights(network, step);
         if weights.is_empty() {
             continue;
         }
-        let slice = (step.layer, step.first);
-        if let Some(&read) = known.get(&slice) {
+        if let Some(read) = known[step.layer as usize] {
             reads[read].last = index;
             read_of[index] = Some(read);
             continue;
@@ -208,7 +207,9 @@ fn join(
         }
         last = Some(this);
         read_of[index] = Some(reads.len() - 1);
-        known.insert(slice, reads.len() - 1);
+        if this.group.is_some() {
+            known[step.layer as usize] = read_of[index];
+        }
     }
     (reads, read_of)
 }

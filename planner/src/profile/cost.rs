@@ -594,7 +594,7 @@ impl Costs {
     }
 
     /// Whether the cache that all share holds so much.
-    pub(super) fn is_near(&self, bytes: u64) -> bool {
+    pub fn is_near(&self, bytes: u64) -> bool {
         bytes <= self.shared_cache_bytes
     }
 
@@ -615,7 +615,7 @@ impl Costs {
     }
 
     /// The same with weights in the cache that all share, or not.
-    pub(super) fn step_ns_from(&self, step: &Step, near: bool) -> u64 {
+    pub fn step_ns_from(&self, step: &Step, near: bool) -> u64 {
         self.cost(step).ns(step, self.overhead_ns, Near::weights(near))
     }
 
@@ -645,7 +645,7 @@ impl Costs {
     }
 
     /// What loads take into an arena that the cache holds that all share, or a larger one.
-    pub(super) fn service(&self, near: bool) -> &Service {
+    pub fn service(&self, near: bool) -> &Service {
         &self.services[usize::from(near)]
     }
 

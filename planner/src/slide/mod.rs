@@ -41,6 +41,8 @@ pub struct Group {
 #[derive(Clone, Debug)]
 pub struct Sliding {
     groups: Vec<Group>,
+    /// The group that has each layer.
+    group_of: Vec<Option<usize>>,
     /// The steps of each.
     steps: Vec<Vec<Step>>,
     /// For each buffer the lines of its ring; 0 if it is whole.
@@ -63,7 +65,11 @@ impl Sliding {
                 }
             }
         }
-        Self { groups, steps, rings }
+        let mut group_of = vec![None; network.layers.len()];
+        for (index, group) in groups.iter().enumerate() {
+            group_of[group.layers.clone()].fill(Some(index));
+        }
+        Self { groups, group_of, steps, rings }
     }
 
     /// The groups, in order.
@@ -73,7 +79,7 @@ impl Sliding {
 
     /// The group that has a layer.
     pub fn group_of(&self, layer: usize) -> Option<usize> {
-        self.groups.iter().position(|group| group.layers.contains(&layer))
+        self.group_of[layer]
     }
 
     /// Puts the steps of groups in the place of their layers' own.

@@ -8,7 +8,7 @@
 
 use super::design::{Design, Site};
 use super::place::Loading;
-use super::{Made, PlanError, Request, smallest};
+use super::{Made, PlanError, Request, refuse};
 use crate::slice::Cutting;
 use std::time::Instant;
 
@@ -27,6 +27,7 @@ fn plan(request: &Request<'_>, reason: &str, cutting: Cutting) -> Result<Made, P
     let site = Site::new(request);
     let design = Design::uniform(cutting, &request.network.on_load, Loading::OnDemand);
     let place = |budget| site.place(&design, budget);
-    let plan = place(request.budget).or_else(|_| smallest(request, reason, &place))?;
+    let plan = place(request.budget)
+        .map_err(|_| refuse(request, site.least_bytes(&design), reason, &place))?;
     Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })
 }

@@ -9,7 +9,7 @@
 //! A plan for one budget is a plan for every larger one, and is taken for it where nothing faster was found.
 
 use super::algorithms::{Choice, Means, choices};
-use super::{Begun, Effort, Made, PlanError, Request, begin, last_resort, on_load, transforms};
+use super::{Begun, Effort, Made, PlanError, Request, begin, on_load, refusal, transforms};
 use crate::bound::least_bound_ns;
 use crate::layout::place_weights;
 use crate::network::Network;
@@ -166,7 +166,7 @@ impl Candidate {
     ) -> Result<Option<Vec<Begun<'a>>>, PlanError> {
         let begin = |(request, transformed): (Request<'a>, _)| {
             let begun = begin(wanted.strategy, &request, transformed, wanted.delta)?;
-            begun.map_or_else(|| last_resort(wanted.strategy, &request), Ok)
+            begun.ok_or_else(|| refusal(&request))
         };
         self.requests(wanted).map(begin).collect::<Result<_, _>>().map(Some)
     }

@@ -19,6 +19,7 @@ use crate::slide::Group;
 use crate::write::table_bytes;
 use eyelet::kernels::table::TILES;
 use eyelet::pack::{PAGE, Step};
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 /// Larger reads are no faster on any storage that was measured.
@@ -107,6 +108,14 @@ struct Shape {
     all: u64,
 }
 
+/// Even slices of a layer: of so many panels; and what one takes, with the scratch that it cannot do without.
+#[derive(Clone, Copy, Debug)]
+pub struct Slicing {
+    pub count: u32,
+    pub slices: u32,
+    pub bytes: u64,
+}
+
 /// What is known of a request, however layers slide and whatever their steps compute by.
 pub struct Basis {
     pub costs: Costs,
@@ -115,6 +124,8 @@ pub struct Basis {
     /// What each layer that has Winograd's algorithm can be cut into, by its own algorithm and by each of [`TILES`] on load, of
     /// fewest slices first.
     shapes: Vec<[Vec<Shape>; 1 + TILES.len()]>,
+    /// What each layer can be cut into, by its own algorithm, once that has been asked for.
+    cuts: Vec<OnceCell<Vec<Slicing>>>,
     /// The layers' own algorithms.
     own: Vec<u32>,
     /// No plan is faster.
@@ -139,8 +150,8 @@ impl Basis {
         };
         let scratch = layers.clone().map(scratch).collect();
         let shapes = layers.map(shapes).collect();
-        let own = network.on_load.clone();
-        Self { bound_ns: least_bound_ns(request), costs, scratch, shapes, own }
+        let (own, cuts) = (network.on_load.clone(), vec![OnceCell::new(); network.layers.len()]);
+        Self { bound_ns: least_bound_ns(request), costs, scratch, shapes, cuts, own }
     }
 }
 
@@ -172,7 +183,7 @@ pub struct Site<'a> {
     pub request: Request<'a>,
     pub basis: Rc<Basis>,
     /// What steps cost where layers slide so.
-    costs: Costs,
+    pub costs: Costs,
     pub ground: Ground,
     /// For each layer that slides the bytes of the weights of its group.
     beside: Vec<Option<u64>>,
@@ -205,22 +216,48 @@ impl<'a> Site<'a> {
         Self { request: *request, basis, costs, ground, beside }
     }
 
+    /// Cuts the network as a design has it.
+    pub fn cut(&self, design: &Design) -> Cut<'_> {
+        let slices = design.slices(self.request.network, &self.ground);
+        Cut::new(&self.request, &self.ground, slices)
+    }
+
+    /// Whether a layer slides.
+    pub fn slides(&self, layer: usize) -> bool {
+        self.beside[layer].is_some()
+    }
+
+    /// The budget from which on everything fits at its lowest place.
+    pub fn least_bytes(&self, design: &Design) -> u64 {
+        self.cut(design).least_bytes(&self.request)
+    }
+
     /// Makes a design a plan for so many bytes.
     pub fn place(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
-        let slices = design.slices(self.request.network, &self.ground);
-        let cut = Cut::new(&self.request, &self.ground, slices);
-        let mut plan = cut.place(&self.request, budget, design.loading)?;
+        let plan = self.cut(design).place(&self.request, budget, design.loading)?;
+        Ok(self.staged(plan, design))
+    }
+
+    /// The same with everything at the lowest place, which succeeds from [`least_bytes`](Self::least_bytes) on.
+    pub fn place_surely(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
+        let plan = self.cut(design).place_surely(&self.request, budget, design.loading)?;
+        Ok(self.staged(plan, design))
+    }
+
+    fn staged(&self, mut plan: Plan, design: &Design) -> Plan {
         if self.request.is_staged() {
             staging::stage(&mut plan, design.loading);
         }
-        Ok(plan)
+        plan
     }
 
-    /// The same for the budget of the request, and predicts it.
+    /// Makes a design a plan for the budget of the request, and predicts it.
     pub fn build(&self, design: &Design) -> Result<Built, Misfit> {
-        let plan = self.place(design, self.request.budget)?;
-        let line = simulate_with(&plan, &self.costs);
-        Ok(Built { plan, line })
+        Ok(self.predict(self.place(design, self.request.budget)?))
+    }
+
+    pub fn predict(&self, plan: Plan) -> Built {
+        Built { line: simulate_with(&plan, &self.costs), plan }
     }
 
     /// Whether a plan is as fast as the lower bound, but for what nobody can measure.
@@ -386,58 +423,75 @@ impl<'a> Site<'a> {
         }
     }
 
-    /// The coarsest slices of which each, with its scratch, still fits beside the activations. `join` has
+    /// The coarsest slices of which each, with its scratch, still fits beside the activations in a budget. `join` has
     /// small layers share loads.
     fn coarsest(&self, budget: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
-        let (network, threads) = (self.request.network, self.request.threads);
         let mut tables = self.least_tables();
-        let mut design = Design::uniform(Cutting::equal(1), on_load, loading);
+        let mut design = self.coarsest_in(budget.saturating_sub(tables), join, on_load, loading);
         // Finer slices are more of them, and their tables leave less memory.
-        for _ in 0..4 {
-            let bytes = budget.saturating_sub(tables);
-            for (index, layer) in network.layers.iter().enumerate() {
-                let free = self.ground.free(index, bytes);
-                let panel = u64::from(layer.panel_bytes);
-                let weights = |count: u32| (u64::from(count) * panel + PAGE).next_multiple_of(PAGE);
-                let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
-                if let Some(weights) = self.beside[index] {
-                    design.layers[index] = sliding(weights, free, if join { u64::MAX } else { 1 });
-                    continue;
-                }
-                let algorithm = &mut design.on_load[index];
-                if !self.basis.shapes[index][number(*algorithm)].is_empty() {
-                    let (cutting, ns) =
-                        self.cutting(index, *algorithm, free, 1.0, u64::MAX, FEWEST);
-                    if ns < f64::INFINITY {
-                        let read = share(cutting.slice);
-                        design.layers[index] = Cutting { read, ..cutting };
-                        continue;
-                    }
-                    *algorithm = self.basis.own[index];
-                }
-                let algorithm = *algorithm;
-                let fits = |count: u32| {
-                    let step = step(network, index, count, algorithm);
-                    weights(count) + least_scratch_bytes(network, &step, threads) <= free
-                };
-                let (mut count, mut slices) = (layer.panels.max(1), 1);
-                while count > 1 && !fits(count) {
-                    slices += 1;
-                    count = layer.panels.div_ceil(slices);
-                }
-                let limit = u64::from(count) * panel;
-                let read = share(limit);
-                let scratch = free.saturating_sub(weights(count) + PAGE).max(1);
-                design.layers[index] = Cutting { read, scratch, ..Cutting::equal(limit.max(1)) };
-            }
-            let slices = design.slices(network, &self.ground);
+        for _ in 0..3 {
+            let slices = design.slices(self.request.network, &self.ground);
             let needed = place::tables(&self.request, &slices);
             if needed <= tables {
                 break;
             }
             tables = needed;
+            design = self.coarsest_in(budget.saturating_sub(tables), join, on_load, loading);
         }
         design
+    }
+
+    /// The same in so many bytes beside the tables.
+    pub fn coarsest_in(&self, bytes: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
+        let mut design = Design::uniform(Cutting::equal(1), on_load, loading);
+        for (index, layer) in self.request.network.layers.iter().enumerate() {
+            let free = self.ground.free(index, bytes);
+            let panel = u64::from(layer.panel_bytes);
+            let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
+            if let Some(weights) = self.beside[index] {
+                design.layers[index] = sliding(weights, free, if join { u64::MAX } else { 1 });
+                continue;
+            }
+            let algorithm = &mut design.on_load[index];
+            if !self.basis.shapes[index][number(*algorithm)].is_empty() {
+                let (cutting, ns) = self.cutting(index, *algorithm, free, 1.0, u64::MAX, FEWEST);
+                if ns < f64::INFINITY {
+                    let read = share(cutting.slice);
+                    design.layers[index] = Cutting { read, ..cutting };
+                    continue;
+                }
+                *algorithm = self.basis.own[index];
+            }
+            let cuts = self.cuts(index);
+            let cut = cuts.iter().find(|cut| cut.bytes <= free).or(cuts.last());
+            let count = cut.map_or(1, |cut| cut.count);
+            let limit = u64::from(count) * panel;
+            let read = share(limit);
+            let scratch = free.saturating_sub(weights_bytes(count, panel) + PAGE).max(1);
+            design.layers[index] = Cutting { read, scratch, ..Cutting::equal(limit.max(1)) };
+        }
+        design
+    }
+
+    /// The slices that a layer can be cut into, by its own algorithm: of fewest first.
+    pub fn cuts(&self, layer: usize) -> &[Slicing] {
+        let Request { network, threads, .. } = self.request;
+        self.basis.cuts[layer].get_or_init(|| {
+            let record = &network.layers[layer];
+            let (panels, panel) = (record.panels.max(1), u64::from(record.panel_bytes));
+            let cut = |slices: u32| {
+                let count = panels.div_ceil(slices);
+                let step = step(network, layer, count, self.basis.own[layer]);
+                let scratch = least_scratch_bytes(network, &step, threads);
+                Slicing { count, slices, bytes: weights_bytes(count, panel) + scratch }
+            };
+            let mut cuts = vec![cut(1)];
+            while let Some(Slicing { count: count @ 2.., slices, .. }) = cuts.last().copied() {
+                // The fewest that are smaller.
+                cuts.push(cut((slices + 1).max(panels.div_ceil(count - 1))));
+            }
+            cuts
+        })
     }
 
     /// The designs that need the least memory, of which one is feasible if any is: the coarsest slices that fit,
@@ -483,6 +537,11 @@ impl<'a> Site<'a> {
             }
         }
     }
+}
+
+/// Bytes that so many panels of a layer take at most, in whole pages.
+fn weights_bytes(count: u32, panel_bytes: u64) -> u64 {
+    (u64::from(count) * panel_bytes + PAGE).next_multiple_of(PAGE)
 }
 
 /// A layer that slides, beside whose weights so many bytes are free: its steps have less scratch where there is little, and

@@ -3,16 +3,18 @@
 //! A best-fit allocator, as frameworks have, is played through one inference while planning: a step asks
 //! for its output's buffer and its scratch when it starts and gives them back after their last use; the
 //! loader asks for the next weights as soon as it is idle. Nobody looks ahead, so holes come and go as
-//! they please. If there is no room for weights, the loader waits until something has been given back; if
+//! they please. What has never been given out is broken into last, as allocators do that can still ask for more. If
+//! there is no room for weights, the loader waits until something has been given back; if
 //! there is none for a step, the inference cannot go on. A loader that runs ahead without end can
-//! cause that; so the most loads ahead with which the inference comes to its end are looked for.
+//! cause that; so the most loads ahead with which the inference comes to its end are looked for. Without any, what is asked
+//! for and given back is the same whatever the memory, and so are the addresses: as much as these take is enough.
 //!
 //! The addresses that came up become the plan, each load released by as many steps as were done when
 //! its memory was given out: what is measured is how dynamic memory lies, without the time that
 //! allocating takes.
 
 use super::design::{Design, Site};
-use super::place::{self, Misfit};
+use super::place::{self, Misfit, UNLIMITED};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
@@ -20,7 +22,7 @@ use crate::slice::{Read, Slices, scratch_bytes};
 use eyelet::pack::{self, Load, PAGE};
 
 /// Most loads ahead of the one in use that are tried.
-const AHEAD: [usize; 6] = [usize::MAX, 16, 8, 4, 2, 1];
+const AHEAD: [usize; 7] = [usize::MAX, 16, 8, 4, 2, 1, 0];
 
 /// Scratch and buffers start on a cache line.
 const LINE: u64 = 64;
@@ -41,10 +43,19 @@ pub fn place(site: &Site<'_>, design: &Design, budget: u64, preload: bool) -> Re
     Err(misfit)
 }
 
-/// An allocator that takes the smallest hole that is large enough.
+/// The budget from which on an inference comes to its end with this design.
+pub fn least_bytes(site: &Site<'_>, design: &Design) -> u64 {
+    let slices = design.slices(site.request.network, &site.ground);
+    let plan = Play::new(site, &slices, UNLIMITED).and_then(|play| play.run(0));
+    plan.map_or(UNLIMITED, |plan| plan.arena_bytes)
+}
+
+/// An allocator that takes the smallest hole that is large enough, and the last one only if there is no other.
 struct BestFit {
     /// Starts and ends, in order, never adjacent.
     holes: Vec<(u64, u64)>,
+    /// The end of all memory.
+    end: u64,
 }
 
 impl BestFit {
@@ -55,7 +66,10 @@ impl BestFit {
         };
         let (index, at) = (self.holes.iter().enumerate())
             .filter_map(|(index, hole)| Some((index, fits(*hole)?)))
-            .min_by_key(|(index, _)| self.holes[*index].1 - self.holes[*index].0)?;
+            .min_by_key(|(index, _)| {
+                let (start, end) = self.holes[*index];
+                (end == self.end, end - start)
+            })?;
         let (start, end) = self.holes.remove(index);
         for (start, end) in [(at + bytes, end), (start, at)] {
             if start < end {
@@ -105,12 +119,13 @@ impl<'a> Play<'a> {
         };
         let lives = lifetimes(network, period, steps_of);
         let tables = place::tables(&site.request, slices);
+        let end = (budget / PAGE * PAGE).max(tables);
         let mut play = Self {
             site,
             network,
             slices,
             lives,
-            memory: BestFit { holes: vec![(tables, (budget / PAGE * PAGE).max(tables))] },
+            memory: BestFit { holes: vec![(tables, end)], end },
             plan: Plan {
                 budget,
                 tables,
@@ -260,7 +275,7 @@ mod tests {
 
     #[test]
     fn the_smallest_hole_that_fits_and_neighbours_are_one() {
-        let mut memory = BestFit { holes: vec![(0, 1000)] };
+        let mut memory = BestFit { holes: vec![(0, 1000)], end: 1000 };
         let takes: Vec<u64> = (0..10).map(|_| memory.take(100, 1).unwrap()).collect();
         assert_eq!(takes, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900]);
         assert_eq!(memory.take(1, 1), None);
@@ -272,5 +287,9 @@ mod tests {
         assert_eq!(memory.take(60, 64), Some(128));
         memory.give_back(200, 100);
         assert_eq!(memory.holes, [(100, 128), (188, 300), (450, 500)]);
+        // The end of memory is kept for what finds no other room.
+        memory.give_back(900, 100);
+        assert_eq!(memory.take(90, 1), Some(188));
+        assert_eq!(memory.take(100, 1), Some(900));
     }
 }

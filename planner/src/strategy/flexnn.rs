@@ -15,10 +15,10 @@
 //! static plan, memory is given out and taken back as the inference goes ([`dynamic`](super::dynamic)).
 
 use super::design::{Built, Design, Grain, Pins, Site};
+use super::frugal::{self, Fit};
 use super::place::{Loading, Misfit};
-use super::{Made, PlanError, Request, SLICE, dynamic, first_fit, smallest, staging};
+use super::{Made, PlanError, Request, SLICE, dynamic, refuse, staging};
 use crate::plan::Plan;
-use crate::simulate::simulate_with;
 use crate::slice::Cutting;
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    fn loading(self) -> Loading {
+    pub fn loading(self) -> Loading {
         if self.preload { Loading::Inference } else { Loading::OnDemand }
     }
 }
@@ -43,25 +43,37 @@ const SHARES: [f64; 7] = [0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96];
 
 pub fn plan(request: &Request<'_>, parts: Parts) -> Result<Made, PlanError> {
     let start = Instant::now();
-    let site = Site::new(request);
-    let any = |budget| {
-        let mut designs = site.frugal(budget, &request.network.on_load, parts.loading());
-        first_fit(&mut designs, |design| place(&site, design, budget, parts))
+    let (site, loading, dynamic) = (Site::new(request), parts.loading(), !parts.static_plan);
+    let needs = |design: &Design| needs(&site, design, parts);
+    let Some(frugal) = frugal::within(&site, loading, dynamic, request.budget, needs) else {
+        let Fit { bytes, design } = frugal::least(&site, loading, dynamic, needs);
+        return Err(refuse(request, bytes, SLICE, &|budget| match parts.static_plan {
+            true => site.place_surely(&design, budget),
+            false => place(&site, &design, budget, parts),
+        }));
     };
     let plan = match best(&site, parts) {
         Some((_, built)) => built.plan,
-        None => any(request.budget).or_else(|_| smallest(request, SLICE, &any))?,
+        None => place_surely(&site, &frugal, parts).expect("it is sure to fit"),
     };
     Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })
 }
 
+/// The budget from which on a design is sure to fit. Without a static plan that is no less than with one.
+fn needs(site: &Site<'_>, design: &Design, parts: Parts) -> u64 {
+    match parts.static_plan {
+        true => site.least_bytes(design),
+        false => dynamic::least_bytes(site, design).max(site.least_bytes(design)),
+    }
+}
+
 /// The best plan of the designs that are tried.
-pub fn best(site: &Site<'_>, parts: Parts) -> Option<(Design, Built)> {
+fn best(site: &Site<'_>, parts: Parts) -> Option<(Design, Built)> {
     let loading = parts.loading();
     let (mut best, mut least_ns) = (None, u64::MAX);
     let mut consider = |best: &mut Option<(Design, Built)>, design: Design| {
         let Ok(plan) = place(site, &design, site.request.budget, parts) else { return };
-        let built = Built { line: simulate_with(&plan, &site.basis.costs), plan };
+        let built = site.predict(plan);
         least_ns = least_ns.min(built.line.steady_ns);
         if best.as_ref().is_none_or(|(_, held)| built.is_better(held, least_ns)) {
             *best = Some((design, built));
@@ -74,6 +86,11 @@ pub fn best(site: &Site<'_>, parts: Parts) -> Option<(Design, Built)> {
     best
 }
 
+/// All designs that are tried.
+pub fn designs(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design> {
+    unpinned(site, loading).chain(pinned(site, loading))
+}
+
 /// So many slices beside each layer's activations, and so many bytes of residents.
 fn fitting(site: &Site<'_>, slices: f64, residents: u64, loading: Loading) -> Design {
     let grain = Grain { slices, ahead: 0, most: u64::MAX };
@@ -81,12 +98,12 @@ fn fitting(site: &Site<'_>, slices: f64, residents: u64, loading: Loading) -> De
 }
 
 /// The designs that are tried, with nothing pinned.
-pub fn unpinned(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design> {
+fn unpinned(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design> {
     SLICES.into_iter().map(move |slices| fitting(site, slices, 0, loading))
 }
 
 /// The designs that are tried where storage is the bottleneck.
-pub fn pinned(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design> {
+fn pinned(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design> {
     let room = site.room(site.request.budget);
     let with = move |slices, share| {
         let pinned = (room as f64 * share) as u64;
@@ -99,7 +116,7 @@ pub fn pinned(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design>
     designs.chain([all])
 }
 
-fn place(site: &Site<'_>, design: &Design, budget: u64, parts: Parts) -> Result<Plan, Misfit> {
+pub fn place(site: &Site<'_>, design: &Design, budget: u64, parts: Parts) -> Result<Plan, Misfit> {
     match parts.static_plan {
         true => site.place(design, budget),
         false => {
@@ -109,5 +126,14 @@ fn place(site: &Site<'_>, design: &Design, budget: u64, parts: Parts) -> Result<
             }
             Ok(plan)
         }
+    }
+}
+
+/// The same for the budget of the request, of a design that is sure to fit.
+pub fn place_surely(site: &Site<'_>, design: &Design, parts: Parts) -> Result<Plan, Misfit> {
+    match parts.static_plan {
+        true => site.place_surely(design, site.request.budget),
+        // Without running ahead it comes to its end.
+        false => place(site, design, site.request.budget, parts),
     }
 }

@@ -3,28 +3,34 @@
 //! First a plan is constructed ([`construct`]). What can differ is how layers slide ([`slide`](crate::slide)), which of them
 //! have their steps transform weights ([`on_load`]), how much stays and how finely layers are cut. Ways to slide and
 //! algorithms are compared by designs in which some number of slices finds room beside the activations of each layer and
-//! what storage would be late with stays; for the best of them finer numbers are tried. The designs of the other
-//! strategies are among those that are tried, so that no plan is slower than theirs. Every design is placed and
+//! what storage would be late with stays; for the best of them finer numbers are tried. Every design is placed and
 //! simulated, and the prediction decides. Then single layers are changed, guided by where the predicted plan stalls, as
 //! long as the effort lasts ([`improve`](super::improve)). What is then copied to a device
 //! goes through the staging ring that serves the plan best ([`staging`](super::staging)), and a plan that reads nothing is
 //! placed anew, in as little memory as it needs ([`settle`](super::settle)).
+//!
+//! Two things hold by construction, whatever the network, the budget and the costs, for what layers are stored by:
+//!
+//! - *No plan is predicted to be slower than one of `flexnn` (or of what is left of it without its parts), `on-demand` or
+//!   `preload`.* All plans that these can have are [rivals](super::rivals): each is made and compared unless a bound says that it is
+//!   slower, and the fastest one is taken if nothing faster is found. What comes after construction makes no plan slower.
+//! - *There is a plan if and only if the budget is at least the smallest one*, and that is no more than those of other strategies.
+//!   The designs that the smallest budget is looked for with ([`frugal`](super::frugal)) decide that before anything else is tried,
+//!   and do not depend on the budget; those that others decide by are among them.
 
 use super::design::{Basis, Built, Design, Grain, Pins, Site};
-use super::flexnn::Parts;
+use super::frugal::{self, Fit};
 use super::improve::improve;
 use super::on_load::Options;
-use super::place::{Loading, Misfit};
+use super::place::Loading;
 use super::polish::polish;
 use super::settle::settle;
 use super::staging::stage_best;
-use super::{Effort, Made, PlanError, Request, SLICE, first_fit, flexnn, smallest};
+use super::{Effort, Made, PlanError, Request, SLICE, flexnn, refuse, rivals};
 use crate::network::Network;
-use crate::plan::Plan;
 use crate::slice::Cutting;
 use crate::slide::{Group, Search};
 use eyelet::pack::PAGE;
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -71,6 +77,8 @@ pub struct Constructed<'a> {
     /// Ways to slide for which there are plans.
     sites: Vec<Site<'a>>,
     best: Best,
+    /// A faster one, if another strategy has one that is faster than the best.
+    faster: Option<Built>,
     constructive: Duration,
 }
 
@@ -84,20 +92,24 @@ pub struct Best {
 impl Constructed<'_> {
     /// What is predicted of the plan as it is.
     pub fn predicted_ns(&self) -> u64 {
-        self.best.built.line.steady_ns
+        let held = self.faster.as_ref().unwrap_or(&self.best.built);
+        held.line.steady_ns
     }
 
     /// The plan with the least predicted latency that the effort finds.
     pub fn improve(self, effort: Effort) -> Made {
         let start = Instant::now();
-        let Self { basis, options, mut sites, mut best, constructive } = self;
+        let Self { basis, options, mut sites, mut best, faster, constructive } = self;
         if effort != Effort::Fast {
             polish(&mut sites, &mut best);
         }
         let request = sites[best.at].request;
         let (mut built, tried) = improve(&sites, &options, best, effort);
+        if let Some(faster) = faster.filter(|faster| faster.line.steady_ns < built.line.steady_ns) {
+            built = faster;
+        }
         if request.is_staged() {
-            built = stage_best(built.plan, Loading::Cyclic, &basis.costs);
+            built = stage_best(built, Loading::Cyclic, &basis.costs);
         }
         let mut plan = built.plan;
         settle(request.network, &mut plan);
@@ -117,8 +129,15 @@ pub fn construct<'a>(
     let options = Options::new(request, &basis.costs);
     let mut found = Found::new(&basis);
     found.compare(request, transformed, &options);
-    let Found { sites, best, .. } = found;
-    best.map(|best| Constructed { basis, options, sites, best, constructive: start.elapsed() })
+    let Found { sites, best, faster, .. } = found;
+    best.map(|best| Constructed {
+        basis,
+        options,
+        sites,
+        best,
+        faster,
+        constructive: start.elapsed(),
+    })
 }
 
 /// What construction has found so far.
@@ -126,7 +145,11 @@ struct Found<'a, 'b> {
     basis: &'b Rc<Basis>,
     sites: Vec<Site<'a>>,
     best: Option<Best>,
-    /// The least that was predicted of any plan.
+    /// The fastest plan, where another one is preferred to it.
+    fastest: Option<Best>,
+    /// A plan that is taken instead of a slower one.
+    faster: Option<Built>,
+    /// What is predicted of the fastest.
     least_ns: u64,
     /// The share of memory that residents have in the best.
     share: f64,
@@ -134,7 +157,8 @@ struct Found<'a, 'b> {
 
 impl<'a, 'b> Found<'a, 'b> {
     fn new(basis: &'b Rc<Basis>) -> Self {
-        Self { basis, sites: Vec::new(), best: None, least_ns: u64::MAX, share: SHARES[0] }
+        let (sites, best, fastest, faster) = Default::default();
+        Self { basis, sites, best, fastest, faster, least_ns: u64::MAX, share: SHARES[0] }
     }
 
     /// Compares ways to slide and algorithms, and looks closer at the best.
@@ -144,29 +168,76 @@ impl<'a, 'b> Found<'a, 'b> {
         transformed: Option<&'a Network>,
         options: &Options,
     ) {
+        // Without sliding, if there is sure to be a plan so; nothing below the smallest budget.
+        let within = |site: &Site<'a>| {
+            let needs = |design: &Design| site.least_bytes(design);
+            frugal::within(site, Loading::Cyclic, false, request.budget, needs)
+        };
+        let plain = Site::with(request, self.basis.clone(), Vec::new());
+        let mut search = None;
+        let mut sure = within(&plain).map(|design| (Vec::new(), design));
+        if sure.is_none() {
+            let of_costs = Search::new(request.network, &self.basis.costs, request.threads);
+            let smallest = search.insert(of_costs).smallest().into_iter();
+            let mut fits = smallest.map(|groups| {
+                let site = Site::with(request, self.basis.clone(), groups.clone());
+                Some((groups, within(&site)?))
+            });
+            sure = fits.find_map(|fit| fit);
+        }
+        let Some((groups, design)) = sure else { return };
+        let alone = groups.is_empty();
         // Layer after layer, by all algorithms.
-        self.sites.push(Site::with(request, self.basis.clone(), Vec::new()));
-        let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();
         let mut choices = options.choices();
-        self.sites[0].add_quickest(options, &mut choices);
+        let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();
+        plain.add_quickest(options, &mut choices);
+        self.sites.push(plain);
         for on_load in choices {
-            algorithms.push((self.sketch(0, &on_load), on_load));
+            let ns = if alone { self.sketch(0, &on_load) } else { u64::MAX };
+            algorithms.push((ns, on_load));
         }
-        let Some((_, own)) = algorithms.first().cloned() else { return };
+        if alone && self.best.is_none() {
+            // What neither the coarsest nor the finest slices fit.
+            self.consider_surely(0, design.clone());
+        }
         algorithms.sort_by_key(|(ns, _)| *ns);
-        let alone = self.best.is_some();
         algorithms.truncate(if alone { 1 } else { MOST_ALGORITHMS });
-        if self.is_optimal() {
-            return;
+        if !self.is_optimal() {
+            self.look_closer(request, transformed, options, search, &algorithms);
         }
-        // Ways to slide, by the algorithms that have done best; by others of layers that slide only if sliding is of use.
-        let networks = std::iter::once(request.network).chain(transformed);
-        for network in networks {
-            if network.on_load != own && self.best.as_ref().is_some_and(|best| best.at == 0) {
+        match alone {
+            true => self.hold_against_others(),
+            false => {
+                if self.best.is_none() {
+                    self.sites.push(Site::with(request, self.basis.clone(), groups));
+                    self.consider_surely(self.sites.len() - 1, design);
+                }
+                // Not without sliding.
+                self.sites.remove(0);
+                self.best.iter_mut().for_each(|best| best.at -= 1);
+            }
+        }
+    }
+
+    /// Compares ways to slide, by the algorithms that have done best, and refines the best plan. By others layers slide only if
+    /// sliding is of use.
+    fn look_closer(
+        &mut self,
+        request: &Request<'a>,
+        transformed: Option<&'a Network>,
+        options: &Options,
+        mut search: Option<Search<'_>>,
+        algorithms: &[(u64, Vec<u32>)],
+    ) {
+        let own = &request.network.on_load;
+        let alone = self.best.is_some();
+        for network in std::iter::once(request.network).chain(transformed) {
+            if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
                 break;
             }
             let request = Request { network, ..*request };
-            let mut search = Search::new(request.network, &self.basis.costs, request.threads);
+            let new = || Search::new(request.network, &self.basis.costs, request.threads);
+            let mut search = search.take().unwrap_or_else(new);
             let mut ways = ways(&mut search, &request);
             // With several threads lines go from cache to cache, and bands are waited for: measured, that loses.
             if request.threads == 1 && self.computes() {
@@ -176,7 +247,7 @@ impl<'a, 'b> Found<'a, 'b> {
                 }
             }
             let before = self.sites.len();
-            self.slide(&request, ways, &algorithms, options);
+            self.slide(&request, ways, algorithms, options);
             if !alone && self.sites.len() == before {
                 self.slide(&request, search.smallest(), &[(0, own.clone())], options);
             }
@@ -184,14 +255,14 @@ impl<'a, 'b> Found<'a, 'b> {
         let Some(best) = &self.best else { return };
         let (at, on_load) = (best.at, best.design.on_load.clone());
         self.refine(at, &on_load);
-        match (alone, &mut self.best) {
-            (true, _) => self.baselines(&own),
-            (false, Some(best)) => {
-                // Not without sliding.
-                self.sites.remove(0);
-                best.at -= 1;
+        if alone && !self.is_optimal() {
+            let site = &self.sites[0];
+            let layers = |loading| Design::uniform(Cutting::LAYERS, own, loading);
+            let designs: Vec<Design> =
+                flexnn::designs(site, Loading::Cyclic).chain([layers(Loading::Cyclic)]).collect();
+            for design in designs {
+                self.consider(0, design);
             }
-            (false, None) => {}
         }
     }
 
@@ -238,13 +309,30 @@ impl<'a, 'b> Found<'a, 'b> {
         Some(self.keep(at, design, built))
     }
 
+    /// The same with everything at the lowest place.
+    fn consider_surely(&mut self, at: usize, design: Design) {
+        let site = &self.sites[at];
+        if let Ok(plan) = site.place_surely(&design, site.request.budget) {
+            let built = site.predict(plan);
+            self.keep(at, design, built);
+        }
+    }
+
     fn keep(&mut self, at: usize, design: Design, built: Built) -> (bool, u64) {
         let ns = built.line.steady_ns;
+        let fastest = ns < self.least_ns;
         self.least_ns = self.least_ns.min(ns);
         let held = self.best.as_ref().map(|best| &best.built);
         let better = held.is_none_or(|held| built.is_better(held, self.least_ns));
-        if better {
-            self.best = Some(Best { at, design, built });
+        let this = Best { at, design, built };
+        match (better, fastest) {
+            (true, true) => (self.best, self.fastest) = (Some(this), None),
+            (false, true) => self.fastest = Some(this),
+            (true, false) => {
+                let before = self.best.replace(this);
+                self.fastest = self.fastest.take().or(before);
+            }
+            (false, false) => {}
         }
         (better, ns)
     }
@@ -311,25 +399,15 @@ impl<'a, 'b> Found<'a, 'b> {
         }
     }
 
-    /// The designs of the other strategies, with loads that run ahead.
-    fn baselines(&mut self, own: &[u32]) {
-        if self.is_optimal() {
-            return;
-        }
-        let site = &self.sites[0];
-        let mut designs: Vec<Design> = flexnn::unpinned(site, Loading::Cyclic).collect();
-        designs.extend(flexnn::pinned(site, Loading::Cyclic));
-        designs.push(Design::uniform(Cutting::LAYERS, own, Loading::Cyclic));
-        designs.push(Design::uniform(Cutting::LAYERS, own, Loading::OnDemand));
-        // What fits by an allocator that sees one step after the other, or with loads of its own inference alone, may not fit by
-        // the rules of placing, or wait longer.
-        let parts = |static_plan| Parts { static_plan, preload: true };
-        let others = [false, true].map(|static_plan| flexnn::best(site, parts(static_plan)));
-        for design in designs {
-            self.consider(0, design);
-        }
-        for (design, built) in others.into_iter().flatten() {
-            self.keep(0, design, built);
+    /// Looks for a plan of another strategy that is faster: none shall be. What fits by an allocator that sees one step after the other,
+    /// or with loads of its own inference alone, may wait longer by the rules of joint's plans. And a plan that reads less, which is
+    /// preferred to one that is a little faster, is not preferred to theirs.
+    fn hold_against_others(&mut self) {
+        let Some(best) = &self.best else { return };
+        if let Some(rival) = rivals::faster(&self.sites[0], best.built.line.steady_ns) {
+            let own = self.fastest.take().map(|fastest| fastest.built);
+            self.faster =
+                own.filter(|own| own.line.steady_ns <= rival.line.steady_ns).or(Some(rival));
         }
     }
 }
@@ -346,35 +424,17 @@ fn ways(search: &mut Search<'_>, request: &Request<'_>) -> Vec<Vec<Group>> {
     ways
 }
 
-/// Where [`construct`] finds nothing: the error that names the smallest budget of those for which there is something, or a
-/// plan after all. What slides is chosen
-/// for the least memory; and for each budget anew, as it is there.
-pub fn least(request: &Request<'_>) -> Result<Plan, PlanError> {
+/// Why [`construct`] finds nothing: below the smallest budget of [these ways to slide](Search::smallest) and of none.
+pub fn refusal(request: &Request<'_>) -> PlanError {
     let basis = Rc::new(Basis::new(request));
     let mut search = Search::new(request.network, &basis.costs, request.threads);
-    let own = &request.network.on_load;
-    let fits = |site: &Site<'_>, budget| {
-        first_fit(site.frugal(budget, own, Loading::Cyclic), |design| site.place(design, budget))
+    let ways = std::iter::once(Vec::new()).chain(search.smallest());
+    let least = |groups| {
+        let site = Site::with(request, basis.clone(), groups);
+        let fit = frugal::least(&site, Loading::Cyclic, false, |design| site.least_bytes(design));
+        (site, fit)
     };
-    let site = |groups| Site::with(request, basis.clone(), groups);
-    let small = search.smallest();
-    let sites: Vec<Site<'_>> = small.iter().cloned().map(site).collect();
-    let search = RefCell::new(search);
-    let any = |budget| {
-        let mut found = Err(Misfit { layer: 0, activations: true });
-        for site in &sites {
-            found = fits(site, budget);
-            if found.is_ok() {
-                return found;
-            }
-        }
-        let others = search.borrow_mut().candidates(budget);
-        for groups in others.into_iter().filter(|groups| !small.contains(groups)) {
-            if let Ok(plan) = fits(&site(groups), budget) {
-                return Ok(plan);
-            }
-        }
-        found
-    };
-    smallest(request, SLICE, &any)
+    let (site, Fit { bytes, design }) =
+        ways.map(least).min_by_key(|(_, fit)| fit.bytes).expect("not to slide is a way");
+    refuse(request, bytes, SLICE, &|budget| site.place_surely(&design, budget))
 }

@@ -8,12 +8,14 @@ pub mod demand;
 mod design;
 mod dynamic;
 mod flexnn;
+mod frugal;
 mod improve;
 mod joint;
 pub mod on_load;
 mod place;
 mod polish;
 mod residents;
+mod rivals;
 mod settle;
 mod staging;
 
@@ -21,7 +23,6 @@ use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::simulate::simulate;
-use design::Design;
 use eyelet::pack::PAGE;
 use flexnn::Parts;
 use place::Misfit;
@@ -122,7 +123,7 @@ pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
 pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
     let transformed = transforms(name).then(|| on_load::network(request)).flatten();
     let begun = begin(name, request, transformed.as_ref(), demand::DELTA)?;
-    Ok(begun.map_or_else(|| last_resort(name, request), Ok)?.finish(effort))
+    Ok(begun.ok_or_else(|| refusal(request))?.finish(effort))
 }
 
 /// A plan of which it is known what it will be worth, and which may still be improved.
@@ -150,7 +151,7 @@ impl Begun<'_> {
     }
 }
 
-/// Begins to plan by the strategy of that name, as far as no search is needed; nothing if only the [`last_resort`] is left. `transformed` is the
+/// Begins to plan by the strategy of that name, as far as no search is needed; nothing if there is only a [`refusal`]. `transformed` is the
 /// [network](on_load::network) whose steps transform weights, for a strategy that may have some do so; `delta` is what
 /// queues grow by where a pipeline's least delay is looked for.
 pub fn begin<'a>(
@@ -179,10 +180,9 @@ pub fn begin<'a>(
     Ok(Some(begun(name, request, made)))
 }
 
-/// Where a strategy has begun nothing: the refusal, for which the smallest budget takes a search, or a plan after all.
-pub fn last_resort<'a>(name: &str, request: &Request<'a>) -> Result<Begun<'a>, PlanError> {
-    let plan = joint::least(request)?;
-    Ok(begun(name, request, Made { plan, ..Made::default() }))
+/// Why a strategy has begun nothing, with the smallest budget, which takes a search.
+pub fn refusal(request: &Request<'_>) -> PlanError {
+    joint::refusal(request)
 }
 
 fn begun<'a>(name: &str, request: &Request<'a>, mut made: Made) -> Begun<'a> {
@@ -197,7 +197,7 @@ fn begun<'a>(name: &str, request: &Request<'a>, mut made: Made) -> Begun<'a> {
 #[cfg(test)]
 pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group>) -> Plan {
     let site = design::Site::with(request, design::Basis::new(request).into(), groups);
-    let all = Design::uniform(
+    let all = design::Design::uniform(
         crate::slice::Cutting::RESIDENT,
         &request.network.on_load,
         place::Loading::Cyclic,
@@ -224,50 +224,22 @@ pub fn computes_directly(name: &str) -> bool {
 /// Why a layer can be too large for a budget, beside its activations.
 const SLICE: &str = "one slice of its weights and its scratch beside the activations";
 
-/// The first plan of some designs that can be placed.
-fn first_fit(
-    mut designs: impl Iterator<Item = Design>,
-    place: impl Fn(&Design) -> Result<Plan, Misfit>,
-) -> Result<Plan, Misfit> {
-    let first = designs.next().map_or(Err(Misfit { layer: 0, activations: true }), |d| place(&d));
-    designs.fold(first, |found, design| found.or_else(|_| place(&design)))
-}
-
-/// Pages below a limit found by bisection that are looked at one by one.
-const NEAR: u64 = 16;
-
-/// For a budget in which `place` has failed: the smallest in which it succeeds, and the layer that sets
-/// it, as an error; `reason` says what of the layer, if it is not the activations. Placing is greedy, so
-/// that it can fail in more memory than it needs: then the plan for less.
-fn smallest(
+/// The error that names the smallest budget, and the layer that sets it: the one for which `place` has no room in a page less;
+/// `reason` says what of the layer, if it is not the activations.
+fn refuse(
     request: &Request<'_>,
+    smallest: u64,
     reason: &str,
     place: &dyn Fn(u64) -> Result<Plan, Misfit>,
-) -> Result<Plan, PlanError> {
-    let (mut low, mut high) = (0u64, 1u64);
-    while place(high * PAGE).is_err() {
-        (low, high) = (high, high * 2);
-    }
-    while low + 1 < high {
-        let middle = (low + high) / 2;
-        if place(middle * PAGE).is_ok() { high = middle } else { low = middle }
-    }
-    // For the same reason a little less can do.
-    let near = (high.saturating_sub(NEAR)..high).find(|pages| place(pages * PAGE).is_ok());
-    high = near.unwrap_or(high);
-    low = high.saturating_sub(1);
-    if high * PAGE <= request.budget
-        && let Ok(plan) = place(high * PAGE)
-    {
-        return Ok(plan);
-    }
-    let misfit = place(low * PAGE).err().unwrap_or(Misfit { layer: 0, activations: true });
+) -> PlanError {
+    let misfit = place(smallest.saturating_sub(PAGE)).err();
+    let misfit = misfit.unwrap_or(Misfit { layer: 0, activations: true });
     let activations = "its inputs and output, with what else is alive then";
-    Err(PlanError::Budget {
+    PlanError::Budget {
         network: request.network.name.clone(),
         budget: request.budget,
-        smallest: high * PAGE,
+        smallest,
         layer: request.network.names.get(misfit.layer as usize).cloned().unwrap_or_default(),
         reason: if misfit.activations { activations } else { reason }.to_owned(),
-    })
+    }
 }

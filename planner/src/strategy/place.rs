@@ -16,6 +16,9 @@ use crate::write::table_bytes;
 use eyelet::pack::{self, Load, PAGE, Step};
 use std::ops::Range;
 
+/// More memory than anything takes, of which addresses can still be reckoned with.
+pub const UNLIMITED: u64 = 1 << 60;
+
 /// A step that could not be placed.
 #[derive(Clone, Copy, Debug)]
 pub struct Misfit {
@@ -119,6 +122,17 @@ impl Ground {
         table_bytes(network, 2 * layers, self.steps + layers, 0)
     }
 
+    /// Steps of layers that slide, and one for each other layer.
+    pub fn steps(&self) -> usize {
+        self.steps
+    }
+
+    /// How many bytes there must be between tables and residents for so many to be free during a layer.
+    pub fn needs(&self, layer: usize, bytes: u64) -> u64 {
+        let (hole, high) = self.holes[layer];
+        if bytes <= hole { 0 } else { high + bytes }
+    }
+
     /// Largest run of bytes that is free during a layer, with so many between tables and residents.
     pub fn free(&self, layer: usize, bytes: u64) -> u64 {
         let (hole, high) = self.holes[layer];
@@ -153,14 +167,15 @@ impl<'a> Cut<'a> {
         let spans = spans(network, &slices.steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
         let mut scratch: Vec<u64> = Vec::with_capacity(slices.steps.len());
+        // Slices of a layer are alike, in groups those of some steps before.
+        let mut before: Vec<Option<usize>> = vec![None; network.layers.len()];
         for (index, step) in slices.steps.iter().enumerate() {
-            // Slices of a layer are alike.
-            let like = index.checked_sub(1).map(|before| &slices.steps[before]);
-            let like = like.filter(|like| {
-                (like.layer, like.count, like.rows) == (step.layer, step.count, step.rows)
+            let like = before[step.layer as usize].replace(index).filter(|like| {
+                let like = &slices.steps[*like];
+                (like.count, like.rows) == (step.count, step.rows)
             });
             scratch.push(match like {
-                Some(_) => scratch[index - 1],
+                Some(like) => scratch[like],
                 None => match scratch_bytes(network, step, request.threads) {
                     all if all <= step.scratch_bytes => all,
                     _ => {
@@ -187,10 +202,23 @@ impl<'a> Cut<'a> {
         let scratch = self.scratch.iter().max().copied().unwrap_or(0);
         let sky = Skyline::new(tables..tables + self.ground.peak + scratch);
         // Above all activations there is room for any scratch.
-        let placed = self.stream(&mut plan, &mut [], sky, Loading::OnDemand);
+        let placed = self.stream(&mut plan, &mut [], sky, false);
         debug_assert!(placed.is_ok(), "no room for scratch above the activations");
         plan.arena_bytes = used_end(&self.ground.sizes, &plan).max(tables).next_multiple_of(PAGE);
         plan
+    }
+
+    /// The smallest budget in which everything finds room at the lowest places, which are the same in every larger one.
+    pub fn least_bytes(&self, request: &Request<'_>) -> u64 {
+        let tables = self.tables(request);
+        let mut plan = self.empty(request, tables);
+        let mut address_of = vec![0; self.slices.reads.len()];
+        let sky = Skyline::new(tables..UNLIMITED);
+        let placed = self.stream(&mut plan, &mut address_of, sky, false);
+        debug_assert!(placed.is_ok(), "no room in unlimited memory");
+        let resident = self.slices.reads.iter().filter(|read| read.resident);
+        let below = used_end(&self.ground.sizes, &plan).max(tables).next_multiple_of(PAGE);
+        below + resident.map(|read| read.bytes).sum::<u64>()
     }
 
     /// The plan with its activations, and nothing else placed.
@@ -215,6 +243,27 @@ impl<'a> Cut<'a> {
         budget: u64,
         loading: Loading,
     ) -> Result<Plan, Misfit> {
+        self.place_by(request, budget, loading, loading != Loading::OnDemand)
+    }
+
+    /// The same with everything at the lowest place, which succeeds from [`least_bytes`](Self::least_bytes) on: loads run
+    /// ahead as far as that permits.
+    pub fn place_surely(
+        &self,
+        request: &Request<'_>,
+        budget: u64,
+        loading: Loading,
+    ) -> Result<Plan, Misfit> {
+        self.place_by(request, budget, loading, false)
+    }
+
+    fn place_by(
+        &self,
+        request: &Request<'_>,
+        budget: u64,
+        loading: Loading,
+        ahead: bool,
+    ) -> Result<Plan, Misfit> {
         let network = request.network;
         let reads = &self.slices.reads;
         let end = budget / PAGE * PAGE;
@@ -235,14 +284,12 @@ impl<'a> Cut<'a> {
             return Err(Misfit { layer: self.ground.peak_layer, activations });
         }
 
-        let again = (loading == Loading::Around).then(|| plan.clone());
         let sky = Skyline::new(tables..top);
-        let (sky, mut uses) = self.stream(&mut plan, &mut address_of, sky, loading)?;
-        if let Some(empty) = again {
+        let (sky, mut uses) = self.stream(&mut plan, &mut address_of, sky, ahead)?;
+        if loading == Loading::Around && ahead {
             // Now it is known how long each byte has been free, the inference before included.
             let sky = sky.later(plan.period());
-            plan = empty;
-            (_, uses) = self.stream(&mut plan, &mut address_of, sky, loading)?;
+            (_, uses) = self.stream(&mut plan, &mut address_of, sky, ahead)?;
         }
 
         // Residents move down onto the rest: what no one uses is not asked for.
@@ -275,15 +322,17 @@ impl<'a> Cut<'a> {
         Ok(plan)
     }
 
-    /// Places step by step what does not stay, where `sky` says that memory is free.
+    /// Places step by step what does not stay, where `sky` says that memory is free: where that delays loads the least, if
+    /// they may run `ahead` and there is room; else as low as possible.
     fn stream(
         &self,
         plan: &mut Plan,
         address_of: &mut [u64],
         mut sky: Skyline,
-        loading: Loading,
+        ahead: bool,
     ) -> Result<(Skyline, Vec<Use>), Misfit> {
         let reads = &self.slices.reads;
+        plan.loads.clear();
         let mut by_start: Vec<usize> =
             (0..self.lives.len()).filter(|&b| self.lives[b].start != usize::MAX).collect();
         by_start.sort_by_key(|&buffer| self.lives[buffer].start);
@@ -302,20 +351,14 @@ impl<'a> Cut<'a> {
                 sky.raise(range, self.lives[buffer].end as i64);
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
-            let placed = (loading != Loading::OnDemand)
-                .then(|| {
-                    preload(
-                        &mut sky,
-                        bytes,
-                        horizon as i64,
-                        self.scratch[index],
-                        time,
-                        self.ground.choice,
-                    )
-                })
-                .flatten()
-                .or_else(|| no_preload(&mut sky, bytes, horizon as i64, self.scratch[index], time))
-                .ok_or(Misfit { layer: plan.steps[index].layer, activations: false })?;
+            let (last, scratch) = (horizon as i64, self.scratch[index]);
+            let placed = match ahead {
+                true => preload(&mut sky, bytes, last, scratch, time, self.ground.choice)
+                    .or_else(|| no_preload(&mut sky, bytes, last, scratch, time)),
+                false => lowest(&mut sky, bytes, last, scratch, time),
+            };
+            let placed =
+                placed.ok_or(Misfit { layer: plan.steps[index].layer, activations: false })?;
             if let Some(read) = read {
                 address_of[read] = placed.weights;
                 plan.loads.push(self.load(read, placed.weights));
@@ -382,6 +425,28 @@ fn no_preload(
     time: i64,
 ) -> Option<Placed> {
     place(sky, weights, last, scratch, time, [Choice::Lowest, Choice::Lowest])
+}
+
+/// The same with the one of both going first with which less is used: the scratch goes no higher than it does without weights.
+fn lowest(sky: &mut Skyline, weights: u64, last: i64, scratch: u64, time: i64) -> Option<Placed> {
+    if weights == 0 || scratch == 0 {
+        return no_preload(sky, weights, last, scratch, time);
+    }
+    let mut other = sky.clone();
+    let scratch_first = other.find(scratch, 64, time, Choice::Lowest).and_then(|at| {
+        other.raise(at.address..at.address + scratch, time);
+        let placed = no_preload(&mut other, weights, last, 0, time)?;
+        Some(Placed { scratch: at.address, ..placed })
+    });
+    let weights_first = no_preload(sky, weights, last, scratch, time);
+    let end = |placed: &Placed| (placed.weights + weights).max(placed.scratch + scratch);
+    match scratch_first {
+        Some(placed) if weights_first.as_ref().is_none_or(|held| end(&placed) < end(held)) => {
+            *sky = other;
+            Some(placed)
+        }
+        _ => weights_first,
+    }
 }
 
 fn place(

@@ -27,18 +27,20 @@ pub fn stage(plan: &mut Plan, loading: Loading) {
 }
 
 /// Gives a plan the smallest ring with which it is predicted to be as fast as with any, but for what nobody can
-/// measure.
-pub fn stage_best(plan: Plan, loading: Loading, costs: &Costs) -> Built {
+/// measure, and no slower than with the one that it has.
+pub fn stage_best(held: Built, loading: Loading, costs: &Costs) -> Built {
     let built = |size| {
-        let mut plan = plan.clone();
+        let mut plan = held.plan.clone();
         stage_in(&mut plan, loading, size);
         Built { line: simulate_with(&plan, costs), plan }
     };
     let mut rings: Vec<Built> = SIZES.map(built).collect();
     let least = rings.iter().map(|built| built.line.steady_ns).min().unwrap_or(0);
-    let near = |built: &Built| built.line.steady_ns <= least + least / 1000;
-    let smallest = rings.iter().position(near).unwrap_or(0);
-    rings.swap_remove(smallest)
+    let most = (least + least / 1000).min(held.line.steady_ns);
+    match rings.iter().position(|built| built.line.steady_ns <= most) {
+        Some(smallest) => rings.swap_remove(smallest),
+        None => held,
+    }
 }
 
 /// Gives a plan a ring of so many largest loads.

@@ -1,0 +1,125 @@
+//! The smallest budget, exactly.
+//!
+//! Whether a design fits a budget is hard to say: the rules of placing are greedy and depend on the budget, so that one can
+//! fail in more memory than it needs. But each design has a budget from which on it is sure to fit: that in
+//! which everything finds room at its lowest place ([`Cut::least_bytes`](super::place::Cut::least_bytes)), which placing
+//! falls back on. It does not depend on the budget, and takes no search.
+//!
+//! So a few *frugal* designs are listed, the same for all budgets, and the smallest budget is what the least of them needs.
+//! Slices are weighed against tables: coarser ones take more memory beside the activations, finer ones are more steps and loads. How coarse
+//! each layer's slices can be in so many bytes beside the tables is known, and changes only at some numbers of bytes.
+//! These are gone through, and those at which bytes and tables are least together give the designs. With them go whole
+//! layers, and all weights in the arena: so what `on-demand` and `preload` need is never less.
+//!
+//! A strategy plans for a budget if and only if one of its frugal designs is sure to fit it. That is what makes
+//! the smallest budget exact: below it nothing is planned, whatever luck another design might have there, and from it on
+//! there is a plan, if need be the frugal one.
+
+use super::design::{Design, Site};
+use super::place::Loading;
+use crate::slice::Cutting;
+use crate::write::table_bytes;
+use eyelet::pack::PAGE;
+
+/// Numbers of bytes beside the tables of which designs are made.
+const MOST: usize = 8;
+
+/// A design, and the budget from which on it is sure to fit.
+#[derive(Clone, Debug)]
+pub struct Fit {
+    pub bytes: u64,
+    pub design: Design,
+}
+
+/// Where an allocator decides on places, these times as many bytes are tried, too: nobody knows what it will need.
+const TIMES: [f64; 4] = [0.5, 0.75, 1.25, 1.5];
+
+/// The frugal designs for one way to slide, by the layers' own algorithms; with those for a plan that is `dynamic`, or without.
+pub fn designs(site: &Site<'_>, loading: Loading, dynamic: bool) -> Vec<Design> {
+    let on_load = &site.request.network.on_load;
+    let mut designs: Vec<Design> = Vec::new();
+    let mut add = |design: Design| {
+        if !designs.contains(&design) {
+            designs.push(design);
+        }
+    };
+    let mut rooms = rooms(site);
+    if let Some(&least) = rooms.first().filter(|_| dynamic) {
+        rooms.extend(TIMES.map(|times| (least as f64 * times) as u64));
+    }
+    for bytes in rooms {
+        for join in [false, true] {
+            add(site.coarsest_in(bytes, join, on_load, loading));
+        }
+    }
+    let finest = Cutting { scratch: 1, read: 1, ..Cutting::equal(1) };
+    for all in [finest, Cutting::LAYERS, Cutting::RESIDENT] {
+        add(Design::uniform(all, on_load, loading));
+    }
+    designs
+}
+
+/// A frugal design that is sure to fit a budget, where each needs so many bytes; nothing if none is.
+pub fn within(
+    site: &Site<'_>,
+    loading: Loading,
+    dynamic: bool,
+    budget: u64,
+    needs: impl Fn(&Design) -> u64,
+) -> Option<Design> {
+    // Not even tables and activations fit.
+    if site.least_tables() + site.ground.peak > budget {
+        return None;
+    }
+    designs(site, loading, dynamic).into_iter().find(|design| needs(design) <= budget)
+}
+
+/// The frugal design that needs the least.
+pub fn least(
+    site: &Site<'_>,
+    loading: Loading,
+    dynamic: bool,
+    needs: impl Fn(&Design) -> u64,
+) -> Fit {
+    let fits = designs(site, loading, dynamic).into_iter();
+    let fits = fits.map(|design| Fit { bytes: needs(&design), design });
+    fits.min_by_key(|fit| fit.bytes).expect("all weights in the arena are a design")
+}
+
+/// The bytes beside the tables, of those at which slices become coarser, that take the least with the tables.
+fn rooms(site: &Site<'_>) -> Vec<u64> {
+    let network = site.request.network;
+    // From how many bytes on a layer is cut into so many slices.
+    let mut changes: Vec<(u64, usize, u32)> = Vec::new();
+    let mut slices = vec![1u32; network.layers.len()];
+    let mut enough = 0;
+    for (index, slices) in slices.iter_mut().enumerate().filter(|(index, _)| !site.slides(*index)) {
+        let needs = |bytes: u64| site.ground.needs(index, bytes);
+        let cuts = site.cuts(index).iter().map(|cut| (needs(cut.bytes), index, cut.slices));
+        let (least, _, most) = cuts.clone().min().unwrap_or_default();
+        (enough, *slices) = (enough.max(least), most.max(1));
+        changes.extend(cuts);
+    }
+    changes.sort_unstable();
+    let weighs = |index: usize| usize::from(network.layers[index].panels > 0);
+    let mut loads: usize =
+        slices.iter().enumerate().map(|(index, count)| *count as usize * weighs(index)).sum();
+    // One of each layer is counted among the ground's.
+    let mut steps =
+        site.ground.steps() + slices.iter().map(|count| *count as usize - 1).sum::<usize>();
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    let mut changes = changes.into_iter().peekable();
+    while let Some((bytes, index, fewer)) = changes.next() {
+        let saved = slices[index].saturating_sub(fewer);
+        (steps, loads) = (steps - saved as usize, loads - saved as usize * weighs(index));
+        slices[index] -= saved;
+        let bytes = bytes.max(enough).next_multiple_of(PAGE);
+        if changes.peek().is_none_or(|next| next.0 > bytes) {
+            let stages = if site.request.is_staged() { loads } else { 0 };
+            found.push((bytes + table_bytes(network, loads, steps, stages), bytes));
+        }
+    }
+    found.sort_unstable();
+    found.truncate(MOST);
+    found.into_iter().map(|(_, bytes)| bytes).collect()
+}

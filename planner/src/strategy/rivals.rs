@@ -1,0 +1,102 @@
+//! The plans that other strategies have for a budget, as far as one of them could be faster than a plan at hand.
+//!
+//! `flexnn`, with and without its parts, `on-demand` and `preload` take the best of a few designs: of all of these each is a
+//! rival, placed as its strategy does. That would take longer than all else that is constructed. But none of these strategies begins to read
+//! before the inference that it reads for. So before anything is placed it is known of a design that no plan of it takes less than a line of
+//! loads, one after the other as if there were room for all, and of steps behind them. Only where
+//! that is faster than the plan at hand, the design is placed and simulated.
+
+use super::design::{Built, Design, Site};
+use super::flexnn::{self, Parts};
+use super::frugal;
+use super::place::Misfit;
+use crate::plan::Plan;
+use crate::slice::{Cutting, Slices};
+use eyelet::pack::Step;
+
+/// All of FlexNN, and what is left of it without its parts.
+const PARTS: [Parts; 4] = [
+    Parts { static_plan: true, preload: true },
+    Parts { static_plan: false, preload: true },
+    Parts { static_plan: true, preload: false },
+    Parts { static_plan: false, preload: false },
+];
+
+/// `on-demand` and `preload` have neither.
+const NONE: [Parts; 1] = [Parts { static_plan: true, preload: false }];
+
+/// How a strategy places a design.
+type Place = fn(&Site<'_>, &Design, Parts) -> Result<Plan, Misfit>;
+
+/// The fastest rival, if one is faster than a plan that takes so long.
+pub fn faster(site: &Site<'_>, than_ns: u64) -> Option<Built> {
+    let loading = PARTS[0].loading();
+    let place: Place =
+        |site, design, parts| flexnn::place(site, design, site.request.budget, parts);
+    let usual = flexnn::designs(site, loading).map(|design| (design, &PARTS[..], place));
+    let whole = [Cutting::LAYERS, Cutting::RESIDENT].into_iter().map(|all| {
+        (Design::uniform(all, &site.request.network.on_load, loading), &NONE[..], place)
+    });
+    // What FlexNN falls back on.
+    let frugal = frugal::designs(site, loading, true).into_iter();
+    let frugal = frugal.map(|design| (design, &PARTS[..], flexnn::place_surely as Place));
+    let (mut fastest, mut least_ns) = (None, than_ns);
+    for (design, parts, place) in usual.chain(whole).chain(frugal) {
+        let slices = design.slices(site.request.network, &site.ground);
+        let [ahead, in_turn] = bounds_ns(site, &slices);
+        for parts in parts {
+            let bound_ns = if parts.preload { ahead } else { in_turn };
+            if bound_ns >= least_ns {
+                continue;
+            }
+            let design = Design { loading: parts.loading(), ..design.clone() };
+            let Ok(plan) = place(site, &design, *parts) else { continue };
+            let built = site.predict(plan);
+            if built.line.steady_ns < least_ns {
+                least_ns = built.line.steady_ns;
+                fastest = Some(built);
+            }
+        }
+    }
+    fastest
+}
+
+/// No plan of these slices takes less if nothing is read before the inference; and if each load waits for the step before the
+/// one that needs it, too. Steps have all the scratch that they can use, and nothing that is read meanwhile slows them down.
+fn bounds_ns(site: &Site<'_>, slices: &Slices) -> [u64; 2] {
+    let resident = slices.reads.iter().filter(|read| read.resident);
+    let arena_bytes = site.least_tables() + resident.map(|read| read.bytes).sum::<u64>();
+    let far = bounds_from(site, slices, false);
+    match site.costs.is_near(arena_bytes) {
+        true => {
+            let near = bounds_from(site, slices, true);
+            [0, 1].map(|at| near[at].min(far[at]))
+        }
+        false => far,
+    }
+}
+
+/// The same with weights in the cache that all share, or not.
+fn bounds_from(site: &Site<'_>, slices: &Slices, near: bool) -> [u64; 2] {
+    let service = site.costs.service(near);
+    let mut last: Option<(Step, i64)> = None;
+    // So far: when the line is through, and if loads wait for their turn; and what reads have taken.
+    let (mut line, mut in_turn, mut read) = (0, 0, 0);
+    for (index, step) in slices.steps.iter().enumerate() {
+        let load = slices.read_of[index].map(|at| &slices.reads[at]);
+        if let Some(load) = load.filter(|load| load.first == index && !load.resident) {
+            let parts = service.read(load.bytes);
+            read += parts.transfer;
+            line = line.max(read + parts.latency + parts.check);
+            in_turn += parts.alone();
+        }
+        let step = Step { first: 0, row: 0, scratch_bytes: 0, ..*step };
+        let ns = match last {
+            Some((like, ns)) if like == step => ns,
+            _ => site.costs.step_ns_from(&step, near) as i64,
+        };
+        last = Some((step, ns));
+        (line, in_turn) = (line + ns, in_turn + ns);
+    }
+    [line as u64, in_turn as u64]
+}
