@@ -23,6 +23,31 @@ pub fn floats(count: usize, seed: u64) -> Vec<f32> {
     (0..count).map(|_| next()).collect()
 }
 
+/// Sums of all kinds.
+pub const SPECIAL: [f32; 8] =
+    [f32::NAN, -0.0, 0.0, f32::INFINITY, f32::NEG_INFINITY, -1.0, 7.0, 1e-40];
+
+/// Bounds of clamps of all kinds, as [`Activation::for_kernels`](crate::pack::Activation::for_kernels) gives them.
+pub const BOUNDS: [[f32; 2]; 8] = [
+    [f32::NEG_INFINITY, f32::INFINITY],
+    [-0.0, f32::INFINITY],
+    [-0.0, 6.0],
+    [-0.0, 0.0],
+    [-1.0, 0.0],
+    [-3.0, -2.0],
+    [f32::NEG_INFINITY, 0.0],
+    [f32::NEG_INFINITY, 1.0],
+];
+
+/// Each of these is one of the sums, in turn, inside the bounds, bit for bit. Which NaN it is depends on the processor.
+pub fn assert_clamped(found: &[f32], sums: &[f32], [min, max]: [f32; 2], what: &str) {
+    for (&found, &sum) in found.iter().zip(sums.iter().cycle()) {
+        let want = super::portable::igemm::clamp(sum, min, max);
+        let same = found.to_bits() == want.to_bits() || found.is_nan() && want.is_nan();
+        assert!(same, "{what}: {found:?} for {want:?}, {sum:?} in {min}..{max}");
+    }
+}
+
 /// Packs weights `[channel][k]` of `groups` equal groups, and biases, into panels of `nr` channels:
 /// `bias[nr]`, then `[k][nr]`. A group's last panel is filled with zeros.
 pub fn pack(weights: &[f32], bias: &[f32], groups: usize, nr: usize) -> Vec<f32> {

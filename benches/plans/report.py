@@ -54,7 +54,7 @@ with costs measured before the network's first plan (`eyelet profile`). All stra
         return found
 
     def latencies(self):
-        rows, worse, gaps = {io: [] for io in IO}, [], {io: [] for io in IO}
+        rows, worse, gaps = {io: [] for io in IO}, [], {io: {} for io in IO}
         for (network, io, budget), plans in self.group(self.bench.plans).items():
             joint = plans.get(JOINT)
             if joint is None:
@@ -65,12 +65,12 @@ with costs measured before the network's first plan (`eyelet profile`). All stra
             if ratio is not None and ratio > 1 + NOISE:
                 worse.append((network, io, budget, best.name, ratio))
             gap = joint.ms / joint.bound_ms - 1
-            gaps[io].append(gap)
+            gaps[io].setdefault(network, []).append(gap)
             row = [network, f"{budget / MIB:.1f}"]
             row += [ms(plans[name].ms) if name in plans else "–" for name in STRATEGIES]
-            row += [f"{ratio:.2f}" if ratio else "–", ms(joint.bound_ms), f"{gap:+.0%}"]
+            row += [f"{ratio:.2f}" if ratio else "–", ms(joint.bound_ms), ms(joint.predicted_ms), f"{gap:+.0%}"]
             rows[io].append(row)
-        head = ["network", "budget (MiB)", *STRATEGIES, f"{JOINT} / best baseline", "bound (ms)", f"{JOINT} over bound"]
+        head = ["network", "budget (MiB)", *STRATEGIES, f"{JOINT} / best baseline", "bound (ms)", f"{JOINT} predicted (ms)", f"{JOINT} over bound"]
         parts = [
             f"""## Latency by budget
 
@@ -78,9 +78,11 @@ The bound is that of [planning](planning.md#the-lower-bound), from the profile: 
 `{JOINT}` has chosen can be faster. A dash: the strategy has no plan for the budget."""
         ]
         for io in IO:
-            within = sum(gap <= 0.10 for gap in gaps[io])
-            text = f"{within} of {len(gaps[io])} within 10 % of the bound" if gaps[io] else ""
-            parts.append(f"### `--io {io}`\n\n{table(head, rows[io])}\n\n{text}.")
+            within = {network: sum(gap <= NEAR for gap in each) for network, each in gaps[io].items()}
+            budgets = {network: len(each) for network, each in gaps[io].items()}
+            each = ", ".join(f"{network} {count} of {budgets[network]}" for network, count in within.items())
+            text = f"{sum(within.values())} of {sum(budgets.values())} within {NEAR:.0%} of the bound: {each}."
+            parts.append(f"### `--io {io}`\n\n{table(head, rows[io])}\n\n{text}")
         if worse:
             lines = "\n".join(
                 f"- {network}, {io}, {budget / MIB:.1f} MiB: {ratio:.2f} of {name}"

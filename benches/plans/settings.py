@@ -22,7 +22,7 @@ ABLATION = {
 
 # Budgets between the smallest feasible one (0) and one that holds everything (1), spaced geometrically; and the
 # place of the ablation's between the smallest one for FlexNN and that.
-PLACES = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
+PLACES = [0.0, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 1.0]
 ABLATION_PLACE = 0.4
 
 # How weights are read: past the page cache, and from there.

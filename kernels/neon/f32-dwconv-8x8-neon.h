@@ -69,7 +69,6 @@ EYELET_INLINE void tile(const struct eyelet_dwconv *t, const float *w, size_t ch
         case NONE: store_next_rows(acc, n, c, row * t->c_pitch, &t->min, &t->max, NONE); break;
         case LOWER: store_next_rows(acc, n, c, row * t->c_pitch, &t->min, &t->max, LOWER); break;
         case BOTH: store_next_rows(acc, n, c, row * t->c_pitch, &t->min, &t->max, BOTH); break;
-        case RARE: store_next_rows(acc, n, c, row * t->c_pitch, &t->min, &t->max, RARE); break;
     }
 }
 

@@ -412,7 +412,7 @@ void eyelet_f32_dwconv3x3_4x4__neon_inorder(const struct eyelet_dwconv *t)
         case LOWER:
             several(t, LOWER);
             break;
-        default:
+        case BOTH:
             several(t, BOTH);
             break;
     }

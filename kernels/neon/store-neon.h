@@ -6,12 +6,12 @@
 #include <arm_neon.h>
 
 /* What the clamp does: an infinite bound does nothing. */
-enum bounds { NONE, LOWER, BOTH, RARE };
+enum bounds { NONE, LOWER, BOTH };
 
 EYELET_INLINE enum bounds bounds(float min, float max)
 {
     if (max < __builtin_inff())
-        return max > 0 ? BOTH : RARE;
+        return BOTH;
     return min > -__builtin_inff() ? LOWER : NONE;
 }
 
@@ -19,13 +19,11 @@ EYELET_INLINE float32x4_t clamp(float32x4_t v, float32x4_t min, float32x4_t max,
                                 const enum bounds bounds)
 {
     /* The instructions differ from `min > v ? min : v` and `max < v ? max : v` only in the sign of a zero: `min` is no
-     * positive one. */
+     * positive one, `max` no negative one. */
     if (bounds != NONE)
         v = vmaxq_f32(min, v);
     if (bounds == BOTH)
         v = vminq_f32(max, v);
-    else if (bounds == RARE)
-        v = vbslq_f32(vcltq_f32(max, v), max, v);
     return v;
 }
 
@@ -85,9 +83,6 @@ EYELET_INLINE void store_rows(float32x4_t acc[][2], const size_t n, float *c, si
         case BOTH:
             store_bounded(acc, n, c, pitch, lower, upper, BOTH);
             break;
-        case RARE:
-            store_bounded(acc, n, c, pitch, lower, upper, RARE);
-            break;
     }
 }
 
@@ -136,8 +131,6 @@ EYELET_INLINE float32x4_t clamp_sum(float32x4_t v, float32x4_t min, float32x4_t 
     __asm__("fmax %0.4s, %1.4s, %0.4s" : "+w"(v) : "w"(min));
     if (bounds == BOTH)
         v = vminq_f32(max, v);
-    else if (bounds == RARE)
-        v = vbslq_f32(vcltq_f32(max, v), max, v);
     return v;
 }
 
@@ -153,15 +146,9 @@ EYELET_INLINE float *store_next_rows(float32x4_t acc[][2], const size_t n, float
                 acc[i / 2][i % 2] = clamp_sum(acc[i / 2][i % 2], min, min, LOWER);
         } else {
             const float32x4_t max = load_all(max_at);
-            if (bounds == BOTH) {
 #pragma GCC unroll 16
-                for (size_t i = 0; i < 2 * n; i++)
-                    acc[i / 2][i % 2] = clamp_sum(acc[i / 2][i % 2], min, max, BOTH);
-            } else {
-#pragma GCC unroll 16
-                for (size_t i = 0; i < 2 * n; i++)
-                    acc[i / 2][i % 2] = clamp_sum(acc[i / 2][i % 2], min, max, RARE);
-            }
+            for (size_t i = 0; i < 2 * n; i++)
+                acc[i / 2][i % 2] = clamp_sum(acc[i / 2][i % 2], min, max, BOTH);
         }
     }
     STORE_ROW(0, "v0", "v1");

@@ -61,7 +61,7 @@ pub(super) struct Lines {
     /// # Safety
     /// [`Function`]'s, for every one of `lines`, at least 2, each `lines_apart` pointers and `c_lines_apart` floats of the
     /// output after the line before; with that stride and `lines_apart` as many times `line_pitch`, `col_pitch`
-    /// 1, windows and channels as above, no residual, and a `max` above 0.
+    /// 1, windows and channels as above, and no residual.
     pub function: Function,
 }
 
@@ -259,6 +259,71 @@ impl Lines {
             && t.channels >= self.channels
             && t.pixels >= self.pixels
             && t.residual.is_null()
-            && t.max > 0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::arena::{MatMut, MatRef};
+    use crate::kernels::table::{Addend, Grid, Window};
+    use crate::kernels::testing::{BOUNDS, SPECIAL, assert_clamped, available, scratch};
+    use std::vec;
+    use std::vec::Vec;
+
+    /// One line, several, and groups.
+    #[test]
+    fn every_clamp_of_every_value() {
+        const HEIGHT: usize = 4;
+        const WIDTH: usize = 9;
+        for (kernels, lines, group) in available()
+            .into_iter()
+            .flat_map(|kernels| [(kernels, 1, 1), (kernels, HEIGHT, 1), (kernels, 1, 2)])
+        {
+            let nr = kernels.nr();
+            // Whole panels, and a short one.
+            let channels = 2 * nr + 6;
+            let window = Window {
+                images: 1,
+                input: [HEIGHT, WIDTH],
+                output: [HEIGHT, WIDTH],
+                kernel: [3; 2],
+                stride: [1; 2],
+                dilation: [1; 2],
+                pad: [1; 2],
+                cols: channels,
+                channels: group,
+                pitch: channels,
+            };
+            // Each output is its bias: zeros times minus zero are added.
+            let zeros = vec![0.0f32; HEIGHT * WIDTH * channels];
+            let input = MatRef::new(&zeros, HEIGHT * WIDTH, channels, channels).unwrap();
+            let mut panels = Vec::new();
+            let mut sums = SPECIAL.into_iter().cycle();
+            for _ in 0..channels.div_ceil(nr) {
+                panels.extend(sums.by_ref().take(nr));
+                panels.resize(panels.len() + 9 * group * nr, -0.0);
+            }
+            let mut list = scratch(Grid::scratch_bytes(&window, lines));
+            let list = bytemuck::cast_slice_mut(&mut list);
+            let grid = Grid::new(&window, input, 0, 0..lines, list);
+            for bounds in BOUNDS {
+                let mut out = vec![0.0f32; lines * WIDTH * channels];
+                let mat = MatMut::new(&mut out, lines * WIDTH, channels, channels).unwrap();
+                kernels.dwconv(
+                    &grid,
+                    0..lines,
+                    0..WIDTH,
+                    0,
+                    group,
+                    &panels,
+                    Addend::None,
+                    bounds,
+                    mat,
+                );
+                for row in out.chunks_exact(channels) {
+                    assert_clamped(row, &SPECIAL, bounds, kernels.name());
+                }
+            }
+        }
     }
 }

@@ -251,7 +251,9 @@ impl Kernels {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::testing::{any_floats, assert_same, available};
+    use crate::kernels::testing::{
+        BOUNDS, SPECIAL, any_floats, assert_clamped, assert_same, available,
+    };
     use std::prelude::rust_2024::*;
     use std::{format, vec};
 
@@ -292,6 +294,23 @@ mod tests {
                     kernels.map(&activation, MatMut::new(&mut out, rows, cols, pitch).unwrap());
                     assert_same(&out, &want, &what);
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn every_clamp_of_every_value() {
+        let (rows, cols) = (3, 45);
+        let sums: Vec<f32> = SPECIAL.into_iter().cycle().take(rows * cols).collect();
+        let all = MatRef::new(&sums, rows, cols, cols).unwrap();
+        let zero = MatRef::new(&[-0.0], 1, 1, 1).unwrap();
+        for kernels in available() {
+            for bounds in BOUNDS {
+                let mut out = vec![GAP; rows * cols];
+                let mat = MatMut::new(&mut out, rows, cols, cols).unwrap();
+                let operands = [all, zero].map(Beside::Mat);
+                kernels.binary(BinaryOp::Add, operands[0], operands[1], bounds, mat);
+                assert_clamped(&out, &sums, bounds, kernels.name());
             }
         }
     }

@@ -484,47 +484,30 @@ impl Kernels {
 #[cfg(test)]
 mod tests {
     use crate::arena::MatMut;
-    use crate::kernels::portable::igemm::clamp;
     use crate::kernels::table::{Addend, Indirection, Panel};
-    use crate::kernels::testing::{available, scratch};
+    use crate::kernels::testing::{BOUNDS, SPECIAL, assert_clamped, available, scratch};
     use std::vec;
+    use std::vec::Vec;
 
     #[test]
     fn every_clamp_of_every_value() {
-        const INF: f32 = f32::INFINITY;
-        let values = [f32::NAN, -0.0, 0.0, INF, -INF, -1.0, 7.0, 1e-40];
-        // Lower ones as `Activation::for_kernels` gives them.
-        let bounds = [
-            [-INF, INF],
-            [-0.0, INF],
-            [-0.0, 6.0],
-            [-0.0, -0.0],
-            [-1.0, 0.0],
-            [-2.0, -0.0],
-            [-INF, 1.0],
-        ];
         for kernels in available() {
             let (mr, nr) = (kernels.mr(), kernels.nr());
             // Each output is its bias: one times minus zero is added.
-            let mut panel = vec![-0.0f32; 2 * nr];
-            for (bias, &value) in panel.iter_mut().zip(values.iter().cycle()).take(nr) {
-                *bias = value;
-            }
+            let mut panel: Vec<f32> = SPECIAL.into_iter().cycle().take(nr).collect();
+            panel.resize(2 * nr, -0.0);
             let ones = vec![1.0f32; mr];
             let mut list = scratch(Indirection::rows_bytes(mr));
             let list = bytemuck::cast_slice_mut(&mut list);
             let lists = Indirection::rows((0..mr).map(|row| &ones[row..]), 1, mr, list);
-            for [min, max] in bounds {
+            for bounds in BOUNDS {
                 // Whole tiles, and columns one by one.
                 for cols in [nr, nr - 1] {
                     let mut out = vec![0.0f32; mr * nr];
                     let mat = MatMut::new(&mut out, mr, cols, nr).unwrap();
-                    let panel = Panel::cached(&panel);
-                    kernels.igemm(&lists, 0, panel, Addend::None, [min, max], mat);
-                    for (i, &got) in out.iter().enumerate().filter(|(i, _)| i % nr < cols) {
-                        let want = clamp(values[i % nr % values.len()], min, max);
-                        let same = got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan();
-                        assert!(same, "{}: {got:?} for {want:?} in {min}..{max}", kernels.name());
+                    kernels.igemm(&lists, 0, Panel::cached(&panel), Addend::None, bounds, mat);
+                    for row in out.chunks_exact(nr) {
+                        assert_clamped(&row[..cols], &SPECIAL, bounds, kernels.name());
                     }
                 }
             }

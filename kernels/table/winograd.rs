@@ -363,3 +363,48 @@ impl Kernels {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Finish, TILES};
+    use crate::arena::MatMut;
+    use crate::kernels::table::Addend;
+    use crate::kernels::testing::{BOUNDS, SPECIAL, assert_clamped, available};
+    use std::vec;
+    use std::vec::Vec;
+
+    /// Of whole tiles, and of some that are cut.
+    #[test]
+    fn every_clamp_of_every_value() {
+        for kernels in available() {
+            for tile in TILES {
+                let (nr, side) = (kernels.nr(), 2 * tile - 1);
+                let products = vec![0.0f32; (tile + 2) * (tile + 2) * 4 * nr];
+                let bias: Vec<f32> = SPECIAL.into_iter().cycle().take(nr).collect();
+                let within = |clamp: [f32; 2]| {
+                    let mut out = vec![0.0f32; side * side * nr];
+                    let finish = Finish {
+                        products: &products,
+                        stride: 4 * nr,
+                        bias: &bias,
+                        addend: Addend::None,
+                        clamp,
+                        width: side,
+                    };
+                    let places = [[0, 0], [0, tile], [tile, 0], [tile, tile]].into_iter();
+                    let mat = MatMut::new(&mut out, side * side, nr, nr).unwrap();
+                    kernels.winograd_outputs(tile, &finish, places, mat);
+                    out
+                };
+                // Of zeros and a negative one the sum is a positive one.
+                let sums = within([f32::NEG_INFINITY, f32::INFINITY]);
+                assert!(
+                    sums[..8].iter().zip(SPECIAL).all(|(sum, bias)| *sum == bias || bias.is_nan())
+                );
+                for bounds in BOUNDS {
+                    assert_clamped(&within(bounds), &sums, bounds, kernels.name());
+                }
+            }
+        }
+    }
+}

@@ -352,7 +352,10 @@ impl Channels {
 /// The part of an activation that kernels do: a clamp.
 pub(super) fn clamp(activation: &Activation) -> [f32; 2] {
     match activation.function() {
-        Some(ActivationKind::Clamp) => [activation.for_kernels().alpha, activation.beta],
+        Some(ActivationKind::Clamp) => {
+            let Activation { alpha, beta, .. } = activation.for_kernels();
+            [alpha, beta]
+        }
         _ => [f32::NEG_INFINITY, f32::INFINITY],
     }
 }

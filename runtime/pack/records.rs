@@ -326,10 +326,10 @@ pub struct Activation {
 pub enum ActivationKind {
     /// x
     None = 0,
-    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf. A bound that is NaN does nothing. Of a lower bound of
-    /// zero the sign does not matter: kernels take it as negative ([`Activation::for_kernels`]), since then the maximum is
-    /// one instruction with the same bits on every processor. Of two zeros with different signs x86 takes the second,
-    /// ARM the positive one.
+    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf. A bound that is NaN does nothing. Of a bound of
+    /// zero the sign does not matter: kernels take a lower one as negative, an upper one as positive ([`Activation::for_kernels`]), since
+    /// then maximum and minimum are one instruction each with the same bits on every processor. Of two zeros with different signs
+    /// x86 takes the second, ARM the positive one as maximum and the negative one as minimum.
     Clamp = 1,
     /// x if x ≥ 0, alpha·x otherwise.
     LeakyRelu = 2,
@@ -362,15 +362,22 @@ impl Activation {
     pub const RELU: Self =
         Self { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: f32::INFINITY };
 
-    /// As kernels take it: a lower bound of zero is negative, and one that is no number is none.
+    /// As kernels take it: of a clamp, a lower bound of zero is negative, an upper one positive, and one that is no number is
+    /// none.
     pub fn for_kernels(&self) -> Self {
-        let alpha = match self.alpha {
-            alpha if self.kind != ActivationKind::Clamp as u32 => alpha,
-            0.0 => -0.0,
-            alpha if alpha.is_nan() => f32::NEG_INFINITY,
-            alpha => alpha,
+        if self.kind != ActivationKind::Clamp as u32 {
+            return *self;
+        }
+        let bound = |bound: f32, zero: f32, none: f32| match bound {
+            0.0 => zero,
+            bound if bound.is_nan() => none,
+            bound => bound,
         };
-        Self { alpha, ..*self }
+        Self {
+            alpha: bound(self.alpha, -0.0, f32::NEG_INFINITY),
+            beta: bound(self.beta, 0.0, f32::INFINITY),
+            ..*self
+        }
     }
 
     /// The function, if the code is one.
@@ -726,20 +733,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lower_bounds_as_kernels_take_them() {
-        let clamp = |alpha| Activation { alpha, ..Activation::RELU };
-        let bits = |activation: Activation| activation.for_kernels().alpha.to_bits();
-        for (bound, taken) in [
-            (0.0, -0.0),
-            (-0.0, -0.0),
-            (f32::NAN, f32::NEG_INFINITY),
-            (-1.5, -1.5),
-            (f32::MIN_POSITIVE / 2.0, f32::MIN_POSITIVE / 2.0),
+    fn bounds_as_kernels_take_them() {
+        let bits = |kind: ActivationKind, alpha, beta| {
+            let taken = Activation { kind: kind as u32, alpha, beta }.for_kernels();
+            [taken.alpha, taken.beta].map(f32::to_bits)
+        };
+        let tiny = f32::MIN_POSITIVE / 2.0;
+        for (bound, lower, upper) in [
+            (0.0, -0.0, 0.0),
+            (-0.0, -0.0, 0.0),
+            (f32::NAN, f32::NEG_INFINITY, f32::INFINITY),
+            (-1.5, -1.5, -1.5),
+            (tiny, tiny, tiny),
         ] {
-            assert_eq!(bits(clamp(bound)), taken.to_bits(), "{bound}");
+            let want = [lower, upper].map(f32::to_bits);
+            assert_eq!(bits(ActivationKind::Clamp, bound, bound), want, "{bound}");
         }
         // What other functions' numbers mean is theirs.
-        let leaky = Activation { kind: ActivationKind::LeakyRelu as u32, alpha: 0.0, beta: 0.0 };
-        assert_eq!(bits(leaky), 0);
+        assert_eq!(bits(ActivationKind::LeakyRelu, 0.0, -0.0), [0.0, -0.0].map(f32::to_bits));
     }
 }
