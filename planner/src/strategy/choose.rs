@@ -241,9 +241,10 @@ impl<'a> Wanted<'a> {
     /// The room whose plan is for a budget: its own, unless a smaller one's is clearly faster.
     fn room(&self, rooms: &[u64], begun: &Rooms<'_>, budget: u64) -> usize {
         let own = rooms.partition_point(|room| *room < budget);
-        let ns = |room: usize| begun[room].as_ref().map_or(u64::MAX, Begun::predicted_ns);
-        let fastest = (0..own).filter(|room| !self.budgets.contains(&rooms[*room]));
-        let fastest = fastest.min_by_key(|room| ns(*room));
-        fastest.filter(|room| ns(own) > clearly(ns(*room))).unwrap_or(own)
+        let ns = |room: usize| begun[room].as_ref().map(Begun::predicted_ns);
+        let others = (0..own).filter(|room| !self.budgets.contains(&rooms[*room]));
+        let fastest = others.filter_map(|room| Some((ns(room)?, room))).min();
+        let is_faster = |found: &(u64, usize)| ns(own).is_none_or(|own| own > clearly(found.0));
+        fastest.filter(is_faster).map_or(own, |(_, room)| room)
     }
 }
