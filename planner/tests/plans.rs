@@ -8,15 +8,17 @@ use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
 use eyelet::pack::STRATEGIES;
 use eyelet::storage::Slice;
-use eyelet_planner::bound::lower_bound_ns;
+use eyelet_planner::bound::{least_bound_ns, lower_bound_ns};
 use eyelet_planner::check::check;
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
+use eyelet_planner::memory::buffer_sizes;
 use eyelet_planner::profile::{Drag, Storage};
 use eyelet_planner::simulate::simulate;
+use eyelet_planner::slide::least_bytes;
 use eyelet_planner::source::Io;
 use eyelet_planner::strategy::algorithms::bound_of_all_ns;
 use eyelet_planner::strategy::choose::{Wanted, choose};
-use eyelet_planner::strategy::{self, Effort, PlanError, demand};
+use eyelet_planner::strategy::{self, Effort, PlanError, Request, demand};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -324,6 +326,60 @@ proptest! {
                     }
                     Err(error) => prop_assert!(false, "{}", error),
                 }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 48,
+        failure_persistence: None,
+        max_shrink_iters: 200,
+        ..ProptestConfig::default()
+    })]
+
+    /// In the smallest budgets, where most layers slide, and with whatever storage. Nor has a plan fewer bytes of a buffer than
+    /// the bound counts.
+    #[test]
+    fn no_plan_of_any_strategy_is_below_the_bound(
+        size in 4usize..48,
+        decisions in prop::collection::vec(any::<(u8, u8, u8)>(), 1..14),
+        pages in 1u64..40,
+        speed in 0.01f64..10.0,
+        (depth, window) in (prop::sample::select(vec![1u32, 4, 8]), prop::option::of(4096u64..200_000)),
+        drag in prop::option::of((0.0f64..0.5, 0.0f64..0.5)),
+        cache in 0u64..200,
+        exact in any::<bool>(),
+        threads in 1u32..3,
+    ) {
+        let mut board = eyelet_planner::board::host();
+        let mut storage = board.profile.storage.faster(speed);
+        (storage.depth, storage.window) = (depth, window);
+        storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
+        storage.drag = drag.map(|(near_ns_per_byte, far_ns_per_byte)| Drag {
+            near_ns_per_byte,
+            far_ns_per_byte,
+        });
+        board.profile.storage = storage;
+        let compute = &mut board.profile.compute;
+        (compute.shared_cache_bytes, compute.shared_cache_gbs) = (cache * PAGE, 100.0);
+        let subject = Subject::of_graph(network(size, &decisions), board);
+        let (network, profile) = (&subject.network, &subject.board.profile);
+        let smallest = subject.smallest(threads);
+        for budget in [smallest, smallest + pages * PAGE] {
+            let weights_bytes = subject.weights_bytes;
+            let request = Request { network, weights_bytes, budget, threads, profile, exact };
+            let bound = least_bound_ns(&request);
+            for strategy in STRATEGIES {
+                let Ok(made) = strategy::make(strategy, &request, Effort::Fast) else { continue };
+                let predicted = simulate(network, &made.plan, profile, threads).steady_ns;
+                prop_assert!(predicted >= bound, "{strategy} in {budget}: {predicted} below {bound}");
+                let rings: Vec<u32> = made.plan.places.iter().map(|place| place.lines).collect();
+                let least = least_bytes(network, budget - made.plan.tables);
+                let sizes = buffer_sizes(network, &rings);
+                let fewer = sizes.iter().zip(&least).position(|(size, least)| size < least);
+                prop_assert!(fewer.is_none(), "{strategy} in {budget}: {sizes:?} and {least:?}");
             }
         }
     }

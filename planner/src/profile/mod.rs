@@ -374,10 +374,16 @@ impl Profile {
         }
     }
 
-    /// What computing loses at least for a byte that is read meanwhile, wherever plans find their weights.
-    pub(crate) fn least_drag_ns_per_byte(&self) -> f64 {
+    /// What computing loses for a byte that is read meanwhile, in plans that the cache holds that all share (`near`), or in larger
+    /// ones.
+    pub(crate) fn drag_ns_per_byte(&self, near: bool) -> f64 {
         let Drag { near_ns_per_byte, far_ns_per_byte } = self.drag();
-        near_ns_per_byte.min(far_ns_per_byte)
+        if near { near_ns_per_byte } else { far_ns_per_byte }
+    }
+
+    /// The less of the two.
+    pub(crate) fn least_drag_ns_per_byte(&self) -> f64 {
+        self.drag_ns_per_byte(true).min(self.drag_ns_per_byte(false))
     }
 
     /// What computing loses to reading: as long as memory takes for the bytes, where nothing was measured.

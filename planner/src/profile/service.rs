@@ -109,6 +109,11 @@ impl Service {
         self.depth
     }
 
+    /// Bytes of them, of which another one may be under way.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
     /// How many reads may be under way with the last of those of these sizes, most recent first, itself among them.
     pub fn places(&self, recent: impl Iterator<Item = u64>) -> u32 {
         let sums = recent.scan(0u64, |sum, bytes| {

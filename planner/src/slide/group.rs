@@ -115,6 +115,43 @@ impl<'a> Facts<'a> {
         users.is_some_and(|mut users| users.all(|layer| self.slides(layer)))
     }
 
+    /// The fewest lines that a ring in place of a buffer has: as many as one of its readers sees at once.
+    pub fn least_lines(&self, buffer: usize) -> u32 {
+        let users = self.inner[buffer].clone().unwrap_or(0..0);
+        let seen = users.flat_map(|layer| {
+            let made = self.output(layer).dims[1];
+            let here = self.operands_in(layer, buffer);
+            here.map(move |(_, window)| window.reach(made))
+        });
+        seen.max().unwrap_or(1).max(1)
+    }
+
+    /// Layers that each need all of their weights both before a ring in place of a buffer is written around for the first
+    /// time and afterwards, for each of those that write it: the writer, and those that read from its first line to its last
+    /// what it writes.
+    pub fn bound_by<'b>(&'b self, buffer: usize) -> impl Iterator<Item = Vec<usize>> + 'b {
+        let users = self.inner[buffer].clone().unwrap_or(0..0);
+        let is_here = move |layer: &usize| self.output(*layer).buffer as usize == buffer;
+        users.clone().filter(is_here).map(move |writer| {
+            let written = self.output(writer);
+            let reads = |layer: &usize| {
+                let made = self.output(*layer).dims[1];
+                self.operands_in(*layer, buffer).any(|(tensor, window)| {
+                    matches!(meeting(written, tensor), Meeting::Lines) && window.spans(made)
+                })
+            };
+            users.clone().filter(|layer| *layer == writer || reads(layer)).collect()
+        })
+    }
+
+    /// The operands of a layer that lie in a buffer.
+    fn operands_in(&self, layer: usize, buffer: usize) -> impl Iterator<Item = (&Tensor, Window)> {
+        let operands = self.operands[layer].iter().flatten();
+        let operands = operands
+            .map(|operand| (&self.network.tensors[operand.tensor as usize], operand.window));
+        operands.filter(move |(tensor, _)| tensor.buffer as usize == buffer)
+    }
+
     pub fn output(&self, layer: usize) -> &Tensor {
         &self.network.tensors[self.network.layers[layer].output as usize]
     }

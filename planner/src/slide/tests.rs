@@ -95,6 +95,8 @@ pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
     let mut rings = 0;
     for (buffer, place) in plan.places.iter().enumerate().filter(|(_, place)| place.lines > 0) {
         rings += 1;
+        let least = facts.least_lines(buffer);
+        assert!(place.lines >= least, "ring {buffer} of {} lines, {least} are seen", place.lines);
         if place.lines == 1 || skipped.contains(&buffer) {
             continue;
         }

@@ -42,6 +42,21 @@ impl Window {
         clamp(start)..clamp(end).max(clamp(start))
     }
 
+    /// The most lines that one of so many output lines sees at once, however they are made.
+    pub fn reach(&self, made: u32) -> u32 {
+        let alone = Self { tile: 1, ..*self };
+        let lines = (0..made).map(|line| alone.lines(line..line + 1));
+        lines.map(|lines| lines.end - lines.start).max().unwrap_or(0)
+    }
+
+    /// Whether the first and the last input line are read for some of so many output lines.
+    pub fn spans(&self, made: u32) -> bool {
+        let alone = Self { tile: 1, ..*self };
+        let lines = |line: u32| alone.lines(line..line + 1);
+        let of = |line: u32| (lines(line).start, i64::from(lines(line).end));
+        made > 0 && of(0).0 == 0 && of(0).1 > 0 && of(made - 1).1 == self.height
+    }
+
     /// Whether some input lines are not read at all.
     #[cfg(test)]
     pub fn skips(&self) -> bool {

@@ -23,13 +23,17 @@
 //! take the least.
 //!
 //! Layers can slide ([`slide`](crate::slide)): what they make and use up need not be there as a whole, and
-//! their steps alternate. A buffer that could be a ring counts with one line, scratch of steps of few rows with
-//! nothing, and computing as if all activations stayed in the cache. Weights come from where a plan of that size finds them, and
-//! transforms read tiles as far apart, however few rows a step makes: of these steps add up to no less than the
-//! whole layer takes ([`Costs::least_ns`]). The interval is then the time from the
-//! first step of layer `a` to the last one of `b`. Layers before `a` have begun by then, and layers behind `b` are not done when it
+//! their steps alternate. A buffer that could be a ring counts with the lines that one of its readers sees at once, scratch of
+//! steps of few rows with nothing, and computing as if all activations stayed in the cache. But it is no ring where the layers
+//! that share it cannot have their weights in the budget together ([`least_bytes`]). Weights come from where a plan of that
+//! size finds them, and transforms read tiles as far apart, however few rows a step makes: of these steps add up to no less
+//! than the whole layer takes ([`Costs::least_ns`]). The interval is then the time from the
+//! first step of layer `a` to the last one of `b`, which holds weights itself: a panel, or all. Layers before `a` have begun by
+//! then, and layers behind `b` are not done when it
 //! ends, since a group makes its lines in the order of its layers; so of the weights outside, those used within that time
 //! were there before it or are still there after it, as before.
+//!
+//! What is read meanwhile slows computing down, inside the interval as outside ([`drag`]).
 //!
 //! A GPU with a memory of its own is copied to: then the arena's bytes come by copies, of which all this holds as it does of
 //! reads elsewhere. Reads run ahead of them, into a staging ring of any size. But as many bytes are read in a cycle as are
@@ -43,19 +47,19 @@
 //! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The choice
 //! of algorithms ([`strategy::algorithms`](crate::strategy::algorithms)) is made by that.
 
+mod demands;
+mod drag;
+mod reading;
+
 use crate::memory::lifetimes;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
-use crate::slice::{least_scratch_bytes, whole};
-use crate::slide::{least_bytes, slides};
+use crate::slice::whole;
+use crate::slide::least_bytes;
 use crate::strategy::{Request, on_load};
 use crate::write::table_bytes;
-use eyelet::pack::{PAGE, Step};
+use reading::{Channel, Task, channels, least_ns_per_byte};
 use std::collections::VecDeque;
-use std::rc::Rc;
-
-/// Classes of what a byte takes lie apart by one part in so many.
-const CLASSES: f64 = 200.0;
 
 /// What the bound needs to know of a network, whatever algorithms its layers are computed by.
 pub struct Bound {
@@ -65,64 +69,6 @@ pub struct Bound {
     channels: Vec<Channel<f64>>,
     /// What a byte that is read slows computing down by.
     drag_ns_per_byte: f64,
-}
-
-/// One of the channels by which weights come to the arena: at which rate, and where it counts.
-#[derive(Clone, Debug)]
-struct Channel<Rate> {
-    rate: Rate,
-    /// All intervals; otherwise the empty ones.
-    intervals: bool,
-}
-
-/// A read of so many bytes, or a copy.
-type Task<'a> = Box<dyn Fn(u64) -> f64 + 'a>;
-
-/// The channels of a profile: reads into an arena that a shared cache holds, or a larger one, and copies where there are any.
-fn channels(profile: &Profile, near: bool) -> Vec<Channel<Task<'_>>> {
-    let copies = profile.transfer.map(|transfer| Channel {
-        rate: Box::new(move |bytes| transfer.copy_ns(bytes) as f64) as Task<'_>,
-        intervals: true,
-    });
-    // Loads keep the storage and the loader; of one at a time, one says all.
-    let service = Rc::new(profile.service(near));
-    let parts = if service.depth() > 1 { 0..2 } else { 0..1 };
-    let reads = parts.map(|part| {
-        let service = service.clone();
-        let rate = Box::new(move |bytes| service.parts_ns(bytes)[part]) as Task<'_>;
-        Channel { rate, intervals: copies.is_none() }
-    });
-    let reads: Vec<_> = reads.collect();
-    reads.into_iter().chain(copies).collect()
-}
-
-/// What bringing bytes of each layer takes at least.
-struct Reading {
-    /// By class, in descending order.
-    ns_per_byte: Vec<f64>,
-    /// The class of each layer.
-    class: Vec<usize>,
-}
-
-impl Reading {
-    /// By what a byte of each layer takes.
-    fn new(of_layers: &[f64]) -> Self {
-        let mut ns_per_byte = of_layers.to_vec();
-        ns_per_byte.sort_unstable_by(|one, other| other.total_cmp(one));
-        ns_per_byte.dedup();
-        let class = |ns: &f64| ns_per_byte.partition_point(|other| other > ns);
-        Self { class: of_layers.iter().map(class).collect(), ns_per_byte }
-    }
-
-    /// The least time to bring so many bytes of each class, all but `held`.
-    fn least_ns(&self, bytes: &[f64], mut held: f64) -> f64 {
-        let ns = bytes.iter().zip(&self.ns_per_byte).map(|(bytes, ns)| {
-            let kept = bytes.min(held);
-            held -= kept;
-            (bytes - kept) * ns
-        });
-        ns.sum()
-    }
 }
 
 /// A bound, and the cyclic interval of layers from which it follows.
@@ -172,10 +118,17 @@ impl Binding {
 }
 
 impl Bound {
+    /// For whatever budgets.
     pub fn new(network: &Network, profile: &Profile) -> Self {
+        Self::within(network, profile, u64::MAX)
+    }
+
+    /// For plans in no more than a budget.
+    fn within(network: &Network, profile: &Profile, budget: u64) -> Self {
         let layers = network.layers.len();
+        let tables = table_bytes(network, 0, layers, 0);
         let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
-        let least = least_bytes(network);
+        let least = least_bytes(network, budget.saturating_sub(tables));
         let alive = |layer: usize| -> f64 {
             let here = |life: &crate::memory::Lifetime| {
                 life.start != usize::MAX && (life.start..=life.end).contains(&(layer + 1))
@@ -183,8 +136,7 @@ impl Bound {
             let live = lives.iter().zip(&least).filter(|(life, _)| here(life));
             live.map(|(_, bytes)| *bytes as f64).sum()
         };
-        let tables = table_bytes(network, 0, layers, 0) as f64;
-        let alive = (0..layers).map(|layer| tables + alive(layer)).collect();
+        let alive = (0..layers).map(|layer| tables as f64 + alive(layer)).collect();
         let least = |channel: Channel<Task<'_>>| Channel {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
@@ -283,52 +235,6 @@ impl Bound {
         }
         bound
     }
-
-    /// Over all intervals, or over the empty ones.
-    fn most(
-        &self,
-        compute: &[f64],
-        weights: &[f64],
-        budget: u64,
-        reading: &Reading,
-        intervals: bool,
-    ) -> f64 {
-        let layers = compute.len();
-        let mut all_weights = vec![0.0; reading.ns_per_byte.len()];
-        for (bytes, class) in weights.iter().zip(&reading.class) {
-            all_weights[*class] += bytes;
-        }
-        let mut bound = 0.0f64;
-        for last in 0..layers {
-            let held = self.held(last, budget);
-            let mut time = 0.0;
-            let mut outside = all_weights.clone();
-            // Backwards from `last`, once around at most.
-            for length in 0..=if intervals { layers } else { 0 } {
-                bound = bound.max(time + reading.least_ns(&outside, held));
-                if length < layers {
-                    let layer = if length <= last { last - length } else { last + layers - length };
-                    time += compute[layer];
-                    // No less than nothing, for all that sums are rounded.
-                    let outside = &mut outside[reading.class[layer]];
-                    *outside = (*outside - weights[layer]).max(0.0);
-                }
-            }
-        }
-        bound
-    }
-}
-
-/// What a byte takes at least in a read, or a copy, of up to so many.
-fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -> f64 {
-    // Between the sizes in the profile, and the one that lets nothing else be under way, the time grows evenly, so that the
-    // best is at one of them or at the end.
-    let near = profile.storage.near.iter().flat_map(|near| &near.reads);
-    let sizes = profile.storage.reads.iter().chain(near).map(|read| read.bytes);
-    let sizes = sizes.chain(profile.storage.window);
-    let sizes = sizes.filter(|size| *size < most);
-    let rate = |size: u64| task(size) / size as f64;
-    sizes.chain([PAGE, most]).map(rate).fold(f64::INFINITY, f64::min)
 }
 
 /// Predicted computing time and bytes of weights of a layer in one step.
@@ -370,65 +276,15 @@ fn of_algorithms(
     let costs = Costs::new(network, profile, threads);
     let least = |budget: u64| {
         let costs = costs.clone().within(budget);
-        of_costs(network, budget, profile, threads, &costs, algorithms)
+        demands::least_ns(network, budget, profile, threads, &costs, algorithms)
     };
     let near = profile.near_bytes();
     if near > 0 && budget > near { least(budget).min(least(near)) } else { least(budget) }
 }
 
-fn of_costs(
-    network: &Network,
-    budget: u64,
-    profile: &Profile,
-    threads: u32,
-    costs: &Costs,
-    algorithms: &dyn Fn(usize, &Costs) -> Vec<u32>,
-) -> u64 {
-    let bound = Bound::new(network, profile);
-    let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, slides) in slides(network).into_iter().enumerate() {
-        let layer = &network.layers[index];
-        let bytes = f64::from(layer.panels) * f64::from(layer.panel_bytes);
-        let (mut least_ns, mut most_free) = (f64::INFINITY, 0.0f64);
-        for algorithm in algorithms(index, costs) {
-            let step = |count| Step { count, algorithm, ..whole(network, index) };
-            let scratch = |count| least_scratch_bytes(network, &step(count), threads);
-            // Steps of few rows take little.
-            let scratch = if slides { 0 } else { scratch(1).min(scratch(layer.panels)) };
-            let free = budget as f64 - bound.alive(index) - scratch as f64;
-            // Where not even a panel fits there is no plan, and any bound is one.
-            let free = free.max(f64::from(layer.panel_bytes)).max(PAGE as f64);
-            let steps = (bytes / free).ceil().max(1.0);
-            let least = |step: &Step| match slides {
-                true => costs.least_ns(step),
-                false => costs.step_ns(step),
-            };
-            let each = least(&step((f64::from(layer.panels) / steps) as u32)) as f64;
-            let ns = least(&step(layer.panels)) as f64;
-            least_ns = least_ns.min(if steps > 1.0 { ns.max(steps * each) } else { ns });
-            most_free = most_free.max(free);
-        }
-        compute.push(least_ns);
-        weights.push(bytes);
-        most.push((most_free as u64).clamp(PAGE, 1 << 27));
-    }
-    let read = bound.least_read(weights.iter().sum(), budget);
-    let mut least = Binding::dragged(&compute, read, bound.drag_ns_per_byte).ns;
-    for Channel { rate, intervals } in channels(profile, budget <= profile.near_bytes()) {
-        let of_layer = |most: &u64| coarse(least_ns_per_byte(profile, &rate, *most));
-        let reading = Reading::new(&most.iter().map(of_layer).collect::<Vec<_>>());
-        least = least.max(bound.most(&compute, &weights, budget, &reading, intervals));
-    }
-    least as u64
-}
-
-/// A little less than what a byte takes, so that layers with about the same are one class.
-fn coarse(ns_per_byte: f64) -> f64 {
-    ((ns_per_byte.ln() * CLASSES).floor() / CLASSES).exp()
-}
-
 #[cfg(test)]
 mod tests {
+    use super::reading::Reading;
     use super::*;
     use proptest::prelude::*;
 
@@ -447,7 +303,10 @@ mod tests {
             let bound = Bound::of(layers.iter().map(|layer| layer.2).collect(), rate);
             for intervals in [false, true] {
                 let reading = Reading::new(&vec![rate; layers.len()]);
-                let all = bound.most(&compute, &weights, budget, &reading, intervals);
+                let held = |layer| [bound.held(layer, budget); 2];
+                let held: Vec<_> = (0..layers.len()).map(held).collect();
+                let all = demands::most(&compute, &weights, &held, &reading, intervals);
+                let all = all.inside + all.beside;
                 let found = bound.most_even(&compute, &weights, budget, rate, intervals);
                 let all = all.max(compute.iter().sum());
                 prop_assert!((found.ns - all).abs() <= 1e-9 * all, "{} and {all}", found.ns);
