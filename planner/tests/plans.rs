@@ -12,9 +12,10 @@ use eyelet_planner::bound::{least_bound_ns, lower_bound_ns};
 use eyelet_planner::check::check;
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
 use eyelet_planner::memory::buffer_sizes;
-use eyelet_planner::profile::Drag;
+use eyelet_planner::profile::{Drag, Storage};
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::slide::least_bytes;
+use eyelet_planner::source::Io;
 use eyelet_planner::strategy::algorithms::bound_of_all_ns;
 use eyelet_planner::strategy::choose::{Wanted, choose};
 use eyelet_planner::strategy::{self, Effort, PlanError, Request, demand};
@@ -150,6 +151,17 @@ fn run_beside(pack: &[u8], budget: u64, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
 /// What is predicted of the plans for these budgets, their algorithms chosen for all of them; `None` where there is none.
 fn predicted(subject: &Subject, strategy: &str, budgets: &[u64], threads: u32) -> Option<Vec<u64>> {
     let exact = strategy::computes_directly(strategy);
+    predicted_if(exact, subject, strategy, budgets, threads)
+}
+
+/// The same with direct algorithms, if it is to be exact.
+fn predicted_if(
+    exact: bool,
+    subject: &Subject,
+    strategy: &str,
+    budgets: &[u64],
+    threads: u32,
+) -> Option<Vec<u64>> {
     let (profile, effort, delta) = (&subject.board.profile, Effort::Fast, demand::DELTA);
     let wanted = Wanted { budgets, profile, strategy, threads, exact, effort, delta };
     let chosen = choose(&subject.network, &wanted).ok()?;
@@ -213,6 +225,31 @@ proptest! {
         }
         let all = predicted(&subject, "joint", &budgets, threads).unwrap();
         prop_assert!(all.is_sorted_by(|less, more| less >= more), "{all:?} in {budgets:?}");
+    }
+
+    /// What is copied into an arena that the cache holds costs less there: then more memory than that must not make plans slower.
+    #[test]
+    fn no_slower_beyond_the_cache_that_is_shared(
+        size in 1usize..24,
+        decisions in prop::collection::vec(any::<(u8, u8, u8)>(), 1..14),
+        cache in 0u64..200,
+        more in 1u64..400,
+        slowdown in 1.0f64..30.0,
+        threads in 1u32..3,
+    ) {
+        let mut board = eyelet_planner::board::host();
+        board.profile.storage = Storage::flat(1000, 10_000.0, 20.0);
+        let (storage, compute) = (&mut board.profile.storage, &mut board.profile.compute);
+        storage.io = Io::Buffered;
+        storage.drag = Some(Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 0.1 * slowdown });
+        compute.shared_cache_gbs = compute.memory_gbs * slowdown;
+        let mut subject = Subject::of_graph(network(size, &decisions), board);
+        let held = subject.smallest(threads) + cache * PAGE;
+        // Half of it is for what is copied from.
+        subject.board.profile.compute.shared_cache_bytes = 2 * held;
+        let predicted = |budget| predicted_if(true, &subject, "joint", &[budget], threads).unwrap()[0];
+        let (within, beyond) = (predicted(held), predicted(held + more * PAGE));
+        prop_assert!(beyond <= within + within / 200, "{beyond} beyond {held}, {within} within");
     }
 }
 

@@ -582,7 +582,7 @@ impl Costs {
             transfer: profile.transfer,
             drag: profile.drag(),
             cache_bytes: profile.compute.cache_bytes,
-            shared_cache_bytes: profile.compute.near_bytes(),
+            shared_cache_bytes: profile.near_bytes(),
             near: false,
         }
     }

@@ -365,9 +365,13 @@ impl Profile {
         Service::new(&storage)
     }
 
-    /// [`Compute::near_bytes`].
+    /// Plans of up to so many bytes find their weights in the cache that all share. What a processor copies there to an arena
+    /// passes through it, too, and takes as much of it as the copies do.
     pub(crate) fn near_bytes(&self) -> u64 {
-        self.compute.near_bytes()
+        match self.storage.io {
+            Io::Direct => self.compute.near_bytes(),
+            Io::Buffered | Io::Memory => self.compute.near_bytes() / 2,
+        }
     }
 
     /// What computing loses for a byte that is read meanwhile, in plans that the cache holds that all share (`near`), or in larger

@@ -6,7 +6,9 @@
 //! taken, and its plans are improved. A strategy that can have steps transform weights also plans what it would choose if it
 //! could not, which is what other strategies choose from: so it is no slower than they are.
 //!
-//! A plan for one budget is a plan for every larger one, and is taken for it where nothing faster was found.
+//! A plan for one budget is a plan for every larger one, and is taken for it where nothing faster was found. A large budget can
+//! be the slower one: what is used in turn comes from memory then, and not from the cache that all processors share. So
+//! what that holds is planned for, too, where a budget is larger.
 
 use super::algorithms::{Choice, Means, choices};
 use super::{Begun, Effort, Made, PlanError, Request, begin, on_load, refusal, transforms};
@@ -15,6 +17,7 @@ use crate::layout::place_weights;
 use crate::network::Network;
 use crate::profile::Profile;
 use crate::simulate::simulate;
+use eyelet::pack::PAGE;
 
 /// So many choices of algorithms of each kind are planned, those with the least bounds, and the direct one.
 const MOST_CHOICES: usize = 2;
@@ -45,7 +48,7 @@ pub struct Chosen {
     pub predicted_ns: Vec<u64>,
 }
 
-/// A network by one choice of algorithms, and for each budget by what steps can compute it, too.
+/// A network by one choice of algorithms, and for each room by what steps can compute it, too.
 struct Candidate {
     network: Network,
     weights_bytes: u64,
@@ -55,19 +58,23 @@ struct Candidate {
     is_direct: bool,
 }
 
+/// A candidate's plans, as far as no search is needed: of each room that has one.
+type Rooms<'a> = Vec<Option<Begun<'a>>>;
+
 /// Chooses the algorithms of a network's layers and plans it for all budgets.
 pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanError> {
+    let rooms = wanted.rooms();
     let mut candidates: Vec<Candidate> = offered(network, wanted)
         .into_iter()
-        .map(|choice| Candidate::new(network.clone(), &choice, wanted))
+        .map(|choice| Candidate::new(network.clone(), &choice, wanted, &rooms))
         .collect();
     candidates.sort_by_key(|candidate| candidate.bound_ns);
-    let mut best: Option<(u64, &Candidate, Vec<Begun<'_>>)> = None;
+    let mut best: Option<(u64, &Candidate, Rooms<'_>)> = None;
     // The refusal of the direct algorithms, which are offered whatever the budget: others that may need less are not
     // offered for what they need.
     let mut refused: Option<PlanError> = None;
     // What a choice needs that does not fit takes a search, which is for when none fits.
-    for begin in [Candidate::begin, Candidate::begin_or_refuse] {
+    for refuse in [false, true] {
         if best.is_some() || refused.is_some() {
             break;
         }
@@ -76,10 +83,12 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
             if candidate.bound_ns >= least {
                 continue;
             }
-            match begin(candidate, wanted) {
+            match candidate.begin(wanted, &rooms, refuse) {
                 Ok(None) => {}
                 Ok(Some(begun)) => {
-                    let ns = begun.iter().map(Begun::predicted_ns).sum();
+                    let predicted = |budget| begun[wanted.room(&rooms, &begun, budget)].as_ref();
+                    let predicted = wanted.budgets.iter().filter_map(|budget| predicted(*budget));
+                    let ns = predicted.map(Begun::predicted_ns).sum();
                     if best.is_none() || ns < least {
                         best = Some((ns, candidate, begun));
                     }
@@ -96,7 +105,18 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
         return Err(refused.expect("there is a choice, and it was refused"));
     };
     let Candidate { network, weights_bytes, .. } = candidate;
-    let mut made: Vec<Made> = begun.into_iter().map(|begun| begun.finish(wanted.effort)).collect();
+    let room_of = |budget: &u64| wanted.room(&rooms, &begun, *budget);
+    let rooms_of: Vec<usize> = wanted.budgets.iter().map(room_of).collect();
+    let finish = |(room, begun): (usize, Option<Begun<'_>>)| {
+        begun.filter(|_| rooms_of.contains(&room)).map(|begun| begun.finish(wanted.effort))
+    };
+    let finished: Vec<Option<Made>> = begun.into_iter().enumerate().map(finish).collect();
+    let mut made: Vec<Made> = Vec::new();
+    for (budget, room) in wanted.budgets.iter().zip(rooms_of) {
+        let mut found = finished[room].clone().expect("every budget has a room with a plan");
+        found.plan.budget = *budget;
+        made.push(found);
+    }
     let predict =
         |made: &Made| simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns;
     let mut predicted_ns: Vec<u64> = made.iter().map(predict).collect();
@@ -135,56 +155,96 @@ fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
 }
 
 impl Candidate {
-    fn new(mut network: Network, choice: &Choice, wanted: &Wanted<'_>) -> Self {
+    fn new(mut network: Network, choice: &Choice, wanted: &Wanted<'_>, rooms: &[u64]) -> Self {
         choice.apply(&mut network);
         let weights_bytes = place_weights(&mut network);
-        let transformed = |budget: &u64| match transforms(wanted.strategy) {
-            true => on_load::network(&wanted.request(&network, weights_bytes, *budget)),
+        let transformed = |room: &u64| match transforms(wanted.strategy) {
+            true => on_load::network(&wanted.request(&network, weights_bytes, *room)),
             false => None,
         };
-        let transformed = wanted.budgets.iter().map(transformed).collect();
+        let transformed = rooms.iter().map(transformed).collect();
         let bound =
             |budget: &u64| least_bound_ns(&wanted.request(&network, weights_bytes, *budget));
         let bound_ns = wanted.budgets.iter().map(bound).sum();
         Self { weights_bytes, transformed, network, bound_ns, is_direct: choice.is_direct() }
     }
 
-    /// Plans for all budgets, as far as no search is needed; nothing if one of them has none.
-    fn begin<'a>(&'a self, wanted: &Wanted<'a>) -> Result<Option<Vec<Begun<'a>>>, PlanError> {
-        self.requests(wanted)
-            .map(|(request, transformed)| {
-                begin(wanted.strategy, &request, transformed, wanted.delta).transpose()
-            })
-            .collect::<Option<Result<_, _>>>()
-            .transpose()
-    }
-
-    /// The same, or the refusal that names the smallest budget.
-    fn begin_or_refuse<'a>(
+    /// Plans for all rooms, as far as no search is needed. If one of the budgets has none, nothing, or to `refuse` the error
+    /// that names the smallest budget.
+    fn begin<'a>(
         &'a self,
         wanted: &Wanted<'a>,
-    ) -> Result<Option<Vec<Begun<'a>>>, PlanError> {
-        let begin = |(request, transformed): (Request<'a>, _)| {
+        rooms: &[u64],
+        refuse: bool,
+    ) -> Result<Option<Rooms<'a>>, PlanError> {
+        let mut found: Rooms<'a> = rooms.iter().map(|_| None).collect();
+        let is_asked = |room: usize| wanted.budgets.contains(&rooms[room]);
+        for room in (0..rooms.len()).filter(|room| is_asked(*room)) {
+            let (request, transformed) = self.request(wanted, rooms, room);
             let begun = begin(wanted.strategy, &request, transformed, wanted.delta)?;
-            begun.ok_or_else(|| refusal(&request))
-        };
-        self.requests(wanted).map(begin).collect::<Result<_, _>>().map(Some)
+            found[room] = match begun {
+                None if refuse => return Err(refusal(&request)),
+                None => return Ok(None),
+                begun => begun,
+            };
+        }
+        for room in (0..rooms.len()).filter(|room| !is_asked(*room)) {
+            // Not where no plan of it could be taken.
+            let (request, transformed) = self.request(wanted, rooms, room);
+            let bound_ns = least_bound_ns(&request);
+            let gains = |of: usize| {
+                let begun = found[of].as_ref();
+                rooms[of] > rooms[room]
+                    && begun.is_some_and(|begun| begun.predicted_ns() > clearly(bound_ns))
+            };
+            if (0..rooms.len()).any(gains) {
+                found[room] = begin(wanted.strategy, &request, transformed, wanted.delta)?;
+            }
+        }
+        Ok(Some(found))
     }
 
-    fn requests<'a>(
+    fn request<'a>(
         &'a self,
         wanted: &Wanted<'a>,
-    ) -> impl Iterator<Item = (Request<'a>, Option<&'a Network>)> {
-        wanted.budgets.iter().zip(&self.transformed).map(|(budget, transformed)| {
-            let request = wanted.request(&self.network, self.weights_bytes, *budget);
-            (request, transformed.as_ref())
-        })
+        rooms: &[u64],
+        room: usize,
+    ) -> (Request<'a>, Option<&'a Network>) {
+        let request = wanted.request(&self.network, self.weights_bytes, rooms[room]);
+        (request, self.transformed[room].as_ref())
     }
+}
+
+/// More than that, and something is slower than what takes so long, by more than predictions can tell.
+fn clearly(ns: u64) -> u64 {
+    ns + ns / 200
 }
 
 impl<'a> Wanted<'a> {
     fn request(&self, network: &'a Network, weights_bytes: u64, budget: u64) -> Request<'a> {
         let Self { threads, profile, exact, .. } = *self;
         Request { network, weights_bytes, budget, threads, profile, exact }
+    }
+
+    /// The bytes to plan for, in ascending order: the budgets, and what the cache holds that all processors share if a budget is
+    /// larger.
+    fn rooms(&self) -> Vec<u64> {
+        let mut rooms = self.budgets.to_vec();
+        let near = self.profile.near_bytes() / PAGE * PAGE;
+        let is_larger = rooms.last().is_some_and(|largest| *largest > near);
+        if transforms(self.strategy) && near > 0 && is_larger && !rooms.contains(&near) {
+            rooms.insert(rooms.partition_point(|room| *room < near), near);
+        }
+        rooms
+    }
+
+    /// The room whose plan is for a budget: its own, unless a smaller one's is clearly faster.
+    fn room(&self, rooms: &[u64], begun: &Rooms<'_>, budget: u64) -> usize {
+        let own = rooms.partition_point(|room| *room < budget);
+        let ns = |room: usize| begun[room].as_ref().map(Begun::predicted_ns);
+        let others = (0..own).filter(|room| !self.budgets.contains(&rooms[*room]));
+        let fastest = others.filter_map(|room| Some((ns(room)?, room))).min();
+        let is_faster = |found: &(u64, usize)| ns(own).is_none_or(|own| own > clearly(found.0));
+        fastest.filter(is_faster).map_or(own, |(_, room)| room)
     }
 }

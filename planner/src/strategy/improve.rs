@@ -143,8 +143,16 @@ impl Search<'_> {
                 used_by[last] = step.layer as usize;
             }
         }
+        // And to the one whose step had its place until then: with less scratch or smaller slices there it could have started.
+        let period = plan.steps.len() as i64 + 1;
         for (index, pair) in line.loads.windows(2).enumerate() {
-            lost[used_by[index + 1]] += (pair[1].start - pair[0].end) as f64;
+            // Where several are under way, the next has begun by then.
+            let idle = (pair[1].start - pair[0].end).max(0) as f64;
+            lost[used_by[index + 1]] += idle;
+            let before = (i64::from(plan.loads[index + 1].release) - 1).rem_euclid(period);
+            if let Some(step) = (before as usize).checked_sub(1).and_then(|at| plan.steps.get(at)) {
+                lost[step.layer as usize] += idle;
+            }
         }
         // Everyone has a chance.
         let network = self.sites[0].request.network;
@@ -246,13 +254,15 @@ impl Search<'_> {
         // Which of them is drawn for the first and taken by all that have as many.
         let draw = self.rng.random_range(0..=self.options.of(self.optional[first]).len());
         let factor = [1.0, 1.0, 0.5, 0.7, 1.4, 2.0][self.rng.random_range(0..6)];
-        let (slices, share) = (self.rng.random_range(1.0..4.0), self.rng.random_range(0.4..1.0));
+        // What scratch takes is as much less for what is read ahead: from all to one part in thirty.
+        let (slices, share) =
+            (self.rng.random_range(1.0..4.0), 2f64.powf(self.rng.random_range(-5.0..0.0)));
         for &layer in self.optional[first..].iter().take(count) {
             let own = self.options.own(layer);
             let algorithm =
                 draw.checked_sub(1).and_then(|at| self.options.of(layer).nth(at)).unwrap_or(own);
             let cutting = &mut design.layers[layer];
-            if algorithm == design.on_load[layer] {
+            if algorithm == design.on_load[layer] && factor != 1.0 {
                 scale(cutting, factor);
             } else {
                 // Slices and scratch that fit some of the memory there is.
