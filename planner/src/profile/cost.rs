@@ -8,6 +8,7 @@ use super::launch::Launches;
 use super::{Compute, Drag, Profile, Service, Transfer};
 use crate::network::Network;
 use crate::plan::Plan;
+use crate::source::Io;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
 use eyelet::ops::{self, Slice, winograd};
@@ -22,6 +23,10 @@ const FEW_ROWS: u64 = 4;
 /// The rate of convolutions in small groups, of those in one group: as measured with groups of 8 and 16 with
 /// AVX-512 (0.65 and 0.79).
 const GROUPED: f64 = 0.7;
+
+/// Rows of depthwise convolutions with a stride, of those without: they share no columns with their neighbours. As measured
+/// with AVX-512.
+const STRIDED: f64 = 2.0;
 
 /// Inputs and outputs of so many caches of a thread are as near to Winograd's transforms as those by which the
 /// transforms' rate is measured.
@@ -81,8 +86,8 @@ impl Class {
         }
     }
 
-    /// How much of the shorter one of computing and memory adds to the longer one. Where kernels stream weights, with little
-    /// computing for each, that takes its time; others' memory is fetched ahead.
+    /// How much of the shorter one of computing and memory adds to the longer one ([`together_ns`]). Where kernels stream weights,
+    /// with little computing for each, that takes its time; others' memory is fetched ahead.
     fn exposed(self, compute: &Compute) -> f64 {
         match self {
             Class::Winograd => compute.winograd_exposed.unwrap_or(compute.exposed),
@@ -135,8 +140,6 @@ pub(crate) struct Work {
     /// Pieces, each of which costs something beyond its operations: rows of panels, of Winograd's products as many as
     /// there are frequencies; 0 of classes whose rate says all.
     pub pieces: f64,
-    /// Bytes that Winograd's transforms move.
-    pub transform_bytes: f64,
     /// Bytes of inputs and output.
     pub activations: u64,
 }
@@ -187,20 +190,18 @@ impl Work {
             }
             Class::Elementwise | Class::Function => (read + written) as f64,
         };
-        let transform_bytes = match class {
-            Class::Winograd => {
-                let transforms = Transforms::of(network, layer);
-                transforms.input_bytes + transforms.output_bytes
-            }
-            _ => 0.0,
-        };
         let pieces = match class {
-            Class::Conv1x1 | Class::ConvKxK | Class::Depthwise => (panels * rows) as f64,
+            Class::Conv1x1 | Class::ConvKxK => (panels * rows) as f64,
+            Class::Depthwise => {
+                let conv: ConvParams = params(layer);
+                let strided = conv.stride.iter().any(|stride| *stride > 1);
+                (panels * rows) as f64 * if strided { STRIDED } else { 1.0 }
+            }
             Class::Winograd => Transforms::of(network, layer).points * panels as f64,
             _ => 0.0,
         };
         let activations = read + written;
-        Self { class, amount, read, written, panels, rows, pieces, transform_bytes, activations }
+        Self { class, amount, read, written, panels, rows, pieces, activations }
     }
 
     /// Computing it on one thread, without what Winograd's transforms take.
@@ -223,6 +224,9 @@ struct Transforms {
     output_bytes: f64,
     /// How often weights are read: once for each block of tiles, or, with several groups, from a cache.
     blocks: f64,
+    tiles: u64,
+    /// Products of a panel in a block.
+    products: f64,
 }
 
 impl Transforms {
@@ -247,8 +251,40 @@ impl Transforms {
             input_bytes: 8.0 * each * f64::from(input.cols()),
             output_bytes: 4.0 * f64::from(output.cols()) * (each + output.rows() as f64),
             blocks: if grouped { 1.0 } else { tiles.div_ceil(block) as f64 },
+            tiles,
+            products: f64::from(p.tile + 2).powi(2),
         }
     }
+}
+
+/// What Winograd convolutions take beside the operations of their products, as [`Compute`] has it: bytes that are transformed,
+/// those that are not near, products, and bytes of weights that these read.
+pub(super) type Beside = [f64; 4];
+
+/// That of a layer as a whole on one thread, with all the scratch that it can use, or with the least.
+pub(super) fn beside(network: &Network, layer: &Layer, cache_bytes: u64, least: bool) -> Beside {
+    let (work, transforms) = (Work::of(network, layer), Transforms::of(network, layer));
+    let blocks = match least {
+        true => transforms.tiles.div_ceil(winograd::FEW_TILES as u64) as f64,
+        false => transforms.blocks,
+    };
+    let [panels, bytes] = [layer.panels, layer.panel_bytes].map(f64::from);
+    let near = panels * bytes <= cache_bytes as f64;
+    [
+        transforms.input_bytes + transforms.output_bytes,
+        work.activations.saturating_sub(SPILL_CACHES * cache_bytes) as f64,
+        blocks * panels * transforms.products,
+        if near { blocks * panels * bytes } else { 0.0 },
+    ]
+}
+
+/// How long that takes.
+pub(super) fn beside_ns(beside: Beside, compute: &Compute) -> f64 {
+    let [transformed, spilled, products, read] = beside;
+    transformed / compute.transform_gbs
+        + spilled * compute.transform_spill_ns_per_byte
+        + products * compute.product_ns
+        + read * compute.product_ns_per_byte
 }
 
 /// Of a layer whose steps transform its weights: the bytes that they make of them, and what all else takes on one thread.
@@ -261,9 +297,10 @@ pub(super) fn transforming(network: &Network, compute: &Compute) -> Option<(f64,
         true => 1,
         false => layer.panels.div_ceil(ops::panels_at_once(&layer).max(1) as u32),
     };
-    let moved = f64::from(groups) * transforms.input_bytes + transforms.output_bytes;
+    let again = f64::from(groups - 1) * transforms.input_bytes / compute.transform_gbs;
+    let rest = beside_ns(beside(network, &layer, compute.cache_bytes, false), compute);
     let made = f64::from(layer.panels) * f64::from(layer.panel_bytes);
-    Some((made, work.ns(compute) + moved / compute.transform_gbs))
+    Some((made, work.ns(compute) + rest + again))
 }
 
 /// Where a step finds what it reads: further away, if not near.
@@ -279,6 +316,18 @@ impl Near {
     fn weights(near: bool) -> Self {
         Self { weights: near, activations: false }
     }
+}
+
+/// How long computing and reading memory take at once: what of the shorter one is not hidden is the less the shorter it is beside
+/// the longer one, which has the more time to fetch ahead.
+pub(super) fn together_ns(compute: f64, memory: f64, exposed: f64) -> f64 {
+    let longer = compute.max(memory);
+    longer + exposed * shorter_ns(compute, memory)
+}
+
+/// What [`together_ns`] would add if nothing were fetched ahead.
+pub(super) fn shorter_ns(compute: f64, memory: f64) -> f64 {
+    compute.min(memory).powi(2) / compute.max(memory).max(1.0)
 }
 
 /// How scratch decides on the blocks of a layer by Winograd's algorithm, and on the panels that are transformed at once.
@@ -368,9 +417,11 @@ pub(super) struct LayerCost {
     panel_memory_ns: f64,
     /// and from a cache that holds all that the plan uses.
     panel_near_ns: f64,
-    /// Blocks of rows in a row: for each the panel is read again, of where it was stored or made,
+    /// Blocks of rows in a row: for each a panel has products of its own,
     row_blocks: f64,
     blocks: Blocks,
+    block_ns: f64,
+    /// and is read again, of where it was stored or made,
     again_memory_ns: f64,
     again_near_ns: f64,
     /// but for so many.
@@ -381,11 +432,10 @@ pub(super) struct LayerCost {
     piece_memory_ns: f64,
     /// So many rows of inputs and output stay in the cache and cost neither.
     cached_rows: f64,
-    /// What transforms take longer for each byte of inputs and outputs.
-    spill_ns_per_byte: f64,
-    row_bytes: f64,
-    piece_bytes: f64,
-    /// Share of the shorter one of computing and memory that the longer one does not hide.
+    /// What transforms take longer for the inputs of a row, and for a piece, as far as they are not near.
+    row_spill_ns: f64,
+    piece_spill_ns: f64,
+    /// As [`together_ns`] has it.
     exposed: f64,
     /// Computing takes no less.
     least_ns: f64,
@@ -428,7 +478,7 @@ impl LayerCost {
         let [mut rows_ns, mut piece_ns] = [0.0, work.ns(compute)];
         let mut spill_ns = 0.0;
         let mut group = u32::MAX;
-        let (mut blocks, mut again_bytes, mut first) = (0.0, 0.0, 0.0);
+        let (mut blocks, mut again_bytes, mut first, mut block_ns) = (0.0, 0.0, 0.0, 0.0);
         let mut sizes = Blocks::default();
         match class {
             // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
@@ -455,20 +505,25 @@ impl LayerCost {
                     sizes = Blocks::new(network, stored, layer, algorithm, threads);
                 }
                 spill_ns = compute.transform_spill_ns_per_byte;
-                if algorithm == 0 && stored.encoding == 0 {
-                    if panels as f64 * panel_bytes > compute.cache_bytes as f64 {
-                        (blocks, again_bytes, first) = (transforms.blocks, panel_bytes, 1.0);
+                blocks = transforms.blocks;
+                let plain_bytes = f64::from(layer.panel_bytes);
+                let at_once = match algorithm == 0 && stored.encoding == 0 {
+                    true => panels,
+                    false => {
+                        group = ops::panels_at_once(layer) as u32;
+                        panels.min(group.into())
                     }
+                };
+                block_ns = transforms.products * compute.product_ns;
+                // What is stored, or made for all threads together, and does not fit their caches, is read for each block from
+                // where it was, or was written. The first time is that of the step.
+                if transforms.grouped {
+                    (blocks, block_ns) = (0.0, 0.0);
+                } else if at_once as f64 * plain_bytes > compute.cache_bytes as f64 {
+                    again_bytes = plain_bytes;
+                    first = if group == u32::MAX { 1.0 } else { 0.0 };
                 } else {
-                    group = ops::panels_at_once(layer) as u32;
-                    // What is made for all threads together, and does not fit their caches, is read from
-                    // where it was written.
-                    let plain_bytes = f64::from(layer.panel_bytes);
-                    if f64::from(group).min(panels as f64) * plain_bytes
-                        > compute.cache_bytes as f64
-                    {
-                        (blocks, again_bytes) = (transforms.blocks, plain_bytes);
-                    }
+                    block_ns += plain_bytes * compute.product_ns_per_byte;
                 }
             }
             _ => {}
@@ -478,6 +533,10 @@ impl LayerCost {
             Some(Encoding::F16 | Encoding::Bf16) if stored.kind != OpKind::Gather as u32 => {
                 2.0 * f64::from(stored.panel_bytes) / compute.widen_gbs
             }
+            _ => 0.0,
+        };
+        let started = match class {
+            Class::Depthwise if !gpu => panel_bytes * compute.depthwise_wait_ns_per_byte,
             _ => 0.0,
         };
         let transformed = match algorithm {
@@ -501,26 +560,32 @@ impl LayerCost {
         let moved = (work.read + work.written) as f64;
         let near = (SPILL_CACHES * compute.cache_bytes) as f64;
         let spilled = (1.0 - near / moved.max(1.0)).max(0.0);
+        let spill_ns = spill_ns / speedup * spilled;
+        // Weights that were read a block ago are in the cache that all share, if it holds a layer's at all.
+        let again_gbs = match 2.0 * panels as f64 * again_bytes <= compute.near_bytes() as f64 {
+            true => compute.near_gbs(threads),
+            false => bandwidth,
+        };
         Some(Self {
             least_ns,
             launches,
             row_ns: rows_ns / speedup / rows as f64,
             piece_ns: piece_ns / speedup / pieces,
-            panel_expand_ns: (widened + transformed) / speedup,
+            panel_expand_ns: (widened + transformed + started) / speedup,
             group,
             panel_memory_ns: panel_bytes / bandwidth,
             panel_near_ns: panel_bytes / compute.near_gbs(threads),
             row_blocks: blocks / rows as f64,
             blocks: sizes,
-            again_memory_ns: again_bytes / bandwidth,
+            block_ns: block_ns / speedup,
+            again_memory_ns: again_bytes / again_gbs,
             again_near_ns: again_bytes / compute.near_gbs(threads),
             first_blocks: first,
             row_memory_ns: read as f64 / activations / rows as f64,
             piece_memory_ns: written as f64 / activations / pieces,
             cached_rows: compute.cache_bytes as f64 * rows as f64 / (read + written).max(1) as f64,
-            spill_ns_per_byte: spill_ns / speedup * spilled,
-            row_bytes: work.read as f64 / rows as f64,
-            piece_bytes: work.written as f64 / pieces,
+            row_spill_ns: spill_ns * work.read as f64 / rows as f64,
+            piece_spill_ns: spill_ns * work.written as f64 / pieces,
             exposed: class.exposed(compute),
         })
     }
@@ -529,7 +594,11 @@ impl LayerCost {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
         let (groups, times) = self.blocks.within(step.scratch_bytes, step.count, self.group);
-        let again = (rows * self.row_blocks * times - self.first_blocks).max(0.0);
+        let blocks = match self.row_blocks > 0.0 {
+            true => (rows * self.row_blocks * times).max(1.0),
+            false => 0.0,
+        };
+        let again = (blocks - self.first_blocks).max(0.0);
         let (panel_ns, again_ns) = match near.weights {
             true => (self.panel_near_ns, self.again_near_ns),
             false => (self.panel_memory_ns, self.again_memory_ns),
@@ -538,11 +607,14 @@ impl LayerCost {
         if rows > self.cached_rows && !near.activations {
             memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
         }
-        let spill = self.spill_ns_per_byte * (rows * self.row_bytes + pieces * self.piece_bytes);
-        let expand = f64::from(step.count) * self.panel_expand_ns;
+        let spill = match near.activations {
+            true => 0.0,
+            false => rows * self.row_spill_ns + pieces * self.piece_spill_ns,
+        };
+        let expand = f64::from(step.count) * (self.panel_expand_ns + blocks * self.block_ns);
         let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
         let compute = groups * rows * self.row_ns + pieces_ns + expand + spill;
-        let both = compute.max(memory) + self.exposed * compute.min(memory);
+        let both = together_ns(compute, memory, self.exposed);
         (both + self.launches * overhead_ns as f64).round() as u64
     }
 }
@@ -562,6 +634,8 @@ pub struct Costs {
     shared_cache_bytes: u64,
     /// Whether the cache that all share holds whatever a plan may use.
     near: bool,
+    /// Whether a processor copies what is read.
+    copies: bool,
 }
 
 impl Costs {
@@ -584,6 +658,7 @@ impl Costs {
             cache_bytes: profile.compute.cache_bytes,
             shared_cache_bytes: profile.near_bytes(),
             near: false,
+            copies: profile.storage.io != Io::Direct,
         }
     }
 
@@ -596,6 +671,12 @@ impl Costs {
     /// Whether the cache that all share holds so much.
     pub fn is_near(&self, bytes: u64) -> bool {
         bytes <= self.shared_cache_bytes
+    }
+
+    /// Whether it holds what a plan uses, and beside it what is copied there: that goes through the cache, too.
+    pub(super) fn holds(&self, plan: &Plan) -> bool {
+        let copied = if self.copies { plan.bytes_per_inference() } else { 0 };
+        self.is_near(plan.arena_bytes + copied.min(plan.arena_bytes))
     }
 
     /// The algorithms by which steps can compute a layer instead of its own.
@@ -651,7 +732,7 @@ impl Costs {
 
     /// What loads of a plan take.
     pub fn service_of(&self, plan: &Plan) -> &Service {
-        self.service(self.is_near(plan.arena_bytes))
+        self.service(self.holds(plan))
     }
 
     /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.
@@ -864,10 +945,15 @@ mod tests {
         let weights = 4.0 * 8.0 * 8.0 * 257.0 / profile.compute.bandwidth_gbs(1);
         profile.compute.exposed = 0.5;
         let found = step_ns(&profile, &network, &whole, 1) as f64;
-        assert!(
-            (found - compute - weights / 2.0).abs() <= 2.0,
-            "{found}, {compute} + {weights} / 2"
-        );
+        let told = compute + weights * weights / compute / 2.0;
+        assert!((found - told).abs() <= 2.0, "{found}, {told} of {compute} and {weights}");
+        // As long as each other: half of one; and more of neither takes less.
+        assert_eq!(together_ns(10.0, 10.0, 0.5), 15.0);
+        assert_eq!(together_ns(20.0, 10.0, 1.0), together_ns(10.0, 20.0, 1.0));
+        for more in 1..100 {
+            let ns = |memory: u32| together_ns(40.0, f64::from(memory), 1.0);
+            assert!(ns(more) >= ns(more - 1), "{more}");
+        }
     }
 
     #[test]

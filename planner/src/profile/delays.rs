@@ -10,7 +10,7 @@
 //! by what the residuals say. It is kept to compare with, and because four numbers tell much about a board.
 
 use super::Reads;
-use super::fit::two_terms;
+use super::fit::terms;
 use serde::{Deserialize, Serialize};
 
 /// The four coefficients, and the root of the mean squared relative error of both fits.
@@ -35,7 +35,8 @@ impl Delays {
     pub fn fit(reads: &[Reads], layers: &[(f64, f64)], step_ns: f64) -> Self {
         // Minimises Σ (α·s/t + β/t − 1)², and Σ (γ·f/t − 1)².
         let points = reads.iter().map(|read| (read.bytes as f64 / read.ns(), 1.0 / read.ns()));
-        let [alpha, beta] = two_terms(points.clone().map(|(s, d)| [s, d]));
+        let points_of: Vec<([f64; 2], f64)> = points.clone().map(|(s, d)| ([s, d], 1.0)).collect();
+        let [alpha, beta] = terms(&points_of);
         let shares = layers.iter().map(|(flops, ns)| flops / ns);
         let squares: f64 = shares.clone().map(|share| share * share).sum();
         let gamma = if squares > 0.0 { shares.clone().sum::<f64>() / squares } else { 0.0 };

@@ -3,7 +3,7 @@
 //! A profile is TOML, either measured on the machine itself or estimated from data sheets (it says
 //! which). Its model is deliberately small:
 //!
-//! - A step takes `max(compute, memory) + exposed · min(compute, memory) + overhead`. Compute is the step's
+//! - A step takes `max(compute, memory) + exposed · min(compute, memory)² / max(compute, memory) + overhead`. Compute is the step's
 //!   work in its kernel's class, at that class's rate on one thread times the speed-up of the threads, and a little for
 //!   each of its pieces. Memory is the weights that it reads plus its activations if they are larger than the cache, at a
 //!   bandwidth that grows with the threads up to that of the memory. `exposed` is how much of the shorter one prefetching does
@@ -99,6 +99,9 @@ pub struct Compute {
     pub conv_kxk_piece_ns: f64,
     #[serde(default)]
     pub depthwise_piece_ns: f64,
+    /// What depthwise convolutions wait for each byte of their weights, which are too few in a row to be fetched ahead.
+    #[serde(default)]
+    pub depthwise_wait_ns_per_byte: f64,
     /// Products of two activations.
     pub matmul_gflops: f64,
     /// Convolutions of few rows: bytes of weights, which is what one thread reads of memory.
@@ -109,6 +112,12 @@ pub struct Compute {
     /// tiles are rows far apart, which are not fetched ahead.
     #[serde(default)]
     pub transform_spill_ns_per_byte: f64,
+    /// What a product of a block of tiles with a panel, of which each frequency has one, takes beyond its operations,
+    #[serde(default)]
+    pub product_ns: f64,
+    /// and for each byte of its weights, if those of all panels stay in a thread's own cache.
+    #[serde(default)]
+    pub product_ns_per_byte: f64,
     /// Widening weights of 16 bits: bytes of floats made. A GPU's kernels read weights as they are stored.
     pub widen_gbs: f64,
     /// Transforming a direct convolution's weights to those of Winograd's algorithm: bytes made. Not on a GPU.
@@ -132,8 +141,8 @@ pub struct Compute {
     /// Reading weights from there, on one thread. Where it was not measured, weights are taken to come from memory.
     #[serde(default)]
     pub shared_cache_gbs: f64,
-    /// Share of the shorter one of computing and reading memory, in layers with weights, that adds to the
-    /// longer one.
+    /// Share of the shorter one of computing and reading memory that adds to the longer one, in layers with weights where both
+    /// take as long; the shorter it is beside the longer one, the less of it.
     pub exposed: f64,
     /// The same of Winograd convolutions, where it was measured: they read a panel's weights frequency by frequency, of each too
     /// little in a row for much of it to be fetched ahead.
@@ -284,7 +293,10 @@ impl Profile {
             ("compute.conv_1x1_piece_ns", compute.conv_1x1_piece_ns),
             ("compute.conv_kxk_piece_ns", compute.conv_kxk_piece_ns),
             ("compute.depthwise_piece_ns", compute.depthwise_piece_ns),
+            ("compute.depthwise_wait_ns_per_byte", compute.depthwise_wait_ns_per_byte),
             ("compute.transform_spill_ns_per_byte", compute.transform_spill_ns_per_byte),
+            ("compute.product_ns", compute.product_ns),
+            ("compute.product_ns_per_byte", compute.product_ns_per_byte),
             ("compute.shared_cache_gbs", compute.shared_cache_gbs),
             ("storage.drag.near_ns_per_byte", drag.near_ns_per_byte),
             ("storage.drag.far_ns_per_byte", drag.far_ns_per_byte),
@@ -412,7 +424,7 @@ impl Compute {
     }
 
     /// Plans of up to so many bytes find their weights in the cache that all share, if reading them there was measured.
-    fn near_bytes(&self) -> u64 {
+    pub(super) fn near_bytes(&self) -> u64 {
         if self.shared_cache_gbs > 0.0 { self.shared_cache_bytes } else { 0 }
     }
 

@@ -52,6 +52,8 @@ impl LayerCost {
     fn sliding(mut self, outside: Outside) -> Self {
         self.row_memory_ns *= outside.read;
         self.piece_memory_ns *= outside.written;
+        self.row_spill_ns *= outside.read;
+        self.piece_spill_ns *= outside.written;
         self.cached_rows = 0.0;
         self
     }

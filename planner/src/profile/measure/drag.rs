@@ -5,7 +5,8 @@
 //! processors share, and once none of it does. How much a convolution loses depends on how much memory it reads itself; those
 //! here read much, some and little of it, as a network's do in turn.
 
-use super::kernels::{Bench, conv, winograd};
+use super::bench::{Bench, Weights};
+use super::layers::{conv, winograd};
 use crate::network::Network;
 use crate::profile::Drag;
 use crate::source::{Io, Source};
@@ -42,13 +43,17 @@ pub fn measure(
         conv(isa, OpKind::Conv, 14, 1, 256, 1024),
         conv(isa, OpKind::Conv, 28, 3, 128, 128),
     ];
-    let mean = |arena_bytes| -> Result<f64, StorageError> {
-        let lost = |network| lost(network, kernels, name, io, [file_bytes, arena_bytes]);
+    let Some(mut weights) = Weights::new() else {
+        return Err(StorageError::Open { errno: libc::ENOMEM });
+    };
+    let mut mean = |arena_bytes| -> Result<f64, StorageError> {
+        let lost =
+            |network| lost(network, kernels, &mut weights, name, io, [file_bytes, arena_bytes]);
         let sum = networks.iter().map(lost).sum::<Result<f64, StorageError>>()?;
         // Noise may make computing look faster beside reading; it is not.
         Ok((sum / networks.len() as f64).max(0.0))
     };
-    let [near, far] = ARENA_BYTES.map(mean);
+    let [near, far] = ARENA_BYTES.map(&mut mean);
     Ok(Drag { near_ns_per_byte: near?, far_ns_per_byte: far? })
 }
 
@@ -56,12 +61,13 @@ pub fn measure(
 fn lost(
     network: &Network,
     kernels: &Kernels,
+    weights: &mut Weights,
     name: &CStr,
     io: Io,
     [file_bytes, arena_bytes]: [u64; 2],
 ) -> Result<f64, StorageError> {
     let near = arena_bytes == ARENA_BYTES[0];
-    let Some(mut bench) = Bench::new(network, kernels, 1, !near) else { return Ok(0.0) };
+    let Some(mut bench) = Bench::new(network, kernels, 1, false) else { return Ok(0.0) };
     let mut source = Source::open(name, io)?;
     let mut arena = MappedArena::new(arena_bytes as usize)
         .map_err(|_| StorageError::Open { errno: libc::ENOMEM })?;
@@ -93,7 +99,7 @@ fn lost(
             reading.store(with, Ordering::Relaxed);
             let (begin, before) = (Instant::now(), read.load(Ordering::Relaxed));
             let mut runs = 0.0;
-            while begin.elapsed() < TURN && bench.run(&Inline).is_some() {
+            while begin.elapsed() < TURN && bench.run(&Inline, weights, !near).is_some() {
                 runs += 1.0;
             }
             let bytes = read.load(Ordering::Relaxed) - before;

@@ -1,8 +1,10 @@
 //! Measures this machine: the kernels' rates on layers of common shapes, a file system's throughput by size of read, and
 //! what computing loses to reading. Takes some seconds.
 
+mod bench;
 mod drag;
 mod kernels;
+mod layers;
 mod storage;
 
 use super::delays::Delays;
@@ -44,8 +46,7 @@ pub fn measure(
     let pool = POOL
         .start(threads as usize, None)
         .map_err(|error| MeasureError::Threads { threads, error })?;
-    let compute = kernels::measure(kernels, &Inline, &pool);
-    let layers = kernels::layers(kernels, [&Inline, &pool]);
+    let (compute, layers) = kernels::measure(kernels, &Inline, &pool);
     drop(pool);
     let storage = storage::measure(folder, io, compute.step_overhead_ns, kernels)?;
     let delays = Delays::fit(&storage.reads, &layers, compute.step_overhead_ns as f64);

@@ -1,0 +1,212 @@
+//! Runs of single layers, timed: in turns, so that what disturbs a machine disturbs all layers, on one thread and on all.
+//!
+//! Of the times of each the median counts, as it does of inferences. A machine's clock and what its neighbours leave of its memory
+//! change from second to second: what was measured one after the other could not be told apart.
+
+use crate::network::Network;
+use bytemuck::{Pod, Zeroable};
+use eyelet::arena::{MappedArena, MatMut, MatRef};
+use eyelet::device::Device;
+use eyelet::kernels::Kernels;
+use eyelet::ops::{self, Call, Operand, Slice};
+use eyelet::pack::{Layer, NONE, OpKind, Tensor};
+use std::time::{Duration, Instant};
+
+/// Time for all layers on all devices, and the least number of turns.
+const TIME: Duration = Duration::from_secs(7);
+const TURNS: usize = 3;
+
+/// Runs that are counted of a layer's turn on a device.
+const RUNS_A_TURN: usize = 4;
+
+/// Cold weights are taken from so much memory in turn. Caches keep a part of what goes through them in turn, and of twelve times
+/// as much as they hold next to none.
+const COLD_BYTES: u64 = 384 << 20;
+
+/// Weights begin at pages, as loads do.
+const PAGE: usize = 4096;
+
+/// A cache line of memory.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+pub(super) struct Line([u8; 64]);
+
+pub(super) fn lines(bytes: u64) -> Vec<Line> {
+    vec![Line([0; 64]); bytes.div_ceil(64) as usize]
+}
+
+pub(super) fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Memory for the weights of all layers, as a pack's arena is: with large pages.
+pub(super) struct Weights {
+    arena: MappedArena,
+    /// From here on they were used longest ago.
+    oldest: usize,
+}
+
+impl Weights {
+    pub(super) fn new() -> Option<Self> {
+        let mut arena = MappedArena::new(COLD_BYTES as usize).ok()?;
+        arena.memory().as_mut_slice().fill(0);
+        Some(Self { arena, oldest: 0 })
+    }
+
+    /// Where so many bytes begin; `None` if there are not so many.
+    fn take(&mut self, bytes: usize, cold: bool) -> Option<usize> {
+        let fits = |from: usize| from + bytes <= COLD_BYTES as usize;
+        let from = if cold && fits(self.oldest) { self.oldest } else { 0 };
+        if cold {
+            self.oldest = (from + bytes).next_multiple_of(PAGE);
+        }
+        fits(from).then_some(from)
+    }
+}
+
+/// A layer with memory for everything that it needs.
+pub(super) struct Bench<'a> {
+    layer: &'a Layer,
+    /// What steps compute it by, as in [`Network::on_load`].
+    algorithm: u32,
+    inputs: [Tensor; 2],
+    output: Tensor,
+    kernels: &'a Kernels,
+    data: Vec<Vec<Line>>,
+    made: Vec<Line>,
+    scratch: Vec<Line>,
+}
+
+impl<'a> Bench<'a> {
+    /// With all the scratch that it can use, or the `least`; `None` if these kernels cannot run the layer.
+    pub(super) fn new(
+        network: &'a Network,
+        kernels: &'a Kernels,
+        threads: usize,
+        least: bool,
+    ) -> Option<Self> {
+        let layer = &network.layers[0];
+        let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+        let (inputs, output) = (layer.inputs.map(record), record(layer.output));
+        let floats = |buffer: usize| network.buffers[buffer].bytes / 4;
+        ops::validate(layer, &inputs, &output, [floats(0), floats(2)], network.isa).ok()?;
+        let rows = output.rows() as u32;
+        let algorithm = network.on_load[0];
+        let slice = Slice { first: 0, count: layer.panels, row: 0, rows, algorithm };
+        let isa = network.isa;
+        let bytes = if least { ops::least_scratch_bytes } else { ops::scratch_bytes };
+        let scratch = bytes(layer, &inputs, &output, &slice, threads as u32, isa);
+        Some(Self {
+            layer,
+            algorithm,
+            inputs,
+            output,
+            kernels,
+            data: network.buffers[..2].iter().map(|buffer| lines(buffer.bytes)).collect(),
+            made: lines(network.buffers[2].bytes),
+            scratch: lines(scratch),
+        })
+    }
+
+    /// Nanoseconds of one run, with weights that were used longest ago (`cold`), or those of the run before.
+    pub(super) fn run(
+        &mut self,
+        device: &dyn Device,
+        weights: &mut Weights,
+        cold: bool,
+    ) -> Option<f64> {
+        let (layer, inputs, output) = (self.layer, self.inputs, self.output);
+        let kind = OpKind::from_code(layer.kind);
+        let flat = kind == Some(OpKind::Copy);
+        let operand = |index: usize| {
+            let (rows, cols) = (inputs[index].rows() as usize, inputs[index].cols() as usize);
+            let floats: &[f32] = bytemuck::cast_slice(&self.data[index]);
+            let mat = match flat {
+                true => MatRef::new(floats, 1, rows * cols, rows * cols),
+                false => MatRef::new(floats, rows, cols, cols),
+            };
+            match (layer.inputs[index], mat) {
+                (NONE, _) | (_, None) => Operand::Absent,
+                (_, Some(mat)) => Operand::Mat(mat),
+            }
+        };
+        let operands = [operand(0), operand(1)];
+        let (rows, cols) = (output.rows() as usize, output.cols() as usize);
+        let floats: &mut [f32] = bytemuck::cast_slice_mut(&mut self.made);
+        let out = match kind {
+            Some(OpKind::Copy) => MatMut::new(floats, 1, rows * cols, rows * cols),
+            _ => MatMut::new(floats, rows, cols, cols),
+        };
+        let bytes = layer.panels as usize * layer.panel_bytes as usize;
+        let from = weights.take(bytes, cold)?;
+        let memory = weights.arena.memory();
+        let weights = bytemuck::cast_slice(&memory.as_slice()[from..from + bytes]);
+        let call = Call {
+            layer,
+            inputs,
+            output,
+            operands,
+            out: out?,
+            weights,
+            algorithm: self.algorithm,
+            first: 0,
+            count: layer.panels as usize,
+            rows: 0..rows,
+            scratch: bytemuck::cast_slice_mut(&mut self.scratch),
+            device,
+            kernels: self.kernels,
+        };
+        let start = Instant::now();
+        ops::run(call);
+        Some(start.elapsed().as_nanos() as f64)
+    }
+}
+
+/// In what state a layer is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum State {
+    /// With weights in a cache,
+    Warm,
+    /// and the least scratch.
+    Cramped,
+    /// With weights in memory.
+    Cold,
+}
+
+/// Measures layers in turns: of each, what it takes on each of two devices, or `None` if these kernels cannot run it.
+pub(super) fn measure(
+    layers: &[(Network, State)],
+    kernels: &Kernels,
+    devices: [&dyn Device; 2],
+) -> Vec<Option<[f64; 2]>> {
+    let threads = devices.map(|device| device.threads()).into_iter().max().unwrap_or(1);
+    let Some(mut weights) = Weights::new() else { return vec![None; layers.len()] };
+    let mut benches: Vec<Option<Bench>> = layers
+        .iter()
+        .map(|(network, state)| Bench::new(network, kernels, threads, *state == State::Cramped))
+        .collect();
+    let mut times = vec![[const { Vec::new() }; 2]; layers.len()];
+    let begin = Instant::now();
+    let mut turn = 0;
+    while turn < TURNS || begin.elapsed() < TIME {
+        for ((bench, (_, state)), times) in benches.iter_mut().zip(layers).zip(&mut times) {
+            let Some(bench) = bench else { continue };
+            for (device, times) in devices.iter().zip(times) {
+                // In each turn the first run is not counted: it brings the device's caches and threads to life.
+                for run in 0..=RUNS_A_TURN {
+                    let ns = bench.run(*device, &mut weights, *state == State::Cold);
+                    times.extend(ns.filter(|_| run > 0));
+                }
+            }
+        }
+        turn += 1;
+    }
+    let medians = |times: [Vec<f64>; 2]| {
+        times
+            .iter()
+            .all(|times| !times.is_empty())
+            .then(|| times.map(|times| median(times).max(1.0)))
+    };
+    times.into_iter().map(medians).collect()
+}
