@@ -1,9 +1,9 @@
 //! What steps cost in a plan, beyond what each costs by itself.
 //!
 //! - **Where weights are.** A plan whose arena fits the cache that all processors share finds them there: they have been
-//!   used in the inference before, or copied or checked on the way in. A larger plan finds them in memory, and so does one that
-//!   would fit, if what is copied goes through the cache as well and does not fit beside it.
-//!   What a processor reads for a plan that fits, it copies there, which is faster than to memory.
+//!   used in the inference before, or copied or checked on the way in. A larger plan finds them in memory.
+//!   What a processor reads for a plan that fits, it copies there, which is faster than to memory. Then half of the cache
+//!   counts: what is copied from goes through it as well.
 //! - **What is loaded meanwhile.** A load can be under way from its `release` to the first step that waits for it. What of
 //!   it computing overlaps slows computing down, by the bytes; what computing waits for costs nothing but the wait. The bytes are
 //!   spread over all steps in proportion to their time: which of them a load meets is known only once they are timed.
@@ -17,7 +17,7 @@ const TURNS: usize = 3;
 impl Costs {
     /// Predicted times of a plan's steps, in nanoseconds.
     pub fn steps_ns(&self, plan: &Plan) -> Vec<i64> {
-        let near = self.holds(plan);
+        let near = self.is_near(plan.arena_bytes);
         let alone: Vec<i64> =
             plan.steps.iter().map(|step| self.step_ns_from(step, near) as i64).collect();
         let all = alone.iter().sum::<i64>().max(1) as f64;

@@ -8,7 +8,6 @@ use super::launch::Launches;
 use super::{Compute, Drag, Profile, Service, Transfer};
 use crate::network::Network;
 use crate::plan::Plan;
-use crate::source::Io;
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::TILES;
 use eyelet::ops::{self, Slice, winograd};
@@ -634,8 +633,6 @@ pub struct Costs {
     shared_cache_bytes: u64,
     /// Whether the cache that all share holds whatever a plan may use.
     near: bool,
-    /// Whether a processor copies what is read.
-    copies: bool,
 }
 
 impl Costs {
@@ -658,7 +655,6 @@ impl Costs {
             cache_bytes: profile.compute.cache_bytes,
             shared_cache_bytes: profile.near_bytes(),
             near: false,
-            copies: profile.storage.io != Io::Direct,
         }
     }
 
@@ -671,12 +667,6 @@ impl Costs {
     /// Whether the cache that all share holds so much.
     pub fn is_near(&self, bytes: u64) -> bool {
         bytes <= self.shared_cache_bytes
-    }
-
-    /// Whether it holds what a plan uses, and beside it what is copied there: that goes through the cache, too.
-    pub(super) fn holds(&self, plan: &Plan) -> bool {
-        let copied = if self.copies { plan.bytes_per_inference() } else { 0 };
-        self.is_near(plan.arena_bytes + copied.min(plan.arena_bytes))
     }
 
     /// The algorithms by which steps can compute a layer instead of its own.
@@ -732,7 +722,7 @@ impl Costs {
 
     /// What loads of a plan take.
     pub fn service_of(&self, plan: &Plan) -> &Service {
-        self.service(self.holds(plan))
+        self.service(self.is_near(plan.arena_bytes))
     }
 
     /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.

@@ -4,15 +4,17 @@
 //! rival, placed as its strategy does. That would take longer than all else that is constructed. But none of these strategies begins to read
 //! before the inference that it reads for. So before anything is placed it is known of a design that no plan of it takes less than a line of
 //! loads, one after the other as if there were room for all, and of steps behind them. Only where
-//! that is faster than the plan at hand, the design is placed and simulated.
+//! that is faster than the plan at hand, the design is placed and simulated. Demand Layering's pipelines read whole layers, each
+//! into queues of its own: one such line says what they take at least.
 
+use super::demand;
 use super::design::{Built, Design, Site};
 use super::flexnn::{self, Parts};
 use super::frugal;
-use super::place::Misfit;
+use super::place::{Loading, Misfit};
 use crate::plan::Plan;
 use crate::slice::{Cutting, Slices};
-use eyelet::pack::Step;
+use eyelet::pack::{STRATEGIES, Step};
 
 /// All of FlexNN, and what is left of it without its parts.
 const PARTS: [Parts; 4] = [
@@ -58,7 +60,28 @@ pub fn faster(site: &Site<'_>, than_ns: u64) -> Option<Built> {
             }
         }
     }
+    for plan in pipelines(site, least_ns) {
+        let built = site.predict(plan);
+        if built.line.steady_ns < least_ns {
+            least_ns = built.line.steady_ns;
+            fastest = Some(built);
+        }
+    }
     fastest
+}
+
+/// The plans of Demand Layering's pipelines that fit, unless none can be faster than one that takes so long. Where loads are
+/// copied they have buffers of another kind, and are no rivals.
+fn pipelines(site: &Site<'_>, than_ns: u64) -> impl Iterator<Item = Plan> {
+    let request = site.request;
+    let whole = Design::uniform(Cutting::LAYERS, &request.network.on_load, Loading::Inference);
+    let [bound_ns, _] = bounds_ns(site, &whole.slices(request.network, &site.ground));
+    let rival = bound_ns < than_ns && !request.is_staged();
+    let names = STRATEGIES.iter().filter(move |_| rival);
+    names.filter_map(move |name| {
+        let pipeline = demand::of_name(name)?;
+        demand::plan(&request, name, pipeline, demand::DELTA).ok().map(|made| made.plan)
+    })
 }
 
 /// No plan of these slices takes less if nothing is read before the inference; and if each load waits for the step before the
@@ -80,15 +103,19 @@ fn bounds_ns(site: &Site<'_>, slices: &Slices) -> [u64; 2] {
 fn bounds_from(site: &Site<'_>, slices: &Slices, near: bool) -> [u64; 2] {
     let service = site.costs.service(near);
     let mut last: Option<(Step, i64)> = None;
-    // So far: when the line is through, and if loads wait for their turn; and what reads have taken.
-    let (mut line, mut in_turn, mut read) = (0, 0, 0);
+    // So far: when the line is through, and if loads wait for their turn; when the last read had come in each,
+    // and been checked in the line.
+    let (mut line, mut in_turn, mut come, mut checked, mut arrived) = (0, 0, 0, 0, 0);
     for (index, step) in slices.steps.iter().enumerate() {
         let load = slices.read_of[index].map(|at| &slices.reads[at]);
         if let Some(load) = load.filter(|load| load.first == index && !load.resident) {
             let parts = service.read(load.bytes);
-            read += parts.transfer;
-            line = line.max(read + parts.latency + parts.check);
-            in_turn += parts.alone();
+            // Others under way can hide its latency; and storage that has not rested so long has less.
+            come += parts.transfer;
+            checked = checked.max(come) + parts.check;
+            line = line.max(checked);
+            arrived = in_turn + parts.latency.min(in_turn - arrived) + parts.transfer;
+            in_turn = arrived + parts.check;
         }
         let step = Step { first: 0, row: 0, scratch_bytes: 0, ..*step };
         let ns = match last {
