@@ -1,6 +1,7 @@
 """Plans every network by every strategy for some budgets, and runs the packs in turns."""
 
 import json
+import math
 import re
 import statistics
 import sys
@@ -17,6 +18,7 @@ from settings import ABLATION, ABLATION_PLACE, IO, PLACES, STRATEGIES  # noqa: E
 # Every inference is counted, but the first few; of slow ones fewer are needed, and fewer there are.
 WARMUP = 2
 SLOW_MS = 100
+TENTH = MIB / 10
 RUNS = range(3, 300)
 
 
@@ -121,7 +123,8 @@ class Bench:
         most = report["plans"][0]["arena_bytes"]
 
         def between(least, place):
-            return -(-int(least * (most / least) ** place) // 4096) * 4096
+            # As one would ask for it, and as the tables write it: tenths of a MiB.
+            return int(math.ceil(least * (most / least) ** place / TENTH) * TENTH)
 
         return [between(least, place) for place in PLACES], between(least_flexnn, ABLATION_PLACE)
 
