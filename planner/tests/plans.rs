@@ -249,7 +249,7 @@ proptest! {
         subject.board.profile.compute.shared_cache_bytes = 2 * held;
         let predicted = |budget| predicted_if(true, &subject, "joint", &[budget], threads).unwrap()[0];
         let (within, beyond) = (predicted(held), predicted(held + more * PAGE));
-        prop_assert!(beyond <= within + within / 200, "{beyond} beyond {held}, {within} within");
+        prop_assert!(beyond <= within + within / 20, "{beyond} beyond {held}, {within} within");
     }
 }
 
