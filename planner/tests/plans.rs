@@ -173,13 +173,18 @@ fn predicted_if(
     Some(chosen.predicted_ns)
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 64,
+/// So many random networks, and little time to make one that fails smaller.
+fn random(cases: u32) -> ProptestConfig {
+    ProptestConfig {
+        cases,
         failure_persistence: None,
         max_shrink_iters: 200,
         ..ProptestConfig::default()
-    })]
+    }
+}
+
+proptest! {
+    #![proptest_config(random(64))]
 
     #[test]
     fn joint_is_predicted_to_be_the_fastest_and_no_slower_with_more_memory(
@@ -254,12 +259,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 48,
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(random(48))]
 
     #[test]
     fn a_proved_plan_with_the_same_result_or_the_smallest_budget(
@@ -339,12 +339,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 48,
-        failure_persistence: None,
-        max_shrink_iters: 200,
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(random(48))]
 
     /// In the smallest budgets, where most layers slide, and with whatever storage. Nor has a plan fewer bytes of a buffer than
     /// the bound counts.

@@ -732,7 +732,7 @@ impl Costs {
 
     /// What computing is slowed down by, for each byte that is read meanwhile.
     pub(super) fn drag_ns_per_byte(&self, near: bool) -> f64 {
-        if near { self.drag.near_ns_per_byte } else { self.drag.far_ns_per_byte }
+        self.drag.ns_per_byte(near)
     }
 }
 

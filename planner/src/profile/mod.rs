@@ -206,6 +206,13 @@ pub struct Drag {
     pub far_ns_per_byte: f64,
 }
 
+impl Drag {
+    /// In plans that the cache holds (`near`), or in larger ones.
+    pub(crate) fn ns_per_byte(&self, near: bool) -> f64 {
+        if near { self.near_ns_per_byte } else { self.far_ns_per_byte }
+    }
+}
+
 /// Throughput with so many reads of one size under way at any time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -389,8 +396,7 @@ impl Profile {
     /// What computing loses for a byte that is read meanwhile, in plans that the cache holds that all share (`near`), or in larger
     /// ones.
     pub(crate) fn drag_ns_per_byte(&self, near: bool) -> f64 {
-        let Drag { near_ns_per_byte, far_ns_per_byte } = self.drag();
-        if near { near_ns_per_byte } else { far_ns_per_byte }
+        self.drag().ns_per_byte(near)
     }
 
     /// The less of the two.

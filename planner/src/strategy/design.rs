@@ -353,22 +353,17 @@ impl<'a> Site<'a> {
         found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
     }
 
-    /// Fits a design that was made for another site: layers that slide, those that did, and those that have less memory.
+    /// Fits a design that was made for another site with the same groups: layers that slide, and those that have less memory.
     /// Tables take so many bytes.
     pub fn adapt(&self, design: &mut Design, made_for: &Self, tables: u64) {
         let bytes = self.request.budget.saturating_sub(tables);
         for (layer, cutting) in design.layers.iter_mut().enumerate() {
-            let [slides, slid] = [self, made_for].map(|site| site.beside[layer].is_some());
+            let slides = self.slides(layer);
             let [free, was] = [self, made_for].map(|site| site.ground.free(layer, bytes));
-            let moved = slides || slid;
-            if !(moved || free < was) {
+            if !slides && free >= was {
                 continue;
             }
-            let most = match (slides, slid) {
-                (true, true) => cutting.read,
-                (false, false) => cutting.slice,
-                _ => u64::MAX,
-            };
+            let most = if slides { cutting.read } else { cutting.slice };
             let (fitting, ns) = self.cutting(layer, design.on_load[layer], free, 1.0, most, FEW);
             if ns == f64::INFINITY {
                 continue;
@@ -376,7 +371,7 @@ impl<'a> Site<'a> {
             let slice = fitting.slice.min(cutting.slice);
             let scratch = fitting.scratch.min(cutting.scratch);
             let Cutting { resident, resident_slice, .. } = *cutting;
-            *cutting = match moved {
+            *cutting = match slides {
                 true => Cutting { resident, resident_slice, ..fitting },
                 false => Cutting { slice, scratch, ..*cutting },
             };

@@ -42,31 +42,32 @@ pub fn faster(site: &Site<'_>, than_ns: u64) -> Option<Built> {
     // What FlexNN falls back on.
     let frugal = frugal::designs(site, loading, true).into_iter();
     let frugal = frugal.map(|design| (design, &PARTS[..], flexnn::place_surely as Place));
-    let (mut fastest, mut least_ns) = (None, than_ns);
+    let mut fastest: Option<Built> = None;
+    let least_ns = |fastest: &Option<Built>| match fastest {
+        Some(built) => built.line.steady_ns,
+        None => than_ns,
+    };
+    let hold = |fastest: &mut Option<Built>, plan: Plan| {
+        let built = site.predict(plan);
+        if built.line.steady_ns < least_ns(fastest) {
+            *fastest = Some(built);
+        }
+    };
     for (design, parts, place) in usual.chain(whole).chain(frugal) {
         let slices = design.slices(site.request.network, &site.ground);
         let [ahead, in_turn] = bounds_ns(site, &slices);
         for parts in parts {
             let bound_ns = if parts.preload { ahead } else { in_turn };
-            if bound_ns >= least_ns {
+            if bound_ns >= least_ns(&fastest) {
                 continue;
             }
             let design = Design { loading: parts.loading(), ..design.clone() };
-            let Ok(plan) = place(site, &design, *parts) else { continue };
-            let built = site.predict(plan);
-            if built.line.steady_ns < least_ns {
-                least_ns = built.line.steady_ns;
-                fastest = Some(built);
+            if let Ok(plan) = place(site, &design, *parts) {
+                hold(&mut fastest, plan);
             }
         }
     }
-    for plan in pipelines(site, least_ns) {
-        let built = site.predict(plan);
-        if built.line.steady_ns < least_ns {
-            least_ns = built.line.steady_ns;
-            fastest = Some(built);
-        }
-    }
+    pipelines(site, least_ns(&fastest)).for_each(|plan| hold(&mut fastest, plan));
     fastest
 }
 

@@ -9,7 +9,7 @@ use eyelet::arena::{MappedArena, MatMut, MatRef};
 use eyelet::device::Device;
 use eyelet::kernels::Kernels;
 use eyelet::ops::{self, Call, Operand, Slice};
-use eyelet::pack::{Layer, NONE, OpKind, Tensor};
+use eyelet::pack::{Layer, NONE, OpKind, PAGE, Tensor};
 use std::time::{Duration, Instant};
 
 /// Time for all layers on all devices, and the least number of turns.
@@ -22,9 +22,6 @@ const RUNS_A_TURN: usize = 4;
 /// Cold weights are taken from so much memory in turn. Caches keep a part of what goes through them in turn, and of twelve times
 /// as much as they hold next to none.
 const COLD_BYTES: u64 = 384 << 20;
-
-/// Weights begin at pages, as loads do.
-const PAGE: usize = 4096;
 
 /// A cache line of memory.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -59,7 +56,8 @@ impl Weights {
         let fits = |from: usize| from + bytes <= COLD_BYTES as usize;
         let from = if cold && fits(self.oldest) { self.oldest } else { 0 };
         if cold {
-            self.oldest = (from + bytes).next_multiple_of(PAGE);
+            // Weights begin at pages, as loads do.
+            self.oldest = (from + bytes).next_multiple_of(PAGE as usize);
         }
         fits(from).then_some(from)
     }
