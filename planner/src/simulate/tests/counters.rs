@@ -6,21 +6,23 @@ use eyelet::pack::{Stage, Step};
 use std::collections::VecDeque;
 
 proptest! {
-        #[test]
-        fn as_the_counters_would_have_it(
-            seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..9,
-            window in 1u64..40_000,
-        ) {
-            let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
-            let depth = if staged { 1 } else { depth };
-            let costs = Costs::new(&network, &deep(mbs, depth, window), 1);
-            let count = MAX_INFERENCES;
-            let ends = tick(&plan, &Durations::new(&plan, &costs), count as i64);
-            let line = simulate_with(&plan, &costs);
-            prop_assert_eq!(line.first_ns as i64, ends[0]);
-            prop_assert_eq!(line.steady_ns as i64, (ends[count - 1] - ends[count - 3]) / 2);
-        }
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn as_the_counters_would_have_it(
+        seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..9,
+        window in 1u64..40_000,
+    ) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
+        let depth = if staged { 1 } else { depth };
+        let costs = Costs::new(&network, &deep(mbs, depth, window), 1);
+        let count = MAX_INFERENCES;
+        let ends = tick(&plan, &Durations::new(&plan, &costs), count as i64);
+        let line = simulate_with(&plan, &costs);
+        prop_assert_eq!(line.first_ns as i64, ends[0]);
+        prop_assert_eq!(line.steady_ns as i64, (ends[count - 1] - ends[count - 3]) / 2);
+    }
 }
 
 /// Plays events in the order of time; returns the ends of the inferences.
