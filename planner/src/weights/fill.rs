@@ -16,9 +16,13 @@ fn channels(dense: &Dense, groups: usize, nr: usize, index: usize) -> Range<usiz
     index / panels * group + start..index / panels * group + group.min(start + nr)
 }
 
-/// Fills one panel: `[bias nr][k][nr]`.
-pub(super) fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]) {
-    let channels = channels(dense, groups, nr, index);
+/// Empties a panel, but for the biases at its head; the rest is left to be filled.
+fn start<'a>(
+    dense: &Dense,
+    channels: &Range<usize>,
+    nr: usize,
+    panel: &'a mut [u32],
+) -> &'a mut [u32] {
     panel.fill(0);
     let (bias, body) = panel.split_at_mut(nr);
     if let Some(all) = &dense.bias {
@@ -26,6 +30,13 @@ pub(super) fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel:
             *to = bias.to_bits().to_le();
         }
     }
+    body
+}
+
+/// Fills one panel: `[bias nr][k][nr]`.
+pub(super) fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]) {
+    let channels = channels(dense, groups, nr, index);
+    let body = start(dense, &channels, nr, panel);
     match &dense.data {
         Constant::Owned(data) => fill_body(dense, &channels, nr, body, data, |&value| value),
         Constant::Raw(bytes) => {
@@ -46,13 +57,7 @@ pub(super) fn fill_transformed(
 ) {
     let (outputs, points) = (channels(dense, dense.groups, nr, index), (tile + 2) * (tile + 2));
     let channels = dense.k / 9;
-    panel.fill(0);
-    let (bias, body) = panel.split_at_mut(nr);
-    if let Some(all) = &dense.bias {
-        for (to, bias) in bias.iter_mut().zip(&all[outputs.clone()]) {
-            *to = bias.to_bits().to_le();
-        }
-    }
+    let body = start(dense, &outputs, nr, panel);
     let at = |k: usize| dense.order.as_ref().map_or(k, |order| order[k] as usize) * dense.col;
     let mut block = vec![0; points * nr];
     for channel in 0..channels {
