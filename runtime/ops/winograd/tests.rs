@@ -2,10 +2,12 @@
 //! sets, slices and thread counts.
 
 use super::*;
+use crate::arena::{MatMut, MatRef};
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, available, floats, scratch};
-use crate::ops::Slice;
+use crate::ops::conv::clamp;
 use crate::ops::testing::Slide;
+use crate::ops::{Call, Operand, Slice};
 use crate::pack::{Activation, NONE, OpKind};
 use bytemuck::Zeroable;
 use std::vec::Vec;
