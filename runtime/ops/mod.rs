@@ -350,3 +350,5 @@ fn device_for(device: &dyn Device, floats: usize) -> &dyn Device {
 
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;

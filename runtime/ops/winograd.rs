@@ -128,4 +128,6 @@ pub(super) fn scratch_of(
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(super) mod testing;
+#[cfg(test)]
+mod tests;
