@@ -12,7 +12,7 @@
 use super::fd::{Fd, errno};
 use super::queue::MAX_DEPTH;
 use super::{StorageError, read_exact};
-use crate::device::futex::now_ns;
+use crate::device::futex::Spin;
 use core::ffi::{c_long, c_ulong};
 use core::ptr::{null_mut, slice_from_raw_parts_mut};
 
@@ -177,10 +177,9 @@ impl Requests {
         alignment: u64,
         spin_ns: u64,
     ) -> Result<(), StorageError> {
-        let start = now_ns();
+        let mut spin = Spin::new();
         while self.is_flying(number) {
-            let sleeps = now_ns().wrapping_sub(start) >= spin_ns;
-            self.collect(sleeps.into());
+            self.collect(if spin.goes_on(spin_ns) { 0 } else { 1 });
         }
         let Some(slot) = self.slots.get_mut(number) else { return Ok(()) };
         let State::Landed(mut attempt) = slot.state else { return Ok(()) };
