@@ -411,9 +411,10 @@ mod concurrent {
     use crate::executor::Instance;
     use core::sync::atomic::Ordering;
 
-    /// How long either side spins for the other before it sleeps, if every thread can have a core: some small reads
-    /// or steps, and a multiple of what it takes to be woken.
-    const SPIN_NS: u64 = 200_000;
+    /// How long either side spins for the other before it sleeps, if every thread can have a core. Waking a sleeper takes
+    /// who wakes it about 10 µs (on a virtual machine the other core has to be interrupted from outside), and a step that
+    /// opens a gate takes so much longer: a hundredth of this.
+    const SPIN_NS: u64 = 1_000_000;
 
     /// How long the compute side spins in any case.
     const BRIEF_NS: u64 = 20_000;
@@ -453,9 +454,6 @@ mod concurrent {
 
     impl Feed for Concurrent<'_, '_> {
         fn wait(&mut self, target: u32) -> Result<(), LoadError> {
-            if !self.shared.loads_done.reached(target) {
-                self.shared.awaited.store(target, Ordering::Relaxed);
-            }
             self.wait_for(&self.shared.loads_done, target)
         }
 

@@ -6,7 +6,7 @@ use crate::device::accelerator::{Accelerator, Home, drain};
 use crate::device::{DeviceError, futex::Counter, handoff::Handoff};
 use crate::kernels::Kernels;
 use crate::pack::{Header, PAGE, PlanEntry, Proven, ProvenSkeleton};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::AtomicBool;
 
 /// The state that the loader and the compute side both see.
 #[derive(Debug)]
@@ -29,8 +29,6 @@ pub(super) struct Shared<'a> {
     /// Reads into a staging ring; nobody counts others.
     pub reads_done: Counter,
     pub loads_done: Counter,
-    /// The last count of loads that the compute side has had to wait for.
-    pub awaited: AtomicU32,
     pub steps_done: Counter,
     /// The loader shall return.
     pub stop: AtomicBool,
@@ -79,7 +77,6 @@ impl<'a> Shared<'a> {
             spin_ns: 0,
             reads_done: Counter::new(),
             loads_done: Counter::new(),
-            awaited: AtomicU32::new(0),
             steps_done: Counter::new(),
             stop: AtomicBool::new(false),
             failure: Handoff::default(),
@@ -89,13 +86,6 @@ impl<'a> Shared<'a> {
             answer: Handoff::default(),
             observer: None,
         }
-    }
-
-    /// How long the loader spins for the compute side: only after a load that was waited for. One that is ahead has the time
-    /// to be woken, and its spinning would take from the other's core where two share its execution units.
-    pub fn loader_spin_ns(&self) -> u64 {
-        let behind = self.awaited.load(Ordering::Relaxed) == self.loads_done.get();
-        if behind { self.spin_ns } else { 0 }
     }
 
     /// Tells the observer, if there is one.
@@ -145,7 +135,6 @@ impl<'a> Shared<'a> {
     pub fn rewind(&self) {
         self.reads_done.set(0);
         self.loads_done.set(0);
-        self.awaited.store(0, Ordering::Relaxed);
         self.steps_done.set(0);
         self.failure.clear();
     }
