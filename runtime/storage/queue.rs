@@ -19,8 +19,9 @@ pub const MAX_DEPTH: usize = 8;
 /// No loader has begun more reads that it has not handed over: those under way, and as many that have come.
 pub const MAX_BEGUN: usize = 2 * MAX_DEPTH;
 
-/// How long a loader looks for an answer before it sleeps, where every thread can have a core: what a read takes but for the largest.
-/// A core that has gone to sleep is woken in 10 to 20 µs on a virtual machine, half of what a small read takes.
+/// How long a loader spins for its storage, and loader and compute side for each other, before they sleep, where every thread can
+/// have a core: what a read takes but for the largest. A core that sleeps is woken in 10 to 20 µs on a virtual machine, half of what a
+/// small read takes; and who wakes it loses about 10, a step that opens a gate as well: a hundredth of this.
 pub const SPIN_NS: u64 = 1_000_000;
 
 /// A storage's reads under way.
