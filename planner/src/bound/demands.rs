@@ -24,7 +24,8 @@ pub(super) fn least_ns(
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
     for (index, slides) in slides(network).into_iter().enumerate() {
         let layer = &network.layers[index];
-        let bytes = f64::from(layer.panels) * f64::from(layer.panel_bytes);
+        let panel = f64::from(layer.panel_bytes);
+        let bytes = f64::from(layer.panels) * panel;
         let (mut least_ns, mut most_free) = (f64::INFINITY, 0.0f64);
         for algorithm in algorithms(index, costs) {
             let step = |count| Step { count, algorithm, ..whole(network, index) };
@@ -37,17 +38,30 @@ pub(super) fn least_ns(
                 (true, false) => least(Step { rows: line(network, index).min(all.rows), ..all }),
                 (false, _) => least(all),
             };
-            let free = budget as f64 - bound.alive(index) - scratch as f64;
+            let beside = budget as f64 - bound.alive(index);
+            let free = beside - scratch as f64;
+            // What takes more than there is is no choice, as long as there is another.
+            if free < panel && least_ns < f64::INFINITY {
+                continue;
+            }
             // Where not even a panel fits there is no plan, and any bound is one.
-            let free = free.max(f64::from(layer.panel_bytes)).max(PAGE as f64);
-            let steps = (bytes / free).ceil().max(1.0);
-            let least = |step: &Step| match slides {
-                true => costs.least_ns(step),
-                false => costs.step_ns(step),
+            let free = free.max(panel).max(PAGE as f64);
+            // Of steps with so many panels each, with the scratch that these leave.
+            let least = |count: u32| {
+                let left = (beside - f64::from(count) * panel).max(scratch as f64);
+                costs.least_ns_within(&step(count), left, slides)
             };
-            let each = least(&step((f64::from(layer.panels) / steps) as u32)) as f64;
-            let ns = least(&all) as f64;
-            least_ns = least_ns.min(if steps > 1.0 { ns.max(steps * each) } else { ns });
+            let (panels, steps) = (f64::from(layer.panels), (bytes / free).ceil().max(1.0));
+            let ns = match costs.wants_scratch(&all) {
+                // More steps have more scratch, which is worth more than they take where little is left.
+                true => {
+                    let most = layer.panels.min((free / panel) as u32);
+                    let each = (1..=most).map(|count| panels / f64::from(count) * least(count));
+                    each.fold(f64::INFINITY, f64::min)
+                }
+                false => (steps * least((panels / steps) as u32)).max(least(layer.panels)),
+            };
+            least_ns = least_ns.min(ns);
             most_free = most_free.max(free);
         }
         compute.push(least_ns);

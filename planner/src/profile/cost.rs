@@ -378,27 +378,56 @@ impl Blocks {
     /// For a step with so many panels, of which so many are made at once where scratch allows it: in how many groups
     /// they are made, and how many times as many blocks there are as there were with all scratch.
     fn within(&self, scratch_bytes: u64, count: u32, at_once: u32) -> (f64, f64) {
-        let fewest = count.div_ceil(at_once.max(1)).max(1);
+        let most = Self::most_panels(count, at_once);
         // 0: all that it can use.
         if scratch_bytes == 0 || self.most == 0.0 {
-            return (fewest.into(), 1.0);
+            return (count.div_ceil(most).into(), 1.0);
         }
-        let tile = |panels: u32| {
-            (self.tile_bytes + f64::from(panels.min(PRODUCTS)) * self.product_bytes).max(1.0)
-        };
-        let beside = |panels: u32| self.bytes + f64::from(panels) * self.panel_bytes;
-        let most = count.div_ceil(fewest);
         let scratch = scratch_bytes as f64;
         // But for what rounding makes of the same numbers.
-        let panels = match scratch + 64.0 >= beside(most) + self.most * tile(most) {
+        let panels = match scratch + ROUNDED >= self.beside(most) + self.most * self.tile(most) {
             _ if self.panel_bytes == 0.0 => most,
             true => most,
-            false => ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most.max(1)),
+            false => ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most),
         };
-        let tiles = (scratch - beside(panels)) / tile(panels);
-        (count.div_ceil(panels.max(1)).into(), self.most / tiles.clamp(1.0, self.most.max(1.0)))
+        self.by(scratch, count, panels)
+    }
+
+    /// The least of both that any step has with no more scratch, for each number of panels that may be made at once.
+    fn least_within(
+        &self,
+        scratch: f64,
+        count: u32,
+        at_once: u32,
+    ) -> impl Iterator<Item = (f64, f64)> {
+        let most = Self::most_panels(count, at_once);
+        let fewest = if self.panel_bytes == 0.0 { most } else { 1 };
+        (fewest..=most).map(move |panels| self.by(scratch + ROUNDED, count, panels))
+    }
+
+    /// Panels of the largest of the fewest groups, at least 1.
+    fn most_panels(count: u32, at_once: u32) -> u32 {
+        count.div_ceil(count.div_ceil(at_once.max(1)).max(1)).max(1)
+    }
+
+    fn by(&self, scratch: f64, count: u32, panels: u32) -> (f64, f64) {
+        let tiles = (scratch - self.beside(panels)) / self.tile(panels);
+        (count.div_ceil(panels).into(), self.most / tiles.clamp(1.0, self.most.max(1.0)))
+    }
+
+    /// Bytes of a tile where so many panels are made at once,
+    fn tile(&self, panels: u32) -> f64 {
+        (self.tile_bytes + f64::from(panels.min(PRODUCTS)) * self.product_bytes).max(1.0)
+    }
+
+    /// and of all that is no tile's.
+    fn beside(&self, panels: u32) -> f64 {
+        self.bytes + f64::from(panels) * self.panel_bytes
     }
 }
+
+/// Bytes of scratch by which two ways to reckon the same differ at most.
+const ROUNDED: f64 = 64.0;
 
 /// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
 /// are no panels).
@@ -590,9 +619,25 @@ impl LayerCost {
     }
 
     fn ns(&self, step: &Step, overhead_ns: u64, near: Near) -> u64 {
+        let within = self.blocks.within(step.scratch_bytes, step.count, self.group);
+        self.ns_by(step, within, overhead_ns, near).round() as u64
+    }
+
+    /// The least of any step like this with no more than so many bytes of scratch.
+    fn least_ns(&self, step: &Step, scratch: f64, overhead_ns: u64, near: Near) -> f64 {
+        if self.blocks.most == 0.0 {
+            return self.ns(step, overhead_ns, near) as f64;
+        }
+        let within = self.blocks.least_within(scratch, step.count, self.group);
+        let ns = within.map(|within| self.ns_by(step, within, overhead_ns, near));
+        // A step's time is rounded.
+        ns.fold(f64::INFINITY, f64::min) - 0.5
+    }
+
+    /// With panels made in so many groups, and so many times as many blocks as there were with all scratch.
+    fn ns_by(&self, step: &Step, (groups, times): (f64, f64), overhead_ns: u64, near: Near) -> f64 {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
-        let (groups, times) = self.blocks.within(step.scratch_bytes, step.count, self.group);
         let blocks = match self.row_blocks > 0.0 {
             true => (rows * self.row_blocks * times).max(1.0),
             false => 0.0,
@@ -613,8 +658,7 @@ impl LayerCost {
         let expand = f64::from(step.count) * (self.panel_expand_ns + blocks * self.block_ns);
         let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
         let compute = groups * rows * self.row_ns + pieces_ns + expand + spill;
-        let both = together_ns(compute, memory, self.exposed);
-        (both + self.launches * overhead_ns as f64).round() as u64
+        together_ns(compute, memory, self.exposed) + self.launches * overhead_ns as f64
     }
 }
 
@@ -696,6 +740,18 @@ impl Costs {
     pub fn least_ns(&self, step: &Step) -> u64 {
         let near = Near { weights: self.near, activations: true };
         self.cost(step).ns(step, self.overhead_ns, near)
+    }
+
+    /// The same for steps that have no more than so many bytes of scratch each; of a layer that does not slide, by what
+    /// its steps take.
+    pub fn least_ns_within(&self, step: &Step, scratch: f64, slides: bool) -> f64 {
+        let near = Near { weights: self.near, activations: slides };
+        self.cost(step).least_ns(step, scratch, self.overhead_ns, near)
+    }
+
+    /// Whether a step takes the longer the less scratch it has.
+    pub fn wants_scratch(&self, step: &Step) -> bool {
+        self.cost(step).blocks.most > 0.0
     }
 
     fn cost(&self, step: &Step) -> &LayerCost {
