@@ -16,6 +16,7 @@ mod choose;
 mod group;
 mod lines;
 mod rings;
+mod schedule;
 mod window;
 
 #[cfg(test)]
@@ -27,7 +28,8 @@ pub use rings::least_bytes;
 
 use crate::network::Network;
 use eyelet::pack::Step;
-use group::{Chain, Facts, Schedule};
+use group::{Chain, Facts};
+use schedule::Schedule;
 use std::ops::Range;
 
 /// A run of layers whose lines are made in turn.
