@@ -53,12 +53,7 @@ pub(super) fn least_ns(
             };
             let (panels, steps) = (f64::from(layer.panels), (bytes / free).ceil().max(1.0));
             let ns = match costs.wants_scratch(&all) {
-                // More steps have more scratch, which is worth more than they take where little is left.
-                true => {
-                    let most = layer.panels.min((free / panel) as u32);
-                    let each = (1..=most).map(|count| panels / f64::from(count) * least(count));
-                    each.fold(f64::INFINITY, f64::min)
-                }
+                true => least_in_steps(layer.panels, (free / panel) as u32, least),
                 false => (steps * least((panels / steps) as u32)).max(least(layer.panels)),
             };
             least_ns = least_ns.min(ns);
@@ -89,6 +84,20 @@ pub(super) fn least_ns(
         });
     }
     least as u64
+}
+
+/// The least time for so many panels in steps of up to `most`, by what each takes. More steps have more scratch, which is worth
+/// more than they take where little is left.
+fn least_in_steps(panels: u32, most: u32, step_ns: impl Fn(u32) -> f64) -> f64 {
+    let step_ns: Vec<f64> = (1..=most.min(panels)).map(step_ns).collect();
+    let mut least = vec![0.0];
+    for count in 1..=panels as usize {
+        // The last step, and those before it.
+        let with = |(less, ns): (usize, &f64)| ns + least[count - 1 - less];
+        let ns = step_ns.iter().take(count).enumerate().map(with).fold(f64::INFINITY, f64::min);
+        least.push(ns);
+    }
+    least[panels as usize]
 }
 
 /// For each layer whether something that it touches can be a ring, where weights of layers that share one have to fit a budget.
@@ -151,4 +160,18 @@ pub(super) fn most(
         }
     }
     bound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::least_in_steps;
+
+    #[test]
+    fn steps_are_as_long_as_is_best() {
+        // A step costs 10, panels 1 each; beyond four there is little scratch for them.
+        let step_ns = |count: u32| 10.0 + f64::from(count) * if count > 4 { 5.0 } else { 1.0 };
+        let least = |panels, most| least_in_steps(panels, most, step_ns);
+        assert_eq!([least(4, 4), least(8, 8), least(8, 3)], [14.0, 28.0, 38.0]);
+        assert_eq!([least(5, 8), least(1, 1)], [25.0, 11.0]);
+    }
 }

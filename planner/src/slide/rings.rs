@@ -148,6 +148,10 @@ impl Line {
     fn fits_from(&self, writer: usize, lines: f64, weights: f64, bytes: f64, room: f64) -> bool {
         let (mut weights, mut least) = (weights, bytes);
         for last in writer + 1..self.weights.len() {
+            // It has made none before it has made all.
+            if !self.slides[last] {
+                return false;
+            }
             weights += self.weights[last];
             least = least.min(self.bytes[last]);
             let ends = !self.follows[last];
@@ -155,10 +159,40 @@ impl Line {
             if weights + there <= room {
                 return true;
             }
-            if ends || !self.slides[last] {
+            if ends {
                 return false;
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hundred lines of 4, 4, 1, 4 and 4 bytes between layers of 10 bytes of weights each, of which some slide.
+    fn line(slides: [bool; 5]) -> Line {
+        let bytes = vec![4.0, 4.0, 1.0, 4.0, 4.0];
+        let (weights, lines) = (vec![10.0; 5], vec![100.0; 5]);
+        let follows = vec![true, true, true, true, false];
+        Line { weights, slides: slides.to_vec(), follows, scale: vec![1.0; 5], lines, bytes }
+    }
+
+    #[test]
+    fn lines_are_where_they_take_least() {
+        let line = line([false, true, true, true, false]);
+        let least = |writer: usize| (0..1000).find(|room| line.fits(writer, f64::from(*room)));
+        // Behind two layers under way, or three; those without weights for it are none.
+        assert_eq!([least(1), least(2)], [Some(20 + 100), Some(20 + 100)]);
+    }
+
+    #[test]
+    fn where_nothing_is_known_of_lines_only_weights_count() {
+        let line = line([true; 5]);
+        let least = |writer: usize| (0..1000).find(|room| line.fits(writer, f64::from(*room)));
+        // All layers from the first on, and all to the last.
+        assert_eq!([least(1), least(3)], [Some(40), Some(20)]);
+        assert_eq!(least(4), Some(0));
     }
 }
