@@ -381,5 +381,8 @@ fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: usize) -> u
         let weights = step_weights(network, &slice(first));
         weights.end.next_multiple_of(PAGE) - weights.start / PAGE * PAGE
     });
-    live + weights.max().unwrap_or(0) + least_scratch_bytes(network, &slice(0), threads)
+    // Where its steps have no room to transform weights, they need not.
+    let own = Step { algorithm: 0, ..slice(0) };
+    let scratch = [slice(0), own].map(|step| least_scratch_bytes(network, &step, threads));
+    live + weights.max().unwrap_or(0) + scratch[0].min(scratch[1])
 }

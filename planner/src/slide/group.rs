@@ -144,6 +144,24 @@ impl<'a> Facts<'a> {
         })
     }
 
+    /// The stride at which the next layer reads what a layer makes, if it does from the first line to the last, and no other
+    /// layer writes there.
+    pub fn stride_to_next(&self, layer: usize) -> Option<u32> {
+        let output = self.output(layer);
+        let buffer = output.buffer as usize;
+        let users = self.inner[buffer].clone()?;
+        let next = layer + 1;
+        let writes = |user: &usize| self.output(*user).buffer == output.buffer;
+        if !users.contains(&next) || users.filter(writes).ne([layer]) {
+            return None;
+        }
+        let made = self.output(next).dims[1];
+        let mut reads = self.operands_in(next, buffer).filter(|(tensor, window)| {
+            matches!(meeting(output, tensor), Meeting::Lines) && window.spans(made)
+        });
+        reads.next().map(|(_, window)| window.stride())
+    }
+
     /// The operands of a layer that lie in a buffer.
     fn operands_in(&self, layer: usize, buffer: usize) -> impl Iterator<Item = (&Tensor, Window)> {
         let operands = self.operands[layer].iter().flatten();

@@ -51,9 +51,8 @@ pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> 
                 let (_, bytes) = layer_demand(&changed, &costs, layer);
                 for runs in [0].into_iter().chain(on_load::algorithms(&changed, &costs, layer)) {
                     let step = Step { algorithm: runs, ..whole(&changed, layer) };
-                    let ns =
-                        if slides[layer] { costs.least_ns(&step) } else { costs.step_ns(&step) };
-                    offers.push(Offer { algorithm, runs: algorithm, ns: ns as f64, bytes });
+                    let ns = costs.least_ns(&step, f64::INFINITY, slides[layer]);
+                    offers.push(Offer { algorithm, runs: algorithm, ns, bytes });
                 }
             }
         }
