@@ -264,7 +264,6 @@ mod tests {
     use crate::kernels::table::Chains;
     use crate::kernels::testing::{Threads, assert_close, available, floats, scratch};
     use crate::pack::{Activation, OpKind, params_words};
-    use bytemuck::Zeroable;
     use std::vec::Vec;
     use std::{format, vec};
 
@@ -287,7 +286,7 @@ mod tests {
             output: 2,
             activation: Activation::NONE,
             params: params_words(p),
-            ..Layer::zeroed()
+            ..Layer::default()
         }
     }
 

@@ -741,7 +741,7 @@ mod tests {
     use super::*;
     use crate::board::Board;
     use eyelet::kernels::Isa;
-    use eyelet::pack::{Activation, Buffer, Name, Tensor, params_words};
+    use eyelet::pack::{Activation, Buffer, Tensor, params_words};
 
     /// One layer from one tensor to another, `[rows, cols]` each.
     pub(super) fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 2]) -> Network {
@@ -766,7 +766,6 @@ mod tests {
                 panel_bytes: if weighted { 32 * (from[1] + 1) } else { 0 },
                 encoding: 0,
                 weights: 0,
-                name: Name::default(),
                 params: words,
             }],
             names: vec!["layer".into()],

@@ -2,7 +2,6 @@
 #![allow(dead_code)]
 
 use super::records::Records;
-use bytemuck::Zeroable;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
     Activation, Buffer, ConvParams, Layer, Load, NONE, OpKind, PAGE, Place, Port, Step, Tensor,
@@ -97,7 +96,7 @@ fn network(isa: Isa) -> Records {
             panel_bytes: if k == 0 { 0 } else { 4 * panel as u32 },
             weights,
             params,
-            ..Layer::zeroed()
+            ..Layer::default()
         }
     });
     let port = |tensor: u32| {
@@ -136,7 +135,7 @@ impl Sliding {
         for (buffer, &lines) in self.rings.iter().enumerate() {
             let view = BUFFERS.iter().position(|at| *at == buffer as u32).unwrap();
             let Tensor { dims, pitch, .. } = records.tensors[view];
-            records.places.push(Place { address, lines, reserved: 0 });
+            records.places.push(Place { address, lines });
             address += match lines {
                 0 => records.buffers[buffer].bytes,
                 lines => ring_bytes(lines, dims[2], pitch),

@@ -7,7 +7,6 @@ use crate::kernels::testing::{Threads, available, floats, scratch};
 use crate::ops::Slice;
 use crate::ops::testing::Slide;
 use crate::pack::{Activation, NONE, OpKind};
-use bytemuck::Zeroable;
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -85,7 +84,7 @@ impl Case {
                 pad: self.pad,
                 groups: self.groups,
             }),
-            ..Layer::zeroed()
+            ..Layer::default()
         }
     }
 
