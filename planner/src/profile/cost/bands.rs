@@ -4,7 +4,8 @@
 //! Layers that slide ([`slide`](crate::slide)) read their lines soon after they were written. If the rings that a
 //! layer touches fit a thread's cache together, what goes through them costs no memory; its other operands do.
 
-use super::{Costs, LayerCost, Near};
+use super::Costs;
+use super::layer::{LayerCost, Near};
 use crate::memory::buffer_sizes;
 use crate::network::Network;
 use eyelet::pack::{NONE, Step};
@@ -101,7 +102,7 @@ impl Costs {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{conv, network, profile, whole};
+    use super::super::example::{conv, network, profile, whole};
     use super::*;
     use eyelet::pack::OpKind;
 

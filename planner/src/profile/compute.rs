@@ -1,0 +1,95 @@
+//! What computing costs: `[compute]` of a profile.
+
+use serde::{Deserialize, Serialize};
+
+/// Rates of the kernels' classes on one thread (of a GPU: on all of it), and what threads share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compute {
+    pub conv_1x1_gflops: f64,
+    /// Convolutions with larger kernels.
+    pub conv_kxk_gflops: f64,
+    pub depthwise_gflops: f64,
+    /// What a row of a panel takes beyond its operations, in each of these: it counts where sums are short.
+    #[serde(default)]
+    pub conv_1x1_piece_ns: f64,
+    #[serde(default)]
+    pub conv_kxk_piece_ns: f64,
+    #[serde(default)]
+    pub depthwise_piece_ns: f64,
+    /// What depthwise convolutions wait for each byte of their weights, which are too few in a row to be fetched ahead.
+    #[serde(default)]
+    pub depthwise_wait_ns_per_byte: f64,
+    /// Products of two activations.
+    pub matmul_gflops: f64,
+    /// Convolutions of few rows: bytes of weights, which is what one thread reads of memory.
+    pub fully_connected_gbs: f64,
+    /// Transforms of Winograd convolutions: bytes read and written.
+    pub transform_gbs: f64,
+    /// What they take longer for each byte of a layer's input and output beyond twice [`cache_bytes`](Self::cache_bytes):
+    /// tiles are rows far apart, which are not fetched ahead.
+    #[serde(default)]
+    pub transform_spill_ns_per_byte: f64,
+    /// What a product of a block of tiles with a panel, of which each frequency has one, takes beyond its operations,
+    #[serde(default)]
+    pub product_ns: f64,
+    /// and for each byte of its weights, if those of all panels stay in a thread's own cache.
+    #[serde(default)]
+    pub product_ns_per_byte: f64,
+    /// Widening weights of 16 bits: bytes of floats made. A GPU's kernels read weights as they are stored.
+    pub widen_gbs: f64,
+    /// Transforming a direct convolution's weights to those of Winograd's algorithm: bytes made. Not on a GPU.
+    pub transform_weights_gbs: f64,
+    /// Elementwise arithmetic and means: bytes read and written.
+    pub elementwise_gbs: f64,
+    /// Exponentials and powers (sigmoid, softmax, ...): bytes read and written.
+    pub function_gbs: f64,
+    /// Pooling: bytes of all taps and the output.
+    pub pool_gbs: f64,
+    /// Copies: bytes read and written.
+    pub copy_gbs: f64,
+    /// Bandwidth of memory, for all threads together.
+    pub memory_gbs: f64,
+    /// Activations that are smaller stay in a thread's own cache.
+    pub cache_bytes: u64,
+    /// Those that are smaller stay in a cache that all share, if there is one: they come at the rate of elementwise
+    /// arithmetic, and not from memory.
+    #[serde(default)]
+    pub shared_cache_bytes: u64,
+    /// Reading weights from there, on one thread. Where it was not measured, weights are taken to come from memory.
+    #[serde(default)]
+    pub shared_cache_gbs: f64,
+    /// Share of the shorter one of computing and reading memory that adds to the longer one, in layers with weights where both
+    /// take as long; the shorter it is beside the longer one, the less of it.
+    pub exposed: f64,
+    /// The same of Winograd convolutions, where it was measured: they read a panel's weights frequency by frequency, of each too
+    /// little in a row for much of it to be fetched ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub winograd_exposed: Option<f64>,
+    /// What every thread after the first adds to the rate, 1 being as much as the first.
+    pub scaling: f64,
+    /// Cost of a step beyond its work: counters, waking threads, borders. Of a GPU: of each launch.
+    pub step_overhead_ns: u64,
+}
+
+impl Compute {
+    /// Rate of so many threads, that of one being 1.
+    pub fn speedup(&self, threads: u32) -> f64 {
+        1.0 + f64::from(threads.saturating_sub(1)) * self.scaling
+    }
+
+    /// Plans of up to so many bytes find their weights in the cache that all share, if reading them there was measured.
+    pub(super) fn near_bytes(&self) -> u64 {
+        if self.shared_cache_gbs > 0.0 { self.shared_cache_bytes } else { 0 }
+    }
+
+    /// What so many threads together read there, and no less than of memory.
+    pub(super) fn near_gbs(&self, threads: u32) -> f64 {
+        (self.shared_cache_gbs * self.speedup(threads)).max(self.bandwidth_gbs(threads))
+    }
+
+    /// What so many threads together read of memory.
+    pub fn bandwidth_gbs(&self, threads: u32) -> f64 {
+        (self.fully_connected_gbs * f64::from(threads)).min(self.memory_gbs)
+    }
+}

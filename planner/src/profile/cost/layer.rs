@@ -1,0 +1,302 @@
+//! What the steps of one layer take, in parts that a step's rows, panels and scratch multiply.
+
+use super::blocks::Blocks;
+use super::class::Class;
+use super::winograd::{SPILL_CACHES, Transforms};
+use super::work::Work;
+use crate::network::Network;
+use crate::profile::Profile;
+use crate::profile::launch::Launches;
+use eyelet::kernels::Isa;
+use eyelet::ops;
+use eyelet::pack::{Encoding, Layer, OpKind, Step};
+
+/// Where a step finds what it reads: further away, if not near.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Near {
+    /// Weights in the cache that all share, which holds all that the plan uses; otherwise in memory.
+    pub(super) weights: bool,
+    /// Activations in the nearest cache, whatever their bytes; otherwise as far as it has room for them.
+    pub(super) activations: bool,
+}
+
+impl Near {
+    pub(super) fn weights(near: bool) -> Self {
+        Self { weights: near, activations: false }
+    }
+}
+
+/// How long computing and reading memory take at once: what of the shorter one is not hidden is the less the shorter it is beside
+/// the longer one, which has the more time to fetch ahead.
+pub(crate) fn together_ns(compute: f64, memory: f64, exposed: f64) -> f64 {
+    let longer = compute.max(memory);
+    longer + exposed * shorter_ns(compute, memory)
+}
+
+/// What [`together_ns`] would add if nothing were fetched ahead.
+pub(crate) fn shorter_ns(compute: f64, memory: f64) -> f64 {
+    compute.min(memory).powi(2) / compute.max(memory).max(1.0)
+}
+
+/// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
+/// are no panels).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LayerCost {
+    /// What every step does anew for each of its rows, whatever its panels, with all threads.
+    row_ns: f64,
+    /// Computing a piece, with all threads.
+    piece_ns: f64,
+    /// Making of a stored panel what the operator reads.
+    panel_expand_ns: f64,
+    /// Panels for which [`row_ns`](Self::row_ns) is spent once.
+    group: u32,
+    /// Reading the weights of a panel from memory,
+    panel_memory_ns: f64,
+    /// and from a cache that holds all that the plan uses.
+    panel_near_ns: f64,
+    /// Blocks of rows in a row: for each a panel has products of its own,
+    row_blocks: f64,
+    blocks: Blocks,
+    block_ns: f64,
+    /// and is read again, of where it was stored or made,
+    again_memory_ns: f64,
+    again_near_ns: f64,
+    /// but for so many.
+    first_blocks: f64,
+    /// Reading the inputs of a row from memory.
+    pub(super) row_memory_ns: f64,
+    /// Writing a piece to memory.
+    pub(super) piece_memory_ns: f64,
+    /// So many rows of inputs and output stay in the cache and cost neither.
+    pub(super) cached_rows: f64,
+    /// What transforms take longer for the inputs of a row, and for a piece, as far as they are not near.
+    pub(super) row_spill_ns: f64,
+    pub(super) piece_spill_ns: f64,
+    /// As [`together_ns`] has it.
+    exposed: f64,
+    /// Computing takes no less.
+    least_ns: f64,
+    /// How often a step's overhead is spent.
+    launches: f64,
+}
+
+impl LayerCost {
+    /// A layer whose steps are computed by its own algorithm (0), or another; `None` if they cannot be.
+    pub(super) fn new(
+        network: &Network,
+        stored: &Layer,
+        algorithm: u32,
+        profile: &Profile,
+        threads: u32,
+    ) -> Option<Self> {
+        let compute = &profile.compute;
+        let gpu = network.isa == Isa::Cuda;
+        let plain = match algorithm {
+            0 => *stored,
+            // A GPU's steps compute what is stored.
+            _ if gpu => return None,
+            _ => {
+                let input = network.tensors.get(stored.inputs[0] as usize)?;
+                ops::transformed(stored, input, algorithm, network.isa)?
+            }
+        };
+        let layer = &plain;
+        let work = Work::of(network, layer);
+        let Work { class, mut read, mut written, panels, rows, .. } = work;
+        let pieces = (panels * rows) as f64;
+        // Weights come from memory whatever their size; activations if a step's do not fit the cache.
+        let bandwidth = compute.bandwidth_gbs(threads);
+        // What is read there has stayed since it was written, beside as much that its maker used.
+        let activations = match 2 * (read + written) <= compute.shared_cache_bytes {
+            true => (compute.elementwise_gbs * compute.speedup(threads)).max(bandwidth),
+            false => bandwidth,
+        };
+        let panel_bytes = f64::from(stored.panel_bytes);
+        let [mut rows_ns, mut piece_ns] = [0.0, work.ns(compute)];
+        let mut spill_ns = 0.0;
+        let mut group = u32::MAX;
+        let (mut blocks, mut again_bytes, mut first, mut block_ns) = (0.0, 0.0, 0.0, 0.0);
+        let mut sizes = Blocks::default();
+        match class {
+            // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
+            Class::FullyConnected if !gpu => piece_ns = 0.0,
+            Class::Winograd if gpu => {
+                let transforms = Transforms::of(network, layer);
+                rows_ns = transforms.input_bytes / compute.transform_gbs;
+                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                // The products read and write what is between the transforms, all tiles of a layer.
+                read = (transforms.input_bytes / 2.0) as u64;
+                written = 4
+                    * (transforms.points * f64::from(network.tensors[layer.output as usize].cols()))
+                        as u64;
+            }
+            Class::Winograd => {
+                let transforms = Transforms::of(network, layer);
+                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                let input_ns = transforms.input_bytes / compute.transform_gbs;
+                // In smaller blocks groups' weights still come from a cache, and groups of panels have inputs of their own.
+                if transforms.grouped {
+                    piece_ns += input_ns;
+                } else {
+                    rows_ns = input_ns;
+                    sizes = Blocks::new(network, stored, layer, algorithm, threads);
+                }
+                spill_ns = compute.transform_spill_ns_per_byte;
+                blocks = transforms.blocks;
+                let plain_bytes = f64::from(layer.panel_bytes);
+                let at_once = match algorithm == 0 && stored.encoding == 0 {
+                    true => panels,
+                    false => {
+                        group = ops::panels_at_once(layer) as u32;
+                        panels.min(group.into())
+                    }
+                };
+                block_ns = transforms.products * compute.product_ns;
+                // What is stored, or made for all threads together, and does not fit their caches, is read for each block from
+                // where it was, or was written. The first time is that of the step.
+                if transforms.grouped {
+                    (blocks, block_ns) = (0.0, 0.0);
+                } else if at_once as f64 * plain_bytes > compute.cache_bytes as f64 {
+                    again_bytes = plain_bytes;
+                    first = if group == u32::MAX { 1.0 } else { 0.0 };
+                } else {
+                    block_ns += plain_bytes * compute.product_ns_per_byte;
+                }
+            }
+            _ => {}
+        }
+        let widened = match stored.encoding() {
+            _ if gpu => 0.0,
+            Some(Encoding::F16 | Encoding::Bf16) if stored.kind != OpKind::Gather as u32 => {
+                2.0 * f64::from(stored.panel_bytes) / compute.widen_gbs
+            }
+            _ => 0.0,
+        };
+        let started = match class {
+            Class::Depthwise if !gpu => panel_bytes * compute.depthwise_wait_ns_per_byte,
+            _ => 0.0,
+        };
+        let transformed = match algorithm {
+            0 => 0.0,
+            _ => f64::from(layer.panel_bytes) / compute.transform_weights_gbs,
+        };
+        let speedup = compute.speedup(threads);
+        let (mut least_ns, mut launches) = (0.0, 1.0);
+        if gpu {
+            let made = Launches::of(network, layer, profile.multiprocessors);
+            let columns = match layer.panels {
+                0 => network.tensors[layer.output as usize]
+                    .cols()
+                    .div_ceil(network.isa.panel() as u32),
+                panels => panels,
+            };
+            least_ns = piece_ns * made.busy_panels / f64::from(columns.max(1));
+            launches = made.count;
+        }
+        // Of what the layer reads and writes, the part that is not near: slices by rows or panels each have their share.
+        let moved = (work.read + work.written) as f64;
+        let near = (SPILL_CACHES * compute.cache_bytes) as f64;
+        let spilled = (1.0 - near / moved.max(1.0)).max(0.0);
+        let spill_ns = spill_ns / speedup * spilled;
+        // Weights that were read a block ago are in the cache that all share, if it holds a layer's at all.
+        let again_gbs = match 2.0 * panels as f64 * again_bytes <= compute.near_bytes() as f64 {
+            true => compute.near_gbs(threads),
+            false => bandwidth,
+        };
+        Some(Self {
+            least_ns,
+            launches,
+            row_ns: rows_ns / speedup / rows as f64,
+            piece_ns: piece_ns / speedup / pieces,
+            panel_expand_ns: (widened + transformed + started) / speedup,
+            group,
+            panel_memory_ns: panel_bytes / bandwidth,
+            panel_near_ns: panel_bytes / compute.near_gbs(threads),
+            row_blocks: blocks / rows as f64,
+            blocks: sizes,
+            block_ns: block_ns / speedup,
+            again_memory_ns: again_bytes / again_gbs,
+            again_near_ns: again_bytes / compute.near_gbs(threads),
+            first_blocks: first,
+            row_memory_ns: read as f64 / activations / rows as f64,
+            piece_memory_ns: written as f64 / activations / pieces,
+            cached_rows: compute.cache_bytes as f64 * rows as f64 / (read + written).max(1) as f64,
+            row_spill_ns: spill_ns * work.read as f64 / rows as f64,
+            piece_spill_ns: spill_ns * work.written as f64 / pieces,
+            exposed: class.exposed(compute),
+        })
+    }
+
+    pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: Near) -> u64 {
+        let rows = f64::from(step.rows);
+        let pieces = rows * f64::from(step.count.max(1));
+        let (groups, times) = self.blocks.within(step.scratch_bytes, step.count, self.group);
+        let blocks = match self.row_blocks > 0.0 {
+            true => (rows * self.row_blocks * times).max(1.0),
+            false => 0.0,
+        };
+        let again = (blocks - self.first_blocks).max(0.0);
+        let (panel_ns, again_ns) = match near.weights {
+            true => (self.panel_near_ns, self.again_near_ns),
+            false => (self.panel_memory_ns, self.again_memory_ns),
+        };
+        let mut memory = f64::from(step.count) * (panel_ns + again_ns * again);
+        if rows > self.cached_rows && !near.activations {
+            memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
+        }
+        let spill = match near.activations {
+            true => 0.0,
+            false => rows * self.row_spill_ns + pieces * self.piece_spill_ns,
+        };
+        let expand = f64::from(step.count) * (self.panel_expand_ns + blocks * self.block_ns);
+        let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
+        let compute = groups * rows * self.row_ns + pieces_ns + expand + spill;
+        let both = together_ns(compute, memory, self.exposed);
+        (both + self.launches * overhead_ns as f64).round() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{conv, network, profile, step_ns, whole};
+    use super::*;
+
+    #[test]
+    fn what_memory_hides_is_told() {
+        let mut profile = profile();
+        let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
+        let whole = whole(&network);
+        let compute = step_ns(&profile, &network, &whole, 1) as f64;
+        let weights = 4.0 * 8.0 * 8.0 * 257.0 / profile.compute.bandwidth_gbs(1);
+        profile.compute.exposed = 0.5;
+        let found = step_ns(&profile, &network, &whole, 1) as f64;
+        let told = compute + weights * weights / compute / 2.0;
+        assert!((found - told).abs() <= 2.0, "{found}, {told} of {compute} and {weights}");
+        // As long as each other: half of one; and more of neither takes less.
+        assert_eq!(together_ns(10.0, 10.0, 0.5), 15.0);
+        assert_eq!(together_ns(20.0, 10.0, 1.0), together_ns(10.0, 20.0, 1.0));
+        for more in 1..100 {
+            let ns = |memory: u32| together_ns(40.0, f64::from(memory), 1.0);
+            assert!(ns(more) >= ns(more - 1), "{more}");
+        }
+    }
+
+    #[test]
+    fn memory_bounds_what_computes_little() {
+        let mut profile = profile();
+        profile.compute.cache_bytes = 1000;
+        profile.compute.memory_gbs = 1e-3;
+        let network = network(OpKind::Unary, [0; 24], [100, 1000], [100, 1000]);
+        let whole = whole(&network);
+        assert_eq!(step_ns(&profile, &network, &whole, 1), 800_000_000);
+        // More threads do not help.
+        assert_eq!(step_ns(&profile, &network, &whole, 4), 800_000_000);
+        profile.compute.cache_bytes = 800_000;
+        assert!(step_ns(&profile, &network, &whole, 1) < 10_000_000);
+        // Nor is memory what a few rows wait for.
+        profile.compute.cache_bytes = 8_000;
+        let row = Step { rows: 1, ..whole };
+        assert!(step_ns(&profile, &network, &row, 1) < 100_000);
+        assert_eq!(step_ns(&profile, &network, &Step { rows: 2, ..whole }, 1), 16_000_000);
+    }
+}

@@ -1,0 +1,239 @@
+//! Plays one inference after another: when each task starts that waits for others.
+
+use super::{Durations, Span};
+use crate::plan::Plan;
+use eyelet::storage::MAX_BEGUN;
+
+/// The times of one inference, counted from its host's turn.
+#[derive(Default, PartialEq)]
+pub(super) struct Inference {
+    /// From its beginning to its being handed over.
+    pub(super) reads: Vec<Span>,
+    /// When each has come, and is yet to be verified.
+    come: Vec<i64>,
+    /// Up to when what had come was seen when each began, and whether that left none under way.
+    seen: Vec<(i64, bool)>,
+    pub(super) copies: Vec<Span>,
+    pub(super) steps: Vec<Span>,
+}
+
+impl Inference {
+    /// The end of the last step: the host's turn of the next inference.
+    pub(super) fn end(&self) -> i64 {
+        ends(&self.steps, self.steps.len())
+    }
+}
+
+/// When a read began, came and was handed over.
+#[derive(Clone, Copy, Default)]
+struct Arrival {
+    start: i64,
+    seen: i64,
+    idle: bool,
+    come: i64,
+    end: i64,
+}
+
+/// When a read begins.
+struct Beginning {
+    start: i64,
+    /// Up to when the loader has seen by then what has come.
+    seen: i64,
+    /// Nothing was under way, and something to be verified: it is the only one that begins before that.
+    idle: bool,
+}
+
+/// When so many of these are done; 0 for none.
+pub(super) fn ends(spans: &[Span], count: usize) -> i64 {
+    count.checked_sub(1).map_or(0, |last| spans[last].end)
+}
+
+/// One inference being played after another. Each task is timed when something later is known to wait for it, so
+/// that all it waits for itself has been timed: anything else would be a deadlock.
+pub(super) struct Player<'a> {
+    plan: &'a Plan,
+    durations: &'a Durations,
+    /// The inference before, and when it ended: this one's beginning.
+    before: Option<&'a Inference>,
+    shift: i64,
+    now: &'a mut Inference,
+}
+
+impl<'a> Player<'a> {
+    pub(super) fn new(
+        plan: &'a Plan,
+        durations: &'a Durations,
+        before: Option<&'a Inference>,
+        now: &'a mut Inference,
+    ) -> Self {
+        now.reads.clear();
+        now.come.clear();
+        now.seen.clear();
+        now.copies.clear();
+        now.steps.clear();
+        Self { plan, durations, before, shift: before.map_or(0, Inference::end), now }
+    }
+
+    pub(super) fn run(&mut self) {
+        for (index, step) in self.plan.steps.iter().enumerate() {
+            let loaded = self.arrived(step.ready as usize);
+            let start =
+                ends(&self.now.steps, index).max(loaded).max(self.read(step.reads as usize));
+            self.now.steps.push(Span { start, end: start + self.durations.steps[index] });
+        }
+        self.arrived(self.plan.loads.len());
+    }
+
+    fn staged(&self) -> bool {
+        !self.plan.stages.is_empty()
+    }
+
+    /// When so many loads are in the arena, and all of those of the inference before.
+    fn arrived(&mut self, count: usize) -> i64 {
+        if !self.staged() {
+            return self.read(count);
+        }
+        while self.now.copies.len() < count {
+            let index = self.now.copies.len();
+            let read = self.read(index + 1);
+            let copied = self.done(index as i64, Of::Copies);
+            let released = self.done(self.plan.loads[index].release.into(), Of::Steps);
+            let start = read.max(copied).max(released);
+            self.now.copies.push(Span { start, end: start + self.durations.copies[index] });
+        }
+        self.done(count as i64, Of::Copies)
+    }
+
+    /// When so many loads have been read, and all of those of the inference before.
+    fn read(&mut self, count: usize) -> i64 {
+        while self.now.reads.len() < count {
+            let index = self.now.reads.len();
+            let released = match self.plan.stages.get(index) {
+                None => self.done(self.plan.loads[index].release.into(), Of::Steps),
+                Some(stage) => {
+                    if let Ok(copies @ 1..) = usize::try_from(stage.copies) {
+                        assert!(
+                            copies <= index,
+                            "deadlock: read {index} waits until {copies} loads are copied"
+                        );
+                        self.arrived(copies);
+                    }
+                    let copied = self.done(stage.copies.into(), Of::Copies);
+                    copied.max(self.done(stage.steps.into(), Of::Steps))
+                }
+            };
+            let Beginning { start, seen, idle } = self.begins(index, released);
+            let read = self.durations.reads[index];
+            let last = self.earlier(index, 1).unwrap_or_default();
+            let come = match self.durations.places(index) {
+                // Storage that has not rested goes on.
+                1 if index > 0 || self.before.is_some() => {
+                    start + read.latency.min(start - last.come) + read.transfer
+                }
+                _ => (start + read.latency).max(last.come) + read.transfer,
+            };
+            self.now.come.push(come);
+            self.now.seen.push((seen, idle));
+            self.now.reads.push(Span { start, end: come.max(last.end) + read.check });
+        }
+        self.done(count as i64, Of::Reads)
+    }
+
+    /// When a read begins that is released at some time: all before it have begun, and of these fewer than may be are still
+    /// under way, as far as the loader knows. It looks when the first that it has not handed over has come; begins more
+    /// at once, but one only, if none is under way then, and else when it has verified and handed over that one.
+    fn begins(&self, index: usize, released: i64) -> Beginning {
+        let at = |start, seen| Beginning { start, seen, idle: false };
+        let Some(last) = self.earlier(index, 1) else { return at(released, released) };
+        if self.durations.depth <= 1 {
+            return at(released.max(last.end), last.end);
+        }
+        let holder = self.earlier(index, self.durations.places(index));
+        let free = |seen: i64| holder.is_none_or(|holder| holder.come <= seen);
+        let oldest = self.earlier(index, MAX_BEGUN);
+        let remembered = |start: i64| oldest.is_none_or(|oldest| oldest.end <= start);
+        // With the one before it.
+        let others = !last.idle && released <= last.start;
+        if others && free(last.seen) && remembered(last.start) {
+            return at(last.start, last.seen);
+        }
+        let least = released.max(last.start);
+        for back in (1..=MAX_BEGUN).rev() {
+            let Some(first) = self.earlier(index, back).filter(|first| first.end >= least) else {
+                continue;
+            };
+            let busy = self.earlier(index, back + 1).map_or(i64::MIN, |other| other.end);
+            let looks = first.come.max(busy);
+            if !free(looks) {
+                continue;
+            }
+            if looks >= least && last.come <= looks && remembered(looks) {
+                return Beginning { start: looks, seen: looks, idle: true };
+            }
+            return at(first.end, looks);
+        }
+        at(released.max(last.end), released.max(last.end))
+    }
+
+    /// What came so many reads before one, if there was any.
+    fn earlier(&self, index: usize, back: usize) -> Option<Arrival> {
+        let of = |inference: &Inference, index: usize, shift: i64| {
+            let Span { start, end } = inference.reads[index];
+            let ((seen, idle), come) = (inference.seen[index], inference.come[index]);
+            let [start, seen, come, end] = [start, seen, come, end].map(|at| at - shift);
+            Arrival { start, seen, idle, come, end }
+        };
+        if let Some(index) = index.checked_sub(back) {
+            return Some(of(self.now, index, 0));
+        }
+        let before = self.before?;
+        // Of those earlier than the inference before nothing is left.
+        let index = (before.reads.len() + index).checked_sub(back)?;
+        Some(of(before, index, self.shift))
+    }
+
+    /// When so many tasks of a kind are done; less than one of steps, and less than none of others, counts back
+    /// into the inference before. Nothing happened before the first.
+    fn done(&self, count: i64, of: Of) -> i64 {
+        let all = |inference: &'a Inference| match of {
+            Of::Reads => &inference.reads,
+            Of::Copies => &inference.copies,
+            Of::Steps => &inference.steps,
+        };
+        let (own, host) = match of {
+            Of::Reads => (&self.now.reads, 0),
+            Of::Copies => (&self.now.copies, 0),
+            // The host's turn is a step, at time 0.
+            Of::Steps => (&self.now.steps, 1),
+        };
+        if count > host {
+            let last = (count - host - 1) as usize;
+            return own.get(last).map_or_else(|| self.deadlock(count), |task| task.end);
+        }
+        if of == Of::Steps && count >= 0 {
+            return 0;
+        }
+        self.before.map_or(0, |before| {
+            let tasks = all(before);
+            let done = tasks.len() as i64 + count;
+            assert!(done >= 0, "a threshold of {count} is out of range");
+            ends(tasks, done as usize) - self.shift
+        })
+    }
+
+    fn deadlock(&self, steps: i64) -> i64 {
+        panic!(
+            "deadlock: step {} waits for load {}, which waits until {steps} steps are done",
+            self.now.steps.len() + 1,
+            if self.staged() { self.now.copies.len() } else { self.now.reads.len() }
+        )
+    }
+}
+
+/// A kind of task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Of {
+    Reads,
+    Copies,
+    Steps,
+}
