@@ -1,11 +1,9 @@
 //! How the records of a network and of a plan are stored: in as few bytes as they need, since the tables lie in the arena.
 //!
 //! Addresses and offsets are stored in units of what they are aligned to, as 32 bits. What many records have in common is stored
-//! once: layers refer to [words](Skeleton::words) with their parameters, steps to [works](WorkRecord) that differ in nothing but
-//! where in the image they are and where their scratch lies, as those of layers that slide do. [`Records`] reads them back one
-//! by one; the planner stores them ([`Stored::store`]), and is told of what is too large for it.
-//!
-//! [`Skeleton::words`]: super::Skeleton
+//! once: layers refer to words with their activation and parameters, steps to [works](WorkRecord), since those of layers that
+//! slide differ in nothing but where in the image they are and where their scratch lies. [`Records`] reads them back one by
+//! one. The planner stores them (`store` of each type), and is told of what is too large for that.
 
 use super::validate::flaw;
 use super::{Activation, Buffer, Flaw, Layer, Load, PAGE, Place, Stage, Step};
@@ -445,5 +443,75 @@ impl Stage {
     pub fn store(&self) -> Result<StageRecord, Flaw> {
         let &Self { copies, steps, .. } = self;
         Ok(StageRecord { address: unit!("stage: address", PAGE).of(self.address)?, copies, steps })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read() {
+        let load = Load { offset: 7 << 40, address: 5 * PAGE, bytes: 4096, crc: 3, release: -9 };
+        assert_eq!(Load::read(&load.store().unwrap(), ()), load);
+        let stage = Stage { address: 5 * PAGE, copies: -1, steps: 2 };
+        assert_eq!(Stage::read(&stage.store().unwrap(), ()), stage);
+        let place = Place { address: 192, lines: 3 };
+        assert_eq!(Place::read(&place.store().unwrap(), ()), place);
+        let buffer = Buffer { bytes: 1 << 37 };
+        assert_eq!(Buffer::read(&buffer.store().unwrap(), ()), buffer);
+
+        let step = Step {
+            layer: 65535,
+            ready: (1 << 24) - 1,
+            first: 65535,
+            count: 2,
+            row: 1 << 31,
+            rows: 77,
+            weights: 96,
+            scratch: 64,
+            scratch_bytes: 128,
+            algorithm: 4,
+            reads: 1 << 24,
+        };
+        let (record, work) = step.store().unwrap();
+        let other = Step { reads: 0, ..step }.store().unwrap().1;
+        assert_eq!(Step::read(&StepRecord { work: 1, ..record }, &[other, work]), step);
+        assert_eq!(Step::read(&record, &[other, work]), Step { reads: 0, ..step });
+        assert_eq!(Step::read(&StepRecord { work: 2, ..record }, &[other, work]), Step::default());
+
+        let mut layer = Layer { kind: 8, inputs: [1, 2], output: 3, panels: 9, ..Layer::default() };
+        (layer.panel_bytes, layer.encoding, layer.weights) = (160, 2, 640);
+        layer.activation = Activation::RELU;
+        for used in [0, 5, 24] {
+            layer.params = [0; 24];
+            layer.params[..used].fill(7);
+            let (record, words) = layer.store().unwrap();
+            // The upper bound of the activation is the last word that is not zero.
+            let words = &words[..3 + used];
+            assert_eq!(record.words as usize, words.len());
+            assert_eq!(Layer::read(&record, words), layer);
+            let short = &words[..words.len() - 1];
+            assert_eq!(Layer::read(&record, short), Layer::default());
+            assert!(LayerRecord { first_word: u32::MAX, ..record }.words(words).is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_or_between_units_is_said() {
+        let most = u64::from(u32::MAX) * PAGE;
+        let flaw = Load { address: most + PAGE, ..Load::default() }.store().unwrap_err();
+        assert_eq!((flaw.found, flaw.limit), (most + PAGE, most));
+        let flaw = Load { offset: 64, ..Load::default() }.store().unwrap_err();
+        assert_eq!((flaw.found, flaw.limit), (64, PAGE));
+        let refused = |step: Step| {
+            let flaw = step.store().unwrap_err();
+            (flaw.found, flaw.limit)
+        };
+        let step = Step::default();
+        assert_eq!(refused(Step { layer: 65536, ..step }), (65536, 65535));
+        assert_eq!(refused(Step { count: 65536, ..step }), (65536, 65535));
+        assert_eq!(refused(Step { ready: 1 << 24, ..step }), (1 << 24, (1 << 24) - 1));
+        assert_eq!(refused(Step { scratch_bytes: 65, ..step }), (65, 64));
     }
 }

@@ -191,6 +191,8 @@ pub struct Cut<'a> {
     /// Lifetimes of the buffers, in steps.
     lives: Vec<Lifetime>,
     scratch: Vec<u64>,
+    /// Bytes of the tables of its plan.
+    tables: u64,
 }
 
 impl<'a> Cut<'a> {
@@ -218,17 +220,13 @@ impl<'a> Cut<'a> {
                 },
             });
         }
-        Self { ground, slices, lives, scratch }
-    }
-
-    /// Bytes of the tables of its plan.
-    pub fn tables(&self, request: &Request<'_>) -> u64 {
-        self.ground.tables_for(request, &self.slices, |step| self.scratch[step])
+        let tables = ground.tables_for(request, &slices, |step| scratch[step]);
+        Self { ground, slices, lives, scratch, tables }
     }
 
     /// The steps with activations and scratch, and no weights: nothing else is below its end.
     pub fn frame(mut self, request: &Request<'_>) -> Plan {
-        let tables = self.tables(request);
+        let tables = self.tables;
         let mut plan = self.empty(request, tables);
         self.slices.reads.clear();
         self.slices.read_of.fill(None);
@@ -243,7 +241,7 @@ impl<'a> Cut<'a> {
 
     /// The smallest budget in which everything finds room at the lowest places, which are the same in every larger one.
     pub fn least_bytes(&self, request: &Request<'_>) -> u64 {
-        let tables = self.tables(request);
+        let tables = self.tables;
         let mut plan = self.empty(request, tables);
         let mut address_of = vec![0; self.slices.reads.len()];
         let sky = Skyline::new(tables..UNLIMITED);
@@ -300,7 +298,7 @@ impl<'a> Cut<'a> {
         let network = request.network;
         let reads = &self.slices.reads;
         let end = budget / PAGE * PAGE;
-        let tables = self.tables(request);
+        let tables = self.tables;
 
         // Residents from the top down; everything else below them.
         let mut plan = Plan { budget, ..self.empty(request, tables) };
