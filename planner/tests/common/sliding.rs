@@ -47,7 +47,7 @@ pub const LEAST: Sliding = Sliding { rings: [0, 6, 8, 1, 0], lines: 1 };
 fn network(isa: Isa) -> Records {
     let tensor = |id: u32, dims, offset, pitch| {
         let buffer = BUFFERS[id as usize];
-        Tensor { buffer, offset, dims, pitch, ..Tensor::default() }
+        Tensor { buffer, offset, dims, pitch }
     };
     let (tall, short) = ([1, TALL, 11, 20], [1, SHORT, 6, 20]);
     let tensors = vec![
