@@ -6,6 +6,7 @@ use crate::device::accelerator::{Accelerator, Home, drain};
 use crate::device::{DeviceError, futex::Counter, handoff::Handoff};
 use crate::kernels::Kernels;
 use crate::pack::{Header, PAGE, PlanEntry, Proven, ProvenSkeleton};
+use crate::storage::{MAX_BEGUN, queue::SPIN_NS};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The state that the loader and the compute side both see.
@@ -96,6 +97,12 @@ impl<'a> Shared<'a> {
     pub fn loader_spin_ns(&self) -> u64 {
         let behind = self.awaited.load(Ordering::Relaxed) == self.loads_done.get();
         if behind { self.spin_ns } else { 0 }
+    }
+
+    /// How long the loader spins for its storage: as long as some of the last loads was waited for, and not where it is far ahead.
+    pub fn read_spin_ns(&self) -> u64 {
+        let ahead = self.loads_done.get().wrapping_sub(self.awaited.load(Ordering::Relaxed));
+        if self.spin_ns > 0 && ahead as i32 <= MAX_BEGUN as i32 { SPIN_NS } else { 0 }
     }
 
     /// Tells the observer, if there is one.
