@@ -98,7 +98,7 @@ impl<'m, 'a> Course<'m, 'a> {
             // begin, and no more.
             self.begin(&proven, reads, limit, 1)?;
         }
-        verify(self.shared, load, number, crc32c_if(self.shared, 0, reads.bytes()))?;
+        verify(self.shared, &load, number, crc32c_if(self.shared, 0, reads.bytes()))?;
         reads.finish();
         self.shared.tell(Event::LoadEnds(at.next as u32));
         self.loads.advance(plan);

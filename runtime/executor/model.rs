@@ -324,12 +324,12 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
                 return self.moment.map_or(Ok(()), |moment| accelerator.keep(moment + 1));
             }
         };
-        let (skeleton, step) = (proven.skeleton(), &proven.plan().steps[index]);
-        let layer = layer_of(skeleton, step);
+        let (skeleton, step) = (proven.skeleton(), proven.plan().steps.at(index));
+        let layer = layer_of(skeleton, &step);
         let operands = self.activations.operands(proven, index);
         ops::run(Call {
-            layer,
-            inputs: skeleton.layer_inputs(layer),
+            layer: &layer,
+            inputs: skeleton.layer_inputs(&layer),
             output: skeleton.tensors[layer.output as usize],
             operands: operands.inputs,
             out: operands.out,

@@ -20,6 +20,7 @@ use crate::pack::{
 };
 use crate::storage::Storage;
 use bytemuck::bytes_of;
+use core::ops::Range;
 
 /// How a pack is opened.
 #[derive(Clone, Copy, Debug)]
@@ -185,7 +186,7 @@ fn front<'a, S: Storage>(
     let (threads, budget) = (options.threads, options.budget.min(arena));
     let entry = entry_for(page, &header, budget, threads)?;
 
-    let fixed = PAGE + page_up(header.skeleton_bytes)?;
+    let fixed = page_up(header.skeleton().end)?;
     tables_end(fixed, &entry)?;
     if arena > available {
         // Not all of the arena is the host's.
@@ -196,9 +197,12 @@ fn front<'a, S: Storage>(
             }
         }
     }
-    storage.read(header.skeleton_offset, &mut host[PAGE as usize..fixed as usize])?;
+    if fixed > PAGE {
+        storage.read(PAGE, &mut host[PAGE as usize..fixed as usize])?;
+    }
     let (front, mut memory) = PlannedMemory::split(host, fixed as usize);
-    let skeleton = &front[PAGE as usize..(PAGE + header.skeleton_bytes) as usize];
+    let Range { start, end } = header.skeleton();
+    let skeleton = &front[start as usize..end as usize];
     verify("skeleton", skeleton, header.skeleton_crc)?;
     let skeleton = Skeleton::view(skeleton)?;
     let network = ProvenSkeleton::new(skeleton, isa, header.weights_bytes)?;
@@ -244,7 +248,7 @@ pub fn entry_for(
 /// # Panics
 /// When `page` is shorter than a page.
 pub fn tables_bytes(page: &[u8], header: &Header) -> Result<u64, OpenError> {
-    let fixed = PAGE + page_up(header.skeleton_bytes)?;
+    let fixed = page_up(header.skeleton().end)?;
     let mut plans = entries(page, header.plans).map(|entry| page_up(entry.bytes));
     Ok(plans.try_fold(0, |most: u64, bytes| bytes.map(|bytes| most.max(bytes)))? + fixed)
 }
@@ -290,7 +294,8 @@ pub fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
         return Err(flaw("pack: channels in a panel", found, limit).into());
     }
     for (what, offset, bytes) in [
-        ("pack: skeleton beyond the file", header.skeleton_offset, header.skeleton_bytes),
+        ("pack: skeleton beyond the file", 0, header.skeleton().end),
+        ("pack: names of layers beyond the file", header.names_offset, header.names_bytes),
         ("pack: weights beyond the file", header.weights_offset, header.weights_bytes),
     ] {
         section(what, offset, bytes, size)?;

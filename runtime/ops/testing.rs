@@ -9,7 +9,7 @@ use crate::arena::{MatMut, MatRef};
 pub use crate::kernels::testing::Threads;
 use crate::kernels::testing::{assert_same, available, scratch};
 use crate::kernels::{Isa, Kernels};
-use crate::pack::{Activation, Layer, NONE, Name, OpKind, Tensor, params_words};
+use crate::pack::{Activation, Layer, NONE, OpKind, Tensor, params_words};
 use core::ops::Range;
 use std::prelude::rust_2024::*;
 use std::vec;
@@ -53,7 +53,6 @@ pub fn layer<P: bytemuck::Pod>(kind: OpKind, activation: Activation, params: &P)
         panel_bytes: 0,
         encoding: 0,
         weights: 0,
-        name: Name::default(),
         params: params_words(params),
     }
 }
@@ -88,7 +87,7 @@ fn place(random: &mut Random, buffer: u32, dims: [u32; 4], gaps: bool) -> (Tenso
     let (offset, pitch) = (gap(random), dims[3] as usize + gap(random));
     let rows = dims[..3].iter().product::<u32>() as usize;
     let len = offset + rows * pitch + gap(random);
-    (Tensor { buffer, offset: offset as u32, dims, pitch: pitch as u32, reserved: 0 }, len)
+    (Tensor { buffer, offset: offset as u32, dims, pitch: pitch as u32 }, len)
 }
 
 impl Case {

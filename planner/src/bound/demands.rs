@@ -7,7 +7,7 @@ use crate::network::Network;
 use crate::profile::{Costs, Profile};
 use crate::slice::{least_scratch_bytes, whole};
 use crate::slide::{least_bytes, slides};
-use crate::write::table_bytes;
+use crate::tables::Tables;
 use eyelet::pack::{NONE, PAGE, Step};
 
 /// Nanoseconds below which no plan stays, where layers are computed by some of these algorithms each.
@@ -102,7 +102,7 @@ fn least_in_steps(panels: u32, most: u32, step_ns: impl Fn(u32) -> f64) -> f64 {
 
 /// For each layer whether something that it touches can be a ring, where weights of layers that share one have to fit a budget.
 fn in_rings(network: &Network, budget: u64) -> Vec<bool> {
-    let room = budget.saturating_sub(table_bytes(network, 0, network.layers.len(), 0));
+    let room = budget.saturating_sub(Tables::of(network).least(0));
     let least = least_bytes(network, room);
     let is_ring = |id: u32| {
         let buffer = network.tensors[id as usize].buffer as usize;

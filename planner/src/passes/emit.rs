@@ -103,7 +103,6 @@ pub(super) fn tensor(node: &str, rect: Rect) -> Result<Tensor, PassError> {
         offset: field(node, "an offset in floats", rect.offset)?,
         dims,
         pitch: field(node, "a pitch in floats", rect.pitch)?,
-        reserved: 0,
     })
 }
 

@@ -108,14 +108,13 @@ mod tests {
     use super::*;
     use crate::graph::Constant;
     use crate::network::Dense;
-    use bytemuck::Zeroable;
     use bytes::Bytes;
     use eyelet::ops::winograd;
     use std::sync::Arc;
 
     fn unpack(weights: &Weights, nr: usize) -> Vec<f32> {
         let (count, bytes) = panels(weights, nr, Encoding::F32);
-        let layer = Layer { panels: count as u32, panel_bytes: bytes as u32, ..Layer::zeroed() };
+        let layer = Layer { panels: count as u32, panel_bytes: bytes as u32, ..Layer::default() };
         let mut whole = Vec::new();
         pack_panels(weights, &layer, nr, 0..count as u32, &mut whole).unwrap();
         let mut streamed = Vec::new();
@@ -251,7 +250,7 @@ mod tests {
                     panels: count as u32,
                     panel_bytes: bytes as u32,
                     encoding: encoding as u32,
-                    ..Layer::zeroed()
+                    ..Layer::default()
                 };
                 let pack = |weights: &Weights| {
                     let mut out = Vec::new();

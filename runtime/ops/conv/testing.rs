@@ -9,7 +9,6 @@ use crate::kernels::testing::{Threads, assert_close, available, floats, pack, sc
 use crate::ops::depthwise;
 use crate::ops::testing::Slide;
 use crate::pack::{OpKind, params_words};
-use bytemuck::Zeroable;
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -146,7 +145,7 @@ impl Case {
             panels: (groups * in_group.div_ceil(isa.panel())) as u32,
             panel_bytes: ((1 + self.k()) * isa.panel() * 4) as u32,
             params: params_words(&self.params),
-            ..Layer::zeroed()
+            ..Layer::default()
         }
     }
 

@@ -7,7 +7,6 @@ use crate::arena::MatRef;
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, available, pack, scratch};
 use crate::pack::{OpKind, params_words};
-use bytemuck::Zeroable;
 use std::vec;
 use std::vec::Vec;
 
@@ -272,7 +271,7 @@ fn random_records() {
             panels,
             panel_bytes,
             params: params_words(&case.params),
-            ..Layer::zeroed()
+            ..Layer::default()
         };
         let tensors = [case.input, Tensor::default()];
         let (validate, scratch_bytes, run) = case.functions();

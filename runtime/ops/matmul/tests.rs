@@ -6,7 +6,6 @@ use crate::arena::{MatMut, MatRef};
 use crate::kernels::table::Chains;
 use crate::kernels::testing::{Threads, assert_close, available, floats, scratch};
 use crate::pack::{Activation, OpKind, params_words};
-use bytemuck::Zeroable;
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -29,7 +28,7 @@ fn layer(p: &MatMulParams) -> Layer {
         output: 2,
         activation: Activation::NONE,
         params: params_words(p),
-        ..Layer::zeroed()
+        ..Layer::default()
     }
 }
 

@@ -8,7 +8,6 @@ use crate::ops::conv::clamp;
 use crate::ops::testing::Slide;
 use crate::ops::{Call, Operand, Slice};
 use crate::pack::{Activation, NONE, OpKind};
-use bytemuck::Zeroable;
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -86,7 +85,7 @@ impl Case {
                 pad: self.pad,
                 groups: self.groups,
             }),
-            ..Layer::zeroed()
+            ..Layer::default()
         }
     }
 
