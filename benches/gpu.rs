@@ -18,7 +18,7 @@ use eyelet::kernels::Isa;
 use eyelet::ops::cuda::{Call, conv, run, scratch_bytes};
 use eyelet::ops::{Slice, validate};
 use eyelet::pack::{
-    Activation, ConvParams, Layer, NONE, Name, OpKind, Tensor, WinogradParams, params_words,
+    Activation, ConvParams, Layer, NONE, OpKind, Tensor, WinogradParams, params_words,
 };
 use std::error::Error;
 use std::io::{BufRead, Write};
@@ -90,7 +90,6 @@ fn layer<P: bytemuck::Pod>(kind: OpKind, shape: &Shape, k: u32, params: &P) -> L
         panel_bytes: 4 * PANEL * (1 + k),
         encoding: 0,
         weights: 0,
-        name: Name::default(),
         params: params_words(params),
     }
 }

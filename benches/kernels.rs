@@ -5,7 +5,6 @@
 //! of threads. Weights are cold: each repetition takes the next of several copies, more than a
 //! second-level cache holds. Times are the best of many repetitions, since other programs disturb them.
 
-use bytemuck::Zeroable;
 use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
@@ -276,7 +275,7 @@ fn measure(
             }
             _ => params_words(&params),
         },
-        ..Layer::zeroed()
+        ..Layer::default()
     };
     let inputs = [input, Tensor::default()];
     let rows = output.rows() as u32;

@@ -1,6 +1,7 @@
 //! What `docs/pack-format.md` says in numbers is what the code says.
 
 use eyelet::kernels::{Isa, Kernels};
+use eyelet::pack::stored::*;
 use eyelet::pack::*;
 
 const PAGE_OF_FORMAT: &str = include_str!("../docs/pack-format.md");
@@ -37,22 +38,23 @@ fn sizes_of_records() {
         ("Header", size_of::<Header>()),
         ("PlanEntry", size_of::<PlanEntry>()),
         ("SkeletonHeader", size_of::<SkeletonHeader>()),
-        ("Buffer", size_of::<Buffer>()),
+        ("BufferRecord", size_of::<BufferRecord>()),
         ("Tensor", size_of::<Tensor>()),
-        ("Layer", size_of::<Layer>()),
+        ("LayerRecord", size_of::<LayerRecord>()),
         ("Port", size_of::<Port>()),
         ("PlanHeader", size_of::<PlanHeader>()),
-        ("Place", size_of::<Place>()),
-        ("Load", size_of::<Load>()),
-        ("Step", size_of::<Step>()),
-        ("Stage", size_of::<Stage>()),
+        ("PlaceRecord", size_of::<PlaceRecord>()),
+        ("LoadRecord", size_of::<LoadRecord>()),
+        ("WorkRecord", size_of::<WorkRecord>()),
+        ("StepRecord", size_of::<StepRecord>()),
+        ("StageRecord", size_of::<StageRecord>()),
     ];
     assert_eq!(stated_sizes(), actual);
 }
 
 #[test]
 fn codes_of_operators() {
-    let stated = stated_codes("Operators (`Layer.kind`):");
+    let stated = stated_codes("Operators (`LayerRecord.kind`):");
     for (code, name) in &stated {
         let kind = OpKind::from_code(*code).unwrap_or_else(|| panic!("no operator {code}"));
         assert_eq!(format!("{kind:?}"), *name);
@@ -63,7 +65,7 @@ fn codes_of_operators() {
 
 #[test]
 fn codes_of_encodings() {
-    let stated = stated_codes("Encodings of panels' weights (`Layer.encoding`):");
+    let stated = stated_codes("Encodings of panels' weights (`LayerRecord.encoding`):");
     let actual: Vec<(u32, &str)> = (0..1000)
         .filter_map(Encoding::from_code)
         .map(|encoding| (encoding as u32, encoding.name()))
@@ -95,7 +97,7 @@ fn constants() {
         format!("# The pack format, version {VERSION}"),
         format!("up to {MAX_PLANS} PlanEntry records"),
         format!("page ({PAGE} bytes)"),
-        format!("zero-filled to {PAGE} bytes"),
+        format!("{SKELETON:<11}skeleton:"),
     ];
     for text in stated {
         assert!(PAGE_OF_FORMAT.contains(&text), "the page does not say {text:?}");

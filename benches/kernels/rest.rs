@@ -1,7 +1,7 @@
 //! The operators beside convolution: bytes a second, beside a copy of as many bytes in the same run.
 
 use super::{Line, fill, lines};
-use bytemuck::{Pod, Zeroable};
+use bytemuck::Pod;
 use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Device;
 use eyelet::kernels::Kernels;
@@ -34,7 +34,7 @@ fn case<P: Pod>(
         inputs: [index(0), index(1)],
         output: 2,
         params: params_words(params),
-        ..Layer::zeroed()
+        ..Layer::default()
     };
     Case { name: name.to_owned(), layer, inputs: inputs.to_vec(), output }
 }

@@ -45,9 +45,12 @@ pub fn of_graph(graph: &Graph) -> Vec<u64> {
 }
 
 /// The objects of a network as eyelet lays it out: its buffers, and each layer's packed weights.
-pub fn of_records(buffers: &[Buffer], layers: &[Layer]) -> Vec<u64> {
-    let weights = layers.iter().map(|layer| u64::from(layer.panels) * u64::from(layer.panel_bytes));
-    let buffers = buffers.iter().map(|buffer| buffer.bytes);
+pub fn of_records(
+    buffers: impl Iterator<Item = Buffer>,
+    layers: impl Iterator<Item = Layer>,
+) -> Vec<u64> {
+    let weights = layers.map(|layer| u64::from(layer.panels) * u64::from(layer.panel_bytes));
+    let buffers = buffers.map(|buffer| buffer.bytes);
     buffers.chain(weights).filter(|bytes| *bytes > 0).collect()
 }
 

@@ -30,6 +30,7 @@ pub mod slide;
 #[cfg(target_os = "linux")]
 pub mod source;
 pub mod strategy;
+pub mod tables;
 pub mod weights;
 pub mod write;
 pub mod zoo;

@@ -52,7 +52,7 @@ impl Plan {
 
     /// Bytes of the arena that weights are ever in: those of streamed layers take turns in theirs.
     pub fn weight_buffer_bytes(&self) -> u64 {
-        weight_buffer_bytes(self.resident.iter().chain(&self.loads))
+        weight_buffer_bytes(self.resident.iter().chain(&self.loads).copied())
     }
 
     /// Bytes of weights that stay in the arena.
@@ -62,7 +62,7 @@ impl Plan {
 }
 
 /// Bytes of the arena that these loads are put in, each byte counted once.
-pub fn weight_buffer_bytes<'a>(loads: impl Iterator<Item = &'a Load>) -> u64 {
+pub fn weight_buffer_bytes(loads: impl Iterator<Item = Load>) -> u64 {
     let mut ranges: Vec<(u64, u64)> =
         loads.map(|load| (load.address, load.address + u64::from(load.bytes))).collect();
     ranges.sort_unstable();

@@ -1,16 +1,16 @@
-//! Writes packs: header page, skeleton, plans, weights.
+//! Writes packs: header and skeleton, plans, names, weights.
 //!
 //! Weights are packed panel by panel while they are written, so that memory is needed for one layer's
 //! slice at a time. The checksums of the loads are taken from the written file, through a map. The file
 //! appears under its name when it is complete, and not before.
 
-use crate::network::{Network, Port};
+use crate::network::Network;
 use crate::plan::Plan;
 use crate::replace::replace;
+use crate::tables;
 use crate::weights::{Overflow, pack_panels};
 use eyelet::pack::crc32c::crc32c;
-use eyelet::pack::{self, Header, MAX_PLANS, Name, PAGE, PlanEntry, PlanHeader, SkeletonHeader};
-use eyelet::pack::{Load, Place, STRATEGIES, Stage, Step};
+use eyelet::pack::{self, Flaw, Header, Load, MAX_PLANS, PAGE, PlanEntry, SKELETON, STRATEGIES};
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -23,98 +23,18 @@ pub enum WriteError {
     Overflow { layer: String, source: Overflow },
     #[error("a pack holds at most {MAX_PLANS} plans, {0} were asked for: leave out some budgets")]
     Plans(usize),
+    #[error("a pack cannot say this: {0}; cut the model, or plan it for less memory")]
+    Beyond(Flaw),
+    #[error(
+        "the tables of a plan take {found} bytes, and it leaves {planned} for them: tell whoever made the plan"
+    )]
+    Tables { found: u64, planned: u64 },
 }
 
-/// Bytes at the start of the arena for header, skeleton and the tables of a plan of that many loads
-/// (resident ones included), steps and stages of loads.
-pub fn table_bytes(network: &Network, loads: usize, steps: usize, stages: usize) -> u64 {
-    let plan = size_of::<PlanHeader>()
-        + size_of::<Place>() * network.buffers.len()
-        + size_of::<Load>() * loads
-        + size_of::<Step>() * steps
-        + size_of::<Stage>() * stages;
-    PAGE + skeleton_bytes(network).next_multiple_of(PAGE) + (plan as u64).next_multiple_of(PAGE)
-}
-
-fn names_bytes(network: &Network) -> usize {
-    let ports = network.inputs.iter().chain(&network.outputs).map(|port| port.name.len());
-    let layers = network.names.iter().map(String::len);
-    (network.name.len() + ports.sum::<usize>() + layers.sum::<usize>()).next_multiple_of(8)
-}
-
-fn skeleton_bytes(network: &Network) -> u64 {
-    let bytes = size_of::<SkeletonHeader>()
-        + size_of_val(network.buffers.as_slice())
-        + size_of_val(network.tensors.as_slice())
-        + size_of_val(network.layers.as_slice())
-        + (network.inputs.len() + network.outputs.len()) * size_of::<pack::Port>()
-        + names_bytes(network);
-    bytes as u64
-}
-
-fn skeleton(network: &Network) -> Vec<u8> {
-    let mut text = Vec::new();
-    let mut name = |string: &str| {
-        let start = text.len() as u32;
-        text.extend_from_slice(string.as_bytes());
-        Name { start, len: string.len() as u32 }
-    };
-    let own = name(&network.name);
-    let mut layers = network.layers.clone();
-    for (layer, string) in layers.iter_mut().zip(&network.names) {
-        layer.name = name(string);
+impl From<Flaw> for WriteError {
+    fn from(flaw: Flaw) -> Self {
+        Self::Beyond(flaw)
     }
-    let mut port = |port: &Port| {
-        let mut shape = [1; 8];
-        shape.iter_mut().zip(&port.shape).for_each(|(to, from)| *to = *from as u32);
-        pack::Port {
-            name: name(&port.name),
-            tensor: port.tensor,
-            rank: port.shape.len() as u32,
-            shape,
-        }
-    };
-    let inputs: Vec<pack::Port> = network.inputs.iter().map(&mut port).collect();
-    let outputs: Vec<pack::Port> = network.outputs.iter().map(&mut port).collect();
-    text.resize(names_bytes(network), 0);
-    let header = SkeletonHeader {
-        buffers: network.buffers.len() as u32,
-        tensors: network.tensors.len() as u32,
-        layers: layers.len() as u32,
-        inputs: inputs.len() as u32,
-        outputs: outputs.len() as u32,
-        names: text.len() as u32,
-        name: own,
-    };
-    let mut bytes = bytemuck::bytes_of(&header).to_vec();
-    bytes.extend_from_slice(bytemuck::cast_slice(&network.buffers));
-    bytes.extend_from_slice(bytemuck::cast_slice(&network.tensors));
-    bytes.extend_from_slice(bytemuck::cast_slice(&layers));
-    bytes.extend_from_slice(bytemuck::cast_slice(&inputs));
-    bytes.extend_from_slice(bytemuck::cast_slice(&outputs));
-    bytes.extend_from_slice(&text);
-    bytes
-}
-
-fn plan_section(plan: &Plan, weights: &[u8]) -> Vec<u8> {
-    let header = PlanHeader {
-        buffers: plan.places.len() as u32,
-        resident_loads: plan.resident.len() as u32,
-        loads: plan.loads.len() as u32,
-        steps: plan.steps.len() as u32,
-        staging_bytes: plan.staging_bytes,
-        reserved: 0,
-    };
-    let mut bytes = bytemuck::bytes_of(&header).to_vec();
-    bytes.extend_from_slice(bytemuck::cast_slice(&plan.places));
-    for load in plan.resident.iter().chain(&plan.loads) {
-        let range = load.offset as usize..load.offset as usize + load.bytes as usize;
-        let load = Load { crc: crc32c(0, &weights[range]), ..*load };
-        bytes.extend_from_slice(bytemuck::bytes_of(&load));
-    }
-    bytes.extend_from_slice(bytemuck::cast_slice(&plan.steps));
-    bytes.extend_from_slice(bytemuck::cast_slice(&plan.stages));
-    bytes
 }
 
 /// Writes a pack with one or several plans over `network`, whose weights have been placed
@@ -131,17 +51,21 @@ pub fn write_pack(
     if plans.len() > MAX_PLANS || plans.is_empty() {
         return Err(WriteError::Plans(plans.len()));
     }
-    let skeleton = skeleton(network);
-    let skeleton_end = PAGE + (skeleton.len() as u64).next_multiple_of(PAGE);
+    let (skeleton, names) = (tables::skeleton(network)?, tables::layer_names(network));
+    let front = (SKELETON + skeleton.len() as u64).next_multiple_of(PAGE);
     let mut offsets = Vec::new();
-    let mut end = skeleton_end;
+    let mut end = front;
     for plan in plans {
         offsets.push(end);
-        let loads = plan.resident.len() + plan.loads.len();
-        let tables = table_bytes(network, loads, plan.steps.len(), plan.stages.len());
-        end += tables - skeleton_end;
+        let bytes = tables::plan(plan, |_| 0)?.len() as u64;
+        end += bytes.next_multiple_of(PAGE);
+        let (found, planned) = (front + bytes.next_multiple_of(PAGE), plan.tables);
+        if found > planned {
+            return Err(WriteError::Tables { found, planned });
+        }
     }
-    let weights_offset = end;
+    let names_offset = end;
+    let weights_offset = names_offset + (names.len() as u64).next_multiple_of(PAGE);
     let file_bytes = weights_offset + weights_bytes;
 
     let mut content = |file: &mut std::fs::File| {
@@ -153,7 +77,12 @@ pub fn write_pack(
         let weights = &map[weights_offset as usize..];
         let mut entries = Vec::new();
         for ((plan, &offset), &predicted_ns) in plans.iter().zip(&offsets).zip(predicted_ns) {
-            let section = plan_section(plan, weights);
+            let crc = |load: &Load| {
+                let start = load.offset as usize;
+                crc32c(0, &weights[start..start + load.bytes as usize])
+            };
+            let section =
+                tables::plan(plan, crc).map_err(|flaw| io::Error::other(WriteError::from(flaw)))?;
             let strategy = STRATEGIES.iter().position(|name| *name == plan.strategy).unwrap_or(0);
             entries.push(PlanEntry {
                 budget: plan.budget,
@@ -165,13 +94,12 @@ pub fn write_pack(
                 strategy: strategy as u32,
                 reserved: 0,
                 predicted_ns,
-                reserved2: 0,
             });
             file.seek(SeekFrom::Start(offset))?;
             file.write_all(&section)?;
         }
-        file.seek(SeekFrom::Start(PAGE))?;
-        file.write_all(&skeleton)?;
+        file.seek(SeekFrom::Start(names_offset))?;
+        file.write_all(&names)?;
         let header = Header {
             magic: pack::MAGIC,
             version: pack::VERSION,
@@ -179,15 +107,18 @@ pub fn write_pack(
             isa: network.isa as u32,
             panel: network.isa.panel() as u32,
             file_bytes,
-            skeleton_offset: PAGE,
+            names_offset,
+            names_bytes: names.len() as u64,
             skeleton_bytes: skeleton.len() as u64,
             weights_offset,
             weights_bytes,
             skeleton_crc: crc32c(0, &skeleton),
+            names_crc: crc32c(0, &names),
             plans: plans.len() as u32,
+            reserved: 0,
         };
         file.seek(SeekFrom::Start(0))?;
-        file.write_all(&header_page(header, &entries))
+        file.write_all(&front_pages(header, &entries, &skeleton))
     };
     replace(path, |sink| {
         sink.flush()?;
@@ -199,15 +130,17 @@ pub fn write_pack(
     })
 }
 
-/// The first page, with its checksum.
-fn header_page(header: Header, entries: &[PlanEntry]) -> Vec<u8> {
-    let mut page = bytemuck::bytes_of(&header).to_vec();
-    page.extend_from_slice(bytemuck::cast_slice(entries));
-    page.resize(PAGE as usize, 0);
-    let crc = crc32c(0, &page);
+/// Header, entries and skeleton, with the checksum of the first page.
+fn front_pages(header: Header, entries: &[PlanEntry], skeleton: &[u8]) -> Vec<u8> {
+    let mut front = bytemuck::bytes_of(&header).to_vec();
+    front.extend_from_slice(bytemuck::cast_slice(entries));
+    front.resize(SKELETON as usize, 0);
+    front.extend_from_slice(skeleton);
+    front.resize(front.len().next_multiple_of(PAGE as usize), 0);
+    let crc = crc32c(0, &front[..PAGE as usize]);
     let field = std::mem::offset_of!(Header, crc);
-    page[field..field + 4].copy_from_slice(&crc.to_le_bytes());
-    page
+    front[field..field + 4].copy_from_slice(&crc.to_le_bytes());
+    front
 }
 
 /// Packs and writes the weights section from the file's position on.

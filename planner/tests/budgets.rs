@@ -12,7 +12,8 @@ use eyelet::executor::{
     Switch,
 };
 use eyelet::pack::crc32c::crc32c;
-use eyelet::pack::{PAGE, Place, PlanHeader};
+use eyelet::pack::stored::PlaceRecord;
+use eyelet::pack::{PAGE, PlanHeader};
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{Faulty, Slice, Storage, StorageError};
 use rand::{Rng, SeedableRng};
@@ -258,7 +259,7 @@ fn a_pack_is_refused_for_a_plan_that_is_not_the_first_to_be_used() {
         let entry = entries(&pack)[number].1;
         // The first buffer's address, to beyond the arena.
         let at = entry.offset as usize + size_of::<PlanHeader>();
-        pack[at..at + 8].copy_from_slice(&(1u64 << 40).to_le_bytes());
+        pack[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
         seal(&mut pack);
         let mut arena = Aligned::new(case.largest());
         let error = Instance::open(&mut Slice(&pack), arena.bytes(), Options::default());
@@ -325,10 +326,10 @@ fn a_plan_that_has_changed_since_is_not_followed() {
     let small = entries(&case.pack)[0].1;
     let mut damaged = case.pack.clone();
     let at = small.offset as usize + size_of::<PlanHeader>();
-    damaged[at..at + 8].copy_from_slice(&(1u64 << 40).to_le_bytes());
+    damaged[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
     let mut forged = damaged.clone();
     let section = &mut forged[small.offset as usize..(small.offset + small.bytes) as usize];
-    forge_checksum(section, size_of::<PlanHeader>() + offset_of!(Place, reserved), small.crc);
+    forge_checksum(section, size_of::<PlanHeader>() + offset_of!(PlaceRecord, lines), small.crc);
     for (pack, proof) in [(&damaged, false), (&forged, true)] {
         let two = Two { packs: [&case.pack, pack], second: Cell::new(false) };
         let mut arena = Aligned::new(case.largest());

@@ -249,10 +249,19 @@ fn corrupted_pack() {
     ]);
     run(path, "changed.pack", &["--no-verify"]).text();
 
-    for (byte, section) in [(60, "header"), (4096, "skeleton")] {
+    for (byte, section) in [(60, "header"), (4096, "plan")] {
         change_pack(path, |bytes| bytes[byte] ^= 1);
         pack_fails(path, "changed.pack", &[&format!("checksum of the pack's {section}")]);
     }
+
+    // What no inference needs is noticed by what does.
+    change_pack(path, |bytes| {
+        let size = size_of::<eyelet::pack::Header>();
+        let header: eyelet::pack::Header = bytemuck::pod_read_unaligned(&bytes[..size]);
+        bytes[header.names_offset as usize] ^= 1;
+    });
+    run(path, "changed.pack", &[]).text();
+    eyelet_in(path, &["inspect", "changed.pack"]).fails(&["checksum of the pack's layers' names"]);
 }
 
 /// Checksums that fit do not make a plan right: here one whose arena ends before its last load does.

@@ -41,7 +41,7 @@ fn packs() -> Vec<(Memory, u64, Vec<u8>)> {
 /// Where the words lie that mean something: header and its one entry, skeleton without names, plan.
 fn words(pack: &[u8]) -> Vec<usize> {
     let (head, plan) = (header(pack), entries(pack)[0].1);
-    let skeleton = head.skeleton_offset as usize;
+    let skeleton = head.skeleton().start as usize;
     let names: SkeletonHeader =
         bytemuck::pod_read_unaligned(&pack[skeleton..][..size_of::<SkeletonHeader>()]);
     let skeleton = skeleton..skeleton + head.skeleton_bytes as usize - names.names as usize;
@@ -85,9 +85,7 @@ fn run(device: &mut Gpu<'_>, pack: &[u8], beside: bool) -> bool {
     };
     let head = header(pack);
     let mut tables = &*device.lend().host;
-    for (offset, bytes) in
-        [(0, PAGE), (head.skeleton_offset, head.skeleton_bytes), (plan.offset, plan.bytes)]
-    {
+    for (offset, bytes) in [(0, head.skeleton().end), (plan.offset, plan.bytes)] {
         let (offset, bytes) = (offset as usize, bytes.next_multiple_of(PAGE) as usize);
         assert!(tables[..bytes] == pack[offset..offset + bytes], "tables are written to");
         tables = &tables[bytes..];

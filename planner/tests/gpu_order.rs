@@ -118,7 +118,8 @@ impl Plan {
         let network = &subject.network;
         let port = |tensor: u32| {
             let tensor = network.tensors[tensor as usize];
-            let start = plan.places[tensor.buffer as usize].address + 4 * u64::from(tensor.offset);
+            let start =
+                plan.places.at(tensor.buffer as usize).address + 4 * u64::from(tensor.offset);
             start..start + 4 * tensor.rows() * u64::from(tensor.cols())
         };
         let ports = [&network.inputs[0], &network.outputs[0]].map(|p| port(p.tensor));
@@ -128,7 +129,7 @@ impl Plan {
             let end = step.weights + u64::from(step.count) * u64::from(layer.panel_bytes);
             // Of the loads before it, the last one at each address is what it reads.
             let mut seen: Vec<std::ops::Range<u64>> = Vec::new();
-            for (number, load) in plan.loads[..step.ready as usize].iter().enumerate().rev() {
+            for (number, load) in plan.loads.iter().enumerate().take(step.ready as usize).rev() {
                 let place = load.address..load.address + u64::from(load.bytes);
                 let hidden = seen.iter().any(|s| s.start < place.end && place.start < s.end);
                 if !hidden && place.start < end && step.weights < place.end {
@@ -137,7 +138,13 @@ impl Plan {
                 seen.push(place);
             }
         }
-        Self { tables, steps: plan.steps.to_vec(), loads: plan.loads.to_vec(), ports, last }
+        Self {
+            tables,
+            steps: plan.steps.iter().collect(),
+            loads: plan.loads.iter().collect(),
+            ports,
+            last,
+        }
     }
 
     fn last_used_by(&self, step: usize) -> impl Iterator<Item = &Load> {
@@ -149,7 +156,7 @@ impl Plan {
 fn tables(case: &Case, entry: &eyelet::pack::PlanEntry) -> u64 {
     let header = header(&case.pack[..PAGE as usize], case.pack.len() as u64).unwrap();
     let up = |bytes: u64| bytes.next_multiple_of(PAGE);
-    PAGE + up(header.skeleton_bytes) + up(entry.bytes)
+    up(header.skeleton().end) + up(entry.bytes)
 }
 
 /// An inference: what comes out is what went in, and the number of the output.

@@ -176,7 +176,7 @@ fn operators_that_see_one_run_of_floats_do_not_work_in_rings() {
         let tensor = Tensor { dims: [1, 1, 6, 20], buffer: 5, pitch: 20, ..Tensor::default() };
         records.tensors.push(tensor);
         records.buffers.push(Buffer { bytes: 512 });
-        records.places.push(Place { address: 62 << 10, lines: 1, reserved: 0 });
+        records.places.push(Place { address: 62 << 10, lines: 1 });
         let layer = &mut records.layers[OUTPUT as usize - 1];
         layer.kind = OpKind::Binary as u32;
         layer.inputs[1] = 6;

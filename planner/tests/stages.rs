@@ -7,13 +7,14 @@ mod common;
 use command::eyelet_in;
 use common::{Subject, digits};
 use eyelet::pack::{
-    Bounds, Flaw, Header, NONE, PAGE, PlanView, Proven, ProvenSkeleton, STRATEGIES, Skeleton, Step,
+    Bounds, Flaw, NONE, PAGE, PlanView, Proven, ProvenSkeleton, STRATEGIES, Skeleton, Step,
 };
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::strategy::{PlanError, serves};
+use eyelet_planner::tables;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::ops::Range;
@@ -25,30 +26,23 @@ fn subject(board: &str) -> Subject {
     Subject::for_board(&digits(), board)
 }
 
-/// The skeleton of its packs, as aligned as the runtime has it.
-fn skeleton(subject: &Subject, plan: &Plan) -> Vec<u64> {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("net.pack");
-    subject.write(&path, std::slice::from_ref(plan));
-    let pack = std::fs::read(path).unwrap();
-    let header: Header = bytemuck::pod_read_unaligned(&pack[..size_of::<Header>()]);
-    let bytes = &pack[header.skeleton_offset as usize..][..header.skeleton_bytes as usize];
-    let mut words = vec![0u64; bytes.len().div_ceil(8)];
-    bytemuck::cast_slice_mut(&mut words)[..bytes.len()].copy_from_slice(bytes);
-    assert_eq!(bytes.len() % 8, 0);
+/// As aligned as the runtime has it.
+fn aligned(bytes: &[u8]) -> Vec<u32> {
+    assert_eq!(bytes.len() % 4, 0);
+    let mut words = vec![0u32; bytes.len() / 4];
+    bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
     words
 }
 
+/// The skeleton of its packs.
+fn skeleton(subject: &Subject) -> Vec<u32> {
+    aligned(&tables::skeleton(&subject.network).unwrap())
+}
+
 /// What the runtime says of a plan.
-fn prove(subject: &Subject, skeleton: &[u64], plan: &Plan) -> Result<(), Flaw> {
-    let view = PlanView {
-        places: &plan.places,
-        resident: &plan.resident,
-        loads: &plan.loads,
-        steps: &plan.steps,
-        stages: &plan.stages,
-        staging_bytes: plan.staging_bytes,
-    };
+fn prove(subject: &Subject, skeleton: &[u32], plan: &Plan) -> Result<(), Flaw> {
+    let stored = aligned(&tables::plan(plan, |_| 0)?);
+    let view = PlanView::view(bytemuck::cast_slice(&stored))?;
     let bounds = Bounds { tables: plan.tables, arena: plan.arena_bytes, threads: plan.threads };
     let skeleton = Skeleton::view(bytemuck::cast_slice(skeleton)).unwrap();
     let network = ProvenSkeleton::new(skeleton, subject.isa(), subject.weights_bytes).unwrap();
@@ -75,7 +69,7 @@ fn the_runtime_proves_what_every_strategy_stages() {
                 };
                 assert_eq!(plan.staging_bytes > 0, staged, "{strategy} on {board}");
                 assert_eq!(plan.stages.len(), if staged { plan.loads.len() } else { 0 });
-                let skeleton = skeletons.get_or_insert_with(|| skeleton(&subject, &plan));
+                let skeleton = skeletons.get_or_insert_with(|| skeleton(&subject));
                 let proof = prove(&subject, skeleton, &plan);
                 assert!(proof.is_ok(), "{strategy} in {budget} bytes on {board}: {proof:?}");
             }
@@ -221,7 +215,7 @@ fn what_the_runtime_proves_is_safe_in_any_order() {
         };
         let plan = subject.plan_by(strategy, smallest, 1).unwrap();
         assert!(plan.loads.len() > 2, "{strategy}");
-        let skeleton = skeleton(&subject, &plan);
+        let skeleton = skeleton(&subject);
         for _ in 0..400 {
             let mut changed = plan.clone();
             for _ in 0..rng.random_range(0..3) {
@@ -261,7 +255,7 @@ fn what_the_runtime_proves_is_safe_in_any_order() {
 fn each_broken_rule_is_named() {
     let staged = subject("gpu-host");
     let plan = staged.plan_by("demand-async", 1 << 20, 1).unwrap();
-    let skeleton = skeleton(&staged, &plan);
+    let skeleton = skeleton(&staged);
     prove(&staged, &skeleton, &plan).unwrap();
     let (period, loads) = (plan.period() as i32, plan.loads.len() as i32);
     let expect = |text: &str, change: &dyn Fn(&mut Plan)| {
@@ -270,14 +264,14 @@ fn each_broken_rule_is_named() {
         let flaw = prove(&staged, &skeleton, &plan).expect_err(text).to_string();
         assert!(flaw.contains(text), "{flaw}, not: {text}");
     };
-    expect("one stage for each load", &|plan| _ = plan.stages.pop());
-    expect("one stage for each load", &|plan| plan.staging_bytes = 0);
+    expect("bytes of stages", &|plan| _ = plan.stages.pop());
+    expect("bytes left over", &|plan| plan.staging_bytes = 0);
     expect("waits for reads", &|plan| plan.steps[0].reads = loads as u32 + 1);
-    expect("staging ring are not a multiple", &|plan| plan.staging_bytes += 64);
+    expect("staging ring: not a multiple", &|plan| plan.staging_bytes += 64);
     expect("bytes of the staging ring", &|plan| plan.staging_bytes = 1 << 60);
-    expect("stage: address is not", &|plan| plan.stages[1].address += 64);
+    expect("stage: address: not", &|plan| plan.stages[1].address += 64);
     expect("outside the staging ring", &|plan| plan.stages[1].address = plan.staging_bytes);
-    expect("outside the staging ring", &|plan| plan.stages[1].address = u64::MAX / PAGE * PAGE);
+    expect("outside the staging ring", &|plan| plan.stages[1].address = u64::from(u32::MAX) * PAGE);
     expect("waits for copies beyond", &|plan| plan.stages[1].copies = 2);
     expect("waits for copies beyond", &|plan| plan.stages[1].copies = -loads);
     expect("waits for steps beyond", &|plan| plan.stages[1].steps = period);
@@ -312,7 +306,7 @@ fn each_broken_rule_is_named() {
     // A processor has no ring.
     let host = Subject::new(&digits());
     let mut plan = host.plan_by("on-demand", 1 << 20, 1).unwrap();
-    let skeleton = self::skeleton(&host, &plan);
+    let skeleton = self::skeleton(&host);
     plan.staging_bytes = PAGE << 8;
     plan.stages = vec![eyelet::pack::Stage::default(); plan.loads.len()];
     let flaw = prove(&host, &skeleton, &plan).unwrap_err().to_string();

@@ -164,8 +164,8 @@ impl<'m, 'a> Weights<'m, 'a> {
     /// its completion: the loader sees to it.
     pub(super) fn place(&self, proven: &Proven<'_>, list: LoadList, index: usize) -> *mut [u8] {
         let load = match list {
-            LoadList::Resident => &proven.plan().resident[index],
-            LoadList::Streamed => &proven.plan().loads[index],
+            LoadList::Resident => proven.plan().resident.at(index),
+            LoadList::Streamed => proven.plan().loads.at(index),
         };
         let (start, bytes) = match self.ring {
             Some(_) => (NonNull::dangling().as_ptr(), 0),
@@ -188,8 +188,8 @@ impl Activations<'_> {
     pub(crate) fn operands(&mut self, proven: &Proven<'_>, index: usize) -> Operands<'_> {
         assert!(self.mirrors.is_none(), "the processor has no arena");
         let skeleton = proven.skeleton();
-        let step = &proven.plan().steps[index];
-        let layer = &skeleton.layers[step.layer as usize];
+        let step = proven.plan().steps.at(index);
+        let layer = layer_of(skeleton, &step);
         let kind = OpKind::from_code(layer.kind);
         let operand = |id: u32| {
             if id == NONE {
@@ -248,14 +248,14 @@ impl Activations<'_> {
         accelerator: &dyn Accelerator,
     ) -> Result<(), DeviceError> {
         let skeleton = proven.skeleton();
-        let step = &proven.plan().steps[index];
-        let layer = layer_of(skeleton, step);
+        let step = proven.plan().steps.at(index);
+        let layer = layer_of(skeleton, &step);
         let kind = OpKind::from_code(layer.kind);
         let base = base(proven, accelerator);
         let address = |id: u32| match skeleton.tensors.get(id as usize) {
             Some(tensor) => {
                 let offset = if kind == Some(OpKind::Copy) { 0 } else { u64::from(tensor.offset) };
-                let buffer = proven.plan().places[tensor.buffer as usize].address;
+                let buffer = proven.plan().places.at(tensor.buffer as usize).address;
                 base.wrapping_add(buffer + 4 * offset)
             }
             None => 0,
@@ -265,14 +265,14 @@ impl Activations<'_> {
             _ => base.wrapping_add(address),
         };
         let call = ops::cuda::Call {
-            layer,
-            inputs: skeleton.layer_inputs(layer),
+            layer: &layer,
+            inputs: skeleton.layer_inputs(&layer),
             output: skeleton.tensors[layer.output as usize],
             operands: layer.inputs.map(address),
             out: address(layer.output),
             weights: part(step.weights, step.count.into()),
             scratch: part(step.scratch, step.scratch_bytes),
-            slice: Slice::from(step),
+            slice: Slice::from(&step),
             multiprocessors: accelerator.multiprocessors(),
         };
         // SAFETY: `Proven` found all that the step touches inside the arena, what it writes apart from what it
@@ -341,8 +341,8 @@ impl Activations<'_> {
         id: u32,
     ) -> (*mut f32, usize, usize, usize) {
         let tensor = &proven.skeleton().tensors[id as usize];
-        let floats = proven.skeleton().buffers[tensor.buffer as usize].bytes as usize / 4;
-        let buffer = proven.plan().places[tensor.buffer as usize].address as usize;
+        let floats = proven.skeleton().buffers.at(tensor.buffer as usize).bytes as usize / 4;
+        let buffer = proven.plan().places.at(tensor.buffer as usize).address as usize;
         let start = tensor.offset as usize;
         let (start, rows, cols, pitch) = match kind {
             Some(OpKind::Copy) => (0, 1, floats, floats),

@@ -88,7 +88,7 @@ impl<'m, 'a> Course<'m, 'a> {
         }
         let before = self.begin(&proven, reads, limit, usize::MAX)?;
         let number = (plan.resident.len() + at.next) as u32;
-        match reads.oldest() {
+        match reads.oldest(self.shared.read_spin_ns()) {
             Some(Ok(())) => {}
             Some(Err(error)) => return Err(LoadError::Storage { load: number, error }),
             None => return Ok(before),
@@ -98,7 +98,7 @@ impl<'m, 'a> Course<'m, 'a> {
             // begin, and no more.
             self.begin(&proven, reads, limit, 1)?;
         }
-        verify(self.shared, load, number, crc32c_if(self.shared, 0, reads.bytes()))?;
+        verify(self.shared, &load, number, crc32c_if(self.shared, 0, reads.bytes()))?;
         reads.finish();
         self.shared.tell(Event::LoadEnds(at.next as u32));
         self.loads.advance(plan);

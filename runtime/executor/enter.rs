@@ -204,7 +204,7 @@ fn save<'a>(
 ) -> Result<Saved, PlanError> {
     let end = tables_end(shared.fixed(), entry)?;
     let limit = old.end().max(entry.arena_bytes);
-    let resident = old.plan().resident;
+    let resident = old.plan().resident.stored();
     let (records, bytes) = (resident.as_ptr().addr(), size_of_val(resident));
     let Some(room) = room(old.plan(), end, limit).filter(|_| bytes > 0) else {
         return Ok(Saved::default());

@@ -105,7 +105,7 @@ impl<'m, 'a> Loader<'m, 'a> {
                     Polled::Loaded | Polled::Read => {}
                     Polled::Idle => rest(),
                     Polled::Blocked(target) => {
-                        shared.steps_done.wait_until(target, shared.loader_spin_ns(), called);
+                        shared.steps_done.wait_until(target, shared.spin_ns, called);
                     }
                 }
                 if called() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

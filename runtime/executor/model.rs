@@ -324,12 +324,12 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
                 return self.moment.map_or(Ok(()), |moment| accelerator.keep(moment + 1));
             }
         };
-        let (skeleton, step) = (proven.skeleton(), &proven.plan().steps[index]);
-        let layer = layer_of(skeleton, step);
+        let (skeleton, step) = (proven.skeleton(), proven.plan().steps.at(index));
+        let layer = layer_of(skeleton, &step);
         let operands = self.activations.operands(proven, index);
         ops::run(Call {
-            layer,
-            inputs: skeleton.layer_inputs(layer),
+            layer: &layer,
+            inputs: skeleton.layer_inputs(&layer),
             output: skeleton.tensors[layer.output as usize],
             operands: operands.inputs,
             out: operands.out,
@@ -409,16 +409,13 @@ mod concurrent {
     use crate::device::futex::Counter;
     use crate::device::threads::{self, ThreadError};
     use crate::executor::Instance;
+    use crate::storage::queue::SPIN_NS;
     use core::sync::atomic::Ordering;
-
-    /// How long either side spins for the other before it sleeps, if every thread can have a core: some small reads
-    /// or steps, and a multiple of what it takes to be woken.
-    const SPIN_NS: u64 = 200_000;
 
     /// How long the compute side spins in any case.
     const BRIEF_NS: u64 = 20_000;
 
-    /// The former, if it applies. With a GPU the counters tell of what has been issued: the loader's time is in the GPU's
+    /// How long either side spins for the other before it sleeps. With a GPU the counters tell of what has been issued: the loader's time is in the GPU's
     /// events, which nobody spins for.
     fn spin_ns(shared: &Shared<'_>) -> u64 {
         let room = threads::available_cores() > shared.threads as usize;

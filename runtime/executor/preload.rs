@@ -32,8 +32,8 @@ pub(super) fn preload<S: Storage>(
         loop {
             let mut missing = Vec::<usize, BATCH>::new();
             for (index, load) in rest.by_ref() {
-                if saved.meets(load) != last
-                    || saved.holds(weights.behind(proven), proven.start(), load)
+                if saved.meets(&load) != last
+                    || saved.holds(weights.behind(proven), proven.start(), &load)
                 {
                     continue;
                 }
@@ -69,14 +69,14 @@ fn read<S: Storage>(
         let mut next = residents;
         for &index in residents {
             begin(shared, proven, reads, &mut next);
-            let (load, number) = (&proven.plan().resident[index], index as u32);
-            let arrived = reads.oldest().unwrap_or(Ok(()));
+            let (load, number) = (proven.plan().resident.at(index), index as u32);
+            let arrived = reads.oldest(0).unwrap_or(Ok(()));
             arrived.map_err(|error| LoadError::Storage { load: number, error })?;
             if reads.is_idle() {
                 // The checksum is no reason for the device to rest.
                 begin(shared, proven, reads, &mut next);
             }
-            verify(shared, load, number, crc32c_if(shared, 0, reads.bytes()))?;
+            verify(shared, &load, number, crc32c_if(shared, 0, reads.bytes()))?;
             reads.finish();
         }
         Ok(())
@@ -94,7 +94,7 @@ fn begin<S: Storage>(
         if !reads.has_room(proven, index) {
             break;
         }
-        let offset = proven.plan().resident[index].offset;
+        let offset = proven.plan().resident.at(index).offset;
         reads.begin(proven, index, shared.header.weights_offset + offset);
         *residents = rest;
     }

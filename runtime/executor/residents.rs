@@ -10,28 +10,29 @@
 //! Everything here works on bytes that nobody else uses, in safe code: a mistake could move wrong weights, not touch
 //! anything else.
 
-use crate::pack::{Load, PlanView};
+use crate::pack::stored::LoadRecord;
+use crate::pack::{Load, PAGE, PlanView, ReadWith, Records};
 use bytemuck::{Pod, Zeroable};
 use core::ops::Range;
 
 /// What waits for a place that is not free is tried again so many times, which bounds the work whatever the pack.
 const ROUNDS: usize = 16;
 
-/// An old resident, or a part of one. As large as the record of the load that it was.
+/// An old resident, or a part of one, in pages. As large as the record of the load that it was.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 struct Part {
-    /// First byte, from the start of the weights section.
-    offset: u64,
-    /// Where it lies: bytes from the start of the arena.
-    address: u64,
-    bytes: u32,
+    /// First page, from the start of the weights section.
+    offset: u32,
+    /// Where it lies: pages from the start of the arena.
+    address: u32,
+    pages: u32,
     state: u32,
     /// Where it shall lie.
-    target: u64,
+    target: u32,
 }
 
-const _: () = assert!(size_of::<Part>() == size_of::<Load>());
+const _: () = assert!(size_of::<Part>() == size_of::<LoadRecord>());
 
 /// No new resident has these bytes.
 const UNUSED: u32 = 0;
@@ -43,24 +44,41 @@ const DONE: u32 = 2;
 const GIVEN_UP: u32 = 3;
 
 impl Part {
-    /// One past its last byte in the weights section.
+    /// One past its last page in the weights section.
     fn end(&self) -> u64 {
-        self.offset.saturating_add(self.bytes.into())
+        u64::from(self.offset) + u64::from(self.pages)
     }
 
     fn lies(&self) -> Range<u64> {
-        self.address..self.address.saturating_add(self.bytes.into())
+        pages(self.address, self.pages)
     }
 
     fn goes(&self) -> Range<u64> {
-        self.target..self.target.saturating_add(self.bytes.into())
+        pages(self.target, self.pages)
     }
+
+    /// Its bytes.
+    fn bytes(&self) -> u64 {
+        u64::from(self.pages) * PAGE
+    }
+}
+
+fn pages(first: u32, count: u32) -> Range<u64> {
+    let first = u64::from(first);
+    first..first + u64::from(count)
+}
+
+/// The pages of a load, in the file and in the arena.
+fn pages_of(load: &Load) -> [Range<u64>; 2] {
+    let count = u64::from(load.bytes) / PAGE;
+    [load.offset, load.address].map(|first| first / PAGE..first / PAGE + count)
 }
 
 fn overlap(a: &Range<u64>, b: &Range<u64>) -> bool {
     a.start < b.end && b.start < a.end
 }
 
+/// The bytes that a load fills.
 fn target(load: &Load) -> Range<u64> {
     load.address..load.address.saturating_add(load.bytes.into())
 }
@@ -82,8 +100,8 @@ pub(super) struct Moved {
 
 /// Room for the records of the residents of `old` where none of them lies, from `from` to `to`.
 pub(super) fn room(old: &PlanView<'_>, from: u64, to: u64) -> Option<u64> {
-    let bytes = size_of_val(old.resident) as u64;
-    let behind = old.resident.iter().map(target).filter(|range| range.end > from);
+    let bytes = size_of_val(old.resident.stored()) as u64;
+    let behind = old.resident.iter().map(|load| target(&load)).filter(|range| range.end > from);
     let (start, end) =
         behind.fold((to, from), |(start, end), range| (start.min(range.start), end.max(range.end)));
     let fits = |start: u64, limit: u64| start.checked_add(bytes).is_some_and(|end| end <= limit);
@@ -104,7 +122,7 @@ impl Saved {
         address: u64,
         tables: u64,
     ) -> Self {
-        let count = records.len() / size_of::<Load>();
+        let count = records.len() / size_of::<LoadRecord>();
         let saved = Self { address, count };
         let Some(at) = address.checked_sub(start).and_then(|at| usize::try_from(at).ok()) else {
             return Self::default();
@@ -115,10 +133,11 @@ impl Saved {
         }
         bytes.copy_within(records, at);
         for part in saved.parts(bytes, start) {
-            let load: Load = bytemuck::cast(*part);
-            let bytes = if load.address < tables { 0 } else { load.bytes };
-            let Load { offset, address, .. } = load;
-            *part = Part { offset, address, bytes, state: UNUSED, target: 0 };
+            let record: LoadRecord = bytemuck::cast(*part);
+            let LoadRecord { offset, address, bytes, .. } = record;
+            let lost = Load::read(&record, ()).address < tables;
+            let pages = if lost { 0 } else { bytes / PAGE as u32 };
+            *part = Part { offset, address, pages, state: UNUSED, target: 0 };
         }
         saved
     }
@@ -144,17 +163,17 @@ impl Saved {
 
     /// Moves what residents of the new plan are made of to where they lie. `bytes` are the arena's from byte
     /// `start` on, behind the new plan's tables.
-    pub(super) fn relocate(&self, bytes: &mut [u8], start: u64, new: &[Load]) -> Moved {
+    pub(super) fn relocate(&self, bytes: &mut [u8], start: u64, new: Records<'_, Load>) -> Moved {
         let mut moved = Moved::default();
         let parts = self.parts(bytes, start);
         parts.sort_unstable_by_key(|part| part.offset);
         for load in new.iter().filter(|load| !self.meets(load)) {
-            assign(parts, load);
+            assign(parts, &load);
         }
         for part in parts.iter_mut().filter(|part| part.state == PENDING) {
             if part.address == part.target {
                 part.state = DONE;
-                moved.kept_bytes += u64::from(part.bytes);
+                moved.kept_bytes += part.bytes();
             }
         }
         parts.sort_unstable_by_key(|part| (part.state == UNUSED, part.address));
@@ -171,8 +190,8 @@ impl Saved {
                     stuck = Some(at);
                     continue;
                 }
-                let done = shift(bytes, start, part.lies(), part.target).is_some();
-                moved.moved_bytes += if done { u64::from(part.bytes) } else { 0 };
+                let done = shift(bytes, start, &part).is_some();
+                moved.moved_bytes += if done { part.bytes() } else { 0 };
                 self.parts(bytes, start)[at].state = if done { DONE } else { GIVEN_UP };
                 progress = true;
             }
@@ -193,15 +212,15 @@ impl Saved {
         }
         let parts = &*self.parts(bytes, start);
         let done = &parts[..parts.partition_point(|part| part.state == DONE)];
-        let wanted = target(load);
+        let [from, wanted] = pages_of(load);
         let first = done.partition_point(|part| part.goes().end <= wanted.start);
         let mut at = wanted.start;
         for part in &done[first..] {
-            let here = part.target.checked_sub(load.address).map(|by| by.wrapping_add(load.offset));
-            if part.target != at || here != Some(part.offset) {
+            let goes = part.goes();
+            if goes.start != at || from.start + (at - wanted.start) != part.offset.into() {
                 break;
             }
-            at = part.goes().end;
+            at = goes.end;
             if at >= wanted.end {
                 break;
             }
@@ -212,35 +231,40 @@ impl Saved {
 
 /// Gives a new resident the parts that it is made of, if all of its bytes are there.
 fn assign(parts: &mut [Part], load: &Load) {
-    let end = load.offset.saturating_add(load.bytes.into());
-    let first = parts.partition_point(|part| part.end() <= load.offset);
-    let (mut at, mut last) = (load.offset, first);
-    while at < end {
+    let [from, to] = pages_of(load);
+    let first = parts.partition_point(|part| part.end() <= from.start);
+    let (mut at, mut last) = (from.start, first);
+    while at < from.end {
         match parts.get(last) {
-            Some(part) if part.state == UNUSED && part.offset <= at && part.end() > at => {
+            Some(part)
+                if part.state == UNUSED && u64::from(part.offset) <= at && part.end() > at =>
+            {
                 at = part.end();
             }
             // A lost one.
-            Some(part) if part.bytes == 0 => {}
+            Some(part) if part.pages == 0 => {}
             _ => return,
         }
         last += 1;
     }
-    for part in parts[first..last].iter_mut().filter(|part| part.bytes > 0) {
-        let skip = load.offset.saturating_sub(part.offset);
-        let rest = part.end().saturating_sub(end);
+    for part in parts[first..last].iter_mut().filter(|part| part.pages > 0) {
+        // Both ends are the part's own, which are of 32 bits.
+        let skip = from.start.saturating_sub(part.offset.into()) as u32;
+        let rest = part.end().saturating_sub(from.end) as u32;
         part.offset += skip;
-        part.address += skip;
-        part.bytes -= (skip + rest) as u32;
-        part.target = load.address + (part.offset - load.offset);
+        part.address = part.address.saturating_add(skip);
+        part.pages -= skip + rest;
+        part.target = (to.start + (u64::from(part.offset) - from.start)) as u32;
         part.state = PENDING;
     }
 }
 
-/// Moves bytes of the arena, given from byte `start` on.
-fn shift(bytes: &mut [u8], start: u64, from: Range<u64>, to: u64) -> Option<()> {
-    let place = |address: u64| address.checked_sub(start).and_then(|at| usize::try_from(at).ok());
-    let (from, to) = (place(from.start)?..place(from.end)?, place(to)?);
+/// Moves a part to where it shall lie in the arena, given from byte `start` on.
+fn shift(bytes: &mut [u8], start: u64, part: &Part) -> Option<()> {
+    let place =
+        |page: u64| (page * PAGE).checked_sub(start).and_then(|at| usize::try_from(at).ok());
+    let (from, to) = (part.lies(), part.goes());
+    let (from, to) = (place(from.start)?..place(from.end)?, place(to.start)?);
     let fits = from.end.max(to.checked_add(from.len())?) <= bytes.len();
     fits.then(|| bytes.copy_within(from, to))
 }
@@ -252,7 +276,7 @@ fn free(parts: &[Part], at: usize) -> bool {
     let first = parts.partition_point(|part| part.lies().end <= goes.start);
     parts[first..]
         .iter()
-        .take_while(|other| other.address < goes.end)
+        .take_while(|other| other.lies().start < goes.end)
         .all(|other| other.state != PENDING || other.address == part.address)
 }
 
@@ -261,13 +285,11 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    const PAGE: u64 = 64;
-
     /// An arena whose bytes say of which byte of the weights they are a copy, if of any.
     struct Fixture {
         bytes: Vec<u8>,
         saved: Saved,
-        new: Vec<Load>,
+        new: Vec<LoadRecord>,
         start: u64,
     }
 
@@ -283,30 +305,36 @@ mod tests {
     impl Fixture {
         /// Old residents, in an arena of so many pages whose tables take `old_tables` pages at first, `tables` later.
         fn new(pages: u64, [old_tables, tables]: [u64; 2], old: &[Load], new: &[Load]) -> Self {
+            let stored = |loads: &[Load]| -> Vec<LoadRecord> {
+                loads.iter().map(|load| load.store().unwrap()).collect()
+            };
+            let (old_records, new) = (stored(old), stored(new));
             let mut bytes = std::vec![0u8; (pages * PAGE) as usize];
             for load in old {
                 for at in 0..u64::from(load.bytes) {
                     bytes[(load.address + at) as usize] = weight(load.offset + at);
                 }
             }
-            let records = 8..8 + size_of_val(old);
+            let records = 8..8 + size_of_val(&old_records[..]);
             assert!(records.end as u64 <= old_tables * PAGE);
-            bytes[records.clone()].copy_from_slice(bytemuck::cast_slice(old));
+            bytes[records.clone()].copy_from_slice(bytemuck::cast_slice(&old_records));
             let start = tables * PAGE;
-            let plan = PlanView { resident: old, ..PlanView::EMPTY };
+            let plan = PlanView { resident: Records::of(&old_records), ..PlanView::EMPTY };
             let room = room(&plan, start, pages * PAGE);
             let saved = room
                 .map_or(Saved::default(), |room| Saved::new(&mut bytes, 0, records, room, start));
             bytes[..start as usize].fill(0);
-            Self { bytes, saved, new: new.to_vec(), start }
+            Self { bytes, saved, new, start }
         }
 
         /// Moves, and says which of the new residents are there; those are.
         fn relocate(mut self) -> (Moved, Vec<bool>) {
             let Self { bytes, saved, new, start } = &mut self;
             let bytes = &mut bytes[*start as usize..];
+            let new = Records::<Load>::of(new);
             let moved = saved.relocate(bytes, *start, new);
-            let held: Vec<bool> = new.iter().map(|load| saved.holds(bytes, *start, load)).collect();
+            let held: Vec<bool> =
+                new.iter().map(|load| saved.holds(bytes, *start, &load)).collect();
             for (load, _) in new.iter().zip(&held).filter(|(_, held)| **held) {
                 for at in 0..u64::from(load.bytes) {
                     let found = bytes[(load.address + at - *start) as usize];

@@ -6,6 +6,7 @@ use crate::device::accelerator::{Accelerator, Home, drain};
 use crate::device::{DeviceError, futex::Counter, handoff::Handoff};
 use crate::kernels::Kernels;
 use crate::pack::{Header, PAGE, PlanEntry, Proven, ProvenSkeleton};
+use crate::storage::MAX_BEGUN;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The state that the loader and the compute side both see.
@@ -91,11 +92,10 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// How long the loader spins for the compute side: only after a load that was waited for. One that is ahead has the time
-    /// to be woken, and its spinning would take from the other's core where two share its execution units.
-    pub fn loader_spin_ns(&self) -> u64 {
-        let behind = self.awaited.load(Ordering::Relaxed) == self.loads_done.get();
-        if behind { self.spin_ns } else { 0 }
+    /// How long the loader spins for its storage: as long as some of the last loads was waited for, and not where it is far ahead.
+    pub fn read_spin_ns(&self) -> u64 {
+        let ahead = self.loads_done.get().wrapping_sub(self.awaited.load(Ordering::Relaxed));
+        if ahead as i32 <= MAX_BEGUN as i32 { self.spin_ns } else { 0 }
     }
 
     /// Tells the observer, if there is one.

@@ -35,7 +35,7 @@ pub(super) fn resident<S: Storage>(
     storage: &mut S,
     index: usize,
 ) -> Result<(), LoadError> {
-    let (load, number) = (&proven.plan().resident[index], index as u32);
+    let (load, number) = (proven.plan().resident.at(index), index as u32);
     let Some((accelerator, ring)) = shared.staged().zip(weights.ring()) else { return Ok(()) };
     // Piece by piece, each as long as the ring.
     let (mut at, mut crc) = (0, 0);
@@ -43,14 +43,14 @@ pub(super) fn resident<S: Storage>(
     while at < bytes {
         let piece = (bytes - at).min(ring.len() as u64);
         let Some(target) = ring.part(0, piece).filter(|target| !target.is_empty()) else { break };
-        fetch(shared, storage, load, number, target, at)?;
+        fetch(shared, storage, &load, number, target, at)?;
         crc = crc32c_if(shared, crc, target);
         ring.copy(proven, accelerator, 0, piece, load.address + at)
             .and_then(|()| accelerator.drain(Stream::Copies))
             .map_err(|error| LoadError::Device { load: number, error })?;
         at += piece;
     }
-    verify(shared, load, number, crc)
+    verify(shared, &load, number, crc)
 }
 
 impl<'m, 'a> Course<'m, 'a> {
@@ -83,7 +83,7 @@ impl<'m, 'a> Course<'m, 'a> {
         accelerator: &dyn Accelerator,
     ) -> Result<Polled, LoadError> {
         let (plan, at) = (proven.plan(), self.loads);
-        let load = &plan.loads[at.next];
+        let load = plan.loads.at(at.next);
         let target = at.steps.wrapping_add_signed(load.release);
         let read = self.reads.count() != at.count();
         if !read || !self.shared.steps_done.reached(target) {
@@ -134,12 +134,12 @@ impl<'m, 'a> Course<'m, 'a> {
         self.complete(accelerator, Stream::Kernels, steps)
             .and_then(|()| self.complete(accelerator, Stream::Copies, copies))
             .map_err(|error| self.failed(plan, at, error))?;
-        let load = &plan.loads[at.next];
+        let load = plan.loads.at(at.next);
         let part = weights.ring().and_then(|ring| ring.part(stage.address, load.bytes.into()));
         if let Some(bytes) = part {
             let load_number = plan.resident.len() as u32 + number;
-            fetch(self.shared, storage, load, load_number, bytes, 0)?;
-            verify(self.shared, load, load_number, crc32c_if(self.shared, 0, bytes))?;
+            fetch(self.shared, storage, &load, load_number, bytes, 0)?;
+            verify(self.shared, &load, load_number, crc32c_if(self.shared, 0, bytes))?;
         }
         self.shared.tell(Event::LoadEnds(number));
         self.reads.advance(plan);

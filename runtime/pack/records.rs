@@ -1,23 +1,29 @@
-//! The records of a pack: little-endian, `#[repr(C)]`, plain data, without padding.
+//! The records of a pack: little-endian, `#[repr(C)]`, plain data, without padding. Of most of those there are many of, this is
+//! what they say; [`stored`](super::stored) has them in fewer bytes.
 //!
 //! Everything here is an *allegation* until `open` has validated it: an index may point nowhere, an
 //! offset may lie outside the arena. Code that runs after `open` relies on what `open` proved.
 
 use bytemuck::{Pod, Zeroable};
+use core::ops::Range;
 
 /// The first eight bytes of a pack.
 pub const MAGIC: [u8; 8] = *b"EYELET\r\n";
 
 /// The version of the format that this library reads and writes.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// An index that points at nothing (an absent input, weights that do not exist).
 pub const NONE: u32 = u32::MAX;
 
-/// The largest number of plans in a pack: their entries fill the header page.
-pub const MAX_PLANS: usize = 60;
+/// The largest number of plans in a pack.
+pub const MAX_PLANS: usize = 16;
 
-/// The header, at byte 0 of the file; the rest of the first page holds the [`PlanEntry`] table.
+/// Where the skeleton starts, in bytes from the start of the file and of the arena: behind as many entries as there can
+/// be, so that what a plan leaves for tables does not depend on how many other plans there are.
+pub const SKELETON: u64 = (size_of::<Header>() + MAX_PLANS * size_of::<PlanEntry>()) as u64;
+
+/// The header, at byte 0 of the file. The [`PlanEntry`] table follows, and in the same page the [`SKELETON`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Header {
@@ -25,7 +31,7 @@ pub struct Header {
     pub magic: [u8; 8],
     /// [`VERSION`].
     pub version: u32,
-    /// CRC-32C of the header page with this field zero.
+    /// CRC-32C of the first page with this field zero.
     pub crc: u32,
     /// Instruction set whose packing layout the weights have: an [`Isa`](crate::kernels::Isa) code.
     pub isa: u32,
@@ -33,9 +39,12 @@ pub struct Header {
     pub panel: u32,
     /// Bytes of the whole file.
     pub file_bytes: u64,
-    /// Where the skeleton starts, in bytes from the start of the file (a multiple of the page).
-    pub skeleton_offset: u64,
-    /// Bytes of the skeleton (not rounded).
+    /// Where the layers' names start, in bytes from the start of the file (a multiple of the page). They are for people, and
+    /// lie in no arena.
+    pub names_offset: u64,
+    /// Bytes of the layers' names (not rounded).
+    pub names_bytes: u64,
+    /// Bytes of the skeleton.
     pub skeleton_bytes: u64,
     /// Where the weights start (a multiple of the page).
     pub weights_offset: u64,
@@ -43,8 +52,19 @@ pub struct Header {
     pub weights_bytes: u64,
     /// CRC-32C of the skeleton's bytes.
     pub skeleton_crc: u32,
+    /// CRC-32C of the layers' names.
+    pub names_crc: u32,
     /// Number of plans.
     pub plans: u32,
+    /// Reserved, zero.
+    pub reserved: u32,
+}
+
+impl Header {
+    /// Where the skeleton lies in the file.
+    pub fn skeleton(&self) -> Range<u64> {
+        SKELETON..SKELETON.saturating_add(self.skeleton_bytes)
+    }
 }
 
 /// One plan of a pack, in the table of the header page.
@@ -69,8 +89,6 @@ pub struct PlanEntry {
     pub reserved: u32,
     /// Predicted steady-state latency, nanoseconds; 0 where nothing was predicted.
     pub predicted_ns: u64,
-    /// Reserved, zero.
-    pub reserved2: u64,
 }
 
 /// Names of the strategies, by code.
@@ -91,7 +109,8 @@ pub const STRATEGIES: [&str; 14] = [
     "demand-2s-md",
 ];
 
-/// The skeleton's own header, followed by its arrays in the order of its counts.
+/// The skeleton's own header, followed by its arrays in the order of its counts, of records as they are
+/// [`stored`](super::stored).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct SkeletonHeader {
@@ -101,17 +120,19 @@ pub struct SkeletonHeader {
     pub tensors: u32,
     /// Number of [`Layer`] records.
     pub layers: u32,
+    /// Number of words that layers refer to: activations and parameters.
+    pub words: u32,
     /// Number of [`Port`] records that are inputs; they come first.
     pub inputs: u32,
     /// Number of [`Port`] records that are outputs.
     pub outputs: u32,
-    /// Bytes of the string table (UTF-8), a multiple of 8.
+    /// Bytes of the string table (UTF-8), a multiple of 4: the names of the network and of its ports.
     pub names: u32,
     /// The network's name, in the string table.
     pub name: Name,
 }
 
-/// A string in the skeleton's string table.
+/// A string in a table of strings.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Name {
@@ -122,8 +143,7 @@ pub struct Name {
 }
 
 /// A run of arena bytes that holds activations; its address is the plan's.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Buffer {
     /// Bytes, a multiple of 64.
     pub bytes: u64,
@@ -143,8 +163,6 @@ pub struct Tensor {
     pub dims: [u32; 4],
     /// Floats from one row to the next; at least `dims[3]`.
     pub pitch: u32,
-    /// Reserved, zero.
-    pub reserved: u32,
 }
 
 impl Tensor {
@@ -275,8 +293,7 @@ impl Encoding {
 }
 
 /// A layer after fusion: one operator, its activation, its tensors, its weights.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Layer {
     /// [`OpKind`] code.
     pub kind: u32,
@@ -295,8 +312,6 @@ pub struct Layer {
     pub encoding: u32,
     /// Where the weights start, in bytes from the start of the weights section (a multiple of 64).
     pub weights: u64,
-    /// The node's name.
-    pub name: Name,
     /// The operator's own parameters: one of the `…Params` records, zero-filled.
     pub params: [u32; 24],
 }
@@ -592,8 +607,9 @@ pub struct ReduceParams {
     pub inner: u32,
 }
 
-/// The header of a plan's section, followed by `buffers` places ([`Place`], in the order of the skeleton's
-/// buffers), the loads, the steps, and, if there is a staging ring, one [`Stage`] for each load that is not resident.
+/// The header of a plan's section, followed by its arrays in the order of its counts, of records as they are
+/// [`stored`](super::stored): places (one for each of the skeleton's buffers), loads (those that are done once come first), what steps
+/// do, steps; and, if there is a staging ring, one [`Stage`] for each load that is not resident.
 ///
 /// Step 0 of an inference is the host's turn: it reads the outputs of the last inference and writes
 /// the inputs of the next. It has no record; the first record is step 1.
@@ -606,25 +622,22 @@ pub struct PlanHeader {
     pub resident_loads: u32,
     /// Loads of every inference.
     pub loads: u32,
+    /// Number of [`WorkRecord`](super::stored::WorkRecord)s.
+    pub works: u32,
     /// Steps of every inference, without the host's.
     pub steps: u32,
-    /// Bytes of the staging ring, beside the arena, for a device with a memory of its own: loads are read into it, and
-    /// copied from there to their addresses. 0 where loads are read to where they are used. A multiple of the page.
-    pub staging_bytes: u64,
-    /// Reserved, zero.
-    pub reserved: u64,
+    /// Pages of the staging ring, beside the arena, for a device with a memory of its own: loads are read into it, and
+    /// copied from there to their addresses. 0 where loads are read to where they are used.
+    pub staging_pages: u32,
 }
 
 /// Where a buffer lies, and how much of it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Bytes from the start of the arena; a multiple of 64.
     pub address: u64,
     /// 0: the whole buffer. Otherwise a ring of so many image lines: line y lies in slot `y % lines`.
     pub lines: u32,
-    /// Reserved, zero.
-    pub reserved: u32,
 }
 
 impl Place {
@@ -643,8 +656,7 @@ pub fn ring_bytes(lines: u32, width: u32, pitch: u32) -> u64 {
 }
 
 /// One contiguous read from the weights section into the arena.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// First byte, from the start of the weights section; a multiple of the page.
     pub offset: u64,
@@ -657,16 +669,13 @@ pub struct Load {
     /// The load may start when this many steps of its inference are done, the host's included.
     /// Negative: already in the inference before (`-3`: when all but three of its steps are done).
     pub release: i32,
-    /// Reserved, zero.
-    pub reserved: u32,
 }
 
 /// Where a load is staged, and when. A plan with a staging ring has three stages with a counter each: reads (from storage into the
 /// ring), copies (from the ring into the arena), steps. Read j may start when both its thresholds are reached; copy j
 /// when read j is done and the load's `release` is reached, which then is not the read's; a step when its `ready` copies and its `reads`
 /// reads are done. Each stage does its tasks in order.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stage {
     /// Bytes from the start of the staging ring; a multiple of the page.
     pub address: u64,
@@ -679,8 +688,7 @@ pub struct Stage {
 
 /// One kernel call sequence over one slice of a layer: `count` panels from panel `first`, for the
 /// output rows `row` to `row + rows`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// Index of the layer.
     pub layer: u32,
@@ -694,11 +702,11 @@ pub struct Step {
     pub row: u32,
     /// Output rows.
     pub rows: u32,
-    /// Where panel `first` lies: bytes from the start of the arena.
+    /// Where panel `first` lies: bytes from the start of the arena; a multiple of 32.
     pub weights: u64,
     /// Where its scratch lies: bytes from the start of the arena; a multiple of 64.
     pub scratch: u64,
-    /// Bytes of scratch: no less than the operator needs; what it can do with more decides on its blocks.
+    /// Bytes of scratch, a multiple of 64: no less than the operator needs; what it can do with more decides on its blocks.
     pub scratch_bytes: u64,
     /// 0: the layer's own algorithm. 2 or 4: F(2,3) or F(4,3) of a 3x3 convolution of stride 1 in one group whose
     /// stored panels are the direct one's; the step transforms them itself, into its scratch.
@@ -721,12 +729,7 @@ pub fn params_words<P: Pod>(params: &P) -> [u32; 24] {
     words
 }
 
-const _: () = {
-    assert!(size_of::<Header>() + MAX_PLANS * size_of::<PlanEntry>() <= 4096);
-    assert!(size_of::<CopyParams>() <= 96);
-    assert!(size_of::<Layer>().is_multiple_of(8) && size_of::<Port>().is_multiple_of(8));
-    assert!(size_of::<Tensor>().is_multiple_of(8) && size_of::<PlanHeader>().is_multiple_of(8));
-};
+const _: () = assert!(SKELETON < 4096 && SKELETON.is_multiple_of(8));
 
 #[cfg(test)]
 mod tests {

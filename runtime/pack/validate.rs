@@ -63,8 +63,6 @@ fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> 
 
 /// Most loads or steps in a plan: counters wrap, and distances between them must stay below 2³¹.
 const MAX_TASKS: usize = 1 << 24;
-/// Most bytes of anything: sums of a few of them cannot overflow.
-const MAX_BYTES: u64 = 1 << 44;
 /// Most inputs and outputs together: they are compared pair by pair.
 const MAX_PORTS: usize = 1024;
 /// Most comparisons of a load with a step, a load or a port, or of a ring with a tensor.
@@ -176,10 +174,6 @@ impl<'a> ProvenSkeleton<'a> {
     }
 
     fn tensors(&self) -> Result<(), Flaw> {
-        for (i, buffer) in self.skeleton.buffers.iter().enumerate() {
-            let ok = buffer.bytes % 64 == 0 && buffer.bytes <= MAX_BYTES;
-            check(ok, "buffer: bytes must be a multiple of 64", i, buffer.bytes, 64)?;
-        }
         for (i, tensor) in self.skeleton.tensors.iter().enumerate() {
             let buffers = self.skeleton.buffers;
             let buffer = u64::from(tensor.buffer);
@@ -194,7 +188,7 @@ impl<'a> ProvenSkeleton<'a> {
                 tensor.cols().into(),
             )?;
             let end = end_of(tensor).unwrap_or(u64::MAX);
-            let floats = buffers[tensor.buffer as usize].bytes / 4;
+            let floats = buffers.at(tensor.buffer as usize).bytes / 4;
             check(end <= floats, "tensor: reaches beyond its buffer", i, end, floats)?;
         }
         Ok(())
@@ -230,9 +224,9 @@ impl<'a> ProvenSkeleton<'a> {
                 end,
                 weights_bytes,
             )?;
-            let ok = layer.panel_bytes % 32 == 0 && layer.weights % 64 == 0;
-            check(ok, "layer: weights are misaligned", i, layer.weights, 64)?;
-            let inputs = self.skeleton.layer_inputs(layer);
+            let (ok, what) = (layer.panel_bytes % 32 == 0, "layer: panels are misaligned");
+            check(ok, what, i, layer.panel_bytes.into(), 32)?;
+            let inputs = self.skeleton.layer_inputs(&layer);
             let output = tensors[layer.output as usize];
             for (slot, &id) in layer.inputs.iter().enumerate() {
                 if id != NONE {
@@ -242,8 +236,8 @@ impl<'a> ProvenSkeleton<'a> {
                 }
             }
             let first = inputs[0].buffer as usize;
-            let floats = [buffers[first].bytes / 4, buffers[output.buffer as usize].bytes / 4];
-            ops::validate(layer, &inputs, &output, floats, self.isa)
+            let floats = [first, output.buffer as usize].map(|at| buffers.at(at).bytes / 4);
+            ops::validate(&layer, &inputs, &output, floats, self.isa)
                 .map_err(|error| layer_flaw(error, i))?;
         }
         Ok(())
@@ -294,11 +288,10 @@ impl<'a> Proven<'a> {
         let rings = places.iter().filter(|place| place.lines > 0).count() as u64;
         let work = rings.saturating_mul(self.skeleton.tensors.len() as u64);
         check(work <= MAX_COMPARISONS, "plan: too many rings", 0, work, MAX_COMPARISONS)?;
-        for (i, &Place { address, lines, .. }) in places.iter().enumerate() {
-            check(address % 64 == 0, "plan: address of a buffer is misaligned", i, address, 64)?;
+        for (i, Place { address, lines }) in places.iter().enumerate() {
             let on_gpu = lines > 0 && self.isa == Isa::Cuda;
             check(!on_gpu, "plan: a ring on a GPU", i, lines.into(), 0)?;
-            let bytes = if lines == 0 { buffers[i].bytes } else { self.ring(i, lines)? };
+            let bytes = if lines == 0 { buffers.at(i).bytes } else { self.ring(i, lines)? };
             self.inside(Range64::of(address, bytes), "plan: buffer outside the arena", i)?;
         }
         for (i, port) in self.skeleton.inputs.iter().chain(self.skeleton.outputs).enumerate() {
@@ -357,18 +350,13 @@ impl<'a> Proven<'a> {
         let held = resident.iter().map(|load| u64::from(load.bytes)).sum();
         let room = self.arena.end.saturating_sub(self.arena.start);
         check(held <= room, "plan: bytes of all resident loads", 0, held, room)?;
-        for (i, load) in resident.iter().chain(loads).enumerate() {
-            for (value, what) in [
-                (load.offset, "load: offset is not a multiple of the page"),
-                (load.address, "load: address is not a multiple of the page"),
-                (load.bytes.into(), "load: bytes are not a multiple of the page"),
-            ] {
-                check(value % PAGE == 0, what, i, value, PAGE)?;
-            }
+        for (i, load) in resident.iter().chain(loads.iter()).enumerate() {
+            let (bytes, what) = (load.bytes.into(), "load: bytes are not a multiple of the page");
+            check(bytes % PAGE == 0, what, i, bytes, PAGE)?;
             let end = load.offset.saturating_add(load.bytes.into());
             let ok = end <= weights_bytes && load.bytes > 0;
             check(ok, "load: beyond the weights section", i, end, weights_bytes)?;
-            self.inside(image(load), "load: outside the arena", i)?;
+            self.inside(image(&load), "load: outside the arena", i)?;
             let release = i64::from(load.release);
             let ok = i < resident.len() || (release > -period && release < period);
             check(
@@ -390,9 +378,9 @@ impl<'a> Proven<'a> {
             let layers = self.skeleton.layers;
             let ok = (step.layer as usize) < layers.len();
             check(ok, "step: no such layer", i, step.layer.into(), layers.len() as u64)?;
-            let layer = &layers[step.layer as usize];
+            let layer = &layers.at(step.layer as usize);
             let output = &self.skeleton.tensors[layer.output as usize];
-            let slice = Slice::from(step);
+            let slice = Slice::from(&step);
             let inputs = self.skeleton.layer_inputs(layer);
             ops::validate_slice(layer, &inputs, output, &slice, self.isa)
                 .map_err(|error| layer_flaw(error, i))?;
@@ -415,11 +403,9 @@ impl<'a> Proven<'a> {
                 .map_err(|error| layer_flaw(error, i))?;
             let needed =
                 ops::least_scratch_bytes(layer, &inputs, output, &slice, threads, self.isa);
-            let ok = step.scratch % 64 == 0 && step.scratch_bytes >= needed;
+            let ok = step.scratch_bytes >= needed;
             check(ok, "step: too little scratch", i, step.scratch_bytes, needed)?;
-            let ok = step.weights % 32 == 0;
-            check(ok, "step: address of weights is misaligned", i, step.weights, 32)?;
-            let [a, b, out, weights, scratch] = self.touched(step);
+            let [a, b, out, weights, scratch] = self.touched(&step);
             for (range, what) in [
                 (weights, "step: weights outside the arena"),
                 (scratch, "step: scratch outside the arena"),
@@ -455,7 +441,7 @@ impl<'a> Proven<'a> {
         // `ready` does not decrease, so the first step that waits for load j moves on with j.
         let mut user = 0;
         loads.iter().enumerate().map(move |(j, load)| {
-            while user < steps.len() && steps[user].ready as usize <= j {
+            while user < steps.len() && steps.at(user).ready as usize <= j {
                 user += 1;
             }
             (load.release.into(), user as i64 + 1)
@@ -479,7 +465,7 @@ impl<'a> Proven<'a> {
         // Residents in the order of their addresses, up or down, are compared with what spans the others.
         let mut span = Range64 { start: u64::MAX, end: 0 };
         for (j, load) in resident.iter().enumerate() {
-            let bytes = image(load);
+            let bytes = image(&load);
             if bytes.overlaps(span) {
                 work = work.saturating_add(j as u64);
                 check(
@@ -489,7 +475,7 @@ impl<'a> Proven<'a> {
                     work,
                     MAX_COMPARISONS,
                 )?;
-                let other = resident[..j].iter().find(|other| image(other).overlaps(bytes));
+                let other = resident.iter().take(j).find(|other| image(other).overlaps(bytes));
                 let found = other.map_or(0, |other| other.address);
                 check(other.is_none(), "load: two residents overlap", j, found, load.address)?;
             }
@@ -498,17 +484,19 @@ impl<'a> Proven<'a> {
         let what = "plan: too many loads in flight over too many steps";
         check(work <= MAX_COMPARISONS, what, 0, work, MAX_COMPARISONS)?;
         for (j, (release, first_user)) in self.flights().enumerate() {
+            let bytes = image(&loads.at(j));
             for time in release..first_user {
-                self.apart(time.rem_euclid(period), image(&loads[j]), j)?;
+                self.apart(time.rem_euclid(period), bytes, j)?;
             }
         }
         for (j, load) in resident.iter().enumerate() {
-            for other in loads.iter().map(image).filter(|other| other.overlaps(span)) {
-                let ok = !other.overlaps(image(load));
+            let others = loads.iter().map(|other| image(&other));
+            for other in others.filter(|other| other.overlaps(span)) {
+                let ok = !other.overlaps(image(&load));
                 check(ok, "load: overwrites a resident", j, other.start, load.address)?;
             }
             for time in 0..period {
-                self.apart_from_writes(time, image(load), j)?;
+                self.apart_from_writes(time, image(&load), j)?;
             }
         }
         Ok(())
@@ -518,7 +506,7 @@ impl<'a> Proven<'a> {
     fn apart(&self, time: i64, bytes: Range64, load: usize) -> Result<(), Flaw> {
         let what = "load: may be in flight while a step uses its bytes";
         match self.step_at(time) {
-            Some(step) => self.touched(step).into_iter().try_for_each(|range| {
+            Some(step) => self.touched(&step).into_iter().try_for_each(|range| {
                 check(!range.overlaps(bytes), what, load, range.start, bytes.start)
             }),
             None => self.apart_from_host(bytes, load),
@@ -529,7 +517,7 @@ impl<'a> Proven<'a> {
     fn apart_from_writes(&self, time: i64, bytes: Range64, load: usize) -> Result<(), Flaw> {
         match self.step_at(time) {
             Some(step) => {
-                let [_, _, out, _, scratch] = self.touched(step);
+                let [_, _, out, _, scratch] = self.touched(&step);
                 [out, scratch].into_iter().try_for_each(|range| {
                     let ok = !range.overlaps(bytes);
                     check(ok, "step: overwrites a resident load", load, range.start, bytes.start)
@@ -547,13 +535,14 @@ impl<'a> Proven<'a> {
         })
     }
 
-    fn step_at(&self, time: i64) -> Option<&'a Step> {
+    fn step_at(&self, time: i64) -> Option<Step> {
         usize::try_from(time - 1).ok().and_then(|index| self.plan.steps.get(index))
     }
 
     /// What a step touches: the buffers of its inputs and its output, its weights, its scratch.
     fn touched(&self, step: &Step) -> [Range64; 5] {
-        let layer = &self.skeleton.layers[step.layer as usize];
+        // Asked for so often that not all of the layer is read.
+        let layer = &self.skeleton.layers.stored()[step.layer as usize];
         let of = |id: u32| match self.skeleton.tensors.get(id as usize) {
             Some(tensor) => self.buffer_range(tensor),
             None => Range64::EMPTY,
@@ -574,14 +563,14 @@ impl<'a> Proven<'a> {
 
     /// Image lines of the ring that a tensor lies in; 0 where its buffer is whole.
     fn lines(&self, tensor: &Tensor) -> u32 {
-        self.plan.places[tensor.buffer as usize].lines
+        self.plan.places.at(tensor.buffer as usize).lines
     }
 
     /// Where the buffer of a tensor lies. A ring's bytes are the same for all of its tensors.
     fn buffer_range(&self, tensor: &Tensor) -> Range64 {
-        let Place { address, lines, .. } = self.plan.places[tensor.buffer as usize];
+        let Place { address, lines } = self.plan.places.at(tensor.buffer as usize);
         let bytes = match lines {
-            0 => self.skeleton.buffers[tensor.buffer as usize].bytes,
+            0 => self.skeleton.buffers.at(tensor.buffer as usize).bytes,
             lines => ring_bytes(lines, tensor.dims[2], tensor.pitch),
         };
         Range64::of(address, bytes)
@@ -607,7 +596,7 @@ impl<'a> Proven<'a> {
     /// The arena bytes of a port's tensor: from its first element to one past its last.
     pub(crate) fn port_bytes(&self, id: u32) -> Range<u64> {
         let tensor = &self.skeleton.tensors[id as usize];
-        let base = self.plan.places[tensor.buffer as usize].address;
+        let base = self.plan.places.at(tensor.buffer as usize).address;
         let end = end_of(tensor).unwrap_or(0);
         base + 4 * u64::from(tensor.offset)..base + 4 * end
     }
@@ -673,6 +662,6 @@ fn layer_flaw(error: LayerError, index: usize) -> Flaw {
 }
 
 /// The layer a step belongs to.
-pub(crate) fn layer_of<'a>(skeleton: &Skeleton<'a>, step: &Step) -> &'a Layer {
-    &skeleton.layers[step.layer as usize]
+pub(crate) fn layer_of(skeleton: &Skeleton<'_>, step: &Step) -> Layer {
+    skeleton.layers.at(step.layer as usize)
 }

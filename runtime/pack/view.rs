@@ -1,7 +1,8 @@
 //! The sections of a pack as typed slices, in place: nothing is copied, nothing is trusted yet.
 
+use super::stored::{Layers, Records, Steps, Stored};
 use super::{
-    Buffer, Flaw, Layer, Load, Name, Place, PlanHeader, Port, SkeletonHeader, Stage, Step, Tensor,
+    Buffer, Flaw, Layer, Load, Name, PAGE, Place, PlanHeader, Port, SkeletonHeader, Stage, Tensor,
     validate::flaw,
 };
 use bytemuck::Pod;
@@ -10,11 +11,11 @@ use bytemuck::Pod;
 #[derive(Clone, Copy, Debug)]
 pub struct Skeleton<'a> {
     /// Runs of activation memory.
-    pub buffers: &'a [Buffer],
+    pub buffers: Records<'a, Buffer>,
     /// Views of them.
     pub tensors: &'a [Tensor],
     /// In execution order.
-    pub layers: &'a [Layer],
+    pub layers: Layers<'a>,
     /// Inputs in the model's order.
     pub inputs: &'a [Port],
     /// Outputs in the model's order.
@@ -27,17 +28,24 @@ pub struct Skeleton<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct PlanView<'a> {
     /// Where each buffer lies.
-    pub places: &'a [Place],
+    pub places: Records<'a, Place>,
     /// Loads that are done once.
-    pub resident: &'a [Load],
+    pub resident: Records<'a, Load>,
     /// Loads of every inference.
-    pub loads: &'a [Load],
+    pub loads: Records<'a, Load>,
     /// Steps of every inference, without the host's.
-    pub steps: &'a [Step],
+    pub steps: Steps<'a>,
     /// Where each of `loads` is staged; empty without a staging ring.
-    pub stages: &'a [Stage],
+    pub stages: Records<'a, Stage>,
     /// Bytes of the staging ring; 0 where there is none.
     pub staging_bytes: u64,
+}
+
+/// The layers' names.
+#[derive(Clone, Copy, Debug)]
+pub struct LayerNames<'a> {
+    names: &'a [Name],
+    text: &'a [u8],
 }
 
 /// Takes `count` records off the front of `bytes`.
@@ -51,20 +59,33 @@ fn take<'a, T: Pod>(bytes: &mut &'a [u8], count: u32, what: &'static str) -> Res
     bytemuck::try_cast_slice(head).map_err(|_| flaw(what, head.as_ptr() as u64, 8))
 }
 
+/// Takes `count` of what is stored as records off the front of `bytes`.
+fn take_stored<'a, T: Stored>(
+    bytes: &mut &'a [u8],
+    count: u32,
+    what: &'static str,
+) -> Result<Records<'a, T>, Flaw> {
+    Ok(Records::of(take(bytes, count, what)?))
+}
+
 /// Takes one record off the front of `bytes`.
 fn take_one<T: Pod>(bytes: &mut &[u8], what: &'static str) -> Result<T, Flaw> {
     take::<T>(bytes, 1, what).map(|records| records[0])
 }
 
 impl<'a> Skeleton<'a> {
-    /// Views a skeleton section. Checks extents only.
+    /// Views a skeleton. Checks extents only, those of the layers' words, too.
     pub fn view(mut bytes: &'a [u8]) -> Result<Self, Flaw> {
         let bytes = &mut bytes;
         let header: SkeletonHeader = take_one(bytes, "skeleton: header bytes")?;
+        let buffers = take_stored(bytes, header.buffers, "skeleton: bytes of buffers")?;
+        let tensors = take(bytes, header.tensors, "skeleton: bytes of tensors")?;
+        let layers = take(bytes, header.layers, "skeleton: bytes of layers")?;
+        let words = take(bytes, header.words, "skeleton: bytes of words")?;
         let skeleton = Self {
-            buffers: take(bytes, header.buffers, "skeleton: bytes of buffers")?,
-            tensors: take(bytes, header.tensors, "skeleton: bytes of tensors")?,
-            layers: take(bytes, header.layers, "skeleton: bytes of layers")?,
+            buffers,
+            tensors,
+            layers: Records::sharing(layers, words),
             inputs: take(bytes, header.inputs, "skeleton: bytes of inputs")?,
             outputs: take(bytes, header.outputs, "skeleton: bytes of outputs")?,
             names: take(bytes, header.names, "skeleton: bytes of names")?,
@@ -73,17 +94,23 @@ impl<'a> Skeleton<'a> {
         if !bytes.is_empty() {
             return Err(flaw("skeleton: bytes left over", bytes.len() as u64, 0));
         }
+        let broken = skeleton.layers.stored().iter().position(|layer| layer.words(words).is_none());
+        if let Some(index) = broken {
+            let (found, limit) = (skeleton.layers.stored()[index].first_word, header.words);
+            let what = "layer: words beyond their table";
+            return Err(Flaw {
+                what,
+                index: index as u32,
+                found: found.into(),
+                limit: limit.into(),
+            });
+        }
         Ok(skeleton)
     }
 
     /// A string of the string table; empty if the reference is broken.
     pub fn text(&self, name: Name) -> &'a str {
-        let start = name.start as usize;
-        start
-            .checked_add(name.len as usize)
-            .and_then(|end| self.names.get(start..end))
-            .and_then(|bytes| core::str::from_utf8(bytes).ok())
-            .unwrap_or("")
+        text(self.names, name)
     }
 
     /// The network's name.
@@ -97,26 +124,67 @@ impl<'a> Skeleton<'a> {
     }
 }
 
+/// A string of a table of strings; empty if the reference is broken.
+fn text(table: &[u8], name: Name) -> &str {
+    let start = name.start as usize;
+    start
+        .checked_add(name.len as usize)
+        .and_then(|end| table.get(start..end))
+        .and_then(|bytes| core::str::from_utf8(bytes).ok())
+        .unwrap_or("")
+}
+
+impl<'a> LayerNames<'a> {
+    /// Views the names of so many layers. Checks extents only.
+    pub fn view(mut bytes: &'a [u8], layers: usize) -> Result<Self, Flaw> {
+        let layers = u32::try_from(layers).unwrap_or(u32::MAX);
+        Ok(Self { names: take(&mut bytes, layers, "names: bytes of their table")?, text: bytes })
+    }
+
+    /// The name of a layer; empty if it has none.
+    pub fn of(&self, layer: usize) -> &'a str {
+        self.names.get(layer).map_or("", |name| text(self.text, *name))
+    }
+}
+
 impl<'a> PlanView<'a> {
     /// No plan.
-    pub const EMPTY: Self =
-        Self { places: &[], resident: &[], loads: &[], steps: &[], stages: &[], staging_bytes: 0 };
+    pub const EMPTY: Self = Self {
+        places: Records::of(&[]),
+        resident: Records::of(&[]),
+        loads: Records::of(&[]),
+        steps: Records::sharing(&[], &[]),
+        stages: Records::of(&[]),
+        staging_bytes: 0,
+    };
 
-    /// Views a plan section. Checks extents only.
+    /// Views a plan section. Checks extents only, that steps refer to works among them.
     pub fn view(mut bytes: &'a [u8]) -> Result<Self, Flaw> {
         let bytes = &mut bytes;
         let header: PlanHeader = take_one(bytes, "plan: header bytes")?;
-        let stages = if header.staging_bytes > 0 { header.loads } else { 0 };
-        let plan = Self {
-            places: take(bytes, header.buffers, "plan: bytes of places")?,
-            resident: take(bytes, header.resident_loads, "plan: bytes of resident loads")?,
-            loads: take(bytes, header.loads, "plan: bytes of loads")?,
-            steps: take(bytes, header.steps, "plan: bytes of steps")?,
-            stages: take(bytes, stages, "plan: bytes of stages")?,
-            staging_bytes: header.staging_bytes,
-        };
+        let stages = if header.staging_pages > 0 { header.loads } else { 0 };
+        let places = take_stored(bytes, header.buffers, "plan: bytes of places")?;
+        let resident = take_stored(bytes, header.resident_loads, "plan: bytes of resident loads")?;
+        let loads = take_stored(bytes, header.loads, "plan: bytes of loads")?;
+        let works = take(bytes, header.works, "plan: bytes of what steps do")?;
+        let steps = take(bytes, header.steps, "plan: bytes of steps")?;
+        let stages = take_stored(bytes, stages, "plan: bytes of stages")?;
+        let staging_bytes = u64::from(header.staging_pages) * PAGE;
+        let steps = Records::sharing(steps, works);
+        let plan = Self { places, resident, loads, steps, stages, staging_bytes };
         if !bytes.is_empty() {
             return Err(flaw("plan: bytes left over", bytes.len() as u64, 0));
+        }
+        let broken = plan.steps.stored().iter().position(|step| step.work >= header.works);
+        if let Some(index) = broken {
+            let (found, limit) = (plan.steps.stored()[index].work, header.works);
+            let what = "step: what it does is not in the table";
+            return Err(Flaw {
+                what,
+                index: index as u32,
+                found: found.into(),
+                limit: limit.into(),
+            });
         }
         Ok(plan)
     }

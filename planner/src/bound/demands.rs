@@ -7,7 +7,7 @@ use crate::network::Network;
 use crate::profile::{Costs, Profile};
 use crate::slice::{least_scratch_bytes, whole};
 use crate::slide::{least_bytes, slides};
-use crate::write::table_bytes;
+use crate::tables::Tables;
 use eyelet::pack::{NONE, PAGE, Step};
 
 /// Nanoseconds below which no plan stays, where layers are computed by some of these algorithms each.
@@ -24,7 +24,8 @@ pub(super) fn least_ns(
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
     for (index, slides) in slides(network).into_iter().enumerate() {
         let layer = &network.layers[index];
-        let bytes = f64::from(layer.panels) * f64::from(layer.panel_bytes);
+        let panel = f64::from(layer.panel_bytes);
+        let bytes = f64::from(layer.panels) * panel;
         let (mut least_ns, mut most_free) = (f64::INFINITY, 0.0f64);
         for algorithm in algorithms(index, costs) {
             let step = |count| Step { count, algorithm, ..whole(network, index) };
@@ -37,17 +38,25 @@ pub(super) fn least_ns(
                 (true, false) => least(Step { rows: line(network, index).min(all.rows), ..all }),
                 (false, _) => least(all),
             };
-            let free = budget as f64 - bound.alive(index) - scratch as f64;
+            let beside = budget as f64 - bound.alive(index);
+            let free = beside - scratch as f64;
+            // What takes more than there is is no choice, as long as there is another.
+            if free < panel && least_ns < f64::INFINITY {
+                continue;
+            }
             // Where not even a panel fits there is no plan, and any bound is one.
-            let free = free.max(f64::from(layer.panel_bytes)).max(PAGE as f64);
-            let steps = (bytes / free).ceil().max(1.0);
-            let least = |step: &Step| match slides {
-                true => costs.least_ns(step),
-                false => costs.step_ns(step),
+            let free = free.max(panel).max(PAGE as f64);
+            // Of steps with so many panels each, with the scratch that these leave.
+            let least = |count: u32| {
+                let left = (beside - f64::from(count) * panel).max(scratch as f64);
+                costs.least_ns(&step(count), left, slides)
             };
-            let each = least(&step((f64::from(layer.panels) / steps) as u32)) as f64;
-            let ns = least(&all) as f64;
-            least_ns = least_ns.min(if steps > 1.0 { ns.max(steps * each) } else { ns });
+            let (panels, steps) = (f64::from(layer.panels), (bytes / free).ceil().max(1.0));
+            let ns = match costs.wants_scratch(&all) {
+                true => least_in_steps(layer.panels, (free / panel) as u32, least),
+                false => (steps * least((panels / steps) as u32)).max(least(layer.panels)),
+            };
+            least_ns = least_ns.min(ns);
             most_free = most_free.max(free);
         }
         compute.push(least_ns);
@@ -77,9 +86,23 @@ pub(super) fn least_ns(
     least as u64
 }
 
+/// The least time for so many panels in steps of up to `most`, by what each takes. More steps have more scratch, which is worth
+/// more than they take where little is left.
+fn least_in_steps(panels: u32, most: u32, step_ns: impl Fn(u32) -> f64) -> f64 {
+    let step_ns: Vec<f64> = (1..=most.min(panels)).map(step_ns).collect();
+    let mut least = vec![0.0];
+    for count in 1..=panels as usize {
+        // The last step, and those before it.
+        let with = |(less, ns): (usize, &f64)| ns + least[count - 1 - less];
+        let ns = step_ns.iter().take(count).enumerate().map(with).fold(f64::INFINITY, f64::min);
+        least.push(ns);
+    }
+    least[panels as usize]
+}
+
 /// For each layer whether something that it touches can be a ring, where weights of layers that share one have to fit a budget.
 fn in_rings(network: &Network, budget: u64) -> Vec<bool> {
-    let room = budget.saturating_sub(table_bytes(network, 0, network.layers.len(), 0));
+    let room = budget.saturating_sub(Tables::of(network).least(0));
     let least = least_bytes(network, room);
     let is_ring = |id: u32| {
         let buffer = network.tensors[id as usize].buffer as usize;
@@ -137,4 +160,18 @@ pub(super) fn most(
         }
     }
     bound
+}
+
+#[cfg(test)]
+mod tests {
+    use super::least_in_steps;
+
+    #[test]
+    fn steps_are_as_long_as_is_best() {
+        // A step costs 10, panels 1 each; beyond four there is little scratch for them.
+        let step_ns = |count: u32| 10.0 + f64::from(count) * if count > 4 { 5.0 } else { 1.0 };
+        let least = |panels, most| least_in_steps(panels, most, step_ns);
+        assert_eq!([least(4, 4), least(8, 8), least(8, 3)], [14.0, 28.0, 38.0]);
+        assert_eq!([least(5, 8), least(1, 1)], [25.0, 11.0]);
+    }
 }

@@ -57,7 +57,7 @@ use crate::profile::{Costs, Profile};
 use crate::slice::whole;
 use crate::slide::least_bytes;
 use crate::strategy::{Request, on_load};
-use crate::write::table_bytes;
+use crate::tables::Tables;
 use reading::{Channel, Task, channels, least_ns_per_byte};
 use std::collections::VecDeque;
 
@@ -126,7 +126,7 @@ impl Bound {
     /// For plans in no more than a budget.
     fn within(network: &Network, profile: &Profile, budget: u64) -> Self {
         let layers = network.layers.len();
-        let tables = table_bytes(network, 0, layers, 0);
+        let tables = Tables::of(network).least(0);
         let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
         let least = least_bytes(network, budget.saturating_sub(tables));
         let alive = |layer: usize| -> f64 {

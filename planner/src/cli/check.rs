@@ -81,7 +81,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     // Plans come before weights: what is wrong with them is found without reading much.
     for entry in &pack.entries {
         let proven = pack.prove(entry)?;
-        let (network, plan) = planner_types(&proven, entry, pack.tables(entry));
+        let (network, plan) = planner_types(&pack, &proven, entry)?;
         let proof = check(&network, &plan, pack.header.weights_bytes).map_err(|violations| {
             Error::Check { path: args.pack.clone(), budget: entry.budget, violations }
         })?;
@@ -136,7 +136,8 @@ fn verify(pack: &PackFile, output: Output) -> Result<u64, Error> {
     for entry in &pack.entries {
         plans.push(pack.plan(entry)?);
     }
-    let loads = plans.iter().flat_map(|plan| plan.resident.iter().chain(plan.loads).enumerate());
+    let loads =
+        plans.iter().flat_map(|plan| plan.resident.iter().chain(plan.loads.iter()).enumerate());
     let mut seen = HashSet::new();
     let loads: Vec<_> =
         loads.filter(|(_, load)| seen.insert((load.offset, load.bytes, load.crc))).collect();

@@ -89,7 +89,7 @@ fn of_model(path: &Path) -> Result<FileReport, Error> {
 fn of_pack(path: &Path) -> Result<FileReport, Error> {
     let pack = PackFile::open(path)?;
     let skeleton = pack.skeleton()?;
-    let objects = chunks::of_records(skeleton.buffers, skeleton.layers);
+    let objects = chunks::of_records(skeleton.buffers.iter(), skeleton.layers.iter());
     let objects = Objects::new(&objects, chunks::GRANULARITY);
     let plans = pack.entries.iter().map(|entry| PlanReport {
         strategy: strategy(entry),

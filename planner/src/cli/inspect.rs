@@ -6,7 +6,8 @@ use super::pack_file::{PackFile, shape_of, strategy};
 use super::target::Beside;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Encoding, Layer, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton, Tensor, ring_bytes,
+    Encoding, Layer, LayerNames, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton, Tensor,
+    ring_bytes,
 };
 use eyelet_planner::board::Device;
 use eyelet_planner::plan::weight_buffer_bytes;
@@ -117,21 +118,21 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let pack = PackFile::open(&args.pack)?;
     let mut plans = Vec::new();
     let mut views = Vec::new();
-    let mut skeleton = pack.skeleton()?;
+    let (mut skeleton, names) = (pack.skeleton()?, pack.names()?);
     for entry in &pack.entries {
         // What is not proved may have indices that lead nowhere.
         let proven = pack.prove(entry)?;
         skeleton = *proven.skeleton();
         views.push(*proven.plan());
         let (plan, tables) = (proven.plan(), pack.tables(entry));
-        plans.push(plan_report(pack.isa, &skeleton, plan, entry, tables));
+        plans.push(plan_report(pack.isa, (&skeleton, names), plan, entry, tables));
     }
     let port = |port: &Port| PortReport {
         name: skeleton.text(port.name).to_owned(),
         shape: shape_of(port),
     };
     let layers = skeleton.layers.iter().enumerate().map(|(index, layer)| LayerReport {
-        name: skeleton.text(layer.name).to_owned(),
+        name: names.of(index).to_owned(),
         kind: OpKind::from_code(layer.kind).map_or("?".to_owned(), |kind| format!("{kind:?}")),
         inputs: layer
             .inputs
@@ -178,7 +179,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 
 fn plan_report(
     isa: Isa,
-    skeleton: &Skeleton<'_>,
+    (skeleton, names): (&Skeleton<'_>, LayerNames<'_>),
     plan: &PlanView<'_>,
     entry: &PlanEntry,
     tables: u64,
@@ -194,27 +195,27 @@ fn plan_report(
         loads: plan.loads.len(),
         resident_loads: plan.resident.len(),
         resident_bytes: plan.resident.iter().map(|load| u64::from(load.bytes)).sum(),
-        weight_buffer_bytes: weight_buffer_bytes(plan.resident.iter().chain(plan.loads)),
+        weight_buffer_bytes: weight_buffer_bytes(plan.resident.iter().chain(plan.loads.iter())),
         bytes_read_per_inference: plan.loads.iter().map(|load| u64::from(load.bytes)).sum(),
         predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
         memory: memory(skeleton, plan, entry.arena_bytes, tables),
-        rings: rings(skeleton, plan),
+        rings: rings(skeleton, names, plan),
     }
 }
 
-fn rings(skeleton: &Skeleton<'_>, plan: &PlanView<'_>) -> Vec<RingReport> {
-    let ring = |(buffer, place): (usize, &Place)| {
+fn rings(skeleton: &Skeleton<'_>, names: LayerNames<'_>, plan: &PlanView<'_>) -> Vec<RingReport> {
+    let ring = |(buffer, place): (usize, Place)| {
         let of = |tensor: &&Tensor| tensor.buffer as usize == buffer;
         let tensor = skeleton.tensors.iter().find(of).filter(|_| place.lines > 0)?;
-        let writes = |layer: &&Layer| of(&&skeleton.tensors[layer.output as usize]);
-        let layer = skeleton.layers.iter().find(writes);
+        let writes = |layer: Layer| of(&&skeleton.tensors[layer.output as usize]);
+        let layer = skeleton.layers.iter().position(writes);
         Some(RingReport {
             buffer,
-            layer: layer.map_or(String::new(), |layer| skeleton.text(layer.name).to_owned()),
+            layer: layer.map_or(String::new(), |layer| names.of(layer).to_owned()),
             lines: place.lines,
             of_lines: tensor.dims[1],
-            bytes: held_bytes(skeleton, buffer, place),
-            of_bytes: skeleton.buffers[buffer].bytes,
+            bytes: held_bytes(skeleton, buffer, &place),
+            of_bytes: skeleton.buffers.at(buffer).bytes,
         })
     };
     plan.places.iter().enumerate().filter_map(ring).collect()
@@ -225,7 +226,7 @@ fn held_bytes(skeleton: &Skeleton<'_>, buffer: usize, place: &Place) -> u64 {
     let tensor = skeleton.tensors.iter().find(|tensor| tensor.buffer as usize == buffer);
     match tensor {
         Some(tensor) if place.lines > 0 => ring_bytes(place.lines, tensor.dims[2], tensor.pitch),
-        _ => skeleton.buffers[buffer].bytes,
+        _ => skeleton.buffers.at(buffer).bytes,
     }
 }
 
@@ -248,7 +249,7 @@ fn memory(skeleton: &Skeleton<'_>, plan: &PlanView<'_>, arena: u64, tables: u64)
     };
     mark(0, 0, tables);
     for (buffer, place) in plan.places.iter().enumerate() {
-        mark(1, place.address, held_bytes(skeleton, buffer, place));
+        mark(1, place.address, held_bytes(skeleton, buffer, &place));
     }
     plan.resident.iter().for_each(|load| mark(2, load.address, load.bytes.into()));
     plan.loads.iter().for_each(|load| mark(3, load.address, load.bytes.into()));

@@ -5,7 +5,7 @@ use eyelet::executor::{self, OpenError};
 use eyelet::kernels::Isa;
 use eyelet::pack::crc32c::crc32c;
 use eyelet::pack::{
-    self, Bounds, Header, PAGE, PlanEntry, PlanView, Proven, ProvenSkeleton, Skeleton,
+    self, Bounds, Header, LayerNames, PAGE, PlanEntry, PlanView, Proven, ProvenSkeleton, Skeleton,
 };
 use eyelet_planner::network::{Network, Port, Weights};
 use eyelet_planner::plan::Plan;
@@ -47,9 +47,19 @@ impl PackFile {
 
     /// The network, if its section is whole.
     pub fn skeleton(&self) -> Result<Skeleton<'_>, Error> {
-        let Header { skeleton_offset, skeleton_bytes, skeleton_crc, .. } = self.header;
-        let bytes = self.section("skeleton", skeleton_offset, skeleton_bytes, skeleton_crc)?;
+        let range = self.header.skeleton();
+        // The header has been checked: it is there.
+        let bytes = self.map.get(range.start as usize..range.end as usize).unwrap_or_default();
+        let bytes = self.verified("skeleton", bytes, self.header.skeleton_crc)?;
         Skeleton::view(bytes).map_err(|flaw| self.wrong(flaw.into()))
+    }
+
+    /// The names of its layers.
+    pub fn names(&self) -> Result<LayerNames<'_>, Error> {
+        let Header { names_offset, names_bytes, names_crc, .. } = self.header;
+        let bytes = self.section("layers' names", names_offset, names_bytes, names_crc)?;
+        LayerNames::view(bytes, self.skeleton()?.layers.len())
+            .map_err(|flaw| self.wrong(flaw.into()))
     }
 
     /// A plan, if its section is whole.
@@ -61,7 +71,7 @@ impl PackFile {
     /// Bytes of arena that the tables of a plan take.
     pub fn tables(&self, entry: &PlanEntry) -> u64 {
         let page_up = |bytes: u64| bytes.next_multiple_of(PAGE);
-        PAGE + page_up(self.header.skeleton_bytes) + page_up(entry.bytes)
+        page_up(self.header.skeleton().end) + page_up(entry.bytes)
     }
 
     /// A plan, proved as the runtime proves it before it runs it.
@@ -91,7 +101,15 @@ impl PackFile {
         bytes: u64,
         crc: u32,
     ) -> Result<&[u8], Error> {
-        let bytes = self.bytes(section, offset, bytes)?;
+        self.verified(section, self.bytes(section, offset, bytes)?, crc)
+    }
+
+    fn verified<'b>(
+        &self,
+        section: &'static str,
+        bytes: &'b [u8],
+        crc: u32,
+    ) -> Result<&'b [u8], Error> {
         match crc32c(0, bytes) {
             found if found == crc => Ok(bytes),
             found => Err(self.wrong(OpenError::Checksum { section, found, expected: crc })),
@@ -136,7 +154,12 @@ pub fn too_short(start: &[u8], size: u64) -> OpenError {
 
 /// The network and a plan as the planner has them, from a pack's proved records. The recipes of the
 /// weights are gone, and not needed to judge a plan.
-pub fn planner_types(proven: &Proven<'_>, entry: &PlanEntry, tables: u64) -> (Network, Plan) {
+pub fn planner_types(
+    pack: &PackFile,
+    proven: &Proven<'_>,
+    entry: &PlanEntry,
+) -> Result<(Network, Plan), Error> {
+    let names = pack.names()?;
     let (skeleton, plan) = (proven.skeleton(), proven.plan());
     let port = |port: &pack::Port| Port {
         name: skeleton.text(port.name).to_owned(),
@@ -146,10 +169,10 @@ pub fn planner_types(proven: &Proven<'_>, entry: &PlanEntry, tables: u64) -> (Ne
     let network = Network {
         name: skeleton.name().to_owned(),
         isa: proven.isa(),
-        buffers: skeleton.buffers.to_vec(),
+        buffers: skeleton.buffers.iter().collect(),
         tensors: skeleton.tensors.to_vec(),
-        layers: skeleton.layers.to_vec(),
-        names: skeleton.layers.iter().map(|l| skeleton.text(l.name).to_owned()).collect(),
+        layers: skeleton.layers.iter().collect(),
+        names: (0..skeleton.layers.len()).map(|layer| names.of(layer).to_owned()).collect(),
         weights: vec![Weights::None; skeleton.layers.len()],
         on_load: vec![0; skeleton.layers.len()],
         inputs: skeleton.inputs.iter().map(port).collect(),
@@ -158,17 +181,17 @@ pub fn planner_types(proven: &Proven<'_>, entry: &PlanEntry, tables: u64) -> (Ne
     let plan = Plan {
         strategy: strategy(entry).to_owned(),
         budget: entry.budget,
-        tables,
+        tables: pack.tables(entry),
         arena_bytes: entry.arena_bytes,
         threads: entry.threads,
-        places: plan.places.to_vec(),
-        resident: plan.resident.to_vec(),
-        loads: plan.loads.to_vec(),
-        steps: plan.steps.to_vec(),
-        stages: plan.stages.to_vec(),
+        places: plan.places.iter().collect(),
+        resident: plan.resident.iter().collect(),
+        loads: plan.loads.iter().collect(),
+        steps: plan.steps.iter().collect(),
+        stages: plan.stages.iter().collect(),
         staging_bytes: plan.staging_bytes,
     };
-    (network, plan)
+    Ok((network, plan))
 }
 
 /// The model's own shape of a port.

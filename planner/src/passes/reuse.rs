@@ -8,7 +8,7 @@ use super::coalesce::coalesce;
 use super::emit::{Draft, Drafts};
 use crate::network::{Network, Port};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Buffer, Encoding, Layer, NONE, Name, OpKind, Tensor};
+use eyelet::pack::{Buffer, Encoding, Layer, NONE, OpKind, Tensor};
 use std::collections::HashMap;
 
 /// Lets layers write in place where they can, drops what is not used, and makes the records.
@@ -30,7 +30,6 @@ pub(super) fn finish(mut drafts: Drafts, name: String, isa: Isa) -> Network {
             panel_bytes: draft.panel_bytes,
             encoding: Encoding::F32 as u32,
             weights: 0,
-            name: Name::default(),
             params: draft.params,
         });
         names.push(draft.name);
@@ -48,7 +47,7 @@ struct Records<'a> {
     floats: &'a [usize],
     numbers: HashMap<u32, u32>,
     buffers: Vec<Buffer>,
-    indices: HashMap<[u32; 8], u32>,
+    indices: HashMap<[u32; 7], u32>,
     tensors: Vec<Tensor>,
 }
 

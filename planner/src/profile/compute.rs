@@ -56,7 +56,8 @@ pub struct Compute {
     /// arithmetic, and not from memory.
     #[serde(default)]
     pub shared_cache_bytes: u64,
-    /// Reading weights from there, on one thread. Where it was not measured, weights are taken to come from memory.
+    /// Reading weights from there, on one thread, that another processor has put there, as a loader does. Where it was not measured,
+    /// weights are taken to come from memory.
     #[serde(default)]
     pub shared_cache_gbs: f64,
     /// Share of the shorter one of computing and reading memory that adds to the longer one, in layers with weights where both

@@ -6,8 +6,9 @@
 //! found layer by layer (dynamic programming over the layer at which the last group or single layer
 //! ends), where the price of a group is what its steps are predicted to cost beyond whole layers.
 
-use super::group::{Chain, Facts, Schedule};
+use super::group::{Chain, Facts};
 use super::lines::line_lives_of;
+use super::schedule::Schedule;
 use super::{Group, Lines, steps_of};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
@@ -15,7 +16,8 @@ use crate::plan::step_weights;
 use crate::profile::Outside;
 use crate::simulate::Costs;
 use crate::slice::{least_scratch_bytes, whole};
-use crate::write::table_bytes;
+use crate::tables::Tables;
+use eyelet::pack::stored::StepRecord;
 use eyelet::pack::{OpKind, PAGE, Step, ring_bytes};
 use std::collections::HashMap;
 use std::ops::Range;
@@ -59,6 +61,7 @@ enum Aim {
 pub struct Search<'a> {
     facts: Facts<'a>,
     costs: &'a Costs,
+    tables: Tables,
     threads: u32,
     lives: Vec<Lifetime>,
     /// What each layer takes on its own.
@@ -80,7 +83,8 @@ impl<'a> Search<'a> {
         let spills = (0..layers).map(|layer| costs.spills(&whole(network, layer))).collect();
         let facts = Facts::new(network);
         let (prices, shares, most_shared) = Default::default();
-        Self { facts, costs, threads, lives, alone, spills, prices, shares, most_shared }
+        let tables = Tables::of(network);
+        Self { facts, costs, tables, threads, lives, alone, spills, prices, shares, most_shared }
     }
 
     /// What the network takes without groups, tables and loading ahead left out.
@@ -151,8 +155,7 @@ impl<'a> Search<'a> {
     /// if that could fit, groups that just fit, and groups that leave more for weights.
     pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
         let layers = self.alone.len();
-        let tables = table_bytes(self.facts.network, layers, layers, 0);
-        let room = budget.saturating_sub(tables);
+        let room = budget.saturating_sub(self.tables.least(layers));
         let mut found = Vec::new();
         for share in SHARES {
             let target = (room as f64 * share) as u64;
@@ -168,7 +171,7 @@ impl<'a> Search<'a> {
     /// The groups that are predicted to be faster than whole layers, and take no more than a budget; empty if none are.
     pub fn faster(&mut self, budget: u64) -> Vec<Group> {
         let layers = self.alone.len();
-        let room = budget.saturating_sub(table_bytes(self.facts.network, layers, layers, 0));
+        let room = budget.saturating_sub(self.tables.least(layers));
         self.groups_for(room, Aim::Speed).unwrap_or_default()
     }
 
@@ -346,7 +349,8 @@ impl<'a> Search<'a> {
         }
         let scratch = |step| least_scratch_bytes(network, step, self.threads);
         let scratch = largest.iter().flatten().map(scratch).max();
-        let tables = steps * size_of::<Step>() as u64;
+        // Each makes as many lines as others before, nearly always.
+        let tables = steps * size_of::<StepRecord>() as u64;
         let rings: u64 = rings.iter().sum();
         let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;
         let price = Price { bytes, extra_ns };
@@ -380,5 +384,8 @@ fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: usize) -> u
         let weights = step_weights(network, &slice(first));
         weights.end.next_multiple_of(PAGE) - weights.start / PAGE * PAGE
     });
-    live + weights.max().unwrap_or(0) + least_scratch_bytes(network, &slice(0), threads)
+    // Where its steps have no room to transform weights, they need not.
+    let own = Step { algorithm: 0, ..slice(0) };
+    let scratch = [slice(0), own].map(|step| least_scratch_bytes(network, &step, threads));
+    live + weights.max().unwrap_or(0) + scratch[0].min(scratch[1])
 }

@@ -15,6 +15,8 @@
 mod choose;
 mod group;
 mod lines;
+mod rings;
+mod schedule;
 mod window;
 
 #[cfg(test)]
@@ -22,11 +24,12 @@ pub(crate) mod tests;
 
 pub use choose::Search;
 pub use lines::{Lines, line_lives};
+pub use rings::least_bytes;
 
 use crate::network::Network;
 use eyelet::pack::Step;
-use eyelet::pack::ring_bytes;
-use group::{Chain, Facts, Schedule};
+use group::{Chain, Facts};
+use schedule::Schedule;
 use std::ops::Range;
 
 /// A run of layers whose lines are made in turn.
@@ -104,34 +107,6 @@ impl Sliding {
 pub fn slides(network: &Network) -> Vec<bool> {
     let facts = Facts::new(network);
     (0..network.layers.len()).map(|layer| facts.slides(layer)).collect()
-}
-
-/// For each buffer the fewest bytes that hold what a step uses of it, however layers slide: in a ring the lines that one of
-/// its readers sees; all of it where it can be no ring.
-///
-/// A buffer is no ring where the layers that use it cannot have their weights in `room` bytes at once. For when the first
-/// line of a ring is about to be written over, its writer and its readers have used all of their weights for that line, and
-/// will for the last one; and weights are read once in an inference.
-pub fn least_bytes(network: &Network, room: u64) -> Vec<u64> {
-    let facts = Facts::new(network);
-    let weights = |layer: &usize| {
-        let layer = &network.layers[*layer];
-        u64::from(layer.panels) * u64::from(layer.panel_bytes)
-    };
-    let mut bytes: Vec<u64> = network.buffers.iter().map(|buffer| buffer.bytes).collect();
-    let mut known = vec![false; bytes.len()];
-    for tensor in &network.tensors {
-        let buffer = tensor.buffer as usize;
-        if std::mem::replace(&mut known[buffer], true) || !facts.can_be_inner(buffer) {
-            continue;
-        }
-        let together = facts.bound_by(buffer).map(|layers| layers.iter().map(weights).sum::<u64>());
-        if together.min().unwrap_or(0) <= room {
-            let ring = ring_bytes(facts.least_lines(buffer), tensor.dims[2], tensor.pitch);
-            bytes[buffer] = bytes[buffer].min(ring);
-        }
-    }
-    bytes
 }
 
 /// The steps of a group.

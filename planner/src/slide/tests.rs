@@ -43,7 +43,7 @@ pub(crate) fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
             Some(view) if lines > 0 => ring_bytes(lines, view.dims[2], view.pitch),
             _ => network.buffers[buffer].bytes,
         };
-        plan.places.push(Place { address: fresh(bytes), lines, reserved: 0 });
+        plan.places.push(Place { address: fresh(bytes), lines });
     }
     let weights = fresh(weights_bytes);
     if weights_bytes > 0 {

@@ -49,6 +49,11 @@ impl Window {
         lines.map(|lines| lines.end - lines.start).max().unwrap_or(0)
     }
 
+    /// Input lines from one output line to the next.
+    pub fn stride(&self) -> u32 {
+        self.stride as u32
+    }
+
     /// Whether the first and the last input line are read for some of so many output lines.
     pub fn spans(&self, made: u32) -> bool {
         let alone = Self { tile: 1, ..*self };

@@ -7,7 +7,7 @@
 
 use super::Request;
 use super::on_load::Options;
-use super::place::{self, Cut, Ground, Lay, Loading, Misfit};
+use super::place::{Cut, Ground, Lay, Loading, Misfit};
 use super::{residents, staging};
 use crate::algorithm::Algorithm;
 use crate::bound::least_bound_ns;
@@ -16,7 +16,6 @@ use crate::plan::Plan;
 use crate::simulate::{Costs, Timeline, simulate_with};
 use crate::slice::{Cutting, Slices, least_scratch_bytes, scratch_bytes, slice};
 use crate::slide::Group;
-use crate::write::table_bytes;
 use eyelet::kernels::table::TILES;
 use eyelet::pack::{PAGE, Step};
 use std::cell::OnceCell;
@@ -267,7 +266,7 @@ impl<'a> Site<'a> {
 
     /// Bytes of the tables that no plan is without.
     pub fn least_tables(&self) -> u64 {
-        table_bytes(self.request.network, 0, self.request.network.layers.len(), 0)
+        self.ground.tables.least(0)
     }
 
     /// What activations and tables leave of a budget at their peak.
@@ -426,7 +425,7 @@ impl<'a> Site<'a> {
         // Finer slices are more of them, and their tables leave less memory.
         for _ in 0..3 {
             let slices = design.slices(self.request.network, &self.ground);
-            let needed = place::tables(&self.request, &slices);
+            let needed = self.ground.tables_for(&self.request, &slices, |_| 0);
             if needed <= tables {
                 break;
             }

@@ -14,7 +14,7 @@
 //! allocating takes.
 
 use super::design::{Design, Site};
-use super::place::{self, Misfit, UNLIMITED};
+use super::place::{Misfit, UNLIMITED};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
@@ -118,7 +118,7 @@ impl<'a> Play<'a> {
             from + 1..to + 1
         };
         let lives = lifetimes(network, period, steps_of);
-        let tables = place::tables(&site.request, slices);
+        let tables = site.ground.tables_for(&site.request, slices, |_| 0);
         let end = (budget / PAGE * PAGE).max(tables);
         let mut play = Self {
             site,

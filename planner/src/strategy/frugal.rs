@@ -18,7 +18,7 @@
 use super::design::{Design, Site};
 use super::place::Loading;
 use crate::slice::Cutting;
-use crate::write::table_bytes;
+use crate::tables::Counts;
 use eyelet::pack::PAGE;
 
 /// Numbers of bytes beside the tables of which designs are made.
@@ -105,18 +105,21 @@ fn rooms(site: &Site<'_>) -> Vec<u64> {
     let mut loads: usize =
         slices.iter().enumerate().map(|(index, count)| *count as usize * weighs(index)).sum();
     // One of each layer is counted among the ground's.
-    let mut steps =
-        site.ground.steps() + slices.iter().map(|count| *count as usize - 1).sum::<usize>();
+    let more = slices.iter().map(|count| *count as usize - 1).sum::<usize>();
+    let Counts { works, steps, .. } = site.ground.counts();
+    let (mut works, mut steps) = (works + more, steps + more);
     let mut found: Vec<(u64, u64)> = Vec::new();
     let mut changes = changes.into_iter().peekable();
     while let Some((bytes, index, fewer)) = changes.next() {
         let saved = slices[index].saturating_sub(fewer);
-        (steps, loads) = (steps - saved as usize, loads - saved as usize * weighs(index));
+        (works, steps) = (works - saved as usize, steps - saved as usize);
+        loads -= saved as usize * weighs(index);
         slices[index] -= saved;
         let bytes = bytes.max(enough).next_multiple_of(PAGE);
         if changes.peek().is_none_or(|next| next.0 > bytes) {
             let stages = if site.request.is_staged() { loads } else { 0 };
-            found.push((bytes + table_bytes(network, loads, steps, stages), bytes));
+            let counts = Counts { loads, works, steps, stages };
+            found.push((bytes + site.ground.tables.bytes(counts), bytes));
         }
     }
     found.sort_unstable();

@@ -116,6 +116,9 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
     (best, tried)
 }
 
+/// Of a large budget one part in so many is as much as a change has stay instead of something else.
+const LARGE: f64 = 8.0;
+
 struct Search<'a> {
     sites: &'a [Site<'a>],
     options: &'a Options,
@@ -230,9 +233,10 @@ impl Search<'_> {
         design
     }
 
-    /// From a page to four mebibytes.
+    /// From a page to four mebibytes, or to a part of a budget of which that is little.
     fn bytes(&mut self) -> u64 {
-        (2f64.powf(self.rng.random_range(12.0..22.0))) as u64
+        let part = self.sites[0].request.budget as f64 / LARGE;
+        2f64.powf(self.rng.random_range(12.0..part.log2().max(22.0))) as u64
     }
 
     /// Cuts some neighbouring layers finer or coarser.

@@ -10,9 +10,9 @@ use crate::memory::{
 };
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
-use crate::slice::{Slices, least_scratch_bytes, scratch_bytes, whole};
+use crate::slice::{Read, Slices, least_scratch_bytes, scratch_bytes, whole};
 use crate::slide::{self, Group, Sliding};
-use crate::write::table_bytes;
+use crate::tables::{Counts, Tables, different};
 use eyelet::pack::{self, Load, PAGE, Step};
 use std::ops::Range;
 
@@ -49,8 +49,9 @@ pub struct Ground {
     /// Offsets of the buffers from the end of the tables, and the end of the highest.
     offsets: Vec<u64>,
     pub peak: u64,
-    /// Steps of layers that slide, and one for each other layer.
-    steps: usize,
+    /// What its plans have at least: steps of layers that slide, and one for each other layer.
+    counts: Counts,
+    pub tables: Tables,
     /// For each layer the largest hole between its live buffers, and the end of the highest of them.
     holes: Vec<(u64, u64)>,
     /// Layers with free memory below the highest of their live buffers.
@@ -78,6 +79,9 @@ impl Ground {
         let sliding = Sliding::new(network, groups);
         let steps = sliding.interleave(steps);
         let period = steps.len() + 1;
+        let works = different(steps.iter().map(|step| (step.layer, step.rows)));
+        let counts = Counts { works, steps: steps.len(), ..Counts::default() };
+        let tables = Tables::of(network);
         let spans = spans(network, &steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
         let sizes = buffer_sizes(network, &sliding.rings);
@@ -113,18 +117,47 @@ impl Ground {
             }
         }
         let choice = if lay.beside { Choice::Beside } else { Choice::Earliest };
-        Self { sliding, sizes, offsets, peak, steps: period - 1, holes, torn, choice, peak_layer }
+        Self { sliding, sizes, offsets, peak, counts, tables, holes, torn, choice, peak_layer }
     }
 
     /// Bytes of the tables of a plan in which each layer that does not slide is one step and one load, and some have a few.
     pub fn usual_tables(&self, network: &Network) -> u64 {
         let layers = network.layers.len();
-        table_bytes(network, 2 * layers, self.steps + layers, 0)
+        let Counts { works, steps, .. } = self.counts;
+        let (works, steps) = (works + layers, steps + layers);
+        self.tables.bytes(Counts { loads: 2 * layers, works, steps, stages: 0 })
     }
 
-    /// Steps of layers that slide, and one for each other layer.
-    pub fn steps(&self) -> usize {
-        self.steps
+    /// Steps of layers that slide and one for each other layer, and what they do.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Bytes of the tables of a plan for these slices, with so much scratch for each step.
+    pub fn tables_for(
+        &self,
+        request: &Request<'_>,
+        slices: &Slices,
+        scratch: impl Fn(usize) -> u64,
+    ) -> u64 {
+        let streamed = |read: &&Read| !read.resident;
+        let stages = match request.is_staged() {
+            true => slices.reads.iter().filter(streamed).count(),
+            false => 0,
+        };
+        let mut ready = 0;
+        let works = slices.steps.iter().enumerate().map(|(index, step)| {
+            let begins = |read: &&Read| streamed(read) && read.first == index;
+            ready += slices.read_of[index]
+                .map(|read| &slices.reads[read])
+                .filter(begins)
+                .map_or(0, |_| 1);
+            // What this leaves out follows from it: the algorithm and the place of the weights.
+            (step.layer, step.first, step.count, step.rows, scratch(index), ready)
+        });
+        let works = different(works);
+        let (loads, steps) = (slices.reads.len(), slices.steps.len());
+        self.tables.bytes(Counts { loads, works, steps, stages })
     }
 
     /// How many bytes there must be between tables and residents for so many to be free during a layer.
@@ -158,6 +191,8 @@ pub struct Cut<'a> {
     /// Lifetimes of the buffers, in steps.
     lives: Vec<Lifetime>,
     scratch: Vec<u64>,
+    /// Bytes of the tables of its plan.
+    tables: u64,
 }
 
 impl<'a> Cut<'a> {
@@ -185,17 +220,13 @@ impl<'a> Cut<'a> {
                 },
             });
         }
-        Self { ground, slices, lives, scratch }
-    }
-
-    /// Bytes of the tables of its plan.
-    pub fn tables(&self, request: &Request<'_>) -> u64 {
-        tables(request, &self.slices)
+        let tables = ground.tables_for(request, &slices, |step| scratch[step]);
+        Self { ground, slices, lives, scratch, tables }
     }
 
     /// The steps with activations and scratch, and no weights: nothing else is below its end.
     pub fn frame(mut self, request: &Request<'_>) -> Plan {
-        let tables = self.tables(request);
+        let tables = self.tables;
         let mut plan = self.empty(request, tables);
         self.slices.reads.clear();
         self.slices.read_of.fill(None);
@@ -210,7 +241,7 @@ impl<'a> Cut<'a> {
 
     /// The smallest budget in which everything finds room at the lowest places, which are the same in every larger one.
     pub fn least_bytes(&self, request: &Request<'_>) -> u64 {
-        let tables = self.tables(request);
+        let tables = self.tables;
         let mut plan = self.empty(request, tables);
         let mut address_of = vec![0; self.slices.reads.len()];
         let sky = Skyline::new(tables..UNLIMITED);
@@ -267,7 +298,7 @@ impl<'a> Cut<'a> {
         let network = request.network;
         let reads = &self.slices.reads;
         let end = budget / PAGE * PAGE;
-        let tables = self.tables(request);
+        let tables = self.tables;
 
         // Residents from the top down; everything else below them.
         let mut plan = Plan { budget, ..self.empty(request, tables) };
@@ -378,14 +409,6 @@ impl<'a> Cut<'a> {
         let read = &self.slices.reads[read];
         Load { offset: read.offset, address, bytes: read.bytes as u32, ..Load::default() }
     }
-}
-
-/// Bytes of the tables of a plan for these slices.
-pub fn tables(request: &Request<'_>, slices: &Slices) -> u64 {
-    let (reads, steps) = (slices.reads.len(), slices.steps.len());
-    let streamed = slices.reads.iter().filter(|read| !read.resident).count();
-    let stages = if request.is_staged() { streamed } else { 0 };
-    table_bytes(request.network, reads, steps, stages)
 }
 
 /// The end of the highest buffer, scratch or streamed load.

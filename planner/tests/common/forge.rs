@@ -4,7 +4,8 @@
 use eyelet::device::{Device, Inline};
 use eyelet::executor::{Feed, InferError, Instance, LoadError, Model, OpenError, Options};
 use eyelet::pack::crc32c::crc32c;
-use eyelet::pack::{Header, Load, MAX_PLANS, PAGE, Place, PlanEntry, PlanHeader};
+use eyelet::pack::stored::{LoadRecord, PlaceRecord};
+use eyelet::pack::{Header, MAX_PLANS, PAGE, PlanEntry, PlanHeader};
 use eyelet::storage::Slice;
 use std::mem::{offset_of, size_of};
 use std::ops::Range;
@@ -26,8 +27,8 @@ pub fn entries(pack: &[u8]) -> Vec<(usize, PlanEntry)> {
     (0..count).map(|index| (at(index), entry(at(index)))).collect()
 }
 
-/// Puts every checksum right that has a place to be: of loads, plans, skeleton, header. `pack` has at least
-/// a page.
+/// Puts every checksum right that has a place to be: of loads, plans, skeleton, names, header. `pack` has at
+/// least a page.
 pub fn seal(pack: &mut [u8]) {
     let head = header(pack);
     for (at, entry) in entries(pack) {
@@ -37,11 +38,21 @@ pub fn seal(pack: &mut [u8]) {
         let field = at + offset_of!(PlanEntry, crc);
         pack[field..field + 4].copy_from_slice(&crc.to_le_bytes());
     }
-    if let Some(skeleton) = range(pack, head.skeleton_offset, head.skeleton_bytes) {
-        let crc = crc32c(0, &pack[skeleton]);
-        let field = offset_of!(Header, skeleton_crc);
-        pack[field..field + 4].copy_from_slice(&crc.to_le_bytes());
+    let skeleton = head.skeleton().start;
+    for (start, bytes, field) in [
+        (skeleton, head.skeleton_bytes, offset_of!(Header, skeleton_crc)),
+        (head.names_offset, head.names_bytes, offset_of!(Header, names_crc)),
+    ] {
+        if let Some(section) = range(pack, start, bytes) {
+            let crc = crc32c(0, &pack[section]);
+            pack[field..field + 4].copy_from_slice(&crc.to_le_bytes());
+        }
     }
+    seal_first_page(pack);
+}
+
+/// Puts the checksum of the first page right.
+pub fn seal_first_page(pack: &mut [u8]) {
     let field = offset_of!(Header, crc);
     pack[field..field + 4].fill(0);
     let crc = crc32c(0, &pack[..PAGE as usize]);
@@ -54,18 +65,19 @@ fn seal_loads(pack: &mut [u8], head: &Header, section: Range<usize>) {
         return;
     }
     let counts: PlanHeader = bytemuck::pod_read_unaligned(&pack[section.start..start]);
-    let first = start as u64 + size_of::<Place>() as u64 * u64::from(counts.buffers);
+    let first = start as u64 + size_of::<PlaceRecord>() as u64 * u64::from(counts.buffers);
     let loads = u64::from(counts.resident_loads) + u64::from(counts.loads);
     for index in 0..loads {
-        let Some(at) = range(pack, first + index * size_of::<Load>() as u64, 32) else { return };
+        let bytes = size_of::<LoadRecord>() as u64;
+        let Some(at) = range(pack, first + index * bytes, bytes) else { return };
         if at.end > section.end {
             return;
         }
-        let load: Load = bytemuck::pod_read_unaligned(&pack[at.clone()]);
-        let offset = head.weights_offset.saturating_add(load.offset);
+        let load: LoadRecord = bytemuck::pod_read_unaligned(&pack[at.clone()]);
+        let offset = head.weights_offset.saturating_add(u64::from(load.offset) * PAGE);
         if let Some(bytes) = range(pack, offset, load.bytes.into()) {
             let crc = crc32c(0, &pack[bytes]);
-            let field = at.start + offset_of!(Load, crc);
+            let field = at.start + offset_of!(LoadRecord, crc);
             pack[field..field + 4].copy_from_slice(&crc.to_le_bytes());
         }
     }
@@ -149,8 +161,7 @@ pub fn run(pack: &[u8], arena: &mut Guarded, manner: Manner) -> Result<(), OpenE
     }
     let head = header(pack);
     let sections = [
-        (0, PAGE),
-        (head.skeleton_offset, head.skeleton_bytes.next_multiple_of(PAGE)),
+        (0, head.skeleton().end.next_multiple_of(PAGE)),
         (plan.offset, plan.bytes.next_multiple_of(PAGE)),
     ];
     let mut at = 0;

@@ -5,7 +5,8 @@ use eyelet::pack::Stage;
 use eyelet_planner::board::Board;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
-use eyelet_planner::write::table_bytes;
+use eyelet_planner::tables::{Counts, Tables};
+use std::collections::HashSet;
 use std::path::Path;
 
 /// A board that computes on its GPU.
@@ -36,7 +37,9 @@ pub fn staged(network: &Network, mut plan: Plan, places: usize) -> Plan {
         .collect();
     // Tables with stages are longer: everything moves up.
     let loads = plan.resident.len() + count;
-    let tables = table_bytes(network, loads, plan.steps.len(), count);
+    let works: HashSet<_> = plan.steps.iter().map(|step| step.store().unwrap().1).collect();
+    let (works, steps) = (works.len(), plan.steps.len());
+    let tables = Tables::of(network).bytes(Counts { loads, works, steps, stages: count });
     let more = tables - plan.tables;
     plan.tables = tables;
     plan.arena_bytes += more;

@@ -4,9 +4,11 @@
 use super::forge::{Guarded, PLAIN, run, seal};
 use eyelet::executor::OpenError;
 use eyelet::kernels::Isa;
+use eyelet::pack::stored::{LayerRecord, StepRecord, WorkRecord};
 use eyelet::pack::{
-    Activation, Buffer, CopyParams, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE, Place,
-    PlanEntry, PlanHeader, Port, SkeletonHeader, Step, Tensor, VERSION, params_words,
+    Activation, Buffer, CopyParams, Flaw, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE,
+    Place, PlanEntry, PlanHeader, Port, SKELETON, SkeletonHeader, Step, Tensor, VERSION,
+    params_words,
 };
 use std::time::{Duration, Instant};
 
@@ -26,6 +28,11 @@ pub struct Records {
     pub weights: u64,
     pub data: Vec<f32>,
     pub isa: Isa,
+}
+
+/// As they are stored.
+fn stored<T, R>(all: &[T], store: impl Fn(&T) -> Result<R, Flaw>) -> Vec<R> {
+    all.iter().map(|record| store(record).unwrap()).collect()
 }
 
 impl Records {
@@ -54,7 +61,6 @@ impl Records {
             panel_bytes: 0,
             encoding: 0,
             weights: 0,
-            name: Name::default(),
             params: params_words(&params),
         };
         let step = Step { rows: 1, ..Step::default() };
@@ -76,10 +82,19 @@ impl Records {
     }
 
     pub fn pack(&self) -> Vec<u8> {
+        let mut words: Vec<u32> = Vec::new();
+        let layers = self.layers.iter().map(|layer| {
+            let (record, its) = layer.store().unwrap();
+            let first_word = words.len() as u32;
+            words.extend_from_slice(&its[..record.words.into()]);
+            LayerRecord { first_word, ..record }
+        });
+        let layers: Vec<LayerRecord> = layers.collect();
         let skeleton = SkeletonHeader {
             buffers: self.buffers.len() as u32,
             tensors: self.tensors.len() as u32,
             layers: self.layers.len() as u32,
+            words: words.len() as u32,
             inputs: self.inputs.len() as u32,
             outputs: self.outputs.len() as u32,
             names: 0,
@@ -87,9 +102,10 @@ impl Records {
         };
         let skeleton = [
             bytemuck::bytes_of(&skeleton),
-            bytemuck::cast_slice(&self.buffers),
+            bytemuck::cast_slice(&stored(&self.buffers, Buffer::store)),
             bytemuck::cast_slice(&self.tensors),
-            bytemuck::cast_slice(&self.layers),
+            bytemuck::cast_slice(&layers),
+            bytemuck::cast_slice(&words),
             bytemuck::cast_slice(&self.inputs),
             bytemuck::cast_slice(&self.outputs),
         ]
@@ -98,18 +114,23 @@ impl Records {
             buffers: self.places.len() as u32,
             resident_loads: self.resident.len() as u32,
             loads: self.loads.len() as u32,
+            works: self.steps.len() as u32,
             steps: self.steps.len() as u32,
             ..PlanHeader::default()
         };
+        let steps = stored(&self.steps, Step::store);
+        let works: Vec<WorkRecord> = steps.iter().map(|(_, work)| *work).collect();
+        let steps = steps.iter().zip(0..).map(|((step, _), work)| StepRecord { work, ..*step });
         let plan = [
             bytemuck::bytes_of(&plan),
-            bytemuck::cast_slice(&self.places),
-            bytemuck::cast_slice(&self.resident),
-            bytemuck::cast_slice(&self.loads),
-            bytemuck::cast_slice(&self.steps),
+            bytemuck::cast_slice(&stored(&self.places, Place::store)),
+            bytemuck::cast_slice(&stored(&self.resident, Load::store)),
+            bytemuck::cast_slice(&stored(&self.loads, Load::store)),
+            bytemuck::cast_slice(&works),
+            bytemuck::cast_slice(&steps.collect::<Vec<_>>()),
         ]
         .concat();
-        let plan_offset = PAGE + (skeleton.len() as u64).next_multiple_of(PAGE);
+        let plan_offset = (SKELETON + skeleton.len() as u64).next_multiple_of(PAGE);
         let weights_offset = plan_offset + (plan.len() as u64).next_multiple_of(PAGE);
         let header = Header {
             magic: MAGIC,
@@ -118,12 +139,15 @@ impl Records {
             isa: self.isa as u32,
             panel: self.isa.panel() as u32,
             file_bytes: weights_offset + self.weights,
-            skeleton_offset: PAGE,
+            names_offset: weights_offset,
+            names_bytes: 0,
             skeleton_bytes: skeleton.len() as u64,
             weights_offset,
             weights_bytes: self.weights,
             skeleton_crc: 0,
+            names_crc: 0,
             plans: 1,
+            reserved: 0,
         };
         let entry = PlanEntry {
             budget: self.arena,
@@ -139,7 +163,7 @@ impl Records {
         };
         put(0, bytemuck::bytes_of(&header));
         put(size_of::<Header>() as u64, bytemuck::bytes_of(&entry));
-        put(PAGE, &skeleton);
+        put(SKELETON, &skeleton);
         put(plan_offset, &plan);
         put(weights_offset, bytemuck::cast_slice(&self.data));
         seal(&mut pack);

@@ -2,7 +2,6 @@
 #![allow(dead_code)]
 
 use super::records::Records;
-use bytemuck::Zeroable;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
     Activation, Buffer, ConvParams, Layer, Load, NONE, OpKind, PAGE, Place, Port, Step, Tensor,
@@ -48,7 +47,7 @@ pub const LEAST: Sliding = Sliding { rings: [0, 6, 8, 1, 0], lines: 1 };
 fn network(isa: Isa) -> Records {
     let tensor = |id: u32, dims, offset, pitch| {
         let buffer = BUFFERS[id as usize];
-        Tensor { buffer, offset, dims, pitch, ..Tensor::default() }
+        Tensor { buffer, offset, dims, pitch }
     };
     let (tall, short) = ([1, TALL, 11, 20], [1, SHORT, 6, 20]);
     let tensors = vec![
@@ -97,7 +96,7 @@ fn network(isa: Isa) -> Records {
             panel_bytes: if k == 0 { 0 } else { 4 * panel as u32 },
             weights,
             params,
-            ..Layer::zeroed()
+            ..Layer::default()
         }
     });
     let port = |tensor: u32| {
@@ -136,7 +135,7 @@ impl Sliding {
         for (buffer, &lines) in self.rings.iter().enumerate() {
             let view = BUFFERS.iter().position(|at| *at == buffer as u32).unwrap();
             let Tensor { dims, pitch, .. } = records.tensors[view];
-            records.places.push(Place { address, lines, reserved: 0 });
+            records.places.push(Place { address, lines });
             address += match lines {
                 0 => records.buffers[buffer].bytes,
                 lines => ring_bytes(lines, dims[2], pitch),

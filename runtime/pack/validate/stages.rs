@@ -35,15 +35,11 @@ impl Proven<'_> {
         }
         let (found, limit) = (self.isa as u64, Isa::Cuda as u64);
         check(self.isa == Isa::Cuda, "plan: a staging ring for a processor", 0, found, limit)?;
-        let what = "plan: bytes of the staging ring are not a multiple of the page";
-        check(staging_bytes % PAGE == 0, what, 0, staging_bytes, PAGE)?;
         let room = self.arena.end.saturating_sub(self.arena.start);
         let most = room.saturating_mul(MOST_ARENAS).max(PAGE);
         let what = "plan: bytes of the staging ring, beside such an arena";
         check(staging_bytes <= most, what, 0, staging_bytes, most)?;
         for (j, stage) in stages.iter().enumerate() {
-            let what = "stage: address is not a multiple of the page";
-            check(stage.address % PAGE == 0, what, j, stage.address, PAGE)?;
             let end = self.staged(j).end;
             check(end <= staging_bytes, "stage: outside the staging ring", j, end, staging_bytes)?;
             let copies = i64::from(stage.copies);
@@ -60,7 +56,7 @@ impl Proven<'_> {
 
     /// Where in the ring a load is read to.
     fn staged(&self, load: usize) -> Range64 {
-        Range64::of(self.plan.stages[load].address, self.plan.loads[load].bytes.into())
+        Range64::of(self.plan.stages.at(load).address, self.plan.loads.at(load).bytes.into())
     }
 
     /// No read goes where a copy may be reading, and nothing waits for ever. The rules of `stages` and of `races` hold.
@@ -89,10 +85,10 @@ impl Proven<'_> {
         // The first step that waits for load j, or for its read: both move on with j.
         let (mut user, mut reader, mut proved) = (0, 0, 0);
         for (j, stage) in stages.iter().enumerate() {
-            while user < steps.len() && steps[user].ready as usize <= j {
+            while user < steps.len() && steps.at(user).ready as usize <= j {
                 user += 1;
             }
-            while reader < steps.len() && steps[reader].reads as usize <= j {
+            while reader < steps.len() && steps.at(reader).reads as usize <= j {
                 reader += 1;
             }
             let first = user.min(reader) as i64 + 1;
@@ -102,7 +98,7 @@ impl Proven<'_> {
             // Copies that this step waits for come before it; others do so only if this is proved here. What comes
             // before an earlier step comes before this one.
             if reader < user {
-                let from = proved.max(steps[reader].ready as usize);
+                let from = proved.max(steps.at(reader).ready as usize);
                 let to = usize::try_from(stage.copies).unwrap_or(0);
                 for (k, load) in loads.iter().enumerate().take(to).skip(from) {
                     let release = i64::from(load.release);

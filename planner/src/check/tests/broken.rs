@@ -346,7 +346,6 @@ fn products_read_what_their_strides_say() {
         offset,
         dims: [1, 1, rows, cols],
         pitch,
-        ..Tensor::default()
     };
     let product = |params: MatMulParams, floats: &[u64]| {
         let mut record = layer(OpKind::MatMul, [0, 2], 1);

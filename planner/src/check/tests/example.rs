@@ -5,8 +5,8 @@ use crate::network::{Network, Port, Weights};
 use crate::plan::{Plan, step_weights};
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Activation, Buffer, ConvParams, Layer, Load, NONE, Name, OpKind, PAGE, Place, Stage, Step,
-    Tensor, params_words,
+    Activation, Buffer, ConvParams, Layer, Load, NONE, OpKind, PAGE, Place, Stage, Step, Tensor,
+    params_words,
 };
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -27,7 +27,6 @@ pub fn layer(kind: OpKind, inputs: [u32; 2], output: u32) -> Layer {
         panel_bytes: 0,
         encoding: 0,
         weights: 0,
-        name: Name::default(),
         params: [0; 24],
     }
 }
@@ -47,7 +46,7 @@ impl Builder {
 
     fn tensor(&mut self, buffer: u32, offset: u32, cols: u32, pitch: u32) -> u32 {
         let dims = [1, 1, self.rows, cols];
-        self.network.tensors.push(Tensor { buffer, offset, dims, pitch, reserved: 0 });
+        self.network.tensors.push(Tensor { buffer, offset, dims, pitch });
         self.network.tensors.len() as u32 - 1
     }
 

@@ -31,7 +31,7 @@ pub fn write(file: &Path, pack: &Path, order: &Order, output: Output) -> Result<
     let mut plans: Vec<(Network, Plan)> = Vec::new();
     for entry in &found.entries {
         let proven = found.prove(entry)?;
-        plans.push(planner_types(&proven, entry, found.tables(entry)));
+        plans.push(planner_types(&found, &proven, entry)?);
     }
     let Some((network, first)) = plans.first() else {
         return Err(Error::Internal("the pack has no plans".to_owned()));

@@ -150,7 +150,7 @@ mod cuda {
             storage.read(entry.offset, page.as_mut_slice()).map_err(|error| wrong(error.into()))?;
             let plan: PlanHeader =
                 bytemuck::pod_read_unaligned(&page.as_slice()[..size_of::<PlanHeader>()]);
-            memory = match (plan.loads, plan.staging_bytes) {
+            memory = match (plan.loads, plan.staging_pages) {
                 (_, 1..) => Some(Memory::Staged),
                 (0, 0) => memory,
                 (_, 0) => memory.or(Some(Memory::ZeroCopy)),

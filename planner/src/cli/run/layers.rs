@@ -4,13 +4,14 @@ use super::report::Spread;
 use eyelet::device::Device;
 use eyelet::executor::{Feed, InferError, Model, StepTimes};
 use eyelet::ops;
-use eyelet::pack::{OpKind, Skeleton, Step, WinogradParams, params};
+use eyelet::pack::{OpKind, Skeleton, Steps, WinogradParams, params};
 use serde::Serialize;
 use std::fmt;
 
 /// What one layer took, over all of its steps.
 #[derive(Debug, Serialize)]
 pub struct LayerTimes {
+    /// Filled in at the end: names are not in the arena.
     pub name: String,
     pub op: String,
     /// Height, width and channels of the output.
@@ -33,20 +34,20 @@ pub struct Layers {
 }
 
 impl Layers {
-    pub fn new(skeleton: &Skeleton<'_>, steps: &[Step], runs: usize) -> Self {
-        let describe = |layer: &eyelet::pack::Layer| {
+    pub fn new(skeleton: &Skeleton<'_>, steps: &Steps<'_>, runs: usize) -> Self {
+        let describe = |layer: eyelet::pack::Layer| {
             let output = skeleton.tensors[layer.output as usize];
             let kind = OpKind::from_code(layer.kind);
             let mut op = kind.map_or_else(String::new, |kind| format!("{kind:?}"));
             if kind == Some(OpKind::Winograd) {
-                op = format!("F({},3)", params::<WinogradParams>(layer).tile);
+                op = format!("F({},3)", params::<WinogradParams>(&layer).tile);
             }
             LayerTimes {
-                name: skeleton.text(layer.name).to_owned(),
+                name: String::new(),
                 op,
                 output: [output.dims[1], output.dims[2], output.dims[3]],
                 steps: 0,
-                macs: ops::work(layer, &skeleton.layer_inputs(layer), &output).macs,
+                macs: ops::work(&layer, &skeleton.layer_inputs(&layer), &output).macs,
                 compute_ms: Spread::default(),
                 stall_ms: Spread::default(),
             }

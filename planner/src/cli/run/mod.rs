@@ -15,7 +15,7 @@ mod report;
 mod trace;
 
 use super::output::milliseconds;
-use super::pack_file::{refuse_folder, shape_of, strategy, too_short};
+use super::pack_file::{PackFile, refuse_folder, shape_of, strategy, too_short};
 use super::progress::Progress;
 use super::{Error, Output};
 use device::Device;
@@ -181,6 +181,11 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
     report.page_cache_bytes = cached * residency::page_bytes() as u64;
+    if let Some(layers) = &mut report.layers {
+        let pack = PackFile::open(path)?;
+        let names = pack.names()?;
+        (0..).zip(layers).for_each(|(index, layer)| layer.name = names.of(index).to_owned());
+    }
     if let (Some(file), Some(recorder)) = (&args.trace, &recorder) {
         let depth = report.depth.unwrap_or(1);
         let recorded = trace::Recorded { recorder, entry: &entry, threads, depth };
@@ -249,7 +254,7 @@ impl Session<'_> {
             ..Report::default()
         };
         let inputs = Input::all(&args.inputs, skeleton.inputs, name)?;
-        let steps = instance.plan().steps;
+        let steps = &instance.plan().steps;
         let mut layers = args.layers.then(|| Layers::new(&skeleton, steps, args.runs as usize));
         if self.gpu {
             // The processor only hands steps over.

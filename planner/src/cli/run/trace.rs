@@ -174,7 +174,7 @@ pub fn write(
     let mut profile = costs(pack, found.isa, profile)?;
     profile.storage.depth = profile.storage.depth.min(depth);
     let proven = found.prove(entry)?;
-    let (network, plan) = planner_types(&proven, entry, found.tables(entry));
+    let (network, plan) = planner_types(&found, &proven, entry)?;
     let mut trace = Trace::new(&network, &plan);
     let (steps, loads) = (lock(&recorder.steps), lock(&recorder.loads));
     let inferences = trace.measured_steps(&steps);

@@ -22,6 +22,9 @@ pub(super) struct Blocks {
 /// Panels of a group of products, at most.
 const PRODUCTS: u32 = 4;
 
+/// Bytes of scratch by which two ways to reckon the same differ at most.
+const ROUNDED: f64 = 64.0;
+
 impl Blocks {
     pub(super) fn new(
         network: &Network,
@@ -60,25 +63,56 @@ impl Blocks {
     /// For a step with so many panels, of which so many are made at once where scratch allows it: in how many groups
     /// they are made, and how many times as many blocks there are as there were with all scratch.
     pub(super) fn within(&self, scratch_bytes: u64, count: u32, at_once: u32) -> (f64, f64) {
-        let fewest = count.div_ceil(at_once.max(1)).max(1);
+        let most = Self::most_panels(count, at_once);
         // 0: all that it can use.
-        if scratch_bytes == 0 || self.most == 0.0 {
-            return (fewest.into(), 1.0);
+        if scratch_bytes == 0 || !self.are_there() {
+            return (count.div_ceil(most).into(), 1.0);
         }
-        let tile = |panels: u32| {
-            (self.tile_bytes + f64::from(panels.min(PRODUCTS)) * self.product_bytes).max(1.0)
-        };
-        let beside = |panels: u32| self.bytes + f64::from(panels) * self.panel_bytes;
-        let most = count.div_ceil(fewest);
         let scratch = scratch_bytes as f64;
         // But for what rounding makes of the same numbers.
-        let panels = match scratch + 64.0 >= beside(most) + self.most * tile(most) {
+        let panels = match scratch + ROUNDED >= self.beside(most) + self.most * self.tile(most) {
             _ if self.panel_bytes == 0.0 => most,
             true => most,
-            false => ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most.max(1)),
+            false => ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most),
         };
-        let tiles = (scratch - beside(panels)) / tile(panels);
-        (count.div_ceil(panels.max(1)).into(), self.most / tiles.clamp(1.0, self.most.max(1.0)))
+        self.by(scratch, count, panels)
+    }
+
+    /// The least of both that a step has with no more scratch, for each number of panels that may be made at once.
+    pub(super) fn least_within(
+        &self,
+        scratch: f64,
+        count: u32,
+        at_once: u32,
+    ) -> impl Iterator<Item = (f64, f64)> {
+        let most = Self::most_panels(count, at_once);
+        let fewest = if self.panel_bytes == 0.0 { most } else { 1 };
+        (fewest..=most).map(move |panels| self.by(scratch + ROUNDED, count, panels))
+    }
+
+    /// Whether a step takes the longer the less scratch it has.
+    pub(super) fn are_there(&self) -> bool {
+        self.most > 0.0
+    }
+
+    /// Panels of the largest of the fewest groups, at least 1.
+    fn most_panels(count: u32, at_once: u32) -> u32 {
+        count.div_ceil(count.div_ceil(at_once.max(1)).max(1)).max(1)
+    }
+
+    fn by(&self, scratch: f64, count: u32, panels: u32) -> (f64, f64) {
+        let tiles = (scratch - self.beside(panels)) / self.tile(panels);
+        (count.div_ceil(panels).into(), self.most / tiles.clamp(1.0, self.most.max(1.0)))
+    }
+
+    /// Bytes of a tile where so many panels are made at once,
+    fn tile(&self, panels: u32) -> f64 {
+        (self.tile_bytes + f64::from(panels.min(PRODUCTS)) * self.product_bytes).max(1.0)
+    }
+
+    /// and of all that is no tile's.
+    fn beside(&self, panels: u32) -> f64 {
+        self.bytes + f64::from(panels) * self.panel_bytes
     }
 }
 

@@ -6,7 +6,7 @@ use crate::network::Network;
 use crate::profile::Profile;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Activation, Buffer, ConvParams, Layer, NONE, Name, OpKind, Step, Tensor, params_words,
+    Activation, Buffer, ConvParams, Layer, NONE, OpKind, Step, Tensor, params_words,
 };
 
 /// One layer from one tensor to another, `[rows, cols]` each.
@@ -32,7 +32,6 @@ pub(crate) fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 
             panel_bytes: if weighted { 32 * (from[1] + 1) } else { 0 },
             encoding: 0,
             weights: 0,
-            name: Name::default(),
             params: words,
         }],
         names: vec!["layer".into()],

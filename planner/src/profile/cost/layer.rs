@@ -228,9 +228,29 @@ impl LayerCost {
     }
 
     pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: Near) -> u64 {
+        let within = self.blocks.within(step.scratch_bytes, step.count, self.group);
+        self.ns_by(step, within, overhead_ns, near).round() as u64
+    }
+
+    /// The least of any step like this with no more than so many bytes of scratch.
+    pub(super) fn least_ns(&self, step: &Step, scratch: f64, overhead_ns: u64, near: Near) -> f64 {
+        if !self.wants_scratch() {
+            return self.ns(step, overhead_ns, near) as f64;
+        }
+        let within = self.blocks.least_within(scratch, step.count, self.group);
+        let ns = within.map(|within| self.ns_by(step, within, overhead_ns, near));
+        // A step's time is rounded.
+        ns.fold(f64::INFINITY, f64::min) - 0.5
+    }
+
+    pub(super) fn wants_scratch(&self) -> bool {
+        self.blocks.are_there()
+    }
+
+    /// With panels made in so many groups, and so many times as many blocks as there were with all scratch.
+    fn ns_by(&self, step: &Step, (groups, times): (f64, f64), overhead_ns: u64, near: Near) -> f64 {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
-        let (groups, times) = self.blocks.within(step.scratch_bytes, step.count, self.group);
         let blocks = match self.row_blocks > 0.0 {
             true => (rows * self.row_blocks * times).max(1.0),
             false => 0.0,
@@ -251,8 +271,7 @@ impl LayerCost {
         let expand = f64::from(step.count) * (self.panel_expand_ns + blocks * self.block_ns);
         let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
         let compute = groups * rows * self.row_ns + pieces_ns + expand + spill;
-        let both = together_ns(compute, memory, self.exposed);
-        (both + self.launches * overhead_ns as f64).round() as u64
+        together_ns(compute, memory, self.exposed) + self.launches * overhead_ns as f64
     }
 }
 

@@ -97,11 +97,17 @@ impl Costs {
     }
 
     /// No less than this take the steps that make of the same panels the same rows, into however many steps these
-    /// are divided: as long as one step would if all activations were in a thread's cache. Weights are where those of a whole
-    /// step are, and transforms read tiles as far apart.
-    pub fn least_ns(&self, step: &Step) -> u64 {
-        let near = Near { weights: self.near, activations: true };
-        self.cost(step).ns(step, self.overhead_ns, near)
+    /// are divided, if each has at most so many bytes of scratch. Where a layer `slides`, that is as long as one step would if
+    /// all activations were in a thread's cache. Weights are where those of a whole step are, and transforms read tiles as
+    /// far apart.
+    pub fn least_ns(&self, step: &Step, scratch: f64, slides: bool) -> f64 {
+        let near = Near { weights: self.near, activations: slides };
+        self.cost(step).least_ns(step, scratch, self.overhead_ns, near)
+    }
+
+    /// Whether a step takes the longer the less scratch it has.
+    pub fn wants_scratch(&self, step: &Step) -> bool {
+        self.cost(step).wants_scratch()
     }
 
     fn cost(&self, step: &Step) -> &LayerCost {

@@ -5,9 +5,8 @@
 //! processors share, and once none of it does. How much a convolution loses depends on how much memory it reads itself; those
 //! here read much, some and little of it, as a network's do in turn.
 
-use super::bench::{Bench, Weights};
+use super::bench::{Bench, State, Weights, median};
 use super::layers::{conv, winograd};
-use crate::network::Network;
 use crate::profile::Drag;
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
@@ -25,9 +24,68 @@ use std::time::{Duration, Instant};
 const READ_BYTES: u64 = 1 << 20;
 const ARENA_BYTES: [u64; 2] = [8 << 20, 96 << 20];
 
-/// Turns without reads and with them, in pairs of neighbours, so that what else disturbs the machine disturbs both.
-const PAIRS: usize = 11;
-const TURN: Duration = Duration::from_millis(16);
+/// Turns without reads and with them, in pairs of neighbours, so that what else disturbs the machine disturbs both. All layers have
+/// theirs before any has the next: what disturbs it for a second disturbs few of each.
+const PAIRS: usize = 22;
+const TURN: Duration = Duration::from_millis(8);
+
+/// A layer, and what it loses for each byte that is read meanwhile.
+struct Case<'a> {
+    bench: Bench<'a>,
+    far: bool,
+    lost: Vec<f64>,
+}
+
+/// What the reader is told, and tells.
+#[derive(Default)]
+struct Reading {
+    /// Bytes of the arena in which reads take turns; 0 to rest.
+    room: AtomicU64,
+    read: AtomicU64,
+    done: AtomicBool,
+}
+
+impl Reading {
+    /// Reads and verifies what is read, until told that all is done.
+    fn run(
+        &self,
+        source: &mut Source,
+        memory: &mut [u8],
+        file_bytes: u64,
+    ) -> Result<(), StorageError> {
+        let (mut from, mut to) = (0, 0);
+        while !self.done.load(Ordering::Relaxed) {
+            let room = self.room.load(Ordering::Relaxed);
+            if room == 0 {
+                std::thread::sleep(Duration::from_micros(50));
+                continue;
+            }
+            to = if to + READ_BYTES > room { 0 } else { to };
+            from = if from + READ_BYTES > file_bytes { 0 } else { from };
+            let into = &mut memory[to as usize..(to + READ_BYTES) as usize];
+            source.read(from, into)?;
+            black_box(crc32c(0, black_box(into)));
+            (from, to) = (from + READ_BYTES, to + READ_BYTES);
+            self.read.fetch_add(READ_BYTES, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Computes for a turn while reads take turns in so much room. Nanoseconds, runs, and bytes that were read.
+    fn turn(&self, case: &mut Case<'_>, weights: &mut Weights, room: u64) -> [f64; 3] {
+        self.room.store(room, Ordering::Relaxed);
+        let state = if case.far { State::Cold } else { State::Warm };
+        // The first run is not counted: it brings what others have driven out of the caches back.
+        let _ = case.bench.run(&Inline, weights, state);
+        let (begin, before) = (Instant::now(), self.read.load(Ordering::Relaxed));
+        let mut runs = 0.0;
+        while begin.elapsed() < TURN && case.bench.run(&Inline, weights, state).is_some() {
+            runs += 1.0;
+        }
+        let bytes = self.read.load(Ordering::Relaxed) - before;
+        [begin.elapsed().as_nanos() as f64, runs, bytes as f64]
+    }
+}
 
 /// Measures both, reading from the first `file_bytes` of a file.
 pub fn measure(
@@ -43,78 +101,48 @@ pub fn measure(
         conv(isa, OpKind::Conv, 14, 1, 256, 1024),
         conv(isa, OpKind::Conv, 28, 3, 128, 128),
     ];
-    let Some(mut weights) = Weights::new() else {
-        return Err(StorageError::Open { errno: libc::ENOMEM });
-    };
-    let mut mean = |arena_bytes| -> Result<f64, StorageError> {
-        let lost =
-            |network| lost(network, kernels, &mut weights, name, io, [file_bytes, arena_bytes]);
-        let sum = networks.iter().map(lost).sum::<Result<f64, StorageError>>()?;
-        // Noise may make computing look faster beside reading; it is not.
-        Ok((sum / networks.len() as f64).max(0.0))
-    };
-    let [near, far] = ARENA_BYTES.map(&mut mean);
-    Ok(Drag { near_ns_per_byte: near?, far_ns_per_byte: far? })
-}
-
-/// Nanoseconds that computing a layer takes longer, for each byte that is read meanwhile; 0 if it cannot be computed.
-fn lost(
-    network: &Network,
-    kernels: &Kernels,
-    weights: &mut Weights,
-    name: &CStr,
-    io: Io,
-    [file_bytes, arena_bytes]: [u64; 2],
-) -> Result<f64, StorageError> {
-    let near = arena_bytes == ARENA_BYTES[0];
-    let Some(mut bench) = Bench::new(network, kernels, 1, false) else { return Ok(0.0) };
-    let mut source = Source::open(name, io)?;
-    let mut arena = MappedArena::new(arena_bytes as usize)
-        .map_err(|_| StorageError::Open { errno: libc::ENOMEM })?;
+    let no_memory = StorageError::Open { errno: libc::ENOMEM };
+    let mut weights = Weights::new().ok_or(no_memory)?;
+    let mut arena = MappedArena::new(ARENA_BYTES[1] as usize).map_err(|_| no_memory)?;
     arena.memory().as_mut_slice().fill(1);
-    let [reading, done] = [const { AtomicBool::new(false) }; 2];
-    let read = AtomicU64::new(0);
+    let mut source = Source::open(name, io)?;
+    // Those that these kernels can compute.
+    let case = |(network, far)| {
+        let bench = Bench::new(network, kernels, 1, false)?;
+        Some(Case { bench, far, lost: Vec::new() })
+    };
+    let both = |network| [(network, false), (network, true)];
+    let mut cases: Vec<Case> = networks.iter().flat_map(both).filter_map(case).collect();
+    let reading = Reading::default();
     std::thread::scope(|scope| {
-        let (reading, done, read) = (&reading, &done, &read);
-        let reader = scope.spawn(move || -> Result<(), StorageError> {
-            let mut memory = arena.memory();
-            let (mut from, mut to) = (0, 0);
-            while !done.load(Ordering::Relaxed) {
-                if !reading.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_micros(50));
-                    continue;
-                }
-                to = if to + READ_BYTES > arena_bytes { 0 } else { to };
-                from = if from + READ_BYTES > file_bytes { 0 } else { from };
-                let into = &mut memory.as_mut_slice()[to as usize..(to + READ_BYTES) as usize];
-                source.read(from, into)?;
-                black_box(crc32c(0, black_box(into)));
-                (from, to) = (from + READ_BYTES, to + READ_BYTES);
-                read.fetch_add(READ_BYTES, Ordering::Relaxed);
+        let reading = &reading;
+        let reader = scope
+            .spawn(move || reading.run(&mut source, arena.memory().as_mut_slice(), file_bytes));
+        for pair in 0..PAIRS {
+            for case in &mut cases {
+                let room = ARENA_BYTES[usize::from(case.far)];
+                // Who comes first finds what others have left: both do, in turn.
+                let mut turn = |room| reading.turn(case, &mut weights, room);
+                let (alone, beside) = match pair % 2 {
+                    0 => (turn(0), turn(room)),
+                    _ => {
+                        let beside = turn(room);
+                        (turn(0), beside)
+                    }
+                };
+                let ([alone_ns, alone, _], [ns, runs, bytes]) = (alone, beside);
+                let longer = ns - runs * alone_ns / f64::max(alone, 1.0);
+                case.lost.push(longer / f64::max(bytes, 1.0));
             }
-            Ok(())
-        });
-        // Nanoseconds, runs and bytes of a turn.
-        let mut turn = |with: bool| {
-            reading.store(with, Ordering::Relaxed);
-            let (begin, before) = (Instant::now(), read.load(Ordering::Relaxed));
-            let mut runs = 0.0;
-            while begin.elapsed() < TURN && bench.run(&Inline, weights, !near).is_some() {
-                runs += 1.0;
-            }
-            let bytes = read.load(Ordering::Relaxed) - before;
-            (begin.elapsed().as_nanos() as f64, runs, bytes as f64)
-        };
-        turn(true);
-        let mut found = Vec::new();
-        for _ in 0..PAIRS {
-            let (alone_ns, alone, _) = turn(false);
-            let (ns, runs, bytes) = turn(true);
-            found.push((ns - runs * alone_ns / f64::max(alone, 1.0)) / f64::max(bytes, 1.0));
         }
-        done.store(true, Ordering::Relaxed);
-        reader.join().expect("a reader does not panic")?;
-        found.sort_by(f64::total_cmp);
-        Ok(found[PAIRS / 2])
-    })
+        reading.done.store(true, Ordering::Relaxed);
+        reader.join().expect("a reader does not panic")
+    })?;
+    let mean = |far: bool| {
+        let of: Vec<f64> =
+            cases.iter().filter(|c| c.far == far).map(|c| median(c.lost.clone())).collect();
+        // Noise may make computing look faster beside reading; it is not.
+        (of.iter().sum::<f64>() / f64::max(of.len() as f64, 1.0)).max(0.0)
+    };
+    Ok(Drag { near_ns_per_byte: mean(false), far_ns_per_byte: mean(true) })
 }

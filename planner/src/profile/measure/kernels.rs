@@ -131,14 +131,14 @@ pub fn measure(
         asked.add(layers::of_class(isa, class), state)
     });
     let small = asked.add(vec![layers::conv(isa, OpKind::Conv, 8, 1, 16, 64)], State::Warm);
-    let shared = asked.add(vec![layers::conv(isa, OpKind::Conv, 1, 1, 2048, 1024)], State::Warm);
+    let shared = asked.add(vec![layers::conv(isa, OpKind::Conv, 1, 1, 2048, 1024)], State::Loaded);
     let balanced = [State::Warm, State::Cold].map(|state| asked.add(layers::balanced(isa), state));
     let depthwise =
         [State::Warm, State::Cold].map(|state| asked.add(layers::small_depthwise(isa), state));
     let spilling = asked.add(layers::spilling(isa), State::Warm);
     let cramped = asked.add(layers::in_small_blocks(isa), State::Cramped);
     let winograd =
-        [State::Cold, State::Warm].map(|state| asked.add(layers::balanced_winograd(isa), state));
+        [State::Cold, State::Loaded].map(|state| asked.add(layers::balanced_winograd(isa), state));
     let transforming = asked.add(layers::transforming(isa), State::Cold);
     let ns = times(&asked.0, kernels, [one, all]);
     let found = Measured { layers: asked, ns };
@@ -279,12 +279,12 @@ fn exposed([warm, cold]: &[Vec<Sample>; 2], compute: &Compute) -> f64 {
     if shorter > 0.0 { (beyond / shorter).clamp(0.0, 1.0) } else { 0.0 }
 }
 
-/// The same of Winograd convolutions, of what they are predicted to compute and read: with weights in memory, and where the cache
-/// that all processors share holds them.
-fn winograd_exposed([cold, warm]: &[Vec<Sample>; 2], compute: &Compute) -> Option<f64> {
+/// The same of Winograd convolutions, of what they are predicted to compute and read: with weights in memory, and with those that
+/// another processor has put into the cache that all share.
+fn winograd_exposed([cold, loaded]: &[Vec<Sample>; 2], compute: &Compute) -> Option<f64> {
     let (mut beyond, mut shorter) = (0.0, 0.0);
     let near = if compute.shared_cache_gbs > 0.0 { compute.near_gbs(1) } else { 0.0 };
-    for (samples, gbs) in [(cold, compute.bandwidth_gbs(1)), (warm, near)] {
+    for (samples, gbs) in [(cold, compute.bandwidth_gbs(1)), (loaded, near)] {
         for sample in samples {
             let bytes = sample.weights();
             if gbs <= 0.0 || (gbs == near && 2.0 * bytes > compute.shared_cache_bytes as f64) {
@@ -323,7 +323,9 @@ mod tests {
             let networks = layers::of_class(Kernels::best().isa(), class);
             let runs = networks.iter().all(|network| {
                 let bench = Bench::new(network, Kernels::best(), 1, false);
-                bench.is_some_and(|mut bench| bench.run(&Inline, &mut weights, false).is_some())
+                bench.is_some_and(|mut bench| {
+                    bench.run(&Inline, &mut weights, State::Warm).is_some()
+                })
             });
             // Products of activations may have no kernel, and are then charged as convolutions.
             assert!(runs || class == Class::MatMul, "{class:?} is refused");

@@ -6,7 +6,7 @@ use bytemuck::Pod;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
     Activation, ActivationKind, BinaryParams, Buffer, ConvParams, CopyParams, Layer, MatMulParams,
-    NONE, Name, OpKind, PoolParams, Tensor, WinogradParams, params, params_words,
+    NONE, OpKind, PoolParams, Tensor, WinogradParams, params, params_words,
 };
 
 /// Height, width, channels.
@@ -38,7 +38,6 @@ fn layer<P: Pod>(isa: Isa, kind: OpKind, params: &P, inputs: &[Shape], output: S
             panel_bytes: 0,
             encoding: 0,
             weights: 0,
-            name: Name::default(),
             params: params_words(params),
         }],
         names: vec!["layer".into()],

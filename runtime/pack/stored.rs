@@ -1,0 +1,517 @@
+//! How the records of a network and of a plan are stored: in as few bytes as they need, since the tables lie in the arena.
+//!
+//! Addresses and offsets are stored in units of what they are aligned to, as 32 bits. What many records have in common is stored
+//! once: layers refer to words with their activation and parameters, steps to [works](WorkRecord), since those of layers that
+//! slide differ in nothing but where in the image they are and where their scratch lies. [`Records`] reads them back one by
+//! one. The planner stores them (`store` of each type), and is told of what is too large for that.
+
+use super::validate::flaw;
+use super::{Activation, Buffer, Flaw, Layer, Load, PAGE, Place, Stage, Step};
+use bytemuck::{Pod, Zeroable};
+
+/// What a pack stores as a record of another form.
+pub trait Stored: Copy + Default + PartialEq {
+    /// As it is stored.
+    type Record: Pod;
+}
+
+/// What is read from a record, and from a table that records refer to, if they do.
+pub trait ReadWith<Shared>: Stored {
+    /// What a record says. One that refers beyond the table says nothing: all zeros.
+    fn read(record: &Self::Record, shared: Shared) -> Self;
+}
+
+/// Records of a pack, in place, and the table that they refer to.
+#[derive(Clone, Copy)]
+pub struct Records<'a, T: Stored, Shared = ()> {
+    records: &'a [T::Record],
+    shared: Shared,
+}
+
+/// Layers, and the words that they refer to.
+pub type Layers<'a> = Records<'a, Layer, &'a [u32]>;
+
+/// Steps, and what they do.
+pub type Steps<'a> = Records<'a, Step, &'a [WorkRecord]>;
+
+impl<T: Stored, Shared> core::fmt::Debug for Records<'_, T, Shared> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} records", self.records.len())
+    }
+}
+
+impl<'a, T: Stored> Records<'a, T> {
+    /// Records that refer to nothing.
+    pub const fn of(records: &'a [T::Record]) -> Self {
+        Self { records, shared: () }
+    }
+}
+
+impl<'a, T: Stored, Shared> Records<'a, T, Shared> {
+    /// Records that refer to a table.
+    pub(super) const fn sharing(records: &'a [T::Record], shared: Shared) -> Self {
+        Self { records, shared }
+    }
+}
+
+impl<'a, T: ReadWith<Shared> + 'a, Shared: Copy> Records<'a, T, Shared> {
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
+    /// One of them, if there are so many.
+    pub fn get(&self, index: usize) -> Option<T> {
+        self.records.get(index).map(|record| T::read(record, self.shared))
+    }
+
+    /// One of them.
+    ///
+    /// # Panics
+    /// When there are not so many.
+    pub fn at(&self, index: usize) -> T {
+        T::read(&self.records[index], self.shared)
+    }
+
+    /// All of them, in order.
+    pub fn iter(
+        &self,
+    ) -> impl DoubleEndedIterator<Item = T> + ExactSizeIterator + Clone + use<'a, T, Shared> {
+        let shared = self.shared;
+        self.records.iter().map(move |record| T::read(record, shared))
+    }
+
+    /// As they are stored.
+    pub fn stored(&self) -> &'a [T::Record] {
+        self.records
+    }
+}
+
+/// What addresses and offsets are multiples of, each with what is said where one is not, or is beyond what 32 bits count.
+struct Unit {
+    bytes: u64,
+    uneven: &'static str,
+    beyond: &'static str,
+}
+
+macro_rules! unit {
+    ($what:literal, $bytes:expr) => {
+        &Unit {
+            bytes: $bytes,
+            uneven: concat!($what, ": not a multiple of its unit"),
+            beyond: concat!($what, ": beyond what a pack counts"),
+        }
+    };
+}
+
+impl Unit {
+    fn of(&self, bytes: u64) -> Result<u32, Flaw> {
+        if !bytes.is_multiple_of(self.bytes) {
+            return Err(flaw(self.uneven, bytes, self.bytes));
+        }
+        let most = u64::from(u32::MAX) * self.bytes;
+        u32::try_from(bytes / self.bytes).map_err(|_| flaw(self.beyond, bytes, most))
+    }
+}
+
+/// Bytes of a staging ring, in pages.
+pub fn pages(bytes: u64) -> Result<u32, Flaw> {
+    unit!("plan: bytes of the staging ring", PAGE).of(bytes)
+}
+
+fn bytes(units: u32, unit: u64) -> u64 {
+    u64::from(units) * unit
+}
+
+fn short(value: u32, what: &'static str) -> Result<u16, Flaw> {
+    u16::try_from(value).map_err(|_| flaw(what, value.into(), u16::MAX.into()))
+}
+
+/// Alignment of buffers, scratch and weights in the file.
+const LINE: u64 = 64;
+/// Alignment of panels in the arena.
+const PANEL: u64 = 32;
+
+/// A [`Buffer`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct BufferRecord {
+    /// Its bytes, in units of 64.
+    pub lines: u32,
+}
+
+impl Stored for Buffer {
+    type Record = BufferRecord;
+}
+
+impl ReadWith<()> for Buffer {
+    fn read(record: &BufferRecord, (): ()) -> Self {
+        Self { bytes: bytes(record.lines, LINE) }
+    }
+}
+
+impl Buffer {
+    /// As it is stored.
+    pub fn store(&self) -> Result<BufferRecord, Flaw> {
+        Ok(BufferRecord { lines: unit!("buffer: bytes", LINE).of(self.bytes)? })
+    }
+}
+
+/// A [`Layer`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct LayerRecord {
+    /// [`OpKind`](super::OpKind) code.
+    pub kind: u8,
+    /// [`Encoding`](super::Encoding) code.
+    pub encoding: u8,
+    /// Words that say more: its activation and its parameters, without the zeros at the end.
+    pub words: u16,
+    /// The first of them, in the skeleton's table of words.
+    pub first_word: u32,
+    /// Input tensors.
+    pub inputs: [u32; 2],
+    /// Output tensor.
+    pub output: u32,
+    /// Panels of packed weights.
+    pub panels: u32,
+    /// Bytes of a panel.
+    pub panel_bytes: u32,
+    /// Where its weights start in their section, in units of 64 bytes.
+    pub weights: u32,
+}
+
+/// Words of an activation and the parameters of an operator, at most.
+pub const LAYER_WORDS: usize = 27;
+
+impl LayerRecord {
+    /// Its words among all; `None` where they are not there.
+    pub(super) fn words<'a>(&self, words: &'a [u32]) -> Option<&'a [u32]> {
+        let first = self.first_word as usize;
+        words
+            .get(first..first.checked_add(self.words.into())?)
+            .filter(|words| words.len() <= LAYER_WORDS)
+    }
+}
+
+impl Stored for Layer {
+    type Record = LayerRecord;
+}
+
+impl ReadWith<&[u32]> for Layer {
+    fn read(record: &LayerRecord, words: &[u32]) -> Self {
+        let Some(stored) = record.words(words) else { return Self::default() };
+        let mut words = [0; LAYER_WORDS];
+        words[..stored.len()].copy_from_slice(stored);
+        let [kind, alpha, beta, params @ ..] = words;
+        let (alpha, beta) = (f32::from_bits(alpha), f32::from_bits(beta));
+        let &LayerRecord { inputs, output, panels, panel_bytes, .. } = record;
+        Self {
+            kind: record.kind.into(),
+            inputs,
+            output,
+            activation: Activation { kind, alpha, beta },
+            panels,
+            panel_bytes,
+            encoding: record.encoding.into(),
+            weights: bytes(record.weights, LINE),
+            params,
+        }
+    }
+}
+
+impl Layer {
+    /// As it is stored, and its words, the first so many of which are to be put into the table.
+    pub fn store(&self) -> Result<(LayerRecord, [u32; LAYER_WORDS]), Flaw> {
+        let Self { activation, params, inputs, output, panels, panel_bytes, .. } = *self;
+        let mut words = [0; LAYER_WORDS];
+        words[0] = activation.kind;
+        words[1] = activation.alpha.to_bits();
+        words[2] = activation.beta.to_bits();
+        words[3..].copy_from_slice(&params);
+        let used = words.iter().rposition(|word| *word != 0).map_or(0, |last| last + 1);
+        let code = |code: u32, what| {
+            u8::try_from(code).map_err(|_| flaw(what, code.into(), u8::MAX.into()))
+        };
+        let record = LayerRecord {
+            kind: code(self.kind, "layer: code of its operator")?,
+            encoding: code(self.encoding, "layer: code of its encoding")?,
+            words: used as u16,
+            first_word: 0,
+            inputs,
+            output,
+            panels,
+            panel_bytes,
+            weights: unit!("layer: offset of its weights", LINE).of(self.weights)?,
+        };
+        Ok((record, words))
+    }
+}
+
+/// A [`Place`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct PlaceRecord {
+    /// Where it is in the arena, in units of 64 bytes.
+    pub address: u32,
+    /// Image lines of a ring, or 0.
+    pub lines: u32,
+}
+
+impl Stored for Place {
+    type Record = PlaceRecord;
+}
+
+impl ReadWith<()> for Place {
+    fn read(record: &PlaceRecord, (): ()) -> Self {
+        Self { address: bytes(record.address, LINE), lines: record.lines }
+    }
+}
+
+impl Place {
+    /// As it is stored.
+    pub fn store(&self) -> Result<PlaceRecord, Flaw> {
+        let address = unit!("plan: address of a buffer", LINE).of(self.address)?;
+        Ok(PlaceRecord { address, lines: self.lines })
+    }
+}
+
+/// A [`Load`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct LoadRecord {
+    /// The first page, from the start of the weights section.
+    pub offset: u32,
+    /// The page of the arena that it goes to.
+    pub address: u32,
+    /// Bytes.
+    pub bytes: u32,
+    /// CRC-32C of these bytes.
+    pub crc: u32,
+    /// Steps that release it.
+    pub release: i32,
+}
+
+impl Stored for Load {
+    type Record = LoadRecord;
+}
+
+impl ReadWith<()> for Load {
+    fn read(record: &LoadRecord, (): ()) -> Self {
+        let &LoadRecord { offset, address, bytes: count, crc, release } = record;
+        Self {
+            offset: bytes(offset, PAGE),
+            address: bytes(address, PAGE),
+            bytes: count,
+            crc,
+            release,
+        }
+    }
+}
+
+impl Load {
+    /// As it is stored.
+    pub fn store(&self) -> Result<LoadRecord, Flaw> {
+        let &Self { bytes, crc, release, .. } = self;
+        let offset = unit!("load: offset", PAGE).of(self.offset)?;
+        let address = unit!("load: address", PAGE).of(self.address)?;
+        Ok(LoadRecord { offset, address, bytes, crc, release })
+    }
+}
+
+/// What a [`Step`] does, but for which rows of its output it begins with and where its scratch lies: steps with all of this
+/// in common share it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
+pub struct WorkRecord {
+    /// Loads that the step waits for, and in the upper eight bits its algorithm.
+    pub ready_and_algorithm: u32,
+    /// Index of the layer.
+    pub layer: u16,
+    /// First panel.
+    pub first: u16,
+    /// Panels.
+    pub count: u16,
+    /// Reads that the step waits for, beyond as many as loads.
+    pub reads_ahead: u16,
+    /// Output rows.
+    pub rows: u32,
+    /// Where the first panel lies in the arena, in units of 32 bytes.
+    pub weights: u32,
+    /// Bytes of scratch, in units of 64.
+    pub scratch_lines: u32,
+}
+
+/// Bits of the loads that a step waits for.
+const READY_BITS: u32 = 24;
+
+/// A [`Step`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct StepRecord {
+    /// Index of its [`WorkRecord`].
+    pub work: u32,
+    /// First output row.
+    pub row: u32,
+    /// Where its scratch lies in the arena, in units of 64 bytes.
+    pub scratch: u32,
+}
+
+impl Stored for Step {
+    type Record = StepRecord;
+}
+
+impl ReadWith<&[WorkRecord]> for Step {
+    fn read(record: &StepRecord, works: &[WorkRecord]) -> Self {
+        let Some(work) = works.get(record.work as usize) else { return Self::default() };
+        let ready = work.ready_and_algorithm & ((1 << READY_BITS) - 1);
+        let ahead = u32::from(work.reads_ahead);
+        Self {
+            layer: work.layer.into(),
+            ready,
+            first: work.first.into(),
+            count: work.count.into(),
+            row: record.row,
+            rows: work.rows,
+            weights: bytes(work.weights, PANEL),
+            scratch: bytes(record.scratch, LINE),
+            scratch_bytes: bytes(work.scratch_lines, LINE),
+            algorithm: work.ready_and_algorithm >> READY_BITS,
+            reads: if ahead > 0 { ready + ahead } else { 0 },
+        }
+    }
+}
+
+impl Step {
+    /// As it is stored, with what it may share with others. Which of these it refers to is left open.
+    pub fn store(&self) -> Result<(StepRecord, WorkRecord), Flaw> {
+        let most = (1 << READY_BITS) - 1;
+        if self.ready > most {
+            return Err(flaw("step: loads that it waits for", self.ready.into(), most.into()));
+        }
+        if self.algorithm > u8::MAX.into() {
+            return Err(flaw("step: its algorithm", self.algorithm.into(), u8::MAX.into()));
+        }
+        let work = WorkRecord {
+            ready_and_algorithm: self.ready | self.algorithm << READY_BITS,
+            layer: short(self.layer, "step: index of its layer")?,
+            first: short(self.first, "step: its first panel")?,
+            count: short(self.count, "step: its panels")?,
+            reads_ahead: short(
+                self.reads.saturating_sub(self.ready),
+                "step: reads that it waits for",
+            )?,
+            rows: self.rows,
+            weights: unit!("step: address of its weights", PANEL).of(self.weights)?,
+            scratch_lines: unit!("step: bytes of its scratch", LINE).of(self.scratch_bytes)?,
+        };
+        let scratch = unit!("step: address of its scratch", LINE).of(self.scratch)?;
+        Ok((StepRecord { work: 0, row: self.row, scratch }, work))
+    }
+}
+
+/// A [`Stage`].
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+pub struct StageRecord {
+    /// The page of the staging ring.
+    pub address: u32,
+    /// Copies that permit the read.
+    pub copies: i32,
+    /// Steps that do.
+    pub steps: i32,
+}
+
+impl Stored for Stage {
+    type Record = StageRecord;
+}
+
+impl ReadWith<()> for Stage {
+    fn read(record: &StageRecord, (): ()) -> Self {
+        let &StageRecord { address, copies, steps } = record;
+        Self { address: bytes(address, PAGE), copies, steps }
+    }
+}
+
+impl Stage {
+    /// As it is stored.
+    pub fn store(&self) -> Result<StageRecord, Flaw> {
+        let &Self { copies, steps, .. } = self;
+        Ok(StageRecord { address: unit!("stage: address", PAGE).of(self.address)?, copies, steps })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read() {
+        let load = Load { offset: 7 << 40, address: 5 * PAGE, bytes: 4096, crc: 3, release: -9 };
+        assert_eq!(Load::read(&load.store().unwrap(), ()), load);
+        let stage = Stage { address: 5 * PAGE, copies: -1, steps: 2 };
+        assert_eq!(Stage::read(&stage.store().unwrap(), ()), stage);
+        let place = Place { address: 192, lines: 3 };
+        assert_eq!(Place::read(&place.store().unwrap(), ()), place);
+        let buffer = Buffer { bytes: 1 << 37 };
+        assert_eq!(Buffer::read(&buffer.store().unwrap(), ()), buffer);
+
+        let step = Step {
+            layer: 65535,
+            ready: (1 << 24) - 1,
+            first: 65535,
+            count: 2,
+            row: 1 << 31,
+            rows: 77,
+            weights: 96,
+            scratch: 64,
+            scratch_bytes: 128,
+            algorithm: 4,
+            reads: 1 << 24,
+        };
+        let (record, work) = step.store().unwrap();
+        let other = Step { reads: 0, ..step }.store().unwrap().1;
+        assert_eq!(Step::read(&StepRecord { work: 1, ..record }, &[other, work]), step);
+        assert_eq!(Step::read(&record, &[other, work]), Step { reads: 0, ..step });
+        assert_eq!(Step::read(&StepRecord { work: 2, ..record }, &[other, work]), Step::default());
+
+        let mut layer = Layer { kind: 8, inputs: [1, 2], output: 3, panels: 9, ..Layer::default() };
+        (layer.panel_bytes, layer.encoding, layer.weights) = (160, 2, 640);
+        layer.activation = Activation::RELU;
+        for used in [0, 5, 24] {
+            layer.params = [0; 24];
+            layer.params[..used].fill(7);
+            let (record, words) = layer.store().unwrap();
+            // The upper bound of the activation is the last word that is not zero.
+            let words = &words[..3 + used];
+            assert_eq!(record.words as usize, words.len());
+            assert_eq!(Layer::read(&record, words), layer);
+            let short = &words[..words.len() - 1];
+            assert_eq!(Layer::read(&record, short), Layer::default());
+            assert!(LayerRecord { first_word: u32::MAX, ..record }.words(words).is_none());
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_or_between_units_is_said() {
+        let most = u64::from(u32::MAX) * PAGE;
+        let flaw = Load { address: most + PAGE, ..Load::default() }.store().unwrap_err();
+        assert_eq!((flaw.found, flaw.limit), (most + PAGE, most));
+        let flaw = Load { offset: 64, ..Load::default() }.store().unwrap_err();
+        assert_eq!((flaw.found, flaw.limit), (64, PAGE));
+        let refused = |step: Step| {
+            let flaw = step.store().unwrap_err();
+            (flaw.found, flaw.limit)
+        };
+        let step = Step::default();
+        assert_eq!(refused(Step { layer: 65536, ..step }), (65536, 65535));
+        assert_eq!(refused(Step { count: 65536, ..step }), (65536, 65535));
+        assert_eq!(refused(Step { ready: 1 << 24, ..step }), (1 << 24, (1 << 24) - 1));
+        assert_eq!(refused(Step { scratch_bytes: 65, ..step }), (65, 64));
+    }
+}
