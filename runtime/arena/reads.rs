@@ -59,9 +59,9 @@ impl<S: Storage> Reads<'_, '_, '_, '_, S> {
         unsafe { self.under_way.begin(offset, bytes) }
     }
 
-    /// Waits for the load that began first, and tells of its bytes; `None` if there is none.
-    pub fn oldest(&mut self) -> Option<Result<(), StorageError>> {
-        self.under_way.oldest()
+    /// Waits for the load that began first, and tells of its bytes; `None` if there is none. Spins for so long before it sleeps.
+    pub fn oldest(&mut self, spin_ns: u64) -> Option<Result<(), StorageError>> {
+        self.under_way.oldest(spin_ns)
     }
 
     /// The bytes of the load that began first; none as long as it has not arrived.

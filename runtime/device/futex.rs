@@ -97,8 +97,7 @@ impl Counter {
         if self.reached(target) {
             return true;
         }
-        let start = system::now_ns();
-        let mut patience_ns = YIELD_NS;
+        let mut spin = Spin::new();
         loop {
             for _ in 0..SPINS_PER_LOOK {
                 if self.reached(target) {
@@ -109,12 +108,8 @@ impl Counter {
             if stop() {
                 return self.reached(target);
             }
-            let waited = system::now_ns().wrapping_sub(start);
-            if waited >= spin_ns {
+            if !spin.goes_on(spin_ns) {
                 self.sleep(target, &stop);
-            } else if waited >= patience_ns {
-                system::give_way();
-                patience_ns = waited + YIELD_NS;
             }
         }
     }
@@ -138,6 +133,33 @@ impl Counter {
 /// Whether a count has come to `target`.
 fn is_reached(count: u32, target: u32) -> bool {
     count.wrapping_sub(target) as i32 >= 0
+}
+
+/// Looking again and again, for a while.
+#[derive(Debug)]
+pub(crate) struct Spin {
+    start: u64,
+    /// When others are next let have the core.
+    patience_ns: u64,
+}
+
+impl Spin {
+    pub(crate) fn new() -> Self {
+        Self { start: system::now_ns(), patience_ns: YIELD_NS }
+    }
+
+    /// Whether to look once more, if that is done for so long. Gives way in between.
+    pub(crate) fn goes_on(&mut self, spin_ns: u64) -> bool {
+        let waited = system::now_ns().wrapping_sub(self.start);
+        if waited >= spin_ns {
+            return false;
+        }
+        if waited >= self.patience_ns {
+            system::give_way();
+            self.patience_ns = waited + YIELD_NS;
+        }
+        true
+    }
 }
 
 /// A clock that never goes back, in nanoseconds; always 0 where there is none.

@@ -88,7 +88,7 @@ impl<'m, 'a> Course<'m, 'a> {
         }
         let before = self.begin(&proven, reads, limit, usize::MAX)?;
         let number = (plan.resident.len() + at.next) as u32;
-        match reads.oldest() {
+        match reads.oldest(self.shared.read_spin_ns()) {
             Some(Ok(())) => {}
             Some(Err(error)) => return Err(LoadError::Storage { load: number, error }),
             None => return Ok(before),

@@ -454,6 +454,9 @@ mod concurrent {
 
     impl Feed for Concurrent<'_, '_> {
         fn wait(&mut self, target: u32) -> Result<(), LoadError> {
+            if !self.shared.loads_done.reached(target) {
+                self.shared.awaited.store(target, Ordering::Relaxed);
+            }
             self.wait_for(&self.shared.loads_done, target)
         }
 

@@ -70,7 +70,7 @@ fn read<S: Storage>(
         for &index in residents {
             begin(shared, proven, reads, &mut next);
             let (load, number) = (&proven.plan().resident[index], index as u32);
-            let arrived = reads.oldest().unwrap_or(Ok(()));
+            let arrived = reads.oldest(0).unwrap_or(Ok(()));
             arrived.map_err(|error| LoadError::Storage { load: number, error })?;
             if reads.is_idle() {
                 // The checksum is no reason for the device to rest.

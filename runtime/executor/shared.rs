@@ -6,7 +6,8 @@ use crate::device::accelerator::{Accelerator, Home, drain};
 use crate::device::{DeviceError, futex::Counter, handoff::Handoff};
 use crate::kernels::Kernels;
 use crate::pack::{Header, PAGE, PlanEntry, Proven, ProvenSkeleton};
-use core::sync::atomic::AtomicBool;
+use crate::storage::{MAX_BEGUN, queue::SPIN_NS};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The state that the loader and the compute side both see.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(super) struct Shared<'a> {
     /// Reads into a staging ring; nobody counts others.
     pub reads_done: Counter,
     pub loads_done: Counter,
+    /// The last count of loads that the compute side has had to wait for.
+    pub awaited: AtomicU32,
     pub steps_done: Counter,
     /// The loader shall return.
     pub stop: AtomicBool,
@@ -77,6 +80,7 @@ impl<'a> Shared<'a> {
             spin_ns: 0,
             reads_done: Counter::new(),
             loads_done: Counter::new(),
+            awaited: AtomicU32::new(0),
             steps_done: Counter::new(),
             stop: AtomicBool::new(false),
             failure: Handoff::default(),
@@ -86,6 +90,12 @@ impl<'a> Shared<'a> {
             answer: Handoff::default(),
             observer: None,
         }
+    }
+
+    /// How long the loader spins for its storage: as long as some of the last loads was waited for, and not where it is far ahead.
+    pub fn read_spin_ns(&self) -> u64 {
+        let ahead = self.loads_done.get().wrapping_sub(self.awaited.load(Ordering::Relaxed));
+        if self.spin_ns > 0 && ahead as i32 <= MAX_BEGUN as i32 { SPIN_NS } else { 0 }
     }
 
     /// Tells the observer, if there is one.
@@ -135,6 +145,7 @@ impl<'a> Shared<'a> {
     pub fn rewind(&self) {
         self.reads_done.set(0);
         self.loads_done.set(0);
+        self.awaited.store(0, Ordering::Relaxed);
         self.steps_done.set(0);
         self.failure.clear();
     }

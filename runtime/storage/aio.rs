@@ -12,6 +12,7 @@
 use super::fd::{Fd, errno};
 use super::queue::MAX_DEPTH;
 use super::{StorageError, read_exact};
+use crate::device::futex::Spin;
 use core::ffi::{c_long, c_ulong};
 use core::ptr::{null_mut, slice_from_raw_parts_mut};
 
@@ -168,10 +169,17 @@ impl Requests {
     }
 
     /// Returns when a read is done: the kernel's attempt, and what that has left. Of a number that was not submitted:
-    /// nothing to do.
-    pub fn wait(&mut self, fd: &Fd, number: usize, alignment: u64) -> Result<(), StorageError> {
+    /// nothing to do. Asks for it over and over for so long, and then sleeps.
+    pub fn wait(
+        &mut self,
+        fd: &Fd,
+        number: usize,
+        alignment: u64,
+        spin_ns: u64,
+    ) -> Result<(), StorageError> {
+        let mut spin = Spin::new();
         while self.is_flying(number) {
-            self.collect(1);
+            self.collect(if spin.goes_on(spin_ns) { 0 } else { 1 });
         }
         let Some(slot) = self.slots.get_mut(number) else { return Ok(()) };
         let State::Landed(mut attempt) = slot.state else { return Ok(()) };

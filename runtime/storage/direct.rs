@@ -110,9 +110,9 @@ unsafe impl ReadQueue for DirectFile {
         self.requests.as_mut().is_none_or(|requests| requests.arrived(number))
     }
 
-    fn wait(&mut self, number: usize) -> Result<(), StorageError> {
+    fn wait(&mut self, number: usize, spin_ns: u64) -> Result<(), StorageError> {
         match &mut self.requests {
-            Some(requests) => requests.wait(&self.fd, number, self.alignment),
+            Some(requests) => requests.wait(&self.fd, number, self.alignment, spin_ns),
             None => Ok(()),
         }
     }
@@ -309,7 +309,7 @@ mod tests {
                     page += pages as u64;
                 } else {
                     let number = under_way.swap_remove(random % under_way.len());
-                    file.wait(number).unwrap();
+                    file.wait(number, 0).unwrap();
                 }
             }
             assert!(room[at..at + PAGES * 4096] == bytes);
@@ -317,8 +317,8 @@ mod tests {
         assert!(refused || file.requests.as_ref().unwrap().taken());
         assert_eq!(cached_pages(scratch.path()).unwrap().0, 0);
         // What was not begun is done.
-        assert_eq!(file.wait(0), Ok(()));
-        assert_eq!(file.wait(1000), Ok(()));
+        assert_eq!(file.wait(0, 0), Ok(()));
+        assert_eq!(file.wait(1000, 0), Ok(()));
     }
 
     #[test]
@@ -339,10 +339,10 @@ mod tests {
             ]
         };
         let [a, b, c] = numbers.map(Result::unwrap);
-        assert_eq!(file.wait(c), Ok(()));
+        assert_eq!(file.wait(c, 0), Ok(()));
         let short = |offset, got| StorageError::Short { offset, wanted: 8192, got };
-        assert_eq!(file.wait(a), Err(short(2 * 4096, 4096 + 1024)));
-        assert_eq!(file.wait(b), Err(short(6 * 4096, 0)));
+        assert_eq!(file.wait(a, 0), Err(short(2 * 4096, 4096 + 1024)));
+        assert_eq!(file.wait(b, 0), Err(short(6 * 4096, 0)));
         assert_eq!(into[2].0, bytes[..8192]);
         let address = into[0].0.as_ptr().addr() as u64;
         let error = StorageError::Misaligned { offset: 0, bytes: 4095, address, alignment };
@@ -369,7 +369,7 @@ mod tests {
                 assert_eq!(number, Err(full));
                 break;
             }
-            file.wait(number.unwrap()).unwrap();
+            file.wait(number.unwrap(), 0).unwrap();
             assert_eq!(into[page].0, bytes[page * 4096..][..4096]);
         }
     }
@@ -384,7 +384,7 @@ mod tests {
         let mut into = Aligned([0; 8192]);
         // SAFETY: nobody looks at the bytes before they have been waited for.
         let number = unsafe { begin(&mut file, 3, &mut into.0) }.unwrap();
-        assert_eq!(file.wait(number), Ok(()));
+        assert_eq!(file.wait(number, 0), Ok(()));
         assert_eq!(into.0, bytes[3 * 4096..][..8192]);
     }
 

@@ -178,7 +178,7 @@ unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
         matches!(self.under_way.get(number), Some(Some(Read { result: Some(_), .. })))
     }
 
-    fn wait(&mut self, number: usize) -> Result<(), StorageError> {
+    fn wait(&mut self, number: usize, _: u64) -> Result<(), StorageError> {
         while let Some((number, read)) = self
             .under_way
             .iter()
@@ -304,10 +304,10 @@ mod tests {
         assert_eq!(full, Err(StorageError::Io { errno: 11, offset: 24 }));
         let [a, b, c] = numbers.map(Result::unwrap);
         assert_eq!(storage.under_way(), 3);
-        assert_eq!(storage.wait(a), Ok(()));
+        assert_eq!(storage.wait(a, 0), Ok(()));
         assert_eq!(storage.attempts(), 4);
-        assert_eq!(storage.wait(c), Ok(()));
-        assert_eq!(storage.wait(b), Err(StorageError::Io { errno: 5, offset: 8 }));
+        assert_eq!(storage.wait(c, 0), Ok(()));
+        assert_eq!(storage.wait(b, 0), Err(StorageError::Io { errno: 5, offset: 8 }));
         assert_eq!((storage.under_way(), storage.attempts()), (0, 4));
         assert_eq!(into[2], BYTES[16..24]);
         into[0][1] ^= 1;

@@ -19,6 +19,10 @@ pub const MAX_DEPTH: usize = 8;
 /// No loader has begun more reads that it has not handed over: those under way, and as many that have come.
 pub const MAX_BEGUN: usize = 2 * MAX_DEPTH;
 
+/// How long a loader looks for an answer before it sleeps, where every thread can have a core: what a read takes but for the largest.
+/// A core that has gone to sleep is woken in 10 to 20 µs on a virtual machine, half of what a small read takes.
+pub const SPIN_NS: u64 = 1_000_000;
+
 /// A storage's reads under way.
 ///
 /// # Safety
@@ -45,18 +49,20 @@ pub unsafe trait ReadQueue {
     /// Whether this read is known to be done, so that it need not be waited for.
     fn arrived(&mut self, number: usize) -> bool;
 
-    /// Returns when this read is done, in whatever order, or has failed. After an error the bytes are unspecified.
-    fn wait(&mut self, number: usize) -> Result<(), StorageError>;
+    /// Returns when this read is done, in whatever order, or has failed. After an error the bytes are unspecified. May look for its
+    /// answer over and over for up to so many nanoseconds before it sleeps.
+    fn wait(&mut self, number: usize, spin_ns: u64) -> Result<(), StorageError>;
 }
 
 /// Reads pieces of `bytes` bytes into `memory`, into one place of it after the other, for as long as `next` says where from, with up to
 /// `depth` under way, and no more than the [window](ReadQueue::window): what a loader makes of a storage, without a plan. Where storage has no
-/// queue, or `depth` is 1, one after the other.
+/// queue, or `depth` is 1, one after the other. Each is looked for up to so many nanoseconds before its answer is slept for.
 ///
 /// Alignment is that of [`Storage::read`]. Nothing is read where `memory` has no room for a piece.
 pub fn stream<S: Storage + ?Sized>(
     storage: &mut S,
     depth: usize,
+    spin_ns: u64,
     bytes: usize,
     memory: &mut [u8],
     mut next: impl FnMut() -> Option<u64>,
@@ -70,14 +76,14 @@ pub fn stream<S: Storage + ?Sized>(
         for place in (0..places).cycle() {
             let into = slice_from_raw_parts_mut(base.wrapping_add(place * bytes), bytes);
             while !reads.has_room(into) {
-                reads.oldest().unwrap_or(Ok(()))?;
+                reads.oldest(spin_ns).unwrap_or(Ok(()))?;
                 reads.finish();
             }
             let Some(offset) = next() else { break };
             // SAFETY: the place is inside `memory`, which is borrowed until this returns, and nobody looks at it before.
             unsafe { reads.begin(offset, into) };
         }
-        while let Some(result) = reads.oldest() {
+        while let Some(result) = reads.oldest(spin_ns) {
             result?;
             reads.finish();
         }
@@ -103,14 +109,15 @@ mod tests {
             // Three places for five pieces: the last two take the first two's.
             let mut into = Aligned([0; 3 * 8192]);
             let mut from = [0u64, 40_960, 8192, 81_920, 16_384].into_iter();
-            stream(&mut file, depth, 8192, &mut into.0, || from.next()).unwrap();
+            stream(&mut file, depth, 1000, 8192, &mut into.0, || from.next()).unwrap();
             for (place, offset) in [81_920, 16_384, 8192].into_iter().enumerate() {
                 assert_eq!(into.0[place * 8192..][..8192], bytes[offset..][..8192], "{depth}");
             }
             let mut from = [0u64, 20 * 4096, 24 * 4096, 0].into_iter();
-            let short = stream(&mut file, depth, 8192, &mut into.0, || from.next()).unwrap_err();
+            let next = || from.next();
+            let short = stream(&mut file, depth, 0, 8192, &mut into.0, next).unwrap_err();
             assert!(matches!(short, StorageError::Short { got: 0, .. }), "{short}");
-            assert_eq!(stream(&mut file, depth, 4 << 20, &mut into.0, || Some(0)), Ok(()));
+            assert_eq!(stream(&mut file, depth, 0, 4 << 20, &mut into.0, || Some(0)), Ok(()));
         }
     }
 }

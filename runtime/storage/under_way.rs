@@ -118,21 +118,21 @@ impl<S: Storage + ?Sized> UnderWay<'_, S> {
         };
         if let Err(mut read) = self.begun.push_back(Read { bytes, state }) {
             // That cannot be: there was room.
-            let _ = self.source.wait(&mut read);
+            let _ = self.source.wait(&mut read, 0);
         }
     }
 
     /// Waits for the read that began first, and tells what became of it; `None` if there is none. Those behind it that have come
-    /// with it are not under way any more either.
-    pub fn oldest(&mut self) -> Option<Result<(), StorageError>> {
+    /// with it are not under way any more either. Spins for so long before it sleeps.
+    pub fn oldest(&mut self, spin_ns: u64) -> Option<Result<(), StorageError>> {
         let read = self.begun.front_mut()?;
-        let result = self.source.wait(read);
+        let result = self.source.wait(read, spin_ns);
         for read in self.begun.iter_mut().skip(1) {
             if !self.source.has_arrived(read) {
                 break;
             }
             // Its result is kept until it is the oldest.
-            let _ = self.source.wait(read);
+            let _ = self.source.wait(read, 0);
         }
         Some(result)
     }
@@ -149,7 +149,7 @@ impl<S: Storage + ?Sized> UnderWay<'_, S> {
 
     /// Takes the read that began first off the list, when it has arrived.
     pub fn finish(&mut self) {
-        if self.oldest().is_some() {
+        if self.oldest(0).is_some() {
             self.begun.pop_front();
         }
     }
@@ -165,9 +165,9 @@ impl<S: ?Sized> Source<'_, S> {
     }
 
     /// Waits for a read.
-    fn wait(&mut self, read: &mut Read) -> Result<(), StorageError> {
+    fn wait(&mut self, read: &mut Read, spin_ns: u64) -> Result<(), StorageError> {
         let result = match (read.state, self) {
-            (State::Flying(number), Self::Queue(queue, _)) => queue.wait(number),
+            (State::Flying(number), Self::Queue(queue, _)) => queue.wait(number, spin_ns),
             (State::Flying(_), Self::Storage(_)) => Ok(()),
             (State::Arrived(result), _) => result,
         };
@@ -258,14 +258,14 @@ mod tests {
             (0..2).for_each(|at| begin(reads, 16 * at as u64, place(base, 16 * at)));
             assert!(!reads.has_room(place(base, 32)) && !reads.is_idle());
             // The first is waited for, and the second has come by then.
-            assert_eq!(reads.oldest(), Some(Ok(())));
+            assert_eq!(reads.oldest(0), Some(Ok(())));
             assert!(reads.is_idle() && reads.has_room(place(base, 32)));
             assert!(!reads.has_room(place(base, 16)), "still to be looked at");
             (2..4).for_each(|at| begin(reads, 16 * at as u64, place(base, 16 * at)));
             assert!(!reads.is_idle());
             for at in 0..4 {
                 assert_eq!(
-                    (reads.oldest(), reads.bytes()),
+                    (reads.oldest(0), reads.bytes()),
                     (Some(Ok(())), &BYTES[16 * at..][..16])
                 );
                 reads.finish();
@@ -286,7 +286,7 @@ mod tests {
                 begin(reads, at as u64, byte(at));
                 // When as many as can be are under way, all of them come, and none is finished with.
                 if reads.flying().0 == MAX_DEPTH {
-                    let _ = reads.oldest();
+                    let _ = reads.oldest(0);
                 }
             }
             assert!(!reads.has_room(byte(63)));
@@ -308,7 +308,7 @@ mod tests {
                 }
                 // Nothing begins.
                 begin(reads, 48, place(base, 31));
-                assert_eq!(reads.oldest(), Some(Ok(())));
+                assert_eq!(reads.oldest(0), Some(Ok(())));
                 assert_eq!(reads.bytes(), &BYTES[..16]);
                 // It is still being looked at.
                 assert!(!reads.has_room(place(base, 31)) && !reads.is_empty());

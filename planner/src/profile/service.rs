@@ -16,6 +16,10 @@
 //! reads with as many of their size under way as there may be, latency and transfer together from that of reads one after the other,
 //! with a checksum after each. With one at a time all of a read is transfer, and the next begins when the check is done.
 //!
+//! Storage may also answer all that is under way together: virtual disks do, that tell of what they have done when they come to
+//! rest. Then reads that begin before those before them are done come when the last of them is, and the throughput of many is that of
+//! groups of as many as may be under way, of which each has the latency once: the transfer is what one more of them takes.
+//!
 //! `places` is `depth`, and fewer for large reads: a read begins when it is alone, or when those under way and itself are no
 //! more bytes than the [window](super::Storage::window). What has come is not under way, as far as the loader has seen: it looks
 //! when the first of those that it has not handed over has come. Where that leaves none under way, another begins
@@ -30,6 +34,7 @@ pub struct Service {
     points: Vec<Point>,
     depth: u32,
     window: u64,
+    together: bool,
     handover_ns: u64,
     checksum_gbs: f64,
 }
@@ -40,7 +45,7 @@ struct Point {
     bytes: u64,
     /// One after the other.
     alone_ns: f64,
-    /// Each of many, as many at a time as there may be.
+    /// Each of many, as many at a time as there may be; where these come together, one more of them.
     transfer_ns: f64,
 }
 
@@ -66,7 +71,7 @@ impl Read {
 
 impl Service {
     pub fn new(storage: &Storage) -> Self {
-        let depth = storage.depth.max(1);
+        let (depth, window) = (storage.depth.max(1), storage.window.unwrap_or(u64::MAX));
         let nearest = storage.deeper.iter().map(|deeper| deeper.depth);
         let nearest = nearest.min_by_key(|known| known.abs_diff(depth));
         let known = storage.deeper.iter().filter(|deeper| Some(deeper.depth) == nearest);
@@ -87,7 +92,13 @@ impl Service {
                 (Some(most), None) => bytes as f64 * ns(most) / most.bytes as f64,
                 (None, None) => alone_ns,
             };
-            each.clamp(alone_ns / f64::from(depth), alone_ns)
+            let each = each.clamp(alone_ns / f64::from(depth), alone_ns);
+            // So many of them are a group.
+            let group = (window / bytes.max(1)).clamp(1, depth.into()) as f64;
+            match storage.together && group > 1.0 {
+                true => ((group * each - alone_ns) / (group - 1.0)).clamp(each / 4.0, each),
+                false => each,
+            }
         };
         let mut least = 0.0f64;
         let point = |read: &super::Reads| {
@@ -99,7 +110,8 @@ impl Service {
         Self {
             points: storage.reads.iter().map(point).collect(),
             depth,
-            window: storage.window.unwrap_or(u64::MAX),
+            window,
+            together: storage.together && depth > 1,
             handover_ns: storage.latency_ns,
             checksum_gbs: storage.checksum_gbs,
         }
@@ -113,6 +125,11 @@ impl Service {
     /// Bytes of them, of which another one may be under way.
     pub fn window(&self) -> u64 {
         self.window
+    }
+
+    /// Whether reads that are under way together come together.
+    pub fn together(&self) -> bool {
+        self.together
     }
 
     /// How many reads may be under way with the last of those of these sizes, most recent first, itself among them.
@@ -200,6 +217,23 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_together_has_one_latency() {
+        let apart = storage(4, &[(65_536, 2000.0), (1 << 20, 3600.0)]);
+        let service = Service::new(&Storage { together: true, ..apart.clone() });
+        assert!(service.together() && !Service::new(&apart).together());
+        // Four of them take as long as was measured of four, and one as long as one.
+        let read = service.read(65_536);
+        assert_eq!(read.latency + read.transfer, 65_536);
+        let four = read.latency + 4 * read.transfer;
+        assert!(four.abs_diff(4 * 32_768) <= 4, "{four}");
+        // Of which there is one at a time, the measurement is of one.
+        let window = Some(100_000);
+        let service = Service::new(&Storage { together: true, window, ..apart.clone() });
+        assert_eq!(service.read(1 << 20), Service::new(&apart).read(1 << 20));
+        assert!(!Service::new(&Storage { together: true, ..storage(1, &[]) }).together());
+    }
+
+    #[test]
     fn of_large_reads_fewer_are_under_way() {
         let mut storage = storage(4, &[(65_536, 2000.0), (1 << 20, 3600.0)]);
         storage.window = Some(65_536);
@@ -248,10 +282,11 @@ mod tests {
             mbs in prop::array::uniform3(50.0f64..9000.0),
             bytes in 1u64..4 << 20,
             more in 0u64..1 << 20,
+            together: bool,
         ) {
             let sizes = [4096u64, 65_536, 1 << 20];
             let deeper: Vec<(u64, f64)> = sizes.into_iter().zip(mbs).collect();
-            let storage = storage(depth, &deeper);
+            let storage = Storage { together, ..storage(depth, &deeper) };
             let service = Service::new(&storage);
             let [less, more] = [bytes, bytes + more].map(|bytes| service.parts_ns(bytes));
             prop_assert!(less.iter().zip(&more).all(|(less, more)| less <= more));

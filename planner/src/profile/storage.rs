@@ -16,6 +16,10 @@ pub struct Storage {
     /// Bytes of them: a read that would exceed these begins only when nothing else is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
+    /// Answers to reads come when all that are under way are done: so do some virtual disks. A read then takes as long as those that
+    /// begin before it is done.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub together: bool,
     /// Cost of a load beyond reading: counters, waking the loader.
     pub latency_ns: u64,
     /// Throughput of reads one after the other, by their size, in ascending order of size.
@@ -93,6 +97,7 @@ impl Storage {
             io: Io::Direct,
             depth: 1,
             window: None,
+            together: false,
             latency_ns,
             reads: vec![Reads { bytes: 1 << 20, mbs }],
             checksum_gbs,
@@ -137,6 +142,10 @@ impl Storage {
 
 fn one() -> u32 {
     1
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_one(number: &u32) -> bool {

@@ -12,6 +12,8 @@ pub struct Durations {
     pub depth: u32,
     /// How many may be under way when each has begun, where that is fewer for some.
     pub places: Vec<u32>,
+    /// Answers to all that is under way come together.
+    pub together: bool,
     /// Of plans with stages; of others it is not looked at.
     pub copies: Vec<i64>,
     pub steps: Vec<i64>,
@@ -40,7 +42,7 @@ impl Durations {
         };
         let places = (0..loads.len()).map(|index| service.places(recent(index)));
         let places = if depth > 1 { places.collect() } else { Vec::new() };
-        Self { reads, depth, places, ..Self::default() }
+        Self { reads, depth, places, together: service.together(), ..Self::default() }
     }
 
     /// How many reads may be under way when one has begun.

@@ -2,7 +2,11 @@
 
 use super::{Durations, Span};
 use crate::plan::Plan;
+use crate::profile::Read;
 use eyelet::storage::MAX_BEGUN;
+
+/// When reads under way will have come, as long as that is not known.
+const UNKNOWN: i64 = i64::MAX / 4;
 
 /// The times of one inference, counted from its host's turn.
 #[derive(Default, PartialEq)]
@@ -13,6 +17,8 @@ pub(super) struct Inference {
     come: Vec<i64>,
     /// Up to when what had come was seen when each began, and whether that left none under way.
     seen: Vec<(i64, bool)>,
+    /// Reads of the inference behind it that come together with its last ones.
+    ahead: Vec<Arrival>,
     pub(super) copies: Vec<Span>,
     pub(super) steps: Vec<Span>,
 }
@@ -25,7 +31,7 @@ impl Inference {
 }
 
 /// When a read began, came and was handed over.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq)]
 struct Arrival {
     start: i64,
     seen: i64,
@@ -71,7 +77,14 @@ impl<'a> Player<'a> {
         now.seen.clear();
         now.copies.clear();
         now.steps.clear();
-        Self { plan, durations, before, shift: before.map_or(0, Inference::end), now }
+        now.ahead.clear();
+        let shift = before.map_or(0, Inference::end);
+        for read in before.into_iter().flat_map(|before| &before.ahead) {
+            now.come.push(read.come - shift);
+            now.seen.push((read.seen - shift, read.idle));
+            now.reads.push(Span { start: read.start - shift, end: read.end - shift });
+        }
+        Self { plan, durations, before, shift, now }
     }
 
     pub(super) fn run(&mut self) {
@@ -81,7 +94,13 @@ impl<'a> Player<'a> {
                 ends(&self.now.steps, index).max(loaded).max(self.read(step.reads as usize));
             self.now.steps.push(Span { start, end: start + self.durations.steps[index] });
         }
-        self.arrived(self.plan.loads.len());
+        let loads = self.plan.loads.len();
+        self.arrived(loads);
+        let behind = loads + 1..=self.now.reads.len();
+        self.now.ahead = behind.filter_map(|index| self.earlier(index, 1)).collect();
+        self.now.reads.truncate(loads);
+        self.now.come.truncate(loads);
+        self.now.seen.truncate(loads);
     }
 
     fn staged(&self) -> bool {
@@ -107,36 +126,83 @@ impl<'a> Player<'a> {
     /// When so many loads have been read, and all of those of the inference before.
     fn read(&mut self, count: usize) -> i64 {
         while self.now.reads.len() < count {
-            let index = self.now.reads.len();
-            let released = match self.plan.stages.get(index) {
-                None => self.done(self.plan.loads[index].release.into(), Of::Steps),
-                Some(stage) => {
-                    if let Ok(copies @ 1..) = usize::try_from(stage.copies) {
-                        assert!(
-                            copies <= index,
-                            "deadlock: read {index} waits until {copies} loads are copied"
-                        );
-                        self.arrived(copies);
-                    }
-                    let copied = self.done(stage.copies.into(), Of::Copies);
-                    copied.max(self.done(stage.steps.into(), Of::Steps))
-                }
-            };
-            let Beginning { start, seen, idle } = self.begins(index, released);
-            let read = self.durations.reads[index];
-            let last = self.earlier(index, 1).unwrap_or_default();
-            let come = match self.durations.places(index) {
-                // Storage that has not rested goes on.
-                1 if index > 0 || self.before.is_some() => {
-                    start + read.latency.min(start - last.come) + read.transfer
-                }
-                _ => (start + read.latency).max(last.come) + read.transfer,
-            };
-            self.now.come.push(come);
-            self.now.seen.push((seen, idle));
-            self.now.reads.push(Span { start, end: come.max(last.end) + read.check });
+            let first = self.now.reads.len();
+            let mut come = self.earlier(first, 1).unwrap_or_default().come;
+            let released = self.released(first);
+            let mut next = Some(self.begins(first, released));
+            while let Some(Beginning { start, seen, idle }) = next {
+                come = self.comes(self.now.reads.len(), start, come);
+                self.now.come.push(UNKNOWN);
+                self.now.seen.push((seen, idle));
+                self.now.reads.push(Span { start, end: UNKNOWN });
+                next = self.joins(come);
+            }
+            for index in first..self.now.reads.len() {
+                let last = self.earlier(index, 1).unwrap_or_default().end;
+                self.now.come[index] = come;
+                self.now.reads[index].end = come.max(last) + self.duration(index).check;
+            }
         }
         self.done(count as i64, Of::Reads)
+    }
+
+    /// When a read may begin by what it waits for.
+    fn released(&mut self, index: usize) -> i64 {
+        let Some(stage) = self.plan.stages.get(index) else {
+            return self.done(self.plan.loads[index].release.into(), Of::Steps);
+        };
+        if let Ok(copies @ 1..) = usize::try_from(stage.copies) {
+            assert!(
+                copies <= index,
+                "deadlock: read {index} waits until {copies} loads are copied"
+            );
+            self.arrived(copies);
+        }
+        let copied = self.done(stage.copies.into(), Of::Copies);
+        copied.max(self.done(stage.steps.into(), Of::Steps))
+    }
+
+    /// What a read takes, of this inference or of the one behind it.
+    fn duration(&self, index: usize) -> Read {
+        self.durations.reads[index % self.plan.loads.len()]
+    }
+
+    /// How many reads may be under way when one has begun.
+    fn places(&self, index: usize) -> usize {
+        self.durations.places(index % self.plan.loads.len())
+    }
+
+    /// When storage has done a read that begins at some time, and all those before it.
+    fn comes(&self, index: usize, start: i64, last: i64) -> i64 {
+        let read = self.duration(index);
+        match self.places(index) {
+            // Storage that has not rested goes on.
+            1 if index > 0 || self.before.is_some() => {
+                start + read.latency.min(start - last) + read.transfer
+            }
+            _ => (start + read.latency).max(last) + read.transfer,
+        }
+    }
+
+    /// How the next read begins, if that is before storage has done those under way, and answers all of them together: then they
+    /// come with it.
+    ///
+    /// Steps that have not been timed wait for these, or for others that do.
+    fn joins(&self, come: i64) -> Option<Beginning> {
+        let index = self.now.reads.len();
+        let (inference, number) = (index / self.plan.loads.len(), index % self.plan.loads.len());
+        if !self.durations.together || inference > 1 {
+            return None;
+        }
+        let release = i64::from(self.plan.loads[number].release);
+        let (timed, all) = (self.now.steps.len() as i64, self.plan.steps.len() as i64);
+        let released = match inference {
+            0 => (release - 1 <= timed).then(|| self.done(release, Of::Steps))?,
+            // Nothing follows reads without steps.
+            _ if all == 0 || release > 1 || all + release.min(0) > timed => return None,
+            _ => ends(&self.now.steps, (all + release.min(0)).max(0) as usize),
+        };
+        Some(self.begins(index, released)).filter(|next| next.start < come)
     }
 
     /// When a read begins that is released at some time: all before it have begun, and of these fewer than may be are still
@@ -148,7 +214,7 @@ impl<'a> Player<'a> {
         if self.durations.depth <= 1 {
             return at(released.max(last.end), last.end);
         }
-        let holder = self.earlier(index, self.durations.places(index));
+        let holder = self.earlier(index, self.places(index));
         let free = |seen: i64| holder.is_none_or(|holder| holder.come <= seen);
         let oldest = self.earlier(index, MAX_BEGUN);
         let remembered = |start: i64| oldest.is_none_or(|oldest| oldest.end <= start);

@@ -48,7 +48,7 @@ pub fn measure(
         .map_err(|error| MeasureError::Threads { threads, error })?;
     let (compute, layers) = kernels::measure(kernels, &Inline, &pool);
     drop(pool);
-    let storage = storage::measure(folder, io, compute.step_overhead_ns, kernels)?;
+    let storage = storage::measure(folder, io, compute.step_overhead_ns, kernels, threads)?;
     let delays = Delays::fit(&storage.reads, &layers, compute.step_overhead_ns as f64);
     let isa = kernels.isa();
     let profile = Profile {
@@ -95,9 +95,10 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_not_there_is_named() {
-        let error = storage::measure(Path::new("/no/such/folder"), Io::Direct, 0, Kernels::best())
-            .unwrap_err()
-            .to_string();
+        let error =
+            storage::measure(Path::new("/no/such/folder"), Io::Direct, 0, Kernels::best(), 1)
+                .unwrap_err()
+                .to_string();
         assert!(error.contains("/no/such/folder"), "{error}");
     }
 }

@@ -4,9 +4,11 @@ use super::{MeasureError, drag};
 use crate::profile::{Deeper, Near, Reads, Storage};
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
+use eyelet::device::threads::available_cores;
 use eyelet::kernels::Kernels;
 use eyelet::pack::crc32c::crc32c;
-use eyelet::storage::{Storage as _, StorageError, queue};
+use eyelet::storage::queue::{self, SPIN_NS};
+use eyelet::storage::{Storage as _, StorageError};
 use std::ffi::CString;
 use std::fs::File;
 use std::hint::black_box;
@@ -35,6 +37,9 @@ const ROUNDS: usize = 5;
 const TURN_BYTES: u64 = 4 << 20;
 const TURN_READS: u64 = 64;
 
+/// Size of those by which is seen whether they come together.
+const GROUP_BYTES: u64 = 256 << 10;
+
 /// Reads under way at a time, as far as the storage takes them, in turns of so much time.
 const DEPTHS: [usize; 3] = [2, 4, 8];
 const DEEPER_TURN: Duration = Duration::from_millis(5);
@@ -50,12 +55,13 @@ impl Drop for Temporary {
 }
 
 /// Measures the storage that `folder` is on, as it is read by `io`: with everything in the page cache, unless it
-/// is read past that. What hands a load over costs `latency_ns`.
+/// is read past that, and as a loader reads it beside so many threads that compute. What hands a load over costs `latency_ns`.
 pub fn measure(
     folder: &Path,
     io: Io,
     latency_ns: u64,
     kernels: &Kernels,
+    threads: u32,
 ) -> Result<Storage, MeasureError> {
     let path = folder.join(format!(".eyelet-profile-{}", std::process::id()));
     let file = |error| MeasureError::File { path: path.clone(), error };
@@ -70,17 +76,19 @@ pub fn measure(
     let mut memory = arena.memory();
     memory.as_mut_slice().fill(1);
 
+    let spin_ns = if available_cores() > threads as usize { SPIN_NS } else { 0 };
     let (depth, window) =
         source.queue().map_or((1, usize::MAX), |queue| (queue.depth(), queue.window()));
-    let Rates { reads, checksum_gbs, deeper } =
-        rates(&mut source, memory.as_mut_slice(), [depth, window], TIME).map_err(storage)?;
+    let Rates { reads, checksum_gbs, deeper, together } =
+        rates(&mut source, memory.as_mut_slice(), [depth, window], spin_ns, TIME)
+            .map_err(storage)?;
     // What no processor copies comes from the device, wherever it goes.
     let near = match io {
         Io::Direct => None,
         Io::Buffered | Io::Memory => {
             let memory = &mut memory.as_mut_slice()[..NEAR_BYTES as usize];
             let Rates { reads, checksum_gbs, .. } =
-                rates(&mut source, memory, [1, usize::MAX], TIME / 4).map_err(storage)?;
+                rates(&mut source, memory, [1, usize::MAX], spin_ns, TIME / 4).map_err(storage)?;
             Some(Near { reads, checksum_gbs })
         }
     };
@@ -90,6 +98,7 @@ pub fn measure(
         io,
         depth: depth as u32,
         window: (window < usize::MAX).then_some(window as u64),
+        together,
         latency_ns,
         reads,
         checksum_gbs,
@@ -104,12 +113,16 @@ struct Rates {
     reads: Vec<Reads>,
     checksum_gbs: f64,
     deeper: Vec<Deeper>,
+    together: bool,
 }
 
 /// Reads from a file into memory, from one place after the other into one place after the other.
 struct Reader<'a> {
     source: &'a mut Source,
     memory: &'a mut [u8],
+    /// Most reads under way, and how long a loader looks for their answers.
+    depth: usize,
+    spin_ns: u64,
     from: u64,
     to: u64,
 }
@@ -128,20 +141,41 @@ impl Reader<'_> {
         let to = if self.to + bytes > self.memory.len() as u64 { 0 } else { self.to };
         self.to = to + bytes;
         let into = &mut self.memory[to as usize..self.to as usize];
-        let start = Instant::now();
-        self.source.read(from, into)?;
+        let mut start = Instant::now();
+        let mut begins = 0;
+        queue::stream(self.source, self.depth, self.spin_ns, bytes as usize, into, || {
+            begins += 1;
+            let first = begins == 1;
+            start = if first { Instant::now() } else { start };
+            first.then_some(from)
+        })?;
         let read = Instant::now();
         black_box(crc32c(0, black_box(into)));
         let ns = |time: Duration| time.as_nanos() as f64;
         Ok([ns(read - start), ns(read.elapsed())])
     }
 
+    /// As many reads as may be under way, which begin at once: nanoseconds until the first has come, and until the last.
+    fn group(&mut self) -> Result<[f64; 2], StorageError> {
+        let Self { source, memory, from, depth, spin_ns, .. } = self;
+        let into = &mut memory[..*depth * GROUP_BYTES as usize];
+        let (mut calls, mut begin, mut first) = (0, Instant::now(), Instant::now());
+        queue::stream(*source, *depth, *spin_ns, GROUP_BYTES as usize, into, || {
+            first = Instant::now();
+            begin = if calls == 0 { first } else { begin };
+            calls += 1;
+            // The next could begin when the first has come.
+            (calls <= *depth).then(|| Self::next(from, GROUP_BYTES))
+        })?;
+        Ok([first - begin, begin.elapsed()].map(|time| time.as_nanos() as f64))
+    }
+
     /// Nanoseconds of each of many reads with up to `depth` under way, of which `places` fit: from the moment that the first
     /// of them has come, when as many as there may be have begun.
     fn deeper(&mut self, bytes: u64, depth: usize, places: usize) -> Result<f64, StorageError> {
-        let Self { source, memory, from, .. } = self;
+        let Self { source, memory, from, spin_ns, .. } = self;
         let (mut calls, mut begin, mut end) = (0usize, Instant::now(), Instant::now());
-        queue::stream(*source, depth, bytes as usize, memory, || {
+        queue::stream(*source, depth, *spin_ns, bytes as usize, memory, || {
             end = Instant::now();
             if calls == places {
                 begin = end;
@@ -156,21 +190,22 @@ impl Reader<'_> {
 }
 
 /// Throughput of reads of all sizes that fit, one after the other and with several under way, of which a storage takes
-/// `depth`, and `window` bytes; and that of the checksum.
+/// `depth`, and `window` bytes, each looked for so long; and that of the checksum.
 fn rates(
     source: &mut Source,
     memory: &mut [u8],
     [depth, window]: [usize; 2],
+    spin_ns: u64,
     time: Duration,
 ) -> Result<Rates, StorageError> {
     let arena_bytes = memory.len() as u64;
-    let mut reader = Reader { source, memory, from: 0, to: 0 };
+    let mut reader = Reader { source, memory, depth, spin_ns, from: 0, to: 0 };
     let mut alone: Vec<(u64, Vec<f64>)> = SIZES.map(|bytes| (bytes, Vec::new())).to_vec();
     alone.retain(|(bytes, _)| *bytes <= arena_bytes);
     let depths = DEPTHS.into_iter().filter(|several| *several <= depth);
     let deep = depths.flat_map(|depth| SIZES.map(|bytes| (depth, bytes, Vec::new())));
     let mut deep: Vec<(usize, u64, Vec<f64>)> = deep.collect();
-    let mut checksums = Vec::new();
+    let (mut checksums, mut firsts, mut lasts) = (Vec::new(), Vec::new(), Vec::new());
     let begin = Instant::now();
     let mut rounds = 0;
     while rounds < ROUNDS || begin.elapsed() < time {
@@ -185,6 +220,11 @@ fn rates(
             let places = (window / *bytes as usize).clamp(1, *depth);
             spent.push(reader.deeper(*bytes, *depth, places)?);
         }
+        if depth > 1 {
+            let [first, last] = reader.group()?;
+            firsts.push(first);
+            lasts.push(last);
+        }
         rounds += 1;
     }
     let mut reads: Vec<Reads> = Vec::new();
@@ -194,11 +234,19 @@ fn rates(
         let ns = usual(spent).max(least * 1.000_001).max(1.0);
         reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
     }
+    // The first of a group comes as one by itself does, or with the last.
+    let alone = reads.iter().find(|read| read.bytes == GROUP_BYTES).map_or(0.0, Reads::ns);
+    let together = depth > 1 && 2.0 * usual(firsts) > alone + usual(lasts);
     let deeper = deep.into_iter().map(|(depth, bytes, spent)| {
         let mbs = bytes as f64 * 1e3 / usual(spent).max(1.0);
         Deeper { depth: depth as u32, bytes, mbs }
     });
-    Ok(Rates { reads, checksum_gbs: 1.0 / usual(checksums).max(1e-6), deeper: deeper.collect() })
+    Ok(Rates {
+        reads,
+        checksum_gbs: 1.0 / usual(checksums).max(1e-6),
+        deeper: deeper.collect(),
+        together,
+    })
 }
 
 /// The mean of the middle half: what a read usually takes. A disk that is not one's own is at times several times as slow for a

@@ -11,12 +11,14 @@ proptest! {
     #[test]
     fn as_the_counters_would_have_it(
         seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..9,
-        window in 1u64..40_000,
+        window in 1u64..40_000, together: bool,
     ) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
         let depth = if staged { 1 } else { depth };
-        let costs = Costs::new(&network, &deep(mbs, depth, window), 1);
+        let mut profile = deep(mbs, depth, window);
+        profile.storage.together = together;
+        let costs = Costs::new(&network, &profile, 1);
         let count = MAX_INFERENCES;
         let ends = tick(&plan, &Durations::new(&plan, &costs), count as i64);
         let line = simulate_with(&plan, &costs);
@@ -32,6 +34,8 @@ fn tick(plan: &Plan, durations: &Durations, inferences: i64) -> Vec<i64> {
     let (mut step_end, mut copy_end) = (None, None);
     // When those under way have passed their latency; the first one's transfer, and what the loader checks.
     let mut under_way: VecDeque<i64> = VecDeque::new();
+    // Those that storage has done and not answered, since others are under way.
+    let mut unanswered = 0;
     let (mut transfer_end, mut check_end) = (None, None);
     let mut waiting: VecDeque<i64> = VecDeque::new();
     // Of those that wait to be checked, how many the loader has not seen.
@@ -77,9 +81,9 @@ fn tick(plan: &Plan, durations: &Durations, inferences: i64) -> Vec<i64> {
             if sees && !under_way.is_empty() {
                 continue;
             }
-            while under_way.len() + waiting.len() < MAX_BEGUN {
+            while under_way.len() + unanswered + waiting.len() < MAX_BEGUN {
                 let (inference, number) = (begun / loads, (begun % loads) as usize);
-                if under_way.len() + unseen >= durations.places(number) {
+                if under_way.len() + unanswered + unseen >= durations.places(number) {
                     break;
                 }
                 let (steps, copies) = match plan.stages.get(number) {
@@ -131,10 +135,14 @@ fn tick(plan: &Plan, durations: &Durations, inferences: i64) -> Vec<i64> {
             unseen = if durations.depth > 1 { unseen } else { 0 };
         }
         if transfer_end == Some(time) {
-            (transfer_end, come) = (None, time);
-            waiting.push_back(begun - under_way.len() as i64);
-            unseen += 1;
+            transfer_end = None;
             under_way.pop_front();
+            unanswered += 1;
+            if !durations.together || under_way.is_empty() {
+                let first = begun - (under_way.len() + unanswered) as i64;
+                waiting.extend(first..first + unanswered as i64);
+                (come, unseen, unanswered) = (time, unseen + unanswered, 0);
+            }
         }
     }
     ends
@@ -158,6 +166,7 @@ fn of_inferences_that_alternate_the_mean_counts() {
         reads: [7096, 13192].map(Read::of).to_vec(),
         depth: 1,
         places: Vec::new(),
+        together: false,
         copies: vec![3548, 6596],
         steps: vec![2613, 1806, 2234, 2234, 2234, 3403, 2201, 1411, 1411, 1411],
     };

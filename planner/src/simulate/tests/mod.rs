@@ -37,12 +37,13 @@ proptest! {
     #[test]
     fn thresholds_hold(
         seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..9,
-        window in 1u64..40_000,
+        window in 1u64..40_000, together: bool,
     ) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
         let depth = if staged { 1 } else { depth };
-        let profile = deep(mbs, depth, window);
+        let mut profile = deep(mbs, depth, window);
+        profile.storage.together = together;
         let line = simulate(&network, &plan, &profile, 1);
         prop_assert!(line.steady_ns >= line.compute_ns);
         prop_assert!(line.steady_ns >= line.read_ns);

@@ -188,6 +188,7 @@ impl Subject {
         let durations = Durations {
             reads: share(READING).into_iter().map(Read::of).collect(),
             depth: 1,
+            together: false,
             places: Vec::new(),
             copies: share(1.0 - READING),
             steps: steps.collect(),
