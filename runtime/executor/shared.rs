@@ -6,7 +6,7 @@ use crate::device::accelerator::{Accelerator, Home, drain};
 use crate::device::{DeviceError, futex::Counter, handoff::Handoff};
 use crate::kernels::Kernels;
 use crate::pack::{Header, PAGE, PlanEntry, Proven, ProvenSkeleton};
-use crate::storage::{MAX_BEGUN, queue::SPIN_NS};
+use crate::storage::{MAX_DEPTH, queue::SPIN_NS};
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The state that the loader and the compute side both see.
@@ -92,17 +92,21 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// How long the loader spins for the compute side: only after a load that was waited for. One that is ahead has the time
-    /// to be woken, and its spinning would take from the other's core where two share its execution units.
+    /// How long the loader spins for the compute side: only where it is behind.
     pub fn loader_spin_ns(&self) -> u64 {
-        let behind = self.awaited.load(Ordering::Relaxed) == self.loads_done.get();
-        if behind { self.spin_ns } else { 0 }
+        if self.behind() { self.spin_ns } else { 0 }
     }
 
-    /// How long the loader spins for its storage: as long as some of the last loads was waited for, and not where it is far ahead.
+    /// How long the loader spins for its storage: likewise.
     pub fn read_spin_ns(&self) -> u64 {
+        if self.spin_ns > 0 && self.behind() { SPIN_NS } else { 0 }
+    }
+
+    /// Whether one of the last loads was waited for, of which several may have come together. A loader that is ahead has the time
+    /// to be woken, and its spinning would take from the other's core where two share its execution units.
+    fn behind(&self) -> bool {
         let ahead = self.loads_done.get().wrapping_sub(self.awaited.load(Ordering::Relaxed));
-        if self.spin_ns > 0 && ahead as i32 <= MAX_BEGUN as i32 { SPIN_NS } else { 0 }
+        ahead as i32 <= MAX_DEPTH as i32
     }
 
     /// Tells the observer, if there is one.
