@@ -444,4 +444,6 @@ pub fn run(call: Call<'_>) {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(super) mod testing;
+#[cfg(test)]
+mod tests;

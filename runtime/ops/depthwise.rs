@@ -213,7 +213,7 @@ pub fn run(call: Call<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::ops::conv::tests::{Residual, case};
+    use crate::ops::conv::testing::{Residual, case};
     use crate::pack::{Activation, ActivationKind};
 
     #[test]

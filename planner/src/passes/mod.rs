@@ -5,24 +5,27 @@
 //! ```
 //!
 //! `patterns` finds the operators that exporters write out as several nodes. [`fuse`] (with `windows`, `dense`,
-//! `affine`) turns nodes into items, one for each layer-to-be, with
+//! `arithmetic`, `norms`, `affine`) turns nodes into items, one for each layer-to-be, with
 //! batch norms, activations, residuals, biases and paddings folded into them; `partition` makes slices
 //! that divide a value a split. [`emit`] walks the items in order and places each value: a [`view`] says
 //! where its elements lie, so that reshapes, transposes, slices and splits are free until a consumer needs
-//! another layout (`emit_products` and `emit_concat` have its larger operators). [`home`] decides beforehand
+//! another layout (`emit_values` places them, `emit_products` and `emit_concat` have the larger operators). [`home`] decides beforehand
 //! which values are written straight into the buffer of a concatenation, [`gaps`] whose rows begin at lines of the cache. [`reuse`] lets layers write in
 //! place, drops what nobody uses, and (with `coalesce`) joins buffers between which a copy would move
 //! nothing.
 
 mod affine;
+mod arithmetic;
 mod coalesce;
 mod dense;
 mod emit;
 mod emit_concat;
 mod emit_products;
+mod emit_values;
 mod fuse;
 mod gaps;
 mod home;
+mod norms;
 mod partition;
 mod patterns;
 mod program;

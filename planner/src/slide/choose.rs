@@ -6,8 +6,9 @@
 //! found layer by layer (dynamic programming over the layer at which the last group or single layer
 //! ends), where the price of a group is what its steps are predicted to cost beyond whole layers.
 
-use super::group::{Chain, Facts, Schedule};
+use super::group::{Chain, Facts};
 use super::lines::line_lives_of;
+use super::schedule::Schedule;
 use super::{Group, Lines, steps_of};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;

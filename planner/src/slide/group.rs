@@ -171,14 +171,14 @@ enum Need {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Link {
+pub(super) struct Link {
     /// Of the group's layers.
-    from: usize,
+    pub(super) from: usize,
     need: Need,
 }
 
 impl Link {
-    fn wanted(&self, lines: u32, height: u32) -> u32 {
+    pub(super) fn wanted(&self, lines: u32, height: u32) -> u32 {
         match self.need {
             Need::Made(window) => window.lines(0..lines).end.min(height),
             Need::Spent(window) => window.lines_to_spend(lines, height),
@@ -196,9 +196,9 @@ pub struct Member {
     pub width: u32,
     /// Its lines are made in multiples of this, the last ones excepted.
     pub tile: u32,
-    links: Vec<Link>,
+    pub(super) links: Vec<Link>,
     /// No other layer of the group depends on it.
-    sink: bool,
+    pub(super) sink: bool,
 }
 
 /// A buffer that is made and used up within a group, with the members that touch it.
@@ -208,10 +208,10 @@ pub struct Inner {
     pub height: u32,
     pub width: u32,
     pub pitch: u32,
-    writers: Vec<usize>,
-    readers: Vec<(usize, Window)>,
+    pub(super) writers: Vec<usize>,
+    pub(super) readers: Vec<(usize, Window)>,
     /// Members that cannot wrap around its end.
-    straight: Vec<usize>,
+    pub(super) straight: Vec<usize>,
 }
 
 /// A run of layers and all that decides in which order their lines can be made.
@@ -220,7 +220,7 @@ pub struct Chain {
     pub members: Vec<Member>,
     pub inner: Vec<Inner>,
     /// For each member the inner buffers that it writes.
-    written: Vec<Vec<usize>>,
+    pub(super) written: Vec<Vec<usize>>,
 }
 
 impl Chain {
@@ -331,132 +331,5 @@ fn meeting(a: &Tensor, b: &Tensor) -> Meeting {
             if apart { Meeting::Apart } else { Meeting::Lines }
         }
         _ => Meeting::Somehow,
-    }
-}
-
-/// Lines that one step makes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// Of the group's layers.
-    pub member: usize,
-    pub lines: Range<u32>,
-}
-
-/// In which order a group makes its lines.
-#[derive(Clone, Debug, Default)]
-pub struct Schedule {
-    pub pieces: Vec<Piece>,
-    /// For each inner buffer of the chain the lines of its ring, or 0 if all of it is needed.
-    pub rings: Vec<u32>,
-}
-
-impl Schedule {
-    /// Makes lines of the last layer one chunk after the other, and each time of the others what that
-    /// needs and has not been made. `lines` are those of a chunk of the tallest layer; layers with fewer
-    /// lines have smaller chunks.
-    pub fn new(chain: &Chain, lines: u32) -> Self {
-        let tallest = chain.members.iter().map(|member| member.height).max().unwrap_or(1).max(1);
-        let chunks = chain.members.iter().map(|member| {
-            let share = u64::from(lines) * u64::from(member.height) / u64::from(tallest);
-            (share as u32).max(1).next_multiple_of(member.tile)
-        });
-        let mut run = Run {
-            chain,
-            chunks: chunks.collect(),
-            done: vec![0; chain.members.len()],
-            pieces: Vec::new(),
-            rings: vec![0; chain.inner.len()],
-        };
-        let Some(last) = chain.members.len().checked_sub(1) else { return Self::default() };
-        let height = chain.members[last].height;
-        while run.done[last] < height {
-            run.advance(last, (run.done[last] + run.chunks[last]).min(height));
-            // The others that no one waits for keep up.
-            for index in (0..last).filter(|&index| chain.members[index].sink) {
-                let own = u64::from(chain.members[index].height);
-                let share = own * u64::from(run.done[last]) / u64::from(height);
-                run.advance(index, share as u32);
-            }
-        }
-        for (index, member) in chain.members.iter().enumerate() {
-            run.advance(index, member.height);
-        }
-        run.finish()
-    }
-}
-
-struct Run<'a> {
-    chain: &'a Chain,
-    chunks: Vec<u32>,
-    /// Lines of each member that have been made.
-    done: Vec<u32>,
-    pieces: Vec<Piece>,
-    /// Most lines of each inner buffer that had to be kept at once.
-    rings: Vec<u32>,
-}
-
-impl Run<'_> {
-    fn advance(&mut self, index: usize, target: u32) {
-        let chain = self.chain;
-        let member = &chain.members[index];
-        let target = target.next_multiple_of(member.tile).min(member.height);
-        while self.done[index] < target {
-            let (done, chunk) = (self.done[index], self.chunks[index]);
-            let left = target - done;
-            let end = done + if left < 2 * chunk { left } else { chunk };
-            for link in &member.links {
-                self.advance(link.from, link.wanted(end, chain.members[link.from].height));
-            }
-            self.make(index, end);
-        }
-    }
-
-    fn make(&mut self, index: usize, end: u32) {
-        let lines = self.done[index]..end;
-        for &at in &self.chain.written[index] {
-            let (inner, kept) = (&self.chain.inner[at], &mut self.rings[at]);
-            let height = |member: usize| self.chain.members[member].height;
-            let writers = inner.writers.iter();
-            let high = writers.clone().map(|&writer| self.done[writer]).max().unwrap_or(0).max(end);
-            let write = writers.map(|&writer| (writer, self.done[writer]));
-            let read = inner.readers.iter().map(|&(reader, window)| {
-                (reader, window.lines(self.done[reader]..self.done[reader] + 1).start)
-            });
-            let low = write
-                .chain(read)
-                .filter(|&(member, _)| self.done[member] < height(member))
-                .map(|(_, line)| line)
-                .min()
-                .unwrap_or(high);
-            *kept = (*kept).max(high.saturating_sub(low));
-        }
-        self.done[index] = end;
-        self.pieces.push(Piece { member: index, lines });
-    }
-
-    /// Rings as large as they must be, and pieces cut where rings end.
-    fn finish(self) -> Schedule {
-        let mut ends: Vec<Vec<u32>> = vec![Vec::new(); self.chain.members.len()];
-        let mut rings = self.rings;
-        for (inner, ring) in self.chain.inner.iter().zip(&mut rings) {
-            let tile = inner.straight.iter().map(|&index| self.chain.members[index].tile).max();
-            *ring = ring.next_multiple_of(tile.unwrap_or(1));
-            if *ring >= inner.height {
-                *ring = 0;
-                continue;
-            }
-            inner.straight.iter().for_each(|&index| ends[index].push(*ring));
-        }
-        let mut pieces = Vec::with_capacity(self.pieces.len());
-        for Piece { member, lines } in self.pieces {
-            let mut start = lines.start;
-            while start < lines.end {
-                let next = ends[member].iter().map(|ring| (start / ring + 1) * ring).min();
-                let end = next.map_or(lines.end, |next| next.min(lines.end));
-                pieces.push(Piece { member, lines: start..end });
-                start = end;
-            }
-        }
-        Schedule { pieces, rings }
     }
 }

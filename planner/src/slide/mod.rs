@@ -15,6 +15,7 @@
 mod choose;
 mod group;
 mod lines;
+mod schedule;
 mod window;
 
 #[cfg(test)]
@@ -26,7 +27,8 @@ pub use lines::{Lines, line_lives};
 use crate::network::Network;
 use eyelet::pack::Step;
 use eyelet::pack::ring_bytes;
-use group::{Chain, Facts, Schedule};
+use group::{Chain, Facts};
+use schedule::Schedule;
 use std::ops::Range;
 
 /// A run of layers whose lines are made in turn.

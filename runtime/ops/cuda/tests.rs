@@ -1,5 +1,5 @@
 //! The kernels' bits are the portable ones'. Beside these tests, those of every operator run their layers on the GPU too
-//! (`ops::testing`, `ops::conv::tests`): here is what these have not.
+//! (`ops::testing`, `ops::conv::testing`): here is what these have not.
 
 use super::testing::{rounded, stored};
 use crate::kernels::testing::{any_floats, assert_same, pack};

@@ -1,4 +1,6 @@
 use super::*;
+use crate::arena::{MatMut, MatRef};
+use crate::kernels::Kernels;
 use crate::kernels::table::{bf16, f16};
 use crate::kernels::testing::assert_same;
 use crate::ops::testing::{Case, Random, layer, relative_error};

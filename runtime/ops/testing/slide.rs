@@ -3,7 +3,7 @@
 use super::*;
 use crate::kernels::testing::scratch;
 use crate::ops::{Reads, reads, validate_rings, winograd};
-use crate::pack::{ConvParams, WinogradParams, params};
+use crate::pack::{ConvParams, PoolParams, WinogradParams, params};
 use std::format;
 
 /// A layer over one image, with its tensors' floats from their first elements on.

@@ -6,7 +6,7 @@ use super::*;
 use crate::device::cuda::testing::assert_same;
 use crate::kernels::testing::{floats, pack};
 use crate::kernels::{Isa, Kernels};
-use crate::ops::conv::tests::{Case, Residual, case};
+use crate::ops::conv::testing::{Case, Residual, case};
 use crate::pack::{Activation, ActivationKind, Encoding, params_words};
 use std::prelude::rust_2024::*;
 use std::{format, vec};

@@ -4,7 +4,7 @@ use super::super::testing::{Recorder, Run, stored};
 use super::*;
 use crate::device::cuda::testing::assert_same;
 use crate::kernels::{Isa, Kernels};
-use crate::ops::winograd::tests::{Case, Residual, case, relative_error};
+use crate::ops::winograd::testing::{Case, Residual, case, relative_error};
 use crate::pack::{Activation, ActivationKind, Encoding};
 use std::prelude::rust_2024::*;
 use std::vec;

@@ -8,14 +8,14 @@
 //! what is too small for a normal number of fp16 stays as a subnormal one. A number that fp16 rounds to
 //! infinity is refused ([`Overflow`]).
 
-use crate::graph::Constant;
-use crate::network::{Dense, Network, Weights};
-use eyelet::ops::winograd;
-use eyelet::pack::{Encoding, Layer, OpKind};
-use std::ops::Range;
+mod fill;
+mod halves;
 
-/// Values of `k` that are transposed together: a block of a panel that stays in the first-level cache.
-const BLOCK: usize = 64;
+use crate::network::{Network, Weights};
+use eyelet::pack::{Encoding, Layer, OpKind};
+use fill::{fill, fill_transformed};
+use halves::{bf16, f16};
+use std::ops::Range;
 
 /// A weight that is too large for its encoding.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -103,145 +103,14 @@ pub fn pack_panels(
     Ok(())
 }
 
-/// The nearest number of IEEE 754's binary16.
-fn f16(value: f32) -> u16 {
-    let bits = value.to_bits();
-    let (sign, magnitude) = ((bits >> 16) as u16 & 0x8000, bits & 0x7fff_ffff);
-    let half = match magnitude {
-        // NaN, with what fits of its payload.
-        0x7f80_0001.. => (magnitude >> 13) as u16 & 0x03ff | 0x7e00,
-        // What rounds to more than 65504.
-        0x477f_f000.. => 0x7c00,
-        // Normal: the exponent's bias is 15 instead of 127.
-        0x3880_0000.. => {
-            let odd = magnitude >> 13 & 1;
-            ((magnitude - (112 << 23) + 0x0fff + odd) >> 13) as u16
-        }
-        // Below, in units of 2⁻²⁴: the sum's own rounding, to a whole number.
-        _ => {
-            let shifted = f32::from_bits(magnitude) + 0.5;
-            (shifted.to_bits() - 0.5f32.to_bits()) as u16
-        }
-    };
-    sign | half
-}
-
-/// The nearest float of which only the upper half is not zero.
-fn bf16(value: f32) -> u16 {
-    let bits = value.to_bits();
-    match value.is_nan() {
-        true => (bits >> 16) as u16 | 0x0040,
-        false => ((bits + 0x7fff + (bits >> 16 & 1)) >> 16) as u16,
-    }
-}
-
-/// The output channels of panel `index`.
-fn channels(dense: &Dense, groups: usize, nr: usize, index: usize) -> Range<usize> {
-    let group = dense.out_channels / groups;
-    let panels = group.div_ceil(nr);
-    let start = index % panels * nr;
-    index / panels * group + start..index / panels * group + group.min(start + nr)
-}
-
-/// Fills one panel: `[bias nr][k][nr]`.
-fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]) {
-    let channels = channels(dense, groups, nr, index);
-    panel.fill(0);
-    let (bias, body) = panel.split_at_mut(nr);
-    if let Some(all) = &dense.bias {
-        for (to, bias) in bias.iter_mut().zip(&all[channels.clone()]) {
-            *to = bias.to_bits().to_le();
-        }
-    }
-    match &dense.data {
-        Constant::Owned(data) => fill_body(dense, &channels, nr, body, data, |&value| value),
-        Constant::Raw(bytes) => {
-            let words = bytes.as_chunks::<4>().0;
-            fill_body(dense, &channels, nr, body, words, |&word| f32::from_le_bytes(word));
-        }
-    }
-}
-
-/// Fills one panel of transformed filters: `[bias nr][point][channel][nr]`. Filters are scaled and
-/// transformed in double precision and rounded once.
-fn fill_transformed(dense: &Dense, tile: usize, nr: usize, index: usize, panel: &mut [u32]) {
-    let (outputs, points) = (channels(dense, dense.groups, nr, index), (tile + 2) * (tile + 2));
-    let channels = dense.k / 9;
-    panel.fill(0);
-    let (bias, body) = panel.split_at_mut(nr);
-    if let Some(all) = &dense.bias {
-        for (to, bias) in bias.iter_mut().zip(&all[outputs.clone()]) {
-            *to = bias.to_bits().to_le();
-        }
-    }
-    let at = |k: usize| dense.order.as_ref().map_or(k, |order| order[k] as usize) * dense.col;
-    let mut block = vec![0; points * nr];
-    for channel in 0..channels {
-        let taps: [usize; 9] = std::array::from_fn(|tap| at(tap * channels + channel));
-        for (lane, output) in outputs.clone().enumerate() {
-            let scale = dense.scale.as_ref().map_or(1.0, |scale| f64::from(scale[output]));
-            let filter =
-                taps.map(|tap| f64::from(dense.data.get(output * dense.row + tap)) * scale);
-            let all = winograd::transform_weights(tile, &filter);
-            for (point, weight) in all[..points].iter().enumerate() {
-                block[point * nr + lane] = (*weight as f32).to_bits().to_le();
-            }
-        }
-        for (point, row) in block.chunks_exact(nr).enumerate() {
-            body[(point * channels + channel) * nr..][..nr].copy_from_slice(row);
-        }
-    }
-}
-
-/// Fills `[k][nr]`, a block of `k` at a time.
-fn fill_body<T>(
-    dense: &Dense,
-    channels: &Range<usize>,
-    nr: usize,
-    body: &mut [u32],
-    data: &[T],
-    value: impl Fn(&T) -> f32 + Copy,
-) {
-    if dense.row == 1 && dense.order.is_none() && dense.scale.is_none() {
-        // the panel's rows lie in the matrix as they are
-        for (k, to) in body.chunks_exact_mut(nr).take(dense.k).enumerate() {
-            let at = k * dense.col;
-            let from = &data[at + channels.start..at + channels.end];
-            to.iter_mut().zip(from).for_each(|(to, from)| *to = value(from).to_bits().to_le());
-        }
-        return;
-    }
-    let block_floats = BLOCK * nr;
-    for (block, to) in body[..dense.k * nr].chunks_mut(block_floats).enumerate() {
-        let from = block * BLOCK;
-        for (lane, channel) in channels.clone().enumerate() {
-            let row = &data[channel * dense.row..];
-            let scale = dense.scale.as_ref().map(|scale| scale[channel]);
-            // a weight without a scale is stored as it is
-            let put = |to: &mut u32, from: &T| {
-                let weight = value(from);
-                *to = scale.map_or(weight, |scale| weight * scale).to_bits().to_le();
-            };
-            let lanes = to.iter_mut().skip(lane).step_by(nr);
-            match &dense.order {
-                None if dense.col == 1 => lanes.zip(&row[from..]).for_each(|(to, w)| put(to, w)),
-                None => {
-                    let weights = row[from * dense.col..].iter().step_by(dense.col);
-                    lanes.zip(weights).for_each(|(to, w)| put(to, w));
-                }
-                Some(order) => lanes
-                    .zip(&order[from..])
-                    .for_each(|(to, &index)| put(to, &row[index as usize * dense.col])),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Constant;
+    use crate::network::Dense;
     use bytemuck::Zeroable;
     use bytes::Bytes;
+    use eyelet::ops::winograd;
     use std::sync::Arc;
 
     fn unpack(weights: &Weights, nr: usize) -> Vec<f32> {
@@ -355,37 +224,6 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn rounding_is_to_nearest_and_to_even() {
-        use eyelet::kernels::table::{bf16 as widened_bf16, f16 as widened};
-        for bits in 0..=u16::MAX {
-            let float = widened(bits);
-            assert!(f16(float) == bits || float.is_nan() && f16(float) == bits | 0x0200);
-            assert!(bf16(widened_bf16(bits)) & !0x40 == bits & !0x40);
-        }
-        // Between each number and the next: half-way to the even one, else to the nearer.
-        for (halve, wide, end) in [
-            (f16 as fn(f32) -> u16, widened as fn(u16) -> f32, 0x7bffu16),
-            (bf16, widened_bf16, 0x7f7f),
-        ] {
-            for bits in 0..end {
-                let (low, high) = (f64::from(wide(bits)), f64::from(wide(bits + 1)));
-                let middle = ((low + high) / 2.0) as f32;
-                if f64::from(middle) == (low + high) / 2.0 {
-                    assert_eq!(halve(middle), bits + (bits & 1), "{middle:e}");
-                    assert_eq!(halve(-middle), 0x8000 | (bits + (bits & 1)));
-                    assert_eq!(halve(middle.next_down()), bits);
-                    assert_eq!(halve(middle.next_up()), bits + 1);
-                }
-            }
-        }
-        assert_eq!(
-            [65504.0, 65519.99, 65520.0, f32::INFINITY].map(f16),
-            [0x7bff, 0x7bff, 0x7c00, 0x7c00]
-        );
-        assert_eq!([f32::MAX, f32::INFINITY, -0.0].map(bf16), [0x7f80, 0x7f80, 0x8000]);
     }
 
     #[test]

@@ -1,0 +1,141 @@
+//! Many products with the rows of one list: what Winograd's algorithm makes of a convolution.
+
+use super::igemm::{AHEAD, Addend, Panel, Strips, UNBOUNDED, ZEROS, fetches};
+use super::indirection::Reads;
+use super::{Indirection, Kernels};
+use crate::arena::MatMut;
+use core::ops::Range;
+use core::ptr;
+
+/// One of many products: some rows of a list with a panel.
+#[derive(Clone, Debug)]
+pub struct Product {
+    /// Which rows.
+    pub rows: Range<usize>,
+    /// The floats from which on they are read.
+    pub offset: usize,
+    /// Where the panel starts in the weights,
+    pub panel: usize,
+    /// and one that is used soon after it: the next, or a later one where panels are short.
+    pub next: Option<usize>,
+    /// Where the product starts in the output; there are no gaps between its rows.
+    pub out: usize,
+}
+
+/// Many products with the rows of one list. They may be short, so what they have in common is checked once, and what
+/// follows from the number of rows is computed when that changes.
+pub struct Gemms<'a> {
+    kernels: &'a Kernels,
+    lists: Indirection<'a>,
+    /// What a product reads, if it is one chain.
+    pointers: &'a [*const f32],
+    weights: &'a [f32],
+    out: &'a mut [f32],
+    /// The last float from which on rows can be read.
+    last_offset: usize,
+    /// Floats of a panel.
+    len: usize,
+    /// The last call.
+    call: Strips,
+}
+
+impl Gemms<'_> {
+    /// Computes a product.
+    ///
+    /// # Panics
+    /// When the sizes of lists, weights and output disagree.
+    #[inline]
+    pub fn multiply(&mut self, product: Product) {
+        if self.lists.chains().count() > 1 {
+            return self.multiply_in_chains(product);
+        }
+        let Product { rows, offset, panel, next, out } = product;
+        let (weights, len, nr) = (self.weights, self.len, self.call.nr);
+        let pointers = &self.pointers[rows];
+        if pointers.is_empty() {
+            return;
+        }
+        assert!(offset <= self.last_offset, "runs at {offset}, of {}", self.last_offset);
+        let out = &mut self.out[out..][..pointers.len() * nr];
+        let weights_of = &weights[panel..][..len];
+        let call = &mut self.call;
+        if call.rows != pointers.len() {
+            call.rows = pointers.len();
+            call.strips = call.rows.div_ceil(self.lists.mr);
+            (_, call.next_step, call.next_share) =
+                fetches(weights_of, weights_of, call.strips, call.seg_len);
+        }
+        // All strips fetch an equal share of what follows, or a single one of a long panel what it reads itself some way
+        // ahead. Where nothing follows they fetch what is there already.
+        let next = match next {
+            _ if call.strips == 1 && len > AHEAD => (panel + AHEAD).min(weights.len() - len),
+            Some(next) => next,
+            None => panel,
+        };
+        call.next = weights[next..][..len].as_ptr();
+        call.a = pointers.as_ptr();
+        call.offset = offset;
+        call.panel = weights_of.as_ptr();
+        call.c = out.as_mut_ptr();
+        // SAFETY: behind each of the pointers `readable` floats are readable, of which `offset .. offset + seg_len`
+        // are inside; panel and output have these sizes, there are `nr` zeros; the output is exclusive, its rows are
+        // `nr` apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
+        unsafe { (self.kernels.igemm)(call) }
+    }
+
+    #[cold]
+    fn multiply_in_chains(&mut self, product: Product) {
+        let Product { rows, offset, panel, next, out } = product;
+        let nr = self.call.nr;
+        let len = self.lists.seg_len.saturating_mul(nr);
+        let panel = Panel::of(self.weights, panel, len, next.map(|next| (next, 0)));
+        let lists = self.lists.part(rows);
+        let out = &mut self.out[out..][..lists.rows * nr];
+        let Some(out) = MatMut::new(out, lists.rows, nr, nr) else { return };
+        self.kernels.product(&lists, offset, &ZEROS, panel, Addend::None, UNBOUNDED, out);
+    }
+}
+
+impl Kernels {
+    /// The products alone: `out = rows · weights`, in chains that all begin with zero. `lists` have one segment, a panel
+    /// is `[k][nr]`.
+    ///
+    /// # Panics
+    /// When lists or the kernel's tile do not fit.
+    pub fn gemms<'a>(
+        &'a self,
+        lists: &Indirection<'a>,
+        weights: &'a [f32],
+        out: &'a mut [f32],
+    ) -> Gemms<'a> {
+        let &Indirection { mr, readable, .. } = lists;
+        // The first chain begins with its segment.
+        let Reads { pointers, segments, seg_len, .. } = lists.chain(0);
+        assert!(segments == 1 && (1..=self.mr()).contains(&mr));
+        assert!(seg_len <= readable && pointers.len() >= lists.rows);
+        assert!(self.nr() <= ZEROS.len());
+        let call = Strips {
+            a: pointers.as_ptr(),
+            offset: 0,
+            rows: 0,
+            strips: 0,
+            nr: self.nr(),
+            segments,
+            seg_len,
+            bias: ZEROS.as_ptr(),
+            panel: weights.as_ptr(),
+            c: ptr::null_mut(),
+            c_pitch: self.nr(),
+            residual: ptr::null(),
+            residual_pitch: 0,
+            min: f32::NEG_INFINITY,
+            max: f32::INFINITY,
+            next: ptr::null(),
+            next_step: 0,
+            next_share: 0,
+        };
+        let last_offset = readable - seg_len;
+        let len = seg_len.saturating_mul(self.nr());
+        Gemms { kernels: self, lists: *lists, pointers, weights, out, last_offset, len, call }
+    }
+}

@@ -1,0 +1,145 @@
+//! `eyelet plan`: from a model to a pack.
+
+mod order;
+mod packed;
+
+pub use order::Order;
+
+use super::output::Output;
+use super::target::Target;
+use super::{Error, report};
+use eyelet::pack::Encoding;
+use eyelet_planner::import::import;
+use eyelet_planner::size;
+use eyelet_planner::strategy::{self, Effort, demand};
+use order::to_ms;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Plans a model (ONNX) into a pack, for one or several budgets of memory.
+///
+/// A budget is everything that inference touches: tables, weights, activations, scratch, inputs and
+/// outputs. Weights that do not fit are read again in every inference, ahead of their use. A budget that
+/// cannot be met ends with the smallest that can.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Args {
+    /// The model. It comes before the budgets.
+    #[arg(value_name = "FILE.onnx")]
+    model: PathBuf,
+    /// Bytes of memory, as in 24MiB or 512KiB; several make a pack with several plans.
+    #[arg(long, value_name = "SIZE", required_unless_present = "min_budget", num_args = 1..,
+        value_parser = size::parse)]
+    budget: Vec<u64>,
+    /// Says the smallest budget that can be met, and which layer sets it. A pack for it is written if
+    /// there is an output.
+    #[arg(long, conflicts_with = "budget")]
+    min_budget: bool,
+    #[command(flatten)]
+    target: Target,
+    /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct, and the pipelines of
+    /// whole layers demand-seq, demand-sync, demand-async, demand-2s, demand-async-md, demand-2s-md.
+    #[arg(long, value_name = "NAME", default_value = strategy::DEFAULT)]
+    strategy: String,
+    /// For flexnn: a load waits for the step that needs it to be next.
+    #[arg(long)]
+    no_preload: bool,
+    /// For flexnn: memory as an allocator would give it out while the network runs, not a static plan.
+    #[arg(long)]
+    dynamic: bool,
+    /// For demand-async-md and demand-2s-md: what queues grow by until the delay is the least [default: 1MiB].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    delta: Option<u64>,
+    /// How long to search, for each budget: fast (not at all), default (about a second), best (about a
+    /// quarter of a minute), or so many seconds by the clock.
+    #[arg(long, value_name = "EFFORT", default_value = "default")]
+    effort: Effort,
+    /// Computes each layer by the same algorithm whatever the budgets, the direct one, so that outputs are
+    /// the same bit for bit in all packs of a model. Otherwise each 3x3 convolution may use Winograd's
+    /// algorithm, where that is predicted to make the pack faster, in sum over the budgets.
+    #[arg(long)]
+    exact: bool,
+    /// How weights are stored: fp16 and bf16 take half the bytes of fp32 and are rounded once; the report says by
+    /// how much that changes the outputs.
+    #[arg(long, value_name = "TYPE", default_value = "fp32", value_parser = encoding)]
+    weights: Encoding,
+    /// Where to write the pack [default: beside the model, with the extension .pack].
+    #[arg(short, long, value_name = "FILE.pack")]
+    output: Option<PathBuf>,
+    /// Writes a page that shows the plans: the arena over time, loads beside computing, latency over the budget.
+    #[arg(long, value_name = "FILE.html")]
+    report: Option<PathBuf>,
+}
+
+const EXAMPLE: &str = "\
+Example:
+  eyelet plan resnet152.onnx --budget 12MiB --budget 24MiB -o resnet152.pack
+  eyelet plan resnet152.onnx --budget 24MiB --report resnet152.html";
+
+pub fn run(args: Args, output: Output) -> Result<(), Error> {
+    let mut budgets = args.budget;
+    budgets.sort_unstable();
+    budgets.dedup();
+    let (profile, threads) = args.target.choose()?;
+    let strategy = strategy_name(args.strategy, args.no_preload, args.dynamic)?;
+    let exact = args.exact || strategy::computes_directly(&strategy);
+    let (effort, weights) = (args.effort, args.weights);
+    let delta = delta(args.delta, &strategy)?;
+    let mut order = Order { budgets, profile, strategy, threads, exact, effort, delta, weights };
+
+    let start = Instant::now();
+    let graph = import(&args.model)
+        .map_err(|error| Error::Import { path: args.model.clone(), source: Box::new(error) })?;
+    let import_time = start.elapsed();
+    let least = match args.min_budget {
+        true => Some(order.least(&args.model, &graph)?),
+        false => None,
+    };
+    let path = match (&least, args.output) {
+        (_, Some(path)) => path,
+        (None, None) => args.model.with_extension("pack"),
+        (Some(least), None) => return output.report(least),
+    };
+    order.budgets.extend(least.as_ref().map(|least| least.min_budget_bytes));
+    let mut packed = order.pack(&args.model, &graph, &path, output)?;
+    packed.import_ms = to_ms(import_time);
+    if let Some(file) = &args.report {
+        report::write(file, &path, &order, output)?;
+    }
+    packed.least = least;
+    output.report(&packed)
+}
+
+/// A strategy's name, with what is left out of it.
+fn strategy_name(mut name: String, no_preload: bool, dynamic: bool) -> Result<String, Error> {
+    for (left_out, option, suffix) in
+        [(dynamic, "--dynamic", "-dynamic"), (no_preload, "--no-preload", "-no-preload")]
+    {
+        if left_out {
+            if !name.starts_with("flexnn") {
+                return Err(Error::NotOfStrategy { option, of: "flexnn", strategy: name });
+            }
+            name += suffix;
+        }
+    }
+    Ok(name)
+}
+
+/// What queues grow by: only of a strategy that looks for a least delay can that be said.
+fn delta(asked: Option<u64>, strategy: &str) -> Result<u64, Error> {
+    match (asked, demand::of_name(strategy)) {
+        (None, _) => Ok(demand::DELTA),
+        (Some(delta), Some((_, true))) => Ok(delta),
+        (Some(_), _) => {
+            let (of, strategy) = ("demand-async-md", strategy.to_owned());
+            Err(Error::NotOfStrategy { option: "--delta", of, strategy })
+        }
+    }
+}
+
+/// The encoding of a name.
+pub fn encoding(name: &str) -> Result<Encoding, String> {
+    let found = Encoding::ALL.into_iter().find(|encoding| encoding.name() == name);
+    let names = || Encoding::ALL.map(Encoding::name).join(", ");
+    found.ok_or_else(|| format!("there is no such type; there are: {}", names()))
+}

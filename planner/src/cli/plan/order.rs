@@ -1,0 +1,199 @@
+//! From a graph to a pack: lowered, planned for each budget, proved, written, and proved again as it will be read.
+
+use super::packed::{Least, Packed, Planned};
+use crate::cli::Error;
+use crate::cli::output::{Output, milliseconds};
+use crate::cli::pack_file::PackFile;
+use crate::cli::progress::Progress;
+use crate::cli::run::input::seeded;
+use crate::cli::target::Beside;
+use eyelet::pack::{Encoding, Step};
+use eyelet::storage::residency;
+use eyelet_planner::bound::least_bound_ns;
+use eyelet_planner::check::check;
+use eyelet_planner::graph::Graph;
+use eyelet_planner::layout::place_weights;
+use eyelet_planner::network::Network;
+use eyelet_planner::passes::lower;
+use eyelet_planner::plan::Plan;
+use eyelet_planner::profile::Profile;
+use eyelet_planner::simulate::simulate;
+use eyelet_planner::strategy::choose::{Chosen, Wanted, choose};
+use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request};
+use eyelet_planner::{rounding, weights, write};
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// What to plan for.
+pub struct Order {
+    /// In ascending order, each once.
+    pub budgets: Vec<u64>,
+    pub profile: Profile,
+    pub strategy: String,
+    pub threads: u32,
+    pub exact: bool,
+    pub effort: Effort,
+    /// What queues grow by where a pipeline's least delay is looked for.
+    pub delta: u64,
+    pub weights: Encoding,
+}
+
+impl Order {
+    /// The smallest budget that can be met.
+    pub(super) fn least(&self, model: &Path, graph: &Graph) -> Result<Least, Error> {
+        let mut network = self.lower(model, graph)?;
+        let weights_bytes = place_weights(&mut network);
+        let (threads, profile) = (self.threads, &self.profile);
+        let request =
+            Request { network: &network, weights_bytes, budget: 0, threads, profile, exact: true };
+        // For direct algorithms, which are what a network is lowered to. Larger weights need more memory, but for odd cases.
+        match strategy::make(&self.strategy, &request, Effort::Fast) {
+            Err(PlanError::Budget { network, smallest, layer, reason, .. }) => {
+                let strategy = self.strategy.clone();
+                Ok(Least { network, strategy, threads, min_budget_bytes: smallest, layer, reason })
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => unreachable!("no plan is without tables"),
+        }
+    }
+
+    /// A graph's network, with a name and the encoding of its weights.
+    pub fn lower(&self, model: &Path, graph: &Graph) -> Result<Network, Error> {
+        let mut network = lower(graph, self.profile.isa)
+            .map_err(|source| Error::Pass { path: model.to_owned(), source })?;
+        if network.name.is_empty() {
+            network.name = model.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        }
+        weights::encode(&mut network, self.weights);
+        Ok(network)
+    }
+
+    /// Plans a graph and writes the pack.
+    pub fn pack(
+        &self,
+        model: &Path,
+        graph: &Graph,
+        path: &Path,
+        output: Output,
+    ) -> Result<Packed, Error> {
+        let start = Instant::now();
+        let network = self.lower(model, graph)?;
+        let passes_ms = to_ms(start.elapsed());
+        let Chosen { network, weights_bytes, made, .. } = self.choose(&network)?;
+        let prove = |made: &Made| self.prove(&network, weights_bytes, made);
+        let planned = made.iter().map(prove).collect::<Result<_, _>>()?;
+        let plans: Vec<Plan> = made.into_iter().map(|made| made.plan).collect();
+        let mut report = Packed::new(path, &network, weights_bytes, self);
+        report.passes_ms = passes_ms;
+        report.plans = planned;
+        report.planning_ms = to_ms(start.elapsed());
+
+        let start = Instant::now();
+        let progress = Progress::bytes(output, "writing weights", weights_bytes);
+        let predicted: Vec<u64> = report.plans.iter().map(|plan| plan.predicted_ns).collect();
+        write::write_pack(path, &network, weights_bytes, &plans, &predicted, &mut |bytes| {
+            progress.set(bytes);
+        })?;
+        drop(progress);
+        // What the board will prove before it runs the pack is proved here first.
+        let pack = PackFile::open(path)?;
+        for entry in &pack.entries {
+            pack.prove(entry)?;
+        }
+        drop(pack);
+        forget(path);
+        report.write_ms = to_ms(start.elapsed());
+        report.file_bytes = std::fs::metadata(path).map_or(0, |found| found.len());
+        if self.weights != Encoding::F32 {
+            let start = Instant::now();
+            let layers = network.layers.len() as u64;
+            let progress = Progress::count(output, "comparing with fp32", layers);
+            let error = rounding::error(&network, seeded, &mut |layer| progress.set(layer));
+            report.rounding_error = error.map_err(|error| Error::Internal(error.to_string()))?;
+            report.rounding_ms = to_ms(start.elapsed());
+        }
+        Ok(report)
+    }
+
+    /// Chooses the algorithms of a network's layers and plans it for all budgets.
+    pub fn choose(&self, network: &Network) -> Result<Chosen, PlanError> {
+        let Self { budgets, profile, strategy, threads, exact, effort, delta, .. } = self;
+        let (threads, exact, effort, delta) = (*threads, *exact, *effort, *delta);
+        choose(network, &Wanted { budgets, profile, strategy, threads, exact, effort, delta })
+    }
+
+    /// Proves and predicts a plan that took so much to make.
+    fn prove(&self, network: &Network, weights_bytes: u64, made: &Made) -> Result<Planned, Error> {
+        let Made { plan, constructive, improvement, tried } = made;
+        let (threads, profile, budget) = (self.threads, &self.profile, plan.budget);
+        let start = Instant::now();
+        let proof = check(network, plan, weights_bytes)
+            .map_err(|violations| Error::Planned { budget, violations })?;
+        let checked = start.elapsed();
+        let start = Instant::now();
+        let timeline = simulate(network, plan, profile, threads);
+        let request =
+            Request { network, weights_bytes, budget, threads, profile, exact: self.exact };
+        let bound_ns = least_bound_ns(&request);
+        let simulated = start.elapsed();
+        Ok(Planned {
+            budget_bytes: budget,
+            arena_bytes: plan.arena_bytes,
+            beside: Beside::new(
+                network.isa,
+                plan.arena_bytes,
+                plan.staging_bytes,
+                &network.tensors,
+                network.ports(),
+            ),
+            tables_bytes: plan.tables,
+            peak_activation_bytes: proof.peak_activation_bytes,
+            resident_bytes: plan.resident_bytes(),
+            weight_buffer_bytes: plan.weight_buffer_bytes(),
+            bytes_read_per_inference: plan.bytes_per_inference(),
+            steps: plan.steps.len(),
+            loads: plan.loads.len(),
+            resident_loads: plan.resident.len(),
+            transformed_layers: transformed_layers(&plan.steps),
+            predicted_ms: milliseconds(timeline.steady_ns),
+            predicted_first_ms: milliseconds(timeline.first_ns),
+            predicted_compute_ms: milliseconds(timeline.compute_ns),
+            predicted_stall_ms: milliseconds(timeline.stall_ns),
+            lower_bound_ms: milliseconds(bound_ns),
+            gap_percent: percent_above(timeline.steady_ns, bound_ns),
+            predicted_ns: timeline.steady_ns,
+            constructive_ms: to_ms(*constructive),
+            improvement_ms: to_ms(*improvement),
+            designs_tried: *tried,
+            check_ms: to_ms(checked),
+            simulate_ms: to_ms(simulated),
+        })
+    }
+}
+
+/// Layers that are computed by an algorithm of their steps' own.
+fn transformed_layers(steps: &[Step]) -> usize {
+    let layers: BTreeSet<u32> =
+        steps.iter().filter(|step| step.algorithm != 0).map(|step| step.layer).collect();
+    layers.len()
+}
+
+/// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy
+/// there is memory nobody asked for. Where that fails the pack is as good.
+fn forget(path: &Path) {
+    if let Ok(path) = CString::new(path.as_os_str().as_bytes()) {
+        let _ = residency::drop_cache(&path);
+    }
+}
+
+/// By how many per cent a latency is above the bound, to a tenth.
+fn percent_above(ns: u64, bound_ns: u64) -> f64 {
+    ((ns as f64 / bound_ns.max(1) as f64 - 1.0) * 1e3).round() / 10.0
+}
+
+pub(super) fn to_ms(time: Duration) -> f64 {
+    milliseconds(time.as_nanos() as u64)
+}

@@ -1,0 +1,262 @@
+//! What `eyelet plan` says: of the pack, of each of its plans, and of the smallest budget.
+
+use super::order::Order;
+use crate::cli::output::shape;
+use crate::cli::target::Beside;
+use eyelet::pack::{Encoding, OpKind};
+use eyelet_planner::board::Device;
+use eyelet_planner::network::Network;
+use eyelet_planner::size;
+use serde::Serialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// What was planned and written.
+#[derive(Debug, Serialize)]
+pub struct Packed {
+    pub(super) file: PathBuf,
+    pub(super) file_bytes: u64,
+    pub(super) network: String,
+    pub(super) isa: &'static str,
+    pub(super) device: Device,
+    pub(super) board: String,
+    /// Whether the costs are estimates and not measured.
+    pub(super) estimated: bool,
+    pub(super) strategy: String,
+    pub(super) threads: u32,
+    pub(super) exact: bool,
+    pub(super) layers: usize,
+    /// Layers that are computed by Winograd's algorithm.
+    pub(super) winograd_layers: usize,
+    pub weights_bytes: u64,
+    pub(super) weights: &'static str,
+    /// Of all outputs the largest difference that rounding the weights makes, relative to the largest magnitude of
+    /// the output with fp32. None where nothing is rounded, or this machine lacks the instruction set.
+    pub(super) rounding_error: Option<f64>,
+    pub(super) inputs: Vec<Port>,
+    pub(super) outputs: Vec<Port>,
+    pub plans: Vec<Planned>,
+    pub(super) import_ms: f64,
+    /// Everything between reading the model and writing the pack: passes, plans, checks, predictions.
+    pub planning_ms: f64,
+    pub(super) passes_ms: f64,
+    pub(super) write_ms: f64,
+    pub(super) rounding_ms: f64,
+    /// The smallest budget that can be met, if it was asked for.
+    #[serde(flatten)]
+    pub(super) least: Option<Least>,
+}
+
+/// The smallest budget that can be met.
+#[derive(Debug, Serialize)]
+pub(super) struct Least {
+    #[serde(skip)]
+    pub(super) network: String,
+    #[serde(skip)]
+    pub(super) strategy: String,
+    #[serde(skip)]
+    pub(super) threads: u32,
+    pub(super) min_budget_bytes: u64,
+    /// The layer that sets it, and with what.
+    #[serde(rename = "min_budget_layer")]
+    pub(super) layer: String,
+    #[serde(rename = "min_budget_reason")]
+    pub(super) reason: String,
+}
+
+impl fmt::Display for Least {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { network, strategy, threads, min_budget_bytes, layer, reason } = self;
+        let bytes = size::exact(*min_budget_bytes);
+        writeln!(
+            f,
+            "{network}: the smallest feasible budget is {bytes} ({strategy}, up to {threads} threads), set by \
+             layer `{layer}` ({reason})"
+        )
+    }
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Port {
+    name: String,
+    shape: Vec<usize>,
+}
+
+/// A plan of a pack.
+#[derive(Debug, Serialize)]
+pub struct Planned {
+    pub budget_bytes: u64,
+    pub arena_bytes: u64,
+    #[serde(flatten)]
+    pub(super) beside: Beside,
+    pub(super) tables_bytes: u64,
+    pub(super) peak_activation_bytes: u64,
+    pub(super) resident_bytes: u64,
+    /// Bytes of the arena that weights are ever in.
+    pub(super) weight_buffer_bytes: u64,
+    pub bytes_read_per_inference: u64,
+    pub(super) steps: usize,
+    pub(super) loads: usize,
+    pub(super) resident_loads: usize,
+    /// Layers whose steps transform their weights, for Winograd's algorithm.
+    pub(super) transformed_layers: usize,
+    /// A steady inference, of many.
+    pub(super) predicted_ms: f64,
+    /// The first one, with residents in place and nothing loaded ahead.
+    pub(super) predicted_first_ms: f64,
+    pub(super) predicted_compute_ms: f64,
+    pub(super) predicted_stall_ms: f64,
+    /// No plan for this budget is faster, by the same costs.
+    pub(super) lower_bound_ms: f64,
+    /// How far above it the prediction is.
+    pub(super) gap_percent: f64,
+    #[serde(skip)]
+    pub(super) predicted_ns: u64,
+    /// Until there was a good plan, and until there was no better one.
+    pub(super) constructive_ms: f64,
+    pub(super) improvement_ms: f64,
+    pub(super) designs_tried: u32,
+    pub(super) check_ms: f64,
+    pub(super) simulate_ms: f64,
+}
+
+impl Packed {
+    pub(super) fn new(path: &Path, network: &Network, weights_bytes: u64, order: &Order) -> Self {
+        let port = |port: &eyelet_planner::network::Port| Port {
+            name: port.name.clone(),
+            shape: port.shape.clone(),
+        };
+        Self {
+            file: path.to_owned(),
+            file_bytes: 0,
+            network: network.name.clone(),
+            isa: network.isa.name(),
+            device: Device::of(network.isa),
+            board: order.profile.name.clone(),
+            estimated: order.profile.estimated,
+            strategy: order.strategy.clone(),
+            threads: order.threads,
+            exact: order.exact,
+            layers: network.layers.len(),
+            winograd_layers: network
+                .layers
+                .iter()
+                .filter(|layer| layer.kind == OpKind::Winograd as u32)
+                .count(),
+            weights_bytes,
+            weights: order.weights.name(),
+            rounding_error: None,
+            inputs: network.inputs.iter().map(port).collect(),
+            outputs: network.outputs.iter().map(port).collect(),
+            plans: Vec::new(),
+            import_ms: 0.0,
+            planning_ms: 0.0,
+            passes_ms: 0.0,
+            write_ms: 0.0,
+            least: None,
+            rounding_ms: 0.0,
+        }
+    }
+}
+
+impl fmt::Display for Packed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "{}: {}, {} layers ({} by Winograd's algorithm), {} of weights ({}), for {} with up to {} threads ({})",
+            self.file.display(),
+            self.network,
+            self.layers,
+            self.winograd_layers,
+            size::human(self.weights_bytes),
+            self.weights,
+            self.isa,
+            self.threads,
+            self.board
+        )?;
+        for (what, ports) in [("input", &self.inputs), ("output", &self.outputs)] {
+            for port in ports {
+                writeln!(f, "{what} {} {}", port.name, shape(&port.shape))?;
+            }
+        }
+        if let Some(least) = &self.least {
+            write!(f, "{least}")?;
+        }
+        writeln!(
+            f,
+            "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>12} {:>12} {:>12} {:>12} {:>7}",
+            "budget",
+            "arena",
+            "resident",
+            "read each time",
+            "steps",
+            "loads",
+            "transformed",
+            "first time",
+            "predicted",
+            "of that wait",
+            "lower bound",
+            "gap"
+        )?;
+        for plan in &self.plans {
+            writeln!(
+                f,
+                "{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>9.2} ms {:>9.2} ms {:>9.2} ms \
+                 {:>9.2} ms {:>5.1} %",
+                size::human(plan.budget_bytes),
+                size::human(plan.arena_bytes),
+                size::human(plan.resident_bytes),
+                size::human(plan.bytes_read_per_inference),
+                plan.steps,
+                plan.loads,
+                plan.transformed_layers,
+                plan.predicted_first_ms,
+                plan.predicted_ms,
+                plan.predicted_stall_ms,
+                plan.lower_bound_ms,
+                plan.gap_percent
+            )?;
+        }
+        if self.device == Device::Cuda {
+            writeln!(f)?;
+        }
+        for plan in self.plans.iter().filter(|_| self.device == Device::Cuda) {
+            writeln!(f, "{:>10} lies {}", size::human(plan.budget_bytes), plan.beside)?;
+        }
+        if let Some(error) = self.rounding_error {
+            writeln!(
+                f,
+                "\n{} weights change the outputs by up to {error:.1e} of the largest magnitude (random inputs, \
+                 measured in {:.1} s)",
+                self.weights,
+                self.rounding_ms / 1e3
+            )?;
+        } else if self.weights != Encoding::F32.name() {
+            writeln!(
+                f,
+                "\nhow much {} weights change the outputs was not measured: this machine has no kernels for {}",
+                self.weights, self.isa
+            )?;
+        }
+        if self.estimated {
+            writeln!(
+                f,
+                "(predicted from estimated costs of {}; `eyelet profile` measures those of this machine)",
+                self.board
+            )?;
+        }
+        writeln!(
+            f,
+            "\nimport {:.1} ms, planning {:.1} ms (passes {:.1}, construction {:.1}, improvement {:.1}, \
+             checks {:.1}, predictions {:.1}), writing {:.1} ms",
+            self.import_ms,
+            self.planning_ms,
+            self.passes_ms,
+            self.plans.iter().map(|plan| plan.constructive_ms).sum::<f64>(),
+            self.plans.iter().map(|plan| plan.improvement_ms).sum::<f64>(),
+            self.plans.iter().map(|plan| plan.check_ms).sum::<f64>(),
+            self.plans.iter().map(|plan| plan.simulate_ms).sum::<f64>(),
+            self.write_ms
+        )
+    }
+}

@@ -1,0 +1,183 @@
+//! Fusion of arithmetic and elementwise functions, into what comes before them.
+
+use super::program::{Builder, Work};
+use crate::graph::ValueId;
+use eyelet::pack::{Activation, ActivationKind, BinaryOp};
+
+pub(super) fn activation(kind: ActivationKind, alpha: f32, beta: f32) -> Activation {
+    Activation { kind: kind as u32, alpha, beta }
+}
+
+/// Whether an activation is this function with parameters equal up to rounding.
+fn is(item: Activation, kind: ActivationKind, alpha: f32, beta: f32) -> bool {
+    item.kind == kind as u32 && (item.alpha - alpha).abs() < 1e-6 && (item.beta - beta).abs() < 1e-6
+}
+
+impl Builder {
+    /// Applies an elementwise function.
+    pub fn activation(&mut self, name: &str, x: ValueId, y: ValueId, function: Activation) {
+        let source = self.behind_views(x);
+        match self.sole_maker(source) {
+            Some(item) if item.takes_activation() => {
+                item.activation = function;
+                self.retarget(x, y);
+            }
+            _ => self.push_active(name, Work::Unary, &[x], &[y], function),
+        }
+    }
+
+    /// What a value is only another view of, as long as nobody else reads either.
+    fn behind_views(&mut self, mut value: ValueId) -> ValueId {
+        while let Some(item) = self.sole_maker(value)
+            && matches!(item.work, Work::Reshape | Work::Transpose { .. })
+        {
+            value = item.inputs[0];
+        }
+        value
+    }
+
+    /// Arithmetic, after trying what it can be fused into.
+    pub fn binary(&mut self, name: &str, op: BinaryOp, a: ValueId, b: ValueId, y: ValueId) {
+        if op == BinaryOp::Mul && (self.gated(name, a, b, y) || self.gated(name, b, a, y)) {
+            return;
+        }
+        for (x, c, reversed) in [(a, b, false), (b, a, true)] {
+            let flows = self.constant(x).is_none() && self.shape(x) == self.shape(y);
+            if flows
+                && self.constant(c).is_some()
+                && self.with_constant(name, op, x, c, y, reversed)
+            {
+                return;
+            }
+        }
+        if op == BinaryOp::Add && self.residual(a, b, y) {
+            return;
+        }
+        self.push(name, Work::Binary { op }, &[a, b], &[y]);
+    }
+
+    /// `x · sigmoid(x)` and `x · hard_sigmoid(x)`.
+    fn gated(&mut self, name: &str, x: ValueId, gate: ValueId, y: ValueId) -> bool {
+        let Some(item) = self.sole_maker(gate) else { return false };
+        if !matches!(item.work, Work::Unary) || item.inputs[0] != x {
+            return false;
+        }
+        let function = match item.activation {
+            f if is(f, ActivationKind::Sigmoid, 0.0, 0.0) => ActivationKind::Silu,
+            f if is(f, ActivationKind::HardSigmoid, 1.0 / 6.0, 0.5) => ActivationKind::HardSwish,
+            _ => return false,
+        };
+        self.remove(gate);
+        self.activation(name, x, y, activation(function, 0.0, 0.0));
+        true
+    }
+
+    /// `x op c` (`c op x` if reversed) folded into the linear map before it, into a sum with another
+    /// constant, or turned into a scale that later nodes can be folded into.
+    fn with_constant(
+        &mut self,
+        name: &str,
+        op: BinaryOp,
+        x: ValueId,
+        c: ValueId,
+        y: ValueId,
+        reversed: bool,
+    ) -> bool {
+        let shape = self.shape(x).to_vec();
+        let coefficients = |values: Vec<f64>| {
+            let all = |value: f64| vec![value; values.len()];
+            Some(match (op, reversed) {
+                (BinaryOp::Add, _) => (all(1.0), values),
+                (BinaryOp::Sub, false) => (all(1.0), values.iter().map(|c| -c).collect()),
+                (BinaryOp::Sub, true) => (all(-1.0), values),
+                (BinaryOp::Mul, _) => (values.clone(), all(0.0)),
+                (BinaryOp::Div, false) => (values.iter().map(|c| 1.0 / c).collect(), all(0.0)),
+                (BinaryOp::Div, true)
+                | (BinaryOp::PRelu | BinaryOp::Mask | BinaryOp::Max | BinaryOp::Min, _) => {
+                    return None;
+                }
+            })
+        };
+        if self.fold(x, y, |b, axis| coefficients(b.per_channel(c, &shape, axis)?)) {
+            return true;
+        }
+        let number =
+            self.constant(c).filter(|data| data.len() == 1).map(|data| f64::from(data.get(0)));
+        let product = match (op, reversed, number) {
+            (BinaryOp::Mul, _, Some(number)) => self.scale_product(x, y, number),
+            (BinaryOp::Div, false, Some(number)) => self.scale_product(x, y, 1.0 / number),
+            _ => false,
+        };
+        if product {
+            return true;
+        }
+        let last = shape.len().saturating_sub(1);
+        if let Some((scale, shift)) = self.per_channel(c, &shape, last).and_then(coefficients)
+            && self.fold_norm(x, y, &scale, &shift)
+        {
+            return true;
+        }
+        if op == BinaryOp::Add && self.join_sums(x, c, y) {
+            return true;
+        }
+        let scales = matches!((op, reversed), (BinaryOp::Mul, _) | (BinaryOp::Div, false));
+        if !scales || shape.len() != 4 || self.constant(c).is_none_or(|data| data.len() == 1) {
+            return false;
+        }
+        match self.per_channel(c, &shape, 1).and_then(coefficients) {
+            Some((scale, _)) if scale.iter().all(|value| value.is_finite()) => {
+                self.scale_shift(name, x, y, &scale, None);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// `(x + c) + d` with constants of one shape.
+    fn join_sums(&mut self, x: ValueId, d: ValueId, y: ValueId) -> bool {
+        let Some(item) = self.sole_maker(x).filter(|item| item.takes_activation()) else {
+            return false;
+        };
+        let (Work::Binary { op: BinaryOp::Add }, [a, c]) = (&item.work, &item.inputs[..]) else {
+            return false;
+        };
+        let (a, c) = (*a, *c);
+        let own: Vec<usize> = self.shape(c).iter().copied().skip_while(|&e| e == 1).collect();
+        let other: Vec<usize> = self.shape(d).iter().copied().skip_while(|&e| e == 1).collect();
+        let (Some(first), Some(second)) = (self.constant(c), self.constant(d)) else {
+            return false;
+        };
+        if own != other || self.shape(a) != self.shape(y) {
+            return false;
+        }
+        let sum = |i| (f64::from(first.get(i)) + f64::from(second.get(i))) as f32;
+        let sum = (0..first.len()).map(sum).collect();
+        let shape = self.shape(c).to_vec();
+        let joined = self.new_constant("sum", &shape, sum);
+        if let Some(item) = self.sole_maker(x) {
+            item.inputs[1] = joined;
+        }
+        self.retarget(x, y);
+        true
+    }
+
+    /// A sum with what the later of its operands computes linearly.
+    fn residual(&mut self, a: ValueId, b: ValueId, y: ValueId) -> bool {
+        let (x, other) = if self.ready(a) > self.ready(b) { (a, b) } else { (b, a) };
+        if self.shape(a) != self.shape(b) || a == b || self.constant(other).is_some() {
+            return false;
+        }
+        if self.ready(other) >= self.ready(x) {
+            return false;
+        }
+        let rank = self.shape(x).len();
+        let Some(item) = self.sole_maker(x) else { return false };
+        let sums = matches!(item.work, Work::Conv { .. } | Work::Rows { .. });
+        if !sums || item.bare_linear(rank).is_none() {
+            return false;
+        }
+        item.residual = Some(other);
+        self.retarget(x, y);
+        true
+    }
+}

@@ -1,0 +1,160 @@
+//! Which algorithm computes each layer: a choice between time and bytes, for all budgets of a pack at once.
+//!
+//! The lower bound of [`bound`](crate::bound) is, for each budget, a maximum over cyclic intervals of
+//! layers, each linear in what the layers cost: those inside count with their time, those outside with
+//! the time to read their bytes. So the choice is a game: an adversary names an interval for each budget,
+//! we answer with the best algorithm for every layer by itself. Both answer in turns to the average of
+//! what the other has said so far (fictitious play, which converges where the choices may be mixed).
+//! All choices that came up are ranked by their bound. It knows nothing of slices and addresses, so the
+//! first of them are planned and simulated before one is taken.
+//!
+//! The chains that reductions are cut into for a GPU ([`algorithm::chains`]) are chosen before, layer by layer; what they cost
+//! is scratch. To compute all layers directly, as processors do, is always one of the choices.
+//!
+//! One choice serves all budgets of a pack: its outputs are then the same bits in every budget, also when
+//! the budget changes between two inferences.
+
+mod game;
+mod mixture;
+mod offers;
+#[cfg(test)]
+mod tests;
+
+pub use mixture::bound_of_all_ns;
+pub(super) use offers::GAIN;
+
+use crate::algorithm::{self, Algorithm, set_chains};
+use crate::bound::Bound;
+use crate::network::Network;
+use crate::profile::Profile;
+use eyelet::ops::{self, Slice};
+use eyelet::pack::PAGE;
+use game::play;
+use offers::offers;
+
+/// An algorithm for each layer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    pub algorithms: Vec<Algorithm>,
+    /// For each layer the chains that its reduction is cut into if it is a direct convolution for a GPU.
+    chains: Vec<u32>,
+    /// The lower bounds of all budgets together.
+    pub bound_ns: f64,
+}
+
+impl Choice {
+    /// Whether every layer is computed directly.
+    pub fn is_direct(&self) -> bool {
+        self.algorithms.iter().all(|algorithm| *algorithm == Algorithm::Direct)
+    }
+
+    /// Whether another one has the same algorithms.
+    pub fn is_same(&self, other: &Self) -> bool {
+        (&self.algorithms, &self.chains) == (&other.algorithms, &other.chains)
+    }
+
+    /// Has a network be computed so.
+    pub fn apply(&self, network: &mut Network) {
+        for (layer, algorithm) in self.algorithms.iter().enumerate() {
+            algorithm.set(network, layer);
+            set_chains(network, layer, self.chains[layer]);
+        }
+    }
+}
+
+/// Which algorithms there are to choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Means {
+    /// The direct one alone.
+    Exact,
+    /// Those that weights can be stored for.
+    Stored,
+    /// And those for which steps can transform the weights.
+    All,
+}
+
+/// Choices for a network, the one with the least bound first. To compute all layers directly is one, and
+/// the only one if results are to be exact.
+pub fn choices(
+    network: &Network,
+    profile: &Profile,
+    threads: u32,
+    budgets: &[u64],
+    means: Means,
+) -> Vec<Choice> {
+    let bound = Bound::new(network, profile);
+    let least = match means {
+        Means::Exact => 0,
+        _ => budgets.iter().copied().min().unwrap_or(0),
+    };
+    let choices_with = |network: &Network, chains: &[u32], means| {
+        let offers = offers(network, profile, threads, least, &bound, means);
+        let choice =
+            |(algorithms, bound_ns)| Choice { algorithms, chains: chains.to_vec(), bound_ns };
+        play(&offers, &bound, budgets).into_iter().map(choice).collect::<Vec<_>>()
+    };
+    let mut network = network.clone();
+    let ones = vec![1; network.layers.len()];
+    for layer in 0..ones.len() {
+        set_chains(&mut network, layer, 1);
+    }
+    if means == Means::Exact {
+        return choices_with(&network, &ones, means);
+    }
+    // Chains take scratch, which is memory that weights could use: the bound does not know, simulation does. So those that
+    // fit the least budget are a choice, and those that no layer's memory is larger for, and none.
+    let peak = |layer| bound.alive(layer) + panel_need(&network, layer, 1);
+    let peak = (0..ones.len()).map(peak).fold(0.0, f64::max);
+    let mut cuts = Vec::new();
+    for most in [least as f64, peak.min(least as f64), 0.0] {
+        let chains = cut(&mut network, profile.multiprocessors, most, &bound);
+        if !cuts.contains(&chains) {
+            cuts.push(chains);
+        }
+    }
+    let mut choices = Vec::new();
+    for chains in cuts {
+        for (layer, chains) in chains.iter().enumerate() {
+            set_chains(&mut network, layer, *chains);
+        }
+        choices.extend(choices_with(&network, &chains, means));
+    }
+    choices.sort_by(|a, b| a.bound_ns.total_cmp(&b.bound_ns));
+    choices
+}
+
+/// Cuts reductions into the chains that suit a GPU, or into half as many, and so on, until a panel beside the activations
+/// takes no more than so many bytes. Returns the chains of all layers.
+fn cut(network: &mut Network, multiprocessors: u32, most: f64, bound: &Bound) -> Vec<u32> {
+    let cut = |layer: usize| {
+        let mut chains = algorithm::chains(network, layer, multiprocessors);
+        while chains > 1 {
+            set_chains(network, layer, chains);
+            if bound.alive(layer) + panel_need(network, layer, 1) <= most {
+                return chains;
+            }
+            chains = algorithm::fewer_chains(network, layer, chains);
+        }
+        set_chains(network, layer, 1);
+        1
+    };
+    (0..bound.layers()).map(cut).collect()
+}
+
+/// Bytes that a step with one panel of a layer takes beside the activations.
+pub(super) fn panel_need(network: &Network, index: usize, threads: u32) -> f64 {
+    let layer = &network.layers[index];
+    let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+    let output = record(layer.output);
+    let slice = Slice {
+        first: 0,
+        count: layer.panels.min(1),
+        row: 0,
+        rows: output.rows() as u32,
+        algorithm: network.on_load[index],
+    };
+    let inputs = layer.inputs.map(record);
+    let scratch = ops::least_scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa);
+    let weights = u64::from(layer.panel_bytes).next_multiple_of(PAGE);
+    (scratch + weights) as f64
+}

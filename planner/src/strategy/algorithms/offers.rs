@@ -1,0 +1,105 @@
+//! What there is to choose from for each layer, and what each asks for.
+
+use super::{Means, panel_need};
+use crate::algorithm::{self, Algorithm, set_chains};
+use crate::bound::{Bound, layer_demand};
+use crate::network::Network;
+use crate::profile::{Costs, Profile};
+use crate::slice::whole;
+use crate::slide::slides;
+use crate::strategy::on_load;
+use eyelet::pack::Step;
+
+/// An algorithm with more bytes must take at most this share of the time: less of a gain no prediction can
+/// vouch for, and the bytes are certain.
+pub(in crate::strategy) const GAIN: f64 = 0.9;
+
+/// The same where the other one computes as this does, on weights that its steps transform: then the gain is
+/// certain.
+const SURE_GAIN: f64 = 0.995;
+
+/// An algorithm and what it asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) algorithm: Algorithm,
+    /// What steps compute by: another one, if they transform the weights.
+    pub(super) runs: Algorithm,
+    pub(super) ns: f64,
+    pub(super) bytes: f64,
+}
+
+/// All there is for each layer, however little it gains: what it takes at least, and its bytes.
+pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> Vec<Vec<Offer>> {
+    let mut changed = network.clone();
+    let slides = slides(network);
+    // As processors sum, and in as many chains as suit the GPU.
+    let mut cuts = vec![0, profile.multiprocessors];
+    cuts.dedup();
+    let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];
+    for algorithm in Algorithm::all() {
+        for &multiprocessors in &cuts {
+            for layer in 0..network.layers.len() {
+                if algorithm.serves(network, layer) {
+                    algorithm.set(&mut changed, layer);
+                    let chains = algorithm::chains(&changed, layer, multiprocessors);
+                    set_chains(&mut changed, layer, chains);
+                }
+            }
+            // Where plans for less than the budget would find the weights, too.
+            let costs = Costs::new(&changed, profile, threads).within(profile.near_bytes());
+            for (layer, offers) in offers.iter_mut().enumerate() {
+                let (_, bytes) = layer_demand(&changed, &costs, layer);
+                for runs in [0].into_iter().chain(on_load::algorithms(&changed, &costs, layer)) {
+                    let step = Step { algorithm: runs, ..whole(&changed, layer) };
+                    let ns =
+                        if slides[layer] { costs.least_ns(&step) } else { costs.step_ns(&step) };
+                    offers.push(Offer { algorithm, runs: algorithm, ns: ns as f64, bytes });
+                }
+            }
+        }
+    }
+    offers
+}
+
+/// For each layer the algorithms that are of use: each clearly faster than those with fewer
+/// bytes, and such that one panel of weights and its scratch fit beside the activations in the least budget.
+pub(super) fn offers(
+    network: &Network,
+    profile: &Profile,
+    threads: u32,
+    least: u64,
+    bound: &Bound,
+    means: Means,
+) -> Vec<Vec<Offer>> {
+    let mut changed = network.clone();
+    let mut offers: Vec<Vec<Offer>> = vec![Vec::new(); network.layers.len()];
+    for algorithm in Algorithm::all() {
+        for layer in 0..network.layers.len() {
+            if algorithm.serves(network, layer) {
+                algorithm.set(&mut changed, layer);
+            }
+        }
+        let costs = Costs::new(&changed, profile, threads);
+        // What is stored as it is can still be computed by the other algorithm.
+        if means == Means::All {
+            on_load::choose(&mut changed, &costs, threads, least, bound);
+        }
+        for (layer, offers) in offers.iter_mut().enumerate() {
+            let (ns, bytes) = layer_demand(&changed, &costs, layer);
+            let runs = match changed.on_load[layer] {
+                0 => Algorithm::of(&changed, layer),
+                tile => Algorithm::Winograd { tile: tile as usize },
+            };
+            let faster = offers.last().is_none_or(|before| {
+                ns < if before.runs == runs { SURE_GAIN } else { GAIN } * before.ns
+            });
+            let fits = || bound.alive(layer) + panel_need(&changed, layer, threads) <= least as f64;
+            if offers.is_empty()
+                || (Algorithm::of(&changed, layer) == algorithm && faster && fits())
+            {
+                offers.push(Offer { algorithm: Algorithm::of(&changed, layer), runs, ns, bytes });
+            }
+        }
+    }
+    offers
+}

@@ -1,0 +1,80 @@
+//! Random games of a few layers, against all choices that there are.
+
+use super::game::{Played, play};
+use super::mixture::least_of;
+use super::offers::Offer;
+use crate::algorithm::Algorithm;
+use crate::bound::Bound;
+use proptest::prelude::*;
+
+/// Layers with three offers each: the time of the slowest, and shares of it; bytes and activations.
+fn layers() -> impl Strategy<Value = Vec<(f64, f64, f64, f64)>> {
+    let layer = (1e3..1e6f64, 0.3..0.9f64, 1e3..1e6f64, 0.0..1e5f64);
+    proptest::collection::vec(layer, 1..7)
+}
+
+fn game(layers: &[(f64, f64, f64, f64)]) -> (Vec<Vec<Offer>>, Bound) {
+    let offers = |&(ns, share, bytes, _): &(f64, f64, f64, f64)| {
+        let algorithms = Algorithm::all().zip([(1.0, 1.0), (share, 1.78), (share * share, 4.0)]);
+        let offer = |(algorithm, (time, size))| Offer {
+            algorithm,
+            runs: algorithm,
+            ns: ns * time,
+            bytes: bytes * size,
+        };
+        algorithms.map(offer).collect()
+    };
+    let alive = layers.iter().map(|layer| layer.3).collect();
+    (layers.iter().map(offers).collect(), Bound::of(alive, 1.0))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_choice_is_below_the_bound_of_all(layers in layers(), share in 0.1..6.0f64) {
+        let (offers, bound) = game(&layers);
+        let all: f64 = layers.iter().map(|layer| layer.2).sum();
+        let budget = (all * share) as u64 + 100_000;
+        let least = least_of(&offers, &bound, budget);
+        let mut best = f64::INFINITY;
+        for number in 0..3usize.pow(offers.len() as u32) {
+            let picks = (0..offers.len()).map(|layer| number / 3usize.pow(layer as u32) % 3);
+            let played = Played::new(picks.collect(), &offers, &bound, &[budget]);
+            best = best.min(played.bound_ns);
+        }
+        prop_assert!(least <= best * (1.0 + 1e-9), "{least} above {best}");
+        // It may mix two offers of a layer, which are at most that far apart.
+        prop_assert!(least >= best * 0.3 * (1.0 - 1e-9), "{least} far below {best}");
+    }
+
+    #[test]
+    fn never_far_from_the_best_of_all(layers in layers(), share in 0.1..6.0f64) {
+        let (offers, bound) = game(&layers);
+        let all: f64 = layers.iter().map(|layer| layer.2).sum();
+        let budgets = [(all * share) as u64 + 100_000, (all * share * 2.0) as u64 + 100_000];
+        let mut least = f64::INFINITY;
+        for number in 0..3usize.pow(offers.len() as u32) {
+            let pick = |layer: usize| offers[layer][number / 3usize.pow(layer as u32) % 3];
+            let compute: Vec<f64> = (0..offers.len()).map(|layer| pick(layer).ns).collect();
+            let bytes: Vec<f64> = (0..offers.len()).map(|layer| pick(layer).bytes).collect();
+            let of = |budget: &u64| bound.binding(&compute, &bytes, *budget).ns;
+            least = least.min(budgets.iter().map(of).sum());
+        }
+        let found = play(&offers, &bound, &budgets);
+        let (_, bound_ns) = found[0];
+        prop_assert!(bound_ns >= least * (1.0 - 1e-9));
+        prop_assert!(bound_ns <= least * 1.25, "{bound_ns} for {least}");
+        let direct = |all: &[Algorithm]| all.iter().all(|found| *found == Algorithm::Direct);
+        prop_assert!(found.iter().any(|(all, _)| direct(all)));
+        prop_assert!(found.windows(2).all(|pair| pair[0].1 <= pair[1].1));
+    }
+
+    #[test]
+    fn memory_in_plenty_makes_it_the_fastest(layers in layers()) {
+        let (offers, bound) = game(&layers);
+        let found = play(&offers, &bound, &[1 << 40]);
+        let largest = Algorithm::Winograd { tile: 4 };
+        prop_assert!(found[0].0.iter().all(|found| *found == largest));
+    }
+}

@@ -1,0 +1,195 @@
+//! Computes steps whose weights are expanded: each way divides the work among threads by itself.
+
+use super::{Expansion, ROW_WEIGHTS};
+use crate::arena::MatMut;
+use crate::device::{self, Device, Inline, Share, Split};
+use crate::kernels::Kernels;
+use crate::kernels::table::{Addend, Indirection, Panel};
+use crate::ops::conv::{self, addend, clamp, finish, part};
+use crate::ops::{Call, Operand, Slice, run_operator};
+use crate::pack::Tensor;
+
+/// Output channels of the widest panel.
+const MOST_LANES: usize = 32;
+
+impl Expansion {
+    pub(super) fn run_shared(&self, mut call: Call<'_>, groups: usize) {
+        let groups = self.groups(&call, groups);
+        let floats = self.plain.panel_bytes as usize / 4;
+        let stored = self.stored_bytes / 4;
+        let most = self.panels_bytes(call.count.div_ceil(groups));
+        let (expanded, scratch) = call.scratch.split_at_mut(most);
+        let expanded: &mut [f32] = bytemuck::cast_slice_mut(expanded);
+        for panels in (0..groups).map(|index| device::cut(call.count, groups, 1, index)) {
+            let expanded = &mut expanded[..panels.len() * floats];
+            let weights = &call.weights[panels.start * stored..panels.end * stored];
+            self.expand(call.kernels, call.device, weights, expanded, scratch);
+            run_operator(Call {
+                layer: &self.plain,
+                operands: call.operands,
+                out: call.out.reborrow(),
+                weights: expanded,
+                algorithm: 0,
+                first: call.first + panels.start,
+                count: panels.len(),
+                rows: call.rows.clone(),
+                scratch,
+                ..call
+            });
+        }
+    }
+
+    /// Expands some panels on all threads: one after the other where there are more threads, which then share the
+    /// channels of each.
+    fn expand(
+        &self,
+        kernels: &Kernels,
+        device: &dyn Device,
+        weights: &[f32],
+        expanded: &mut [f32],
+        scratch: &mut [u8],
+    ) {
+        let (floats, stored) = (self.plain.panel_bytes as usize / 4, self.stored_bytes / 4);
+        let (nr, each, panels) = (self.isa.panel(), self.filter_bytes(), expanded.len() / floats);
+        if self.algorithm != 0 && panels < device.threads() {
+            for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights.chunks_exact(stored))
+            {
+                let (bias, body) = out.split_at_mut(nr);
+                bias.copy_from_slice(&stored[..nr]);
+                let Some(out) = self.frequencies(body) else { continue };
+                let channels = (out.cols() / nr).div_ceil(device.threads());
+                device::divide(device, out, Split::Cols(channels * nr), scratch, each, |share| {
+                    self.transform(kernels, stored, share.cols, share.out, share.scratch);
+                });
+            }
+            return;
+        }
+        let Some(out) = MatMut::new(expanded, panels, floats, floats) else { return };
+        device::divide(device, out, Split::Rows(1), scratch, each, |mut share| {
+            for (row, panel) in share.rows.clone().enumerate() {
+                let stored = &weights[panel * stored..][..stored];
+                self.panel(kernels, stored, share.out.row_mut(row), share.scratch);
+            }
+        });
+    }
+
+    /// Divides a convolution's panels among threads, each with scratch of its own. `task` is given the
+    /// first of a part's panels and how many they are, as the step counts them, and a call with the part's
+    /// columns as if these were the whole output.
+    fn divide(&self, call: Call<'_>, each: usize, bytes: usize, task: impl Fn(Call<'_>) + Sync) {
+        let Call { layer, inputs, output, operands, mut out, weights, kernels, device, .. } = call;
+        let (nr, stored) = (self.isa.panel(), self.stored_bytes / 4);
+        let cols = call.first * nr..((call.first + call.count) * nr).min(out.cols());
+        let all = 0..out.rows();
+        let part = out.part_mut(all.clone(), cols.clone());
+        device::divide(device, part, Split::Cols(each * nr), call.scratch, bytes, |share| {
+            let Share { cols: here, out, scratch, .. } = share;
+            let panels = here.start / nr..here.end.div_ceil(nr);
+            let residual = match operands[1] {
+                Operand::Mat(mat) => {
+                    let at = cols.start + here.start..cols.start + here.end;
+                    Operand::Mat(mat.part(all.clone(), at))
+                }
+                other => other,
+            };
+            let [a, b, c, _] = output.dims;
+            task(Call {
+                layer,
+                inputs,
+                output: Tensor { dims: [a, b, c, here.len() as u32], ..output },
+                operands: [operands[0], residual],
+                out,
+                weights: &weights[panels.start * stored..panels.end * stored],
+                algorithm: 0,
+                first: 0,
+                count: panels.len(),
+                rows: call.rows.clone(),
+                scratch,
+                device: &Inline,
+                kernels,
+            });
+        });
+    }
+
+    pub(super) fn run_own(&self, call: Call<'_>, chunk: usize, each: usize) {
+        let floats = self.plain.panel_bytes as usize / 4;
+        let stored = self.stored_bytes / 4;
+        let slice = Slice { first: 0, count: 1, algorithm: 0, ..call.slice() };
+        let bytes = self.own_bytes(&call.inputs, &call.output, &slice, chunk) as usize;
+        self.divide(call, each, bytes, |mut part| {
+            let (expanded, scratch) = part.scratch.split_at_mut(self.panels_bytes(chunk));
+            let expanded: &mut [f32] = bytemuck::cast_slice_mut(expanded);
+            for first in (0..part.count).step_by(chunk) {
+                let count = chunk.min(part.count - first);
+                let weights = part.weights[first * stored..].chunks_exact(stored);
+                for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights).take(count) {
+                    self.panel(part.kernels, stored, out, &mut []);
+                }
+                run_operator(Call {
+                    layer: &self.plain,
+                    operands: part.operands,
+                    out: part.out.reborrow(),
+                    weights: &expanded[..count * floats],
+                    first,
+                    count,
+                    rows: part.rows.clone(),
+                    scratch,
+                    ..part
+                });
+            }
+        });
+    }
+
+    pub(super) fn run_rows_of_one(&self, call: Call<'_>) {
+        let (nr, stored) = (self.isa.panel(), self.stored_bytes / 4);
+        let window = conv::window(&self.plain, &call.inputs[0], &call.output);
+        let (piece, k) = (self.piece_bytes(), call.inputs[0].cols() as usize);
+        let bytes = self.row_bytes(&call.inputs, &call.output) as usize;
+        let each = part(call.count, (call.count * nr * k) as u64, call.device.threads());
+        self.divide(call, each, bytes, |mut part| {
+            let Operand::Mat(input) = part.operands[0] else {
+                unreachable!("`validate` refuses a convolution without an input of its own");
+            };
+            let (kernels, row) = (part.kernels, part.rows.clone());
+            let (piece, scratch) = part.scratch.split_at_mut(piece);
+            let piece: &mut [f32] = bytemuck::cast_slice_mut(piece);
+            let lists = Indirection::convolution(&window, input, row.clone(), 1, scratch);
+            let (chains, unbounded) = (lists.chains(), [f32::NEG_INFINITY, f32::INFINITY]);
+            let limits = clamp(&part.layer.activation);
+            for (panel, stored) in part.weights.chunks_exact(stored).enumerate() {
+                let cols = panel * nr..((panel + 1) * nr).min(part.out.cols());
+                let mut out = part.out.part_mut(row.clone(), cols.clone());
+                for chain in 0..chains.count() {
+                    let terms = chains.terms(chain);
+                    let mut sums = [0.0; MOST_LANES];
+                    // As `Chains` has it.
+                    let residual = if chain == 0 {
+                        sums[..nr].copy_from_slice(&stored[..nr]);
+                        addend(&part.operands[1], row.clone(), cols.clone())
+                    } else {
+                        Addend::Output
+                    };
+                    let limits = if chain + 1 == chains.count() { limits } else { unbounded };
+                    for from in terms.clone().step_by(ROW_WEIGHTS / nr) {
+                        let len = (ROW_WEIGHTS / nr).min(terms.end - from);
+                        let piece = &mut piece[..(1 + len) * nr];
+                        let (bias, body) = piece.split_at_mut(nr);
+                        bias.copy_from_slice(&sums[..nr]);
+                        kernels.widen(self.encoding, stored, self.biases() + from * nr, body);
+                        let lists = lists.seg_len(len);
+                        let piece = Panel::cached(piece);
+                        if from + len < terms.end {
+                            let Some(to) = MatMut::new(&mut sums[..nr], 1, nr, nr) else {
+                                continue;
+                            };
+                            kernels.igemm(&lists, from, piece, Addend::None, unbounded, to);
+                        } else {
+                            kernels.igemm(&lists, from, piece, residual, limits, out.reborrow());
+                        }
+                    }
+                }
+                finish(kernels, &part.layer.activation, out);
+            }
+        });
+    }
+}

@@ -1,0 +1,112 @@
+//! The scratch of steps that expand weights: expanded panels beside what the operator takes.
+
+use super::way::{Way, panels_in};
+use super::{Expansion, ROW_WEIGHTS};
+use crate::ops::{Call, Slice, Want, conv, operator_scratch_bytes};
+use crate::pack::Tensor;
+
+impl Expansion {
+    /// Bytes of intermediates on so many threads, the operator's included.
+    pub(in crate::ops) fn scratch_bytes(
+        &self,
+        inputs: &[Tensor; 2],
+        output: &Tensor,
+        slice: &Slice,
+        threads: u32,
+        want: Want,
+    ) -> u64 {
+        let panels = slice.count as usize;
+        match self.way {
+            Way::Row => self.row_bytes(inputs, output) * (threads as usize).min(panels) as u64,
+            Way::Own { chunk, each } => {
+                let shares = (threads as usize).min(panels.div_ceil(each));
+                let bytes = self.own_bytes(inputs, output, slice, chunk);
+                bytes.saturating_mul(shares as u64)
+            }
+            Way::Shared { groups } => {
+                let most = match want {
+                    Want::All => panels.div_ceil(groups),
+                    Want::Least => 1,
+                };
+                self.shared_bytes(inputs, output, slice, most, threads, want)
+            }
+        }
+    }
+
+    /// What groups of at most so many panels take.
+    fn shared_bytes(
+        &self,
+        inputs: &[Tensor; 2],
+        output: &Tensor,
+        slice: &Slice,
+        most: usize,
+        threads: u32,
+        want: Want,
+    ) -> u64 {
+        let operator =
+            |count: usize| self.operator_bytes(inputs, output, slice, count, threads, want);
+        let filters = self.filter_bytes() as u64 * u64::from(threads);
+        let beside = operator(most).max(operator((most - 1).max(1))).max(filters);
+        (self.panels_bytes(most) as u64).saturating_add(beside)
+    }
+
+    /// The groups of a call: as few as there may be, or as many as have panels take half of its scratch.
+    pub(super) fn groups(&self, call: &Call<'_>, fewest: usize) -> usize {
+        let (slice, threads) = (call.slice(), call.device.threads() as u32);
+        let scratch = call.scratch.len() as u64;
+        let fits = |most: usize, want: Want| {
+            self.shared_bytes(&call.inputs, &call.output, &slice, most, threads, want) <= scratch
+        };
+        // Groups are even: of so many panels, or one less.
+        let most = |groups: usize| call.count.div_ceil(groups);
+        if fits(most(fewest), Want::All) {
+            return fewest;
+        }
+        let half = panels_in(scratch / 2, &self.plain).clamp(1, most(fewest));
+        let mut groups = call.count.div_ceil(half);
+        while groups < call.count && !fits(most(groups), Want::Least) {
+            groups += 1;
+        }
+        groups
+    }
+
+    /// Bytes of so many expanded panels, a multiple of 64.
+    pub(super) fn panels_bytes(&self, panels: usize) -> usize {
+        (self.plain.panel_bytes as usize * panels).next_multiple_of(64)
+    }
+
+    /// What the operator needs for so many of a slice's panels.
+    fn operator_bytes(
+        &self,
+        inputs: &[Tensor; 2],
+        output: &Tensor,
+        slice: &Slice,
+        panels: usize,
+        threads: u32,
+        want: Want,
+    ) -> u64 {
+        let slice = Slice { count: panels as u32, algorithm: 0, ..*slice };
+        operator_scratch_bytes(&self.plain, inputs, output, &slice, threads, self.isa, want)
+    }
+
+    pub(super) fn own_bytes(
+        &self,
+        inputs: &[Tensor; 2],
+        output: &Tensor,
+        slice: &Slice,
+        chunk: usize,
+    ) -> u64 {
+        let operator = self.operator_bytes(inputs, output, slice, 1, 1, Want::All);
+        (self.panels_bytes(chunk) as u64).saturating_add(operator)
+    }
+
+    /// Bytes of a piece of a panel, its bias included, a multiple of 64.
+    pub(super) fn piece_bytes(&self) -> usize {
+        (4 * (self.isa.panel() + ROW_WEIGHTS)).next_multiple_of(64)
+    }
+
+    pub(super) fn row_bytes(&self, inputs: &[Tensor; 2], output: &Tensor) -> u64 {
+        let window = conv::window(&self.plain, &inputs[0], output);
+        (self.piece_bytes() as u64).saturating_add(window.scratch_bytes(1))
+    }
+}

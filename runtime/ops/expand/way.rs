@@ -1,0 +1,85 @@
+//! In which of the three ways a step's panels are expanded, and how many at a time.
+
+use crate::kernels::Isa;
+use crate::ops::Slice;
+use crate::ops::conv::{Sizes, part};
+use crate::pack::{ConvParams, Layer, OpKind, Tensor, WinogradParams, params};
+
+/// Bytes of expanded panels that threads share.
+const SHARED_BYTES: u64 = 1 << 20;
+
+/// Panels at least for which a Winograd convolution transforms its inputs.
+const WINOGRAD_PANELS: usize = 8;
+
+/// Panels that threads share at least where these are of several groups of a Winograd convolution: each has other inputs,
+/// so no more than keeps threads busy and [`OWN_BYTES`].
+const GROUPED_PANELS: usize = 4;
+
+/// Bytes of expanded panels of a thread's own: a part of its second-level cache.
+const OWN_BYTES: u64 = 256 << 10;
+
+/// Panels that threads expand together.
+pub(in crate::ops) fn panels_at_once(plain: &Layer) -> usize {
+    let (bytes, least) = match plain.kind == OpKind::Winograd as u32 {
+        true if params::<WinogradParams>(plain).groups > 1 => (OWN_BYTES, GROUPED_PANELS),
+        true => (SHARED_BYTES, WINOGRAD_PANELS),
+        false => (SHARED_BYTES, 1),
+    };
+    panels_in(bytes, plain).max(least)
+}
+
+/// Expanded panels that so many bytes hold.
+pub(super) fn panels_in(bytes: u64, plain: &Layer) -> usize {
+    saturating(bytes / u64::from(plain.panel_bytes.max(1)))
+}
+
+/// How a step's panels are expanded: see the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    Row,
+    /// So many panels at a time, of parts of so many.
+    Own {
+        chunk: usize,
+        each: usize,
+    },
+    /// In so many groups, as even as possible; in more where scratch is short.
+    Shared {
+        groups: usize,
+    },
+}
+
+impl Way {
+    pub(super) fn of(
+        plain: &Layer,
+        inputs: &[Tensor; 2],
+        slice: &Slice,
+        threads: usize,
+        isa: Isa,
+        k: u64,
+    ) -> Self {
+        let panels = slice.count as usize;
+        let kind = OpKind::from_code(plain.kind);
+        let p: ConvParams = params(plain);
+        if kind == Some(OpKind::Conv) && p.groups == 1 {
+            if slice.rows == 1 && p.kernel == [1; 2] {
+                return Self::Row;
+            }
+            let sizes = Sizes {
+                by_rows: slice.rows as usize,
+                by_cols: panels,
+                input: saturating(u64::from(slice.rows) * u64::from(inputs[0].cols())),
+                weights: saturating(k.saturating_mul((panels * isa.panel()) as u64)),
+            };
+            if threads == 1 || sizes.divide_columns(threads) {
+                let macs = u64::from(slice.rows).saturating_mul(sizes.weights as u64);
+                let each = part(panels, macs, threads);
+                return Self::Own { chunk: panels_in(OWN_BYTES, plain).clamp(1, each), each };
+            }
+        }
+        Self::Shared { groups: panels.div_ceil(panels_at_once(plain)).max(1) }
+    }
+}
+
+fn saturating(x: u64) -> usize {
+    usize::try_from(x).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,285 @@
+//! Computes a step, part by part.
+
+use super::block::{Block, Frequency};
+use super::work::{Divide, Work};
+use crate::arena::{MatMut, MatRef};
+use crate::device::{self, Device, Inline, Share, Split};
+use crate::kernels::table::{Finish, Indirection, Patch, Product};
+use crate::ops::conv::{addend, clamp, finish};
+use crate::ops::{Call, Operand};
+use crate::pack::ActivationKind;
+use core::ops::Range;
+
+/// Weights are fetched at least so many bytes before their use: products of small groups are shorter than memory takes.
+const FAR_BYTES: usize = 16 << 10;
+
+/// The part of a step that one thread, or all threads together, work on.
+struct Part<'a> {
+    call: &'a Call<'a>,
+    work: &'a Work,
+    device: &'a dyn Device,
+    /// The input image.
+    image: MatRef<'a>,
+    /// The first line of outputs in the image.
+    line: usize,
+    /// Output pixels before the part's first one, in the whole output.
+    rows_before: usize,
+    /// The part's panels, as the layer counts them.
+    panels: Range<usize>,
+}
+
+/// Computes one step.
+pub fn run(mut call: Call<'_>) {
+    if call.rows.is_empty() || call.count == 0 {
+        return;
+    }
+    let Operand::Mat(input) = call.operands[0] else {
+        unreachable!("`validate` refuses a convolution without an input of its own");
+    };
+    let (device, kernels) = (call.device, call.kernels);
+    let threads = device.threads();
+    let slice = call.slice();
+    let work = Work::new(call.layer, &call.inputs[0], &call.output, &slice, threads, kernels.isa());
+    let scratch = core::mem::take(&mut call.scratch);
+    let work = work.within(scratch.len());
+    let panels = call.first..call.first + call.count;
+    let cols = work.outputs.cols(call.first, call.count);
+    let mut out = core::mem::replace(&mut call.out, empty());
+    let mut out = out.part_mut(out.slots(call.rows.clone()), cols.clone());
+    let [in_area, area] = [work.input, work.output].map(|[height, width]| height * width);
+    let mut row = call.rows.start;
+    while row < call.rows.end {
+        // What the step makes of this image.
+        let image = row / area;
+        let rows = row..call.rows.end.min((image + 1) * area);
+        let pixels = match call.inputs[0].dims[0] {
+            // All that there is in memory, which may be a ring of lines.
+            1 => 0..input.rows(),
+            _ => image * in_area..(image + 1) * in_area,
+        };
+        let first = (row - image * area) / work.output[1];
+        let part = |device, before: usize, panels: Range<usize>| Part {
+            call: &call,
+            work: &work,
+            device,
+            image: input.part(pixels.clone(), 0..input.cols()),
+            line: first + before,
+            rows_before: rows.start + before * work.output[1],
+            panels,
+        };
+        let here = rows.start - call.rows.start..rows.end - call.rows.start;
+        let out = out.part_mut(here, 0..cols.len());
+        let split = match work.divide {
+            Divide::Panels => None,
+            Divide::Lines => Some(Split::Rows(work.each * work.tile * work.output[1])),
+            Divide::Groups => Some(Split::Cols(work.each * work.outputs.in_group)),
+        };
+        match split {
+            None => part(device, 0, panels.clone()).run(out, scratch),
+            Some(split) => {
+                let each = work.each() as usize;
+                device::divide(device, out, split, scratch, each, |share: Share<'_>| {
+                    let here = cols.start + share.cols.start..cols.start + share.cols.end;
+                    let panels = work.outputs.within(panels.clone(), here);
+                    let before = share.rows.start / work.output[1];
+                    part(&Inline, before, panels).run(share.out, share.scratch);
+                });
+            }
+        }
+        row = rows.end;
+    }
+}
+
+/// No output.
+fn empty() -> MatMut<'static> {
+    MatMut::new(&mut [], 0, 0, 0).unwrap_or_else(|| unreachable!("nothing fits into nothing"))
+}
+
+impl Part<'_> {
+    /// Computes the part: `out` has its lines of pixels and its panels' channels. Weights of some groups stay in the cache
+    /// for all blocks.
+    fn run(&self, mut out: MatMut<'_>, scratch: &mut [u8]) {
+        let Work { tile, output, block, outputs, together, .. } = *self.work;
+        // The part ends where tiles do, or the map does.
+        let extent = [out.rows() / output[1], output[1]];
+        let [down, across] = extent.map(|extent| extent.div_ceil(tile));
+        let tiles = down * across;
+        let blocks = tiles.div_ceil(block);
+        let (shared, own) = scratch.split_at_mut(self.work.frequency_bytes() as usize);
+        let shared: &mut [f32] = bytemuck::cast_slice_mut(shared);
+        let (zeros, frequencies) = shared.split_at_mut(self.work.zeros());
+        zeros.fill(0.0);
+        let all = outputs.groups(self.panels.clone());
+        let before = outputs.panel(self.panels.start).start;
+        for first in all.clone().step_by(together) {
+            let groups = first..(first + together).min(all.end);
+            let panels = self.panels.start.max(groups.start * outputs.panels)
+                ..self.panels.end.min(groups.end * outputs.panels);
+            let cols = outputs.cols(panels.start, panels.len());
+            let all = 0..out.rows();
+            let mut out = out.part_mut(all, cols.start - before..cols.end - before);
+            for index in 0..blocks {
+                let block = Block::new(tile, extent, device::cut(tiles, blocks, 1, index));
+                self.transform(&block, groups.clone(), zeros, frequencies);
+                self.multiply(&block, panels.clone(), frequencies, out.reborrow(), own);
+            }
+        }
+    }
+
+    /// Transforms the inputs of a block, those of some groups.
+    fn transform(
+        &self,
+        block: &Block,
+        groups: Range<usize>,
+        zeros: &[f32],
+        frequencies: &mut [f32],
+    ) {
+        let Work { tile, pad, input, .. } = *self.work;
+        let (points, stride) = (self.work.points(), self.work.stride(self.work.width()));
+        let channels = groups.start * self.work.channels..groups.end * self.work.channels;
+        let image = self.image.part(0..self.image.rows(), channels.clone());
+        let channels = channels.len();
+        let all = MatMut::new(frequencies, points, block.count() * channels, stride);
+        let all = all.unwrap_or_else(|| unreachable!("a block is no larger than its scratch"));
+        device::divide(self.device, all, Split::Cols(channels), &mut [], 0, |share| {
+            let Share { cols, mut out, .. } = share;
+            for (slot, at) in (cols.start / channels..).zip((0..cols.len()).step_by(channels)) {
+                let [line, col] = block.place(slot);
+                let patch = Patch {
+                    image,
+                    height: input[0],
+                    width: input[1],
+                    top: (self.line + line) as i64 - pad[0] as i64,
+                    left: col as i64 - pad[1] as i64,
+                    outputs: block.outputs([line, col]),
+                    zeros,
+                };
+                let to = out.part_mut(0..points, at..at + channels);
+                self.call.kernels.winograd_input(tile, &patch, to);
+            }
+        });
+    }
+
+    /// Multiplies the frequencies of a block, those of some groups, with panels of these and transforms the products
+    /// back.
+    fn multiply(
+        &self,
+        block: &Block,
+        panels: Range<usize>,
+        frequencies: &[f32],
+        out: MatMut<'_>,
+        scratch: &mut [u8],
+    ) {
+        let Work { tile, channels, outputs, nr, mr, .. } = *self.work;
+        let Call { layer, weights, kernels, operands, .. } = self.call;
+        let (points, stride) = (self.work.points(), self.work.stride(self.work.width()));
+        let product_stride = self.work.stride(nr);
+        let product_floats = self.work.product_floats();
+        let panel_floats = (1 + points * channels) * nr;
+        let clamp = clamp(&layer.activation);
+        let each = self.work.product_bytes() as usize;
+        let groups = outputs.groups(panels.clone());
+        let width = groups.len() * channels;
+        let (all, before) = (panels.clone(), outputs.panel(panels.start).start);
+        // Other than in one group these are all columns.
+        let split = Split::Cols(self.work.each * nr);
+        device::divide(self.device, out, split, scratch, each, |share| {
+            let Share { cols, mut out, scratch, .. } = share;
+            let cols = before + cols.start..before + cols.end;
+            let panels = outputs.within(all.clone(), cols.clone());
+            let (list, products) =
+                scratch.split_at_mut(Indirection::rows_bytes(self.work.block) as usize);
+            let products: &mut [f32] = bytemuck::cast_slice_mut(products);
+            // Each row reaches from a tile's first frequency to its last.
+            let reach = (points - 1) * stride + width;
+            let rows = (0..block.count()).map(|tile| &frequencies[tile * width..]);
+            let lists = Indirection::rows(rows, reach, mr, list).seg_len(channels);
+            let present = block.frequencies();
+            // Products between the one that fetches weights and the one that uses them.
+            let far = match self.work.ahead {
+                1 => (FAR_BYTES / (4 * channels * nr)).clamp(1, present.len()),
+                _ => 1,
+            };
+            // A thread's panels of one group, or those of all groups.
+            let last = match self.work.divide {
+                Divide::Panels => panels.end,
+                _ => self.panels.end,
+            };
+            // Where the weights of a panel for one frequency lie.
+            let at = |panel: usize, point: usize| {
+                (panel - self.call.first) * panel_floats + nr + point * channels * nr
+            };
+            for run in panels.clone().step_by(self.work.ahead) {
+                let run = run..(run + self.work.ahead).min(panels.end);
+                let mut gemms = kernels.gemms(&lists, weights, products);
+                for (index, frequency) in present.iter().enumerate() {
+                    let Frequency { point, first, tiles } = *frequency;
+                    // After the run's last panel.
+                    let following = match present.get(index + far) {
+                        Some(following) => Some(at(run.start, following.point)),
+                        None => (run.end < last)
+                            .then(|| at(run.end, present[index + far - present.len()].point)),
+                    };
+                    for panel in run.clone() {
+                        let another = panel + 1 < run.end;
+                        let group = panel / outputs.panels - groups.start;
+                        gemms.multiply(Product {
+                            rows: first..first + tiles,
+                            offset: point * stride + group * channels,
+                            panel: at(panel, point),
+                            next: if another { Some(at(panel + 1, point)) } else { following },
+                            out: (panel - run.start) * product_floats
+                                + point * product_stride
+                                + first * nr,
+                        });
+                    }
+                }
+                for (panel, products) in run.zip(products.chunks_exact(product_floats)) {
+                    let at = outputs.panel(panel);
+                    let bias = &weights[(panel - self.call.first) * panel_floats..][..nr];
+                    let rows = 0..out.rows();
+                    let mut panel_out =
+                        out.part_mut(rows, at.start - cols.start..at.end - cols.start);
+                    let residual = addend(
+                        &operands[1],
+                        self.rows_before..self.rows_before + panel_out.rows(),
+                        at,
+                    );
+                    let finish = Finish {
+                        products,
+                        stride: product_stride,
+                        bias,
+                        addend: residual,
+                        clamp,
+                        width: self.work.output[1],
+                    };
+                    let places = (0..block.count()).map(|slot| block.place(slot));
+                    kernels.winograd_outputs(tile, &finish, places, panel_out.reborrow());
+                    self.finish(block, panel_out);
+                }
+            }
+        });
+    }
+
+    /// Applies what is more than a clamp to a block's outputs.
+    fn finish(&self, block: &Block, mut out: MatMut<'_>) {
+        let function = self.call.layer.activation.function();
+        if matches!(function, Some(ActivationKind::None | ActivationKind::Clamp)) {
+            return;
+        }
+        let width = self.work.output[1];
+        let cols = 0..out.cols();
+        for slot in 0..block.count() {
+            let [line, col] = block.place(slot);
+            let [lines, pixels] = block.outputs([line, col]);
+            for line in line..line + lines {
+                let pixels = line * width + col..line * width + col + pixels;
+                finish(
+                    self.call.kernels,
+                    &self.call.layer.activation,
+                    out.part_mut(pixels, cols.clone()),
+                );
+            }
+        }
+    }
+}
