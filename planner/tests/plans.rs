@@ -193,12 +193,12 @@ proptest! {
         pages in prop::collection::vec(0u64..600, 3),
         speed in 0.01f64..10.0,
         depth in 1u32..5,
-        window in prop::option::of(4096u64..200_000),
+        (window, together) in (prop::option::of(4096u64..200_000), any::<bool>()),
         threads in 1u32..3,
     ) {
         let mut board = eyelet_planner::board::host();
         let mut storage = board.profile.storage.faster(speed);
-        (storage.depth, storage.window) = (depth, window);
+        (storage.depth, storage.window, storage.together) = (depth, window, together);
         storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
         board.profile.storage = storage;
         let subject = Subject::of_graph(network(size, &decisions), board);
@@ -349,7 +349,9 @@ proptest! {
         decisions in prop::collection::vec(any::<(u8, u8, u8)>(), 1..14),
         pages in 1u64..40,
         speed in 0.01f64..10.0,
-        (depth, window) in (prop::sample::select(vec![1u32, 4, 8]), prop::option::of(4096u64..200_000)),
+        (depth, window, together) in (
+            prop::sample::select(vec![1u32, 4, 8]), prop::option::of(4096u64..200_000), any::<bool>(),
+        ),
         drag in prop::option::of((0.0f64..0.5, 0.0f64..0.5)),
         cache in 0u64..200,
         exact in any::<bool>(),
@@ -357,7 +359,7 @@ proptest! {
     ) {
         let mut board = eyelet_planner::board::host();
         let mut storage = board.profile.storage.faster(speed);
-        (storage.depth, storage.window) = (depth, window);
+        (storage.depth, storage.window, storage.together) = (depth, window, together);
         storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
         storage.drag = drag.map(|(near_ns_per_byte, far_ns_per_byte)| Drag {
             near_ns_per_byte,

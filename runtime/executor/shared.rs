@@ -6,7 +6,7 @@ use crate::device::accelerator::{Accelerator, Home, drain};
 use crate::device::{DeviceError, futex::Counter, handoff::Handoff};
 use crate::kernels::Kernels;
 use crate::pack::{Header, PAGE, PlanEntry, Proven, ProvenSkeleton};
-use crate::storage::MAX_BEGUN;
+use crate::storage::MAX_DEPTH;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The state that the loader and the compute side both see.
@@ -92,10 +92,12 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// How long the loader spins for its storage: as long as some of the last loads was waited for, and not where it is far ahead.
+    /// How long the loader spins for its storage: only where one of the last loads was waited for, of which several may have come
+    /// together. One that is ahead has the time to be woken, and its spinning would take from the other's core where two share its
+    /// execution units.
     pub fn read_spin_ns(&self) -> u64 {
         let ahead = self.loads_done.get().wrapping_sub(self.awaited.load(Ordering::Relaxed));
-        if ahead as i32 <= MAX_BEGUN as i32 { self.spin_ns } else { 0 }
+        if ahead as i32 <= MAX_DEPTH as i32 { self.spin_ns } else { 0 }
     }
 
     /// Tells the observer, if there is one.
