@@ -23,6 +23,8 @@
 //! of budget leaves a model without a plan, until a budget is set again.
 
 mod budget;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+mod concurrent;
 mod course;
 mod enter;
 mod load;
@@ -37,11 +39,11 @@ mod staged;
 mod times;
 
 pub use budget::BudgetError;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use concurrent::{Concurrent, ThreadedError};
 pub use enter::{PlanError, RESIDENT_PIECE, Switch};
 pub use load::LoadError;
 pub use loader::Loader;
-#[cfg(all(feature = "linux", target_os = "linux"))]
-pub use model::{Concurrent, ThreadedError};
 pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
 pub use observer::{Event, Observer};
 pub use open::{Instance, OpenError, Options, entries, entry_for, header, tables_bytes};

@@ -1,0 +1,130 @@
+//! Loads on a thread of their own: how the compute side and the loader wait for each other.
+
+use super::load::LoadError;
+use super::loader::Loader;
+use super::model::{Feed, Model};
+use super::open::Instance;
+use super::shared::Shared;
+use crate::device::futex::Counter;
+use crate::device::threads::{self, ThreadError};
+use crate::pack::PlanEntry;
+use crate::storage::Storage;
+use crate::storage::queue::SPIN_NS;
+use core::sync::atomic::Ordering;
+
+/// How long the compute side spins in any case.
+const BRIEF_NS: u64 = 20_000;
+
+/// How long either side spins for the other before it sleeps. With a GPU the counters tell of what has been issued: the
+/// loader's time is in the GPU's events, which nobody spins for.
+fn spin_ns(shared: &Shared<'_>) -> u64 {
+    let room = threads::available_cores() > shared.threads as usize;
+    if room && shared.accelerator().is_none() { SPIN_NS } else { 0 }
+}
+
+/// Waits for a loader that runs beside it.
+#[derive(Debug)]
+pub struct Concurrent<'m, 'a> {
+    shared: &'m Shared<'a>,
+}
+
+impl Concurrent<'_, '_> {
+    fn wait_for(&self, counter: &Counter, target: u32) -> Result<(), LoadError> {
+        let failed = || self.shared.failure.get().is_some();
+        if counter.wait_until(target, self.shared.spin_ns.max(BRIEF_NS), failed) {
+            return Ok(());
+        }
+        self.shared.failure.get().map_or(Ok(()), Err)
+    }
+
+    /// Has the loader do what it is asked for, and returns when it has.
+    fn ask(&self) {
+        let shared = self.shared;
+        let number = shared.requests.get().wrapping_add(1);
+        shared.requests.set(number);
+        // The loader waits for one of the two.
+        shared.steps_done.wake();
+        shared.answers.wait_until(number, BRIEF_NS, || false);
+    }
+}
+
+impl Feed for Concurrent<'_, '_> {
+    fn wait(&mut self, target: u32) -> Result<(), LoadError> {
+        if !self.shared.loads_done.reached(target) {
+            self.shared.awaited.store(target, Ordering::Relaxed);
+        }
+        self.wait_for(&self.shared.loads_done, target)
+    }
+
+    fn wait_reads(&mut self, target: u32) -> Result<(), LoadError> {
+        self.wait_for(&self.shared.reads_done, target)
+    }
+
+    fn restart(&mut self) {
+        self.ask();
+    }
+
+    fn switch(&mut self, entry: &PlanEntry) {
+        self.shared.asked.put(*entry);
+        self.ask();
+        self.shared.asked.clear();
+    }
+}
+
+/// The loader's thread could not be started.
+pub type ThreadedError = ThreadError;
+
+/// Tells the loader to return.
+fn stop(shared: &Shared<'_>) {
+    shared.stop.store(true, Ordering::Release);
+    shared.steps_done.wake();
+    shared.requests.wake();
+}
+
+impl<'m, 'a> Model<'m, 'a, Concurrent<'m, 'a>> {
+    /// Tells the loader beside this model to return. No inference may follow.
+    pub(crate) fn stop_loader(&self) {
+        stop(self.shared);
+    }
+}
+
+impl<'a> Instance<'a> {
+    /// A loader, and the model that waits for it until [`Loader::run`] is under way on another thread.
+    pub(crate) fn beside<'m>(&'m mut self) -> (Loader<'m, 'a>, Model<'m, 'a, Concurrent<'m, 'a>>) {
+        let failed = self.shared.start();
+        self.shared.stop.store(false, Ordering::Release);
+        let Self { shared, memory, current } = self;
+        shared.spin_ns = spin_ns(shared);
+        let shared = &*shared;
+        let (weights, activations) = memory.sides();
+        let loader = Loader::new(shared, weights, current.proven);
+        let model = Model::new(shared, current, activations, Concurrent { shared }, failed);
+        (loader, model)
+    }
+
+    /// Runs `body` with a model whose loader works beside it, on a thread of its own that ends
+    /// when `body` does.
+    pub fn with_loader<'m, S: Storage + Send, T>(
+        &'m mut self,
+        storage: &'m mut S,
+        body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
+    ) -> Result<T, ThreadedError> {
+        let (mut loader, mut model) = self.beside();
+        let shared = model.shared;
+        threads::join(
+            move || loader.run(storage),
+            move || {
+                // Also when `body` panics, the loader must be told, or the join waits for ever.
+                struct Stop<'m, 'a>(&'m Shared<'a>);
+                impl Drop for Stop<'_, '_> {
+                    fn drop(&mut self) {
+                        stop(self.0);
+                    }
+                }
+                let _stop = Stop(shared);
+                body(&mut model)
+            },
+        )
+        .map(|((), result)| result)
+    }
+}
