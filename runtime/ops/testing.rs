@@ -49,11 +49,8 @@ pub fn layer<P: bytemuck::Pod>(kind: OpKind, activation: Activation, params: &P)
         inputs: [NONE; 2],
         output: 2,
         activation,
-        panels: 0,
-        panel_bytes: 0,
-        encoding: 0,
-        weights: 0,
         params: params_words(params),
+        ..Layer::default()
     }
 }
 

@@ -6,9 +6,8 @@ use eyelet::executor::OpenError;
 use eyelet::kernels::Isa;
 use eyelet::pack::stored::{LayerRecord, StepRecord, WorkRecord};
 use eyelet::pack::{
-    Activation, Buffer, CopyParams, Flaw, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE,
-    Place, PlanEntry, PlanHeader, Port, SKELETON, SkeletonHeader, Step, Tensor, VERSION,
-    params_words,
+    Buffer, CopyParams, Flaw, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE, Place,
+    PlanEntry, PlanHeader, Port, SKELETON, SkeletonHeader, Step, Tensor, VERSION, params_words,
 };
 use std::time::{Duration, Instant};
 
@@ -56,12 +55,8 @@ impl Records {
             kind: OpKind::Copy as u32,
             inputs: [0, NONE],
             output: 1,
-            activation: Activation::NONE,
-            panels: 0,
-            panel_bytes: 0,
-            encoding: 0,
-            weights: 0,
             params: params_words(&params),
+            ..Layer::default()
         };
         let step = Step { rows: 1, ..Step::default() };
         Self {

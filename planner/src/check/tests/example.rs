@@ -5,8 +5,7 @@ use crate::network::{Network, Port, Weights};
 use crate::plan::{Plan, step_weights};
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Activation, Buffer, ConvParams, Layer, Load, NONE, OpKind, PAGE, Place, Stage, Step, Tensor,
-    params_words,
+    Buffer, ConvParams, Layer, Load, NONE, OpKind, PAGE, Place, Stage, Step, Tensor, params_words,
 };
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
@@ -18,17 +17,7 @@ pub fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
 }
 
 pub fn layer(kind: OpKind, inputs: [u32; 2], output: u32) -> Layer {
-    Layer {
-        kind: kind as u32,
-        inputs,
-        output,
-        activation: Activation::NONE,
-        panels: 0,
-        panel_bytes: 0,
-        encoding: 0,
-        weights: 0,
-        params: [0; 24],
-    }
+    Layer { kind: kind as u32, inputs, output, ..Layer::default() }
 }
 
 /// Puts a network together.

@@ -5,9 +5,7 @@ use crate::board::Board;
 use crate::network::Network;
 use crate::profile::Profile;
 use eyelet::kernels::Isa;
-use eyelet::pack::{
-    Activation, Buffer, ConvParams, Layer, NONE, OpKind, Step, Tensor, params_words,
-};
+use eyelet::pack::{Buffer, ConvParams, Layer, NONE, OpKind, Step, Tensor, params_words};
 
 /// One layer from one tensor to another, `[rows, cols]` each.
 pub(crate) fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 2]) -> Network {
@@ -27,12 +25,10 @@ pub(crate) fn network(kind: OpKind, words: [u32; 24], from: [u32; 2], to: [u32; 
             kind: kind as u32,
             inputs: [0, NONE],
             output: 1,
-            activation: Activation::NONE,
             panels: if weighted { to[1].div_ceil(8) } else { 0 },
             panel_bytes: if weighted { 32 * (from[1] + 1) } else { 0 },
-            encoding: 0,
-            weights: 0,
             params: words,
+            ..Layer::default()
         }],
         names: vec!["layer".into()],
         weights: vec![],

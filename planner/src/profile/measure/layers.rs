@@ -5,8 +5,8 @@ use crate::profile::cost::Class;
 use bytemuck::Pod;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Activation, ActivationKind, BinaryParams, Buffer, ConvParams, CopyParams, Layer, MatMulParams,
-    NONE, OpKind, PoolParams, Tensor, WinogradParams, params, params_words,
+    ActivationKind, BinaryParams, Buffer, ConvParams, CopyParams, Layer, MatMulParams, NONE,
+    OpKind, PoolParams, Tensor, WinogradParams, params, params_words,
 };
 
 /// Height, width, channels.
@@ -33,12 +33,8 @@ fn layer<P: Pod>(isa: Isa, kind: OpKind, params: &P, inputs: &[Shape], output: S
             kind: kind as u32,
             inputs: [0, if inputs.len() > 1 { 1 } else { NONE }],
             output: 2,
-            activation: Activation::NONE,
-            panels: 0,
-            panel_bytes: 0,
-            encoding: 0,
-            weights: 0,
             params: params_words(params),
+            ..Layer::default()
         }],
         names: vec!["layer".into()],
         weights: Vec::new(),
