@@ -6,9 +6,9 @@
 use crate::network::{Network, Port};
 use crate::plan::Plan;
 use eyelet::pack::stored::{
-    BufferRecord, LayerRecord, LoadRecord, PlaceRecord, StageRecord, StepRecord, WorkRecord,
+    LayerRecord, LoadRecord, PlaceRecord, StageRecord, StepRecord, WorkRecord,
 };
-use eyelet::pack::{self, Flaw, Load, Name, PAGE, PlanHeader, SKELETON, SkeletonHeader, Tensor};
+use eyelet::pack::{self, Flaw, Load, Name, PAGE, PlanHeader, SKELETON, SkeletonHeader};
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -35,7 +35,9 @@ pub struct Tables {
 
 impl Tables {
     pub fn of(network: &Network) -> Self {
-        let front = (SKELETON + skeleton_bytes(network)).next_multiple_of(PAGE);
+        // What cannot be stored is found when it is.
+        let skeleton = skeleton(network).map_or(0, |bytes| bytes.len() as u64);
+        let front = (SKELETON + skeleton).next_multiple_of(PAGE);
         Self { front, layers: network.layers.len(), buffers: network.buffers.len() }
     }
 
@@ -87,26 +89,6 @@ impl<T: Copy + Eq + Hash> Once<T> {
         self.known.insert(run.to_vec(), at);
         at
     }
-}
-
-fn skeleton_bytes(network: &Network) -> u64 {
-    let mut words = Once::new();
-    for layer in &network.layers {
-        // What cannot be stored is found when it is.
-        if let Ok((record, all)) = layer.store() {
-            words.put(&all[..record.words.into()]);
-        }
-    }
-    let ports = network.inputs.iter().chain(&network.outputs).map(|port| port.name.len());
-    let names = (network.name.len() + ports.sum::<usize>()).next_multiple_of(4);
-    let bytes = size_of::<SkeletonHeader>()
-        + size_of::<BufferRecord>() * network.buffers.len()
-        + size_of::<Tensor>() * network.tensors.len()
-        + size_of::<LayerRecord>() * network.layers.len()
-        + size_of_val(words.table.as_slice())
-        + (network.inputs.len() + network.outputs.len()) * size_of::<pack::Port>()
-        + names;
-    bytes as u64
 }
 
 /// Says of which record something is.

@@ -213,7 +213,8 @@ pub fn run(call: Call<'_>) {
 
 #[cfg(test)]
 mod tests {
-    use crate::ops::conv::testing::{Residual, case};
+    use crate::ops::conv::testing::case;
+    use crate::ops::testing::Residual;
     use crate::pack::{Activation, ActivationKind};
 
     #[test]

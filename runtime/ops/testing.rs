@@ -42,6 +42,16 @@ impl Random {
     }
 }
 
+/// What a convolution adds to its sums.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Residual {
+    None,
+    /// What its output holds.
+    InPlace,
+    /// A tensor of its own.
+    Apart,
+}
+
 /// A layer without tensors and weights.
 pub fn layer<P: bytemuck::Pod>(kind: OpKind, activation: Activation, params: &P) -> Layer {
     Layer {

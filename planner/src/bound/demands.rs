@@ -6,9 +6,8 @@ use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
 use crate::slice::{least_scratch_bytes, whole};
-use crate::slide::{least_bytes, slides};
-use crate::tables::Tables;
-use eyelet::pack::{NONE, PAGE, Step};
+use crate::slide::slides;
+use eyelet::pack::{PAGE, Step};
 
 /// Nanoseconds below which no plan stays, where layers are computed by some of these algorithms each.
 pub(super) fn least_ns(
@@ -20,7 +19,6 @@ pub(super) fn least_ns(
     algorithms: &dyn Fn(usize, &Costs) -> Vec<u32>,
 ) -> u64 {
     let bound = Bound::within(network, profile, budget);
-    let in_rings = in_rings(network, budget);
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
     for (index, slides) in slides(network).into_iter().enumerate() {
         let layer = &network.layers[index];
@@ -32,7 +30,7 @@ pub(super) fn least_ns(
             let scratch = |step: Step| least_scratch_bytes(network, &step, threads);
             let least = |step: Step| scratch(Step { count: 1, ..step }).min(scratch(step));
             let all = step(layer.panels);
-            let scratch = match (slides, in_rings[index]) {
+            let scratch = match (slides, bound.in_rings[index]) {
                 // Steps of few rows take little.
                 (true, true) => 0,
                 (true, false) => least(Step { rows: line(network, index).min(all.rows), ..all }),
@@ -98,19 +96,6 @@ fn least_in_steps(panels: u32, most: u32, step_ns: impl Fn(u32) -> f64) -> f64 {
         least.push(ns);
     }
     least[panels as usize]
-}
-
-/// For each layer whether something that it touches can be a ring, where weights of layers that share one have to fit a budget.
-fn in_rings(network: &Network, budget: u64) -> Vec<bool> {
-    let room = budget.saturating_sub(Tables::of(network).least(0));
-    let least = least_bytes(network, room);
-    let is_ring = |id: u32| {
-        let buffer = network.tensors[id as usize].buffer as usize;
-        least[buffer] < network.buffers[buffer].bytes
-    };
-    let tensors = |layer: &eyelet::pack::Layer| layer.inputs.into_iter().chain([layer.output]);
-    let layers = network.layers.iter();
-    layers.map(|layer| tensors(layer).any(|id| id != NONE && is_ring(id))).collect()
 }
 
 /// Rows of a line of a layer's output.

@@ -58,6 +58,7 @@ use crate::slice::whole;
 use crate::slide::least_bytes;
 use crate::strategy::{Request, on_load};
 use crate::tables::Tables;
+use eyelet::pack::{Layer, NONE};
 use reading::{Channel, Task, channels, least_ns_per_byte};
 use std::collections::VecDeque;
 
@@ -65,6 +66,8 @@ use std::collections::VecDeque;
 pub struct Bound {
     /// Bytes of tables and of activations that are alive in each layer.
     alive: Vec<f64>,
+    /// For each layer whether something that it touches can be a ring.
+    in_rings: Vec<bool>,
     /// What a byte takes at least in each channel that brings weights to the arena.
     channels: Vec<Channel<f64>>,
     /// What a byte that is read slows computing down by.
@@ -137,6 +140,13 @@ impl Bound {
             live.map(|(_, bytes)| *bytes as f64).sum()
         };
         let alive = (0..layers).map(|layer| tables as f64 + alive(layer)).collect();
+        let is_ring = |id: u32| {
+            let buffer = network.tensors[id as usize].buffer as usize;
+            least[buffer] < network.buffers[buffer].bytes
+        };
+        let tensors = |layer: &Layer| layer.inputs.into_iter().chain([layer.output]);
+        let in_ring = |layer: &Layer| tensors(layer).any(|id| id != NONE && is_ring(id));
+        let in_rings = network.layers.iter().map(in_ring).collect();
         let least = |channel: Channel<Task<'_>>| Channel {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
@@ -144,12 +154,18 @@ impl Bound {
         // The arena may be one that a cache holds.
         let channels: Vec<Channel<f64>> = channels(profile, true).into_iter().map(least).collect();
         let reading = channels.iter().map(|channel| channel.rate).fold(0.0, f64::max);
-        Self { alive, drag_ns_per_byte: profile.least_drag_ns_per_byte().min(reading), channels }
+        Self {
+            alive,
+            in_rings,
+            drag_ns_per_byte: profile.least_drag_ns_per_byte().min(reading),
+            channels,
+        }
     }
 
     #[cfg(test)]
     pub(crate) fn of(alive: Vec<f64>, rate: f64) -> Self {
         Self {
+            in_rings: vec![false; alive.len()],
             alive,
             channels: vec![Channel { rate, intervals: true }],
             drag_ns_per_byte: rate / 8.0,

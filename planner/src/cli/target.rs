@@ -5,6 +5,8 @@ use eyelet::device::workers::MAX_THREADS;
 use eyelet::kernels::Isa;
 use eyelet::pack::{PAGE, Tensor};
 use eyelet_planner::board::{self, Board, Device, Memory};
+use eyelet_planner::network::Network;
+use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::size;
 use serde::Serialize;
@@ -119,6 +121,12 @@ pub struct Beside {
 }
 
 impl Beside {
+    /// Of a plan.
+    pub fn of(network: &Network, plan: &Plan) -> Self {
+        let Plan { arena_bytes, staging_bytes, .. } = *plan;
+        Self::new(network.isa, arena_bytes, staging_bytes, &network.tensors, network.ports())
+    }
+
     /// Of a plan with such an arena and staging ring, for a network whose inputs and outputs are these of its tensors.
     pub fn new(
         isa: Isa,

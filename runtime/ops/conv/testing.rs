@@ -7,17 +7,10 @@ use crate::kernels::Kernels;
 use crate::kernels::table::Chains;
 use crate::kernels::testing::{Threads, assert_close, available, floats, pack, scratch};
 use crate::ops::depthwise;
-use crate::ops::testing::Slide;
+use crate::ops::testing::{Residual, Slide};
 use crate::pack::{OpKind, params_words};
 use std::vec::Vec;
 use std::{format, vec};
-
-#[derive(Clone, Copy, Debug)]
-pub enum Residual {
-    None,
-    InPlace,
-    Apart,
-}
 
 /// A convolution with its data.
 #[derive(Debug)]

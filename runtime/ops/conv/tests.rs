@@ -1,11 +1,12 @@
 //! Convolutions over odd shapes, on every kernel that this machine can run, against the references. The
 //! tests of depthwise convolutions use the same cases.
 
-use super::testing::{Case, Residual, case, tensor};
+use super::testing::{Case, case, tensor};
 use super::*;
 use crate::arena::MatRef;
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, available, pack, scratch};
+use crate::ops::testing::Residual;
 use crate::pack::{OpKind, params_words};
 use std::vec;
 use std::vec::Vec;

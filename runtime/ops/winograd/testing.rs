@@ -5,18 +5,11 @@ use crate::arena::{MatMut, MatRef};
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, available, floats, scratch};
 use crate::ops::conv::clamp;
-use crate::ops::testing::Slide;
+use crate::ops::testing::{Residual, Slide};
 use crate::ops::{Call, Operand, Slice};
 use crate::pack::{Activation, NONE, OpKind};
 use std::vec::Vec;
 use std::{format, vec};
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Residual {
-    None,
-    InPlace,
-    Apart,
-}
 
 #[derive(Debug)]
 pub struct Case {

@@ -1,12 +1,13 @@
 //! Winograd convolutions over odd shapes against double precision, and bit for bit across instruction
 //! sets, slices and thread counts.
 
-use super::testing::{Case, Residual, case, relative_error};
+use super::testing::{Case, case, relative_error};
 use super::*;
 use crate::arena::MatMut;
 use crate::kernels::Kernels;
 use crate::kernels::testing::available;
 use crate::ops::Slice;
+use crate::ops::testing::Residual;
 use crate::pack::{Activation, NONE};
 use std::vec::Vec;
 

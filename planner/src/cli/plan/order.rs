@@ -142,13 +142,7 @@ impl Order {
         Ok(Planned {
             budget_bytes: budget,
             arena_bytes: plan.arena_bytes,
-            beside: Beside::new(
-                network.isa,
-                plan.arena_bytes,
-                plan.staging_bytes,
-                &network.tensors,
-                network.ports(),
-            ),
+            beside: Beside::of(network, plan),
             tables_bytes: plan.tables,
             peak_activation_bytes: proof.peak_activation_bytes,
             resident_bytes: plan.resident_bytes(),

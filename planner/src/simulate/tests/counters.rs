@@ -9,15 +9,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn as_the_counters_would_have_it(
-        seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..9,
-        window in 1u64..40_000, together: bool,
-    ) {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
-        let depth = if staged { 1 } else { depth };
-        let mut profile = deep(mbs, depth, window);
-        profile.storage.together = together;
+    fn as_the_counters_would_have_it(drawn in drawn()) {
+        let (network, plan, profile) = drawn.plan();
         let costs = Costs::new(&network, &profile, 1);
         let count = MAX_INFERENCES;
         let ends = tick(&plan, &Durations::new(&plan, &costs), count as i64);

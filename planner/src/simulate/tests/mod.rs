@@ -31,19 +31,45 @@ fn profile(mbs: f64) -> Profile {
     deep(mbs, 1, 1)
 }
 
+/// A random plan, and the storage that it reads from.
+#[derive(Debug)]
+struct Drawn {
+    seed: u64,
+    reuse: bool,
+    staged: bool,
+    mbs: f64,
+    depth: u32,
+    window: u64,
+    together: bool,
+}
+
+impl Drawn {
+    fn plan(&self) -> (Network, Plan, Profile) {
+        let Self { reuse, staged, .. } = *self;
+        let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
+        let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
+        let mut profile = deep(self.mbs, if staged { 1 } else { self.depth }, self.window);
+        profile.storage.together = self.together;
+        (network, plan, profile)
+    }
+}
+
+prop_compose! {
+    fn drawn()(
+        seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..9,
+        window in 1u64..40_000, together: bool,
+    ) -> Drawn {
+        Drawn { seed, reuse, staged, mbs, depth, window, together }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn thresholds_hold(
-        seed: u64, reuse: bool, staged: bool, mbs in 1.0f64..10000.0, depth in 1u32..9,
-        window in 1u64..40_000, together: bool,
-    ) {
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let (network, plan, _) = Reuse { reuse, staged, ..Reuse::default() }.plan(&mut rng);
-        let depth = if staged { 1 } else { depth };
-        let mut profile = deep(mbs, depth, window);
-        profile.storage.together = together;
+    fn thresholds_hold(drawn in drawn()) {
+        let (network, plan, profile) = drawn.plan();
+        let (staged, depth) = (drawn.staged, profile.storage.depth);
         let line = simulate(&network, &plan, &profile, 1);
         prop_assert!(line.steady_ns >= line.compute_ns);
         prop_assert!(line.steady_ns >= line.read_ns);
