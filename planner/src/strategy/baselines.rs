@@ -6,8 +6,9 @@
 //! - `on-demand`: a layer's weights are loaded when its turn comes, it runs, they are dropped (FlexNN's
 //!   On-Demand baseline, layer streaming). No slices, no loading ahead, nothing kept.
 
-use super::design::{Design, Site};
+use super::design::Design;
 use super::place::Loading;
+use super::site::Site;
 use super::{Made, PlanError, Request, refuse};
 use crate::slice::Cutting;
 use std::time::Instant;

@@ -13,8 +13,9 @@
 //! its memory was given out: what is measured is how dynamic memory lies, without the time that
 //! allocating takes.
 
-use super::design::{Design, Site};
+use super::design::Design;
 use super::place::{Misfit, UNLIMITED};
+use super::site::Site;
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};

@@ -14,9 +14,10 @@
 //! The ablation: without preloading, a load waits for the step that needs it to be next; without a
 //! static plan, memory is given out and taken back as the inference goes ([`dynamic`](super::dynamic)).
 
-use super::design::{Built, Design, Grain, Pins, Site};
+use super::design::{Built, Design, Grain, Pins};
 use super::frugal::{self, Fit};
 use super::place::{Loading, Misfit};
+use super::site::Site;
 use super::{Made, PlanError, Request, SLICE, dynamic, refuse, staging};
 use crate::plan::Plan;
 use crate::slice::Cutting;

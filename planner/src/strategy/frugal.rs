@@ -15,8 +15,9 @@
 //! the smallest budget exact: below it nothing is planned, whatever luck another design might have there, and from it on
 //! there is a plan, if need be the frugal one.
 
-use super::design::{Design, Site};
+use super::design::Design;
 use super::place::Loading;
+use super::site::Site;
 use crate::slice::Cutting;
 use crate::tables::Counts;
 use eyelet::pack::PAGE;

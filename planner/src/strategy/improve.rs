@@ -7,10 +7,11 @@
 //! fixed seed and moves are counted, not timed, so that a plan is the same wherever it is made.
 
 use super::Effort;
-use super::design::{Built, Design, Grain, Pins, Site};
+use super::design::{Built, Design, Grain, Pins};
 use super::joint::Best;
 use super::on_load::Options;
 use super::place::Loading;
+use super::site::Site;
 use crate::slice::Cutting;
 use eyelet::pack::OpKind;
 use rand::{Rng, SeedableRng};

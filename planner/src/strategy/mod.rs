@@ -3,12 +3,15 @@
 
 pub mod algorithms;
 mod baselines;
+mod basis;
 pub mod choose;
+mod construct;
 pub mod demand;
 mod design;
 mod dynamic;
 mod flexnn;
 mod frugal;
+mod ground;
 mod improve;
 mod joint;
 pub mod on_load;
@@ -17,6 +20,7 @@ mod polish;
 mod residents;
 mod rivals;
 mod settle;
+mod site;
 mod staging;
 
 use crate::network::Network;
@@ -163,7 +167,7 @@ pub fn begin<'a>(
     let flexnn = |static_plan, preload| flexnn::plan(request, Parts { static_plan, preload });
     let made = match name {
         "joint" => {
-            let constructed = joint::construct(request, transformed);
+            let constructed = construct::construct(request, transformed);
             return Ok(constructed.map(|found| Begun::Constructed(Box::new(found))));
         }
         "flexnn" => flexnn(true, true)?,
@@ -196,7 +200,7 @@ fn begun<'a>(name: &str, request: &Request<'a>, mut made: Made) -> Begun<'a> {
 /// A plan in which these groups slide and all weights stay, to look at.
 #[cfg(test)]
 pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group>) -> Plan {
-    let site = design::Site::with(request, design::Basis::new(request).into(), groups);
+    let site = site::Site::with(request, basis::Basis::new(request).into(), groups);
     let all = design::Design::uniform(
         crate::slice::Cutting::RESIDENT,
         &request.network.on_load,

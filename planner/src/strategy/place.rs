@@ -5,16 +5,11 @@
 //! the step that needs them.
 
 use super::Request;
-use crate::memory::{
-    Choice, Lifetime, Skyline, Use, buffer_sizes, lifetimes, place_buffers, set_releases,
-};
-use crate::network::Network;
+use super::ground::{Ground, spans};
+use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, set_releases};
 use crate::plan::{Plan, step_weights};
-use crate::slice::{Read, Slices, least_scratch_bytes, scratch_bytes, whole};
-use crate::slide::{self, Group, Sliding};
-use crate::tables::{Counts, Tables, different};
-use eyelet::pack::{self, Load, PAGE, Step};
-use std::ops::Range;
+use crate::slice::{Slices, least_scratch_bytes, scratch_bytes};
+use eyelet::pack::{self, Load, PAGE};
 
 /// More memory than anything takes, of which addresses can still be reckoned with.
 pub const UNLIMITED: u64 = 1 << 60;
@@ -38,150 +33,6 @@ pub enum Loading {
     Inference,
     /// Not at all: each waits for the step that needs it to be next.
     OnDemand,
-}
-
-/// Where the activations of a network lie, whatever way it is cut.
-pub struct Ground {
-    /// Layers that slide, and the rings of lines that buffers are.
-    pub sliding: Sliding,
-    /// Bytes of each buffer: of the ring that it is, or of all of it.
-    pub sizes: Vec<u64>,
-    /// Offsets of the buffers from the end of the tables, and the end of the highest.
-    offsets: Vec<u64>,
-    pub peak: u64,
-    /// What its plans have at least: steps of layers that slide, and one for each other layer.
-    counts: Counts,
-    pub tables: Tables,
-    /// For each layer the largest hole between its live buffers, and the end of the highest of them.
-    holes: Vec<(u64, u64)>,
-    /// Layers with free memory below the highest of their live buffers.
-    pub torn: Vec<usize>,
-    /// Where loads go, by preference.
-    choice: Choice,
-    /// The layer at which the most activation bytes are alive.
-    pub peak_layer: u32,
-}
-
-/// How memory is given out where there are several ways. By default activations take the least.
-#[derive(Clone, Debug, Default)]
-pub struct Lay {
-    /// What lives beside any of these layers gets the lowest addresses: what is free beside them is in one piece.
-    pub joined: Vec<usize>,
-    /// Loads leave room beside them for another as large.
-    pub beside: bool,
-}
-
-impl Ground {
-    /// The layers that slide are computed by the algorithms of this network.
-    pub fn new(network: &Network, groups: Vec<Group>, lay: &Lay) -> Self {
-        let layers = network.layers.len();
-        let steps = (0..layers).map(|layer| whole(network, layer));
-        let sliding = Sliding::new(network, groups);
-        let steps = sliding.interleave(steps);
-        let period = steps.len() + 1;
-        let works = different(steps.iter().map(|step| (step.layer, step.rows)));
-        let counts = Counts { works, steps: steps.len(), ..Counts::default() };
-        let tables = Tables::of(network);
-        let spans = spans(network, &steps);
-        let lives = lifetimes(network, period, |layer| spans[layer].clone());
-        let sizes = buffer_sizes(network, &sliding.rings);
-        let lines = slide::line_lives(network, &steps, &sliding.rings);
-        let lives_in =
-            |life: &Lifetime, span: &Range<usize>| life.start < span.end && span.start <= life.end;
-        let first = |buffer: usize| {
-            lay.joined.iter().any(|&layer| lives_in(&lives[buffer], &spans[layer])).into()
-        };
-        let offsets = place_buffers(&sizes, &lives, &lines, period, first);
-        let end = |buffer: usize| offsets[buffer] + sizes[buffer];
-        let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
-        let mut by_offset: Vec<usize> =
-            (0..lives.len()).filter(|&b| lives[b].start != usize::MAX).collect();
-        by_offset.sort_by_key(|&buffer| offsets[buffer]);
-        let (mut holes, mut torn) = (Vec::new(), Vec::new());
-        let (mut most, mut peak_layer) = (0, 0);
-        for (layer, span) in spans.iter().enumerate() {
-            let (mut hole, mut high, mut alive) = (0, 0, 0);
-            for &buffer in &by_offset {
-                if lives_in(&lives[buffer], span) {
-                    hole = hole.max(offsets[buffer].saturating_sub(high));
-                    high = high.max(end(buffer));
-                    alive += sizes[buffer];
-                }
-            }
-            if alive > most {
-                (most, peak_layer) = (alive, layer as u32);
-            }
-            holes.push((hole, high));
-            if hole > 0 {
-                torn.push(layer);
-            }
-        }
-        let choice = if lay.beside { Choice::Beside } else { Choice::Earliest };
-        Self { sliding, sizes, offsets, peak, counts, tables, holes, torn, choice, peak_layer }
-    }
-
-    /// Bytes of the tables of a plan in which each layer that does not slide is one step and one load, and some have a few.
-    pub fn usual_tables(&self, network: &Network) -> u64 {
-        let layers = network.layers.len();
-        let Counts { works, steps, .. } = self.counts;
-        let (works, steps) = (works + layers, steps + layers);
-        self.tables.bytes(Counts { loads: 2 * layers, works, steps, stages: 0 })
-    }
-
-    /// Steps of layers that slide and one for each other layer, and what they do.
-    pub fn counts(&self) -> Counts {
-        self.counts
-    }
-
-    /// Bytes of the tables of a plan for these slices, with so much scratch for each step.
-    pub fn tables_for(
-        &self,
-        request: &Request<'_>,
-        slices: &Slices,
-        scratch: impl Fn(usize) -> u64,
-    ) -> u64 {
-        let streamed = |read: &&Read| !read.resident;
-        let stages = match request.is_staged() {
-            true => slices.reads.iter().filter(streamed).count(),
-            false => 0,
-        };
-        let mut ready = 0;
-        let works = slices.steps.iter().enumerate().map(|(index, step)| {
-            let begins = |read: &&Read| streamed(read) && read.first == index;
-            ready += slices.read_of[index]
-                .map(|read| &slices.reads[read])
-                .filter(begins)
-                .map_or(0, |_| 1);
-            // What this leaves out follows from it: the algorithm and the place of the weights.
-            (step.layer, step.first, step.count, step.rows, scratch(index), ready)
-        });
-        let works = different(works);
-        let (loads, steps) = (slices.reads.len(), slices.steps.len());
-        self.tables.bytes(Counts { loads, works, steps, stages })
-    }
-
-    /// How many bytes there must be between tables and residents for so many to be free during a layer.
-    pub fn needs(&self, layer: usize, bytes: u64) -> u64 {
-        let (hole, high) = self.holes[layer];
-        if bytes <= hole { 0 } else { high + bytes }
-    }
-
-    /// Largest run of bytes that is free during a layer, with so many between tables and residents.
-    pub fn free(&self, layer: usize, bytes: u64) -> u64 {
-        let (hole, high) = self.holes[layer];
-        hole.max(bytes.saturating_sub(high))
-    }
-}
-
-/// For each layer the time from its first step to behind its last, the host's turn being 0.
-pub(super) fn spans(network: &Network, steps: &[Step]) -> Vec<Range<usize>> {
-    let mut spans = vec![0..0; network.layers.len()];
-    for (index, step) in steps.iter().enumerate() {
-        let span = &mut spans[step.layer as usize];
-        let start = if span.end == 0 { index + 1 } else { span.start };
-        *span = start..index + 2;
-    }
-    spans
 }
 
 /// A network that was cut, with everything that does not depend on the budget.

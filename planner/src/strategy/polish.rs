@@ -8,9 +8,10 @@
 //! Groups of layers that slide are left as they are: other numbers of lines, ends and algorithms in them were tried by the
 //! same means, and what was predicted to gain 2 to 9 % in mobilenet_v2's smallest budget was measured to lose 4 to 11.
 
-use super::design::{Built, Design, Site};
+use super::design::{Built, Design};
+use super::ground::{Ground, Lay};
 use super::joint::Best;
-use super::place::{Ground, Lay};
+use super::site::Site;
 use std::cmp::Reverse;
 
 /// No more plans than this are made.

@@ -8,10 +8,11 @@
 //! into queues of its own: one such line says what they take at least.
 
 use super::demand;
-use super::design::{Built, Design, Site};
+use super::design::{Built, Design};
 use super::flexnn::{self, Parts};
 use super::frugal;
 use super::place::{Loading, Misfit};
+use super::site::Site;
 use crate::plan::Plan;
 use crate::slice::{Cutting, Slices};
 use eyelet::pack::{STRATEGIES, Step};

@@ -4,7 +4,8 @@
 //! least by themselves. A plan that keeps all its weights has no loads to delay. What it needs is the height of buffers and
 //! scratch together, and the process takes what it needs.
 
-use super::place::{spans, used_end};
+use super::ground::spans;
+use super::place::used_end;
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};

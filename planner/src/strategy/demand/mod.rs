@@ -21,8 +21,9 @@ pub mod published;
 
 pub use pipeline::{Pipeline, capacities, queue};
 
-use super::design::{Design, Site};
+use super::design::Design;
 use super::place::{Cut, Loading};
+use super::site::Site;
 use super::{Made, PlanError, Request};
 use crate::plan::{Plan, step_weights};
 use crate::simulate::{Durations, play};

@@ -1,0 +1,98 @@
+//! What is known of a request before anything of its plan is decided: costs, the bound, and what each layer can be cut into.
+
+use super::Request;
+use crate::algorithm::Algorithm;
+use crate::bound::least_bound_ns;
+use crate::network::Network;
+use crate::simulate::Costs;
+use crate::slice::{least_scratch_bytes, scratch_bytes};
+use eyelet::kernels::table::TILES;
+use eyelet::pack::Step;
+use std::cell::OnceCell;
+
+/// Slices into which a layer by Winograd's algorithm can be cut: of so many panels, which take so much scratch.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) count: u32,
+    pub(super) slices: u32,
+    pub(super) least: u64,
+    pub(super) all: u64,
+}
+
+/// Even slices of a layer: of so many panels; and what one takes, with the scratch that it cannot do without.
+#[derive(Clone, Copy, Debug)]
+pub struct Slicing {
+    pub count: u32,
+    pub slices: u32,
+    pub bytes: u64,
+}
+
+/// What is known of a request, however layers slide and whatever their steps compute by.
+pub struct Basis {
+    pub costs: Costs,
+    /// Scratch of each layer in slices of one panel, by its own algorithm.
+    pub(super) scratch: Vec<u64>,
+    /// What each layer that has Winograd's algorithm can be cut into, by its own algorithm and by each of [`TILES`] on load, of
+    /// fewest slices first.
+    pub(super) shapes: Vec<[Vec<Shape>; 1 + TILES.len()]>,
+    /// What each layer can be cut into, by its own algorithm, once that has been asked for.
+    pub(super) cuts: Vec<OnceCell<Vec<Slicing>>>,
+    /// The layers' own algorithms.
+    pub(super) own: Vec<u32>,
+    /// No plan is faster.
+    pub bound_ns: u64,
+}
+
+impl Basis {
+    pub fn new(request: &Request<'_>) -> Self {
+        let Request { network, threads, .. } = *request;
+        let costs = Costs::new(network, request.profile, threads);
+        let layers = 0..network.layers.len();
+        let scratch = |layer: usize| scratch_bytes(network, &step(network, layer, 1, 0), threads);
+        let shapes = |layer: usize| {
+            let mut shapes: [Vec<Shape>; 1 + TILES.len()] = Default::default();
+            if Algorithm::of(network, layer) != Algorithm::Direct {
+                shapes[0] = self::shapes(request, layer, 0);
+            }
+            for algorithm in costs.on_load(layer) {
+                shapes[number(algorithm)] = self::shapes(request, layer, algorithm);
+            }
+            shapes
+        };
+        let scratch = layers.clone().map(scratch).collect();
+        let shapes = layers.map(shapes).collect();
+        let (own, cuts) = (network.on_load.clone(), vec![OnceCell::new(); network.layers.len()]);
+        Self { bound_ns: least_bound_ns(request), costs, scratch, shapes, cuts, own }
+    }
+}
+
+/// What a layer can be cut into: even slices, of which each is no longer than half of the one before it.
+fn shapes(request: &Request<'_>, layer: usize, algorithm: u32) -> Vec<Shape> {
+    let Request { network, threads, .. } = *request;
+    let (panels, mut slices) = (network.layers[layer].panels.max(1), 1);
+    let mut found = Vec::new();
+    loop {
+        let count = panels.div_ceil(slices);
+        let step = step(network, layer, count, algorithm);
+        let [least, all] =
+            [least_scratch_bytes, scratch_bytes].map(|bytes| bytes(network, &step, threads));
+        found.push(Shape { count, slices, least, all });
+        if count == 1 {
+            return found;
+        }
+        slices = panels.div_ceil(count / 2);
+    }
+}
+
+/// An algorithm's place among all of a layer: 0 for its own, then [`TILES`].
+pub(super) fn number(algorithm: u32) -> usize {
+    TILES.iter().position(|tile| *tile == algorithm as usize).map_or(0, |tile| tile + 1)
+}
+
+/// A step with so many panels of a layer, by its own algorithm (0) or another.
+pub(super) fn step(network: &Network, layer: usize, count: u32, algorithm: u32) -> Step {
+    let record = &network.layers[layer];
+    let rows = network.tensors[record.output as usize].rows() as u32;
+    let count = count.min(record.panels);
+    Step { layer: layer as u32, rows, count, algorithm, ..Step::default() }
+}

@@ -1,0 +1,359 @@
+//! A good plan in milliseconds: what the [joint search](super::joint) starts from.
+//!
+//! What can differ is how layers slide ([`slide`](crate::slide)), which of them have their steps transform weights
+//! ([`on_load`](super::on_load)), how much stays and how finely layers are cut. Ways to slide and algorithms are compared by designs
+//! in which some number of slices finds room beside the activations of each layer and what storage would be late with stays;
+//! for the best of them finer numbers are tried.
+
+use super::basis::Basis;
+use super::design::{Built, Design, Grain, Pins};
+use super::joint::{Best, Constructed};
+use super::on_load::Options;
+use super::place::Loading;
+use super::site::Site;
+use super::{Request, flexnn, frugal, rivals};
+use crate::network::Network;
+use crate::slice::Cutting;
+use crate::slide::{Group, Search};
+use eyelet::pack::PAGE;
+use std::rc::Rc;
+use std::time::Instant;
+
+/// Shares of the memory left beside activations that are tried for residents.
+const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
+
+/// Slices that shall find room in each layer, and the most bytes of each.
+const GRAINS: [(f64, u64); 14] = [
+    (2.0, 4 << 20),
+    (3.0, 4 << 20),
+    (4.0, 4 << 20),
+    (8.0, 4 << 20),
+    (2.0, 1 << 40),
+    (2.0, 2 << 20),
+    (3.0, 1 << 20),
+    (4.0, 1 << 20),
+    (4.0, 512 << 10),
+    (8.0, 512 << 10),
+    (4.0, 256 << 10),
+    (8.0, 256 << 10),
+    (4.0, 128 << 10),
+    (8.0, 64 << 10),
+];
+
+/// After so many grains that were no better, finer ones are not tried.
+const IN_VAIN: usize = 7;
+
+/// After so many ways to slide that were no faster, others are not tried.
+const WAYS_IN_VAIN: usize = 2;
+
+/// Plans that wait for loads for one part in so many are looked at as bound by them.
+const WAITS: u64 = 4;
+
+/// Algorithms, of those that promise most, for which ways to slide and finer numbers are tried.
+const MOST_ALGORITHMS: usize = 2;
+
+/// A good plan in a short time, if one is found. `transformed` is the network with all steps transforming weights that gain
+/// by it: layers that slide do so as in one of the two.
+pub fn construct<'a>(
+    request: &Request<'a>,
+    transformed: Option<&'a Network>,
+) -> Option<Constructed<'a>> {
+    let start = Instant::now();
+    let basis = Rc::new(Basis::new(request));
+    let options = Options::new(request, &basis.costs);
+    let mut found = Found::new(&basis);
+    found.compare(request, transformed, &options);
+    let Found { sites, best, faster, .. } = found;
+    best.map(|best| Constructed {
+        basis,
+        options,
+        sites,
+        best,
+        faster,
+        constructive: start.elapsed(),
+    })
+}
+
+/// What construction has found so far.
+struct Found<'a, 'b> {
+    basis: &'b Rc<Basis>,
+    sites: Vec<Site<'a>>,
+    best: Option<Best>,
+    /// The fastest plan, where another one is preferred to it.
+    fastest: Option<Best>,
+    /// A plan that is taken instead of a slower one.
+    faster: Option<Built>,
+    /// What is predicted of the fastest.
+    least_ns: u64,
+    /// The share of memory that residents have in the best.
+    share: f64,
+}
+
+impl<'a, 'b> Found<'a, 'b> {
+    fn new(basis: &'b Rc<Basis>) -> Self {
+        let (sites, best, fastest, faster) = Default::default();
+        Self { basis, sites, best, fastest, faster, least_ns: u64::MAX, share: SHARES[0] }
+    }
+
+    /// Compares ways to slide and algorithms, and looks closer at the best.
+    fn compare(
+        &mut self,
+        request: &Request<'a>,
+        transformed: Option<&'a Network>,
+        options: &Options,
+    ) {
+        // Without sliding, if there is sure to be a plan so; nothing below the smallest budget.
+        let within = |site: &Site<'a>| {
+            let needs = |design: &Design| site.least_bytes(design);
+            frugal::within(site, Loading::Cyclic, false, request.budget, needs)
+        };
+        let plain = Site::with(request, self.basis.clone(), Vec::new());
+        let mut search = None;
+        let mut sure = within(&plain).map(|design| (Vec::new(), design));
+        if sure.is_none() {
+            let of_costs = Search::new(request.network, &self.basis.costs, request.threads);
+            let smallest = search.insert(of_costs).smallest().into_iter();
+            let mut fits = smallest.map(|groups| {
+                let site = Site::with(request, self.basis.clone(), groups.clone());
+                Some((groups, within(&site)?))
+            });
+            sure = fits.find_map(|fit| fit);
+        }
+        let Some((groups, design)) = sure else { return };
+        let alone = groups.is_empty();
+        // Layer after layer, by all algorithms.
+        let mut choices = options.choices();
+        let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();
+        plain.add_quickest(options, &mut choices);
+        self.sites.push(plain);
+        for on_load in choices {
+            let ns = if alone { self.sketch(0, &on_load) } else { u64::MAX };
+            algorithms.push((ns, on_load));
+        }
+        if alone && self.best.is_none() {
+            // What neither the coarsest nor the finest slices fit.
+            self.consider_surely(0, design.clone());
+        }
+        algorithms.sort_by_key(|(ns, _)| *ns);
+        algorithms.truncate(if alone { 1 } else { MOST_ALGORITHMS });
+        if !self.is_optimal() {
+            self.look_closer(request, transformed, options, search, &algorithms);
+        }
+        match alone {
+            true => self.hold_against_others(),
+            false => {
+                if self.best.is_none() {
+                    self.sites.push(Site::with(request, self.basis.clone(), groups));
+                    self.consider_surely(self.sites.len() - 1, design);
+                }
+                // Not without sliding.
+                self.sites.remove(0);
+                self.best.iter_mut().for_each(|best| best.at -= 1);
+            }
+        }
+    }
+
+    /// Compares ways to slide, by the algorithms that have done best, and refines the best plan. By others layers slide only if
+    /// sliding is of use.
+    fn look_closer(
+        &mut self,
+        request: &Request<'a>,
+        transformed: Option<&'a Network>,
+        options: &Options,
+        mut search: Option<Search<'_>>,
+        algorithms: &[(u64, Vec<u32>)],
+    ) {
+        let own = &request.network.on_load;
+        let alone = self.best.is_some();
+        for network in std::iter::once(request.network).chain(transformed) {
+            if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
+                break;
+            }
+            let request = Request { network, ..*request };
+            let new = || Search::new(request.network, &self.basis.costs, request.threads);
+            let mut search = search.take().unwrap_or_else(new);
+            let mut ways = ways(&mut search, &request);
+            // With several threads lines go from cache to cache, and bands are waited for: measured, that loses.
+            if request.threads == 1 && self.computes() {
+                let faster = search.faster(request.budget);
+                if !(faster.is_empty() || ways.contains(&faster)) {
+                    ways.insert(0, faster);
+                }
+            }
+            let before = self.sites.len();
+            self.slide(&request, ways, algorithms, options);
+            if !alone && self.sites.len() == before {
+                self.slide(&request, search.smallest(), &[(0, own.clone())], options);
+            }
+        }
+        let Some(best) = &self.best else { return };
+        let (at, on_load) = (best.at, best.design.on_load.clone());
+        self.refine(at, &on_load);
+        if alone && !self.is_optimal() {
+            let site = &self.sites[0];
+            let layers = |loading| Design::uniform(Cutting::LAYERS, own, loading);
+            let designs: Vec<Design> =
+                flexnn::designs(site, Loading::Cyclic).chain([layers(Loading::Cyclic)]).collect();
+            for design in designs {
+                self.consider(0, design);
+            }
+        }
+    }
+
+    /// Whether the best plan computes, most of the time: where loads are waited for, faster steps only wait longer.
+    fn computes(&self) -> bool {
+        let line = self.best.as_ref().map(|best| &best.built.line);
+        line.is_some_and(|line| line.stall_ns * WAITS < line.steady_ns)
+    }
+
+    /// Sketches plans with some ways to slide.
+    fn slide(
+        &mut self,
+        request: &Request<'a>,
+        ways: Vec<Vec<Group>>,
+        algorithms: &[(u64, Vec<u32>)],
+        options: &Options,
+    ) {
+        let mut in_vain = 0;
+        for groups in ways {
+            let (at, before) = (self.sites.len(), self.least_ns);
+            self.sites.push(Site::with(request, self.basis.clone(), groups));
+            let mut algorithms: Vec<Vec<u32>> =
+                algorithms.iter().map(|(_, on_load)| on_load.clone()).collect();
+            self.sites[at].add_quickest(options, &mut algorithms);
+            let sketch = |on_load: &Vec<u32>| self.sketch(at, on_load);
+            let feasible = algorithms.iter().map(sketch).filter(|ns| *ns < u64::MAX).count() > 0;
+            if !feasible {
+                self.sites.pop();
+            }
+            in_vain = if feasible && self.least_ns == before { in_vain + 1 } else { 0 };
+            if in_vain == WAYS_IN_VAIN || self.is_optimal() {
+                return;
+            }
+        }
+    }
+
+    fn is_optimal(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| self.sites[best.at].is_optimal(&best.built))
+    }
+
+    /// Makes a plan of a design, and keeps it if it is better. Says whether it is, and what is predicted of it.
+    fn consider(&mut self, at: usize, design: Design) -> Option<(bool, u64)> {
+        let built = self.sites[at].build(&design).ok()?;
+        Some(self.keep(at, design, built))
+    }
+
+    /// The same with everything at the lowest place.
+    fn consider_surely(&mut self, at: usize, design: Design) {
+        let site = &self.sites[at];
+        if let Ok(plan) = site.place_surely(&design, site.request.budget) {
+            let built = site.predict(plan);
+            self.keep(at, design, built);
+        }
+    }
+
+    fn keep(&mut self, at: usize, design: Design, built: Built) -> (bool, u64) {
+        let ns = built.line.steady_ns;
+        let fastest = ns < self.least_ns;
+        self.least_ns = self.least_ns.min(ns);
+        let held = self.best.as_ref().map(|best| &best.built);
+        let better = held.is_none_or(|held| built.is_better(held, self.least_ns));
+        let this = Best { at, design, built };
+        match (better, fastest) {
+            (true, true) => (self.best, self.fastest) = (Some(this), None),
+            (false, true) => self.fastest = Some(this),
+            (true, false) => {
+                let before = self.best.replace(this);
+                self.fastest = self.fastest.take().or(before);
+            }
+            (false, false) => {}
+        }
+        (better, ns)
+    }
+
+    /// Plans with some shares of memory given to residents; says what the best takes.
+    fn sketch(&mut self, at: usize, on_load: &[u32]) -> u64 {
+        let all = Design::uniform(Cutting::RESIDENT, on_load, Loading::Cyclic);
+        if let Some((_, ns)) = self.consider(at, all) {
+            return ns;
+        }
+        let site = &self.sites[at];
+        let mut frugal = site.frugal(site.request.budget, on_load, Loading::Cyclic);
+        let first = frugal.find_map(|design| Some((site.build(&design).ok()?, design)));
+        drop(frugal);
+        // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
+        let Some((built, design)) = first else { return u64::MAX };
+        let (_, mut least) = self.keep(at, design, built);
+        for share in SHARES {
+            let design = self.design(at, on_load, share, GRAINS[0], Loading::Cyclic);
+            if let Some((better, ns)) = self.consider(at, design) {
+                self.share = if better { share } else { self.share };
+                least = least.min(ns);
+            }
+        }
+        least
+    }
+
+    fn design(
+        &self,
+        at: usize,
+        on_load: &[u32],
+        share: f64,
+        (slices, most): (f64, u64),
+        loading: Loading,
+    ) -> Design {
+        let site = &self.sites[at];
+        let residents = (site.room(site.request.budget) as f64 * share) as u64;
+        let grain = Grain { slices, ahead: 0, most };
+        let mut design = site.fitting(residents, grain, on_load, loading);
+        site.pin(&mut design, residents, Pins::Late);
+        design
+    }
+
+    /// The grain for the best share, and with that the share by the other rule of placing. Where none fits with the first
+    /// grain, residents are in the way of the others, too.
+    fn refine(&mut self, at: usize, on_load: &[u32]) {
+        let (mut grain, mut in_vain) = (GRAINS[0], 0);
+        for other in GRAINS.into_iter().skip(1) {
+            if in_vain == IN_VAIN || self.is_optimal() {
+                break;
+            }
+            in_vain += 1;
+            let design = self.design(at, on_load, self.share, other, Loading::Cyclic);
+            if self.consider(at, design).is_some_and(|(better, _)| better) {
+                (grain, in_vain) = (other, 0);
+            }
+        }
+        for share in SHARES {
+            if self.is_optimal() {
+                return;
+            }
+            let design = self.design(at, on_load, share, grain, Loading::Around);
+            self.consider(at, design);
+        }
+    }
+
+    /// Looks for a plan of another strategy that is faster: none shall be. What fits by an allocator that sees one step after the other,
+    /// or with loads of its own inference alone, may wait longer by the rules of joint's plans. And a plan that reads less, which is
+    /// preferred to one that is a little faster, is not preferred to theirs.
+    fn hold_against_others(&mut self) {
+        let Some(best) = &self.best else { return };
+        if let Some(rival) = rivals::faster(&self.sites[0], best.built.line.steady_ns) {
+            let own = self.fastest.take().map(|fastest| fastest.built);
+            self.faster =
+                own.filter(|own| own.line.steady_ns <= rival.line.steady_ns).or(Some(rival));
+        }
+    }
+}
+
+/// The ways to slide that deserve to be planned: those for the budget and, where more than activations need would choose
+/// none, those for what they need.
+fn ways(search: &mut Search<'_>, request: &Request<'_>) -> Vec<Vec<Group>> {
+    let mut ways = search.candidates(request.budget);
+    if search.whole() < request.budget {
+        let others = search.candidates(search.whole().next_multiple_of(PAGE));
+        ways.extend(others.into_iter().filter(|groups| !ways.contains(groups)).collect::<Vec<_>>());
+    }
+    ways.retain(|groups| !groups.is_empty());
+    ways
+}

@@ -1,0 +1,392 @@
+//! A request and a way to slide, for which designs are made and become plans.
+
+use super::basis::{Basis, Shape, Slicing, number, step};
+use super::design::{Built, Design, Grain, Pins};
+use super::ground::{Ground, Lay};
+use super::on_load::Options;
+use super::place::{Cut, Loading, Misfit};
+use super::{Request, residents, staging};
+use crate::plan::Plan;
+use crate::simulate::{Costs, simulate_with};
+use crate::slice::{Cutting, least_scratch_bytes};
+use crate::slide::Group;
+use eyelet::pack::{PAGE, Step};
+use std::rc::Rc;
+
+/// Larger reads are no faster on any storage that was measured.
+const LARGEST_READ: u64 = 4 << 20;
+
+/// Slices that shall find room beside scratch, where algorithms are chosen by what that leaves.
+const ROOM: [f64; 2] = [1.0, 2.0];
+
+/// Fewer slices are preferred if they take no more than so many times as long; the coarsest, if no more than so many times.
+const FEW: f64 = 1.1;
+const FEWEST: f64 = 1.6;
+
+/// What all designs for a request and a way to slide share.
+pub struct Site<'a> {
+    pub request: Request<'a>,
+    pub basis: Rc<Basis>,
+    /// What steps cost where layers slide so.
+    pub costs: Costs,
+    pub ground: Ground,
+    /// For each layer that slides the bytes of the weights of its group.
+    beside: Vec<Option<u64>>,
+}
+
+impl<'a> Site<'a> {
+    /// Without layers that slide.
+    pub fn new(request: &Request<'a>) -> Self {
+        Self::with(request, Rc::new(Basis::new(request)), Vec::new())
+    }
+
+    /// With layers that slide.
+    pub fn with(request: &Request<'a>, basis: Rc<Basis>, groups: Vec<Group>) -> Self {
+        let ground = Ground::new(request.network, groups, &Lay::default());
+        Self::on(request, basis, ground)
+    }
+
+    /// With activations that lie so.
+    pub fn on(request: &Request<'a>, basis: Rc<Basis>, ground: Ground) -> Self {
+        let costs = basis.costs.clone().sliding(request.network, &ground.sliding.rings);
+        let layers = &request.network.layers;
+        let bytes = |at: usize| u64::from(layers[at].panels) * u64::from(layers[at].panel_bytes);
+        let groups: Vec<Option<usize>> =
+            (0..layers.len()).map(|layer| ground.sliding.group_of(layer)).collect();
+        let of_group = |group: &Option<usize>| {
+            let members = (0..layers.len()).filter(|layer| groups[*layer] == *group);
+            group.map(|_| members.map(bytes).sum())
+        };
+        let beside = groups.iter().map(of_group).collect();
+        Self { request: *request, basis, costs, ground, beside }
+    }
+
+    /// Cuts the network as a design has it.
+    pub fn cut(&self, design: &Design) -> Cut<'_> {
+        let slices = design.slices(self.request.network, &self.ground);
+        Cut::new(&self.request, &self.ground, slices)
+    }
+
+    /// Whether a layer slides.
+    pub fn slides(&self, layer: usize) -> bool {
+        self.beside[layer].is_some()
+    }
+
+    /// The budget from which on everything fits at its lowest place.
+    pub fn least_bytes(&self, design: &Design) -> u64 {
+        self.cut(design).least_bytes(&self.request)
+    }
+
+    /// Makes a design a plan for so many bytes.
+    pub fn place(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
+        let plan = self.cut(design).place(&self.request, budget, design.loading)?;
+        Ok(self.staged(plan, design))
+    }
+
+    /// The same with everything at the lowest place, which succeeds from [`least_bytes`](Self::least_bytes) on.
+    pub fn place_surely(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
+        let plan = self.cut(design).place_surely(&self.request, budget, design.loading)?;
+        Ok(self.staged(plan, design))
+    }
+
+    fn staged(&self, mut plan: Plan, design: &Design) -> Plan {
+        if self.request.is_staged() {
+            staging::stage(&mut plan, design.loading);
+        }
+        plan
+    }
+
+    /// Makes a design a plan for the budget of the request, and predicts it.
+    pub fn build(&self, design: &Design) -> Result<Built, Misfit> {
+        Ok(self.predict(self.place(design, self.request.budget)?))
+    }
+
+    pub fn predict(&self, plan: Plan) -> Built {
+        Built { line: simulate_with(&plan, &self.costs), plan }
+    }
+
+    /// Whether a plan is as fast as the lower bound, but for what nobody can measure.
+    pub fn is_optimal(&self, built: &Built) -> bool {
+        built.line.steady_ns <= self.basis.bound_ns + self.basis.bound_ns / 1000
+    }
+
+    /// Bytes of the tables that no plan is without.
+    pub fn least_tables(&self) -> u64 {
+        self.ground.tables.least(0)
+    }
+
+    /// What activations and tables leave of a budget at their peak.
+    pub fn room(&self, budget: u64) -> u64 {
+        (budget / PAGE * PAGE).saturating_sub(self.least_tables() + self.ground.peak)
+    }
+
+    /// Slices such that some find room in every layer, beside its activations and its scratch, when
+    /// `residents` bytes are given to residents.
+    pub fn fitting(
+        &self,
+        residents: u64,
+        grain: Grain,
+        on_load: &[u32],
+        loading: Loading,
+    ) -> Design {
+        let bytes = self.request.budget.saturating_sub(self.usual_tables() + residents);
+        let free: Vec<u64> =
+            (0..on_load.len()).map(|layer| self.ground.free(layer, bytes)).collect();
+        let mut design = Design::uniform(Cutting::LAYERS, on_load, loading);
+        for (layer, cutting) in design.layers.iter_mut().enumerate() {
+            // Loads come while the layers before compute.
+            let around = layer.saturating_sub(grain.ahead)..=layer;
+            let free = free[around].iter().min().copied().unwrap_or(0);
+            let of =
+                |algorithm| self.cutting(layer, algorithm, free, grain.slices, grain.most, FEW);
+            let (found, ns) = of(on_load[layer]);
+            *cutting = found;
+            if ns == f64::INFINITY {
+                design.on_load[layer] = self.basis.own[layer];
+                *cutting = of(design.on_load[layer]).0;
+            }
+        }
+        design
+    }
+
+    /// Bytes of the tables that a plan has at least where steps are few.
+    fn usual_tables(&self) -> u64 {
+        self.ground.usual_tables(self.request.network)
+    }
+
+    /// The slices of a layer, of which so many and one's scratch find room in so many bytes, and what computing them
+    /// takes. Where scratch is worth memory, they are the fewest that take no more than `few` times the least.
+    pub fn cutting(
+        &self,
+        layer: usize,
+        algorithm: u32,
+        free: u64,
+        slices: f64,
+        most: u64,
+        few: f64,
+    ) -> (Cutting, f64) {
+        let panel = u64::from(self.request.network.layers[layer].panel_bytes);
+        let shapes = &self.basis.shapes[layer][number(algorithm)];
+        let step = |count: u32| step(self.request.network, layer, count, algorithm);
+        if let Some(weights) = self.beside[layer] {
+            let all = step(self.request.network.layers[layer].panels);
+            return (sliding(weights, free, most), self.costs.step_ns(&all) as f64);
+        }
+        if shapes.is_empty() {
+            let free = free.saturating_sub(self.basis.scratch[layer]) as f64;
+            let limit = ((free / slices) as u64 / PAGE * PAGE).clamp(1, most);
+            let all = self.request.network.layers[layer].panels;
+            return (Cutting::equal(limit), self.costs.step_ns(&step(all)) as f64);
+        }
+        let fitting = |shape: &Shape| {
+            let limit = u64::from(shape.count) * panel;
+            // Weights begin with a page.
+            let weights = (slices * (limit + PAGE) as f64) as u64 + PAGE;
+            if weights + shape.least > free || (limit > most && shape.count > 1) {
+                return None;
+            }
+            let scratch = shape.all.min(free - weights);
+            let scratch_bytes = if scratch == shape.all { 0 } else { scratch };
+            let step = Step { scratch_bytes, ..step(shape.count) };
+            let ns = self.costs.step_ns(&step) as f64 * f64::from(shape.slices);
+            Some((Cutting { scratch, ..Cutting::equal(limit) }, ns))
+        };
+        let all = || shapes.iter().filter_map(fitting);
+        let least = all().map(|(_, ns)| ns).fold(f64::INFINITY, f64::min);
+        // Fewer slices are smaller tables and larger reads.
+        let found = all().find(|(_, ns)| *ns <= least * few);
+        found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
+    }
+
+    /// Fits a design that was made for another site with the same groups: layers that slide, and those that have less memory.
+    /// Tables take so many bytes.
+    pub fn adapt(&self, design: &mut Design, made_for: &Self, tables: u64) {
+        let bytes = self.request.budget.saturating_sub(tables);
+        for (layer, cutting) in design.layers.iter_mut().enumerate() {
+            let slides = self.slides(layer);
+            let [free, was] = [self, made_for].map(|site| site.ground.free(layer, bytes));
+            if !slides && free >= was {
+                continue;
+            }
+            let most = if slides { cutting.read } else { cutting.slice };
+            let (fitting, ns) = self.cutting(layer, design.on_load[layer], free, 1.0, most, FEW);
+            if ns == f64::INFINITY {
+                continue;
+            }
+            let slice = fitting.slice.min(cutting.slice);
+            let scratch = fitting.scratch.min(cutting.scratch);
+            let Cutting { resident, resident_slice, .. } = *cutting;
+            *cutting = match slides {
+                true => Cutting { resident, resident_slice, ..fitting },
+                false => Cutting { slice, scratch, ..*cutting },
+            };
+        }
+    }
+
+    /// The same for a share of what there is beside tables and a layer's activations.
+    pub fn fitting_one(
+        &self,
+        layer: usize,
+        algorithm: u32,
+        slices: f64,
+        share: f64,
+    ) -> (Cutting, f64) {
+        let bytes = self.request.budget.saturating_sub(self.usual_tables());
+        let free = (self.ground.free(layer, bytes) as f64 * share) as u64;
+        self.cutting(layer, algorithm, free, slices, u64::MAX, FEW)
+    }
+
+    /// For each layer the algorithm by which it takes the least time where so many of its slices shall find room; its own
+    /// where it slides.
+    pub fn quickest(&self, options: &Options, slices: f64) -> Vec<u32> {
+        let quickest = |layer: usize| {
+            let own = options.own(layer);
+            if self.ground.sliding.group_of(layer).is_some() {
+                return own;
+            }
+            let ns = |algorithm: u32| self.fitting_one(layer, algorithm, slices, 1.0).1;
+            let all = std::iter::once(own).chain(options.of(layer));
+            all.map(|algorithm| (ns(algorithm), algorithm))
+                .min_by(|a, b| a.0.total_cmp(&b.0))
+                .map_or(own, |(_, algorithm)| algorithm)
+        };
+        (0..self.request.network.layers.len()).map(quickest).collect()
+    }
+
+    /// Adds these, for some numbers of slices, to what all layers are to be computed by.
+    pub fn add_quickest(&self, options: &Options, choices: &mut Vec<Vec<u32>>) {
+        for slices in ROOM {
+            let choice = self.quickest(options, slices);
+            if !choices.contains(&choice) {
+                choices.push(choice);
+            }
+        }
+    }
+
+    /// The coarsest slices of which each, with its scratch, still fits beside the activations in a budget. `join` has
+    /// small layers share loads.
+    fn coarsest(&self, budget: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
+        let mut tables = self.least_tables();
+        let mut design = self.coarsest_in(budget.saturating_sub(tables), join, on_load, loading);
+        // Finer slices are more of them, and their tables leave less memory.
+        for _ in 0..3 {
+            let slices = design.slices(self.request.network, &self.ground);
+            let needed = self.ground.tables_for(&self.request, &slices, |_| 0);
+            if needed <= tables {
+                break;
+            }
+            tables = needed;
+            design = self.coarsest_in(budget.saturating_sub(tables), join, on_load, loading);
+        }
+        design
+    }
+
+    /// The same in so many bytes beside the tables.
+    pub fn coarsest_in(&self, bytes: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
+        let mut design = Design::uniform(Cutting::equal(1), on_load, loading);
+        for (index, layer) in self.request.network.layers.iter().enumerate() {
+            let free = self.ground.free(index, bytes);
+            let panel = u64::from(layer.panel_bytes);
+            let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
+            if let Some(weights) = self.beside[index] {
+                design.layers[index] = sliding(weights, free, if join { u64::MAX } else { 1 });
+                continue;
+            }
+            let algorithm = &mut design.on_load[index];
+            if !self.basis.shapes[index][number(*algorithm)].is_empty() {
+                let (cutting, ns) = self.cutting(index, *algorithm, free, 1.0, u64::MAX, FEWEST);
+                if ns < f64::INFINITY {
+                    let read = share(cutting.slice);
+                    design.layers[index] = Cutting { read, ..cutting };
+                    continue;
+                }
+                *algorithm = self.basis.own[index];
+            }
+            let cuts = self.cuts(index);
+            let cut = cuts.iter().find(|cut| cut.bytes <= free).or(cuts.last());
+            let count = cut.map_or(1, |cut| cut.count);
+            let limit = u64::from(count) * panel;
+            let read = share(limit);
+            let scratch = free.saturating_sub(weights_bytes(count, panel) + PAGE).max(1);
+            design.layers[index] = Cutting { read, scratch, ..Cutting::equal(limit.max(1)) };
+        }
+        design
+    }
+
+    /// The slices that a layer can be cut into, by its own algorithm: of fewest first.
+    pub fn cuts(&self, layer: usize) -> &[Slicing] {
+        let Request { network, threads, .. } = self.request;
+        self.basis.cuts[layer].get_or_init(|| {
+            let record = &network.layers[layer];
+            let (panels, panel) = (record.panels.max(1), u64::from(record.panel_bytes));
+            let cut = |slices: u32| {
+                let count = panels.div_ceil(slices);
+                let step = step(network, layer, count, self.basis.own[layer]);
+                let scratch = least_scratch_bytes(network, &step, threads);
+                Slicing { count, slices, bytes: weights_bytes(count, panel) + scratch }
+            };
+            let mut cuts = vec![cut(1)];
+            while let Some(Slicing { count: count @ 2.., slices, .. }) = cuts.last().copied() {
+                // The fewest that are smaller.
+                cuts.push(cut((slices + 1).max(panels.div_ceil(count - 1))));
+            }
+            cuts
+        })
+    }
+
+    /// The designs that need the least memory, of which one is feasible if any is: the coarsest slices that fit,
+    /// which need the fewest tables, and the finest, which need the least memory for weights.
+    pub fn frugal(
+        &self,
+        budget: u64,
+        on_load: &[u32],
+        loading: Loading,
+    ) -> impl Iterator<Item = Design> {
+        let finest = Cutting { read: 1, scratch: 1, ..Cutting::equal(1) };
+        let all = [Cutting::RESIDENT, finest].map(|all| Design::uniform(all, on_load, loading));
+        let coarsest = move |join| self.coarsest(budget, join, on_load, loading);
+        [true, false].into_iter().map(coarsest).chain(all)
+    }
+
+    /// Has loads of a design stay, of up to `capacity` bytes together.
+    pub fn pin(&self, design: &mut Design, capacity: u64, pins: Pins) {
+        let network = self.request.network;
+        let slices = design.slices(network, &self.ground);
+        let reads = &slices.reads;
+        let bytes: Vec<u64> = reads.iter().map(|read| read.bytes).collect();
+        let stays = match pins {
+            Pins::Head => residents::first(&bytes, capacity),
+            Pins::Late => {
+                let mut compute = vec![0; reads.len()];
+                let mut current = 0;
+                for (step, read) in slices.steps.iter().zip(&slices.read_of) {
+                    current = read.unwrap_or(current);
+                    if let Some(sum) = compute.get_mut(current) {
+                        *sum += self.costs.step_ns(step);
+                    }
+                }
+                let load: Vec<u64> =
+                    bytes.iter().map(|bytes| self.basis.costs.each_load_ns(*bytes)).collect();
+                residents::choose(&bytes, &load, &compute, capacity)
+            }
+        };
+        for (step, read) in slices.steps.iter().zip(&slices.read_of) {
+            if read.is_some_and(|read| stays[read]) {
+                let resident = &mut design.layers[step.layer as usize].resident;
+                *resident = resident.saturating_add(step.count);
+            }
+        }
+    }
+}
+
+/// Bytes that so many panels of a layer take at most, in whole pages.
+fn weights_bytes(count: u32, panel_bytes: u64) -> u64 {
+    (u64::from(count) * panel_bytes + PAGE).next_multiple_of(PAGE)
+}
+
+/// A layer that slides, beside whose weights so many bytes are free: its steps have less scratch where there is little, and
+/// small layers share reads of up to `most`.
+fn sliding(weights: u64, free: u64, most: u64) -> Cutting {
+    let scratch = free.saturating_sub(weights + 2 * PAGE).max(1);
+    Cutting { scratch, read: (weights + PAGE).min(most).min(LARGEST_READ), ..Cutting::LAYERS }
+}
