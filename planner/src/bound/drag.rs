@@ -1,20 +1,17 @@
 //! How much of what is read slows computing down, at least.
 //!
 //! All steps of a plan take longer by one share, `D · o / C`: `D` for each of the `o` bytes that are counted as read while steps
-//! compute ([`Costs`](crate::profile::Costs)), over all computing. A load counts with the part of its time that the steps
-//! between its release and the step that waits for it could cover. The rest of its time nothing computes, while it is under
-//! way: in a nanosecond of that not more is left out of the count than all loads under way bring in a nanosecond by themselves.
-//!
-//! But no more counts than loads bring, one after the other, within all computing. Then storage and loader are busy for longer than
-//! steps are, and what is left out is what they bring in the rest of the inference: `a` is the larger of the two. (Where some
-//! loads wait for storage and others for the loader, both are not busy all the time: `missed`, of a nanosecond of the
-//! inference.) So of `r` bytes that are read at least, and with stalls of `s` in all,
+//! compute ([`Costs`](crate::profile::Costs)), over all computing. A load counts with the part of the time in which it keeps the busier
+//! one of storage and loader that the steps between its release and the step that waits for it could cover. For as much as they do not
+//! cover, nothing computes while it is kept so. That is one load at a time: in a nanosecond of stalls no more is left out of the count than
+//! the best read brings, `a` bytes. Nor more counts than is brought within all computing; then all that is left out is brought in the rest
+//! of the inference, which is stalls. So of `r` bytes that are read at least, and with stalls of `s` in all,
 //!
 //! ```text
 //! o ≥ r − a · s        s = T − C − D · o
 //! ```
 
-use super::reading::{LARGEST, Task, least_ns_per_byte, sizes};
+use super::reading::{LARGEST, Task, least_ns_per_byte};
 use crate::profile::Profile;
 
 /// What is known of all plans in a budget.
@@ -22,8 +19,6 @@ pub(super) struct Drag {
     ns_per_byte: f64,
     /// `a`: bytes of a nanosecond in which nothing computes.
     waiting: f64,
-    /// Bytes of a nanosecond of the inference that are not counted though nothing stalls.
-    missed: f64,
     /// Computing alone.
     compute: f64,
     /// Bytes that every inference reads.
@@ -34,30 +29,15 @@ impl Drag {
     /// Of plans that the cache holds that all share (`near`), or of larger ones, which leave no more than `room` bytes to weights.
     pub(super) fn new(profile: &Profile, near: bool, room: u64, compute: f64, read: f64) -> Self {
         let service = profile.service(near);
-        let load: Task<'_> = Box::new(|bytes| service.load_ns(bytes) as f64);
-        // Bytes of a nanosecond that one load of up to so many brings at most.
-        let rate = |most: u64| 1.0 / least_ns_per_byte(profile, &load, most.clamp(1, LARGEST));
-        let (depth, window) = (u64::from(service.depth()), service.window().min(room));
-        // Of several that are no more than the window together, the second is no more than a half, the third a third, …
-        let several: f64 = (1..=depth).map(|at| rate(window / at)).sum();
-        // One more may be under its check by then.
-        let checked = if depth > 1 { rate(room) } else { 0.0 };
-        let each: Task<'_> = Box::new(|bytes| service.each_ns(bytes) as f64);
-        let brought = 1.0 / least_ns_per_byte(profile, &each, room.clamp(1, LARGEST));
-        let waiting = (several.max(rate(room)) + checked).max(brought);
-        // How much more the longer one of the two takes, of all loads, than the one that takes more of all.
-        let longer = |part: usize| {
-            let of = |size| each(size) / service.parts_ns(size)[part];
-            sizes(profile, LARGEST).map(of).fold(1.0, f64::max)
-        };
-        let missed = brought * (longer(0).min(longer(1)) - 1.0);
-        Self { ns_per_byte: profile.drag_ns_per_byte(near), waiting, missed, compute, read }
+        let busy: Task<'_> = Box::new(|bytes| service.busy_ns(bytes));
+        let waiting = 1.0 / least_ns_per_byte(profile, &busy, room.clamp(1, LARGEST));
+        Self { ns_per_byte: profile.drag_ns_per_byte(near), waiting, compute, read }
     }
 
     /// All computing, slowed down: what is not counted as read meanwhile is a stall.
     pub(super) fn all_ns(&self) -> f64 {
         let ns_per_byte = self.ns_per_byte.min(1.0 / self.waiting);
-        (self.compute + self.read * ns_per_byte) / (1.0 + self.missed * ns_per_byte)
+        self.compute + self.read * ns_per_byte
     }
 
     /// An inference in which layers that compute for `inside` are followed by `beside` in which none of them does.
@@ -69,9 +49,8 @@ impl Drag {
         }
         // A plan may compute for longer, but no longer than all of the inference.
         let says = |all: f64| {
-            let read = (self.read - self.missed * all).max(0.0);
-            let of_least = (read - self.waiting * (all - self.compute)) / kept / self.compute;
-            let share = self.ns_per_byte * of_least.max(0.0).min(read / all);
+            let of_least = (self.read - self.waiting * (all - self.compute)) / kept / self.compute;
+            let share = self.ns_per_byte * of_least.max(0.0).min(self.read / all);
             inside * (1.0 + share) + beside
         };
         // The longer it takes, the less is said: what takes less than is said of it cannot be.

@@ -5,7 +5,8 @@
 //!   What a processor reads for a plan that fits, it copies there, which is faster than to memory. Then half of the cache
 //!   counts: what is copied from goes through it as well.
 //! - **What is loaded meanwhile.** A load can be under way from its `release` to the first step that waits for it. What of
-//!   it computing overlaps slows computing down, by the bytes; what computing waits for costs nothing but the wait. The bytes are
+//!   it computing overlaps slows computing down, by the bytes; what computing waits for costs nothing but the wait. Of loads that are under
+//!   way together only one moves bytes at a time: each counts with the time that it keeps the busier one of storage and loader. The bytes are
 //!   spread over all steps in proportion to their time: which of them a load meets is known only once they are timed.
 
 use super::Costs;
@@ -52,10 +53,10 @@ impl Costs {
             }
             // The step numbered `user + 1` waits for the load: so many are done before it.
             let window = after(user as i64 + 1) - after(load.release.into());
-            let load_ns = service.load_ns(load.bytes.into()) as f64;
-            let overlap = (slower * window.max(0) as f64).min(load_ns);
-            bytes += f64::from(load.bytes) * overlap / load_ns.max(1.0);
-            read_ns += overlap * service.each_ns(load.bytes.into()) as f64 / load_ns.max(1.0);
+            let busy_ns = service.busy_ns(load.bytes.into());
+            let overlap = (slower * window.max(0) as f64).min(busy_ns);
+            bytes += f64::from(load.bytes) * overlap / busy_ns.max(1.0);
+            read_ns += overlap;
         }
         // There is no more reading at once with computing than there is computing.
         bytes * (slower * all as f64 / f64::max(read_ns, 1.0)).min(1.0)

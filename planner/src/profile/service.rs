@@ -28,6 +28,9 @@
 
 use super::{Deeper, Storage};
 
+/// Loads whose time is that of their bytes.
+const LARGE: u64 = 16 << 20;
+
 /// Storage, ready to be asked often.
 #[derive(Clone, Debug)]
 pub struct Service {
@@ -37,6 +40,8 @@ pub struct Service {
     together: bool,
     handover_ns: u64,
     checksum_gbs: f64,
+    /// The part of loads that storage or the loader is busy with for longer.
+    busier: usize,
 }
 
 /// What reads of one size take.
@@ -107,14 +112,18 @@ impl Service {
             least = least.max(each(bytes, alone_ns)).min(alone_ns);
             Point { bytes, alone_ns, transfer_ns: least }
         };
-        Self {
+        let mut service = Self {
             points: storage.reads.iter().map(point).collect(),
             depth,
             window,
             together: storage.together && depth > 1,
             handover_ns: storage.latency_ns,
             checksum_gbs: storage.checksum_gbs,
-        }
+            busier: 0,
+        };
+        let [transfer, check] = service.parts_ns(LARGE);
+        service.busier = usize::from(check > transfer);
+        service
     }
 
     /// Reads under way at a time.
@@ -173,6 +182,11 @@ impl Service {
     /// What a load of so many bytes adds at least to many that come without a pause.
     pub fn each_ns(&self, bytes: u64) -> u64 {
         self.parts_ns(bytes).into_iter().fold(0.0, f64::max) as u64
+    }
+
+    /// What a load keeps the busier of the two, storage and the loader: the one that large loads keep longer.
+    pub fn busy_ns(&self, bytes: u64) -> f64 {
+        self.parts_ns(bytes)[self.busier]
     }
 
     /// What a load keeps the storage, and the loader: neither does that for two loads at once. Where there is one at a time,
