@@ -12,7 +12,7 @@ use eyelet_planner::bound::{least_bound_ns, lower_bound_ns};
 use eyelet_planner::check::check;
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
 use eyelet_planner::memory::buffer_sizes;
-use eyelet_planner::profile::{Drag, Storage};
+use eyelet_planner::profile::{Deeper, Drag, Reads, Storage};
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::slide::least_bytes;
 use eyelet_planner::source::Io;
@@ -171,6 +171,20 @@ fn predicted_if(
         assert_eq!(check(&chosen.network, plan, chosen.weights_bytes).err(), None);
     }
     Some(chosen.predicted_ns)
+}
+
+/// Storage that answers together, of which a read waits so long, and of which each further byte of a group takes so long.
+fn together(latency_ns: f64, ns_per_byte: f64, depth: u32, window: Option<u64>) -> Storage {
+    let flat = Storage::flat(100, 1e3 / ns_per_byte, 20.0);
+    let sizes = [4096u64, 16_384, 65_536, 262_144, 1 << 20];
+    let mbs = |bytes: u64, reads: u64| {
+        let transfers = (reads * bytes) as f64;
+        transfers * 1e3 / (latency_ns + transfers * ns_per_byte)
+    };
+    let reads = sizes.map(|bytes| Reads { bytes, mbs: mbs(bytes, 1) }).to_vec();
+    let group = |bytes: u64| (window.unwrap_or(u64::MAX) / bytes).clamp(1, depth.into());
+    let deeper = sizes.map(|bytes| Deeper { depth, bytes, mbs: mbs(bytes, group(bytes)) }).to_vec();
+    Storage { depth, window, together: true, reads, deeper, ..flat }
 }
 
 /// So many random networks, and little time to make one that fails smaller.
@@ -384,6 +398,33 @@ proptest! {
                 let sizes = buffer_sizes(network, &rings);
                 let fewer = sizes.iter().zip(&least).position(|(size, least)| size < least);
                 prop_assert!(fewer.is_none(), "{strategy} in {budget}: {sizes:?} and {least:?}");
+            }
+        }
+    }
+
+    /// Where groups of reads have a latency that is long beside their transfers, and there are many, each of few bytes.
+    #[test]
+    fn nor_where_reads_that_come_together_wait_long(
+        size in 1usize..32,
+        decisions in prop::collection::vec(any::<(u8, u8, u8)>(), 4..20),
+        pages in prop::collection::vec(0u64..100, 2),
+        (latency_us, ns_per_byte) in (0.0f64..400.0, 0.02f64..2.0),
+        (depth, window) in (2u32..9, prop::option::of(4096u64..600_000)),
+        exact in any::<bool>(),
+    ) {
+        let mut board = eyelet_planner::board::host();
+        board.profile.storage = together(1e3 * latency_us, ns_per_byte, depth, window);
+        let subject = Subject::of_graph(network(size, &decisions), board);
+        let (network, profile, threads) = (&subject.network, &subject.board.profile, 1);
+        let smallest = subject.smallest(threads);
+        for budget in [0].iter().chain(&pages).map(|pages| smallest + pages * PAGE) {
+            let weights_bytes = subject.weights_bytes;
+            let request = Request { network, weights_bytes, budget, threads, profile, exact };
+            let bound = least_bound_ns(&request);
+            for strategy in STRATEGIES {
+                let Ok(made) = strategy::make(strategy, &request, Effort::Fast) else { continue };
+                let predicted = simulate(network, &made.plan, profile, threads).steady_ns;
+                prop_assert!(predicted >= bound, "{strategy} in {budget}: {predicted} below {bound}");
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::Bound;
 use super::drag::Drag;
+use super::groups::Groups;
 use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
@@ -69,11 +70,15 @@ pub(super) fn least_ns(
     let read = bound.least_read(weights.iter().sum(), budget);
     let near = budget <= profile.near_bytes();
     let room = most.iter().copied().max().unwrap_or(PAGE);
+    let free = (0..compute.len()).map(|layer| bound.held(layer, budget) as u64).max().unwrap_or(0);
     let drag = Drag::new(profile, near, room, compute.iter().sum(), read);
     let mut least = drag.all_ns();
     for channel in channels(profile, near) {
         let of_layer = |most: &u64| coarse(least_ns_per_byte(profile, &channel.rate, *most));
-        let reading = Reading::new(&most.iter().map(of_layer).collect::<Vec<_>>());
+        let mut reading = Reading::new(&most.iter().map(of_layer).collect::<Vec<_>>());
+        if let (true, Some(dearest)) = (channel.together, reading.ns_per_byte.first()) {
+            reading.groups = Groups::new(&profile.service(near), room, free, *dearest);
+        }
         let found = self::most(&compute, &weights, &held, &reading, channel.intervals);
         // With a staging ring, all bytes are read at once with computing; this holds of the others.
         least = least.max(match profile.transfer {

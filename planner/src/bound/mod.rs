@@ -42,13 +42,15 @@
 //! Where several reads may be under way ([`Service`](crate::profile::Service)), those that begin behind the interval's end have
 //! their transfers one after the other from then on, and so their checksums: each of the two is a channel of its own. Latency
 //! that passes beside other reads is in neither. A read that began before the interval's end has its place in the arena by
-//! then, and counts as held.
+//! then, and counts as held. Where storage answers all that is under way together, every group of reads has a latency, too
+//! ([`groups`]).
 //!
 //! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The choice
 //! of algorithms ([`strategy::algorithms`](crate::strategy::algorithms)) is made by that.
 
 mod demands;
 mod drag;
+mod groups;
 mod reading;
 
 use crate::memory::lifetimes;
@@ -150,6 +152,7 @@ impl Bound {
         let least = |channel: Channel<Task<'_>>| Channel {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
+            together: channel.together,
         };
         // The arena may be one that a cache holds.
         let channels: Vec<Channel<f64>> = channels(profile, true).into_iter().map(least).collect();
@@ -167,7 +170,7 @@ impl Bound {
         Self {
             in_rings: vec![false; alive.len()],
             alive,
-            channels: vec![Channel { rate, intervals: true }],
+            channels: vec![Channel { rate, intervals: true, together: false }],
             drag_ns_per_byte: rate / 8.0,
         }
     }
@@ -197,7 +200,7 @@ impl Bound {
     pub fn binding(&self, compute: &[f64], weights: &[f64], budget: u64) -> Binding {
         let read = self.least_read(weights.iter().sum(), budget);
         let mut binding = Binding::dragged(compute, read, self.drag_ns_per_byte);
-        for Channel { rate, intervals } in &self.channels {
+        for Channel { rate, intervals, .. } in &self.channels {
             let found = self.most_even(compute, weights, budget, *rate, *intervals);
             if found.ns > binding.ns {
                 binding = found;

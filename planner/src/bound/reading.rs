@@ -1,5 +1,6 @@
 //! What bringing weights to the arena takes at least: by each channel that does it, for each layer.
 
+use super::groups::Groups;
 use crate::profile::Profile;
 use eyelet::pack::PAGE;
 use std::rc::Rc;
@@ -16,6 +17,8 @@ pub(super) struct Channel<Rate> {
     pub(super) rate: Rate,
     /// All intervals; otherwise the empty ones.
     pub(super) intervals: bool,
+    /// Reads come in groups, each of which has a latency.
+    pub(super) together: bool,
 }
 
 /// A read of so many bytes, or a copy.
@@ -26,14 +29,15 @@ pub(super) fn channels(profile: &Profile, near: bool) -> Vec<Channel<Task<'_>>> 
     let copies = profile.transfer.map(|transfer| Channel {
         rate: Box::new(move |bytes| transfer.copy_ns(bytes) as f64) as Task<'_>,
         intervals: true,
+        together: false,
     });
     // Loads keep the storage and the loader; of one at a time, one says all.
     let service = Rc::new(profile.service(near));
     let parts = if service.depth() > 1 { 0..2 } else { 0..1 };
     let reads = parts.map(|part| {
-        let service = service.clone();
+        let (service, together) = (service.clone(), part == 0 && service.together());
         let rate = Box::new(move |bytes| service.parts_ns(bytes)[part]) as Task<'_>;
-        Channel { rate, intervals: copies.is_none() }
+        Channel { rate, intervals: copies.is_none(), together }
     });
     let reads: Vec<_> = reads.collect();
     reads.into_iter().chain(copies).collect()
@@ -45,6 +49,8 @@ pub(super) struct Reading {
     pub(super) ns_per_byte: Vec<f64>,
     /// The class of each layer.
     pub(super) class: Vec<usize>,
+    /// As which they come, where that takes longer.
+    pub(super) groups: Option<Groups>,
 }
 
 impl Reading {
@@ -54,17 +60,20 @@ impl Reading {
         ns_per_byte.sort_unstable_by(|one, other| other.total_cmp(one));
         ns_per_byte.dedup();
         let class = |ns: &f64| ns_per_byte.partition_point(|other| other > ns);
-        Self { class: of_layers.iter().map(class).collect(), ns_per_byte }
+        Self { class: of_layers.iter().map(class).collect(), ns_per_byte, groups: None }
     }
 
     /// The least time to bring so many bytes of each class, all but `held`.
     pub(super) fn least_ns(&self, bytes: &[f64], mut held: f64) -> f64 {
+        let mut brought = 0.0;
         let ns = bytes.iter().zip(&self.ns_per_byte).map(|(bytes, ns)| {
             let kept = bytes.min(held);
             held -= kept;
+            brought += bytes - kept;
             (bytes - kept) * ns
         });
-        ns.sum()
+        let ns: f64 = ns.sum();
+        ns + self.groups.map_or(0.0, |groups| groups.least_ns(brought))
     }
 }
 
