@@ -73,6 +73,18 @@ pub struct Search<'a> {
     shares: HashMap<(usize, usize, u32), u64>,
     /// No more than these.
     most_shared: HashMap<(usize, usize), u64>,
+    /// For each group, by its first layer and its length, what it takes beside rings.
+    beside: Vec<Option<u64>>,
+    /// How the lines were made that were asked for last.
+    laid: Option<Laid>,
+}
+
+/// A group that makes so many lines at a time.
+struct Laid {
+    layers: Range<usize>,
+    lines: u32,
+    chain: Chain,
+    schedule: Schedule,
 }
 
 impl<'a> Search<'a> {
@@ -84,7 +96,21 @@ impl<'a> Search<'a> {
         let facts = Facts::new(network);
         let (prices, shares, most_shared) = Default::default();
         let tables = Tables::of(network);
-        Self { facts, costs, tables, threads, lives, alone, spills, prices, shares, most_shared }
+        let beside = vec![None; layers * LONGEST];
+        Self {
+            facts,
+            costs,
+            tables,
+            threads,
+            lives,
+            alone,
+            spills,
+            prices,
+            shares,
+            most_shared,
+            beside,
+            laid: None,
+        }
     }
 
     /// What the network takes without groups, tables and loading ahead left out.
@@ -225,15 +251,32 @@ impl<'a> Search<'a> {
         fits.min_by_key(|(_, extra_ns)| *extra_ns)
     }
 
-    /// Bytes of weights of a group, and of buffers beside it that are no rings.
-    fn beside(&self, layers: &Range<usize>) -> u64 {
+    /// Bytes of weights of a group, and of buffers beside it that are no rings; known or reckoned once.
+    fn beside(&mut self, layers: &Range<usize>) -> u64 {
+        let key = layers.start * LONGEST + layers.len() - 1;
+        if let Some(bytes) = self.beside[key] {
+            return bytes;
+        }
         let network = self.facts.network;
         let weights: u64 = layers.clone().map(|layer| weight_bytes(network, layer)).sum();
         let here = |life: &Lifetime| life.start <= layers.end && life.end > layers.start;
         let live = (0..self.lives.len())
             .filter(|&buffer| here(&self.lives[buffer]) && !self.facts.is_inner(buffer, layers))
             .map(|buffer| network.buffers[buffer].bytes);
-        live.sum::<u64>() + weights.next_multiple_of(PAGE)
+        let bytes = live.sum::<u64>() + weights.next_multiple_of(PAGE);
+        self.beside[key] = Some(bytes);
+        bytes
+    }
+
+    /// How a group makes so many lines at a time. One is asked for its price, for what it shares, and for other numbers of lines.
+    fn laid(&mut self, layers: &Range<usize>, lines: u32) -> Laid {
+        let chain = match self.laid.take().filter(|laid| laid.layers == *layers) {
+            Some(laid) if laid.lines == lines => return laid,
+            Some(laid) => laid.chain,
+            None => Chain::new(&self.facts, layers.clone()),
+        };
+        let schedule = Schedule::new(&chain, lines);
+        Laid { layers: layers.clone(), lines, chain, schedule }
     }
 
     /// The whole buffers that outlive a group that writes them first, and those that it reads last.
@@ -303,8 +346,9 @@ impl<'a> Search<'a> {
         if let Some(bytes) = self.shares.get(&key) {
             return *bytes;
         }
-        let chain = Chain::new(&self.facts, layers.clone());
-        let bytes = self.shared(&chain, &Schedule::new(&chain, lines), layers);
+        let laid = self.laid(layers, lines);
+        let bytes = self.shared(&laid.chain, &laid.schedule, layers);
+        self.laid = Some(laid);
         self.shares.insert(key, bytes);
         bytes
     }
@@ -314,9 +358,10 @@ impl<'a> Search<'a> {
         if let Some(price) = self.prices.get(&key) {
             return *price;
         }
+        let beside = self.beside(layers);
+        let laid = self.laid(layers, lines);
+        let Laid { chain, schedule, .. } = &laid;
         let network = self.facts.network;
-        let chain = Chain::new(&self.facts, layers.clone());
-        let schedule = Schedule::new(&chain, lines);
         let rings = chain.inner.iter().zip(&schedule.rings).map(|(inner, &lines)| match lines {
             0 => network.buffers[inner.buffer].bytes,
             lines => ring_bytes(lines, inner.width, inner.pitch),
@@ -333,7 +378,7 @@ impl<'a> Search<'a> {
         // The largest step of each layer stands for its scratch. Of a layer, steps with as many rows take as long.
         let mut largest: Vec<Option<Step>> = vec![None; layers.len()];
         let mut before = vec![(0, 0); layers.len()];
-        for step in steps_of(network, &chain, &schedule) {
+        for step in steps_of(network, chain, schedule) {
             steps += 1;
             let at = step.layer as usize - layers.start;
             if before[at].0 != step.rows {
@@ -352,8 +397,9 @@ impl<'a> Search<'a> {
         // Each makes as many lines as others before, nearly always.
         let tables = steps * size_of::<StepRecord>() as u64;
         let rings: u64 = rings.iter().sum();
-        let bytes = self.beside(layers) + rings + scratch.unwrap_or(0) + tables;
+        let bytes = beside + rings + scratch.unwrap_or(0) + tables;
         let price = Price { bytes, extra_ns };
+        self.laid = Some(laid);
         self.prices.insert(key, price);
         price
     }

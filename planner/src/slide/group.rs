@@ -198,7 +198,7 @@ pub(super) struct Link {
 impl Link {
     pub(super) fn wanted(&self, lines: u32, height: u32) -> u32 {
         match self.need {
-            Need::Made(window) => window.lines(0..lines).end.min(height),
+            Need::Made(window) => window.end(lines).min(height),
             Need::Spent(window) => window.lines_to_spend(lines, height),
             Need::Same => lines.min(height),
             Need::All => height,

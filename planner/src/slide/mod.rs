@@ -87,6 +87,9 @@ impl Sliding {
 
     /// Puts the steps of groups in the place of their layers' own.
     pub fn interleave(&self, steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
+        if self.groups.is_empty() {
+            return steps.into_iter().collect();
+        }
         let mut all = Vec::new();
         let mut inside = None;
         for step in steps {

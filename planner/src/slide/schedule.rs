@@ -74,7 +74,11 @@ impl Run<'_> {
             let left = target - done;
             let end = done + if left < 2 * chunk { left } else { chunk };
             for link in &member.links {
-                self.advance(link.from, link.wanted(end, chain.members[link.from].height));
+                let wanted = link.wanted(end, chain.members[link.from].height);
+                // Most often that has been made.
+                if wanted > self.done[link.from] {
+                    self.advance(link.from, wanted);
+                }
             }
             self.make(index, end);
         }
@@ -84,19 +88,21 @@ impl Run<'_> {
         let lines = self.done[index]..end;
         for &at in &self.chain.written[index] {
             let (inner, kept) = (&self.chain.inner[at], &mut self.rings[at]);
-            let height = |member: usize| self.chain.members[member].height;
-            let writers = inner.writers.iter();
-            let high = writers.clone().map(|&writer| self.done[writer]).max().unwrap_or(0).max(end);
-            let write = writers.map(|&writer| (writer, self.done[writer]));
-            let read = inner.readers.iter().map(|&(reader, window)| {
-                (reader, window.lines(self.done[reader]..self.done[reader] + 1).start)
-            });
-            let low = write
-                .chain(read)
-                .filter(|&(member, _)| self.done[member] < height(member))
-                .map(|(_, line)| line)
-                .min()
-                .unwrap_or(high);
+            let members = &self.chain.members;
+            let (mut high, mut low) = (end, u32::MAX);
+            for &writer in &inner.writers {
+                let done = self.done[writer];
+                high = high.max(done);
+                if done < members[writer].height {
+                    low = low.min(done);
+                }
+            }
+            for (reader, window) in &inner.readers {
+                let done = self.done[*reader];
+                if done < members[*reader].height {
+                    low = low.min(window.first(done));
+                }
+            }
             *kept = (*kept).max(high.saturating_sub(low));
         }
         self.done[index] = end;

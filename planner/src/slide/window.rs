@@ -35,11 +35,19 @@ impl Window {
 
     /// The lines from which these are made.
     pub fn lines(&self, made: Range<u32>) -> Range<u32> {
-        let end = i64::from(made.end.next_multiple_of(self.tile));
-        let start = i64::from(made.start) * self.stride - self.pad;
-        let end = (end - 1) * self.stride - self.pad + self.reach;
-        let clamp = |line: i64| line.clamp(0, self.height) as u32;
-        clamp(start)..clamp(end).max(clamp(start))
+        let start = self.first(made.start);
+        start..self.end(made.end).max(start)
+    }
+
+    /// The first line from which a line is made.
+    pub fn first(&self, made: u32) -> u32 {
+        (i64::from(made) * self.stride - self.pad).clamp(0, self.height) as u32
+    }
+
+    /// The end of the lines from which so many are made.
+    pub fn end(&self, made: u32) -> u32 {
+        let made = i64::from(made.next_multiple_of(self.tile));
+        ((made - 1) * self.stride - self.pad + self.reach).clamp(0, self.height) as u32
     }
 
     /// The most lines that one of so many output lines sees at once, however they are made.
