@@ -11,6 +11,7 @@
 
 use super::Costs;
 use crate::plan::Plan;
+use eyelet::pack::{Load, Step};
 
 /// How often what steps are slowed down by is reckoned from what loads they meet then.
 const TURNS: usize = 3;
@@ -19,47 +20,84 @@ impl Costs {
     /// Predicted times of a plan's steps, in nanoseconds.
     pub fn steps_ns(&self, plan: &Plan) -> Vec<i64> {
         let near = self.is_near(plan.arena_bytes);
-        let alone: Vec<i64> =
-            plan.steps.iter().map(|step| self.step_ns_from(step, near) as i64).collect();
+        // Slices of a layer are alike.
+        let (mut like, mut like_ns) = (None, 0);
+        let step_ns = |step: &Step| {
+            let Step { layer, algorithm, count, rows, scratch_bytes, .. } = *step;
+            let this = Some((layer, algorithm, count, rows, scratch_bytes));
+            if like != this {
+                (like, like_ns) = (this, self.step_ns_from(step, near) as i64);
+            }
+            like_ns
+        };
+        let alone: Vec<i64> = plan.steps.iter().map(step_ns).collect();
         let all = alone.iter().sum::<i64>().max(1) as f64;
+        let read = plan.bytes_per_inference() as f64;
         // Slowed down, steps meet more of the loads. From the most that can be, this comes down to what it is.
-        let mut drag = plan.bytes_per_inference() as f64 * self.drag_ns_per_byte(near) / all;
+        let mut drag = read * self.drag_ns_per_byte(near) / all;
+        // Of staged plans reads go ahead into the ring, whatever copies wait for.
+        let meetings = plan.stages.is_empty().then(|| Meetings::new(self, plan, &alone));
         for _ in 0..TURNS {
-            let bytes = self.overlapped_bytes(plan, &alone, 1.0 + drag);
+            let bytes = meetings.as_ref().map_or(read, |meetings| meetings.bytes(1.0 + drag));
             drag = bytes * self.drag_ns_per_byte(near) / all;
         }
         alone.iter().map(|ns| ns + (*ns as f64 * drag).ceil() as i64).collect()
     }
+}
 
-    /// Bytes that can be read while steps compute that take so long, times `slower`, in an inference.
-    fn overlapped_bytes(&self, plan: &Plan, steps: &[i64], slower: f64) -> f64 {
-        if !plan.stages.is_empty() {
-            // Reads go ahead into the staging ring, whatever copies wait for.
-            return plan.bytes_per_inference() as f64;
-        }
-        let (period, service) = (plan.period(), self.service_of(plan));
+/// How loads can meet steps.
+struct Meetings {
+    loads: Vec<Meeting>,
+    /// All steps.
+    all_ns: i64,
+}
+
+struct Meeting {
+    bytes: f64,
+    /// What the steps take that compute from when the load may start until one waits for it.
+    window_ns: i64,
+    /// What it keeps the busier one of storage and loader.
+    busy_ns: f64,
+}
+
+impl Meetings {
+    /// Of a plan whose steps take so long.
+    fn new(costs: &Costs, plan: &Plan, steps: &[i64]) -> Self {
+        let (period, service) = (plan.period(), costs.service_of(plan));
         // The host's turn is step 0 and takes no time: `done[n]` is when n steps are done.
-        let mut done = vec![0, 0];
+        let mut done = Vec::with_capacity(steps.len() + 2);
+        done.extend([0, 0]);
+        let mut all_ns = 0;
         for ns in steps {
-            done.push(done[done.len() - 1] + ns);
+            all_ns += ns;
+            done.push(all_ns);
         }
-        let all = done[done.len() - 1];
-        let after =
-            |count: i64| done[count.rem_euclid(period) as usize] + count.div_euclid(period) * all;
-        let (mut user, mut bytes, mut read_ns) = (0, 0.0, 0.0);
-        for (index, load) in plan.loads.iter().enumerate() {
+        let after = |count: i64| {
+            done[count.rem_euclid(period) as usize] + count.div_euclid(period) * all_ns
+        };
+        let mut user = 0;
+        let meeting = |(index, load): (usize, &Load)| {
             while user < plan.steps.len() && plan.steps[user].ready as usize <= index {
                 user += 1;
             }
             // The step numbered `user + 1` waits for the load: so many are done before it.
-            let window = after(user as i64 + 1) - after(load.release.into());
+            let window_ns = after(user as i64 + 1) - after(load.release.into());
             let busy_ns = service.busy_ns(load.bytes.into());
-            let overlap = (slower * window.max(0) as f64).min(busy_ns);
-            bytes += f64::from(load.bytes) * overlap / busy_ns.max(1.0);
+            Meeting { bytes: f64::from(load.bytes), window_ns: window_ns.max(0), busy_ns }
+        };
+        Self { loads: plan.loads.iter().enumerate().map(meeting).collect(), all_ns }
+    }
+
+    /// Bytes that can be read while steps compute that take so many times as long, in an inference.
+    fn bytes(&self, slower: f64) -> f64 {
+        let (mut bytes, mut read_ns) = (0.0, 0.0);
+        for load in &self.loads {
+            let overlap = (slower * load.window_ns as f64).min(load.busy_ns);
+            bytes += load.bytes * overlap / load.busy_ns.max(1.0);
             read_ns += overlap;
         }
         // There is no more reading at once with computing than there is computing.
-        bytes * (slower * all as f64 / f64::max(read_ns, 1.0)).min(1.0)
+        bytes * (slower * self.all_ns as f64 / f64::max(read_ns, 1.0)).min(1.0)
     }
 }
 
@@ -70,7 +108,6 @@ mod tests {
     use crate::network::Network;
     use crate::profile::{Drag, Profile};
     use eyelet::kernels::Isa;
-    use eyelet::pack::{Load, Step};
 
     /// Without layers: what steps take is said by the tests.
     fn network() -> Network {
@@ -116,7 +153,7 @@ mod tests {
     #[test]
     fn only_what_computing_overlaps_counts() {
         let costs = costs(Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 1.0 });
-        let bytes = |plan: &Plan, steps: &[i64]| costs.overlapped_bytes(plan, steps, 1.0);
+        let bytes = |plan: &Plan, steps: &[i64]| Meetings::new(&costs, plan, steps).bytes(1.0);
         // On demand: each load may start when the step before the one that waits for it is done.
         assert_eq!(bytes(&plan(&[1, 2], &[1, 2]), &[10_000, 10_000]), 0.0);
         // A step earlier: all of it beside the first step, or as much as that has time for.

@@ -78,7 +78,24 @@ pub fn simulate(network: &Network, plan: &Plan, profile: &Profile, threads: u32)
 /// # Panics
 /// As [`simulate`].
 pub fn simulate_with(plan: &Plan, costs: &Costs) -> Timeline {
-    let mut line = play(plan, &Durations::new(plan, costs));
+    simulate_of(plan, costs, &Durations::new(plan, costs))
+}
+
+/// The same, unless computing or reading alone takes more than so long: then what that takes.
+///
+/// # Panics
+/// As [`simulate`].
+pub fn simulate_within(plan: &Plan, costs: &Costs, most_ns: u64) -> Result<Timeline, u64> {
+    let durations = Durations::new(plan, costs);
+    let least_ns = durations.steps.iter().sum::<i64>().max(durations.read_ns()) as u64;
+    if least_ns > most_ns {
+        return Err(least_ns);
+    }
+    Ok(simulate_of(plan, costs, &durations))
+}
+
+fn simulate_of(plan: &Plan, costs: &Costs, durations: &Durations) -> Timeline {
+    let mut line = play(plan, durations);
     // Residents are read once; into a staging ring, where what is read is copied before more is.
     let service = costs.service_of(plan);
     let resident = plan.resident.iter().map(|load| u64::from(load.bytes));

@@ -225,9 +225,13 @@ impl<'a> Player<'a> {
         }
         let least = released.max(last.start);
         for back in (1..=MAX_BEGUN).rev() {
-            let Some(first) = self.earlier(index, back).filter(|first| first.end >= least) else {
+            if self
+                .place(index, back)
+                .is_none_or(|(of, at, shift)| of.reads[at].end - shift < least)
+            {
                 continue;
-            };
+            }
+            let Some(first) = self.earlier(index, back) else { continue };
             let busy = self.earlier(index, back + 1).map_or(i64::MIN, |other| other.end);
             let looks = first.come.max(busy);
             if !free(looks) {
@@ -243,19 +247,22 @@ impl<'a> Player<'a> {
 
     /// What came so many reads before one, if there was any.
     fn earlier(&self, index: usize, back: usize) -> Option<Arrival> {
-        let of = |inference: &Inference, index: usize, shift: i64| {
-            let Span { start, end } = inference.reads[index];
-            let ((seen, idle), come) = (inference.seen[index], inference.come[index]);
-            let [start, seen, come, end] = [start, seen, come, end].map(|at| at - shift);
-            Arrival { start, seen, idle, come, end }
-        };
-        if let Some(index) = index.checked_sub(back) {
-            return Some(of(self.now, index, 0));
+        let (inference, at, shift) = self.place(index, back)?;
+        let Span { start, end } = inference.reads[at];
+        let ((seen, idle), come) = (inference.seen[at], inference.come[at]);
+        let [start, seen, come, end] = [start, seen, come, end].map(|at| at - shift);
+        Some(Arrival { start, seen, idle, come, end })
+    }
+
+    /// Where that is, and by how much its times are later there.
+    fn place(&self, index: usize, back: usize) -> Option<(&Inference, usize, i64)> {
+        if let Some(at) = index.checked_sub(back) {
+            return Some((&*self.now, at, 0));
         }
         let before = self.before?;
         // Of those earlier than the inference before nothing is left.
-        let index = (before.reads.len() + index).checked_sub(back)?;
-        Some(of(before, index, self.shift))
+        let at = (before.reads.len() + index).checked_sub(back)?;
+        Some((before, at, self.shift))
     }
 
     /// When so many tasks of a kind are done; less than one of steps, and less than none of others, counts back
