@@ -1,7 +1,6 @@
 //! The free memory over time that loads compete for.
 
 use std::cell::Cell;
-use std::collections::VecDeque;
 use std::ops::Range;
 
 /// For every address the last moment at which what was placed there so far is used: FlexNN's
@@ -12,6 +11,8 @@ pub struct Skyline {
     /// the inference before.
     segments: Vec<(u64, i64)>,
     end: u64,
+    /// The segments as they were once.
+    saved: Vec<(u64, i64)>,
 }
 
 /// A place in a [`Skyline`].
@@ -25,13 +26,24 @@ pub struct Place {
 impl Skyline {
     /// Memory that nothing has used.
     pub fn new(range: Range<u64>) -> Self {
-        Self { segments: vec![(range.start, -1)], end: range.end.max(range.start) }
+        let end = range.end.max(range.start);
+        Self { segments: vec![(range.start, -1)], end, saved: Vec::new() }
     }
 
     /// The same memory an inference later.
     pub fn later(mut self, period: i64) -> Self {
         self.segments.iter_mut().for_each(|segment| segment.1 -= period);
         self
+    }
+
+    /// Keeps it as it is, to be had again: only the last time counts.
+    pub fn save(&mut self) {
+        self.saved.clone_from(&self.segments);
+    }
+
+    /// As it was when it was saved.
+    pub fn restore(&mut self) {
+        std::mem::swap(&mut self.segments, &mut self.saved);
     }
 
     /// Index of the segment that starts at `address`, which is made if need be.
@@ -97,10 +109,13 @@ impl Skyline {
                 Choice::Earliest | Choice::Beside => false,
             }
         };
+        // What is used so late is as good as what is used later: worse than the best so far, or as late as can be.
+        let enough = || match choice {
+            Choice::Earliest | Choice::Beside => best.get().map_or(i64::MAX, |best| best.last_use),
+            Choice::Latest | Choice::Lowest => time - 1,
+        };
         // Runs of segments that are free at that time, if they are long enough.
         let free = |segment: &(u64, i64)| segment.1 < time;
-        let mut starts = Highest::new(&self.segments);
-        let mut ends = Highest::new(&self.segments);
         let mut next = 0;
         while let Some(skipped) = self.segments[next..].iter().position(free) {
             let first = next + skipped;
@@ -131,8 +146,10 @@ impl Skyline {
                 // What this segment holds by itself is as good anywhere in it.
                 let within = address + bytes <= end;
                 if address < end && address + bytes <= run_end && !parts(address) {
-                    let last_use =
-                        if within { used } else { starts.over(address, address + bytes) };
+                    let last_use = match within {
+                        true => used,
+                        false => self.highest_from(index, address + bytes, enough()),
+                    };
                     if consider(address, last_use) {
                         return best.get();
                     }
@@ -144,7 +161,7 @@ impl Skyline {
                 let aligned = end.checked_sub(bytes).map(|address| address / align * align);
                 if let Some(address) =
                     aligned.filter(|address| *address >= run_start && !parts(*address))
-                    && consider(address, ends.over(address, address + bytes))
+                    && consider(address, self.highest_to(index, address, enough()))
                 {
                     return best.get();
                 }
@@ -152,42 +169,29 @@ impl Skyline {
         }
         best.get()
     }
-}
 
-/// The highest segment under a window that moves to the right: each segment is looked at once.
-struct Highest<'a> {
-    segments: &'a [(u64, i64)],
-    /// Segments under the window that are higher than all behind them.
-    falling: VecDeque<usize>,
-    /// The first segment that the window has not reached.
-    next: usize,
-}
-
-impl<'a> Highest<'a> {
-    fn new(segments: &'a [(u64, i64)]) -> Self {
-        Self { segments, falling: VecDeque::new(), next: 0 }
+    /// The latest use from a segment on to an address, or one that is `enough`.
+    fn highest_from(&self, first: usize, end: u64, enough: i64) -> i64 {
+        let mut highest = i64::MIN;
+        for &(_, used) in self.segments[first..].iter().take_while(|segment| segment.0 < end) {
+            highest = highest.max(used);
+            if highest >= enough {
+                break;
+            }
+        }
+        highest
     }
 
-    /// The latest use from `start` to `end`, neither of which may be less than before.
-    fn over(&mut self, start: u64, end: u64) -> i64 {
-        // What nobody asked about and what was left behind meanwhile need not be looked at.
-        let left = |next: usize| self.segments.get(next + 1).is_some_and(|after| after.0 <= start);
-        while left(self.next) {
-            self.next += 1;
-        }
-        while let Some(&(_, used)) = self.segments.get(self.next).filter(|next| next.0 < end) {
-            while self.falling.back().is_some_and(|&lower| self.segments[lower].1 <= used) {
-                self.falling.pop_back();
+    /// The latest use from an address on to a segment, or one that is `enough`.
+    fn highest_to(&self, last: usize, start: u64, enough: i64) -> i64 {
+        let mut highest = i64::MIN;
+        for &(address, used) in self.segments[..=last].iter().rev() {
+            highest = highest.max(used);
+            if highest >= enough || address <= start {
+                break;
             }
-            self.falling.push_back(self.next);
-            self.next += 1;
         }
-        // A segment is left behind when the one after it starts no later than the window.
-        let left = |index: usize| self.segments.get(index + 1).is_some_and(|next| next.0 <= start);
-        while self.falling.front().is_some_and(|&first| left(first)) {
-            self.falling.pop_front();
-        }
-        self.falling.front().map_or(i64::MIN, |&first| self.segments[first].1)
+        highest
     }
 }
 

@@ -8,7 +8,8 @@ use crate::simulate::Costs;
 use crate::slice::{least_scratch_bytes, scratch_bytes};
 use eyelet::kernels::table::TILES;
 use eyelet::pack::Step;
-use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Slices into which a layer by Winograd's algorithm can be cut: of so many panels, which take so much scratch.
 #[derive(Clone, Copy)]
@@ -36,7 +37,9 @@ pub struct Basis {
     /// fewest slices first.
     pub(super) shapes: Vec<[Vec<Shape>; 1 + TILES.len()]>,
     /// What each layer can be cut into, by its own algorithm, once that has been asked for.
-    pub(super) cuts: Vec<OnceCell<Vec<Slicing>>>,
+    pub(super) cuts: Vec<OnceLock<Vec<Slicing>>>,
+    /// Scratch of steps that was asked for.
+    taken: Mutex<HashMap<Taker, Scratch>>,
     /// The layers' own algorithms.
     pub(super) own: Vec<u32>,
     /// No plan is faster.
@@ -61,9 +64,34 @@ impl Basis {
         };
         let scratch = layers.clone().map(scratch).collect();
         let shapes = layers.map(shapes).collect();
-        let (own, cuts) = (network.on_load.clone(), vec![OnceCell::new(); network.layers.len()]);
-        Self { bound_ns: least_bound_ns(request), costs, scratch, shapes, cuts, own }
+        let (own, cuts) = (network.on_load.clone(), vec![OnceLock::new(); network.layers.len()]);
+        let (bound_ns, taken) = (least_bound_ns(request), Mutex::default());
+        Self { bound_ns, costs, scratch, shapes, cuts, taken, own }
     }
+
+    /// The scratch of a step; known or reckoned once for all that are like it.
+    pub(super) fn scratch_of(&self, request: &Request<'_>, step: &Step) -> Scratch {
+        let Request { network, threads, .. } = *request;
+        let Step { layer, algorithm, count, rows, .. } = *step;
+        // The last panel may be narrower than the others.
+        let last = step.first + count == network.layers[layer as usize].panels;
+        let scratch = || Scratch {
+            least: least_scratch_bytes(network, step, threads),
+            all: scratch_bytes(network, step, threads),
+        };
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        *taken.entry([layer, algorithm, count, rows, last.into()]).or_insert_with(scratch)
+    }
+}
+
+/// Layer, algorithm, panels and rows of steps that take as much scratch, and whether the last panel is among them.
+type Taker = [u32; 5];
+
+/// The scratch that a step cannot do without, and all that it can use.
+#[derive(Clone, Copy)]
+pub(super) struct Scratch {
+    pub(super) least: u64,
+    pub(super) all: u64,
 }
 
 /// What a layer can be cut into: even slices, of which each is no longer than half of the one before it.

@@ -16,7 +16,7 @@ use crate::network::Network;
 use crate::slice::Cutting;
 use crate::slide::{Group, Search};
 use eyelet::pack::PAGE;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Shares of the memory left beside activations that are tried for residents.
@@ -59,7 +59,7 @@ pub fn construct<'a>(
     transformed: Option<&'a Network>,
 ) -> Option<Constructed<'a>> {
     let start = Instant::now();
-    let basis = Rc::new(Basis::new(request));
+    let basis = Arc::new(Basis::new(request));
     let options = Options::new(request, &basis.costs);
     let mut found = Found::new(&basis);
     found.compare(request, transformed, &options);
@@ -76,7 +76,7 @@ pub fn construct<'a>(
 
 /// What construction has found so far.
 struct Found<'a, 'b> {
-    basis: &'b Rc<Basis>,
+    basis: &'b Arc<Basis>,
     sites: Vec<Site<'a>>,
     best: Option<Best>,
     /// The fastest plan, where another one is preferred to it.
@@ -87,12 +87,15 @@ struct Found<'a, 'b> {
     least_ns: u64,
     /// The share of memory that residents have in the best.
     share: f64,
+    /// Designs that have no plan.
+    failed: Vec<(usize, Design)>,
 }
 
 impl<'a, 'b> Found<'a, 'b> {
-    fn new(basis: &'b Rc<Basis>) -> Self {
-        let (sites, best, fastest, faster) = Default::default();
-        Self { basis, sites, best, fastest, faster, least_ns: u64::MAX, share: SHARES[0] }
+    fn new(basis: &'b Arc<Basis>) -> Self {
+        let (sites, best, fastest, faster, failed) = Default::default();
+        let (least_ns, share) = (u64::MAX, SHARES[0]);
+        Self { basis, sites, best, fastest, faster, least_ns, share, failed }
     }
 
     /// Compares ways to slide and algorithms, and looks closer at the best.
@@ -136,21 +139,20 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         algorithms.sort_by_key(|(ns, _)| *ns);
         algorithms.truncate(if alone { 1 } else { MOST_ALGORITHMS });
-        if !self.is_optimal() {
-            self.look_closer(request, transformed, options, search, &algorithms);
+        if alone {
+            self.hold_against_others(request, |found| {
+                found.look_closer(request, transformed, options, search, &algorithms);
+            });
+            return;
         }
-        match alone {
-            true => self.hold_against_others(),
-            false => {
-                if self.best.is_none() {
-                    self.sites.push(Site::with(request, self.basis.clone(), groups));
-                    self.consider_surely(self.sites.len() - 1, design);
-                }
-                // Not without sliding.
-                self.sites.remove(0);
-                self.best.iter_mut().for_each(|best| best.at -= 1);
-            }
+        self.look_closer(request, transformed, options, search, &algorithms);
+        if self.best.is_none() {
+            self.sites.push(Site::with(request, self.basis.clone(), groups));
+            self.consider_surely(self.sites.len() - 1, design);
         }
+        // Not without sliding.
+        self.sites.remove(0);
+        self.best.iter_mut().for_each(|best| best.at -= 1);
     }
 
     /// Compares ways to slide, by the algorithms that have done best, and refines the best plan. By others layers slide only if
@@ -163,6 +165,9 @@ impl<'a, 'b> Found<'a, 'b> {
         mut search: Option<Search<'_>>,
         algorithms: &[(u64, Vec<u32>)],
     ) {
+        if self.is_optimal() {
+            return;
+        }
         let own = &request.network.on_load;
         let alone = self.best.is_some();
         for network in std::iter::once(request.network).chain(transformed) {
@@ -225,6 +230,7 @@ impl<'a, 'b> Found<'a, 'b> {
             let feasible = algorithms.iter().map(sketch).filter(|ns| *ns < u64::MAX).count() > 0;
             if !feasible {
                 self.sites.pop();
+                self.failed.retain(|(site, _)| *site != at);
             }
             in_vain = if feasible && self.least_ns == before { in_vain + 1 } else { 0 };
             if in_vain == WAYS_IN_VAIN || self.is_optimal() {
@@ -239,8 +245,23 @@ impl<'a, 'b> Found<'a, 'b> {
 
     /// Makes a plan of a design, and keeps it if it is better. Says whether it is, and what is predicted of it.
     fn consider(&mut self, at: usize, design: Design) -> Option<(bool, u64)> {
-        let built = self.sites[at].build(&design).ok()?;
-        Some(self.keep(at, design, built))
+        if self.has_failed(at, &design) {
+            return None;
+        }
+        let site = &self.sites[at];
+        let Ok(plan) = site.place(&design, site.request.budget) else {
+            self.failed.push((at, design));
+            return None;
+        };
+        // What is clearly slower than the fastest is no better.
+        match site.predict_within(plan, self.least_ns.saturating_add(self.least_ns / 200)) {
+            Ok(built) => Some(self.keep(at, design, built)),
+            Err(ns) => Some((false, ns)),
+        }
+    }
+
+    fn has_failed(&self, at: usize, design: &Design) -> bool {
+        self.failed.iter().any(|(site, failed)| *site == at && failed == design)
     }
 
     /// The same with everything at the lowest place.
@@ -278,9 +299,20 @@ impl<'a, 'b> Found<'a, 'b> {
             return ns;
         }
         let site = &self.sites[at];
-        let mut frugal = site.frugal(site.request.budget, on_load, Loading::Cyclic);
-        let first = frugal.find_map(|design| Some((site.build(&design).ok()?, design)));
-        drop(frugal);
+        let (mut first, mut failed) = (None, Vec::new());
+        for design in site.frugal(site.request.budget, on_load, Loading::Cyclic) {
+            if self.has_failed(at, &design) {
+                continue;
+            }
+            match site.build(&design) {
+                Ok(built) => {
+                    first = Some((built, design));
+                    break;
+                }
+                Err(_) => failed.push((at, design)),
+            }
+        }
+        self.failed.extend(failed);
         // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
         let Some((built, design)) = first else { return u64::MAX };
         let (_, mut least) = self.keep(at, design, built);
@@ -335,10 +367,19 @@ impl<'a, 'b> Found<'a, 'b> {
 
     /// Looks for a plan of another strategy that is faster: none shall be. What fits by an allocator that sees one step after the other,
     /// or with loads of its own inference alone, may wait longer by the rules of joint's plans. And a plan that reads less, which is
-    /// preferred to one that is a little faster, is not preferred to theirs.
-    fn hold_against_others(&mut self) {
+    /// preferred to one that is a little faster, is not preferred to theirs. It is looked for while plans of its own are (`meanwhile`):
+    /// what is faster than these shows at the end.
+    fn hold_against_others(&mut self, request: &Request<'a>, meanwhile: impl FnOnce(&mut Self)) {
+        let than_ns = self.best.as_ref().map_or(u64::MAX, |best| best.built.line.steady_ns);
+        let plain = Site::with(request, self.basis.clone(), Vec::new());
+        let rival = std::thread::scope(|scope| {
+            let rival = scope.spawn(|| rivals::faster(&plain, than_ns));
+            meanwhile(self);
+            rival.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
         let Some(best) = &self.best else { return };
-        if let Some(rival) = rivals::faster(&self.sites[0], best.built.line.steady_ns) {
+        if let Some(rival) = rival.filter(|rival| rival.line.steady_ns < best.built.line.steady_ns)
+        {
             let own = self.fastest.take().map(|fastest| fastest.built);
             self.faster =
                 own.filter(|own| own.line.steady_ns <= rival.line.steady_ns).or(Some(rival));

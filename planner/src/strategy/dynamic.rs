@@ -19,7 +19,7 @@ use super::site::Site;
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
-use crate::slice::{Read, Slices, scratch_bytes};
+use crate::slice::{Read, Slices};
 use eyelet::pack::{self, Load, PAGE};
 
 /// Most loads ahead of the one in use that are tried.
@@ -190,8 +190,8 @@ impl<'a> Play<'a> {
             }
             if step_end.is_none() && loaded >= ready {
                 let layer = slices.steps[step].layer;
-                let bytes =
-                    scratch_bytes(self.network, &slices.steps[step], self.site.request.threads);
+                let Site { basis, request, .. } = self.site;
+                let bytes = basis.scratch_of(request, &slices.steps[step]).all;
                 for buffer in 0..self.lives.len() {
                     let arrives =
                         self.lives[buffer].start == step + 1 && self.lives[buffer].end < period;

@@ -114,17 +114,26 @@ impl Ground {
             true => slices.reads.iter().filter(streamed).count(),
             false => 0,
         };
-        let mut ready = 0;
-        let works = slices.steps.iter().enumerate().map(|(index, step)| {
+        // Steps of a layer that does not slide begin with different panels. Of one that does they differ in rows and scratch, and in
+        // how many loads they wait for, which never falls. All else follows from that.
+        let (mut works, mut ready) = (0, 0);
+        let mut known: Vec<Vec<(u32, u64, u32)>> = vec![Vec::new(); request.network.layers.len()];
+        for (index, step) in slices.steps.iter().enumerate() {
             let begins = |read: &&Read| streamed(read) && read.first == index;
-            ready += slices.read_of[index]
-                .map(|read| &slices.reads[read])
-                .filter(begins)
-                .map_or(0, |_| 1);
-            // What this leaves out follows from it: the algorithm and the place of the weights.
-            (step.layer, step.first, step.count, step.rows, scratch(index), ready)
-        });
-        let works = different(works);
+            if slices.read_of[index].map(|read| &slices.reads[read]).filter(begins).is_some() {
+                ready += 1;
+            }
+            let layer = step.layer as usize;
+            if self.sliding.group_of(layer).is_none() {
+                works += 1;
+                continue;
+            }
+            let (this, known) = ((step.rows, scratch(index), ready), &mut known[layer]);
+            if !known.iter().rev().take_while(|like| like.2 == ready).any(|like| *like == this) {
+                known.push(this);
+                works += 1;
+            }
+        }
         let (loads, steps) = (slices.reads.len(), slices.steps.len());
         self.tables.bytes(Counts { loads, works, steps, stages })
     }

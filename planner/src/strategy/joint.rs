@@ -27,7 +27,7 @@ use super::site::Site;
 use super::staging::stage_best;
 use super::{Effort, Made, PlanError, Request, SLICE, refuse};
 use crate::slide::Search;
-use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The strategy's.
@@ -35,7 +35,7 @@ const NAME: &str = "joint";
 
 /// What [`improve`] starts from.
 pub struct Constructed<'a> {
-    pub(super) basis: Rc<Basis>,
+    pub(super) basis: Arc<Basis>,
     pub(super) options: Options,
     /// Ways to slide for which there are plans.
     pub(super) sites: Vec<Site<'a>>,
@@ -83,7 +83,7 @@ impl Constructed<'_> {
 
 /// Why [`construct`](super::construct::construct) finds nothing: below the smallest budget of [these ways to slide](Search::smallest) and of none.
 pub fn refusal(request: &Request<'_>) -> PlanError {
-    let basis = Rc::new(Basis::new(request));
+    let basis = Arc::new(Basis::new(request));
     let mut search = Search::new(request.network, &basis.costs, request.threads);
     let ways = std::iter::once(Vec::new()).chain(search.smallest());
     let least = |groups| {

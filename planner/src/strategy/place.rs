@@ -5,10 +5,12 @@
 //! the step that needs them.
 
 use super::Request;
+use super::basis::Scratch;
 use super::ground::{Ground, spans};
+use super::site::Site;
 use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, set_releases};
 use crate::plan::{Plan, step_weights};
-use crate::slice::{Slices, least_scratch_bytes, scratch_bytes};
+use crate::slice::Slices;
 use eyelet::pack::{self, Load, PAGE};
 
 /// More memory than anything takes, of which addresses can still be reckoned with.
@@ -47,8 +49,8 @@ pub struct Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    pub fn new(request: &Request<'_>, ground: &'a Ground, slices: Slices) -> Self {
-        let network = request.network;
+    pub fn new(site: &'a Site<'_>, slices: Slices) -> Self {
+        let (request, ground, network) = (&site.request, &site.ground, site.request.network);
         let period = slices.steps.len() + 1;
         let spans = spans(network, &slices.steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
@@ -62,12 +64,9 @@ impl<'a> Cut<'a> {
             });
             scratch.push(match like {
                 Some(like) => scratch[like],
-                None => match scratch_bytes(network, step, request.threads) {
-                    all if all <= step.scratch_bytes => all,
-                    _ => {
-                        let least = least_scratch_bytes(network, step, request.threads);
-                        least.max(step.scratch_bytes / 64 * 64)
-                    }
+                None => match site.basis.scratch_of(request, step) {
+                    Scratch { all, .. } if all <= step.scratch_bytes => all,
+                    Scratch { least, .. } => least.max(step.scratch_bytes / 64 * 64),
                 },
             });
         }
@@ -331,7 +330,9 @@ fn place(
     time: i64,
     choices: [Choice; 2],
 ) -> Option<Placed> {
-    let before = (weights > 0 && scratch > 0).then(|| sky.clone());
+    if weights > 0 && scratch > 0 {
+        sky.save();
+    }
     let mut placed = Placed { weights: 0, scratch: 0, before: -1 };
     if weights > 0 {
         let place = sky.find(weights, PAGE, time, choices[0])?;
@@ -342,7 +343,9 @@ fn place(
         match sky.find(scratch, 64, time, choices[1]) {
             Some(place) => placed.scratch = place.address,
             None => {
-                before.into_iter().for_each(|before| *sky = before);
+                if weights > 0 {
+                    sky.restore();
+                }
                 return None;
             }
         }

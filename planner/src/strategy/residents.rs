@@ -38,6 +38,8 @@ pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64)
     let mut best = vec![false; bytes.len()];
     let mut most = 0;
     for _ in 0..48 {
+        // A backlog is a whole number: between two of them all thresholds pin the same.
+        let known = low.floor() == high.floor();
         let middle = (low + high) / 2.0;
         let (pinned, held) = pin(middle);
         if held <= capacity {
@@ -47,6 +49,9 @@ pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64)
             high = middle;
         } else {
             low = middle;
+        }
+        if known {
+            break;
         }
     }
     // What room is left takes the largest reads that fit: each saves its own bytes every time.

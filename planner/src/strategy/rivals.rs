@@ -49,8 +49,10 @@ pub fn faster(site: &Site<'_>, than_ns: u64) -> Option<Built> {
         None => than_ns,
     };
     let hold = |fastest: &mut Option<Built>, plan: Plan| {
-        let built = site.predict(plan);
-        if built.line.steady_ns < least_ns(fastest) {
+        let than_ns = least_ns(fastest);
+        if let Ok(built) = site.predict_within(plan, than_ns)
+            && built.line.steady_ns < than_ns
+        {
             *fastest = Some(built);
         }
     };
@@ -82,7 +84,7 @@ fn pipelines(site: &Site<'_>, than_ns: u64) -> impl Iterator<Item = Plan> {
     let names = STRATEGIES.iter().filter(move |_| rival);
     names.filter_map(move |name| {
         let pipeline = demand::of_name(name)?;
-        demand::plan(&request, name, pipeline, demand::DELTA).ok().map(|made| made.plan)
+        demand::plan_on(site, name, pipeline, demand::DELTA).ok().map(|made| made.plan)
     })
 }
 

@@ -7,11 +7,11 @@ use super::on_load::Options;
 use super::place::{Cut, Loading, Misfit};
 use super::{Request, residents, staging};
 use crate::plan::Plan;
-use crate::simulate::{Costs, simulate_with};
+use crate::simulate::{Costs, simulate_with, simulate_within};
 use crate::slice::{Cutting, least_scratch_bytes};
 use crate::slide::Group;
 use eyelet::pack::{PAGE, Step};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Larger reads are no faster on any storage that was measured.
 const LARGEST_READ: u64 = 4 << 20;
@@ -26,7 +26,7 @@ const FEWEST: f64 = 1.6;
 /// What all designs for a request and a way to slide share.
 pub struct Site<'a> {
     pub request: Request<'a>,
-    pub basis: Rc<Basis>,
+    pub basis: Arc<Basis>,
     /// What steps cost where layers slide so.
     pub costs: Costs,
     pub ground: Ground,
@@ -37,17 +37,17 @@ pub struct Site<'a> {
 impl<'a> Site<'a> {
     /// Without layers that slide.
     pub fn new(request: &Request<'a>) -> Self {
-        Self::with(request, Rc::new(Basis::new(request)), Vec::new())
+        Self::with(request, Arc::new(Basis::new(request)), Vec::new())
     }
 
     /// With layers that slide.
-    pub fn with(request: &Request<'a>, basis: Rc<Basis>, groups: Vec<Group>) -> Self {
+    pub fn with(request: &Request<'a>, basis: Arc<Basis>, groups: Vec<Group>) -> Self {
         let ground = Ground::new(request.network, groups, &Lay::default());
         Self::on(request, basis, ground)
     }
 
     /// With activations that lie so.
-    pub fn on(request: &Request<'a>, basis: Rc<Basis>, ground: Ground) -> Self {
+    pub fn on(request: &Request<'a>, basis: Arc<Basis>, ground: Ground) -> Self {
         let costs = basis.costs.clone().sliding(request.network, &ground.sliding.rings);
         let layers = &request.network.layers;
         let bytes = |at: usize| u64::from(layers[at].panels) * u64::from(layers[at].panel_bytes);
@@ -64,7 +64,7 @@ impl<'a> Site<'a> {
     /// Cuts the network as a design has it.
     pub fn cut(&self, design: &Design) -> Cut<'_> {
         let slices = design.slices(self.request.network, &self.ground);
-        Cut::new(&self.request, &self.ground, slices)
+        Cut::new(self, slices)
     }
 
     /// Whether a layer slides.
@@ -103,6 +103,11 @@ impl<'a> Site<'a> {
 
     pub fn predict(&self, plan: Plan) -> Built {
         Built { line: simulate_with(&plan, &self.costs), plan }
+    }
+
+    /// The same, unless it is seen to take more than so long: then what it takes at least.
+    pub fn predict_within(&self, plan: Plan, most_ns: u64) -> Result<Built, u64> {
+        Ok(Built { line: simulate_within(&plan, &self.costs, most_ns)?, plan })
     }
 
     /// Whether a plan is as fast as the lower bound, but for what nobody can measure.
@@ -334,8 +339,8 @@ impl<'a> Site<'a> {
         })
     }
 
-    /// The designs that need the least memory, of which one is feasible if any is: the coarsest slices that fit,
-    /// which need the fewest tables, and the finest, which need the least memory for weights.
+    /// The designs that need the least memory while weights come and go, of which one is feasible if any is: the coarsest slices
+    /// that fit, which need the fewest tables, and the finest, which need the least memory for weights.
     pub fn frugal(
         &self,
         budget: u64,
@@ -343,9 +348,9 @@ impl<'a> Site<'a> {
         loading: Loading,
     ) -> impl Iterator<Item = Design> {
         let finest = Cutting { read: 1, scratch: 1, ..Cutting::equal(1) };
-        let all = [Cutting::RESIDENT, finest].map(|all| Design::uniform(all, on_load, loading));
+        let finest = Design::uniform(finest, on_load, loading);
         let coarsest = move |join| self.coarsest(budget, join, on_load, loading);
-        [true, false].into_iter().map(coarsest).chain(all)
+        [true, false].into_iter().map(coarsest).chain([finest])
     }
 
     /// Has loads of a design stay, of up to `capacity` bytes together.

@@ -54,17 +54,27 @@ pub fn plan(
     (pipeline, least_delay): (Pipeline, bool),
     delta: u64,
 ) -> Result<Made, PlanError> {
+    plan_on(&Site::new(request), name, (pipeline, least_delay), delta)
+}
+
+/// The same with all that is known of the request at hand, where no layers slide.
+pub fn plan_on(
+    site: &Site<'_>,
+    name: &str,
+    (pipeline, least_delay): (Pipeline, bool),
+    delta: u64,
+) -> Result<Made, PlanError> {
     let start = Instant::now();
+    let request = &site.request;
     let staged = request.is_staged();
     if staged && pipeline == Pipeline::TwoStage {
         let board = request.profile.name.clone();
         return Err(PlanError::TwoStages { strategy: name.to_owned(), board });
     }
-    let site = Site::new(request);
     let design = Design::uniform(Cutting::LAYERS, &request.network.on_load, Loading::Inference);
     let slices = design.slices(request.network, &site.ground);
     let (reads, read_of) = (slices.reads.clone(), slices.read_of.clone());
-    let mut frame = Cut::new(request, &site.ground, slices).frame(request);
+    let mut frame = Cut::new(site, slices).frame(request);
     frame.loads = reads
         .iter()
         .map(|read| Load { offset: read.offset, bytes: read.bytes as u32, ..Load::default() })
