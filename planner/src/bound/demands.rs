@@ -48,7 +48,7 @@ pub(super) fn least_ns(
             // Of steps with so many panels each, with the scratch that these leave.
             let least = |count: u32| {
                 let left = (beside - f64::from(count) * panel).max(scratch as f64);
-                costs.least_ns(&step(count), left, slides)
+                costs.least_ns(&step(count), left, slides.then_some(bound.outside[index]))
             };
             let (panels, steps) = (f64::from(layer.panels), (bytes / free).ceil().max(1.0));
             let ns = match costs.wants_scratch(&all) {

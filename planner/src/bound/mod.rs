@@ -24,10 +24,10 @@
 //!
 //! Layers can slide ([`slide`](crate::slide)): what they make and use up need not be there as a whole, and
 //! their steps alternate. A buffer that could be a ring counts with the lines that one of its readers sees at once, scratch of
-//! steps of few rows with nothing, and computing as if all activations stayed in the cache. But it is no ring where the layers
-//! that share it cannot have their weights in the budget together ([`least_bytes`]). Weights come from where a plan of that
-//! size finds them, and transforms read tiles as far apart, however few rows a step makes: of these steps add up to no less
-//! than the whole layer takes ([`Costs::least_ns`]). The interval is then the time from the
+//! steps of few rows with nothing, and computing as if all activations stayed in the cache, but that transforms find only those
+//! near that can be in rings. A buffer is no ring where the layers that share it cannot have their weights in the budget together
+//! ([`least_bytes`]). Weights come from where a plan of that size finds them, and transforms read tiles as far apart, however few
+//! rows a step makes: of these steps add up to no less than the whole layer takes ([`Costs::least_ns`]). The interval is then the time from the
 //! first step of layer `a` to the last one of `b`, which holds weights itself: a panel, or all. Layers before `a` have begun by
 //! then, and layers behind `b` are not done when it
 //! ends, since a group makes its lines in the order of its layers; so of the weights outside, those used within that time
@@ -55,7 +55,7 @@ mod reading;
 
 use crate::memory::lifetimes;
 use crate::network::Network;
-use crate::profile::{Costs, Profile};
+use crate::profile::{Costs, Outside, Profile};
 use crate::slice::whole;
 use crate::slide::least_bytes;
 use crate::strategy::{Request, on_load};
@@ -68,8 +68,10 @@ use std::collections::VecDeque;
 pub struct Bound {
     /// Bytes of tables and of activations that are alive in each layer.
     alive: Vec<f64>,
-    /// For each layer whether something that it touches can be a ring.
+    /// For each layer whether something that it touches can be a ring,
     in_rings: Vec<bool>,
+    /// and which shares of its activations are in none.
+    outside: Vec<Outside>,
     /// What a byte takes at least in each channel that brings weights to the arena.
     channels: Vec<Channel<f64>>,
     /// What a byte that is read slows computing down by.
@@ -148,7 +150,14 @@ impl Bound {
         };
         let tensors = |layer: &Layer| layer.inputs.into_iter().chain([layer.output]);
         let in_ring = |layer: &Layer| tensors(layer).any(|id| id != NONE && is_ring(id));
-        let in_rings = network.layers.iter().map(in_ring).collect();
+        let in_rings: Vec<bool> = network.layers.iter().map(in_ring).collect();
+        // Those that can be rings are so small that a cache has room for them together.
+        let ring = |buffer: usize| (least[buffer] < network.buffers[buffer].bytes).then_some(0);
+        let outside = |layer: usize| match in_rings[layer] {
+            true => Outside::of(network, layer, profile.compute.cache_bytes, ring),
+            false => Outside::ALL,
+        };
+        let outside = (0..layers).map(outside).collect();
         let least = |channel: Channel<Task<'_>>| Channel {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
@@ -160,6 +169,7 @@ impl Bound {
         Self {
             alive,
             in_rings,
+            outside,
             drag_ns_per_byte: profile.least_drag_ns_per_byte().min(reading),
             channels,
         }
@@ -169,6 +179,7 @@ impl Bound {
     pub(crate) fn of(alive: Vec<f64>, rate: f64) -> Self {
         Self {
             in_rings: vec![false; alive.len()],
+            outside: vec![Outside::ALL; alive.len()],
             alive,
             channels: vec![Channel { rate, intervals: true, together: false }],
             drag_ns_per_byte: rate / 8.0,

@@ -5,7 +5,7 @@
 //! layer touches fit a thread's cache together, what goes through them costs no memory; its other operands do.
 
 use super::Costs;
-use super::layer::{LayerCost, Near};
+use super::layer::LayerCost;
 use crate::memory::buffer_sizes;
 use crate::network::Network;
 use eyelet::pack::{NONE, Step};
@@ -18,6 +18,12 @@ pub struct Outside {
 }
 
 impl Outside {
+    /// Of a layer that slides and that touches nothing but rings.
+    pub const NONE: Self = Self { read: 0.0, written: 0.0 };
+
+    /// Of a layer that slides and that touches no ring.
+    pub const ALL: Self = Self { read: 1.0, written: 1.0 };
+
     /// Of a layer that slides, where a thread's cache has so many bytes: `ring` says what a buffer takes that is a ring.
     pub fn of(
         network: &Network,
@@ -32,7 +38,7 @@ impl Outside {
         let inputs = || layer.inputs.into_iter().filter(|id| *id != NONE);
         let read: u64 = inputs().map(bytes).sum();
         if read + bytes(layer.output) <= cache_bytes {
-            return Self { read: 0.0, written: 0.0 };
+            return Self::NONE;
         }
         let mut rings: Vec<(u32, u64)> = inputs()
             .chain([layer.output])
@@ -41,7 +47,7 @@ impl Outside {
         rings.sort_unstable();
         rings.dedup();
         if rings.iter().map(|(_, bytes)| bytes).sum::<u64>() > cache_bytes {
-            return Self { read: 1.0, written: 1.0 };
+            return Self::ALL;
         }
         let whole: u64 = inputs().filter(|id| ring(*id).is_none()).map(bytes).sum();
         let written = if ring(layer.output).is_some() { 0.0 } else { 1.0 };
@@ -56,6 +62,13 @@ impl LayerCost {
         self.row_spill_ns *= outside.read;
         self.piece_spill_ns *= outside.written;
         self.cached_rows = 0.0;
+        self
+    }
+
+    /// What steps of any numbers of rows take at least: so few stay in the cache, wherever the layer's activations are.
+    pub(super) fn in_few_rows(mut self, outside: Outside) -> Self {
+        self = self.sliding(outside);
+        (self.row_memory_ns, self.piece_memory_ns) = (0.0, 0.0);
         self
     }
 }
@@ -86,7 +99,7 @@ impl Costs {
     /// Predicted time of a step of a layer that slides.
     pub fn sliding_ns(&self, step: &Step, outside: Outside) -> u64 {
         let cost = self.cost(step).sliding(outside);
-        cost.ns(step, self.overhead_ns, Near::weights(self.near))
+        cost.ns(step, self.overhead_ns, self.near)
     }
 
     /// Whether a layer's activations, if it is computed as a whole, go through memory.
@@ -122,19 +135,29 @@ mod tests {
             let costs = costs.clone().within(budget);
             for algorithm in [0, 2, 4] {
                 let all = Step { algorithm, ..whole(&network) };
-                least.push(costs.least_ns(&all, f64::INFINITY, true));
+                let least_ns =
+                    |outside: Outside| costs.least_ns(&all, f64::INFINITY, Some(outside));
                 for (read, written) in [(0.0, 0.0), (0.5, 0.0), (1.0, 1.0)] {
+                    let outside = Outside { read, written };
+                    let least = least_ns(outside);
                     for bands in [1, 2, 5, 24] {
                         let step = Step { rows: all.rows / bands, ..all };
-                        let each = costs.sliding_ns(&step, Outside { read, written });
-                        let found = (each * u64::from(bands)) as f64;
-                        let (least, rounded) = (least[least.len() - 1], f64::from(bands));
-                        assert!(found + rounded >= least, "{found} below {least} in {bands}");
+                        // In rings, or without any.
+                        let mut found = vec![costs.sliding_ns(&step, outside)];
+                        found.extend((outside == Outside::ALL).then(|| costs.step_ns(&step)));
+                        for each in found {
+                            let (found, rounded) =
+                                ((each * u64::from(bands)) as f64, f64::from(bands));
+                            assert!(found + rounded >= least, "{found} below {least} in {bands}");
+                        }
                     }
                 }
                 // What the rings of a cache hold is all that one step less may take.
-                let one = costs.sliding_ns(&all, Outside { read: 0.0, written: 0.0 });
-                assert!((one as f64 - least[least.len() - 1]).abs() <= 1.0);
+                let one = costs.sliding_ns(&all, Outside::NONE);
+                let near = least_ns(Outside::NONE);
+                assert!((one as f64 - near).abs() <= 1.0);
+                assert!(algorithm == 0 || least_ns(Outside::ALL) > near);
+                least.push(near);
             }
         }
         // Weights come from where a plan of that size finds them.

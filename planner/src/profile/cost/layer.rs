@@ -11,21 +11,6 @@ use eyelet::kernels::Isa;
 use eyelet::ops;
 use eyelet::pack::{Encoding, Layer, OpKind, Step};
 
-/// Where a step finds what it reads: further away, if not near.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) struct Near {
-    /// Weights in the cache that all share, which holds all that the plan uses; otherwise in memory.
-    pub(super) weights: bool,
-    /// Activations in the nearest cache, whatever their bytes; otherwise as far as it has room for them.
-    pub(super) activations: bool,
-}
-
-impl Near {
-    pub(super) fn weights(near: bool) -> Self {
-        Self { weights: near, activations: false }
-    }
-}
-
 /// How long computing and reading memory take at once: what of the shorter one is not hidden is the less the shorter it is beside
 /// the longer one, which has the more time to fetch ahead.
 pub(crate) fn together_ns(compute: f64, memory: f64, exposed: f64) -> f64 {
@@ -227,13 +212,14 @@ impl LayerCost {
         })
     }
 
-    pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: Near) -> u64 {
+    /// `near`: weights are in the cache that all share, which holds all that the plan uses; otherwise in memory.
+    pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: bool) -> u64 {
         let within = self.blocks.within(step.scratch_bytes, step.count, self.group);
         self.ns_by(step, within, overhead_ns, near).round() as u64
     }
 
     /// The least of any step like this with no more than so many bytes of scratch.
-    pub(super) fn least_ns(&self, step: &Step, scratch: f64, overhead_ns: u64, near: Near) -> f64 {
+    pub(super) fn least_ns(&self, step: &Step, scratch: f64, overhead_ns: u64, near: bool) -> f64 {
         if !self.wants_scratch() {
             return self.ns(step, overhead_ns, near) as f64;
         }
@@ -248,7 +234,7 @@ impl LayerCost {
     }
 
     /// With panels made in so many groups, and so many times as many blocks as there were with all scratch.
-    fn ns_by(&self, step: &Step, (groups, times): (f64, f64), overhead_ns: u64, near: Near) -> f64 {
+    fn ns_by(&self, step: &Step, (groups, times): (f64, f64), overhead_ns: u64, near: bool) -> f64 {
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
         let blocks = match self.row_blocks > 0.0 {
@@ -256,18 +242,15 @@ impl LayerCost {
             false => 0.0,
         };
         let again = (blocks - self.first_blocks).max(0.0);
-        let (panel_ns, again_ns) = match near.weights {
+        let (panel_ns, again_ns) = match near {
             true => (self.panel_near_ns, self.again_near_ns),
             false => (self.panel_memory_ns, self.again_memory_ns),
         };
         let mut memory = f64::from(step.count) * (panel_ns + again_ns * again);
-        if rows > self.cached_rows && !near.activations {
+        if rows > self.cached_rows {
             memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
         }
-        let spill = match near.activations {
-            true => 0.0,
-            false => rows * self.row_spill_ns + pieces * self.piece_spill_ns,
-        };
+        let spill = rows * self.row_spill_ns + pieces * self.piece_spill_ns;
         let expand = f64::from(step.count) * (self.panel_expand_ns + blocks * self.block_ns);
         let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
         let compute = groups * rows * self.row_ns + pieces_ns + expand + spill;

@@ -22,7 +22,7 @@ use crate::network::Network;
 use crate::plan::Plan;
 use eyelet::kernels::table::TILES;
 use eyelet::pack::Step;
-use layer::{LayerCost, Near};
+use layer::LayerCost;
 
 /// The costs of a network on a board, ready to be asked often.
 #[derive(Clone, Debug)]
@@ -93,16 +93,17 @@ impl Costs {
 
     /// The same with weights in the cache that all share, or not.
     pub fn step_ns_from(&self, step: &Step, near: bool) -> u64 {
-        self.cost(step).ns(step, self.overhead_ns, Near::weights(near))
+        self.cost(step).ns(step, self.overhead_ns, near)
     }
 
     /// No less than this take the steps that make of the same panels the same rows, into however many steps these
-    /// are divided, if each has at most so many bytes of scratch. Where a layer `slides`, that is as long as one step would if
-    /// all activations were in a thread's cache. Weights are where those of a whole step are, and transforms read tiles as
-    /// far apart.
-    pub fn least_ns(&self, step: &Step, scratch: f64, slides: bool) -> f64 {
-        let near = Near { weights: self.near, activations: slides };
-        self.cost(step).least_ns(step, scratch, self.overhead_ns, near)
+    /// are divided, if each has at most so many bytes of scratch. Where a layer slides, that is as long as one step would if
+    /// all activations were in a thread's cache, but for the shares that are `outside` where transforms look for them. Weights are where
+    /// those of a whole step are, and transforms read tiles as far apart.
+    pub fn least_ns(&self, step: &Step, scratch: f64, outside: Option<Outside>) -> f64 {
+        let cost = outside.map(|outside| self.cost(step).in_few_rows(outside));
+        let cost = cost.as_ref().unwrap_or(self.cost(step));
+        cost.least_ns(step, scratch, self.overhead_ns, self.near)
     }
 
     /// Whether a step takes the longer the less scratch it has.

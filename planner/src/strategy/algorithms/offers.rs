@@ -4,7 +4,7 @@ use super::{Means, panel_need};
 use crate::algorithm::{self, Algorithm, set_chains};
 use crate::bound::{Bound, layer_demand};
 use crate::network::Network;
-use crate::profile::{Costs, Profile};
+use crate::profile::{Costs, Outside, Profile};
 use crate::slice::whole;
 use crate::slide::slides;
 use crate::strategy::on_load;
@@ -51,7 +51,11 @@ pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> 
                 let (_, bytes) = layer_demand(&changed, &costs, layer);
                 for runs in [0].into_iter().chain(on_load::algorithms(&changed, &costs, layer)) {
                     let step = Step { algorithm: runs, ..whole(&changed, layer) };
-                    let ns = costs.least_ns(&step, f64::INFINITY, slides[layer]);
+                    let ns = costs.least_ns(
+                        &step,
+                        f64::INFINITY,
+                        slides[layer].then_some(Outside::NONE),
+                    );
                     offers.push(Offer { algorithm, runs: algorithm, ns, bytes });
                 }
             }
