@@ -170,27 +170,40 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         let own = &request.network.on_load;
         let alone = self.best.is_some();
-        for network in std::iter::once(request.network).chain(transformed) {
-            if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
-                break;
-            }
-            let request = Request { network, ..*request };
-            let new = || Search::new(request.network, &self.basis.costs, request.threads);
-            let mut search = search.take().unwrap_or_else(new);
-            let mut ways = ways(&mut search, &request);
-            // With several threads lines go from cache to cache, and bands are waited for: measured, that loses.
-            if request.threads == 1 && self.computes() {
-                let faster = search.faster(request.budget);
-                if !(faster.is_empty() || ways.contains(&faster)) {
-                    ways.insert(0, faster);
+        let (basis, threads) = (self.basis.clone(), request.threads);
+        let new = |network: &'a Network| Search::new(network, &basis.costs, threads);
+        let looked = |search, network| looked(search, &Request { network, ..*request });
+        std::thread::scope(|scope| {
+            // Without a plan so far both are needed.
+            let other = transformed.filter(|_| !alone);
+            let mut other = other.map(|network| scope.spawn(|| looked(new(network), network)));
+            for network in std::iter::once(request.network).chain(transformed) {
+                if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
+                    break;
+                }
+                let is_other = !std::ptr::eq(network, request.network);
+                let beside = if is_other { other.take() } else { None };
+                let (mut search, mut ways) = match beside {
+                    Some(other) => {
+                        other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                    }
+                    None => looked(search.take().unwrap_or_else(|| new(network)), network),
+                };
+                let request = Request { network, ..*request };
+                // With several threads lines go from cache to cache, and bands are waited for: measured, that loses.
+                if request.threads == 1 && self.computes() {
+                    let faster = search.faster(request.budget);
+                    if !(faster.is_empty() || ways.contains(&faster)) {
+                        ways.insert(0, faster);
+                    }
+                }
+                let before = self.sites.len();
+                self.slide(&request, ways, algorithms, options);
+                if !alone && self.sites.len() == before {
+                    self.slide(&request, search.smallest(), &[(0, own.clone())], options);
                 }
             }
-            let before = self.sites.len();
-            self.slide(&request, ways, algorithms, options);
-            if !alone && self.sites.len() == before {
-                self.slide(&request, search.smallest(), &[(0, own.clone())], options);
-            }
-        }
+        });
         let Some(best) = &self.best else { return };
         let (at, on_load) = (best.at, best.design.on_load.clone());
         self.refine(at, &on_load);
@@ -388,13 +401,13 @@ impl<'a, 'b> Found<'a, 'b> {
 }
 
 /// The ways to slide that deserve to be planned: those for the budget and, where more than activations need would choose
-/// none, those for what they need.
-fn ways(search: &mut Search<'_>, request: &Request<'_>) -> Vec<Vec<Group>> {
+/// none, those for what they need; with the search that has found them.
+fn looked<'s>(mut search: Search<'s>, request: &Request<'_>) -> (Search<'s>, Vec<Vec<Group>>) {
     let mut ways = search.candidates(request.budget);
     if search.whole() < request.budget {
         let others = search.candidates(search.whole().next_multiple_of(PAGE));
         ways.extend(others.into_iter().filter(|groups| !ways.contains(groups)).collect::<Vec<_>>());
     }
     ways.retain(|groups| !groups.is_empty());
-    ways
+    (search, ways)
 }
