@@ -2,8 +2,8 @@
 //!
 //! Choices of algorithms are offered by [`algorithms`](super::algorithms), which knows nothing of slices and
 //! addresses. So some of them are planned as far as no search is needed, those whose bounds are least, as far as
-//! these could still beat what was found. The one that is predicted to be the fastest, in sum over the budgets, is
-//! taken, and its plans are improved. A strategy that can have steps transform weights also plans what it would choose if it
+//! these could still beat what was found. The plans of the one that is predicted to be the fastest, in sum over the budgets, are
+//! improved, and those of the next one, too, if it is not clearly slower: the search gains more for one than for another. A strategy that can have steps transform weights also plans what it would choose if it
 //! could not, which is what other strategies choose from: so it is no slower than they are.
 //!
 //! A plan for one budget is a plan for every larger one, and is taken for it where nothing faster was found. A large budget can
@@ -21,6 +21,9 @@ use eyelet::pack::PAGE;
 
 /// So many choices of algorithms of each kind are planned, those with the least bounds, and the direct one.
 const MOST_CHOICES: usize = 2;
+
+/// So many choices are searched for better plans, if the second is not clearly slower before.
+const MOST_SEARCHED: usize = 2;
 
 /// What to plan for.
 #[derive(Clone, Copy, Debug)]
@@ -69,17 +72,17 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
         .map(|choice| Candidate::new(network.clone(), &choice, wanted, &rooms))
         .collect();
     candidates.sort_by_key(|candidate| candidate.bound_ns);
-    let mut best: Option<(u64, &Candidate, Rooms<'_>)> = None;
+    let mut found: Vec<(u64, &Candidate, Rooms<'_>)> = Vec::new();
     // The refusal of the direct algorithms, which are offered whatever the budget: others that may need less are not
     // offered for what they need.
     let mut refused: Option<PlanError> = None;
     // What a choice needs that does not fit takes a search, which is for when none fits.
     for refuse in [false, true] {
-        if best.is_some() || refused.is_some() {
+        if !found.is_empty() || refused.is_some() {
             break;
         }
         for candidate in &candidates {
-            let least = best.as_ref().map_or(u64::MAX, |(ns, ..)| *ns);
+            let least = found.iter().map(|(ns, ..)| *ns).min().unwrap_or(u64::MAX);
             if candidate.bound_ns >= least {
                 continue;
             }
@@ -88,10 +91,7 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
                 Ok(Some(begun)) => {
                     let predicted = |budget| begun[wanted.room(&rooms, &begun, budget)].as_ref();
                     let predicted = wanted.budgets.iter().filter_map(|budget| predicted(*budget));
-                    let ns = predicted.map(Begun::predicted_ns).sum();
-                    if best.is_none() || ns < least {
-                        best = Some((ns, candidate, begun));
-                    }
+                    found.push((predicted.map(Begun::predicted_ns).sum(), candidate, begun));
                 }
                 Err(error) => {
                     if refused.is_none() || candidate.is_direct {
@@ -101,34 +101,32 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
             }
         }
     }
-    let Some((_, candidate, begun)) = best else {
-        return Err(refused.expect("there is a choice, and it was refused"));
-    };
-    let Candidate { network, weights_bytes, .. } = candidate;
-    let room_of = |budget: &u64| wanted.room(&rooms, &begun, *budget);
-    let rooms_of: Vec<usize> = wanted.budgets.iter().map(room_of).collect();
-    let finish = |(room, begun): (usize, Option<Begun<'_>>)| {
-        begun.filter(|_| rooms_of.contains(&room)).map(|begun| begun.finish(wanted.effort))
-    };
-    let finished: Vec<Option<Made>> = begun.into_iter().enumerate().map(finish).collect();
-    let mut made: Vec<Made> = Vec::new();
-    for (budget, room) in wanted.budgets.iter().zip(rooms_of) {
-        let mut found = finished[room].clone().expect("every budget has a room with a plan");
-        found.plan.budget = *budget;
-        made.push(found);
-    }
-    let predict =
-        |made: &Made| simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns;
-    let mut predicted_ns: Vec<u64> = made.iter().map(predict).collect();
-    for larger in 1..made.len() {
-        if transforms(wanted.strategy) && predicted_ns[larger - 1] < predicted_ns[larger] {
-            let budget = made[larger].plan.budget;
-            made[larger].plan = made[larger - 1].plan.clone();
-            made[larger].plan.budget = budget;
-            predicted_ns[larger] = predicted_ns[larger - 1];
+    found.sort_by_key(|(ns, ..)| *ns);
+    let least = found.first().map_or(0, |(ns, ..)| *ns);
+    let searched = if wanted.effort == Effort::Fast { 1 } else { MOST_SEARCHED };
+    let promising = found.into_iter().take_while(|(ns, ..)| *ns <= clearly(least)).take(searched);
+    let promising: Vec<_> = promising.collect();
+    let wanted = Wanted { effort: wanted.effort.shared(promising.len()), ..*wanted };
+    let mut chosen: Option<(u64, Chosen)> = None;
+    for (_, candidate, begun) in promising {
+        let held = chosen.as_ref().map_or(u64::MAX, |(ns, _)| *ns);
+        if candidate.bound_ns >= held {
+            continue;
         }
+        let mut this = candidate.finish(&wanted, &rooms, begun);
+        let ns = this.predicted_ns.iter().sum();
+        if let Some((_, mut other)) = chosen.take() {
+            if held <= ns {
+                std::mem::swap(&mut this, &mut other);
+            }
+            this.made.iter_mut().zip(&other.made).for_each(|(made, other)| made.add(other));
+        }
+        chosen = Some((ns.min(held), this));
     }
-    Ok(Chosen { network: network.clone(), weights_bytes: *weights_bytes, made, predicted_ns })
+    match chosen {
+        Some((_, chosen)) => Ok(chosen),
+        None => Err(refused.expect("there is a choice, and it was refused")),
+    }
 }
 
 /// The choices to be planned.
@@ -202,6 +200,35 @@ impl Candidate {
             }
         }
         Ok(Some(found))
+    }
+
+    /// Improves the plans, of which each budget takes one.
+    fn finish(&self, wanted: &Wanted<'_>, rooms: &[u64], begun: Rooms<'_>) -> Chosen {
+        let Self { network, weights_bytes, .. } = self;
+        let room_of = |budget: &u64| wanted.room(rooms, &begun, *budget);
+        let rooms_of: Vec<usize> = wanted.budgets.iter().map(room_of).collect();
+        let finish = |(room, begun): (usize, Option<Begun<'_>>)| {
+            begun.filter(|_| rooms_of.contains(&room)).map(|begun| begun.finish(wanted.effort))
+        };
+        let finished: Vec<Option<Made>> = begun.into_iter().enumerate().map(finish).collect();
+        let mut made: Vec<Made> = Vec::new();
+        for (budget, room) in wanted.budgets.iter().zip(rooms_of) {
+            let mut found = finished[room].clone().expect("every budget has a room with a plan");
+            found.plan.budget = *budget;
+            made.push(found);
+        }
+        let predict =
+            |made: &Made| simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns;
+        let mut predicted_ns: Vec<u64> = made.iter().map(predict).collect();
+        for larger in 1..made.len() {
+            if transforms(wanted.strategy) && predicted_ns[larger - 1] < predicted_ns[larger] {
+                let budget = made[larger].plan.budget;
+                made[larger].plan = made[larger - 1].plan.clone();
+                made[larger].plan.budget = budget;
+                predicted_ns[larger] = predicted_ns[larger - 1];
+            }
+        }
+        Chosen { network: network.clone(), weights_bytes: *weights_bytes, made, predicted_ns }
     }
 
     fn request<'a>(

@@ -90,6 +90,16 @@ pub enum Effort {
     Seconds(f64),
 }
 
+impl Effort {
+    /// What each of so many searches has of it.
+    fn shared(self, searches: usize) -> Self {
+        match self {
+            Self::Seconds(seconds) => Self::Seconds(seconds / searches.max(1) as f64),
+            other => other,
+        }
+    }
+}
+
 impl FromStr for Effort {
     type Err = String;
 
@@ -116,6 +126,14 @@ pub struct Made {
     pub improvement: Duration,
     /// Changes that were tried meanwhile.
     pub tried: u32,
+}
+
+impl Made {
+    /// Counts what it took to make another one, which was not taken.
+    fn add(&mut self, other: &Self) {
+        self.improvement += other.improvement;
+        self.tried += other.tried;
+    }
 }
 
 /// Plans by the strategy of that name, with the effort that is usual.
