@@ -144,15 +144,13 @@ impl Bound {
             live.map(|(_, bytes)| *bytes as f64).sum()
         };
         let alive = (0..layers).map(|layer| tables as f64 + alive(layer)).collect();
-        let is_ring = |id: u32| {
-            let buffer = network.tensors[id as usize].buffer as usize;
-            least[buffer] < network.buffers[buffer].bytes
-        };
+        let is_ring = |buffer: usize| least[buffer] < network.buffers[buffer].bytes;
+        let buffer = |id: u32| network.tensors[id as usize].buffer as usize;
         let tensors = |layer: &Layer| layer.inputs.into_iter().chain([layer.output]);
-        let in_ring = |layer: &Layer| tensors(layer).any(|id| id != NONE && is_ring(id));
+        let in_ring = |layer: &Layer| tensors(layer).any(|id| id != NONE && is_ring(buffer(id)));
         let in_rings: Vec<bool> = network.layers.iter().map(in_ring).collect();
         // Those that can be rings are so small that a cache has room for them together.
-        let ring = |buffer: usize| (least[buffer] < network.buffers[buffer].bytes).then_some(0);
+        let ring = |buffer: usize| is_ring(buffer).then_some(0);
         let outside = |layer: usize| match in_rings[layer] {
             true => Outside::of(network, layer, profile.compute.cache_bytes, ring),
             false => Outside::ALL,

@@ -11,13 +11,12 @@ use eyelet::pack::Step;
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Slices into which a layer by Winograd's algorithm can be cut: of so many panels, which take so much scratch.
+/// Slices into which a layer by Winograd's algorithm can be cut: of so many panels, each with its scratch.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) count: u32,
     pub(super) slices: u32,
-    pub(super) least: u64,
-    pub(super) all: u64,
+    pub(super) scratch: Scratch,
 }
 
 /// Even slices of a layer: of so many panels; and what one takes, with the scratch that it cannot do without.
@@ -71,16 +70,12 @@ impl Basis {
 
     /// The scratch of a step; known or reckoned once for all that are like it.
     pub(super) fn scratch_of(&self, request: &Request<'_>, step: &Step) -> Scratch {
-        let Request { network, threads, .. } = *request;
         let Step { layer, algorithm, count, rows, .. } = *step;
         // The last panel may be narrower than the others.
-        let last = step.first + count == network.layers[layer as usize].panels;
-        let scratch = || Scratch {
-            least: least_scratch_bytes(network, step, threads),
-            all: scratch_bytes(network, step, threads),
-        };
+        let last = step.first + count == request.network.layers[layer as usize].panels;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        *taken.entry([layer, algorithm, count, rows, last.into()]).or_insert_with(scratch)
+        let known = taken.entry([layer, algorithm, count, rows, last.into()]);
+        *known.or_insert_with(|| Scratch::of(request, step))
     }
 }
 
@@ -94,17 +89,25 @@ pub(super) struct Scratch {
     pub(super) all: u64,
 }
 
+impl Scratch {
+    fn of(request: &Request<'_>, step: &Step) -> Self {
+        let Request { network, threads, .. } = *request;
+        Self {
+            least: least_scratch_bytes(network, step, threads),
+            all: scratch_bytes(network, step, threads),
+        }
+    }
+}
+
 /// What a layer can be cut into: even slices, of which each is no longer than half of the one before it.
 fn shapes(request: &Request<'_>, layer: usize, algorithm: u32) -> Vec<Shape> {
-    let Request { network, threads, .. } = *request;
+    let network = request.network;
     let (panels, mut slices) = (network.layers[layer].panels.max(1), 1);
     let mut found = Vec::new();
     loop {
         let count = panels.div_ceil(slices);
-        let step = step(network, layer, count, algorithm);
-        let [least, all] =
-            [least_scratch_bytes, scratch_bytes].map(|bytes| bytes(network, &step, threads));
-        found.push(Shape { count, slices, least, all });
+        let scratch = Scratch::of(request, &step(network, layer, count, algorithm));
+        found.push(Shape { count, slices, scratch });
         if count == 1 {
             return found;
         }

@@ -176,13 +176,12 @@ impl<'a, 'b> Found<'a, 'b> {
         std::thread::scope(|scope| {
             // Without a plan so far both are needed.
             let other = transformed.filter(|_| !alone);
-            let mut other = other.map(|network| scope.spawn(|| looked(new(network), network)));
-            for network in std::iter::once(request.network).chain(transformed) {
+            let other = other.map(|network| scope.spawn(|| looked(new(network), network)));
+            let transformed = transformed.map(|network| (network, other));
+            for (network, beside) in [(request.network, None)].into_iter().chain(transformed) {
                 if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
                     break;
                 }
-                let is_other = !std::ptr::eq(network, request.network);
-                let beside = if is_other { other.take() } else { None };
                 let (mut search, mut ways) = match beside {
                     Some(other) => {
                         other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))

@@ -187,11 +187,11 @@ impl<'a> Site<'a> {
             let limit = u64::from(shape.count) * panel;
             // Weights begin with a page.
             let weights = (slices * (limit + PAGE) as f64) as u64 + PAGE;
-            if weights + shape.least > free || (limit > most && shape.count > 1) {
+            if weights + shape.scratch.least > free || (limit > most && shape.count > 1) {
                 return None;
             }
-            let scratch = shape.all.min(free - weights);
-            let scratch_bytes = if scratch == shape.all { 0 } else { scratch };
+            let scratch = shape.scratch.all.min(free - weights);
+            let scratch_bytes = if scratch == shape.scratch.all { 0 } else { scratch };
             let step = Step { scratch_bytes, ..step(shape.count) };
             let ns = self.costs.step_ns(&step) as f64 * f64::from(shape.slices);
             Some((Cutting { scratch, ..Cutting::equal(limit) }, ns))
