@@ -32,6 +32,7 @@ for manifest in fuzz tests/firmware; do
     cargo fmt --manifest-path $manifest/Cargo.toml --check
 done
 cargo clippy --workspace --all-targets -- -D warnings
+cargo clippy -p eyelet --no-default-features -- -D warnings
 
 section "fuzz targets: lints"
 # Without libFuzzer itself, which wants a C++ compiler.

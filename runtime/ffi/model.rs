@@ -123,6 +123,17 @@ impl<F: Feed> Operated for crate::executor::Model<'static, 'static, F> {
     }
 }
 
+impl Running {
+    /// Whatever loads beside it.
+    fn operated(&mut self) -> &mut dyn Operated {
+        match self {
+            Self::Inline(model) => model,
+            #[cfg(all(feature = "linux", target_os = "linux"))]
+            Self::Beside(model, _) => model,
+        }
+    }
+}
+
 /// A model's two halves, if there is one.
 ///
 /// # Safety
@@ -133,12 +144,8 @@ unsafe fn halves<'a>(model: *mut Model) -> Option<(&'a mut dyn Operated, &'a Com
     }
     // SAFETY: the caller's promise; both were written when it was opened.
     unsafe {
-        let running: &'a mut dyn Operated = match &mut *part(&raw mut (*model).running) {
-            Running::Inline(model) => model,
-            #[cfg(all(feature = "linux", target_os = "linux"))]
-            Running::Beside(model, _) => model,
-        };
-        Some((running, &*part(&raw mut (*model).device)))
+        let running: &'a mut Running = &mut *part(&raw mut (*model).running);
+        Some((running.operated(), &*part(&raw mut (*model).device)))
     }
 }
 
