@@ -9,17 +9,22 @@ enum { LANES = 8 };
 typedef __m256 vec;
 typedef __m256i ints;
 typedef __m256 mask;
+typedef __m256i lanes; /* which of them are loaded or stored */
 
 #define EYELET_FETCH(p, writes) __builtin_prefetch(p, writes, 3)
 
-EYELET_INLINE ints lanes_below(size_t n)
+/* In lane l the number l. */
+EYELET_INLINE ints lane_numbers(void) { return _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7); }
+EYELET_INLINE lanes lanes_below(size_t n)
 {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), lane_numbers());
 }
 EYELET_INLINE vec load(const float *p) { return _mm256_loadu_ps(p); }
 EYELET_INLINE void store(float *p, vec v) { _mm256_storeu_ps(p, v); }
-EYELET_INLINE vec load_some(const float *p, size_t n) { return _mm256_maskload_ps(p, lanes_below(n)); }
-EYELET_INLINE void store_some(float *p, vec v, size_t n) { _mm256_maskstore_ps(p, lanes_below(n), v); }
+EYELET_INLINE vec load_where(const float *p, lanes m) { return _mm256_maskload_ps(p, m); }
+EYELET_INLINE void store_where(float *p, vec v, lanes m) { _mm256_maskstore_ps(p, m, v); }
+EYELET_INLINE vec load_some(const float *p, size_t n) { return load_where(p, lanes_below(n)); }
+EYELET_INLINE void store_some(float *p, vec v, size_t n) { store_where(p, v, lanes_below(n)); }
 EYELET_INLINE vec first(vec v, size_t n, vec rest)
 {
     return _mm256_blendv_ps(rest, v, _mm256_castsi256_ps(lanes_below(n)));
@@ -50,6 +55,7 @@ EYELET_INLINE vec lanes_from(vec v, int at)
            : at == 2 ? _mm256_permute_ps(v, 0x4e)
                      : _mm256_permute_ps(v, 0xb1);
 }
+EYELET_INLINE vec lanes_at(vec v, ints at) { return _mm256_permutevar8x32_ps(v, at); }
 EYELET_INLINE float first_lane(vec v) { return _mm256_cvtss_f32(v); }
 
 EYELET_INLINE ints bits(vec v) { return _mm256_castps_si256(v); }

@@ -9,14 +9,22 @@ enum { LANES = 16 };
 typedef __m512 vec;
 typedef __m512i ints;
 typedef __mmask16 mask;
+typedef __mmask16 lanes; /* which of them are loaded or stored */
 
 #define EYELET_FETCH(p, writes) __builtin_prefetch(p, writes, 3)
 
-EYELET_INLINE mask lanes_below(size_t n) { return (mask)((1u << n) - 1); }
+/* In lane l the number l. */
+EYELET_INLINE ints lane_numbers(void)
+{
+    return _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+EYELET_INLINE lanes lanes_below(size_t n) { return (lanes)((1u << n) - 1); }
 EYELET_INLINE vec load(const float *p) { return _mm512_loadu_ps(p); }
 EYELET_INLINE void store(float *p, vec v) { _mm512_storeu_ps(p, v); }
-EYELET_INLINE vec load_some(const float *p, size_t n) { return _mm512_maskz_loadu_ps(lanes_below(n), p); }
-EYELET_INLINE void store_some(float *p, vec v, size_t n) { _mm512_mask_storeu_ps(p, lanes_below(n), v); }
+EYELET_INLINE vec load_where(const float *p, lanes m) { return _mm512_maskz_loadu_ps(m, p); }
+EYELET_INLINE void store_where(float *p, vec v, lanes m) { _mm512_mask_storeu_ps(p, m, v); }
+EYELET_INLINE vec load_some(const float *p, size_t n) { return load_where(p, lanes_below(n)); }
+EYELET_INLINE void store_some(float *p, vec v, size_t n) { store_where(p, v, lanes_below(n)); }
 EYELET_INLINE vec first(vec v, size_t n, vec rest) { return _mm512_mask_mov_ps(rest, lanes_below(n), v); }
 
 EYELET_INLINE vec all(float x) { return _mm512_set1_ps(x); }
@@ -48,6 +56,7 @@ EYELET_INLINE vec lanes_from(vec v, int at)
            : at == 2 ? _mm512_permute_ps(v, 0x4e)
                      : _mm512_permute_ps(v, 0xb1);
 }
+EYELET_INLINE vec lanes_at(vec v, ints at) { return _mm512_permutexvar_ps(at, v); }
 EYELET_INLINE float first_lane(vec v) { return _mm512_cvtss_f32(v); }
 
 EYELET_INLINE ints bits(vec v) { return _mm512_castps_si512(v); }
