@@ -3,7 +3,7 @@
 //! A slice is a run of output-channel panels of one layer (FlexNN's weight slicing, in multiples of a
 //! panel instead of multiples of 8): one step computes it. A load is one contiguous read. Large layers
 //! have many slices with a load each; small layers that follow one another share a load. Layers that slide
-//! ([`slide`](crate::slide)) are not cut: all of their weights stay as long as their group.
+//! ([`slide`](crate::slide)) are not cut: all of their weights stay as long as their group; unless this reads them anew.
 
 use crate::network::Network;
 use crate::plan::step_weights;
@@ -128,31 +128,61 @@ pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cu
             if count == 0 {
                 continue;
             }
-            let most = (limit / u64::from(layer.panel_bytes)).clamp(1, count.into()) as u32;
-            let slices = count.div_ceil(most);
-            let at = |i: u32| (u64::from(count) * u64::from(i) / u64::from(slices)) as u32;
-            for i in 0..slices {
-                steps.push(Step { first: first + at(i), count: at(i + 1) - at(i), ..step });
-            }
+            let even = even(count, limit / u64::from(layer.panel_bytes));
+            steps.extend(even.map(|(at, count)| Step { first: first + at, count, ..step }));
         }
     }
     let mut steps = sliding.interleave(steps);
+    if sliding.groups().iter().any(|group| group.anew) {
+        let most = |layer: usize| cutting(layer).slice;
+        steps = anew(network, steps, |layer| sliding.anew(layer) && has_panels(layer), most);
+    }
     steps.iter_mut().for_each(|step| step.scratch_bytes = cutting(step.layer as usize).scratch);
     let (reads, read_of) = join(network, &steps, |step: &Step| {
         let layer = step.layer as usize;
         let Cutting { resident, read, .. } = cutting(layer);
         let resident = match has_panels(layer) {
+            true if sliding.anew(layer) => false,
             true if sliding.group_of(layer).is_none() => step.first < resident,
             true => resident >= network.layers[layer].panels,
             false => resident >= 1,
         };
         Joint {
             resident,
-            group: sliding.group_of(layer),
+            group: sliding.keeps(layer),
             most: if resident { RESIDENT_READ } else { read },
         }
     });
     Slices { steps, reads, read_of }
+}
+
+/// Even slices of so many panels, each of at most so many: the first of each, and how many it has.
+fn even(panels: u32, most: u64) -> impl Iterator<Item = (u32, u32)> {
+    let slices = panels.div_ceil(most.clamp(1, panels.max(1).into()) as u32);
+    let at = move |i: u32| (u64::from(panels) * u64::from(i) / u64::from(slices)) as u32;
+    (0..slices).map(move |i| (at(i), at(i + 1) - at(i)))
+}
+
+/// Cuts the steps of some layers into slices of at most so many bytes: what a layer makes in a row, slice by slice.
+fn anew(
+    network: &Network,
+    steps: Vec<Step>,
+    cuts: impl Fn(usize) -> bool,
+    most: impl Fn(usize) -> u64,
+) -> Vec<Step> {
+    let mut all = Vec::with_capacity(steps.len());
+    for run in steps.chunk_by(|one, other| one.layer == other.layer) {
+        let layer = run[0].layer as usize;
+        if !cuts(layer) {
+            all.extend(run);
+            continue;
+        }
+        let record = &network.layers[layer];
+        for (first, count) in even(record.panels, most(layer) / u64::from(record.panel_bytes)) {
+            all.extend(run.iter().map(|step| Step { first, count, ..*step }));
+        }
+    }
+    all
 }
 
 /// What decides with which others a slice can share a load.

@@ -25,7 +25,7 @@
 //! Layers can slide ([`slide`](crate::slide)): what they make and use up need not be there as a whole, and
 //! their steps alternate. A buffer that could be a ring counts with the lines that one of its readers sees at once, scratch of
 //! steps of few rows with nothing, and computing as if all activations stayed in the cache, but that transforms find only those
-//! near that can be in rings. A buffer is no ring where the layers that share it cannot have their weights in the budget together
+//! near that can be in rings. A buffer is no ring where lines that have to be somewhere do not fit the budget
 //! ([`least_bytes`]). Weights come from where a plan of that size finds them, and transforms read tiles as far apart, however few
 //! rows a step makes: of these steps add up to no less than the whole layer takes ([`Costs::least_ns`]). The interval is then the time from the
 //! first step of layer `a` to the last one of `b`, which holds weights itself: a panel, or all. Layers before `a` have begun by

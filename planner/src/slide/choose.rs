@@ -31,6 +31,9 @@ const SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.25, 0.15];
 /// Shares of the least target for which groups are sought, too.
 const ABOVE: [f64; 4] = [1.02, 1.05, 1.1, 1.2];
 
+/// Slices of a layer that shall find room where weights are read anew.
+const SLICES_ANEW: u64 = 2;
+
 /// Longest group that is tried.
 const LONGEST: usize = 48;
 
@@ -68,7 +71,11 @@ pub struct Search<'a> {
     alone: Vec<u64>,
     /// Whether a layer's activations go through memory, so that it could gain by sliding.
     spills: Vec<bool>,
+    /// For each layer whose steps transform weights what that takes on its own, and how much longer it takes without.
+    transforms: Vec<Option<Price>>,
     prices: HashMap<(usize, usize, u32), Price>,
+    /// Of groups that read weights anew.
+    prices_anew: HashMap<(usize, usize, u32), Price>,
     /// Bytes less if outputs lie over dead lines of inputs.
     shares: HashMap<(usize, usize, u32), u64>,
     /// No more than these.
@@ -92,9 +99,12 @@ impl<'a> Search<'a> {
         let layers = network.layers.len();
         let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
         let alone = (0..layers).map(|layer| alone(network, &lives, threads, layer)).collect();
+        let transforms =
+            (0..layers).map(|layer| transforms(network, &lives, costs, threads, layer));
+        let transforms = transforms.collect();
         let spills = (0..layers).map(|layer| costs.spills(&whole(network, layer))).collect();
         let facts = Facts::new(network);
-        let (prices, shares, most_shared) = Default::default();
+        let (prices, prices_anew, shares, most_shared) = Default::default();
         let tables = Tables::of(network);
         let beside = vec![None; layers * LONGEST];
         Self {
@@ -105,7 +115,9 @@ impl<'a> Search<'a> {
             lives,
             alone,
             spills,
+            transforms,
             prices,
+            prices_anew,
             shares,
             most_shared,
             beside,
@@ -151,13 +163,15 @@ impl<'a> Search<'a> {
                 if start + 1 == end || !(needed || gains) {
                     continue;
                 }
-                let Some((lines, extra_ns)) = self.lines(start..end, target, aim) else { continue };
+                let found = self.lines(start..end, target, aim, false);
+                let Some((lines, extra_ns)) = found else { continue };
                 if !needed && extra_ns >= 0 {
                     continue;
                 }
                 let price = before + extra_ns;
                 if least.as_ref().is_none_or(|(least, _)| price < *least) {
-                    least = Some((price, Some(Group { layers: start..end, lines })));
+                    let group = Group { layers: start..end, lines, anew: false };
+                    least = Some((price, Some(group)));
                 }
             }
             best.push(least);
@@ -201,6 +215,60 @@ impl<'a> Search<'a> {
         self.groups_for(room, Aim::Speed).unwrap_or_default()
     }
 
+    /// These groups, and others that read weights anew, by which layers have room for what their steps transform; `None` if
+    /// nothing is gained so.
+    pub fn roomier(&mut self, groups: &[Group], budget: u64) -> Option<Vec<Group>> {
+        let layers = self.alone.len();
+        let target = budget.saturating_sub(self.tables.least(layers));
+        let mut held = vec![None; layers];
+        groups.iter().for_each(|group| held[group.layers.clone()].fill(Some(group)));
+        let loss = |layer: usize| match (&self.transforms[layer], held[layer]) {
+            (Some(Price { bytes, extra_ns }), None) if *bytes > target => *extra_ns,
+            _ => 0,
+        };
+        let losses: Vec<i64> = (0..layers).map(loss).collect();
+        if losses.iter().all(|loss| *loss <= 0) {
+            return None;
+        }
+        // The least price of the first so many layers, and the last part of it.
+        let mut best: Vec<(i64, Option<Group>)> = vec![(0, None)];
+        for end in 1..=layers {
+            let mut least = (best[end - 1].0 + losses[end - 1], None);
+            let first = end.saturating_sub(FASTEST);
+            for start in (first..end).rev() {
+                let free = held[start].is_none() && self.facts.slides(start);
+                if !free || !self.facts.goes_with(start, end) {
+                    break;
+                }
+                let lacks = losses[start..end].iter().any(|loss| *loss > 0);
+                if start + 1 == end || !lacks || best[start].0 >= least.0 {
+                    continue;
+                }
+                let found = self.lines(start..end, target, Aim::Sharing, true);
+                let Some((lines, extra_ns)) = found else { continue };
+                let price = best[start].0 + extra_ns;
+                if price < least.0 {
+                    let group = Group { layers: start..end, lines, anew: true };
+                    least = (price, Some(group));
+                }
+            }
+            best.push(least);
+        }
+        let mut found = groups.to_vec();
+        let mut end = layers;
+        while end > 0 {
+            match &best[end].1 {
+                Some(group) => {
+                    found.push(group.clone());
+                    end = group.layers.start;
+                }
+                None => end -= 1,
+            }
+        }
+        found.sort_by_key(|group| group.layers.start);
+        (found.len() > groups.len()).then_some(found)
+    }
+
     /// The ways to slide of which one has the smallest feasible budget. The more lines at a time, the
     /// smaller the tables.
     pub fn smallest(&mut self) -> Vec<Vec<Group>> {
@@ -236,14 +304,20 @@ impl<'a> Search<'a> {
     }
 
     /// The number of lines by which a group costs least and takes at most `target` bytes, and its price.
-    fn lines(&mut self, layers: Range<usize>, target: u64, aim: Aim) -> Option<(u32, i64)> {
+    fn lines(
+        &mut self,
+        layers: Range<usize>,
+        target: u64,
+        aim: Aim,
+        anew: bool,
+    ) -> Option<(u32, i64)> {
         let shares = aim != Aim::Memory;
-        let beside = self.beside(&layers);
+        let beside = self.beside(&layers) - if anew { self.weights(&layers) } else { 0 };
         if beside > target && (!shares || beside > target + self.most_shared(&layers)) {
             return None;
         }
         let fits = LINES.into_iter().map_while(|lines| {
-            let price = self.price(&layers, lines);
+            let price = self.price(&layers, lines, anew);
             let fits = price.bytes <= target
                 || (shares && price.bytes <= target + self.shared_by(&layers, lines));
             fits.then_some((lines, price.extra_ns))
@@ -258,14 +332,20 @@ impl<'a> Search<'a> {
             return bytes;
         }
         let network = self.facts.network;
-        let weights: u64 = layers.clone().map(|layer| weight_bytes(network, layer)).sum();
+        let weights = self.weights(layers);
         let here = |life: &Lifetime| life.start <= layers.end && life.end > layers.start;
         let live = (0..self.lives.len())
             .filter(|&buffer| here(&self.lives[buffer]) && !self.facts.is_inner(buffer, layers))
             .map(|buffer| network.buffers[buffer].bytes);
-        let bytes = live.sum::<u64>() + weights.next_multiple_of(PAGE);
+        let bytes = live.sum::<u64>() + weights;
         self.beside[key] = Some(bytes);
         bytes
+    }
+
+    /// Bytes of weights of a group, in whole pages.
+    fn weights(&self, layers: &Range<usize>) -> u64 {
+        let bytes = |layer: usize| weight_bytes(self.facts.network, layer);
+        layers.clone().map(bytes).sum::<u64>().next_multiple_of(PAGE)
     }
 
     /// How a group makes so many lines at a time. One is asked for its price, for what it shares, and for other numbers of lines.
@@ -353,9 +433,10 @@ impl<'a> Search<'a> {
         bytes
     }
 
-    fn price(&mut self, layers: &Range<usize>, lines: u32) -> Price {
+    fn price(&mut self, layers: &Range<usize>, lines: u32, anew: bool) -> Price {
         let key = (layers.start, layers.end, lines);
-        if let Some(price) = self.prices.get(&key) {
+        let known = if anew { &self.prices_anew } else { &self.prices };
+        if let Some(price) = known.get(&key) {
             return *price;
         }
         let beside = self.beside(layers);
@@ -378,11 +459,15 @@ impl<'a> Search<'a> {
         // The largest step of each layer stands for its scratch. Of a layer, steps with as many rows take as long.
         let mut largest: Vec<Option<Step>> = vec![None; layers.len()];
         let mut before = vec![(0, 0); layers.len()];
-        for step in steps_of(network, chain, schedule) {
-            steps += 1;
+        for mut step in steps_of(network, chain, schedule) {
+            // What is read anew comes by panels.
+            let slices = if anew { step.count.max(1) } else { 1 };
+            step.count = step.count.div_ceil(slices);
+            steps += u64::from(slices);
             let at = step.layer as usize - layers.start;
             if before[at].0 != step.rows {
-                before[at] = (step.rows, self.costs.sliding_ns(&step, outside[at]) as i64);
+                let ns = u64::from(slices) * self.costs.sliding_ns(&step, outside[at]);
+                before[at] = (step.rows, ns as i64);
             }
             extra_ns += before[at].1;
             if largest[at].is_none_or(|held| held.rows < step.rows) {
@@ -392,15 +477,25 @@ impl<'a> Search<'a> {
         for layer in layers.clone() {
             extra_ns -= self.costs.step_ns(&whole(network, layer)) as i64;
         }
-        let scratch = |step| least_scratch_bytes(network, step, self.threads);
-        let scratch = largest.iter().flatten().map(scratch).max();
-        // Each makes as many lines as others before, nearly always.
-        let tables = steps * size_of::<StepRecord>() as u64;
         let rings: u64 = rings.iter().sum();
-        let bytes = beside + rings + scratch.unwrap_or(0) + tables;
-        let price = Price { bytes, extra_ns };
+        let takes = |step: &Step| match anew {
+            true => {
+                SLICES_ANEW * slice_bytes(network, step)
+                    + least_scratch_bytes(network, step, self.threads)
+            }
+            false => least_scratch_bytes(network, step, self.threads),
+        };
+        let most = largest.iter().flatten().map(takes).max().unwrap_or(0);
+        // Each makes as many lines as others before, nearly always; slices that are read anew differ.
+        let record = size_of::<StepRecord>() as u64;
+        let (tables, weights) = match anew {
+            true => (steps * 5 * record, self.weights(layers)),
+            false => (steps * record, 0),
+        };
+        let price = Price { bytes: beside - weights + rings + most + tables, extra_ns };
         self.laid = Some(laid);
-        self.prices.insert(key, price);
+        let known = if anew { &mut self.prices_anew } else { &mut self.prices };
+        known.insert(key, price);
         price
     }
 }
@@ -410,15 +505,41 @@ fn weight_bytes(network: &Network, layer: usize) -> u64 {
     u64::from(layer.panels) * u64::from(layer.panel_bytes)
 }
 
+/// Pages of the weights of a step.
+fn slice_bytes(network: &Network, step: &Step) -> u64 {
+    let weights = step_weights(network, step);
+    weights.end.next_multiple_of(PAGE) - weights.start / PAGE * PAGE
+}
+
+/// What a layer takes in the smallest slices whose steps transform weights, and how much longer it takes if they do not.
+fn transforms(
+    network: &Network,
+    lives: &[Lifetime],
+    costs: &Costs,
+    threads: u32,
+    layer: usize,
+) -> Option<Price> {
+    let all = whole(network, layer);
+    if all.algorithm == 0 {
+        return None;
+    }
+    let slice = Step { count: 1, ..all };
+    let bytes = live_bytes(network, lives, layer)
+        + slice_bytes(network, &slice)
+        + least_scratch_bytes(network, &slice, threads);
+    let ns = |algorithm: u32| costs.step_ns(&Step { algorithm, ..all }) as i64;
+    Some(Price { bytes, extra_ns: ns(0) - ns(all.algorithm) })
+}
+
+/// Bytes of the buffers that live beside a layer.
+fn live_bytes(network: &Network, lives: &[Lifetime], layer: usize) -> u64 {
+    let alive = |life: &Lifetime| (life.start..=life.end).contains(&(layer + 1));
+    let live = lives.iter().zip(&network.buffers).filter(|(life, _)| alive(life));
+    live.map(|(_, buffer)| buffer.bytes).sum()
+}
+
 /// What a layer takes in the smallest slices: what is alive, and one panel with its scratch.
 fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: usize) -> u64 {
-    let alive = |life: &Lifetime| (life.start..=life.end).contains(&(layer + 1));
-    let live: u64 = lives
-        .iter()
-        .zip(&network.buffers)
-        .filter(|(life, _)| alive(life))
-        .map(|(_, b)| b.bytes)
-        .sum();
     let all = whole(network, layer);
     let panels = OpKind::from_code(network.layers[layer].kind).is_some_and(OpKind::has_panels);
     let slices = if panels { all.count } else { 1 };
@@ -426,12 +547,9 @@ fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: usize) -> u
         true => Step { first, count: 1, ..all },
         false => all,
     };
-    let weights = (0..slices).map(|first| {
-        let weights = step_weights(network, &slice(first));
-        weights.end.next_multiple_of(PAGE) - weights.start / PAGE * PAGE
-    });
+    let weights = (0..slices).map(|first| slice_bytes(network, &slice(first)));
     // Where its steps have no room to transform weights, they need not.
     let own = Step { algorithm: 0, ..slice(0) };
     let scratch = [slice(0), own].map(|step| least_scratch_bytes(network, &step, threads));
-    live + weights.max().unwrap_or(0) + scratch[0].min(scratch[1])
+    live_bytes(network, lives, layer) + weights.max().unwrap_or(0) + scratch[0].min(scratch[1])
 }

@@ -126,22 +126,10 @@ impl<'a> Facts<'a> {
         seen.max().unwrap_or(1).max(1)
     }
 
-    /// Layers that each need all of their weights both before a ring in place of a buffer is written around for the first
-    /// time and afterwards, for each of those that write it: the writer, and those that read from its first line to its last
-    /// what it writes.
-    pub fn bound_by<'b>(&'b self, buffer: usize) -> impl Iterator<Item = Vec<usize>> + 'b {
+    /// The layers that write a buffer.
+    pub fn writers(&self, buffer: usize) -> impl Iterator<Item = usize> + '_ {
         let users = self.inner[buffer].clone().unwrap_or(0..0);
-        let is_here = move |layer: &usize| self.output(*layer).buffer as usize == buffer;
-        users.clone().filter(is_here).map(move |writer| {
-            let written = self.output(writer);
-            let reads = |layer: &usize| {
-                let made = self.output(*layer).dims[1];
-                self.operands_in(*layer, buffer).any(|(tensor, window)| {
-                    matches!(meeting(written, tensor), Meeting::Lines) && window.spans(made)
-                })
-            };
-            users.clone().filter(|layer| *layer == writer || reads(layer)).collect()
-        })
+        users.filter(move |layer| self.output(*layer).buffer as usize == buffer)
     }
 
     /// The stride at which the next layer reads what a layer makes, if it does from the first line to the last, and no other

@@ -5,7 +5,9 @@
 //! other layer, the lines that this needs and that have not been made yet ([`Schedule`]). Nothing is ever
 //! computed twice. Buffers that are made and used up within the group become rings of image lines, as
 //! long as the most lines that are alive at once; its inputs and outputs stay whole. The group's weights
-//! stay in the arena from the first step to the last, because each of them is needed again and again.
+//! stay in the arena from the first step to the last, because each of them is needed again and again; or each layer's
+//! are read anew, slice by slice, each time that it comes. That takes no more room than a slice, and more reads: it serves
+//! layers that compute long, whose steps find room to transform weights so.
 //!
 //! What a group puts out may lie over what it has read ([`lines`]).
 //!
@@ -38,6 +40,8 @@ pub struct Group {
     pub layers: Range<usize>,
     /// Lines of the tallest layer that a step makes; of the others in proportion.
     pub lines: u32,
+    /// Weights are read anew each time that a layer comes, slice by slice; else they stay from its first step to its last.
+    pub anew: bool,
 }
 
 /// The groups of a network, and what they make of its steps.
@@ -83,6 +87,16 @@ impl Sliding {
     /// The group that has a layer.
     pub fn group_of(&self, layer: usize) -> Option<usize> {
         self.group_of[layer]
+    }
+
+    /// Whether the weights of a layer are read anew each time that it comes.
+    pub fn anew(&self, layer: usize) -> bool {
+        self.group_of[layer].is_some_and(|group| self.groups[group].anew)
+    }
+
+    /// The group as long as which the weights of a layer stay.
+    pub fn keeps(&self, layer: usize) -> Option<usize> {
+        self.group_of[layer].filter(|group| !self.groups[*group].anew)
     }
 
     /// Puts the steps of groups in the place of their layers' own.

@@ -30,7 +30,9 @@ pub(crate) fn runs(network: &Network) -> Vec<Range<usize>> {
 pub(crate) fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
     let weights_bytes = place_weights(network);
     let sliding = Sliding::new(network, groups.to_vec());
-    let slices = slice(network, &sliding, |_| Cutting::LAYERS);
+    // What reads anew is cut.
+    let cutting = |layer| if sliding.anew(layer) { Cutting::equal(1) } else { Cutting::LAYERS };
+    let slices = slice(network, &sliding, cutting);
     let mut plan = Plan { steps: slices.steps, threads: 2, ..Plan::default() };
     let mut end = PAGE;
     let mut fresh = |bytes: u64| {
@@ -74,7 +76,8 @@ pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
     for (run, &(skip, lines)) in runs(network).into_iter().zip(draws) {
         // Of long runs sometimes only a part.
         let start = run.start + usize::from(skip) % run.len().div_ceil(2);
-        groups.push(Group { layers: start..run.end, lines: u32::from(lines).max(1) });
+        let (layers, lines) = (start..run.end, u32::from(lines).max(1));
+        groups.push(Group { layers, lines, anew: skip >= 128 });
     }
     groups.sort_by_key(|group| group.layers.start);
     let (plan, weights_bytes) = plan(network, &groups);

@@ -400,7 +400,7 @@ impl<'a, 'b> Found<'a, 'b> {
 }
 
 /// The ways to slide that deserve to be planned: those for the budget and, where more than activations need would choose
-/// none, those for what they need; with the search that has found them.
+/// none, those for what they need; each also with groups that leave room to transform weights; with the search that has found them.
 fn looked<'s>(mut search: Search<'s>, request: &Request<'_>) -> (Search<'s>, Vec<Vec<Group>>) {
     let mut ways = search.candidates(request.budget);
     if search.whole() < request.budget {
@@ -408,5 +408,10 @@ fn looked<'s>(mut search: Search<'s>, request: &Request<'_>) -> (Search<'s>, Vec
         ways.extend(others.into_iter().filter(|groups| !ways.contains(groups)).collect::<Vec<_>>());
     }
     ways.retain(|groups| !groups.is_empty());
+    let with_roomier = |groups: Vec<Group>| {
+        let roomier = search.roomier(&groups, request.budget);
+        std::iter::once(groups).chain(roomier)
+    };
+    let ways = ways.into_iter().flat_map(with_roomier).collect();
     (search, ways)
 }

@@ -124,7 +124,7 @@ impl Ground {
                 ready += 1;
             }
             let layer = step.layer as usize;
-            if self.sliding.group_of(layer).is_none() {
+            if self.sliding.keeps(layer).is_none() {
                 works += 1;
                 continue;
             }

@@ -30,7 +30,7 @@ pub struct Site<'a> {
     /// What steps cost where layers slide so.
     pub costs: Costs,
     pub ground: Ground,
-    /// For each layer that slides the bytes of the weights of its group.
+    /// For each layer whose weights stay as long as its group the bytes of all of these.
     beside: Vec<Option<u64>>,
 }
 
@@ -52,7 +52,7 @@ impl<'a> Site<'a> {
         let layers = &request.network.layers;
         let bytes = |at: usize| u64::from(layers[at].panels) * u64::from(layers[at].panel_bytes);
         let groups: Vec<Option<usize>> =
-            (0..layers.len()).map(|layer| ground.sliding.group_of(layer)).collect();
+            (0..layers.len()).map(|layer| ground.sliding.keeps(layer)).collect();
         let of_group = |group: &Option<usize>| {
             let members = (0..layers.len()).filter(|layer| groups[*layer] == *group);
             group.map(|_| members.map(bytes).sum())
@@ -67,7 +67,7 @@ impl<'a> Site<'a> {
         Cut::new(self, slices)
     }
 
-    /// Whether a layer slides.
+    /// Whether a layer slides, and is not cut.
     pub fn slides(&self, layer: usize) -> bool {
         self.beside[layer].is_some()
     }
@@ -144,9 +144,14 @@ impl<'a> Site<'a> {
             let free = free[around].iter().min().copied().unwrap_or(0);
             let of =
                 |algorithm| self.cutting(layer, algorithm, free, grain.slices, grain.most, FEW);
-            let (found, ns) = of(on_load[layer]);
+            let anew = self.ground.sliding.anew(layer);
+            let algorithm = &mut design.on_load[layer];
+            if anew {
+                *algorithm = self.request.network.on_load[layer];
+            }
+            let (found, ns) = of(*algorithm);
             *cutting = found;
-            if ns == f64::INFINITY {
+            if !anew && ns == f64::INFINITY {
                 design.on_load[layer] = self.basis.own[layer];
                 *cutting = of(design.on_load[layer]).0;
             }
@@ -298,6 +303,9 @@ impl<'a> Site<'a> {
                 continue;
             }
             let algorithm = &mut design.on_load[index];
+            if self.ground.sliding.anew(index) {
+                *algorithm = self.request.network.on_load[index];
+            }
             if !self.basis.shapes[index][number(*algorithm)].is_empty() {
                 let (cutting, ns) = self.cutting(index, *algorithm, free, 1.0, u64::MAX, FEWEST);
                 if ns < f64::INFINITY {
@@ -305,7 +313,9 @@ impl<'a> Site<'a> {
                     design.layers[index] = Cutting { read, ..cutting };
                     continue;
                 }
-                *algorithm = self.basis.own[index];
+                if !self.ground.sliding.anew(index) {
+                    *algorithm = self.basis.own[index];
+                }
             }
             let cuts = self.cuts(index);
             let cut = cuts.iter().find(|cut| cut.bytes <= free).or(cuts.last());

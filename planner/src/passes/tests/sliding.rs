@@ -12,7 +12,7 @@ use proptest::prelude::*;
 fn rings(net: &Net, lines: u32) -> Vec<u32> {
     let mut network = lower(&net.graph, Isa::Portable).unwrap();
     let layers = runs(&network).swap_remove(0);
-    let (plan, bytes) = plan(&mut network, &[Group { layers, lines }]);
+    let (plan, bytes) = plan(&mut network, &[Group { layers, lines, anew: false }]);
     crate::check::check(&network, &plan, bytes).unwrap();
     plan.places.iter().map(|place| place.lines).filter(|lines| *lines > 0).collect()
 }
@@ -152,7 +152,7 @@ fn outputs_lie_over_dead_lines() {
         profile: &profile,
         exact: true,
     };
-    let group = Group { layers: first + 1..first + 4, lines: 2 };
+    let group = Group { layers: first + 1..first + 4, lines: 2, anew: false };
     let mut plan = crate::strategy::with_groups(&request, vec![group]);
     let size = |buffer: usize| network.buffers[buffer].bytes;
     let [from, to] = [input, output].map(|buffer| plan.places[buffer].address);
