@@ -5,14 +5,13 @@ import math
 import re
 import statistics
 import sys
-import time
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, Failed, call  # noqa: E402
+from machine import Machine  # noqa: E402
 from settings import ABLATION, ABLATION_PLACE, IO, PLACES, STRATEGIES  # noqa: E402
 
 # Every inference is counted, but the first few; of slow ones fewer are needed, and fewer there are.
@@ -65,19 +64,13 @@ class Bench:
         self.rounds, self.seconds, self.log = rounds, seconds, log
         self.effort = ["--effort", effort] if effort else []
         self.plans, self.ablation, self.overheads, self.infeasible = [], [], [], []
-        self.profiles, self.profile_seconds, self.costs = {}, {}, []
-
-    def profile(self, network, io):
-        """Measures the machine, as weights are read."""
-        path = self.work / f"{io}.toml"
-        start = time.monotonic()
-        command = [self.eyelet, "profile", "--io", io, "--threads", self.threads]
-        call([*command, "--dir", self.work, "-o", path])
-        self.profile_seconds[io] = time.monotonic() - start
-        self.profiles[io] = path
-        self.costs.append((network, io, tomllib.loads(path.read_text())))
+        self.machine = Machine(eyelet, work, threads, log)
 
     def run(self):
+        with self.machine:
+            self.networks_in_turn()
+
+    def networks_in_turn(self):
         for name in self.networks:
             onnx = self.work / f"{name}.onnx"
             if not onnx.exists():
@@ -85,10 +78,13 @@ class Bench:
             # A machine that is not one's own is not the same all day, its storage least of all.
             for io in IO:
                 self.log(f"{name}, profile, {io}")
-                self.profile(name, io)
+                self.machine.profile(name, io)
             budgets, of_ablation = self.budgets(name, onnx)
             for budget in budgets:
                 for io in IO:
+                    if io in self.machine.stale:
+                        self.log(f"{name}, another profile, {io}")
+                        self.machine.profile(name, io)
                     self.log(f"{name}, {budget / MIB:.1f} MiB, {io}")
                     self.plans += self.compare(name, onnx, budget, io, STRATEGIES)
             self.log(f"{name}, {of_ablation / MIB:.1f} MiB, ablation")
@@ -106,7 +102,7 @@ class Bench:
         # Winograd's weights take up to four times the bytes.
         huge = onnx.stat().st_size * 4 + 256 * MIB
         pack = self.work / "whole.pack"
-        costs = ["--profile", self.profiles["buffered"]]
+        costs = ["--profile", self.machine.profiles["buffered"]]
         report = json.loads(call([*common, *costs, "--budget", huge, "-o", pack, *self.effort]))
         self.overheads.append(
             Overhead(
@@ -134,7 +130,7 @@ class Bench:
         for name, options in strategies.items():
             pack = self.work / f"{len(measured)}.pack"
             command = [self.eyelet, "plan", onnx, "--budget", budget, "--threads", self.threads]
-            command += ["--profile", self.profiles[io], "--json", "-o", pack, *options]
+            command += ["--profile", self.machine.profiles[io], "--json", "-o", pack, *options]
             command += self.effort if options[1] == "joint" else []
             try:
                 report = json.loads(call(command))
@@ -161,6 +157,7 @@ class Bench:
         runs = min(max(runs, RUNS.start), RUNS.stop)
         warmup = WARMUP if plan.predicted_ms < SLOW_MS else 1
         command = [self.eyelet, "run", pack, "--io", plan.io, "--threads", self.threads, "--json"]
-        report = json.loads(call([*command, "--warmup", warmup, "--runs", runs]))
+        command += ["--warmup", warmup, "--runs", runs]
+        report = self.machine.undisturbed(plan.io, lambda: json.loads(call(command)))
         plan.samples.append(report["latency_ms"]["median"])
         plan.stalls.append(report["stall_ms"])

@@ -8,6 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, ms, table  # noqa: E402
+from machine import APART, BUDGET, NETWORK, STALE, TRIES  # noqa: E402
 from settings import ABLATION, DRAWN, IO, JOINT, NEAR, NOISE, SEED, STRATEGIES  # noqa: E402
 
 
@@ -44,7 +45,16 @@ Written by `benches/plans/run.sh`; run it again rather than change it by hand.
 
 Times are in milliseconds, of one inference in the steady state: the median within a process, and of these the median of
 {self.bench.rounds} rounds, in which the plans for one network and budget take turns. Every budget has a pack for each strategy, planned
-with costs measured before the network's first plan (`eyelet profile`). All strategies share kernels and runtime."""
+with costs measured before the network's first plan (`eyelet profile`). All strategies share kernels and runtime.
+
+{self.disturbances()}"""
+
+    def disturbances(self):
+        machine = self.bench.machine
+        return f"""A probe runs between the plans: {NETWORK} in {BUDGET // MIB} MiB, each layer loaded when its turn comes. Where it computed, or waited for reads,
+more than {APART:.0%} longer or shorter than beside the profile, neighbours had the processors or the disk, and what ran beside it
+was run again, up to {TRIES} times: {machine.again} of {machine.turns} turns. The last try of {machine.disturbed} was no better, and counts; after {STALE} of these in a row what came next was planned
+with another profile."""
 
     def group(self, plans):
         """By network, way of reading, and budget: the measured plans by strategy."""
@@ -137,7 +147,7 @@ their median), those of {statistics.mean(spread > NEAR for spread in spreads):.0
     def drift(self):
         """What the machine was like each time it was measured."""
         rows = []
-        for network, io, profile in self.bench.costs:
+        for network, io, profile in self.bench.machine.costs:
             compute, storage = profile["compute"], profile["storage"]
             reads = {read["bytes"]: read["mbs"] for read in storage["reads"]}
             rates = [compute["conv_1x1_gflops"], compute["conv_kxk_gflops"], compute["fully_connected_gbs"]]
@@ -189,7 +199,7 @@ their median), those of {statistics.mean(spread > NEAR for spread in spreads):.0
                     f"{overhead.writing_ms:.0f}",
                 ]
             )
-        seconds = ", ".join(f"{value:.0f} s ({io})" for io, value in self.bench.profile_seconds.items())
+        seconds = ", ".join(f"{value:.0f} s ({io})" for io, value in self.bench.machine.profile_seconds.items())
         head = ["network", "model (MiB)", "pack (MiB)", "pack / model", "smallest budget (MiB)", "that of `flexnn` (MiB)"]
         head += ["import (ms)", "construction (ms)", "planning (ms)", "writing (ms)"]
         return f"""## What a pack costs

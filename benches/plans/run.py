@@ -65,7 +65,8 @@ def main():
         "plans": [dataclasses.asdict(plan) for plan in bench.plans],
         "ablation": [dataclasses.asdict(plan) for plan in bench.ablation],
         "infeasible": bench.infeasible,
-        "costs": bench.costs,
+        "costs": bench.machine.costs,
+        "disturbed": [bench.machine.turns, bench.machine.again, bench.machine.disturbed],
     }
     (work / "results.json").write_text(json.dumps(raw, indent=1))
     args.output.parent.mkdir(parents=True, exist_ok=True)
