@@ -59,12 +59,12 @@ class Overhead:
 
 
 class Bench:
-    def __init__(self, eyelet, work, networks, threads, rounds, seconds, effort, log):
+    def __init__(self, eyelet, work, networks, threads, rounds, seconds, patience, effort, log):
         self.eyelet, self.work, self.networks, self.threads = eyelet, work, networks, threads
         self.rounds, self.seconds, self.log = rounds, seconds, log
         self.effort = ["--effort", effort] if effort else []
         self.plans, self.ablation, self.overheads, self.infeasible = [], [], [], []
-        self.machine = Machine(eyelet, work, threads, log)
+        self.machine = Machine(eyelet, work, threads, patience, log)
 
     def run(self):
         with self.machine:
@@ -82,9 +82,6 @@ class Bench:
             budgets, of_ablation = self.budgets(name, onnx)
             for budget in budgets:
                 for io in IO:
-                    if io in self.machine.stale:
-                        self.log(f"{name}, another profile, {io}")
-                        self.machine.profile(name, io)
                     self.log(f"{name}, {budget / MIB:.1f} MiB, {io}")
                     self.plans += self.compare(name, onnx, budget, io, STRATEGIES)
             self.log(f"{name}, {of_ablation / MIB:.1f} MiB, ablation")

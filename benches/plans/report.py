@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, ms, table  # noqa: E402
-from machine import APART, BUDGET, NETWORK, STALE, TRIES  # noqa: E402
+from machine import BUDGET, LONGER, NETWORK  # noqa: E402
 from settings import ABLATION, DRAWN, IO, JOINT, NEAR, NOISE, SEED, STRATEGIES  # noqa: E402
 
 
@@ -51,10 +51,10 @@ with costs measured before the network's first plan (`eyelet profile`). All stra
 
     def disturbances(self):
         machine = self.bench.machine
-        return f"""A probe runs between the plans: {NETWORK} in {BUDGET // MIB} MiB, each layer loaded when its turn comes. Where it computed, or waited for reads,
-more than {APART:.0%} longer or shorter than beside the profile, neighbours had the processors or the disk, and what ran beside it
-was run again, up to {TRIES} times: {machine.again} of {machine.turns} turns. The last try of {machine.disturbed} was no better, and counts; after {STALE} of these in a row what came next was planned
-with another profile."""
+        computing, waiting = LONGER
+        return f"""A probe runs between the plans: {NETWORK} in {BUDGET // MIB} MiB, each layer loaded when its turn comes. Where it computed {computing:.0%}, or waited for
+reads {waiting:.0%}, longer than the fastest of the last ones, others had the processors or the disk, and what ran beside it was run again:
+{machine.again} of {machine.turns} turns. Of {machine.disturbed} the last try was disturbed, too, and counts."""
 
     def group(self, plans):
         """By network, way of reading, and budget: the measured plans by strategy."""

@@ -27,6 +27,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="compute threads [default: 1]")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns that every plan takes [default: 5]")
     parser.add_argument("--seconds", type=float, default=0.25, metavar="S", help="of inferences for each plan in each turn, three at least [default: 0.25]")
+    parser.add_argument("--patience", type=float, default=900, metavar="S", help="seconds that may be spent on waiting for an undisturbed machine [default: 900]")
     parser.add_argument("--effort", metavar="E", help="of `eyelet plan` [default: its own]")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results-plans.md", metavar="FILE.md", help="[default: docs/results-plans.md]")
     return parser.parse_args()
@@ -59,7 +60,7 @@ def main():
     def log(text):
         print(f"plans: {text}", file=sys.stderr, flush=True)
 
-    bench = Bench(eyelet(), work, args.networks, args.threads, args.rounds, args.seconds, args.effort, log)
+    bench = Bench(eyelet(), work, args.networks, args.threads, args.rounds, args.seconds, args.patience, args.effort, log)
     bench.run()
     raw = {
         "plans": [dataclasses.asdict(plan) for plan in bench.plans],
