@@ -169,7 +169,9 @@ fn predicted_if(
     for (made, budget) in chosen.made.iter().zip(budgets) {
         let plan = &made.plan;
         assert!(plan.budget == *budget && plan.arena_bytes <= *budget);
-        assert_eq!(check(&chosen.network, plan, chosen.weights_bytes).err(), None);
+        let proof = check(&chosen.network, plan, chosen.weights_bytes);
+        assert!(proof.is_ok(), "{strategy}: {:?}", proof.err());
+        assert!(proof.is_ok_and(|proof| proof.peak_live_bytes <= plan.arena_bytes));
     }
     Some(chosen.predicted_ns)
 }

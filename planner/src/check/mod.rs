@@ -58,7 +58,7 @@ pub struct Proof {
     pub resident_bytes: u64,
     /// Bytes read from storage in each inference.
     pub read_bytes: u64,
-    /// Most bytes of live buffers during any step.
+    /// Most bytes of live buffers during any step; those that two share, line by line, count once.
     pub peak_activation_bytes: u64,
     /// Most bytes of scratch of any step.
     pub peak_scratch_bytes: u64,

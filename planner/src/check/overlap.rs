@@ -24,9 +24,15 @@ pub(super) struct Held {
 
 impl Held {
     fn occupant(&self) -> Box<Occupant> {
-        // Half step 2t + 1 is step t; a load runs from gap to gap.
+        // A load runs from gap to gap.
         let steps = self.time.start.div_euclid(2)..self.time.end.div_euclid(2);
         Box::new(Occupant { holder: self.holder, bytes: self.bytes.clone(), steps: Some(steps) })
+    }
+
+    /// Whether it is held during a step, of any inference. Half step 2t + 1 is step t.
+    fn is_there(&self, step: i64, period: i64) -> bool {
+        let (start, end) = (self.time.start.div_euclid(2), self.time.end.div_euclid(2));
+        (step - start).rem_euclid(period) < end - start
     }
 
     /// Whether both are held at some moment, any number of periods apart.
@@ -178,7 +184,7 @@ fn summarise(
 ) -> Proof {
     let steps = plan.period();
     let resident_bytes = plan.resident_bytes();
-    let activations = load_of_steps(buffers, steps);
+    let activations = bytes_of_buffers(buffers, steps);
     let scratch = load_of_steps(scratch, steps);
     // A load is there until the last step that reads from it is done.
     let mut there: Vec<Held> = flights
@@ -207,6 +213,23 @@ fn summarise(
     }
 }
 
+/// Bytes that buffers hold during each step of an inference; those that two of them share, line by line, count once.
+fn bytes_of_buffers(buffers: &[Held], period: i64) -> Vec<u64> {
+    let mut order: Vec<&Held> = buffers.iter().collect();
+    order.sort_by_key(|held| held.bytes.start);
+    let of_step = |step: i64| {
+        let mut end = 0;
+        let there = order.iter().filter(|held| held.is_there(step, period));
+        let more = there.map(|held| {
+            let from = held.bytes.start.max(end);
+            end = end.max(held.bytes.end);
+            held.bytes.end.saturating_sub(from)
+        });
+        more.sum()
+    };
+    (0..period).map(of_step).collect()
+}
+
 /// Bytes held during each step of an inference.
 fn load_of_steps(held: &[Held], period: i64) -> Vec<u64> {
     let mut change = vec![0i64; period as usize + 1];
@@ -230,4 +253,26 @@ fn load_of_steps(held: &[Held], period: i64) -> Vec<u64> {
         now as u64
     });
     sums.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_buffers_share_counts_once() {
+        let held = |buffer: usize, bytes: Range<u64>, steps: Range<i64>| Held {
+            holder: Holder::Buffer(buffer),
+            bytes,
+            time: 2 * steps.start + 1..2 * steps.end,
+        };
+        // The third lies over the end of the first, line by line; the last is there from one inference to the next.
+        let buffers = [
+            held(0, 0..40, 0..3),
+            held(1, 100..110, 1..2),
+            held(2, 30..70, 1..3),
+            held(3, 50..60, 3..5),
+        ];
+        assert_eq!(bytes_of_buffers(&buffers, 4), [50, 80, 70, 10]);
+    }
 }
