@@ -18,7 +18,7 @@ NETWORK = "mobilenet_v2"
 BUDGET = 8 * MIB
 RUNS = 8
 
-# Undisturbed is what the fastest quarter of so many probes, the last ones, take; and how much longer one may compute, and
+# Undisturbed is what the fastest eighth of so many probes, the last ones, take; and how much longer one may compute, and
 # wait for reads.
 PROBES = 80
 FIRST = 16
