@@ -14,12 +14,7 @@ EYELET_INLINE void body(const struct eyelet_dwconv *t, const float *w, size_t ch
     const size_t offset = t->offset + channel;
 
     vec acc[MR][2];
-    const vec bias0 = load(w), bias1 = load(w + LANES);
-#pragma GCC unroll 8
-    for (size_t i = 0; i < n; i++) {
-        acc[i][0] = bias0;
-        acc[i][1] = bias1;
-    }
+    begin_pixels(acc, n, w);
     w += NR;
 
     const size_t taps = eyelet_taps(shared), stride = eyelet_stride(shared);

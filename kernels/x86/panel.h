@@ -33,6 +33,17 @@ EYELET_INLINE void store_end(float *p, vec v, lanes m, const size_t whole)
         store_where(p, v, m);
 }
 
+/* The sums of `n` pixels begin with the panel's biases, at `w`. */
+EYELET_INLINE void begin_pixels(vec (*acc)[2], const size_t n, const float *w)
+{
+    const vec bias0 = load(w), bias1 = load(w + LANES);
+#pragma GCC unroll 8
+    for (size_t i = 0; i < n; i++) {
+        acc[i][0] = bias0;
+        acc[i][1] = bias1;
+    }
+}
+
 /* Clamps the rows of `n` pixels, with a residual's added where there is one, and stores them at `c`. */
 EYELET_INLINE void store_pixels(vec (*acc)[2], const size_t n, const float *r, size_t r_pitch, float *c, size_t c_pitch,
                                 const struct ends m, float lowest, float highest, const size_t whole)
