@@ -24,15 +24,19 @@ pub(super) struct Held {
 
 impl Held {
     fn occupant(&self) -> Box<Occupant> {
-        // A load runs from gap to gap.
-        let steps = self.time.start.div_euclid(2)..self.time.end.div_euclid(2);
-        Box::new(Occupant { holder: self.holder, bytes: self.bytes.clone(), steps: Some(steps) })
+        let (bytes, steps) = (self.bytes.clone(), Some(self.steps()));
+        Box::new(Occupant { holder: self.holder, bytes, steps })
     }
 
-    /// Whether it is held during a step, of any inference. Half step 2t + 1 is step t.
+    /// The steps during which it is held. Half step 2t + 1 is step t; a load runs from gap to gap.
+    fn steps(&self) -> Range<i64> {
+        self.time.start.div_euclid(2)..self.time.end.div_euclid(2)
+    }
+
+    /// Whether it is held during a step, of any inference.
     fn is_there(&self, step: i64, period: i64) -> bool {
-        let (start, end) = (self.time.start.div_euclid(2), self.time.end.div_euclid(2));
-        (step - start).rem_euclid(period) < end - start
+        let steps = self.steps();
+        (step - steps.start).rem_euclid(period) < steps.end - steps.start
     }
 
     /// Whether both are held at some moment, any number of periods apart.
@@ -235,9 +239,8 @@ fn load_of_steps(held: &[Held], period: i64) -> Vec<u64> {
     let mut change = vec![0i64; period as usize + 1];
     for held in held {
         let bytes = (held.bytes.end - held.bytes.start) as i64;
-        // Half step 2t + 1 is step t.
-        let start = held.time.start.div_euclid(2);
-        let end = held.time.end.div_euclid(2).min(start + period);
+        let Range { start, end } = held.steps();
+        let end = end.min(start + period);
         let first = start.rem_euclid(period);
         let last = first + (end - start);
         change[first as usize] += bytes;

@@ -34,6 +34,9 @@ const ABOVE: [f64; 4] = [1.02, 1.05, 1.1, 1.2];
 /// Slices of a layer that shall find room where weights are read anew.
 const SLICES_ANEW: u64 = 2;
 
+/// What a step takes of tables that reads a slice anew, with what it computes and its load, in records of steps.
+const RECORDS_ANEW: u64 = 5;
+
 /// Longest group that is tried.
 const LONGEST: usize = 48;
 
@@ -73,9 +76,8 @@ pub struct Search<'a> {
     spills: Vec<bool>,
     /// For each layer whose steps transform weights what that takes on its own, and how much longer it takes without.
     transforms: Vec<Option<Price>>,
-    prices: HashMap<(usize, usize, u32), Price>,
-    /// Of groups that read weights anew.
-    prices_anew: HashMap<(usize, usize, u32), Price>,
+    /// Of groups by their layers and lines, and whether they read weights anew.
+    prices: HashMap<(usize, usize, u32, bool), Price>,
     /// Bytes less if outputs lie over dead lines of inputs.
     shares: HashMap<(usize, usize, u32), u64>,
     /// No more than these.
@@ -104,7 +106,7 @@ impl<'a> Search<'a> {
         let transforms = transforms.collect();
         let spills = (0..layers).map(|layer| costs.spills(&whole(network, layer))).collect();
         let facts = Facts::new(network);
-        let (prices, prices_anew, shares, most_shared) = Default::default();
+        let (prices, shares, most_shared) = Default::default();
         let tables = Tables::of(network);
         let beside = vec![None; layers * LONGEST];
         Self {
@@ -117,7 +119,6 @@ impl<'a> Search<'a> {
             spills,
             transforms,
             prices,
-            prices_anew,
             shares,
             most_shared,
             beside,
@@ -312,7 +313,7 @@ impl<'a> Search<'a> {
         anew: bool,
     ) -> Option<(u32, i64)> {
         let shares = aim != Aim::Memory;
-        let beside = self.beside(&layers) - if anew { self.weights(&layers) } else { 0 };
+        let beside = self.kept(&layers, anew);
         if beside > target && (!shares || beside > target + self.most_shared(&layers)) {
             return None;
         }
@@ -340,6 +341,11 @@ impl<'a> Search<'a> {
         let bytes = live.sum::<u64>() + weights;
         self.beside[key] = Some(bytes);
         bytes
+    }
+
+    /// The same, without the weights of a group that reads them anew.
+    fn kept(&mut self, layers: &Range<usize>, anew: bool) -> u64 {
+        self.beside(layers) - if anew { self.weights(layers) } else { 0 }
     }
 
     /// Bytes of weights of a group, in whole pages.
@@ -434,12 +440,11 @@ impl<'a> Search<'a> {
     }
 
     fn price(&mut self, layers: &Range<usize>, lines: u32, anew: bool) -> Price {
-        let key = (layers.start, layers.end, lines);
-        let known = if anew { &self.prices_anew } else { &self.prices };
-        if let Some(price) = known.get(&key) {
+        let key = (layers.start, layers.end, lines, anew);
+        if let Some(price) = self.prices.get(&key) {
             return *price;
         }
-        let beside = self.beside(layers);
+        let kept = self.kept(layers, anew);
         let laid = self.laid(layers, lines);
         let Laid { chain, schedule, .. } = &laid;
         let network = self.facts.network;
@@ -478,24 +483,17 @@ impl<'a> Search<'a> {
             extra_ns -= self.costs.step_ns(&whole(network, layer)) as i64;
         }
         let rings: u64 = rings.iter().sum();
-        let takes = |step: &Step| match anew {
-            true => {
-                SLICES_ANEW * slice_bytes(network, step)
-                    + least_scratch_bytes(network, step, self.threads)
-            }
-            false => least_scratch_bytes(network, step, self.threads),
+        let takes = |step: &Step| {
+            let slices = if anew { SLICES_ANEW * slice_bytes(network, step) } else { 0 };
+            slices + least_scratch_bytes(network, step, self.threads)
         };
         let most = largest.iter().flatten().map(takes).max().unwrap_or(0);
-        // Each makes as many lines as others before, nearly always; slices that are read anew differ.
-        let record = size_of::<StepRecord>() as u64;
-        let (tables, weights) = match anew {
-            true => (steps * 5 * record, self.weights(layers)),
-            false => (steps * record, 0),
-        };
-        let price = Price { bytes: beside - weights + rings + most + tables, extra_ns };
+        // Each makes as many lines as others before, nearly always.
+        let records = steps * if anew { RECORDS_ANEW } else { 1 };
+        let tables = records * size_of::<StepRecord>() as u64;
+        let price = Price { bytes: kept + rings + most + tables, extra_ns };
         self.laid = Some(laid);
-        let known = if anew { &mut self.prices_anew } else { &mut self.prices };
-        known.insert(key, price);
+        self.prices.insert(key, price);
         price
     }
 }

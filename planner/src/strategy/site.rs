@@ -144,19 +144,23 @@ impl<'a> Site<'a> {
             let free = free[around].iter().min().copied().unwrap_or(0);
             let of =
                 |algorithm| self.cutting(layer, algorithm, free, grain.slices, grain.most, FEW);
-            let anew = self.ground.sliding.anew(layer);
-            let algorithm = &mut design.on_load[layer];
-            if anew {
-                *algorithm = self.request.network.on_load[layer];
-            }
-            let (found, ns) = of(*algorithm);
-            *cutting = found;
-            if !anew && ns == f64::INFINITY {
-                design.on_load[layer] = self.basis.own[layer];
-                *cutting = of(design.on_load[layer]).0;
+            let [algorithm, without_room] = self.algorithms(layer, on_load[layer]);
+            let (found, ns) = of(algorithm);
+            (design.on_load[layer], *cutting) = (algorithm, found);
+            if ns == f64::INFINITY {
+                (design.on_load[layer], *cutting) = (without_room, of(without_room).0);
             }
         }
         design
+    }
+
+    /// By what a layer is computed that was to be computed by an algorithm, and by what where that has no room: a group that reads
+    /// anew is there for what its layers transform.
+    fn algorithms(&self, layer: usize, wanted: u32) -> [u32; 2] {
+        match self.ground.sliding.anew(layer) {
+            true => [self.request.network.on_load[layer]; 2],
+            false => [wanted, self.basis.own[layer]],
+        }
     }
 
     /// Bytes of the tables that a plan has at least where steps are few.
@@ -302,20 +306,16 @@ impl<'a> Site<'a> {
                 design.layers[index] = sliding(weights, free, if join { u64::MAX } else { 1 });
                 continue;
             }
-            let algorithm = &mut design.on_load[index];
-            if self.ground.sliding.anew(index) {
-                *algorithm = self.request.network.on_load[index];
-            }
-            if !self.basis.shapes[index][number(*algorithm)].is_empty() {
-                let (cutting, ns) = self.cutting(index, *algorithm, free, 1.0, u64::MAX, FEWEST);
+            let [algorithm, without_room] = self.algorithms(index, on_load[index]);
+            design.on_load[index] = algorithm;
+            if !self.basis.shapes[index][number(algorithm)].is_empty() {
+                let (cutting, ns) = self.cutting(index, algorithm, free, 1.0, u64::MAX, FEWEST);
                 if ns < f64::INFINITY {
                     let read = share(cutting.slice);
                     design.layers[index] = Cutting { read, ..cutting };
                     continue;
                 }
-                if !self.ground.sliding.anew(index) {
-                    *algorithm = self.basis.own[index];
-                }
+                design.on_load[index] = without_room;
             }
             let cuts = self.cuts(index);
             let cut = cuts.iter().find(|cut| cut.bytes <= free).or(cuts.last());
