@@ -114,14 +114,14 @@ impl Kernels {
     /// Computes adjacent pixels, the rows of `out`, from the taps of each, channel by channel.
     ///
     /// # Panics
-    /// When a tap is not in the input, or the channels disagree.
+    /// When a tap is in no row that the input lends, or the channels disagree.
     pub fn pool(&self, pooling: Pooling, input: MatRef<'_>, taps: Taps, mut out: MatMut<'_>) {
         let Taps { width, lines, cols, pixel_step } = taps;
         assert!(input.cols() == out.cols(), "{} channels of {}", out.cols(), input.cols());
         let pitch = input.pitch();
         // Steps that no tap is behind may be anything.
         let floats = |rows: usize| rows.wrapping_mul(pitch);
-        let (mut first, mut line, mut line_step, mut ring) = (input.as_ptr(), 0, 0, 0);
+        let (mut touched, mut first, mut line, mut line_step, mut ring) = (0..0, 0, 0, 0, 0);
         if lines.count > 0 && cols.count > 0 && out.rows() > 0 {
             let last = [(cols.count, cols.step), (out.rows(), pixel_step)].into_iter().try_fold(
                 cols.first,
@@ -129,18 +129,26 @@ impl Kernels {
                     (count - 1).checked_mul(step).and_then(|cols| col.checked_add(cols))
                 },
             );
-            assert!(last.is_some_and(|last| last < width), "{taps:?}");
+            let last = last.filter(|last| *last < width);
+            let last = last.unwrap_or_else(|| panic!("{taps:?}"));
             let held = input.rows() / width;
             assert!(held > 0, "{taps:?} of {} rows", input.rows());
-            first = first.wrapping_add(floats(cols.first));
+            first = floats(cols.first);
             // Mostly inside: no division for those, there are many short calls.
             let within = |lines: usize| if lines < held { lines } else { lines % held };
+            let bottom = (lines.count - 1).checked_mul(lines.step);
+            let bottom = bottom.and_then(|below| lines.first.checked_add(below));
+            touched = match bottom.filter(|bottom| *bottom < held) {
+                Some(bottom) => lines.first * width + cols.first..bottom * width + last + 1,
+                // Around the end.
+                None => 0..held * width,
+            };
             [line, line_step, ring] =
                 [within(lines.first), within(lines.step), held].map(|lines| floats(lines * width));
         }
         let pixels = Pixels {
             average: usize::from(pooling != Pooling::Max),
-            input: first,
+            input: input.as_ptr_for(touched).wrapping_add(first),
             tap_lines: lines.count,
             tap_cols: cols.count,
             line,
@@ -158,8 +166,8 @@ impl Kernels {
             },
         };
         // SAFETY: every line of taps begins at one of the lines that the input holds, and the last tap of the last
-        // pixel lies in that line, the others before it: all are rows of the input. The kernels are those of
-        // this processor.
+        // pixel lies in that line, the others before it: all are rows of the input, and lent, those between the
+        // first tap and the last, or all of a ring. The kernels are those of this processor.
         unsafe { (self.pool)(&pixels) }
     }
 }

@@ -7,6 +7,9 @@
 //! [`Proven`](crate::pack::Proven) has proved, never raw addresses: that is why handing out slices is
 //! sound although both sides work in one arena at the same time.
 //!
+//! A step on a processor is lent the rows that it reads and those that it makes, of buffers that are whole
+//! ([`ops::rows_read`]). Its output may lie over other rows of its input.
+//!
 //! For a GPU, steps are launched instead of run, with the same addresses. Where it has a memory of its own, the arena
 //! behind the tables is there and not the host's: loads, inputs and outputs go through pinned memory
 //! ([`Staging`](super::staging)).
@@ -191,7 +194,9 @@ impl Activations<'_> {
         let step = proven.plan().steps.at(index);
         let layer = layer_of(skeleton, &step);
         let kind = OpKind::from_code(layer.kind);
-        let operand = |id: u32| {
+        let lent = proven.lent(&layer, &Slice::from(&step));
+        let operand = |slot: usize| {
+            let id = layer.inputs[slot];
             if id == NONE {
                 return Operand::Absent;
             }
@@ -200,21 +205,22 @@ impl Activations<'_> {
             }
             let (data, rows, cols, pitch) = self.rectangle(proven, kind, id);
             // SAFETY: `Proven` found the tensor inside its buffer (of a ring: the rows that it holds), the
-            // buffer inside the arena and 64-byte aligned, and what the step writes disjoint from it; no load that may be in
-            // flight during the step touches it. The arena is initialised memory.
-            Operand::Mat(unsafe { MatRef::from_raw(data, rows, cols, pitch) })
+            // buffer inside the arena and 64-byte aligned, and the rows that are lent disjoint from what the step is lent
+            // to write, and from its scratch; no load that may be in flight during the step touches the buffer. The
+            // arena is initialised memory.
+            Operand::Mat(unsafe { MatRef::from_raw(data, rows, cols, pitch, lent[slot].clone()) })
         };
-        let inputs = layer.inputs.map(operand);
+        let inputs = [0, 1].map(operand);
         let (data, rows, cols, pitch) = self.rectangle(proven, kind, layer.output);
         let weights = step.count as usize * layer.panel_bytes as usize;
-        // SAFETY: as above; the output rectangle, the weights and the scratch are pairwise disjoint
+        // SAFETY: as above; the output's rows that are lent, the weights and the scratch are pairwise disjoint
         // where one of them is written, `&mut self` keeps the compute side to one step at a time, and
         // floats may hold any bits. Weights are 32-byte, scratch is 64-byte aligned. Empty ranges have
         // unproved addresses, hence the length checks.
         unsafe {
             Operands {
                 inputs,
-                out: MatMut::from_raw(data, rows, cols, pitch),
+                out: MatMut::from_raw(data, rows, cols, pitch, lent[2].clone()),
                 weights: match weights {
                     0 => &[],
                     bytes => core::slice::from_raw_parts(

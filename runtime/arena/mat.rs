@@ -10,10 +10,42 @@
 //! the tensor has: row `r` of the tensor lies in row `r % rows` of its matrix. Operators say which rows of
 //! the tensor they mean, and [`MatRef::slots`] where these lie. Where the matrix holds all rows that is where
 //! they always were.
+//!
+//! A step need not be *lent* all rows of a matrix: what it does not touch may be anyone's, the output of the same step
+//! among them. Rows keep their numbers. A matrix knows which of them it was lent, and hands out no others: neither a row
+//! nor a [part](MatRef::part) with one, and no address of a matrix that lacks one.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
 use core::ops::Range;
+
+/// The rows of a matrix that may be touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Lent {
+    start: usize,
+    end: usize,
+}
+
+impl Lent {
+    fn all(rows: usize) -> Self {
+        Self { start: 0, end: rows }
+    }
+
+    fn has(self, row: usize) -> bool {
+        row >= self.start && row < self.end
+    }
+
+    fn holds(self, rows: &Range<usize>) -> bool {
+        self.start <= rows.start && rows.start <= rows.end && rows.end <= self.end
+    }
+
+    /// Those of some rows, as these count them.
+    fn within(self, rows: &Range<usize>) -> Self {
+        let [start, end] =
+            [self.start, self.end].map(|row| row.clamp(rows.start, rows.end) - rows.start);
+        Self { start, end }
+    }
+}
 
 /// A shared rectangle of floats.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +54,7 @@ pub struct MatRef<'a> {
     rows: usize,
     cols: usize,
     pitch: usize,
+    lent: Lent,
     lifetime: PhantomData<&'a [f32]>,
 }
 
@@ -32,6 +65,7 @@ pub struct MatMut<'a> {
     rows: usize,
     cols: usize,
     pitch: usize,
+    lent: Lent,
     lifetime: PhantomData<&'a mut [f32]>,
 }
 
@@ -68,17 +102,25 @@ impl<'a> MatRef<'a> {
         if pitch < cols || extent(rows, cols, pitch)? > data.len() {
             return None;
         }
-        Some(Self { data: data.as_ptr(), rows, cols, pitch, lifetime: PhantomData })
+        let (data, lent) = (data.as_ptr(), Lent::all(rows));
+        Some(Self { data, rows, cols, pitch, lent, lifetime: PhantomData })
     }
 
-    /// A matrix over raw memory.
+    /// A matrix over raw memory, of which the rows `lent` may be touched.
     ///
     /// # Safety
-    /// For `'a`, every row `data + r·pitch .. + cols` must be readable, aligned, initialised and not
-    /// written; and `pitch ≥ cols`.
-    pub unsafe fn from_raw(data: *const f32, rows: usize, cols: usize, pitch: usize) -> Self {
-        debug_assert!(pitch >= cols);
-        Self { data, rows, cols, pitch, lifetime: PhantomData }
+    /// For `'a`, every row `data + r·pitch .. + cols` that is lent must be readable, aligned, initialised and not
+    /// written; `lent` must lie within `rows`; and `pitch ≥ cols`.
+    pub unsafe fn from_raw(
+        data: *const f32,
+        rows: usize,
+        cols: usize,
+        pitch: usize,
+        lent: Range<usize>,
+    ) -> Self {
+        debug_assert!(pitch >= cols && lent.start <= lent.end && lent.end <= rows);
+        let lent = Lent { start: lent.start, end: lent.end };
+        Self { data, rows, cols, pitch, lent, lifetime: PhantomData }
     }
 
     /// Number of rows.
@@ -99,10 +141,10 @@ impl<'a> MatRef<'a> {
     /// One row.
     ///
     /// # Panics
-    /// When there is no such row.
+    /// When it is not lent.
     pub fn row(&self, row: usize) -> &'a [f32] {
-        assert!(row < self.rows);
-        // SAFETY: the row is inside the matrix, which is readable for 'a.
+        assert!(self.lent.has(row));
+        // SAFETY: the row is lent: readable for 'a.
         unsafe { core::slice::from_raw_parts(self.data.add(row * self.pitch), self.cols) }
     }
 
@@ -119,24 +161,31 @@ impl<'a> MatRef<'a> {
     /// The rows `rows`, columns `cols`.
     ///
     /// # Panics
-    /// When they are not inside the matrix.
+    /// When they are not inside the matrix, or a row is not lent.
     pub fn part(&self, rows: Range<usize>, cols: Range<usize>) -> MatRef<'a> {
+        assert!(self.lent.holds(&rows));
+        self.cut(rows, cols)
+    }
+
+    /// The same, of whose rows those are lent that are here.
+    ///
+    /// # Panics
+    /// When they are not inside the matrix.
+    pub fn cut(&self, rows: Range<usize>, cols: Range<usize>) -> MatRef<'a> {
         assert!(rows.start <= rows.end && rows.end <= self.rows);
         assert!(cols.start <= cols.end && cols.end <= self.cols);
-        // SAFETY: a rectangle inside this one.
-        unsafe {
-            MatRef::from_raw(
-                self.data.wrapping_add(rows.start * self.pitch + cols.start),
-                rows.len(),
-                cols.len(),
-                self.pitch,
-            )
+        MatRef {
+            data: self.data.wrapping_add(rows.start * self.pitch + cols.start),
+            rows: rows.len(),
+            cols: cols.len(),
+            lent: self.lent.within(&rows),
+            ..*self
         }
     }
 
-    /// All elements as one slice, if the rows are adjacent.
+    /// All elements as one slice, if the rows are lent and adjacent.
     pub fn contiguous(&self) -> Option<&'a [f32]> {
-        if self.pitch != self.cols && self.rows > 1 {
+        if self.lent != Lent::all(self.rows) || self.pitch != self.cols && self.rows > 1 {
             return None;
         }
         // SAFETY: the rows are adjacent, so their union is one readable run.
@@ -144,7 +193,19 @@ impl<'a> MatRef<'a> {
     }
 
     /// The first element's address, for kernels.
+    ///
+    /// # Panics
+    /// When a row is not lent.
     pub fn as_ptr(&self) -> *const f32 {
+        self.as_ptr_for(0..self.rows)
+    }
+
+    /// The same for kernels that touch no other rows than these.
+    ///
+    /// # Panics
+    /// When one of them is not lent.
+    pub fn as_ptr_for(&self, rows: Range<usize>) -> *const f32 {
+        assert!(rows.is_empty() || self.lent.holds(&rows));
         self.data
     }
 }
@@ -155,17 +216,26 @@ impl<'a> MatMut<'a> {
         if pitch < cols || extent(rows, cols, pitch)? > data.len() {
             return None;
         }
-        Some(Self { data: data.as_mut_ptr(), rows, cols, pitch, lifetime: PhantomData })
+        let (data, lent) = (data.as_mut_ptr(), Lent::all(rows));
+        Some(Self { data, rows, cols, pitch, lent, lifetime: PhantomData })
     }
 
-    /// A matrix over raw memory.
+    /// A matrix over raw memory, of which the rows `lent` may be touched.
     ///
     /// # Safety
-    /// For `'a`, every row `data + r·pitch .. + cols` must be readable, writable, aligned, initialised
-    /// and touched through nothing else; and `pitch ≥ cols`. (The gaps between rows may be anyone's.)
-    pub unsafe fn from_raw(data: *mut f32, rows: usize, cols: usize, pitch: usize) -> Self {
-        debug_assert!(pitch >= cols);
-        Self { data, rows, cols, pitch, lifetime: PhantomData }
+    /// For `'a`, every row `data + r·pitch .. + cols` that is lent must be readable, writable, aligned, initialised
+    /// and touched through nothing else; `lent` must lie within `rows`; and `pitch ≥ cols`. (The gaps between
+    /// rows may be anyone's.)
+    pub unsafe fn from_raw(
+        data: *mut f32,
+        rows: usize,
+        cols: usize,
+        pitch: usize,
+        lent: Range<usize>,
+    ) -> Self {
+        debug_assert!(pitch >= cols && lent.start <= lent.end && lent.end <= rows);
+        let lent = Lent { start: lent.start, end: lent.end };
+        Self { data, rows, cols, pitch, lent, lifetime: PhantomData }
     }
 
     /// Number of rows.
@@ -186,23 +256,24 @@ impl<'a> MatMut<'a> {
     /// One row.
     ///
     /// # Panics
-    /// When there is no such row.
+    /// When it is not lent.
     pub fn row_mut(&mut self, row: usize) -> &mut [f32] {
-        assert!(row < self.rows);
-        // SAFETY: the row is inside the matrix, which this value owns exclusively.
+        assert!(self.lent.has(row));
+        // SAFETY: the row is lent: this value owns it exclusively.
         unsafe { core::slice::from_raw_parts_mut(self.data.add(row * self.pitch), self.cols) }
     }
 
     /// A shared view of the whole.
     pub fn as_ref(&self) -> MatRef<'_> {
-        // SAFETY: shared for as long as `self` is borrowed.
-        unsafe { MatRef::from_raw(self.data, self.rows, self.cols, self.pitch) }
+        let &Self { data, rows, cols, pitch, lent, .. } = self;
+        // Shared for as long as `self` is borrowed.
+        MatRef { data, rows, cols, pitch, lent, lifetime: PhantomData }
     }
 
     /// The same matrix for a shorter time.
     pub fn reborrow(&mut self) -> MatMut<'_> {
-        // SAFETY: exclusive for as long as `self` is borrowed.
-        unsafe { MatMut::from_raw(self.data, self.rows, self.cols, self.pitch) }
+        // Exclusive for as long as `self` is borrowed.
+        MatMut { lifetime: PhantomData, ..*self }
     }
 
     /// The rows in which the rows `rows` of the tensor lie. Beyond the matrix if they go around its end.
@@ -213,15 +284,24 @@ impl<'a> MatMut<'a> {
     /// The rows `rows`, columns `cols`, exclusively, while `self` is borrowed.
     ///
     /// # Panics
-    /// When they are not inside the matrix.
+    /// When they are not inside the matrix, or a row is not lent.
     pub fn part_mut(&mut self, rows: Range<usize>, cols: Range<usize>) -> MatMut<'_> {
-        // SAFETY: `self` is borrowed exclusively for as long as the part lives.
-        unsafe { self.part_unchecked(rows, cols) }
+        assert!(self.lent.holds(&rows));
+        self.cut_mut(rows, cols)
     }
 
-    /// All elements as one slice, if the rows are adjacent.
+    /// The same, of whose rows those are lent that are here.
+    ///
+    /// # Panics
+    /// When they are not inside the matrix.
+    pub fn cut_mut(&mut self, rows: Range<usize>, cols: Range<usize>) -> MatMut<'_> {
+        // SAFETY: `self` is borrowed exclusively for as long as the part lives.
+        unsafe { self.cut_unchecked(rows, cols) }
+    }
+
+    /// All elements as one slice, if the rows are lent and adjacent.
     pub fn contiguous_mut(&mut self) -> Option<&mut [f32]> {
-        if self.pitch != self.cols && self.rows > 1 {
+        if self.lent != Lent::all(self.rows) || self.pitch != self.cols && self.rows > 1 {
             return None;
         }
         // SAFETY: the rows are adjacent, so their union is one run, owned exclusively.
@@ -229,30 +309,32 @@ impl<'a> MatMut<'a> {
     }
 
     /// The first element's address, for kernels.
+    ///
+    /// # Panics
+    /// When a row is not lent.
     pub fn as_mut_ptr(&mut self) -> *mut f32 {
+        assert!(self.lent == Lent::all(self.rows));
         self.data
     }
 
-    /// A rectangle of the matrix without borrowing it exclusively: for dividing it among threads.
+    /// [`cut_mut`](Self::cut_mut) without borrowing exclusively: for dividing a matrix among threads.
     ///
     /// # Safety
     /// Rectangles that live at the same time must not share an element. (That the rectangle is inside
     /// the matrix is checked.)
-    pub(crate) unsafe fn part_unchecked(
+    pub(crate) unsafe fn cut_unchecked(
         &self,
         rows: Range<usize>,
         cols: Range<usize>,
     ) -> MatMut<'_> {
         assert!(rows.start <= rows.end && rows.end <= self.rows);
         assert!(cols.start <= cols.end && cols.end <= self.cols);
-        // SAFETY: inside the matrix; exclusive by the caller's promise.
-        unsafe {
-            MatMut::from_raw(
-                self.data.wrapping_add(rows.start * self.pitch + cols.start),
-                rows.len(),
-                cols.len(),
-                self.pitch,
-            )
+        MatMut {
+            data: self.data.wrapping_add(rows.start * self.pitch + cols.start),
+            rows: rows.len(),
+            cols: cols.len(),
+            lent: self.lent.within(&rows),
+            ..*self
         }
     }
 }

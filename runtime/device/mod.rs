@@ -144,7 +144,7 @@ pub fn divide(
         // the same time on one thread; all are inside it.
         let (out, scratch) = unsafe {
             (
-                out.part_unchecked(rows.clone(), cols.clone()),
+                out.cut_unchecked(rows.clone(), cols.clone()),
                 core::slice::from_raw_parts_mut(base.0.add(place * scratch_each), scratch_each),
             )
         };

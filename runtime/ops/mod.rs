@@ -35,6 +35,7 @@ pub mod layernorm;
 pub mod lrn;
 pub mod matmul;
 pub mod pool;
+mod reads;
 pub mod reduce;
 mod slice;
 pub mod softmax;
@@ -42,7 +43,8 @@ pub mod unary;
 pub mod winograd;
 mod work;
 
-pub use slice::{Reads, Slice, reads, sliceable, slides, validate_rings, validate_slice};
+pub use reads::{Reads, reads, rows_read};
+pub use slice::{Slice, sliceable, slides, validate_rings, validate_slice};
 pub use work::{Work, work};
 
 use crate::arena::{MatMut, MatRef};
@@ -56,8 +58,8 @@ use expand::Expansion;
 pub enum Operand<'a> {
     /// There is none.
     Absent,
-    /// A tensor: rows (that memory holds) times channels. For [`OpKind::Copy`], which addresses its operands by
-    /// strides: one row that is the whole buffer.
+    /// A tensor: rows (that memory holds) times channels, of which the step is lent those that it reads
+    /// ([`rows_read`]). For [`OpKind::Copy`], which addresses its operands by strides: one row that is the whole buffer.
     Mat(MatRef<'a>),
     /// The output itself (in place).
     Output,
@@ -73,7 +75,8 @@ pub struct Call<'a> {
     pub output: Tensor,
     /// The inputs.
     pub operands: [Operand<'a>; 2],
-    /// The output: all of the tensor that memory holds, of which this step makes `rows` and the panels `first..`.
+    /// The output: all of the tensor that memory holds, of which this step makes `rows`, and is lent no others, and the
+    /// panels `first..`.
     /// For [`OpKind::Copy`]: one row that is the whole buffer.
     pub out: MatMut<'a>,
     /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding.

@@ -127,7 +127,7 @@ pub fn run(mut call: Call<'_>) {
     let (activation, kernels) = (&call.layer.activation, call.kernels);
     let inside = along.inside(out_width);
     divide(device, out, split, &mut [], 0, |mut share| {
-        let input = input.part(0..input.rows(), share.cols.clone());
+        let input = input.cut(0..input.rows(), share.cols.clone());
         let mut done = 0;
         while done < share.out.rows() {
             let pixel = first + share.rows.start + done;

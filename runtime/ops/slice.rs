@@ -1,8 +1,9 @@
 //! What of a layer a step can make: which of its rows and panels, and in which rings.
 
-use super::{LayerError, check, cuda, expand, winograd};
+use super::{LayerError, Reads, check, cuda, expand, reads, winograd};
 use crate::kernels::Isa;
 use crate::pack::{Layer, OpKind, Tensor};
+use core::ops::Range;
 
 /// The part of a layer that a step makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,35 +20,18 @@ pub struct Slice {
     pub algorithm: u32,
 }
 
+impl Slice {
+    /// The output rows.
+    pub fn made(&self) -> Range<u64> {
+        let row = u64::from(self.row);
+        row..row + u64::from(self.rows)
+    }
+}
+
 /// Whether steps of this operator can make a part of the output's rows: any, but whole lines of tiles with
 /// Winograd ([`winograd::slice_lines`]).
 pub fn sliceable(kind: OpKind) -> bool {
     !matches!(kind, OpKind::Copy | OpKind::Reduce)
-}
-
-/// How an operator finds the pixels of an input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
-    /// By a window: each line by itself.
-    Window,
-    /// Beside the pixels of the output.
-    Rows,
-    /// As one run of floats.
-    Whole,
-}
-
-/// How an operator reads its inputs.
-pub fn reads(kind: OpKind) -> [Reads; 2] {
-    match kind {
-        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd | OpKind::Pool => {
-            [Reads::Window, Reads::Rows]
-        }
-        OpKind::Unary | OpKind::Binary | OpKind::Softmax | OpKind::Lrn | OpKind::LayerNorm => {
-            [Reads::Rows; 2]
-        }
-        OpKind::MatMul => [Reads::Rows, Reads::Whole],
-        OpKind::Copy | OpKind::Reduce | OpKind::Gather => [Reads::Whole; 2],
-    }
 }
 
 /// Whether an operator's output may lie in a ring: where an input is found pixel by pixel.

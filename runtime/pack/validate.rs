@@ -8,7 +8,8 @@
 //! - a buffer that holds a ring of image lines holds views of one image's pixels and nothing else, and no step
 //!   goes around its end ([`ops::validate_rings`]);
 //! - within a step, what is written is disjoint from what is read (or is the very same tensor, where
-//!   the operator works in place);
+//!   the operator works in place): whole buffers, or else the rows of them that the step reads and makes
+//!   ([`ops::rows_read`]), which are what it is lent;
 //! - **no race**: a load may be in flight from the moment its `release` permits it to the start of the
 //!   first step whose `ready` waits for it. No step that can run in that time (nor the host, while it
 //!   owns inputs and outputs) touches the load's bytes; and nothing ever touches a resident load's;
@@ -417,10 +418,12 @@ impl<'a> Proven<'a> {
             // Inputs in the output's own buffer were compared tensor by tensor, with the layer.
             let same =
                 |slot: usize| layer.inputs[slot] != NONE && inputs[slot].buffer == output.buffer;
+            let apart =
+                |slot| same(slot) || self.apart_by_rows(layer, &inputs, output, &slice, slot);
             for (written, read) in [
                 (out, weights),
-                (out, if same(0) { Range64::EMPTY } else { a }),
-                (out, if same(1) { Range64::EMPTY } else { b }),
+                (out, if out.overlaps(a) && apart(0) { Range64::EMPTY } else { a }),
+                (out, if out.overlaps(b) && apart(1) { Range64::EMPTY } else { b }),
                 (scratch, a),
                 (scratch, b),
                 (scratch, out),
@@ -559,6 +562,55 @@ impl<'a> Proven<'a> {
             part(step.weights, weights),
             part(step.scratch, step.scratch_bytes),
         ]
+    }
+
+    /// Whether a step's output and an input lie in whole buffers, and the rows that it makes apart from those that it
+    /// reads: it is lent no others. On a GPU it is.
+    fn apart_by_rows(
+        &self,
+        layer: &Layer,
+        inputs: &[Tensor; 2],
+        output: &Tensor,
+        slice: &Slice,
+        slot: usize,
+    ) -> bool {
+        let input = &inputs[slot];
+        let rings = [input, output].into_iter().any(|tensor| self.lines(tensor) > 0);
+        if rings || self.isa == Isa::Cuda || layer.kind == OpKind::Copy as u32 {
+            return false;
+        }
+        let bytes = |tensor: &Tensor, rows: Range<u64>| {
+            let Some(last) = rows.end.checked_sub(1).filter(|last| *last >= rows.start) else {
+                return Range64::EMPTY;
+            };
+            let start = self.plan.places.at(tensor.buffer as usize).address;
+            let float = |row: u64| u64::from(tensor.offset) + row * u64::from(tensor.pitch);
+            Range64 {
+                start: start + 4 * float(rows.start),
+                end: start + 4 * (float(last) + u64::from(tensor.cols())),
+            }
+        };
+        let [a, b] = ops::rows_read(layer, inputs, output, slice);
+        let read = bytes(input, if slot == 0 { a } else { b });
+        !read.overlaps(bytes(output, slice.made()))
+    }
+
+    /// The rows of its inputs and of its output that a step is lent on a processor, as their matrices count them: those that
+    /// it touches, and all that memory holds of rings. [`OpKind::Copy`] has whole buffers, each a row.
+    pub(crate) fn lent(&self, layer: &Layer, slice: &Slice) -> [Range<usize>; 3] {
+        if layer.kind == OpKind::Copy as u32 {
+            return [0..1, 0..1, 0..1];
+        }
+        let inputs = self.skeleton.layer_inputs(layer);
+        let output = &self.skeleton.tensors[layer.output as usize];
+        let [a, b] = ops::rows_read(layer, &inputs, output, slice);
+        [(layer.inputs[0], a), (layer.inputs[1], b), (layer.output, slice.made())].map(
+            |(id, rows)| match self.skeleton.tensors.get(id as usize) {
+                Some(tensor) if self.lines(tensor) > 0 => 0..self.held_rows(id) as usize,
+                Some(_) => rows.start as usize..rows.end as usize,
+                None => 0..0,
+            },
+        )
     }
 
     /// Image lines of the ring that a tensor lies in; 0 where its buffer is whole.

@@ -62,7 +62,7 @@ pub fn run(mut call: Call<'_>) {
             call: &call,
             work: &work,
             device,
-            image: input.part(pixels.clone(), 0..input.cols()),
+            image: input.cut(pixels.clone(), 0..input.cols()),
             line: first + before,
             rows_before: rows.start + before * work.output[1],
             panels,
@@ -137,7 +137,7 @@ impl Part<'_> {
         let Work { tile, pad, input, .. } = *self.work;
         let (points, stride) = (self.work.points(), self.work.stride(self.work.width()));
         let channels = groups.start * self.work.channels..groups.end * self.work.channels;
-        let image = self.image.part(0..self.image.rows(), channels.clone());
+        let image = self.image.cut(0..self.image.rows(), channels.clone());
         let channels = channels.len();
         let all = MatMut::new(frequencies, points, block.count() * channels, stride);
         let all = all.unwrap_or_else(|| unreachable!("a block is no larger than its scratch"));
