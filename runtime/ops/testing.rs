@@ -12,7 +12,7 @@ use crate::kernels::{Isa, Kernels};
 use crate::pack::{Activation, Layer, NONE, OpKind, Tensor, params_words};
 use core::ops::Range;
 use std::prelude::rust_2024::*;
-use std::vec;
+use std::{format, vec};
 
 mod slide;
 pub use slide::Slide;
@@ -296,8 +296,16 @@ impl Case {
         }
     }
 
-    /// Runs a layer of one image in rings, if its operator works in rings.
+    /// Runs a layer in rings, and over its inputs, if its operator works so.
     fn slide(&self, whole: &[f32]) {
+        let fits = |kernels: &&Kernels| self.validate_for(kernels.isa()) == Ok(());
+        for kernels in available().into_iter().filter(fits) {
+            self.slide_with(kernels, 0, whole);
+        }
+    }
+
+    /// The same with some kernels, its steps by this algorithm.
+    pub fn slide_with(&self, kernels: &Kernels, algorithm: u32, whole: &[f32]) {
         let kind = OpKind::from_code(self.layer.kind).unwrap();
         if reads(kind)[0] == Reads::Whole || whole.len() > 20_000 {
             return;
@@ -311,11 +319,9 @@ impl Case {
             data: [&inputs[0], &inputs[1]],
             out: &part(&self.out, &self.output),
             weights: &self.weights,
+            algorithm,
         };
-        let fits = |kernels: &&Kernels| self.validate_for(kernels.isa()) == Ok(());
-        for kernels in available().into_iter().filter(fits) {
-            slide.check(kernels, whole, kernels.isa().name());
-        }
+        slide.check(kernels, whole, &format!("{}, {:?}", kernels.name(), self.layer));
     }
 
     /// Compares an output with a reference by element, relative to the larger of the truth and 1.
@@ -328,7 +334,7 @@ impl Case {
 }
 
 /// Where the elements of a tensor lie in its buffer.
-fn elements(tensor: &Tensor) -> impl Iterator<Item = usize> {
+pub fn elements(tensor: &Tensor) -> impl Iterator<Item = usize> {
     let tensor = *tensor;
     (0..tensor.rows() as usize).flat_map(move |row| {
         let start = tensor.offset as usize + row * tensor.pitch as usize;

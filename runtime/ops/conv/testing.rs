@@ -401,6 +401,7 @@ impl Case {
             data: [&input, &residual],
             out: &residual,
             weights: &pack(&weights, &bias, self.packed_groups().0, kernels.nr()),
+            algorithm: 0,
         };
         slide.check(kernels, whole, &format!("{}, {self:?}", kernels.name()));
     }

@@ -80,15 +80,14 @@ impl Expansion {
         let Call { layer, inputs, output, operands, mut out, weights, kernels, device, .. } = call;
         let (nr, stored) = (self.isa.panel(), self.stored_bytes / 4);
         let cols = call.first * nr..((call.first + call.count) * nr).min(out.cols());
-        let all = 0..out.rows();
-        let part = out.cut_mut(all.clone(), cols.clone());
+        let part = out.cut_mut(0..out.rows(), cols.clone());
         device::divide(device, part, Split::Cols(each * nr), call.scratch, bytes, |share| {
             let Share { cols: here, out, scratch, .. } = share;
             let panels = here.start / nr..here.end.div_ceil(nr);
             let residual = match operands[1] {
                 Operand::Mat(mat) => {
                     let at = cols.start + here.start..cols.start + here.end;
-                    Operand::Mat(mat.cut(all.clone(), at))
+                    Operand::Mat(mat.cut(0..mat.rows(), at))
                 }
                 other => other,
             };

@@ -3,7 +3,7 @@ use crate::arena::{MatMut, MatRef};
 use crate::kernels::Kernels;
 use crate::kernels::table::{bf16, f16};
 use crate::kernels::testing::assert_same;
-use crate::ops::testing::{Case, Random, layer, relative_error};
+use crate::ops::testing::{Case, Random, elements, layer, relative_error};
 use crate::ops::{scratch_bytes, validate, validate_slice};
 use crate::pack::{Activation, ActivationKind, NONE};
 use std::prelude::rust_2024::*;
@@ -114,6 +114,8 @@ fn everywhere(case: &Case, kernels: &Kernels, algorithm: u32, wanted: Option<&[f
             }
         }
     }
+    let dense: Vec<f32> = elements(&case.output).map(|at| first[at]).collect();
+    case.slide_with(kernels, algorithm, &dense);
     first
 }
 

@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::kernels::testing::scratch;
-use crate::ops::{Reads, reads, validate_rings, winograd};
-use crate::pack::{ConvParams, PoolParams, WinogradParams, params};
-use std::format;
+use crate::ops::{Reads, reads, rows_read, validate_rings, winograd};
 
 /// A layer over one image, with its tensors' floats from their first elements on.
 pub struct Slide<'a> {
@@ -15,34 +13,18 @@ pub struct Slide<'a> {
     /// What the output holds before: the input of that layer, in place.
     pub out: &'a [f32],
     pub weights: &'a [f32],
+    /// That of its steps.
+    pub algorithm: u32,
 }
 
 /// What no operator may read, and must not write over.
-const POISON: f32 = 7e33;
+pub const POISON: f32 = 7e33;
 
-/// Which lines of input `slot` the lines `lines` of the output are made of.
-fn lines_read(slide: &Slide<'_>, slot: usize, lines: Range<usize>) -> Range<usize> {
-    let kind = OpKind::from_code(slide.layer.kind).unwrap();
-    let height = slide.inputs[slot].dims[1] as i64;
-    let (kernel, stride, dilation, pad) = match kind {
-        _ if reads(kind)[slot] == Reads::Rows => {
-            return if height == 1 { 0..1 } else { lines };
-        }
-        _ if reads(kind)[slot] == Reads::Whole => return 0..height as usize,
-        OpKind::Pool => {
-            let p: PoolParams = params(slide.layer);
-            (p.kernel[0], p.stride[0], p.dilation[0], p.pad[0])
-        }
-        OpKind::Winograd => (3, 1, 1, params::<WinogradParams>(slide.layer).pad[0]),
-        _ => {
-            let p: ConvParams = params(slide.layer);
-            (p.kernel[0], p.stride[0], p.dilation[0], p.pad[0])
-        }
-    };
-    let start = |line: usize| line as i64 * stride as i64 - pad as i64;
-    let end = start(lines.end - 1) + (kernel as i64 - 1) * dilation as i64 + 1;
-    let start = start(lines.start).clamp(0, height);
-    start as usize..end.clamp(start, height) as usize
+/// The lines of input `slot` of which a step reads some rows.
+fn lines_read(slide: &Slide<'_>, slot: usize, slice: &Slice) -> Range<usize> {
+    let rows = &rows_read(slide.layer, &slide.inputs, &slide.output, slice)[slot];
+    let width = u64::from(slide.inputs[slot].dims[2].max(1));
+    (rows.start / width) as usize..rows.end.div_ceil(width) as usize
 }
 
 /// Part of the floats of a tensor: a line.
@@ -97,6 +79,13 @@ impl Slide<'_> {
         let kind = OpKind::from_code(self.layer.kind).unwrap();
         let [_, height, width, cols] = self.output.dims.map(|extent| extent as usize);
         let steps = || (0..height).step_by(lines).map(|first| first..(first + lines).min(height));
+        let slice = |step: &Range<usize>| Slice {
+            first: 0,
+            count: self.layer.panels,
+            row: (step.start * width) as u32,
+            rows: (step.len() * width) as u32,
+            algorithm: self.algorithm,
+        };
         let beside = ((1 + slack) * lines).min(height) as u32;
         let ring = |slot: usize| {
             let tensor = &self.inputs[slot];
@@ -104,9 +93,13 @@ impl Slide<'_> {
                 return 0;
             }
             match reads(kind)[slot] {
-                Reads::Rows if tensor.dims[..3] == self.output.dims[..3] => beside,
+                // Of other lines than the output's.
+                Reads::Rows if tensor.dims[..3] == self.output.dims[..3] => {
+                    ((2 + slack) * lines).min(height) as u32
+                }
                 Reads::Window => {
-                    let longest = steps().map(|step| lines_read(self, slot, step).len()).max();
+                    let longest =
+                        steps().map(|step| lines_read(self, slot, &slice(&step)).len()).max();
                     (longest.unwrap().max(1) + slack).min(tensor.dims[1] as usize) as u32
                 }
                 // What is broadcast lies whole.
@@ -116,19 +109,13 @@ impl Slide<'_> {
         let rings = [ring(0), ring(1), beside];
         let mut made = Vec::new();
         for step in steps() {
-            let slice = Slice {
-                first: 0,
-                count: self.layer.panels,
-                row: (step.start * width) as u32,
-                rows: (step.len() * width) as u32,
-                algorithm: 0,
-            };
+            let slice = slice(&step);
             validate_slice(self.layer, &self.inputs, &self.output, &slice, kernels.isa()).unwrap();
             validate_rings(self.layer, &self.inputs, &self.output, &slice, rings).unwrap();
             let memory = |slot: usize| {
                 let mut memory = Memory::new(self.inputs[slot], rings[slot]);
                 if self.layer.inputs[slot] != NONE {
-                    memory.take(lines_read(self, slot, step.clone()), self.data[slot]);
+                    memory.take(lines_read(self, slot, &slice), self.data[slot]);
                 }
                 memory
             };
@@ -157,7 +144,7 @@ impl Slide<'_> {
                 first: 0,
                 count: layer.panels as usize,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
-                algorithm: 0,
+                algorithm: slice.algorithm,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
                 device: &Threads(threads),
                 kernels,
@@ -177,16 +164,21 @@ impl Slide<'_> {
         made
     }
 
+    /// Lines that steps make multiples of.
+    pub(super) fn unit(&self) -> u32 {
+        match OpKind::from_code(self.layer.kind) {
+            Some(OpKind::Winograd) => winograd::slice_lines(self.layer),
+            _ => self.algorithm.max(1),
+        }
+    }
+
     /// Steps of several sizes, rings of several sizes, on several numbers of threads, make the bits of `whole`.
     pub fn check(&self, kernels: &Kernels, whole: &[f32], what: &str) {
         if self.output.dims[0] != 1 {
             return;
         }
         let height = self.output.dims[1] as usize;
-        let unit = match OpKind::from_code(self.layer.kind) {
-            Some(OpKind::Winograd) => winograd::slice_lines(self.layer) as usize,
-            _ => 1,
-        };
+        let unit = self.unit() as usize;
         let mut all = false;
         for (lines, slack, threads) in [(1, 0, 1), (2, 1, 2), (3, 0, 3), (2, 3, 4)] {
             let lines = lines * unit;

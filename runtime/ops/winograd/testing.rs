@@ -238,6 +238,7 @@ impl Case {
             data: [&input, &residual],
             out: &residual,
             weights: &self.packed(kernels.nr()),
+            algorithm: 0,
         };
         slide.check(kernels, whole, &format!("{}, {self:?}", kernels.name()));
     }
