@@ -338,3 +338,76 @@ impl<'a> MatMut<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::vec::Vec;
+
+    const ROWS: usize = 6;
+    const PITCH: usize = 4;
+
+    /// Two matrices over one memory: the one reads rows 3 to 5 of six, the other writes rows 1 and 2.
+    fn lent(data: &mut [f32]) -> (MatRef<'_>, MatMut<'_>) {
+        assert_eq!(data.len(), ROWS * PITCH);
+        let data = data.as_mut_ptr();
+        // SAFETY: the rows are inside, and those of the one are not the other's.
+        unsafe {
+            (
+                MatRef::from_raw(data, ROWS, 3, PITCH, 3..5),
+                MatMut::from_raw(data, ROWS, 3, PITCH, 1..3),
+            )
+        }
+    }
+
+    fn panics<T>(body: impl FnOnce() -> T) -> bool {
+        catch_unwind(AssertUnwindSafe(body)).is_err()
+    }
+
+    #[test]
+    fn rows_keep_their_numbers() {
+        let mut data: Vec<f32> = (0..ROWS * PITCH).map(|at| at as f32).collect();
+        let (from, mut to) = lent(&mut data);
+        assert_eq!((from.rows(), from.slot(7), from.slots(5..7)), (ROWS, 1, 5..7));
+        assert_eq!(from.row(3), [12.0, 13.0, 14.0]);
+        assert_eq!(from.part(3..5, 1..2).row(1), [17.0]);
+        assert_eq!(from.part(3..5, 1..2).contiguous(), None);
+        assert_eq!(from.part(4..5, 1..3).contiguous(), Some(&[17.0, 18.0][..]));
+        // Cut, the lent ones among others.
+        for (rows, row) in [(0..6, 4), (2..6, 2), (4..6, 0)] {
+            assert_eq!(from.cut(rows, 2..3).row(row), [18.0]);
+        }
+        to.row_mut(1)[0] = -1.0;
+        to.reborrow().part_mut(1..3, 1..3).row_mut(1)[1] = -2.0;
+        to.cut_mut(0..6, 1..2).row_mut(2)[0] = -3.0;
+        assert_eq!(to.as_ref().row(2), [8.0, -3.0, -2.0]);
+        assert_eq!(data[4..11], [-1.0, 5.0, 6.0, 7.0, 8.0, -3.0, -2.0]);
+    }
+
+    #[test]
+    fn what_is_not_lent_is_not_handed_out() {
+        let mut data = [0.0; ROWS * PITCH];
+        let (from, mut to) = lent(&mut data);
+        let hands_out = |rows: Range<usize>| !panics(|| from.part(rows, 0..3));
+        assert!(hands_out(3..5) && hands_out(4..5) && !hands_out(2..5) && !hands_out(3..6));
+        assert!(!hands_out(0..ROWS) && panics(|| from.part(3..5, 0..4)));
+        for row in 0..ROWS + 2 {
+            assert_eq!(panics(|| from.row(row)), !(3..5).contains(&row));
+            assert_eq!(panics(|| to.row_mut(row)[0]), !(1..3).contains(&row));
+            assert_eq!(panics(|| from.as_ptr_for(row..row + 1)), !(3..5).contains(&row));
+        }
+        for rows in [0..2, 1..4, 2..4, 3..5] {
+            assert!(panics(|| to.part_mut(rows, 0..3).rows()));
+        }
+        assert!(panics(|| from.as_ptr()) && panics(|| to.as_mut_ptr()));
+        assert!(panics(|| to.as_ref().row(3)[0]) && panics(|| to.reborrow().row_mut(0)[0]));
+        let wide = from.cut(1..5, 0..3);
+        assert!(panics(|| wide.row(1)) && panics(|| wide.row(4)) && panics(|| wide.as_ptr()));
+        assert!(!panics(|| wide.row(2)) && !panics(|| wide.part(2..4, 0..3).as_ptr()));
+        assert_eq!(from.cut(0..2, 0..3).contiguous(), None);
+        // SAFETY: of rows that are not lent nothing is asked.
+        let none = unsafe { MatRef::from_raw(core::ptr::dangling(), 5, 3, 3, 2..2) };
+        assert!(none.contiguous().is_none() && (0..5).all(|row| panics(|| none.row(row))));
+    }
+}

@@ -14,6 +14,7 @@ use core::ops::Range;
 use std::prelude::rust_2024::*;
 use std::{format, vec};
 
+mod over;
 mod slide;
 pub use slide::Slide;
 

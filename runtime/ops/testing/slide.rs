@@ -174,6 +174,7 @@ impl Slide<'_> {
 
     /// Steps of several sizes, rings of several sizes, on several numbers of threads, make the bits of `whole`.
     pub fn check(&self, kernels: &Kernels, whole: &[f32], what: &str) {
+        self.check_over(kernels, whole, what);
         if self.output.dims[0] != 1 {
             return;
         }

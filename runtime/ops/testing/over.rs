@@ -1,0 +1,163 @@
+//! Outputs over the dead rows of an input: steps of some rows, each lent what it touches of one memory that holds both.
+
+use super::slide::{POISON, Slide};
+use super::*;
+use crate::kernels::testing::scratch;
+use crate::ops::rows_read;
+
+/// Floats from a tensor's first element to the end of its rows `..rows`.
+fn floats(tensor: &Tensor, rows: u64) -> usize {
+    let rows = rows as usize * tensor.pitch as usize;
+    rows.saturating_sub((tensor.pitch - tensor.cols()) as usize)
+}
+
+/// The rows of a tensor, from this address on, of which some are lent.
+///
+/// # Safety
+/// As [`MatRef::from_raw`] has it.
+#[allow(unsafe_code)]
+unsafe fn lend<'a>(data: *const f32, tensor: &Tensor, rows: &Range<u64>) -> MatRef<'a> {
+    let (cols, pitch) = (tensor.cols() as usize, tensor.pitch as usize);
+    let lent = rows.start as usize..rows.end as usize;
+    // SAFETY: the caller's.
+    unsafe { MatRef::from_raw(data, tensor.rows() as usize, cols, pitch, lent) }
+}
+
+impl Slide<'_> {
+    /// Makes the output, dense, in steps of such rows, laid over the rows of input `slot` that no step needs any more, as near
+    /// to it as may be; with the layer's other operands in memories of their own, poisoned where they are not to be read.
+    #[allow(unsafe_code)]
+    pub(super) fn run_over(
+        &self,
+        kernels: &Kernels,
+        threads: usize,
+        slot: usize,
+        steps: &[Range<u32>],
+    ) -> Vec<f32> {
+        let (layer, output) = (self.layer, &self.output);
+        let slices: Vec<Slice> = steps
+            .iter()
+            .map(|step| {
+                let (row, rows) = (step.start, step.len() as u32);
+                Slice { first: 0, count: layer.panels, row, rows, algorithm: self.algorithm }
+            })
+            .collect();
+        let read = |slice: &Slice| rows_read(layer, &self.inputs, output, slice);
+        // The output begins so many floats before the input.
+        let before = slices.iter().map(|slice| {
+            let dead = read(slice)[slot].start * u64::from(self.inputs[slot].pitch);
+            floats(output, slice.made().end) as i64 - dead as i64
+        });
+        let before = before.max().unwrap_or(0);
+        let [from, to] = [before, -before].map(|floats| floats.max(0) as usize);
+        let input = &self.inputs[slot];
+        let end = (from + floats(input, input.rows())).max(to + floats(output, output.rows()));
+        let mut memory = vec![POISON; end];
+        let there = floats(input, input.rows());
+        memory[from..from + there].copy_from_slice(&self.data[slot][..there]);
+        let (cols, pitch) = (output.cols() as usize, output.pitch as usize);
+        let dense = |memory: &[f32], rows: Range<u64>| -> Vec<f32> {
+            let rows = rows.map(|row| &memory[to + row as usize * pitch..][..cols]);
+            rows.flatten().copied().collect()
+        };
+        for slice in &slices {
+            validate_slice(layer, &self.inputs, output, slice, kernels.isa()).unwrap();
+            if layer.inputs.contains(&layer.output) {
+                for row in slice.made().map(|row| row as usize * pitch) {
+                    memory[to + row..][..cols].copy_from_slice(&self.out[row..][..cols]);
+                }
+            }
+            let read = read(slice);
+            let other = 1 - slot;
+            let mut beside = vec![POISON; self.data[other].len()];
+            let lent = read[other].clone();
+            let pitch_of = self.inputs[other].pitch as usize;
+            for at in lent.map(|row| row as usize * pitch_of..floats(&self.inputs[other], row + 1))
+            {
+                beside[at.clone()].copy_from_slice(&self.data[other][at]);
+            }
+            let bytes =
+                scratch_bytes(layer, &self.inputs, output, slice, threads as u32, kernels.isa());
+            let base = memory.as_mut_ptr();
+            let operand = |at: usize| match layer.inputs[at] {
+                NONE => Operand::Absent,
+                id if id == layer.output => Operand::Output,
+                _ => {
+                    let data = if at == slot {
+                        base.wrapping_add(from).cast_const()
+                    } else {
+                        beside.as_ptr()
+                    };
+                    // SAFETY: the rows that are lent are in the memory, and apart from the output's: so was it laid.
+                    Operand::Mat(unsafe { lend(data, &self.inputs[at], &read[at]) })
+                }
+            };
+            let rows = slice.row as usize..(slice.row + slice.rows) as usize;
+            let out = base.wrapping_add(to);
+            crate::ops::run(Call {
+                layer,
+                inputs: self.inputs,
+                output: self.output,
+                operands: [operand(0), operand(1)],
+                // SAFETY: as above.
+                out: unsafe {
+                    MatMut::from_raw(out, output.rows() as usize, cols, pitch, rows.clone())
+                },
+                weights: self.weights,
+                first: 0,
+                count: layer.panels as usize,
+                rows,
+                algorithm: slice.algorithm,
+                scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
+                device: &Threads(threads),
+                kernels,
+            });
+        }
+        dense(&memory, 0..output.rows())
+    }
+
+    /// Steps of several sizes, also of several images and of parts of lines, over each input that is read by windows or rows, on
+    /// several numbers of threads, make the bits of `whole`.
+    pub(super) fn check_over(&self, kernels: &Kernels, whole: &[f32], what: &str) {
+        let kind = OpKind::from_code(self.layer.kind).unwrap();
+        let [images, height, width, _] = self.output.dims;
+        let unit = self.unit();
+        for slot in 0..2 {
+            let input = &self.inputs[slot];
+            let slides = match reads(kind)[slot] {
+                Reads::Window => true,
+                Reads::Rows => input.dims[..3] == self.output.dims[..3],
+                Reads::Whole => false,
+            };
+            if [NONE, self.layer.output].contains(&self.layer.inputs[slot]) || !slides {
+                continue;
+            }
+            for (lines, threads) in [(1, 1), (2, 3), (3, 2)] {
+                // Tiles begin anew with each image.
+                let each = lines * unit * width;
+                let of_image = |image: u32| {
+                    let (start, end) = (image * height * width, (image + 1) * height * width);
+                    (start..end).step_by(each as usize).map(move |at| at..(at + each).min(end))
+                };
+                let mut ways = vec![(0..images).flat_map(of_image).collect::<Vec<_>>()];
+                if unit == 1 {
+                    let (each, end) = (each + width.div_ceil(2), images * height * width);
+                    ways.push(
+                        (0..end)
+                            .step_by(each as usize)
+                            .map(|at| at..(at + each).min(end))
+                            .collect(),
+                    );
+                }
+                for steps in ways {
+                    let made = self.run_over(kernels, threads, slot, &steps);
+                    let how = format!(
+                        "{what}: over input {slot}, steps of {} rows, {threads} threads",
+                        steps[0].len()
+                    );
+                    assert_same(&made, whole, &how);
+                }
+            }
+        }
+    }
+}
