@@ -1,13 +1,14 @@
 //! What tests of sliding share: naive plans with groups, and what must be proved of them.
 //! The networks are those of the lowering's tests.
 
+use super::window::Operand;
 use super::*;
 use crate::check::{Proof, Violation, check};
 use crate::layout::place_weights;
 use crate::plan::{Plan, step_weights};
 use crate::slice::{Cutting, slice};
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{Load, PAGE, Place, Tensor, ring_bytes};
+use eyelet::pack::{Load, NONE, PAGE, Place, Tensor, ring_bytes};
 
 /// Runs of layers that can slide, longest first.
 pub(crate) fn runs(network: &Network) -> Vec<Range<usize>> {
@@ -69,9 +70,48 @@ pub(crate) fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
     (plan, weights_bytes)
 }
 
+/// What the runtime lends steps of some lines of each layer is no more than the lines that are reckoned with. Returns how
+/// many operands that is of.
+pub(crate) fn lent_is_reckoned_with(network: &Network) -> usize {
+    let mut compared = 0;
+    let facts = Facts::new(network);
+    for (index, layer) in network.layers.iter().enumerate() {
+        let Some(operands) = &facts.operands[index] else { continue };
+        let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+        let (inputs, output) = (layer.inputs.map(record), record(layer.output));
+        let [_, height, width, _] = output.dims;
+        let tile = operands[0].window.tile;
+        let slots = (0..2).filter(|slot| layer.inputs[*slot] != NONE);
+        for (slot, Operand { tensor, window, .. }) in slots.zip(operands) {
+            assert_eq!((layer.inputs[slot], window.tile), (*tensor, tile));
+            compared += 1;
+            for first in (0..height).step_by(tile as usize) {
+                for lines in [1, 2, 3, 7, height].map(|times| times.saturating_mul(tile)) {
+                    let made = first..first.saturating_add(lines).min(height);
+                    let slice = Slice {
+                        first: 0,
+                        count: layer.panels,
+                        row: made.start * width,
+                        rows: made.len() as u32 * width,
+                        algorithm: network.on_load[index],
+                    };
+                    let lent = &ops::rows_read(layer, &inputs, &output, &slice)[slot];
+                    let of_line = u64::from(inputs[slot].dims[2]);
+                    let known = window.lines(made);
+                    let known = u64::from(known.start) * of_line..u64::from(known.end) * of_line;
+                    let inside = known.start <= lent.start && lent.end <= known.end;
+                    assert!(inside, "{slice:?} of {layer:?} is lent {lent:?} of {known:?}");
+                }
+            }
+        }
+    }
+    compared
+}
+
 /// Lets the layers of a network slide in groups as drawn, and expects a proof; and none with a ring that
 /// is a line shorter. Returns the number of rings.
 pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
+    lent_is_reckoned_with(network);
     let mut groups = Vec::new();
     for (run, &(skip, lines)) in runs(network).into_iter().zip(draws) {
         // Of long runs sometimes only a part.

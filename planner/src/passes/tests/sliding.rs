@@ -4,7 +4,7 @@ use super::random::{Draw, grown};
 use super::*;
 use crate::algorithm::Algorithm;
 use crate::check::{Holder, Violation};
-use crate::slide::tests::{plan, prove, runs};
+use crate::slide::tests::{lent_is_reckoned_with, plan, prove, runs};
 use crate::slide::{Group, Search};
 use proptest::prelude::*;
 
@@ -247,6 +247,35 @@ fn nothing_slides_on_a_gpu() {
         for step in &plan.steps {
             let rows = output_of(&network, step.layer as usize).rows();
             assert_eq!((step.algorithm, step.row, u64::from(step.rows)), (0, 0, rows));
+        }
+    }
+}
+
+/// Of networks as they are, whatever steps are computed by.
+#[test]
+fn steps_are_lent_no_more_than_is_reckoned_with() {
+    for name in ["squeezenet1_1", "mobilenet_v2"] {
+        let mut bytes = Vec::new();
+        crate::zoo::encode(&crate::zoo::model(name).unwrap(), 1, &mut bytes).unwrap();
+        let graph = crate::import::import_bytes(bytes.into(), None).unwrap();
+        for algorithm in Algorithm::all() {
+            let mut network = lower(&graph, Isa::Portable).unwrap();
+            for layer in 0..network.layers.len() {
+                if algorithm.serves(&network, layer) {
+                    algorithm.set(&mut network, layer);
+                }
+            }
+            assert!(lent_is_reckoned_with(&network) > 25, "{name}");
+            // As they are stored, and transformed by steps.
+            let mut network = lower(&graph, Isa::Portable).unwrap();
+            for layer in 0..network.layers.len() {
+                if let Algorithm::Winograd { tile } = algorithm
+                    && algorithm.serves(&network, layer)
+                {
+                    network.on_load[layer] = tile as u32;
+                }
+            }
+            assert!(lent_is_reckoned_with(&network) > 25, "{name}");
         }
     }
 }
