@@ -161,3 +161,11 @@ impl Slide<'_> {
         }
     }
 }
+
+/// So little that an interpreter is through with it soon.
+#[test]
+fn windows_over_their_own_lines() {
+    let case = crate::ops::conv::testing::case([1, 3, 2, 1], 1, [3, 1]).pad([1, 0]);
+    case.check();
+    case.depthwise().check();
+}
