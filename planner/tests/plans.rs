@@ -8,10 +8,11 @@ use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
 use eyelet::pack::STRATEGIES;
 use eyelet::storage::Slice;
-use eyelet_planner::bound::{least_bound_ns, lower_bound_ns};
+use eyelet_planner::bound::{Bound, least_bound_ns, lower_bound_ns};
 use eyelet_planner::check::check;
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
-use eyelet_planner::memory::buffer_sizes;
+use eyelet_planner::memory::{buffer_sizes, lifetimes};
+use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::{Deeper, Drag, Reads, Storage};
 use eyelet_planner::simulate::simulate;
@@ -376,11 +377,38 @@ fn none_below_the_bound(
     Ok(plans)
 }
 
+/// The bytes of the arena over which buffers lie in each step, those that they share counted once.
+fn bytes_of_buffers(network: &Network, plan: &Plan) -> Vec<u64> {
+    let (layers, end) = (network.layers.len(), plan.steps.len() + 1);
+    let mut spans = vec![(usize::MAX, 0); layers];
+    for (at, step) in (1..).zip(&plan.steps) {
+        let (first, last) = &mut spans[step.layer as usize];
+        (*first, *last) = ((*first).min(at), at);
+    }
+    let lives = lifetimes(network, end, |layer| spans[layer].0..spans[layer].1 + 1);
+    let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
+    let sizes = buffer_sizes(network, &rings);
+    let mut order: Vec<usize> = (0..lives.len()).collect();
+    order.sort_by_key(|buffer| plan.places[*buffer].address);
+    let of_step = |at: usize| {
+        let live = order.iter().filter(|&&b| lives[b].start <= at && at <= lives[b].end);
+        let mut high = 0;
+        let more = live.map(|&buffer| {
+            let start = plan.places[buffer].address;
+            let from = high.max(start);
+            high = high.max(start + sizes[buffer]);
+            high - from
+        });
+        more.sum()
+    };
+    (1..end).map(of_step).collect()
+}
+
 proptest! {
     #![proptest_config(random(48))]
 
     /// In the smallest budgets, where most layers slide, and with whatever storage. Nor has a plan fewer bytes of a buffer than
-    /// the bound counts.
+    /// the bound counts, nor a step fewer bytes that buffers have.
     #[test]
     fn no_plan_of_any_strategy_is_below_the_bound(
         size in 4usize..48,
@@ -410,12 +438,18 @@ proptest! {
         let network = &subject.network;
         let smallest = subject.smallest(threads);
         for budget in [smallest, smallest + pages * PAGE] {
+            let bound = Bound::within(network, &subject.board.profile, budget);
             for (strategy, plan) in none_below_the_bound(&subject, budget, threads, exact)? {
                 let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
                 let least = least_bytes(network, budget - plan.tables);
                 let sizes = buffer_sizes(network, &rings);
                 let fewer = sizes.iter().zip(&least).position(|(size, least)| size < least);
                 prop_assert!(fewer.is_none(), "{strategy} in {budget}: {sizes:?} and {least:?}");
+                for (step, bytes) in plan.steps.iter().zip(bytes_of_buffers(network, &plan)) {
+                    let (layer, taken) = (step.layer as usize, (plan.tables + bytes) as f64);
+                    let least = bound.alive(layer);
+                    prop_assert!(taken >= least, "{strategy} in {budget}, {layer}: {taken} of {least}");
+                }
             }
         }
     }

@@ -26,12 +26,12 @@
 //! their steps alternate. A buffer that could be a ring counts with the lines that one of its readers sees at once, scratch of
 //! steps of few rows with nothing, and computing as if all activations stayed in the cache, but that transforms find only those
 //! near that can be in rings. A buffer is no ring where lines that have to be somewhere do not fit the budget
-//! ([`least_bytes`]). Weights come from where a plan of that size finds them, and transforms read tiles as far apart, however few
-//! rows a step makes: of these steps add up to no less than the whole layer takes ([`Costs::least_ns`]). The interval is then the time from the
-//! first step of layer `a` to the last one of `b`, which holds weights itself: a panel, or all. Layers before `a` have begun by
-//! then, and layers behind `b` are not done when it
-//! ends, since a group makes its lines in the order of its layers; so of the weights outside, those used within that time
-//! were there before it or are still there after it, as before.
+//! ([`least_bytes`]). Of whole buffers that may share bytes, line by line, the larger ones count ([`alive`]). Weights come from
+//! where a plan of that size finds them, and transforms read tiles as far apart, however few rows a step makes: of these steps
+//! add up to no less than the whole layer takes ([`Costs::least_ns`]). The interval is then the time from the first step of layer
+//! `a` to the last one of `b`, which holds weights itself: a panel, or all. Layers before `a` have begun by then, and layers
+//! behind `b` are not done when it ends, since those of a group begin and end in their order; so of the weights outside, those
+//! used within that time were there before it or are still there after it, as before.
 //!
 //! What is read meanwhile slows computing down, inside the interval as outside ([`drag`]).
 //!
@@ -48,6 +48,7 @@
 //! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The choice
 //! of algorithms ([`strategy::algorithms`](crate::strategy::algorithms)) is made by that.
 
+mod alive;
 mod demands;
 mod drag;
 mod groups;
@@ -60,13 +61,14 @@ use crate::slice::whole;
 use crate::slide::least_bytes;
 use crate::strategy::{Request, on_load};
 use crate::tables::Tables;
+use alive::least_alive;
 use eyelet::pack::{Layer, NONE};
 use reading::{Channel, Task, channels, least_ns_per_byte};
 use std::collections::VecDeque;
 
 /// What the bound needs to know of a network, whatever algorithms its layers are computed by.
 pub struct Bound {
-    /// Bytes of tables and of activations that are alive in each layer.
+    /// Bytes of tables and of activations that are alive in each layer, in each of its steps.
     alive: Vec<f64>,
     /// For each layer whether something that it touches can be a ring,
     in_rings: Vec<bool>,
@@ -131,19 +133,13 @@ impl Bound {
     }
 
     /// For plans in no more than a budget.
-    fn within(network: &Network, profile: &Profile, budget: u64) -> Self {
+    pub fn within(network: &Network, profile: &Profile, budget: u64) -> Self {
         let layers = network.layers.len();
         let tables = Tables::of(network).least(0);
         let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
         let least = least_bytes(network, budget.saturating_sub(tables));
-        let alive = |layer: usize| -> f64 {
-            let here = |life: &crate::memory::Lifetime| {
-                life.start != usize::MAX && (life.start..=life.end).contains(&(layer + 1))
-            };
-            let live = lives.iter().zip(&least).filter(|(life, _)| here(life));
-            live.map(|(_, bytes)| *bytes as f64).sum()
-        };
-        let alive = (0..layers).map(|layer| tables as f64 + alive(layer)).collect();
+        let alive = least_alive(network, &lives, &least);
+        let alive = alive.into_iter().map(|bytes| (tables + bytes) as f64).collect();
         let is_ring = |buffer: usize| least[buffer] < network.buffers[buffer].bytes;
         let buffer = |id: u32| network.tensors[id as usize].buffer as usize;
         let tensors = |layer: &Layer| layer.inputs.into_iter().chain([layer.output]);

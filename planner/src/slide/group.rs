@@ -1,6 +1,6 @@
 //! A run of layers whose lines are made in turn, and what of it lives in rings.
 
-use super::window::{Operand, Window, operands};
+use super::window::{Operand, Window, looks_around, operands};
 use crate::network::Network;
 use eyelet::kernels::Isa;
 use eyelet::pack::{NONE, Tensor};
@@ -91,6 +91,11 @@ impl<'a> Facts<'a> {
         end <= self.parted[layer]
     }
 
+    /// The first layer after one that no group can have with it for that.
+    pub fn parted(&self, layer: usize) -> usize {
+        self.parted[layer]
+    }
+
     /// Whether a group of these layers can hold a buffer in a ring.
     pub fn is_inner(&self, buffer: usize, layers: &Range<usize>) -> bool {
         self.inner[buffer]
@@ -107,6 +112,24 @@ impl<'a> Facts<'a> {
             let bytes = 4 * i64::from(tensor.dims[2]) * i64::from(tensor.pitch);
             Some((buffer, tensor.dims[1] as usize, bytes))
         })
+    }
+
+    /// The layers from the first to the last that touch a buffer with lines of its own; `None` of one that has none.
+    pub fn users(&self, buffer: usize) -> Option<Range<usize>> {
+        self.inner[buffer].clone()
+    }
+
+    /// Whether a layer touches all lines of such a buffer, however it is divided into steps.
+    pub fn touches_all(&self, layer: usize, buffer: usize) -> bool {
+        if self.output(layer).buffer as usize == buffer {
+            return true;
+        }
+        let made = self.output(layer).dims[1];
+        match &self.operands[layer] {
+            Some(_) => self.operands_in(layer, buffer).any(|(_, window)| window.covers(made)),
+            // Of what does not slide some lines may be seen by no window.
+            None => self.touched[layer].contains(&buffer) && !looks_around(self.network, layer),
+        }
     }
 
     /// Whether any group can: the layers from the first to the last that touch it all slide.

@@ -19,6 +19,7 @@ mod group;
 mod lines;
 mod rings;
 mod schedule;
+mod shares;
 mod window;
 
 #[cfg(test)]
@@ -27,6 +28,7 @@ pub(crate) mod tests;
 pub use choose::Search;
 pub use lines::{Lines, line_lives};
 pub use rings::least_bytes;
+pub use shares::Shares;
 
 use crate::network::Network;
 use eyelet::pack::Step;

@@ -1,11 +1,11 @@
 //! Which buffers can be rings in so much memory, whatever the plan.
 //!
-//! Weights need not stay while a ring is in use: they can be read anew. But lines have to be somewhere. Of layers that follow
-//! one another let `c` be the lines that a layer has made, with all panels, and `b` those that it
-//! has begun. Of what it makes the next layer will read all lines from `s · c'` on, `s` being that one's stride and
-//! `c'` what it has made; so `b − s · c'` lines are there, and in sum over layers one after the other, counted in
-//! lines of the first, no less than the first has begun, up to one that has made none. Such a line takes no less than the least
-//! of those of all these layers.
+//! Weights need not stay while a ring is in use: they can be read anew. But lines have to be somewhere, and those that are still to
+//! be read lie over no others, whichever buffers share bytes. Of layers that follow one another let `c` be the lines that a layer
+//! has made, with all panels, and `b` those that it has begun. Of what it makes the next layer will read all lines from `s · c'`
+//! on, `s` being that one's stride and `c'` what it has made; so `b − s · c'` lines are there, and in sum over layers one after
+//! the other, counted in lines of the first, no less than the first has begun, up to one that has made none. Such a line takes no
+//! less than the least of those of all these layers.
 //!
 //! - When the first line of the ring is written over, there is a last layer before it of which some panel has begun the last line,
 //!   and a first one behind it that has made none. From the one to the other all lines of the first are there, in whatever buffers.

@@ -1,4 +1,6 @@
 //! In which order a group makes its lines, and how many of them its rings hold.
+//!
+//! Layers begin in their order, and end in it: what the [bound](crate::bound) says of an interval of layers holds of that.
 
 use super::group::Chain;
 use std::ops::Range;
@@ -47,9 +49,6 @@ impl Schedule {
                 run.advance(index, share as u32);
             }
         }
-        for (index, member) in chain.members.iter().enumerate() {
-            run.advance(index, member.height);
-        }
         run.finish()
     }
 }
@@ -80,7 +79,19 @@ impl Run<'_> {
                     self.advance(link.from, wanted);
                 }
             }
+            self.follow(index, end);
             self.make(index, end);
+        }
+    }
+
+    /// Before a member begins all members before it have begun, and before it ends they have ended.
+    fn follow(&mut self, index: usize, end: u32) {
+        let Some(before) = index.checked_sub(1) else { return };
+        let height = self.chain.members[before].height;
+        if end >= self.chain.members[index].height {
+            self.advance(before, height);
+        } else if self.done[before] == 0 {
+            self.advance(before, 1.min(height));
         }
     }
 

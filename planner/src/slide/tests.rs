@@ -5,6 +5,7 @@ use super::window::Operand;
 use super::*;
 use crate::check::{Proof, Violation, check};
 use crate::layout::place_weights;
+use crate::memory::lifetimes;
 use crate::plan::{Plan, step_weights};
 use crate::slice::{Cutting, slice};
 use eyelet::ops::{self, Slice};
@@ -106,6 +107,57 @@ pub(crate) fn lent_is_reckoned_with(network: &Network) -> usize {
         }
     }
     compared
+}
+
+/// Cuts a network into groups as drawn, of whatever lengths, and expects lines of two buffers that live in the same layer to be dead
+/// before others are made only where these may share bytes.
+pub(crate) fn share(network: &Network, draws: &[(u8, u8)]) {
+    let facts = Facts::new(network);
+    let (mut groups, mut layer, mut draws) = (Vec::new(), 0, draws.iter().cycle());
+    while let Some(&(length, lines)) = draws.next().filter(|_| layer < network.layers.len()) {
+        let joins = |end: &usize| {
+            *end <= network.layers.len()
+                && facts.slides(end - 1)
+                && (layer..*end).all(|before| facts.goes_with(before, *end))
+        };
+        let ends = (layer + 1..=layer + usize::from(length)).take_while(joins);
+        let end = ends.last().unwrap_or(layer);
+        if end > layer {
+            let lines = u32::from(lines).max(1);
+            groups.push(Group { layers: layer..end, lines, anew: false });
+        }
+        layer = end.max(layer + 1);
+    }
+    let sliding = Sliding::new(network, groups);
+    let steps = slice(network, &sliding, |_| Cutting::equal(1)).steps;
+    in_order(&steps);
+    let lines = line_lives(network, &steps, &sliding.rings);
+    let (shares, layers) = (Shares::new(network), network.layers.len());
+    let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
+    for (one, lines_of_one) in lines.iter().enumerate() {
+        for (other, lines_of_other) in lines.iter().enumerate().take(one) {
+            let (Some(a), Some(b)) = (lines_of_one, lines_of_other) else { continue };
+            let both = lives[one].start <= lives[other].end && lives[other].start <= lives[one].end;
+            let may = shares.may(one, other);
+            assert!(!both || may || a.all_meet(b), "{one} and {other}: {:?}", sliding.groups());
+        }
+    }
+}
+
+/// Each layer begins behind the one before it, and ends behind it.
+fn in_order(steps: &[Step]) {
+    let mut spans: Vec<Option<Range<usize>>> = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        let layer = step.layer as usize;
+        spans.resize(spans.len().max(layer + 1), None);
+        let span = spans[layer].get_or_insert(at..at);
+        span.end = at;
+    }
+    let spans: Vec<Range<usize>> = spans.into_iter().flatten().collect();
+    for (layer, pair) in spans.windows(2).enumerate() {
+        let [one, next] = pair else { continue };
+        assert!(one.start < next.start && one.end < next.end, "{layer}: {one:?} and {next:?}");
+    }
 }
 
 /// Lets the layers of a network slide in groups as drawn, and expects a proof; and none with a ring that

@@ -70,8 +70,12 @@ impl Window {
         made > 0 && of(0).0 == 0 && of(0).1 > 0 && of(made - 1).1 == self.height
     }
 
+    /// Whether all input lines are read for some of so many output lines.
+    pub fn covers(&self, made: u32) -> bool {
+        self.spans(made) && !self.skips()
+    }
+
     /// Whether some input lines are not read at all.
-    #[cfg(test)]
     pub fn skips(&self) -> bool {
         self.stride > self.reach
     }
@@ -153,6 +157,11 @@ pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
         found.push(Operand { tensor: id, window, rowwise: !looks });
     }
     (!found.is_empty()).then_some(found)
+}
+
+/// Whether a layer's operator reads its first input through a window.
+pub fn looks_around(network: &Network, layer: usize) -> bool {
+    OpKind::from_code(network.layers[layer].kind).is_some_and(OpKind::looks_around)
 }
 
 fn windowed(

@@ -4,7 +4,7 @@ use super::random::{Draw, grown};
 use super::*;
 use crate::algorithm::Algorithm;
 use crate::check::{Holder, Violation};
-use crate::slide::tests::{lent_is_reckoned_with, plan, prove, runs};
+use crate::slide::tests::{lent_is_reckoned_with, plan, prove, runs, share};
 use crate::slide::{Group, Search};
 use proptest::prelude::*;
 
@@ -184,6 +184,18 @@ proptest! {
         let net = grown(&[1, shape.0, shape.1, shape.2], seed, draws, outputs);
         let mut network = lower(&net.graph, Isa::Portable).unwrap();
         prove(&mut network, &groups);
+    }
+
+    #[test]
+    fn layers_begin_and_end_in_order_and_share_only_what_they_may(
+        shape in (1usize..7, 4usize..24, 1usize..9),
+        seed: u64,
+        draws in proptest::collection::vec(any::<Draw>(), 1..24),
+        outputs in 1usize..4,
+        groups in proptest::collection::vec((0u8..12, 1u8..8), 1..12),
+    ) {
+        let net = grown(&[1, shape.0, shape.1, shape.2], seed, draws, outputs);
+        share(&lower(&net.graph, Isa::Portable).unwrap(), &groups);
     }
 
     #[test]
