@@ -107,14 +107,6 @@ impl Lines {
         self.operands.contains(&other)
     }
 
-    /// Whether all lines of both hold something at once: none of them is dead before one of the other's is made.
-    #[cfg(test)]
-    pub(super) fn all_meet(&self, other: &Self) -> bool {
-        let meets = |a: &Lifetime, b: &Lifetime| a.start <= b.end && b.start <= a.end;
-        let theirs = || other.lives.iter().flatten();
-        self.lives.iter().flatten().all(|one| theirs().all(|other| meets(one, other)))
-    }
-
     /// The distances from the start of this buffer to that of another one between which lines would meet, both ends
     /// excluded. `None` if they share no moment.
     pub fn forbidden(&self, lines: &Self) -> Option<(i64, i64)> {
@@ -132,5 +124,13 @@ impl Lines {
             }
         }
         found
+    }
+
+    /// Whether all lines of both hold something at once: none of them is dead before one of the other's is made.
+    #[cfg(test)]
+    pub(super) fn all_meet(&self, other: &Self) -> bool {
+        let meets = |a: &Lifetime, b: &Lifetime| a.start <= b.end && b.start <= a.end;
+        let theirs = || other.lives.iter().flatten();
+        self.lives.iter().flatten().all(|one| theirs().all(|other| meets(one, other)))
     }
 }
