@@ -97,10 +97,13 @@ impl Run<'_> {
 
     fn make(&mut self, index: usize, end: u32) {
         let lines = self.done[index]..end;
+        // What a layer makes in a row may be made slice by slice, so that all of it is there at once, whatever of it is read.
+        let row = self.pieces.iter().rev().take_while(|piece| piece.member == index);
+        let start = row.map(|piece| piece.lines.start).last().unwrap_or(lines.start);
         for &at in &self.chain.written[index] {
             let (inner, kept) = (&self.chain.inner[at], &mut self.rings[at]);
             let members = &self.chain.members;
-            let (mut high, mut low) = (end, u32::MAX);
+            let (mut high, mut low) = (end, start);
             for &writer in &inner.writers {
                 let done = self.done[writer];
                 high = high.max(done);

@@ -86,6 +86,19 @@ fn groups_are_found_where_they_are_needed() {
     }
 }
 
+/// The last layer leaves out every fourth line, and the last of all: those are made in a row with others, slice by slice.
+#[test]
+fn rings_hold_what_is_made_in_a_row() {
+    let net = wide();
+    let mut network = lower(&net.graph, Isa::Portable).unwrap();
+    let layers = runs(&network).swap_remove(0);
+    for lines in [1, 2, 4, 8] {
+        let group = Group { layers: layers.clone(), lines, anew: true };
+        let (plan, bytes) = plan(&mut network, &[group]);
+        crate::check::check(&network, &plan, bytes).unwrap();
+    }
+}
+
 #[test]
 fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
     let net = wide();
