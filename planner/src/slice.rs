@@ -135,7 +135,7 @@ pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cu
     let mut steps = sliding.interleave(steps);
     if sliding.groups().iter().any(|group| group.anew) {
         let most = |layer: usize| cutting(layer).slice;
-        steps = anew(network, steps, |layer| sliding.anew(layer) && has_panels(layer), most);
+        steps = anew(network, steps, sliding, most);
     }
     steps.iter_mut().for_each(|step| step.scratch_bytes = cutting(step.layer as usize).scratch);
     let (reads, read_of) = join(network, &steps, |step: &Step| {
@@ -163,17 +163,17 @@ fn even(panels: u32, most: u64) -> impl Iterator<Item = (u32, u32)> {
     (0..slices).map(move |i| (at(i), at(i + 1) - at(i)))
 }
 
-/// Cuts the steps of some layers into slices of at most so many bytes: what a layer makes in a row, slice by slice.
+/// Cuts the steps of layers that read their weights anew into slices of at most so many bytes.
 fn anew(
     network: &Network,
     steps: Vec<Step>,
-    cuts: impl Fn(usize) -> bool,
+    sliding: &Sliding,
     most: impl Fn(usize) -> u64,
 ) -> Vec<Step> {
     let mut all = Vec::with_capacity(steps.len());
-    for run in steps.chunk_by(|one, other| one.layer == other.layer) {
+    for run in steps.chunk_by(|one, other| sliding.cut_together(one, other)) {
         let layer = run[0].layer as usize;
-        if !cuts(layer) {
+        if !sliding.anew(layer) || network.layers[layer].panels == 0 {
             all.extend(run);
             continue;
         }

@@ -11,16 +11,6 @@ use crate::plan::Plan;
 use eyelet::pack::{NONE, Tensor};
 use std::ops::Range;
 
-/// Whether a layer reads one buffer and writes the other. Its steps see both as a whole: the runtime lends them so.
-pub(super) fn are_operands(network: &Network, one: usize, other: usize) -> bool {
-    let buffer = |id: u32| network.tensors[id as usize].buffer as usize;
-    network.layers.iter().any(|layer| {
-        let output = buffer(layer.output);
-        let mut inputs = layer.inputs.into_iter().filter(|id| *id != NONE).map(buffer);
-        inputs.any(|input| (input, output) == (one, other) || (input, output) == (other, one))
-    })
-}
-
 /// Buffers with more lines are live as a whole: every line is compared with every line of others.
 const MOST_LINES: u32 = 4096;
 

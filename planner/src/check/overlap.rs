@@ -91,9 +91,6 @@ pub fn check(
 /// The lines of two buffers, if these may share bytes.
 fn by_lines(network: &Network, plan: &Plan, a: &Held, b: &Held) -> Option<[Vec<Held>; 2]> {
     let (Holder::Buffer(one), Holder::Buffer(other)) = (a.holder, b.holder) else { return None };
-    if lines::are_operands(network, one, other) {
-        return None;
-    }
     Some([lines::held(network, plan, one)?, lines::held(network, plan, other)?])
 }
 

@@ -18,56 +18,95 @@ pub fn place_buffers(
     period: usize,
     rank: impl Fn(usize) -> u64,
 ) -> Vec<u64> {
-    let size = |buffer: usize| sizes[buffer] as i64;
-    // The distances from one buffer to another that are too small either way; and whether lines were looked at.
-    let apart = |one: usize, other: usize| {
-        let (of_one, of_other) = (lines[one].as_ref(), lines[other].as_ref());
-        match of_one.zip(of_other).filter(|(of_one, _)| !of_one.is_operand_with(other)) {
-            _ if !lives[one].meets(lives[other], period) => None,
-            Some((of_one, of_other)) => of_one.forbidden(of_other).map(|apart| (apart, true)),
-            None => Some(((-size(other), size(one)), false)),
-        }
+    let buffers = Buffers { sizes, lives, lines, period };
+    let used = || (0..lives.len()).filter(|&buffer| lives[buffer].start != usize::MAX);
+    let largest = |rank: &dyn Fn(usize) -> u64| {
+        let mut order: Vec<usize> = used().collect();
+        order.sort_by_key(|&b| (Reverse(rank(b)), Reverse(sizes[b]), b));
+        order
     };
-    let mut order: Vec<usize> = (0..lives.len()).collect();
-    order.sort_by_key(|&buffer| (Reverse(rank(buffer)), Reverse(sizes[buffer]), buffer));
-    let mut offsets = vec![0i64; lives.len()];
-    let mut placed: Vec<usize> = Vec::new();
-    // What is placed so far reaches from here to there.
-    let (mut low, mut high) = (0, 0);
+    let order = largest(&rank);
+    let mut placed = buffers.place(&order, 0, |_| None);
+    if placed.low < 0 && order.iter().any(|&buffer| rank(buffer) != rank(order[0])) {
+        // What went below the first ones took the lowest addresses from them. Where it goes is known, without any rank.
+        let known = buffers.place(&largest(&|_| 0), 0, |_| None);
+        let rest = |buffer: usize| (rank(buffer) == 0).then(|| known.offsets[buffer]);
+        placed = buffers.place(&order, known.low, rest);
+    }
+    let mut offsets = vec![0; lives.len()];
     for buffer in order {
-        if lives[buffer].start == usize::MAX {
-            continue;
-        }
-        let mut below = Vec::new();
-        let mut rivals: Vec<(i64, i64)> = Vec::new();
-        for &other in &placed {
-            if let Some(((least, most), by_lines)) = apart(other, buffer) {
-                let [start, end] = [least, most].map(|distance| offsets[other] + distance);
-                rivals.push((start, end));
-                if by_lines {
-                    below.push(start.div_euclid(ALIGN) * ALIGN);
+        offsets[buffer] = (placed.offsets[buffer] - placed.low) as u64;
+    }
+    offsets
+}
+
+/// What is placed.
+struct Buffers<'a> {
+    sizes: &'a [u64],
+    lives: &'a [Lifetime],
+    lines: &'a [Option<Lines>],
+    period: usize,
+}
+
+/// Where it was placed, and the lowest address of all.
+struct Places {
+    offsets: Vec<i64>,
+    low: i64,
+}
+
+impl Buffers<'_> {
+    /// One after the other: where they are `known` to lie, if they fit there, or else at the lowest place from `low` on, or below
+    /// another.
+    fn place(&self, order: &[usize], low: i64, known: impl Fn(usize) -> Option<i64>) -> Places {
+        let size = |buffer: usize| self.sizes[buffer] as i64;
+        let mut offsets = vec![0i64; self.lives.len()];
+        // What is placed so far reaches from here to there.
+        let (mut low, mut high) = (low, low);
+        for (at, &buffer) in order.iter().enumerate() {
+            let mut below = Vec::new();
+            let mut rivals: Vec<(i64, i64)> = Vec::new();
+            for &other in &order[..at] {
+                if let Some(((least, most), by_lines)) = self.apart(other, buffer) {
+                    let [start, end] = [least, most].map(|distance| offsets[other] + distance);
+                    rivals.push((start, end));
+                    if by_lines {
+                        below.push(start.div_euclid(ALIGN) * ALIGN);
+                    }
                 }
             }
+            rivals.sort_unstable();
+            let fits = |at: i64| rivals.iter().all(|&(start, end)| at <= start || end <= at);
+            let lowest = || {
+                let mut at = low;
+                for &(start, end) in &rivals {
+                    if at <= start {
+                        break;
+                    }
+                    at = at.max(end + (-end).rem_euclid(ALIGN));
+                }
+                let extent = |at: i64| high.max(at + size(buffer)) - low.min(at);
+                for other in below {
+                    if extent(other) < extent(at) && fits(other) {
+                        at = other;
+                    }
+                }
+                at
+            };
+            let at = known(buffer).filter(|at| fits(*at)).unwrap_or_else(lowest);
+            (low, high) = (low.min(at), high.max(at + size(buffer)));
+            offsets[buffer] = at;
         }
-        rivals.sort_unstable();
-        let mut at = low;
-        for &(start, end) in &rivals {
-            if at <= start {
-                break;
-            }
-            at = at.max(end + (-end).rem_euclid(ALIGN));
-        }
-        let extent = |at: i64| high.max(at + size(buffer)) - low.min(at);
-        let fits = |at: i64| rivals.iter().all(|&(start, end)| at <= start || end <= at);
-        for other in below {
-            if extent(other) < extent(at) && fits(other) {
-                at = other;
-            }
-        }
-        (low, high) = (low.min(at), high.max(at + size(buffer)));
-        offsets[buffer] = at;
-        placed.push(buffer);
+        Places { offsets, low }
     }
-    placed.iter().for_each(|&buffer| offsets[buffer] -= low);
-    offsets.into_iter().map(|offset| offset as u64).collect()
+
+    /// The distances from one buffer to another that are too small either way; and whether lines were looked at.
+    fn apart(&self, one: usize, other: usize) -> Option<((i64, i64), bool)> {
+        if !self.lives[one].meets(self.lives[other], self.period) {
+            return None;
+        }
+        match self.lines[one].as_ref().zip(self.lines[other].as_ref()) {
+            Some((of_one, of_other)) => of_one.forbidden(of_other).map(|apart| (apart, true)),
+            None => Some(((-(self.sizes[other] as i64), self.sizes[one] as i64), false)),
+        }
+    }
 }

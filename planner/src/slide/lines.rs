@@ -3,7 +3,7 @@
 //! A group reads the lines of an input for the last time one after the other, and writes those of an output likewise.
 //! So both can share bytes, if the output lies so far below the input that each of its lines is written where lines
 //! have been that nobody reads any more. How far follows from the times at which lines are touched first and last.
-//! A step's own operands never share bytes: what one thread writes another may still read.
+//! A layer's own output may lie so over its own input, too: what a step writes is never what it reads.
 
 use super::group::Facts;
 use super::window::operands;
@@ -21,21 +21,29 @@ pub struct Lines {
     /// Bytes of a line.
     bytes: i64,
     lives: Vec<Option<Lifetime>>,
-    /// Buffers that are written by a layer that reads this one, or read by one that writes it.
-    operands: Vec<usize>,
 }
 
-/// The lines of whole buffers that layers touch which slide; `None` for all others.
-pub fn line_lives(network: &Network, steps: &[Step], rings: &[u32]) -> Vec<Option<Lines>> {
+/// The lines of whole buffers that layers touch which slide; `None` for all others. Steps that are cut `together` are one moment.
+pub fn line_lives(
+    network: &Network,
+    steps: &[Step],
+    rings: &[u32],
+    together: impl Fn(&Step, &Step) -> bool,
+) -> Vec<Option<Lines>> {
     let rows = |layer: usize| network.tensors[network.layers[layer].output as usize].rows();
     if steps.iter().all(|step| u64::from(step.rows) >= rows(step.layer as usize)) {
         return vec![None; network.buffers.len()];
     }
-    line_lives_of(&Facts::new(network), steps, rings)
+    line_lives_of(&Facts::new(network), steps, rings, together)
 }
 
 /// The same, of a network of which these facts are known.
-pub fn line_lives_of(facts: &Facts<'_>, steps: &[Step], rings: &[u32]) -> Vec<Option<Lines>> {
+pub fn line_lives_of(
+    facts: &Facts<'_>,
+    steps: &[Step],
+    rings: &[u32],
+    together: impl Fn(&Step, &Step) -> bool,
+) -> Vec<Option<Lines>> {
     let network = facts.network;
     let mut found = vec![None; network.buffers.len()];
     let rows = |layer: usize| network.tensors[network.layers[layer].output as usize].rows();
@@ -46,27 +54,13 @@ pub fn line_lives_of(facts: &Facts<'_>, steps: &[Step], rings: &[u32]) -> Vec<Op
         let images = facts.images(index);
         let few = images.filter(|image| rings[image.0] == 0 && image.1 <= MOST_LINES);
         for (buffer, height, bytes) in few {
-            found[buffer].get_or_insert_with(|| Lines {
-                bytes,
-                lives: vec![None; height],
-                operands: Vec::new(),
-            });
-        }
-    }
-    for layer in &network.layers {
-        let output = network.tensors[layer.output as usize].buffer as usize;
-        for id in layer.inputs.into_iter().filter(|id| *id != NONE) {
-            let input = network.tensors[id as usize].buffer as usize;
-            for (one, other) in [(input, output), (output, input)] {
-                if let Some(lines) = &mut found[one] {
-                    lines.operands.push(other);
-                }
-            }
+            found[buffer].get_or_insert_with(|| Lines { bytes, lives: vec![None; height] });
         }
     }
     let windows: Vec<_> =
         (0..sliding.len()).map(|layer| sliding[layer].then(|| operands(network, layer))).collect();
-    for (time, step) in (1..).zip(steps) {
+    let moments = (1..).zip(steps.chunk_by(together));
+    for (time, step) in moments.flat_map(|(time, run)| run.iter().map(move |step| (time, step))) {
         let layer = step.layer as usize;
         let record = &network.layers[layer];
         let width = network.tensors[record.output as usize].dims[2].max(1);
@@ -100,11 +94,6 @@ impl Lines {
     /// The lines are all needed after these steps.
     pub fn needed_after(&mut self) {
         self.lives.iter_mut().flatten().for_each(|life| life.end = usize::MAX);
-    }
-
-    /// Whether some layer reads the one and writes the other.
-    pub fn is_operand_with(&self, other: usize) -> bool {
-        self.operands.contains(&other)
     }
 
     /// The distances from the start of this buffer to that of another one between which lines would meet, both ends

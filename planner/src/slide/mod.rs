@@ -14,9 +14,11 @@
 //! That pays where activations are large and weights small: at the head of most networks. [`choose`]
 //! decides which layers form groups, and of how many lines.
 
+mod alone;
 mod choose;
 mod group;
 mod lines;
+mod price;
 mod rings;
 mod schedule;
 mod shares;
@@ -44,6 +46,13 @@ pub struct Group {
     pub lines: u32,
     /// Weights are read anew each time that a layer comes, slice by slice; else they stay from its first step to its last.
     pub anew: bool,
+}
+
+impl Group {
+    /// Whether what a layer makes in a row is made slice by slice.
+    fn cuts_together(&self) -> bool {
+        self.anew && self.layers.len() > 1
+    }
 }
 
 /// The groups of a network, and what they make of its steps.
@@ -94,6 +103,13 @@ impl Sliding {
     /// Whether the weights of a layer are read anew each time that it comes.
     pub fn anew(&self, layer: usize) -> bool {
         self.group_of[layer].is_some_and(|group| self.groups[group].anew)
+    }
+
+    /// Whether two steps that follow one another are made slice by slice together, since weights are read anew for both: what a layer makes
+    /// in a row. But one by one where there is no other layer in between, ever.
+    pub fn cut_together(&self, one: &Step, other: &Step) -> bool {
+        let group = self.group_of[one.layer as usize].map(|group| &self.groups[group]);
+        one.layer == other.layer && group.is_some_and(Group::cuts_together)
     }
 
     /// The group as long as which the weights of a layer stay.

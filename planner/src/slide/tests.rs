@@ -131,7 +131,8 @@ pub(crate) fn share(network: &Network, draws: &[(u8, u8)]) {
     let sliding = Sliding::new(network, groups);
     let steps = slice(network, &sliding, |_| Cutting::equal(1)).steps;
     in_order(&steps);
-    let lines = line_lives(network, &steps, &sliding.rings);
+    let together = |one: &Step, other: &Step| sliding.cut_together(one, other);
+    let lines = line_lives(network, &steps, &sliding.rings, together);
     let (shares, layers) = (Shares::new(network), network.layers.len());
     let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
     for (one, lines_of_one) in lines.iter().enumerate() {

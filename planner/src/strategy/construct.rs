@@ -46,6 +46,9 @@ const IN_VAIN: usize = 7;
 /// After so many ways to slide that were no faster, others are not tried.
 const WAYS_IN_VAIN: usize = 2;
 
+/// Ways in which single layers slide, too, that are tried.
+const MOST_SINGLES: usize = 3;
+
 /// Plans that wait for loads for one part in so many are looked at as bound by them.
 const WAITS: u64 = 4;
 
@@ -182,7 +185,7 @@ impl<'a, 'b> Found<'a, 'b> {
                 if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
                     break;
                 }
-                let (mut search, mut ways) = match beside {
+                let (mut search, [mut ways, singles]) = match beside {
                     Some(other) => {
                         other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                     }
@@ -198,6 +201,7 @@ impl<'a, 'b> Found<'a, 'b> {
                 }
                 let before = self.sites.len();
                 self.slide(&request, ways, algorithms, options);
+                self.slide(&request, singles, algorithms, options);
                 if !alone && self.sites.len() == before {
                     self.slide(&request, search.smallest(), &[(0, own.clone())], options);
                 }
@@ -400,18 +404,25 @@ impl<'a, 'b> Found<'a, 'b> {
 }
 
 /// The ways to slide that deserve to be planned: those for the budget and, where more than activations need would choose
-/// none, those for what they need; each also with groups that leave room to transform weights; with the search that has found them.
-fn looked<'s>(mut search: Search<'s>, request: &Request<'_>) -> (Search<'s>, Vec<Vec<Group>>) {
+/// none, those for what they need; and those in which single layers slide, too. Each also with groups that leave room to transform
+/// weights; with the search that has found them.
+fn looked<'s>(mut search: Search<'s>, request: &Request<'_>) -> (Search<'s>, [Vec<Vec<Group>>; 2]) {
     let mut ways = search.candidates(request.budget);
     if search.whole() < request.budget {
         let others = search.candidates(search.whole().next_multiple_of(PAGE));
         ways.extend(others.into_iter().filter(|groups| !ways.contains(groups)).collect::<Vec<_>>());
     }
-    ways.retain(|groups| !groups.is_empty());
-    let with_roomier = |groups: Vec<Group>| {
-        let roomier = search.roomier(&groups, request.budget);
-        std::iter::once(groups).chain(roomier)
+    let mut singles = search.singles(request.budget);
+    [&mut ways, &mut singles].into_iter().for_each(|ways| ways.retain(|groups| !groups.is_empty()));
+    let mut with_roomier = |ways: Vec<Vec<Group>>| -> Vec<Vec<Group>> {
+        let both = |groups: Vec<Group>| {
+            let roomier = search.roomier(&groups, request.budget);
+            std::iter::once(groups).chain(roomier)
+        };
+        ways.into_iter().flat_map(both).collect()
     };
-    let ways = ways.into_iter().flat_map(with_roomier).collect();
-    (search, ways)
+    let (ways, mut singles) = (with_roomier(ways), with_roomier(singles));
+    singles.retain(|groups| !ways.contains(groups));
+    singles.truncate(MOST_SINGLES);
+    (search, [ways, singles])
 }

@@ -54,7 +54,8 @@ impl Ground {
         let spans = spans(network, &steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
         let sizes = buffer_sizes(network, &sliding.rings);
-        let lines = slide::line_lives(network, &steps, &sliding.rings);
+        let together = |one: &Step, other: &Step| sliding.cut_together(one, other);
+        let lines = slide::line_lives(network, &steps, &sliding.rings, together);
         let lives_in =
             |life: &Lifetime, span: &Range<usize>| life.start < span.end && span.start <= life.end;
         let first = |buffer: usize| {

@@ -23,6 +23,9 @@ const MOST_TORN: usize = 16;
 /// Less gain than this the search may find as well from where it is.
 const GAIN: f64 = 0.99;
 
+/// So often what finds no room is given less scratch.
+const FITS: usize = 4;
+
 /// What can be changed.
 #[derive(Clone, Copy)]
 enum Move {
@@ -59,16 +62,36 @@ pub fn polish(sites: &mut Vec<Site<'_>>, best: &mut Best) {
         let mut design = design.clone();
         site.adapt(&mut design, made_for, built.plan.tables);
         tried += 1;
-        let Some(built) = site.build(&design).ok().filter(|new| is_better(new, built)) else {
+        let Some(new) = fitted(&site, &mut design, built) else { continue };
+        if !is_better(&new, built) {
             continue;
-        };
-        (held, found, in_vain) = (lay, Some((site, design, built)), 0);
+        }
+        (held, found, in_vain) = (lay, Some((site, design, new)), 0);
     }
     let Some((site, design, built)) = found else { return };
     if (built.line.steady_ns as f64) < best.built.line.steady_ns as f64 * GAIN {
         *best = Best { at: sites.len(), design, built };
         sites.push(site);
     }
+}
+
+/// A plan of a design that had one elsewhere. What finds no room gets less scratch.
+fn fitted(site: &Site<'_>, design: &mut Design, made: &Built) -> Option<Built> {
+    for _ in 0..FITS {
+        let layer = match site.build(design) {
+            Ok(built) => return Some(built),
+            Err(misfit) if misfit.activations => return None,
+            Err(misfit) => misfit.layer,
+        };
+        let of_layer = made.plan.steps.iter().filter(|step| step.layer == layer);
+        let most = of_layer.map(|step| step.scratch_bytes).max()?;
+        let scratch = &mut design.layers[layer as usize].scratch;
+        *scratch = (*scratch).min(most) / 4 * 3;
+        if *scratch == 0 {
+            return None;
+        }
+    }
+    None
 }
 
 fn is_better(built: &Built, held: &Built) -> bool {

@@ -24,7 +24,7 @@ pub fn settle(network: &Network, plan: &mut Plan) {
     let period = plan.steps.len() + 1;
     let spans = spans(network, &plan.steps);
     let mut lives = lifetimes(network, period, |layer| spans[layer].clone());
-    let mut lines = line_lives(network, &plan.steps, &rings);
+    let mut lines = line_lives(network, &plan.steps, &rings, |_, _| false);
     for (index, step) in plan.steps.iter().enumerate() {
         sizes.push(step.scratch_bytes);
         let unused = if step.scratch_bytes == 0 { usize::MAX } else { index + 1 };

@@ -5,7 +5,7 @@ use super::*;
 use crate::algorithm::Algorithm;
 use crate::check::{Holder, Violation};
 use crate::slide::tests::{lent_is_reckoned_with, plan, prove, runs, share};
-use crate::slide::{Group, Search};
+use crate::slide::{Group, Search, line_lives};
 use proptest::prelude::*;
 
 /// The rings of a network whose longest run of layers slides, by so many lines, in the order of buffers.
@@ -83,6 +83,33 @@ fn groups_are_found_where_they_are_needed() {
     for budget in [smallest, smallest * 5 / 4, smallest * 2, 16 << 20] {
         let plan = crate::strategy::plan("joint", &request(budget)).unwrap();
         crate::check::check(&network, &plan, bytes).unwrap();
+    }
+}
+
+#[test]
+fn a_layer_by_itself_writes_over_what_it_has_read() {
+    let net = wide();
+    let mut network = lower(&net.graph, Isa::Portable).unwrap();
+    let layer = runs(&network).swap_remove(0).start + 1;
+    let record = &network.layers[layer];
+    let ids = [record.inputs[0], record.output];
+    let [input, output] = ids.map(|id| network.tensors[id as usize].buffer as usize);
+    for (lines, anew) in [(1, false), (4, false), (1, true), (4, true)] {
+        let (mut plan, bytes) =
+            plan(&mut network, &[Group { layers: layer..layer + 1, lines, anew }]);
+        // Lines of 64 pixels with as many channels: those of a step, and one that the next step sees.
+        let line = 64 * 64 * 4;
+        let apart = u64::from(lines + 1) * line;
+        let rings = vec![0; network.buffers.len()];
+        let lives = line_lives(&network, &plan.steps, &rings, |_, _| false);
+        let [read, made] = [input, output].map(|buffer| lives[buffer].as_ref().unwrap());
+        assert_eq!(made.forbidden(read).unwrap().1, apart as i64, "{lines} lines, anew: {anew}");
+        plan.places[output].address = plan.places[input].address.min(plan.places[output].address);
+        plan.places[input].address = plan.places[output].address + apart;
+        crate::check::check(&network, &plan, bytes).unwrap();
+        plan.places[input].address -= line;
+        let violations = crate::check::check(&network, &plan, bytes).unwrap_err();
+        assert!(violations.iter().all(|found| matches!(found, Violation::Overlap { .. })));
     }
 }
 

@@ -1,0 +1,51 @@
+//! What layers take on their own.
+
+use super::price::{Price, slice_bytes};
+use crate::memory::Lifetime;
+use crate::network::Network;
+use crate::simulate::Costs;
+use crate::slice::{least_scratch_bytes, whole};
+use eyelet::pack::{OpKind, Step};
+
+/// What a layer takes in the smallest slices whose steps transform weights, and how much longer it takes if they do not.
+pub(super) fn transforms(
+    network: &Network,
+    lives: &[Lifetime],
+    costs: &Costs,
+    threads: u32,
+    layer: usize,
+) -> Option<Price> {
+    let all = whole(network, layer);
+    if all.algorithm == 0 {
+        return None;
+    }
+    let slice = Step { count: 1, ..all };
+    let bytes = live_bytes(network, lives, layer)
+        + slice_bytes(network, &slice)
+        + least_scratch_bytes(network, &slice, threads);
+    let ns = |algorithm: u32| costs.step_ns(&Step { algorithm, ..all }) as i64;
+    Some(Price { bytes, extra_ns: ns(0) - ns(all.algorithm) })
+}
+
+/// Bytes of the buffers that live beside a layer.
+fn live_bytes(network: &Network, lives: &[Lifetime], layer: usize) -> u64 {
+    let alive = |life: &Lifetime| (life.start..=life.end).contains(&(layer + 1));
+    let live = lives.iter().zip(&network.buffers).filter(|(life, _)| alive(life));
+    live.map(|(_, buffer)| buffer.bytes).sum()
+}
+
+/// What a layer takes in the smallest slices: what is alive, and one panel with its scratch.
+pub(super) fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: usize) -> u64 {
+    let all = whole(network, layer);
+    let panels = OpKind::from_code(network.layers[layer].kind).is_some_and(OpKind::has_panels);
+    let slices = if panels { all.count } else { 1 };
+    let slice = |first: u32| match panels {
+        true => Step { first, count: 1, ..all },
+        false => all,
+    };
+    let weights = (0..slices).map(|first| slice_bytes(network, &slice(first)));
+    // Where its steps have no room to transform weights, they need not.
+    let own = Step { algorithm: 0, ..slice(0) };
+    let scratch = [slice(0), own].map(|step| least_scratch_bytes(network, &step, threads));
+    live_bytes(network, lives, layer) + weights.max().unwrap_or(0) + scratch[0].min(scratch[1])
+}
