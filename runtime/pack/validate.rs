@@ -564,8 +564,8 @@ impl<'a> Proven<'a> {
         ]
     }
 
-    /// Whether a step's output and an input lie in whole buffers, and the rows that it makes apart from those that it
-    /// reads: it is lent no others. On a GPU it is.
+    /// Whether a step's output and an input lie in whole buffers, and the rows of them that it is [lent](Self::lent) apart. On a GPU
+    /// it is lent all.
     fn apart_by_rows(
         &self,
         layer: &Layer,
@@ -579,20 +579,20 @@ impl<'a> Proven<'a> {
         if rings || self.isa == Isa::Cuda || layer.kind == OpKind::Copy as u32 {
             return false;
         }
-        let bytes = |tensor: &Tensor, rows: Range<u64>| {
-            let Some(last) = rows.end.checked_sub(1).filter(|last| *last >= rows.start) else {
+        let bytes = |tensor: &Tensor, rows: &Range<usize>| {
+            if rows.is_empty() {
                 return Range64::EMPTY;
-            };
+            }
             let start = self.plan.places.at(tensor.buffer as usize).address;
-            let float = |row: u64| u64::from(tensor.offset) + row * u64::from(tensor.pitch);
+            let float =
+                |row: usize| u64::from(tensor.offset) + row as u64 * u64::from(tensor.pitch);
             Range64 {
                 start: start + 4 * float(rows.start),
-                end: start + 4 * (float(last) + u64::from(tensor.cols())),
+                end: start + 4 * (float(rows.end - 1) + u64::from(tensor.cols())),
             }
         };
-        let [a, b] = ops::rows_read(layer, inputs, output, slice);
-        let read = bytes(input, if slot == 0 { a } else { b });
-        !read.overlaps(bytes(output, slice.made()))
+        let lent = self.lent(layer, slice);
+        !bytes(input, &lent[slot]).overlaps(bytes(output, &lent[2]))
     }
 
     /// The rows of its inputs and of its output that a step is lent on a processor, as their matrices count them: those that
