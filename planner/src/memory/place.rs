@@ -19,9 +19,9 @@ pub fn place_buffers(
     rank: impl Fn(usize) -> u64,
 ) -> Vec<u64> {
     let buffers = Buffers { sizes, lives, lines, period };
-    let used = || (0..lives.len()).filter(|&buffer| lives[buffer].start != usize::MAX);
     let largest = |rank: &dyn Fn(usize) -> u64| {
-        let mut order: Vec<usize> = used().collect();
+        let used = |buffer: &usize| lives[*buffer].start != usize::MAX;
+        let mut order: Vec<usize> = (0..lives.len()).filter(used).collect();
         order.sort_by_key(|&b| (Reverse(rank(b)), Reverse(sizes[b]), b));
         order
     };

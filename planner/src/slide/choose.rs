@@ -85,12 +85,13 @@ impl<'a> Search<'a> {
         self.alone.iter().copied().max().unwrap_or(0)
     }
 
-    /// The groups by which no layer takes more than `target` bytes, at the least price; `None` if there
-    /// are none.
-    pub fn groups(&mut self, target: u64) -> Option<Vec<Group>> {
-        self.groups_for(target, Aim::Sharing)
+    /// What tables leave of a budget.
+    fn room(&self, budget: u64) -> u64 {
+        budget.saturating_sub(self.tables.least(self.alone.len()))
     }
 
+    /// The groups by which no layer takes more than `target` bytes, at the least price; `None` if there
+    /// are none.
     fn groups_for(&mut self, target: u64, aim: Aim) -> Option<Vec<Group>> {
         // So many of the first layers take more, and go through memory.
         let (mut hot, mut spills) = (vec![0usize], vec![0usize]);
@@ -168,8 +169,7 @@ impl<'a> Search<'a> {
     /// The ways to slide that deserve to be planned for a budget, the one that costs least first: no groups
     /// if that could fit, groups that just fit, and groups that leave more for weights.
     pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
-        let layers = self.alone.len();
-        let room = budget.saturating_sub(self.tables.least(layers));
+        let room = self.room(budget);
         let mut found = Vec::new();
         for share in SHARES {
             let target = (room as f64 * share) as u64;
@@ -184,14 +184,12 @@ impl<'a> Search<'a> {
 
     /// The groups that are predicted to be faster than whole layers, and take no more than a budget; empty if none are.
     pub fn faster(&mut self, budget: u64) -> Vec<Group> {
-        let layers = self.alone.len();
-        let room = budget.saturating_sub(self.tables.least(layers));
-        self.groups_for(room, Aim::Speed).unwrap_or_default()
+        self.groups_for(self.room(budget), Aim::Speed).unwrap_or_default()
     }
 
-    /// The same where layers slide by themselves, too.
+    /// The ways to slide for a budget, as [`candidates`](Self::candidates), in which single layers slide, too.
     pub fn singles(&mut self, budget: u64) -> Vec<Vec<Group>> {
-        let room = budget.saturating_sub(self.tables.least(self.alone.len()));
+        let room = self.room(budget);
         let targets = SHARES_OF_SINGLES.map(|share| (room as f64 * share) as u64);
         let mut found: Vec<_> =
             targets.into_iter().filter_map(|target| self.groups_for(target, Aim::Single)).collect();
@@ -201,8 +199,7 @@ impl<'a> Search<'a> {
 
     /// These groups, and others by which layers have room for what their steps transform; `None` if nothing is gained so.
     pub fn roomier(&mut self, groups: &[Group], budget: u64) -> Option<Vec<Group>> {
-        let layers = self.alone.len();
-        let target = budget.saturating_sub(self.tables.least(layers));
+        let (layers, target) = (self.alone.len(), self.room(budget));
         let mut slides = vec![false; layers];
         groups.iter().for_each(|group| slides[group.layers.clone()].fill(true));
         let loss = |layer: usize| match &self.transforms[layer] {
@@ -245,6 +242,12 @@ impl<'a> Search<'a> {
             }
         }
         found
+    }
+
+    /// Groups for a target, single layers left out.
+    #[cfg(test)]
+    pub fn groups(&mut self, target: u64) -> Option<Vec<Group>> {
+        self.groups_for(target, Aim::Sharing)
     }
 
     /// The smallest target for which there are groups, to the page, and they.

@@ -117,9 +117,6 @@ impl<'a> Prices<'a> {
         anew: bool,
     ) -> Option<(u32, i64)> {
         let shares = aim != Aim::Memory;
-        if !anew && self.weights(&layers) > target {
-            return None;
-        }
         let beside = self.kept(&layers, anew);
         if beside > target && (!shares || beside > target + self.most_shared(&layers)) {
             return None;

@@ -414,15 +414,13 @@ fn looked<'s>(mut search: Search<'s>, request: &Request<'_>) -> (Search<'s>, [Ve
     }
     let mut singles = search.singles(request.budget);
     [&mut ways, &mut singles].into_iter().for_each(|ways| ways.retain(|groups| !groups.is_empty()));
-    let mut with_roomier = |ways: Vec<Vec<Group>>| -> Vec<Vec<Group>> {
-        let both = |groups: Vec<Group>| {
-            let roomier = search.roomier(&groups, request.budget);
-            std::iter::once(groups).chain(roomier)
-        };
-        ways.into_iter().flat_map(both).collect()
+    let mut with_roomier = |groups: Vec<Group>| {
+        let roomier = search.roomier(&groups, request.budget);
+        std::iter::once(groups).chain(roomier)
     };
-    let (ways, mut singles) = (with_roomier(ways), with_roomier(singles));
-    singles.retain(|groups| !ways.contains(groups));
-    singles.truncate(MOST_SINGLES);
+    let ways: Vec<_> = ways.into_iter().flat_map(&mut with_roomier).collect();
+    // No more of them are looked for than are tried.
+    let singles = singles.into_iter().flat_map(with_roomier);
+    let singles = singles.filter(|groups| !ways.contains(groups)).take(MOST_SINGLES).collect();
     (search, [ways, singles])
 }

@@ -62,10 +62,8 @@ pub fn polish(sites: &mut Vec<Site<'_>>, best: &mut Best) {
         let mut design = design.clone();
         site.adapt(&mut design, made_for, built.plan.tables);
         tried += 1;
-        let Some(new) = fitted(&site, &mut design, built) else { continue };
-        if !is_better(&new, built) {
-            continue;
-        }
+        let new = fitted(&site, &mut design, built).filter(|new| is_better(new, built));
+        let Some(new) = new else { continue };
         (held, found, in_vain) = (lay, Some((site, design, new)), 0);
     }
     let Some((site, design, built)) = found else { return };
