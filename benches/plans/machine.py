@@ -101,12 +101,12 @@ class Machine:
         self.costs.append((network, io, tomllib.loads(path.read_text())))
 
     def undisturbed(self, io, turn):
-        """What a turn returns, taken between two probes of undisturbed moments, if that can be had."""
+        """What a turn returns, taken between two probes of undisturbed moments, if that can be had; and whether it was."""
         result, tries, good = self.beside(io, turn, TRIES)
         self.turns += 1
         self.again += tries > 1
         self.disturbed += not good
-        return result
+        return result, good
 
     def beside(self, io, turn, tries):
         """What the last of so many tries returns, which try it was, and whether it was undisturbed."""

@@ -33,11 +33,15 @@ class Measured:
     bound_ms: float
     report: dict
     samples: list = field(default_factory=list)
+    # Of each whether it was taken between probes of undisturbed moments.
+    undisturbed: list = field(default_factory=list)
     stalls: list = field(default_factory=list)
 
     @property
     def ms(self):
-        return statistics.median(self.samples)
+        """The median of the undisturbed rounds; the fastest of all where each was disturbed: others only add time."""
+        good = [ms for ms, good in zip(self.samples, self.undisturbed) if good]
+        return statistics.median(good or [min(self.samples)])
 
     @property
     def spread(self):
@@ -88,12 +92,13 @@ class Bench:
             self.ablation += self.compare(name, onnx, of_ablation, "direct", ABLATION)
 
     def budgets(self, name, onnx):
-        """From the smallest feasible budget to what all weights and activations take; and, from what FlexNN needs
-        at least, the one for its ablation."""
+        """From the smallest budget that is feasible with the costs of every way to read, to what all weights and activations take;
+        and, from what FlexNN needs at least, the one for its ablation."""
         common = [self.eyelet, "plan", onnx, "--threads", self.threads, "--json"]
 
         def smallest(strategy):
-            return json.loads(call([*common, "--strategy", strategy, "--min-budget"]))["min_budget_bytes"]
+            command = [*common, "--strategy", strategy, "--min-budget", "--profile"]
+            return max(json.loads(call([*command, self.machine.profiles[io]]))["min_budget_bytes"] for io in IO)
 
         least, least_flexnn = smallest("joint"), smallest("flexnn")
         # Winograd's weights take up to four times the bytes.
@@ -155,6 +160,7 @@ class Bench:
         warmup = WARMUP if plan.predicted_ms < SLOW_MS else 1
         command = [self.eyelet, "run", pack, "--io", plan.io, "--threads", self.threads, "--json"]
         command += ["--warmup", warmup, "--runs", runs]
-        report = self.machine.undisturbed(plan.io, lambda: json.loads(call(command)))
+        report, good = self.machine.undisturbed(plan.io, lambda: json.loads(call(command)))
         plan.samples.append(report["latency_ms"]["median"])
+        plan.undisturbed.append(good)
         plan.stalls.append(report["stall_ms"])

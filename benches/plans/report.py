@@ -43,8 +43,8 @@ Written by `benches/plans/run.sh`; run it again rather than change it by hand.
 
 {facts}
 
-Times are in milliseconds, of one inference in the steady state: the median within a process, and of these the median of
-{self.bench.rounds} rounds, in which the plans for one network and budget take turns. Every budget has a pack for each strategy, planned
+Times are in milliseconds, of one inference in the steady state: the median within a process, and of these the median of those of
+{self.bench.rounds} rounds that were not disturbed, in which the plans for one network and budget take turns. Every budget has a pack for each strategy, planned
 with costs measured before the network's first plan (`eyelet profile`). All strategies share kernels and runtime.
 
 {self.disturbances()}"""
@@ -54,7 +54,8 @@ with costs measured before the network's first plan (`eyelet profile`). All stra
         computing, waiting = LONGER
         return f"""A probe runs between the plans: {NETWORK} in {BUDGET // MIB} MiB, each layer loaded when its turn comes. Where it computed {computing:.0%}, or waited for
 reads {waiting:.0%}, longer than the fastest of the last ones, others had the processors or the disk, and what ran beside it was run again:
-{machine.again} of {machine.turns} turns. Of {machine.disturbed} the last try was disturbed, too, and counts."""
+{machine.again} of {machine.turns} turns. Of {machine.disturbed} the last try was disturbed, too. Of a plan all of whose turns were, the fastest counts, whatever its strategy: others
+only add time."""
 
     def group(self, plans):
         """By network, way of reading, and budget: the measured plans by strategy."""
