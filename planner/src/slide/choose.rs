@@ -22,8 +22,11 @@ const SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.25, 0.15];
 /// The same where single layers slide, too.
 const SHARES_OF_SINGLES: [f64; 3] = [1.0, 0.6, 0.3];
 
-/// Shares of the least target for which groups are sought, too.
-const ABOVE: [f64; 4] = [1.02, 1.05, 1.1, 1.2];
+/// Shares of the least target for which groups are sought.
+const ABOVE: [f64; 5] = [1.0, 1.02, 1.05, 1.1, 1.2];
+
+/// What groups are for, of those that take the least.
+const LEAST: [Aim; 3] = [Aim::Single, Aim::Sharing, Aim::Memory];
 
 /// Longest group that is tried.
 pub(super) const LONGEST: usize = 48;
@@ -222,26 +225,23 @@ impl<'a> Search<'a> {
         (!others.is_empty()).then_some(found)
     }
 
-    /// The ways to slide of which one has the smallest feasible budget. The more lines at a time, the
-    /// smaller the tables.
-    pub fn smallest(&mut self) -> Vec<Vec<Group>> {
-        let whole = (self.whole().next_multiple_of(PAGE), Vec::new());
-        let sharing = self.least_between(Aim::Sharing, 0, whole.clone());
-        let least = [
-            (Aim::Single, self.least_between(Aim::Single, 0, sharing.clone())),
-            (Aim::Memory, self.least_between(Aim::Memory, sharing.0.saturating_sub(PAGE), whole)),
-            (Aim::Sharing, sharing),
-        ];
-        let [single, memory, sharing] = least;
-        let mut found = Vec::new();
-        for (aim, (least, groups)) in [single, sharing, memory] {
-            found.extend(Some(groups).filter(|groups| !found.contains(groups)));
-            for share in ABOVE {
-                let groups = self.groups_for((least as f64 * share) as u64, aim);
-                found.extend(groups.filter(|groups| !found.contains(groups)));
-            }
-        }
-        found
+    /// The ways to slide of which one has the smallest feasible budget, found as they are asked for, of those that are reckoned to
+    /// take no more than `budget`. The more lines at a time, the smaller the tables.
+    pub fn smallest(&mut self, budget: u64) -> impl Iterator<Item = Vec<Group>> {
+        let room = self.room(budget);
+        let (mut least, mut found) = (None, Vec::new());
+        let targets = LEAST.into_iter().flat_map(|aim| ABOVE.map(|share| (aim, share)));
+        targets.filter_map(move |(aim, share)| {
+            let known = least.filter(|(of, _)| *of == aim);
+            let known = known.unwrap_or_else(|| (aim, self.least_target(aim, room)));
+            least = Some(known);
+            let target = (known.1? as f64 * share) as u64;
+            let groups = (target <= room).then(|| self.groups_for(target, aim))??;
+            (!found.contains(&groups)).then(|| {
+                found.push(groups.clone());
+                groups
+            })
+        })
     }
 
     /// Groups for a target, single layers left out.
@@ -250,23 +250,35 @@ impl<'a> Search<'a> {
         self.groups_for(target, Aim::Sharing)
     }
 
-    /// The smallest target for which there are groups, to the page, and they.
+    /// The smallest target for which there are groups, single layers among them, to the page, and they.
     #[cfg(test)]
     pub fn least(&mut self) -> (u64, Vec<Group>) {
-        let whole = (self.whole().next_multiple_of(PAGE), Vec::new());
-        self.least_between(Aim::Single, 0, whole)
+        let least = self.least_target(Aim::Single, u64::MAX).unwrap_or(u64::MAX);
+        (least, self.groups_for(least, Aim::Single).unwrap_or_default())
     }
 
-    /// The smallest target above `low` for which there are groups, to the page, and they: no more than one that is known.
-    fn least_between(&mut self, aim: Aim, low: u64, known: (u64, Vec<Group>)) -> (u64, Vec<Group>) {
-        let (mut low, mut high, mut groups) = (low / PAGE, known.0 / PAGE, known.1);
-        while low + 1 < high {
-            let middle = (low + high) / 2;
-            match self.groups_for(middle * PAGE, aim) {
-                Some(found) => (high, groups) = (middle, found),
-                None => low = middle,
+    /// The smallest target for which there are groups, to the page, if that is no more than `limit`: of all divisions of the layers the one
+    /// whose part that takes most takes least (a path of least bottleneck).
+    fn least_target(&mut self, aim: Aim, limit: u64) -> Option<u64> {
+        // What the part that takes most takes of the first so many layers.
+        let mut least = vec![0];
+        for end in 1..=self.alone.len() {
+            let alone = least[end - 1].max(self.alone[end - 1]);
+            let mut most = alone.min(limit.saturating_add(1));
+            for start in (end.saturating_sub(LONGEST)..end).rev() {
+                if !self.prices.may_go(&(start..end), most, aim) {
+                    break;
+                }
+                if least[start] >= most || (end - start == 1 && aim != Aim::Single) {
+                    continue;
+                }
+                if let Some(bytes) = self.prices.least_below(start..end, most, aim) {
+                    most = bytes.max(least[start]);
+                }
             }
+            least.push(most);
         }
-        (high * PAGE, groups)
+        let least = least[self.alone.len()].next_multiple_of(PAGE);
+        (least <= limit).then_some(least)
     }
 }

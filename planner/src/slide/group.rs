@@ -3,7 +3,7 @@
 use super::window::{Operand, Window, looks_around, operands};
 use crate::network::Network;
 use eyelet::kernels::Isa;
-use eyelet::pack::{NONE, Tensor};
+use eyelet::pack::{NONE, Tensor, ring_bytes};
 use std::ops::Range;
 
 /// What is known of a network before any group is formed.
@@ -147,6 +147,13 @@ impl<'a> Facts<'a> {
             here.map(move |(_, window)| window.reach(made))
         });
         seen.max().unwrap_or(1).max(1)
+    }
+
+    /// The bytes of such a ring.
+    pub fn least_ring_bytes(&self, buffer: usize) -> u64 {
+        let tensor = self.writers(buffer).next().map(|layer| self.output(layer));
+        tensor
+            .map_or(0, |tensor| ring_bytes(self.least_lines(buffer), tensor.dims[2], tensor.pitch))
     }
 
     /// The layers that write a buffer.

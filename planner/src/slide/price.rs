@@ -50,8 +50,10 @@ pub(super) struct Prices<'a> {
     shares: HashMap<(usize, usize, u32, bool), u64>,
     /// No more than these.
     most_shared: HashMap<(usize, usize), u64>,
-    /// For each group, by its first layer and its length, what it takes beside rings.
-    beside: Vec<Option<u64>>,
+    /// For each group, by its first layer and its length, what it takes beside rings, and no less than these take.
+    beside: Vec<Option<(u64, u64)>>,
+    /// For each buffer no less than it takes as a ring.
+    least_rings: Vec<u64>,
     /// How the lines were made that were asked for last.
     laid: Option<Laid>,
 }
@@ -73,8 +75,15 @@ impl<'a> Prices<'a> {
             weights.push(weights[weights.len() - 1] + bytes);
         }
         let (prices, shares, most_shared) = Default::default();
+        let facts = Facts::new(network);
+        let least_ring = |buffer: usize| match facts.can_be_inner(buffer) {
+            true => facts.least_ring_bytes(buffer),
+            false => network.buffers[buffer].bytes,
+        };
+        let least_rings = (0..network.buffers.len()).map(least_ring).collect();
         Self {
-            facts: Facts::new(network),
+            facts,
+            least_rings,
             costs,
             threads,
             lives: lifetimes(network, layers + 1, |layer| layer + 1..layer + 2),
@@ -108,6 +117,25 @@ impl<'a> Prices<'a> {
         })
     }
 
+    /// The least that these layers take as a group, if that is less than `most` bytes.
+    pub(super) fn least_below(&mut self, layers: Range<usize>, most: u64, aim: Aim) -> Option<u64> {
+        let shares = if aim == Aim::Memory { 0 } else { self.most_shared(&layers) };
+        let least = |anew: &bool| {
+            let (kept, rings) = self.kept(&layers, *anew);
+            if kept + rings >= most + shares {
+                return None;
+            }
+            let bytes = self.price(&layers, LINES[0], *anew).bytes;
+            if bytes >= most + shares {
+                return None;
+            }
+            let shared = if shares == 0 { 0 } else { self.shared_by(&layers, LINES[0], *anew) };
+            Some(bytes - shared)
+        };
+        let least = reads_anew(&layers, aim).iter().filter_map(least).min();
+        least.filter(|bytes| *bytes < most)
+    }
+
     /// The number of lines by which a group costs least and takes at most `target` bytes, and its price.
     fn lines(
         &mut self,
@@ -117,8 +145,9 @@ impl<'a> Prices<'a> {
         anew: bool,
     ) -> Option<(u32, i64)> {
         let shares = aim != Aim::Memory;
-        let beside = self.kept(&layers, anew);
-        if beside > target && (!shares || beside > target + self.most_shared(&layers)) {
+        let (kept, rings) = self.kept(&layers, anew);
+        let least = kept + rings;
+        if least > target && (!shares || least > target + self.most_shared(&layers)) {
             return None;
         }
         let fits = LINES.into_iter().map_while(|lines| {
@@ -130,26 +159,31 @@ impl<'a> Prices<'a> {
         fits.min_by_key(|(_, extra_ns)| *extra_ns)
     }
 
-    /// Bytes of weights of a group, and of buffers beside it that are no rings; known or reckoned once.
-    fn beside(&mut self, layers: &Range<usize>) -> u64 {
+    /// Bytes of weights of a group, and of buffers beside it that are no rings; and the least that its rings take. Known or reckoned
+    /// once.
+    fn beside(&mut self, layers: &Range<usize>) -> (u64, u64) {
         let key = layers.start * LONGEST + layers.len() - 1;
         if let Some(bytes) = self.beside[key] {
             return bytes;
         }
-        let network = self.facts.network;
-        let weights = self.weights(layers);
-        let here = |life: &Lifetime| life.start <= layers.end && life.end > layers.start;
-        let live = (0..self.lives.len())
-            .filter(|&buffer| here(&self.lives[buffer]) && !self.facts.is_inner(buffer, layers))
-            .map(|buffer| network.buffers[buffer].bytes);
-        let bytes = live.sum::<u64>() + weights;
-        self.beside[key] = Some(bytes);
-        bytes
+        let (mut whole, mut rings) = (self.weights(layers), 0);
+        let lives = self.lives.iter().enumerate();
+        for (buffer, _) in
+            lives.filter(|(_, life)| life.start <= layers.end && life.end > layers.start)
+        {
+            match self.facts.is_inner(buffer, layers) {
+                true => rings += self.least_rings[buffer],
+                false => whole += self.facts.network.buffers[buffer].bytes,
+            }
+        }
+        self.beside[key] = Some((whole, rings));
+        (whole, rings)
     }
 
     /// The same, without the weights of a group that reads them anew.
-    fn kept(&mut self, layers: &Range<usize>, anew: bool) -> u64 {
-        self.beside(layers) - if anew { self.weights(layers) } else { 0 }
+    fn kept(&mut self, layers: &Range<usize>, anew: bool) -> (u64, u64) {
+        let (beside, rings) = self.beside(layers);
+        (beside - if anew { self.weights(layers) } else { 0 }, rings)
     }
 
     /// Bytes of weights of a group, in whole pages.
@@ -249,7 +283,7 @@ impl<'a> Prices<'a> {
         if let Some(price) = self.prices.get(&key) {
             return *price;
         }
-        let kept = self.kept(layers, anew);
+        let (kept, _) = self.kept(layers, anew);
         let laid = self.laid(layers, lines);
         let Laid { chain, schedule, .. } = &laid;
         let network = self.facts.network;

@@ -111,14 +111,14 @@ impl<'a, 'b> Found<'a, 'b> {
         // Without sliding, if there is sure to be a plan so; nothing below the smallest budget.
         let within = |site: &Site<'a>| {
             let needs = |design: &Design| site.least_bytes(design);
-            frugal::within(site, Loading::Cyclic, false, request.budget, needs)
+            frugal::within(site, Loading::Cyclic, false, needs)
         };
         let plain = Site::with(request, self.basis.clone(), Vec::new());
         let mut search = None;
         let mut sure = within(&plain).map(|design| (Vec::new(), design));
         if sure.is_none() {
             let of_costs = Search::new(request.network, &self.basis.costs, request.threads);
-            let smallest = search.insert(of_costs).smallest().into_iter();
+            let smallest = search.insert(of_costs).smallest(u64::MAX);
             let mut fits = smallest.map(|groups| {
                 let site = Site::with(request, self.basis.clone(), groups.clone());
                 Some((groups, within(&site)?))
@@ -203,7 +203,8 @@ impl<'a, 'b> Found<'a, 'b> {
                 self.slide(&request, ways, algorithms, options);
                 self.slide(&request, singles, algorithms, options);
                 if !alone && self.sites.len() == before {
-                    self.slide(&request, search.smallest(), &[(0, own.clone())], options);
+                    let smallest = search.smallest(request.budget).collect();
+                    self.slide(&request, smallest, &[(0, own.clone())], options);
                 }
             }
         });
@@ -238,7 +239,11 @@ impl<'a, 'b> Found<'a, 'b> {
         let mut in_vain = 0;
         for groups in ways {
             let (at, before) = (self.sites.len(), self.least_ns);
-            self.sites.push(Site::with(request, self.basis.clone(), groups));
+            let site = Site::with(request, self.basis.clone(), groups);
+            if !site.has_room() {
+                continue;
+            }
+            self.sites.push(site);
             let mut algorithms: Vec<Vec<u32>> =
                 algorithms.iter().map(|(_, on_load)| on_load.clone()).collect();
             self.sites[at].add_quickest(options, &mut algorithms);
@@ -282,9 +287,7 @@ impl<'a, 'b> Found<'a, 'b> {
 
     /// The same with everything at the lowest place.
     fn consider_surely(&mut self, at: usize, design: Design) {
-        let site = &self.sites[at];
-        if let Ok(plan) = site.place_surely(&design, site.request.budget) {
-            let built = site.predict(plan);
+        if let Ok(built) = self.sites[at].build_surely(&design) {
             self.keep(at, design, built);
         }
     }
@@ -320,7 +323,8 @@ impl<'a, 'b> Found<'a, 'b> {
             if self.has_failed(at, &design) {
                 continue;
             }
-            match site.build(&design) {
+            let placed = site.build(&design).map(|built| (built, true));
+            match placed.or_else(|_| site.build_surely(&design).map(|built| (built, false))) {
                 Ok(built) => {
                     first = Some((built, design));
                     break;
@@ -330,9 +334,11 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         self.failed.extend(failed);
         // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
-        let Some((built, design)) = first else { return u64::MAX };
+        let Some(((built, has_room), design)) = first else { return u64::MAX };
         let (_, mut least) = self.keep(at, design, built);
-        for share in SHARES {
+        // Where everything is at its lowest place nothing else finds room.
+        let shares = if has_room { &SHARES[..] } else { &[] };
+        for &share in shares {
             let design = self.design(at, on_load, share, GRAINS[0], Loading::Cyclic);
             if let Some((better, ns)) = self.consider(at, design) {
                 self.share = if better { share } else { self.share };

@@ -60,19 +60,17 @@ pub fn designs(site: &Site<'_>, loading: Loading, dynamic: bool) -> Vec<Design> 
     designs
 }
 
-/// A frugal design that is sure to fit a budget, where each needs so many bytes; nothing if none is.
+/// A frugal design that is sure to fit the budget of the request, where each needs so many bytes; nothing if none is.
 pub fn within(
     site: &Site<'_>,
     loading: Loading,
     dynamic: bool,
-    budget: u64,
     needs: impl Fn(&Design) -> u64,
 ) -> Option<Design> {
-    // Not even tables and activations fit.
-    if site.least_tables() + site.ground.peak > budget {
+    if !site.has_room() {
         return None;
     }
-    designs(site, loading, dynamic).into_iter().find(|design| needs(design) <= budget)
+    designs(site, loading, dynamic).into_iter().find(|design| needs(design) <= site.request.budget)
 }
 
 /// The frugal design that needs the least.

@@ -85,7 +85,7 @@ impl Constructed<'_> {
 pub fn refusal(request: &Request<'_>) -> PlanError {
     let basis = Arc::new(Basis::new(request));
     let mut search = Search::new(request.network, &basis.costs, request.threads);
-    let ways = std::iter::once(Vec::new()).chain(search.smallest());
+    let ways = std::iter::once(Vec::new()).chain(search.smallest(u64::MAX));
     let least = |groups| {
         let site = Site::with(request, basis.clone(), groups);
         let fit = frugal::least(&site, Loading::Cyclic, false, |design| site.least_bytes(design));

@@ -101,6 +101,11 @@ impl<'a> Site<'a> {
         Ok(self.predict(self.place(design, self.request.budget)?))
     }
 
+    /// The same with everything at the lowest place.
+    pub fn build_surely(&self, design: &Design) -> Result<Built, Misfit> {
+        Ok(self.predict(self.place_surely(design, self.request.budget)?))
+    }
+
     pub fn predict(&self, plan: Plan) -> Built {
         Built { line: simulate_with(&plan, &self.costs), plan }
     }
@@ -118,6 +123,11 @@ impl<'a> Site<'a> {
     /// Bytes of the tables that no plan is without.
     pub fn least_tables(&self) -> u64 {
         self.ground.tables.least(0)
+    }
+
+    /// Whether tables and activations fit the budget of the request.
+    pub fn has_room(&self) -> bool {
+        self.least_tables() + self.ground.peak <= self.request.budget
     }
 
     /// What activations and tables leave of a budget at their peak.
