@@ -31,6 +31,9 @@ const LEAST: [Aim; 3] = [Aim::Single, Aim::Sharing, Aim::Memory];
 /// Longest group that is tried.
 pub(super) const LONGEST: usize = 48;
 
+/// The same of ways in which single layers slide, where the smallest budget is not asked for.
+const LONGEST_BESIDE_SINGLES: usize = 12;
+
 /// Longest group that is tried where activations alone do not ask for one, or that reads its weights anew.
 pub(super) const FASTEST: usize = 6;
 
@@ -96,6 +99,11 @@ impl<'a> Search<'a> {
     /// The groups by which no layer takes more than `target` bytes, at the least price; `None` if there
     /// are none.
     fn groups_for(&mut self, target: u64, aim: Aim) -> Option<Vec<Group>> {
+        self.groups_up_to(LONGEST, target, aim)
+    }
+
+    /// The same of groups with no more than `longest` layers.
+    fn groups_up_to(&mut self, longest: usize, target: u64, aim: Aim) -> Option<Vec<Group>> {
         // So many of the first layers take more, and go through memory.
         let (mut hot, mut spills) = (vec![0usize], vec![0usize]);
         for (alone, spill) in self.alone.iter().zip(&self.spills) {
@@ -116,7 +124,7 @@ impl<'a> Search<'a> {
                 false => Serves::Nothing,
             }
         };
-        self.cheapest(target, aim, &alone, LONGEST, serves)
+        self.cheapest(target, aim, &alone, longest, serves)
     }
 
     /// The division of all layers into groups and such as do not slide, at the prices of these, that costs least; groups have up to
@@ -194,8 +202,8 @@ impl<'a> Search<'a> {
     pub fn singles(&mut self, budget: u64) -> Vec<Vec<Group>> {
         let room = self.room(budget);
         let targets = SHARES_OF_SINGLES.map(|share| (room as f64 * share) as u64);
-        let mut found: Vec<_> =
-            targets.into_iter().filter_map(|target| self.groups_for(target, Aim::Single)).collect();
+        let groups = |target| self.groups_up_to(LONGEST_BESIDE_SINGLES, target, Aim::Single);
+        let mut found: Vec<_> = targets.into_iter().filter_map(groups).collect();
         found.dedup();
         found
     }
