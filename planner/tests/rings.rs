@@ -6,20 +6,25 @@ mod common;
 use common::forge::{Guarded, Three};
 use common::records::Records;
 use common::sliding::{
-    ARENA, CONV, LEAST, OUTPUT, POINTWISE, SHORT, Sliding, TALL, WHOLE, WINOGRAD,
+    ARENA, CONV, INPUT, LEAST, OUTPUT, POINTWISE, SHORT, Sliding, TALL, WHOLE, WINOGRAD,
 };
 use eyelet::device::{Device, Inline};
 use eyelet::executor::{Instance, Options};
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::pack::{
-    Activation, BinaryParams, Buffer, Layer, OpKind, Place, ReduceParams, Step, Tensor,
-    params_words,
+    Activation, BinaryParams, Buffer, CopyParams, Layer, NONE, OpKind, Place, ReduceParams, Step,
+    Tensor, params_words, ring_bytes,
 };
 use eyelet::storage::Slice;
 
 /// The output of two inferences.
 fn output(sliding: &Sliding, isa: Isa, device: &dyn Device) -> Vec<f32> {
-    let pack = sliding.plan(isa).pack();
+    run(&sliding.plan(isa), device)
+}
+
+/// The same, of a plan.
+fn run(records: &Records, device: &dyn Device) -> Vec<f32> {
+    let pack = records.pack();
     let mut arena = Guarded::new(ARENA as usize);
     let mut storage = Slice(&pack);
     let options = Options { threads: device.threads() as u32, ..Options::default() };
@@ -138,6 +143,82 @@ fn steps_do_not_go_around_the_end_of_a_ring() {
     assert_eq!(step(WINOGRAD, |step| step.rows = 3 * 11), tiles);
     assert_eq!(step(WINOGRAD, |step| (step.row, step.rows) = (11, 3 * 11)), tiles);
     assert_eq!(step(WINOGRAD, |step| step.rows = 5), whole);
+}
+
+/// The network with an input in planes of channels, of which a copy makes the convolution's pixels, so many lines at a time, in a ring of so
+/// many; 0 if all of them are there.
+fn turned(sliding: &Sliding, isa: Isa, ring: u32, lines: u32) -> Records {
+    let mut records = sliding.plan(isa);
+    let pixels = records.tensors[INPUT as usize];
+    let [_, height, width, channels] = pixels.dims;
+    let plane = height * width;
+    let planes = Tensor {
+        buffer: records.buffers.len() as u32,
+        dims: [1, channels, height, width],
+        pitch: width,
+        ..pixels
+    };
+    let layer = records.layers.len() as u32;
+    let params = CopyParams {
+        dims: [1, 1, 1, 1, plane, channels],
+        src: [0, 0, 0, 0, 1, plane],
+        dst: [0, 0, 0, 0, channels, 1],
+        ..CopyParams::default()
+    };
+    let tensor = records.tensors.len() as u32;
+    records.layers.push(Layer {
+        kind: OpKind::Copy as u32,
+        inputs: [tensor, NONE],
+        output: INPUT,
+        params: params_words(&params),
+        ..Layer::default()
+    });
+    records.tensors.push(planes);
+    records.buffers.push(Buffer { bytes: ring_bytes(channels, height, width) });
+    records.places.push(Place::whole(62 << 10));
+    records.places[0].lines = ring;
+    records.inputs[0].tensor = tensor;
+    records.inputs[0].shape[..4].copy_from_slice(&planes.dims);
+    let mut made = 0;
+    for step in std::mem::take(&mut records.steps) {
+        let needed = ((step.row + step.rows) / width + 1).min(height);
+        while step.layer == 0 && made < needed {
+            let count = lines.min(height - made);
+            records.steps.push(Step {
+                layer,
+                row: made * width,
+                rows: count * width,
+                ..Step::default()
+            });
+            made += count;
+        }
+        records.steps.push(step);
+    }
+    records
+}
+
+#[test]
+fn a_change_of_order_makes_lines_of_a_ring() {
+    for isa in Kernels::all().map(|kernels| kernels.isa()) {
+        let whole = run(&turned(&WHOLE, isa, 0, TALL), &Inline);
+        assert!(whole.iter().any(|x| *x > 0.0));
+        for (ring, lines) in [(3, 1), (4, 2), (5, 1), (TALL, TALL), (0, 1), (0, 3)] {
+            for device in [&Inline as &dyn Device, &Three] {
+                let what = format!("{ring} lines, {lines} at a time, {}", isa.name());
+                assert!(run(&turned(&LEAST, isa, ring, lines), device) == whole, "{what}");
+            }
+        }
+    }
+    let turned = |ring, lines| turned(&LEAST, Isa::Portable, ring, lines);
+    assert_eq!(turned(4, 2).flaw(), None);
+    assert_eq!(turned(4, 3).flaw(), Some("end of the step's lines in a ring"));
+    let mut records = turned(4, 2);
+    records.steps[0].rows -= 1;
+    assert_eq!(records.flaw(), Some("end of the step's rows beyond whole lines"));
+    // It reads all of its input, wherever its rows come from.
+    let mut records = turned(0, 1);
+    records.places[0].address = (62 << 10) - 512;
+    assert_eq!(records.flaw(), Some("step: writes what it reads"));
 }
 
 #[test]

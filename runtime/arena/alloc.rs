@@ -347,11 +347,13 @@ impl Activations<'_> {
         id: u32,
     ) -> (*mut f32, usize, usize, usize) {
         let tensor = &proven.skeleton().tensors[id as usize];
-        let floats = proven.skeleton().buffers.at(tensor.buffer as usize).bytes as usize / 4;
         let buffer = proven.plan().places.at(tensor.buffer as usize).address as usize;
         let start = tensor.offset as usize;
         let (start, rows, cols, pitch) = match kind {
-            Some(OpKind::Copy) => (0, 1, floats, floats),
+            Some(OpKind::Copy) => {
+                let floats = proven.held_floats(tensor);
+                (0, 1, floats, floats)
+            }
             _ => {
                 let rows = proven.held_rows(id) as usize;
                 (start, rows, tensor.cols() as usize, tensor.pitch as usize)

@@ -4,7 +4,9 @@
 //! the output is written front to back, and neighbours that are adjacent on both sides become one. What
 //! is left is mostly a run of adjacent floats, or a transposition, which goes by square tiles.
 //!
-//! Threads divide the output's floats at multiples of the outermost stride. A step makes the whole output.
+//! Threads divide the output's floats at multiples of the outermost stride. A step makes the whole output, or some of its rows
+//! where blocks of the outermost dimension are rows of their own ([`row_unit`]): of a change of order of an image each pixel is.
+//! These may lie in a ring; the input is there as a whole, since what is made of adjacent rows comes from all over it.
 
 use super::{Call, LayerError, Operand, check, check_one_input, device_for};
 use crate::arena::MatMut;
@@ -98,17 +100,56 @@ pub(super) fn span(dims: &[Dim]) -> usize {
     dims.iter().map(|dim| (dim.len - 1) * dim.dst).sum::<usize>() + 1
 }
 
-/// Computes the whole output.
+/// The rows of the output that a block of the outermost dimension makes, if the blocks make all rows, one block behind the other, and
+/// nothing beside them; `None` where a step can make no less than the whole output.
+pub(super) fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
+    let params: CopyParams = params(layer);
+    let elements = params.dims.iter().fold(1u64, |n, dim| n.saturating_mul((*dim).into()));
+    let all = output.rows().checked_mul(output.cols().into())?;
+    if params.filled != 0 || params.dst_start != output.offset || elements != all || all == 0 {
+        return None;
+    }
+    let (dims, count) = normalise(&params);
+    let pitch = u64::from(output.pitch);
+    let (mut rows, mut inner) = (output.rows(), &dims[..count]);
+    while rows > 1 {
+        let (outer, rest) = inner.split_first()?;
+        let stride = outer.dst as u64;
+        if stride.checked_mul(outer.len as u64) != rows.checked_mul(pitch) {
+            return None;
+        }
+        (rows, inner) = (stride.checked_div(pitch)?, rest);
+        if stride != rows * pitch {
+            return None;
+        }
+    }
+    // What is left are the elements of a row.
+    let last = inner.iter().try_fold(0u64, |last, dim| {
+        last.checked_add((dim.len as u64 - 1).checked_mul(dim.dst as u64)?)
+    })?;
+    let outer = dims.first().filter(|_| inner.len() < count)?;
+    (last < output.cols().into()).then_some(outer.dst as u64 / pitch)
+}
+
+/// Computes the rows of the step.
 pub fn run(mut call: Call<'_>) {
     let Operand::Mat(input) = call.operands[0] else { return };
     let params: CopyParams = params(call.layer);
     if params.filled == 1 {
         fill(&mut call, params.fill);
     }
-    let source = &input.row(0)[params.src_start as usize..];
-    let (dims, count) = normalise(&params);
+    let mut source = &input.row(0)[params.src_start as usize..];
+    let (mut dims, count) = normalise(&params);
+    let mut start = params.dst_start as usize;
+    if (call.rows.len() as u64) < call.output.rows() {
+        let (outer, pitch) = (&mut dims[0], call.output.pitch as usize);
+        // In a ring there are fewer rows than the output has.
+        let row = call.rows.start % call.out.cols().div_ceil(pitch);
+        source = &source[call.rows.start * pitch / outer.dst * outer.src..];
+        start += row * pitch;
+        outer.len = call.rows.len() * pitch / outer.dst;
+    }
     let dims = &dims[..count];
-    let start = params.dst_start as usize;
     let mut out = call.out.part_mut(0..1, start..start + span(dims));
     let elements = dims.iter().map(|dim| dim.len).product();
     match dims {

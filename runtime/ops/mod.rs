@@ -22,7 +22,8 @@
 //! of a [`Slice`], speak of the whole image; a matrix has the rows that memory holds, and [`MatRef::slots`]
 //! says in which of them a tensor's rows lie. So nothing is different for an operator that reads by a window
 //! (each line is found by itself) or row by row (the rows of a step do not go around the end of any ring:
-//! [`validate_rings`]). Operators that see a tensor as one run of floats do not work in rings.
+//! [`validate_rings`]). Operators that see a tensor as one run of floats do not read from rings, and only copies by rows
+//! ([`row_unit`]) write to them.
 
 pub mod binary;
 pub mod conv;
@@ -44,7 +45,7 @@ pub mod winograd;
 mod work;
 
 pub use reads::{Reads, reads, rows_read};
-pub use slice::{Slice, sliceable, slides, validate_rings, validate_slice};
+pub use slice::{Slice, row_unit, slides, validate_rings, validate_slice};
 pub use work::{Work, work};
 
 use crate::arena::{MatMut, MatRef};
@@ -77,7 +78,7 @@ pub struct Call<'a> {
     pub operands: [Operand<'a>; 2],
     /// The output: all of the tensor that memory holds, of which this step makes `rows`, and is lent no others, and the
     /// panels `first..`.
-    /// For [`OpKind::Copy`]: one row that is the whole buffer.
+    /// For [`OpKind::Copy`]: one row that is the whole buffer, or the whole ring.
     pub out: MatMut<'a>,
     /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding.
     pub weights: &'a [f32],

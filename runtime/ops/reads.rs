@@ -43,7 +43,7 @@ pub fn reads(kind: OpKind) -> [Reads; 2] {
 }
 
 /// The rows of each input that a (valid) slice of a (valid) layer reads on a processor, at most; those between the first and the
-/// last are counted. [`OpKind::Copy`] addresses the whole buffer instead.
+/// last are counted. [`OpKind::Copy`] addresses the whole buffer instead, whichever rows it makes.
 pub fn rows_read(
     layer: &Layer,
     inputs: &[Tensor; 2],

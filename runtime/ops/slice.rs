@@ -1,6 +1,6 @@
 //! What of a layer a step can make: which of its rows and panels, and in which rings.
 
-use super::{LayerError, Reads, check, cuda, expand, reads, winograd};
+use super::{LayerError, Reads, check, copy, cuda, expand, reads, winograd};
 use crate::kernels::Isa;
 use crate::pack::{Layer, OpKind, Tensor};
 use core::ops::Range;
@@ -28,15 +28,22 @@ impl Slice {
     }
 }
 
-/// Whether steps of this operator can make a part of the output's rows: any, but whole lines of tiles with
-/// Winograd ([`winograd::slice_lines`]).
-pub fn sliceable(kind: OpKind) -> bool {
-    !matches!(kind, OpKind::Copy | OpKind::Reduce)
+/// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of them: one, but with Winograd whole lines
+/// of tiles ([`winograd::slice_lines`]).
+pub fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
+    match OpKind::from_code(layer.kind)? {
+        OpKind::Reduce => None,
+        OpKind::Copy => copy::row_unit(layer, output),
+        _ => Some(1),
+    }
 }
 
-/// Whether an operator's output may lie in a ring: where an input is found pixel by pixel.
-pub fn slides(kind: OpKind) -> bool {
-    reads(kind)[0] != Reads::Whole
+/// Whether a (valid) layer's output may lie in a ring: where an input is found pixel by pixel, or rows are copied.
+pub fn slides(layer: &Layer, output: &Tensor) -> bool {
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Copy) => row_unit(layer, output).is_some(),
+        kind => kind.is_some_and(|kind| reads(kind)[0] != Reads::Whole),
+    }
 }
 
 /// Refuses a slice that is not inside its (valid) layer, that cuts what cannot be cut, or whose algorithm the
@@ -60,9 +67,15 @@ pub fn validate_slice(
     let end = slice.row as u64 + slice.rows as u64;
     check(slice.rows > 0, "number of the step's rows", 0, 1)?;
     check(end <= output.rows(), "end of the step's rows", end, output.rows())?;
-    if !sliceable(kind) {
+    if u64::from(slice.rows) < output.rows() {
         let rows = slice.rows as u64;
-        check(rows == output.rows(), "number of the step's rows", rows, output.rows())?;
+        let unit = row_unit(layer, output);
+        let unit =
+            unit.ok_or(LayerError::Field("number of the step's rows", rows, output.rows()))?;
+        for row in [slice.row.into(), end] {
+            let beyond = row % unit;
+            check(beyond == 0, "end of the step's rows beyond whole blocks", beyond, 0)?;
+        }
     }
     if kind == OpKind::Winograd {
         let tiles = winograd::slice_lines(layer);
@@ -104,7 +117,7 @@ pub fn validate_rings(
     let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
     let reads = reads(kind);
     let whole = (0..2).any(|slot| rings[slot] > 0 && reads[slot] == Reads::Whole);
-    check(slides(kind) && !whole, "operator that works in a ring", layer.kind.into(), 0)?;
+    check(slides(layer, output) && !whole, "operator that works in a ring", layer.kind.into(), 0)?;
     let [a, b] = [0, 1].map(|slot| (&inputs[slot], reads[slot] == Reads::Rows));
     for ((tensor, beside), lines) in [a, b, (output, true)].into_iter().zip(rings) {
         if lines == 0 || !beside {

@@ -2,7 +2,7 @@
 //! numbers of threads and in several slices, which must make no difference.
 
 use super::{
-    Call, LayerError, Operand, Reads, Slice, least_scratch_bytes, reads, scratch_bytes, sliceable,
+    Call, LayerError, Operand, Reads, Slice, least_scratch_bytes, reads, row_unit, scratch_bytes,
     validate, validate_slice,
 };
 use crate::arena::{MatMut, MatRef};
@@ -252,7 +252,7 @@ impl Case {
         let rows = self.output.rows() as u32;
         let buffer = self.run(1, rows);
         let mut ways = vec![(2, rows), (3, rows), (5, rows)];
-        if sliceable(OpKind::from_code(self.layer.kind).unwrap()) && rows < 200 {
+        if row_unit(&self.layer, &self.output) == Some(1) && rows < 200 {
             ways.extend([(1, 1), (2, rows.div_ceil(3)), (3, rows.div_ceil(2))]);
         }
         for (threads, slice) in ways {

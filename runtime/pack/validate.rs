@@ -645,6 +645,15 @@ impl<'a> Proven<'a> {
         }
     }
 
+    /// The floats of a tensor's buffer that memory holds: all, or a ring's lines.
+    pub(crate) fn held_floats(&self, tensor: &Tensor) -> usize {
+        let floats = match self.lines(tensor) {
+            0 => self.skeleton.buffers.at(tensor.buffer as usize).bytes / 4,
+            lines => u64::from(lines) * u64::from(tensor.dims[2]) * u64::from(tensor.pitch),
+        };
+        floats as usize
+    }
+
     /// The arena bytes of a port's tensor: from its first element to one past its last.
     pub(crate) fn port_bytes(&self, id: u32) -> Range<u64> {
         let tensor = &self.skeleton.tensors[id as usize];

@@ -10,6 +10,7 @@
 use super::{Found, Violation};
 use crate::network::Network;
 use crate::plan::Plan;
+use eyelet::ops;
 use eyelet::pack::{
     ConvParams, Layer, NONE, OpKind, PoolParams, Step, Tensor, WinogradParams, params,
 };
@@ -74,6 +75,7 @@ pub(super) fn has_rows(
     output: &Tensor,
 ) -> bool {
     match (OpKind::from_code(layer.kind), input) {
+        (Some(OpKind::Copy), None) => ops::row_unit(layer, output).is_some(),
         (None | Some(OpKind::Copy), _) => false,
         (Some(OpKind::MatMul), Some(number)) => number == 0 && tensor.dims[..3] == output.dims[..3],
         _ => true,

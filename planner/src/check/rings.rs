@@ -3,6 +3,7 @@
 use super::{Found, Violation};
 use crate::network::Network;
 use crate::plan::Plan;
+use eyelet::ops;
 use eyelet::pack::{BinaryParams, Layer, NONE, OpKind, Tensor, WinogradParams, params, ring_bytes};
 
 /// Bytes of a buffer in this plan. Those of a ring follow from any of its tensors: they have the same
@@ -101,6 +102,7 @@ fn access(layer: &Layer, input: Option<usize>, tensor: &Tensor, output: &Tensor)
             let p: BinaryParams = params(layer);
             (tensor.dims == output.dims || p.constant_operand != 0).then_some(true)
         }
+        (OpKind::Copy, None) => ops::row_unit(layer, output).is_some().then_some(true),
         // The left operand, if its record has the output's rows.
         (OpKind::MatMul, None) => Some(true),
         (OpKind::MatMul, Some(0)) => (tensor.dims[..3] == output.dims[..3]).then_some(true),

@@ -162,7 +162,7 @@ impl<'a> Facts<'a> {
         users.filter(move |layer| self.output(*layer).buffer as usize == buffer)
     }
 
-    /// The stride at which the next layer reads what a layer makes, if it does from the first line to the last, and no other
+    /// The stride at which the next layer reads what a layer makes, if it does line by line from the first to the last, and no other
     /// layer writes there.
     pub fn stride_to_next(&self, layer: usize) -> Option<u32> {
         let output = self.output(layer);
@@ -175,7 +175,8 @@ impl<'a> Facts<'a> {
         }
         let made = self.output(next).dims[1];
         let mut reads = self.operands_in(next, buffer).filter(|(tensor, window)| {
-            matches!(meeting(output, tensor), Meeting::Lines) && window.spans(made)
+            let lines = matches!(meeting(output, tensor), Meeting::Lines);
+            lines && window.spans(made) && !window.sees_all()
         });
         reads.next().map(|(_, window)| window.stride())
     }

@@ -1,6 +1,7 @@
 //! Which image lines of an input the lines of an output are made from.
 
 use crate::network::Network;
+use eyelet::ops;
 use eyelet::pack::{
     BinaryParams, ConvParams, NONE, OpKind, PoolParams, Tensor, WinogradParams, params,
 };
@@ -75,6 +76,11 @@ impl Window {
         self.spans(made) && !self.skips()
     }
 
+    /// Whether a line is made from more lines than there are, as if all were one.
+    pub fn sees_all(&self) -> bool {
+        self.reach > self.height
+    }
+
     /// Whether some input lines are not read at all.
     pub fn skips(&self) -> bool {
         self.stride > self.reach
@@ -97,7 +103,7 @@ pub struct Operand {
 }
 
 /// The inputs of a layer, if its lines can be made one after the other: an operator over one image that
-/// looks at a window, or works row by row.
+/// looks at a window, works row by row, or copies rows from all over an input of the network, which is there before any step.
 pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
     let layer = &network.layers[index];
     // Steps may compute by Winograd's algorithm what is stored for the direct one.
@@ -150,6 +156,15 @@ pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
                     return None;
                 }
                 rowwise(input, output)?
+            }
+            OpKind::Copy => {
+                let rows = ops::row_unit(layer, output)?;
+                let written =
+                    |buffer| network.layers.iter().any(|l| record(l.output).buffer == buffer);
+                if !u64::from(output.dims[2]).is_multiple_of(rows) || written(input.buffer) {
+                    return None;
+                }
+                Window::all(input.dims[1], output.dims[1])
             }
             _ => return None,
         };

@@ -1,7 +1,10 @@
 //! Copies of random strides against their definition.
 
-use super::super::testing::{Case, Random, layer};
+use super::super::testing::{Case, Random, Threads, layer};
 use super::*;
+use crate::arena::MatRef;
+use crate::kernels::Kernels;
+use crate::ops::{Slice, validate_rings, validate_slice};
 use crate::pack::{Activation, OpKind};
 use std::prelude::rust_2024::*;
 use std::vec;
@@ -37,6 +40,13 @@ fn check_case(case: &Case, params: &CopyParams) {
         let found = case.run(threads, case.output.rows() as u32);
         let found: Vec<u32> = found.iter().map(|x| x.to_bits()).collect();
         assert!(found == truth, "{params:?} on {threads} threads");
+        let rows = case.output.rows();
+        let unit = row_unit(&case.layer, &case.output).unwrap_or(rows);
+        for times in [1, 2, 5] {
+            let found = case.run(threads, (times * unit).min(rows) as u32);
+            let found: Vec<u32> = found.iter().map(|x| x.to_bits()).collect();
+            assert!(found == truth, "{params:?} on {threads} threads, {times} times {unit} rows");
+        }
     }
     #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
     {
@@ -105,6 +115,139 @@ fn any_permutation() {
         let dims = [(); 6].map(|()| 1 + random.below(7) as u32);
         let gaps = random.below(3) as u32;
         permuted(&mut random, dims, orders, gaps);
+    }
+}
+
+/// The lines of the output as they come into a ring of so many, some at a time: they are those of the whole output, and nothing
+/// beside a step's rows changes.
+fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
+    const POISON: f32 = 7e33;
+    let whole = case.run(1, case.output.rows() as u32);
+    let Tensor { dims: [_, height, width, _], offset, pitch, .. } = case.output;
+    let [line, offset] = [width * pitch, offset].map(|floats| floats as usize);
+    let cols = case.output.cols() as usize;
+    let mut first = 0;
+    while first < height {
+        let end = (first + lines).min(height).min((first / ring + 1) * ring);
+        let slice = Slice {
+            first: 0,
+            count: 0,
+            row: first * width,
+            rows: (end - first) * width,
+            algorithm: 0,
+        };
+        validate_slice(&case.layer, &case.inputs, &case.output, &slice, Isa::Portable).unwrap();
+        validate_rings(&case.layer, &case.inputs, &case.output, &slice, [0, 0, ring]).unwrap();
+        let mut memory = vec![POISON; ring as usize * line];
+        let mut expected = memory.clone();
+        for at in first..end {
+            for pixel in (0..line).step_by(pitch as usize) {
+                let to = (at % ring) as usize * line + pixel + offset;
+                let from = at as usize * line + pixel + offset;
+                expected[to..to + cols].copy_from_slice(&whole[from..from + cols]);
+            }
+        }
+        let input = &case.data[0];
+        let len = memory.len();
+        crate::ops::run(Call {
+            layer: &case.layer,
+            inputs: case.inputs,
+            output: case.output,
+            operands: [
+                Operand::Mat(MatRef::new(input, 1, input.len(), input.len()).unwrap()),
+                Operand::Absent,
+            ],
+            out: MatMut::new(&mut memory, 1, len, len).unwrap(),
+            weights: &[],
+            algorithm: 0,
+            first: 0,
+            count: 0,
+            rows: slice.row as usize..(slice.row + slice.rows) as usize,
+            scratch: &mut [],
+            device: &Threads(threads),
+            kernels: Kernels::PORTABLE,
+        });
+        assert!(memory == expected, "{slice:?} of {:?} in {ring} lines", case.layer.params);
+        first = end;
+    }
+}
+
+/// An image from planes of channels, whose lines lie `gap` floats apart, to pixels, some at a time and into rings.
+#[test]
+fn images_change_their_order_by_rows() {
+    let mut random = Random::new(5);
+    for [height, width, channels, gap] in
+        [[5, 3, 3, 0], [5, 3, 3, 2], [7, 1, 4, 0], [4, 6, 1, 1], [40, 41, 3, 0], [9, 17, 20, 0]]
+    {
+        let stride = width + gap;
+        let mut params = CopyParams {
+            dims: [1, 1, 1, height, width, channels],
+            src: [0, 0, 0, stride, 1, height * stride],
+            src_start: 1,
+            ..Default::default()
+        };
+        let blank = layer(OpKind::Copy, Activation::NONE, &params);
+        let input = [1, 1, 1, channels * height * stride + 2];
+        let mut case = Case::new(blank, &mut random, &[input], [1, height, width, channels]);
+        let to = case.output;
+        params.dst[3..].copy_from_slice(&[width * to.pitch, to.pitch, 1]);
+        params.dst_start = to.offset;
+        case.layer.params = crate::pack::params_words(&params);
+        let unit = if gap == 0 || width == 1 { 1 } else { width };
+        assert_eq!(row_unit(&case.layer, &to), Some(unit.into()));
+        check_case(&case, &params);
+        // Rings are of tensors whose first row is the buffer's.
+        (case.output.offset, params.dst_start) = (0, 0);
+        case.layer.params = crate::pack::params_words(&params);
+        for (ring, lines, threads) in [(1, 1, 1), (2, 1, 3), (3, 2, 2), (4, 4, 1)] {
+            check_ring(&case, ring.min(height), lines, threads);
+        }
+    }
+}
+
+#[test]
+fn what_is_not_made_by_rows_is_made_as_a_whole() {
+    let mut random = Random::new(6);
+    let params = CopyParams {
+        dims: [1, 1, 1, 4, 5, 3],
+        src: [0, 0, 0, 5, 1, 20],
+        dst: [0, 0, 0, 15, 3, 1],
+        ..Default::default()
+    };
+    let blank = layer(OpKind::Copy, Activation::NONE, &params);
+    let case = Case::contiguous(blank, &mut random, &[[1, 3, 4, 5]], [1, 4, 5, 3]);
+    let unit = |change: &dyn Fn(&mut CopyParams, &mut Tensor)| {
+        let (mut params, mut output) = (params, case.output);
+        change(&mut params, &mut output);
+        row_unit(&layer(OpKind::Copy, Activation::NONE, &params), &output)
+    };
+    assert_eq!(unit(&|_, _| {}), Some(1));
+    assert_eq!(unit(&|params, _| params.filled = 1), None);
+    assert_eq!(unit(&|params, _| params.dst_start = 1), None);
+    // Part of the lines, of the pixels, of the channels.
+    for dim in 3..6 {
+        assert_eq!(unit(&|params, _| params.dims[dim] -= 1), None);
+    }
+    // Lines from below, each the next one's place; a pixel's channels in others; another pitch; all of one row.
+    assert_eq!(unit(&|params, _| params.dst[3] = 14), None);
+    assert_eq!(unit(&|params, _| params.dst[5] = 2), None);
+    assert_eq!(unit(&|_, output| output.pitch = 4), None);
+    assert_eq!(unit(&|_, output| (output.dims, output.pitch) = ([1, 1, 1, 60], 60)), None);
+    // Numbers that no tensor has.
+    assert_eq!(unit(&|params, _| params.dims = [u32::MAX; 6]), None);
+    assert_eq!(unit(&|params, _| params.dims[5] = 0), None);
+    assert_eq!(unit(&|params, _| params.dst[3..].fill(u32::MAX)), None);
+    assert_eq!(unit(&|_, output| output.pitch = 0), None);
+    // Steps of other rows than whole blocks.
+    let lines = CopyParams { src: [0, 0, 0, 6, 1, 24], ..params };
+    let layer = layer(OpKind::Copy, Activation::NONE, &lines);
+    let slice = |row, rows| {
+        let slice = Slice { first: 0, count: 0, row, rows, algorithm: 0 };
+        validate_slice(&layer, &case.inputs, &case.output, &slice, Isa::Portable)
+    };
+    assert_eq!((slice(5, 10), slice(0, 20)), (Ok(()), Ok(())));
+    for (row, rows) in [(5, 9), (4, 11), (1, 5)] {
+        assert!(slice(row, rows).is_err(), "{row}, {rows}");
     }
 }
 
