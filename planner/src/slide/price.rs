@@ -22,6 +22,9 @@ use std::ops::Range;
 /// Lines of the tallest layer that are tried, fewest first.
 const LINES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
+/// So many of these, the first, are more steps, and are tried only where no others find room.
+const FEW_LINES: usize = 2;
+
 /// Slices of a layer that shall find room where weights are read anew.
 const SLICES_ANEW: u64 = 2;
 
@@ -150,13 +153,16 @@ impl<'a> Prices<'a> {
         if least > target && (!shares || least > target + self.most_shared(&layers)) {
             return None;
         }
-        let fits = LINES.into_iter().map_while(|lines| {
-            let price = self.price(&layers, lines, anew);
-            let fits = price.bytes <= target
-                || (shares && price.bytes <= target + self.shared_by(&layers, lines, anew));
-            fits.then_some((lines, price.extra_ns))
-        });
-        fits.min_by_key(|(_, extra_ns)| *extra_ns)
+        let mut least = |lines: &[u32]| {
+            let fits = lines.iter().map_while(|&lines| {
+                let price = self.price(&layers, lines, anew);
+                let fits = price.bytes <= target
+                    || (shares && price.bytes <= target + self.shared_by(&layers, lines, anew));
+                fits.then_some((lines, price.extra_ns))
+            });
+            fits.min_by_key(|(_, extra_ns)| *extra_ns)
+        };
+        least(&LINES[FEW_LINES..]).or_else(|| least(&LINES[..FEW_LINES]))
     }
 
     /// Bytes of weights of a group, and of buffers beside it that are no rings; and the least that its rings take. Known or reckoned
