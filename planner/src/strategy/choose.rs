@@ -11,7 +11,8 @@
 //! what that holds is planned for, too, where a budget is larger.
 
 use super::algorithms::{Choice, Means, choices};
-use super::{Begun, Effort, Made, PlanError, Request, begin, on_load, refusal, transforms};
+use super::on_load::Transformed;
+use super::{Begun, Effort, Made, PlanError, Request, begin, refusal, transforms};
 use crate::bound::least_bound_ns;
 use crate::layout::place_weights;
 use crate::network::Network;
@@ -55,7 +56,7 @@ pub struct Chosen {
 struct Candidate {
     network: Network,
     weights_bytes: u64,
-    transformed: Vec<Option<Network>>,
+    transformed: Vec<Option<Transformed>>,
     /// No plan of it is faster, in sum over the budgets.
     bound_ns: u64,
     is_direct: bool,
@@ -157,7 +158,7 @@ impl Candidate {
         choice.apply(&mut network);
         let weights_bytes = place_weights(&mut network);
         let transformed = |room: &u64| match transforms(wanted.strategy) {
-            true => on_load::network(&wanted.request(&network, weights_bytes, *room)),
+            true => Transformed::new(&wanted.request(&network, weights_bytes, *room)),
             false => None,
         };
         let transformed = rooms.iter().map(transformed).collect();
@@ -236,7 +237,7 @@ impl Candidate {
         wanted: &Wanted<'a>,
         rooms: &[u64],
         room: usize,
-    ) -> (Request<'a>, Option<&'a Network>) {
+    ) -> (Request<'a>, Option<&'a Transformed>) {
         let request = wanted.request(&self.network, self.weights_bytes, rooms[room]);
         (request, self.transformed[room].as_ref())
     }

@@ -8,10 +8,10 @@
 use super::basis::Basis;
 use super::design::{Built, Design, Grain, Pins};
 use super::joint::{Best, Constructed};
-use super::on_load::Options;
+use super::on_load::{Options, Transformed};
 use super::place::Loading;
 use super::site::Site;
-use super::{Request, flexnn, frugal, rivals};
+use super::{Request, flexnn, frugal, rivals, slid};
 use crate::network::Network;
 use crate::slice::Cutting;
 use crate::slide::{Group, Search};
@@ -56,10 +56,10 @@ const WAITS: u64 = 4;
 const MOST_ALGORITHMS: usize = 2;
 
 /// A good plan in a short time, if one is found. `transformed` is the network with all steps transforming weights that gain
-/// by it: layers that slide do so as in one of the two.
+/// by it: layers that slide do so, too, or what of it they have room for, or nothing of it.
 pub fn construct<'a>(
     request: &Request<'a>,
-    transformed: Option<&'a Network>,
+    transformed: Option<&'a Transformed>,
 ) -> Option<Constructed<'a>> {
     let start = Instant::now();
     let basis = Arc::new(Basis::new(request));
@@ -105,7 +105,7 @@ impl<'a, 'b> Found<'a, 'b> {
     fn compare(
         &mut self,
         request: &Request<'a>,
-        transformed: Option<&'a Network>,
+        transformed: Option<&'a Transformed>,
         options: &Options,
     ) {
         // Without sliding, if there is sure to be a plan so; nothing below the smallest budget.
@@ -163,7 +163,7 @@ impl<'a, 'b> Found<'a, 'b> {
     fn look_closer(
         &mut self,
         request: &Request<'a>,
-        transformed: Option<&'a Network>,
+        transformed: Option<&'a Transformed>,
         options: &Options,
         mut search: Option<Search<'_>>,
         algorithms: &[(u64, Vec<u32>)],
@@ -175,13 +175,14 @@ impl<'a, 'b> Found<'a, 'b> {
         let alone = self.best.is_some();
         let (basis, threads) = (self.basis.clone(), request.threads);
         let new = |network: &'a Network| Search::new(network, &basis.costs, threads);
+        let mut with_room = Vec::new();
         let looked = |search, network| looked(search, &Request { network, ..*request });
         std::thread::scope(|scope| {
             // Without a plan so far both are needed.
             let other = transformed.filter(|_| !alone);
-            let other = other.map(|network| scope.spawn(|| looked(new(network), network)));
-            let transformed = transformed.map(|network| (network, other));
-            for (network, beside) in [(request.network, None)].into_iter().chain(transformed) {
+            let other = other.map(|of| scope.spawn(|| looked(new(&of.fastest), &of.fastest)));
+            let fastest = transformed.map(|of| (&of.fastest, other));
+            for (network, beside) in [(request.network, None)].into_iter().chain(fastest) {
                 if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
                     break;
                 }
@@ -200,14 +201,35 @@ impl<'a, 'b> Found<'a, 'b> {
                     }
                 }
                 let before = self.sites.len();
-                self.slide(&request, ways, algorithms, options);
-                self.slide(&request, singles, algorithms, options);
+                let others = transformed.filter(|_| !alone);
+                let others = others.into_iter().flat_map(|of| {
+                    let ways = [ways.clone(), singles.clone()].concat();
+                    slid::with_room(&request, of, &basis, options, ways)
+                });
+                with_room.extend(others);
+                for ways in [ways, singles] {
+                    let ways = ways.into_iter().map(|groups| (network, groups)).collect();
+                    self.slide(&request, ways, algorithms, options);
+                }
                 if !alone && self.sites.len() == before {
-                    let smallest = search.smallest(request.budget).collect();
+                    let smallest = search.smallest(request.budget);
+                    let smallest = smallest.map(|groups| (network, groups)).collect();
                     self.slide(&request, smallest, &[(0, own.clone())], options);
                 }
             }
         });
+        self.slide(request, with_room, algorithms, options);
+        // Where memory is too short for the fastest, ways that are sought for less leave more of it.
+        let short = transformed.filter(|of| !alone && self.is_short(own, &of.fastest.on_load));
+        if let Some(of) = short {
+            let request = Request { network: &of.least, ..*request };
+            let (_, ways) = looked(new(&of.least), &of.least);
+            let plain = ways.concat().into_iter().map(|groups| (&of.least, groups)).collect();
+            let others = slid::with_room(&request, of, &basis, options, ways.concat());
+            for ways in [others, plain] {
+                self.slide(&request, ways, algorithms, options);
+            }
+        }
         let Some(best) = &self.best else { return };
         let (at, on_load) = (best.at, best.design.on_load.clone());
         self.refine(at, &on_load);
@@ -222,6 +244,12 @@ impl<'a, 'b> Found<'a, 'b> {
         }
     }
 
+    /// Whether layers that slide transform weights in the best plan, but not by the fastest algorithms.
+    fn is_short(&self, own: &[u32], fastest: &[u32]) -> bool {
+        let best = self.best.as_ref().map(|best| &self.sites[best.at].request.network.on_load);
+        best.is_some_and(|on_load| on_load != own && on_load != fastest)
+    }
+
     /// Whether the best plan computes, most of the time: where loads are waited for, faster steps only wait longer.
     fn computes(&self) -> bool {
         let line = self.best.as_ref().map(|best| &best.built.line);
@@ -232,14 +260,15 @@ impl<'a, 'b> Found<'a, 'b> {
     fn slide(
         &mut self,
         request: &Request<'a>,
-        ways: Vec<Vec<Group>>,
+        ways: Vec<(&'a Network, Vec<Group>)>,
         algorithms: &[(u64, Vec<u32>)],
         options: &Options,
     ) {
         let mut in_vain = 0;
-        for groups in ways {
+        for (network, groups) in ways {
             let (at, before) = (self.sites.len(), self.least_ns);
-            let site = Site::with(request, self.basis.clone(), groups);
+            let request = Request { network, ..*request };
+            let site = Site::with(&request, self.basis.clone(), groups);
             if !site.has_room() {
                 continue;
             }

@@ -150,6 +150,13 @@ impl Ground {
         let (hole, high) = self.holes[layer];
         hole.max(bytes.saturating_sub(high))
     }
+
+    /// The same, and the smaller one of what is free below the highest live buffer and above it.
+    pub fn runs(&self, layer: usize, bytes: u64) -> [u64; 2] {
+        let (hole, high) = self.holes[layer];
+        let above = bytes.saturating_sub(high);
+        [hole.max(above), hole.min(above)]
+    }
 }
 
 /// For each layer the time from its first step to behind its last, the host's turn being 0.

@@ -21,6 +21,7 @@ mod residents;
 mod rivals;
 mod settle;
 mod site;
+mod slid;
 mod staging;
 
 use crate::network::Network;
@@ -29,6 +30,7 @@ use crate::profile::Profile;
 use crate::simulate::simulate;
 use eyelet::pack::PAGE;
 use flexnn::Parts;
+use on_load::Transformed;
 use place::Misfit;
 use std::str::FromStr;
 use std::time::Duration;
@@ -143,7 +145,7 @@ pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
 
 /// Plans by the strategy of that name.
 pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
-    let transformed = transforms(name).then(|| on_load::network(request)).flatten();
+    let transformed = transforms(name).then(|| Transformed::new(request)).flatten();
     let begun = begin(name, request, transformed.as_ref(), demand::DELTA)?;
     Ok(begun.ok_or_else(|| refusal(request))?.finish(effort))
 }
@@ -174,12 +176,12 @@ impl Begun<'_> {
 }
 
 /// Begins to plan by the strategy of that name, as far as no search is needed; nothing if there is only a [`refusal`]. `transformed` is the
-/// [network](on_load::network) whose steps transform weights, for a strategy that may have some do so; `delta` is what
+/// network whose steps transform weights, for a strategy that may have some do so; `delta` is what
 /// queues grow by where a pipeline's least delay is looked for.
 pub fn begin<'a>(
     name: &str,
     request: &Request<'a>,
-    transformed: Option<&'a Network>,
+    transformed: Option<&'a Transformed>,
     delta: u64,
 ) -> Result<Option<Begun<'a>>, PlanError> {
     let flexnn = |static_plan, preload| flexnn::plan(request, Parts { static_plan, preload });

@@ -9,9 +9,13 @@ use crate::algorithm::Algorithm;
 use crate::bound::{Bound, layer_demand};
 use crate::network::Network;
 use crate::profile::Costs;
+use std::sync::OnceLock;
 
 /// Shares of the budget that a layer's activations, a panel and its scratch may take.
 const SHARES: [f64; 4] = [1.0, 0.6, 0.35, 0.2];
+
+/// Networks by other algorithms than the fastest, at most.
+const MOST_OTHERS: usize = 8;
 
 /// Whether steps can compute a layer by so many outputs a tile instead of by its own algorithm.
 fn serves(network: &Network, layer: usize, tile: u32) -> bool {
@@ -89,6 +93,15 @@ impl Options {
         }
         choices
     }
+
+    /// Of the algorithms that are faster than their own those for all layers that take the least memory.
+    fn least(&self) -> Vec<u32> {
+        let least = |(layer, own): (usize, &u32)| {
+            let least = self.layers[layer].iter().min_by(|a, b| a.need.total_cmp(&b.need));
+            least.map_or(*own, |faster| faster.algorithm)
+        };
+        self.own.iter().enumerate().map(least).collect()
+    }
 }
 
 /// The algorithms that are clearly faster than a layer's own.
@@ -113,13 +126,36 @@ fn offer(
     network.on_load[layer] = own;
 }
 
-/// The network with every layer computed so where it is clearly faster by itself and fits the budget beside
-/// the activations; `None` where there is no such layer, or results are to be exact.
-pub fn network(request: &Request<'_>) -> Option<Network> {
-    let costs = Costs::new(request.network, request.profile, request.threads);
-    let choices = Options::new(request, &costs).choices();
-    let fastest = choices.get(1)?.clone();
-    Some(Network { on_load: fastest, ..request.network.clone() })
+/// A network whose steps transform weights: ways to slide are sought for what is fastest, and layers that slide compute by what
+/// they then have room for.
+pub struct Transformed {
+    /// Every layer is computed so where it is clearly faster by itself and fits the budget beside the activations.
+    pub fastest: Network,
+    /// The same by those of them that take the least memory.
+    pub least: Network,
+    others: [OnceLock<Network>; MOST_OTHERS],
+}
+
+impl Transformed {
+    /// `None` where there is no such layer, or results are to be exact.
+    pub fn new(request: &Request<'_>) -> Option<Self> {
+        let costs = Costs::new(request.network, request.profile, request.threads);
+        let options = Options::new(request, &costs);
+        let on_load = options.choices().get(1)?.clone();
+        let [fastest, least] = [on_load, options.least()]
+            .map(|on_load| Network { on_load, ..request.network.clone() });
+        Some(Self { fastest, least, others: Default::default() })
+    }
+
+    /// The same by other algorithms; `None` if too many have been asked for.
+    pub fn by(&self, on_load: Vec<u32>) -> Option<&Network> {
+        if on_load == self.fastest.on_load {
+            return Some(&self.fastest);
+        }
+        let other = || Network { on_load: on_load.clone(), ..self.fastest.clone() };
+        let others = self.others.iter().map(|slot| slot.get_or_init(other));
+        others.into_iter().find(|network| network.on_load == on_load)
+    }
 }
 
 /// Chooses for every layer: the least time, of what fits.
