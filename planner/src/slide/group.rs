@@ -149,11 +149,9 @@ impl<'a> Facts<'a> {
         seen.max().unwrap_or(1).max(1)
     }
 
-    /// The bytes of such a ring.
-    pub fn least_ring_bytes(&self, buffer: usize) -> u64 {
-        let tensor = self.writers(buffer).next().map(|layer| self.output(layer));
-        tensor
-            .map_or(0, |tensor| ring_bytes(self.least_lines(buffer), tensor.dims[2], tensor.pitch))
+    /// The bytes of such a ring, in place of the buffer of a tensor.
+    pub fn least_ring_bytes(&self, tensor: &Tensor) -> u64 {
+        ring_bytes(self.least_lines(tensor.buffer as usize), tensor.dims[2], tensor.pitch)
     }
 
     /// The layers that write a buffer.

@@ -55,7 +55,7 @@ pub(super) struct Prices<'a> {
     most_shared: HashMap<(usize, usize), u64>,
     /// For each group, by its first layer and its length, what it takes beside rings, and no less than these take.
     beside: Vec<Option<(u64, u64)>>,
-    /// For each buffer no less than it takes as a ring.
+    /// For each buffer that can be a ring the least that it takes so.
     least_rings: Vec<u64>,
     /// How the lines were made that were asked for last.
     laid: Option<Laid>,
@@ -79,11 +79,10 @@ impl<'a> Prices<'a> {
         }
         let (prices, shares, most_shared) = Default::default();
         let facts = Facts::new(network);
-        let least_ring = |buffer: usize| match facts.can_be_inner(buffer) {
-            true => facts.least_ring_bytes(buffer),
-            false => network.buffers[buffer].bytes,
-        };
-        let least_rings = (0..network.buffers.len()).map(least_ring).collect();
+        let mut least_rings = vec![0; network.buffers.len()];
+        for tensor in &network.tensors {
+            least_rings[tensor.buffer as usize] = facts.least_ring_bytes(tensor);
+        }
         Self {
             facts,
             least_rings,
@@ -173,10 +172,8 @@ impl<'a> Prices<'a> {
             return bytes;
         }
         let (mut whole, mut rings) = (self.weights(layers), 0);
-        let lives = self.lives.iter().enumerate();
-        for (buffer, _) in
-            lives.filter(|(_, life)| life.start <= layers.end && life.end > layers.start)
-        {
+        let here = |life: &Lifetime| life.start <= layers.end && life.end > layers.start;
+        for buffer in (0..self.lives.len()).filter(|&buffer| here(&self.lives[buffer])) {
             match self.facts.is_inner(buffer, layers) {
                 true => rings += self.least_rings[buffer],
                 false => whole += self.facts.network.buffers[buffer].bytes,

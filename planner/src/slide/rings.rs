@@ -15,7 +15,6 @@
 
 use super::group::Facts;
 use crate::network::Network;
-use eyelet::pack::ring_bytes;
 
 /// For each buffer the fewest bytes that hold what a step uses of it, however layers slide: in a ring the lines that one of
 /// its readers sees; all of it where it can be no ring, with lines of other layers in `room` bytes.
@@ -31,8 +30,7 @@ pub fn least_bytes(network: &Network, room: u64) -> Vec<u64> {
         }
         let mut writers = facts.writers(buffer).peekable();
         if writers.peek().is_none() || writers.any(|writer| line.fits(writer, room as f64)) {
-            let ring = ring_bytes(facts.least_lines(buffer), tensor.dims[2], tensor.pitch);
-            bytes[buffer] = bytes[buffer].min(ring);
+            bytes[buffer] = bytes[buffer].min(facts.least_ring_bytes(tensor));
         }
     }
     bytes

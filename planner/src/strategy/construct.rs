@@ -203,7 +203,7 @@ impl<'a, 'b> Found<'a, 'b> {
                 let before = self.sites.len();
                 let others = transformed.filter(|_| !alone);
                 let others = others.into_iter().flat_map(|of| {
-                    let ways = [ways.clone(), singles.clone()].concat();
+                    let ways = ways.iter().chain(&singles).cloned().collect();
                     slid::with_room(&request, of, &basis, options, ways)
                 });
                 with_room.extend(others);

@@ -147,8 +147,7 @@ impl Ground {
 
     /// Largest run of bytes that is free during a layer, with so many between tables and residents.
     pub fn free(&self, layer: usize, bytes: u64) -> u64 {
-        let (hole, high) = self.holes[layer];
-        hole.max(bytes.saturating_sub(high))
+        self.runs(layer, bytes)[0]
     }
 
     /// The same, and the smaller one of what is free below the highest live buffer and above it.
