@@ -9,7 +9,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, ms, table  # noqa: E402
 from machine import BUDGET, LONGER, NETWORK  # noqa: E402
-from settings import ABLATION, DRAWN, IO, JOINT, NEAR, NOISE, SEED, STRATEGIES  # noqa: E402
+from settings import ABLATION, CLOSE, DRAWN, IO, JOINT, MORE, NEAR, NOISE, SEED, STRATEGIES  # noqa: E402
 
 
 def ranks(values):
@@ -55,7 +55,7 @@ with costs measured before the network's first plan (`eyelet profile`). All stra
         return f"""A probe runs between the plans: {NETWORK} in {BUDGET // MIB} MiB, each layer loaded when its turn comes. Where it computed {computing:.0%}, or waited for
 reads {waiting:.0%}, longer than the fastest of the last ones, others had the processors or the disk, and what ran beside it was run again:
 {machine.again} of {machine.turns} turns. Of {machine.disturbed} the last try was disturbed, too. Of a plan all of whose turns were, the fastest counts, whatever its strategy: others
-only add time."""
+only add time. `{JOINT}` and what is predicted to come within {CLOSE:.0%} of it take up to {MORE * self.bench.rounds} turns, until each has had an undisturbed one."""
 
     def group(self, plans):
         """By network, way of reading, and budget: the measured plans by strategy."""

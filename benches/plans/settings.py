@@ -31,6 +31,10 @@ IO = ["direct", "buffered"]
 # What "as fast" means: the noise of two measurements of the same thing.
 NOISE = 0.02
 
+# `joint` and what is predicted to be so near to it take up to so many times the rounds, as long as one of them has had no undisturbed turn.
+CLOSE = 0.15
+MORE = 4
+
 # Predictions that are drawn at random, and how near they shall be.
 DRAWN = 20
 NEAR = 0.10
