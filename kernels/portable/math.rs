@@ -241,8 +241,10 @@ mod tests {
             .fold((0.0, 0.0), |worst, at| if at.0 > worst.0 { at } else { worst })
     }
 
+    /// Bits are the same on every processor, so that one of them has to look closely; ARM's tests are emulated, mostly.
     fn both_signs(to: f32) -> impl Iterator<Item = f32> {
-        floats(0.0, to, 199).chain(floats(-0.0, -to, 199))
+        let step = if cfg!(target_arch = "x86_64") { 199 } else { 1999 };
+        floats(0.0, to, step).chain(floats(-0.0, -to, step))
     }
 
     fn sigmoid_of(x: f64) -> f64 {
