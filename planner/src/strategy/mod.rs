@@ -10,6 +10,7 @@ pub mod demand;
 mod design;
 mod dynamic;
 mod flexnn;
+mod found;
 mod frugal;
 mod ground;
 mod improve;

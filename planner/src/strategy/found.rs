@@ -1,0 +1,186 @@
+//! What [construction](super::construct) has found so far, and how it plans a way to slide: by some shares of memory for residents, then by finer
+//! slices for the best of these.
+
+use super::basis::Basis;
+use super::design::{Built, Design, Grain, Pins};
+use super::joint::Best;
+use super::place::Loading;
+use super::site::Site;
+use crate::slice::Cutting;
+use std::sync::Arc;
+
+/// Shares of the memory left beside activations that are tried for residents.
+const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
+
+/// Slices that shall find room in each layer, and the most bytes of each.
+const GRAINS: [(f64, u64); 14] = [
+    (2.0, 4 << 20),
+    (3.0, 4 << 20),
+    (4.0, 4 << 20),
+    (8.0, 4 << 20),
+    (2.0, 1 << 40),
+    (2.0, 2 << 20),
+    (3.0, 1 << 20),
+    (4.0, 1 << 20),
+    (4.0, 512 << 10),
+    (8.0, 512 << 10),
+    (4.0, 256 << 10),
+    (8.0, 256 << 10),
+    (4.0, 128 << 10),
+    (8.0, 64 << 10),
+];
+
+/// After so many grains that were no better, finer ones are not tried.
+const IN_VAIN: usize = 7;
+
+/// What construction has found so far.
+pub(super) struct Found<'a, 'b> {
+    pub(super) basis: &'b Arc<Basis>,
+    pub(super) sites: Vec<Site<'a>>,
+    pub(super) best: Option<Best>,
+    /// The fastest plan, where another one is preferred to it.
+    pub(super) fastest: Option<Best>,
+    /// A plan that is taken instead of a slower one.
+    pub(super) faster: Option<Built>,
+    /// What is predicted of the fastest.
+    pub(super) least_ns: u64,
+    /// The share of memory that residents have in the best.
+    share: f64,
+    /// Designs that have no plan.
+    pub(super) failed: Vec<(usize, Design)>,
+}
+
+impl<'a, 'b> Found<'a, 'b> {
+    pub(super) fn new(basis: &'b Arc<Basis>) -> Self {
+        let (sites, best, fastest, faster, failed) = Default::default();
+        let (least_ns, share) = (u64::MAX, SHARES[0]);
+        Self { basis, sites, best, fastest, faster, least_ns, share, failed }
+    }
+
+    pub(super) fn is_optimal(&self) -> bool {
+        self.best.as_ref().is_some_and(|best| self.sites[best.at].is_optimal(&best.built))
+    }
+
+    /// Makes a plan of a design, and keeps it if it is better. Says whether it is, and what is predicted of it.
+    pub(super) fn consider(&mut self, at: usize, design: Design) -> Option<(bool, u64)> {
+        if self.has_failed(at, &design) {
+            return None;
+        }
+        let site = &self.sites[at];
+        let Ok(plan) = site.place(&design, site.request.budget) else {
+            self.failed.push((at, design));
+            return None;
+        };
+        // What is clearly slower than the fastest is no better.
+        match site.predict_within(plan, self.least_ns.saturating_add(self.least_ns / 200)) {
+            Ok(built) => Some(self.keep(at, design, built)),
+            Err(ns) => Some((false, ns)),
+        }
+    }
+
+    fn has_failed(&self, at: usize, design: &Design) -> bool {
+        self.failed.iter().any(|(site, failed)| *site == at && failed == design)
+    }
+
+    /// The same with everything at the lowest place.
+    pub(super) fn consider_surely(&mut self, at: usize, design: Design) {
+        if let Ok(built) = self.sites[at].build_surely(&design) {
+            self.keep(at, design, built);
+        }
+    }
+
+    fn keep(&mut self, at: usize, design: Design, built: Built) -> (bool, u64) {
+        let ns = built.line.steady_ns;
+        let fastest = ns < self.least_ns;
+        self.least_ns = self.least_ns.min(ns);
+        let held = self.best.as_ref().map(|best| &best.built);
+        let better = held.is_none_or(|held| built.is_better(held, self.least_ns));
+        let this = Best { at, design, built };
+        match (better, fastest) {
+            (true, true) => (self.best, self.fastest) = (Some(this), None),
+            (false, true) => self.fastest = Some(this),
+            (true, false) => {
+                let before = self.best.replace(this);
+                self.fastest = self.fastest.take().or(before);
+            }
+            (false, false) => {}
+        }
+        (better, ns)
+    }
+
+    /// Plans with some shares of memory given to residents; says what the best takes.
+    pub(super) fn sketch(&mut self, at: usize, on_load: &[u32]) -> u64 {
+        let all = Design::uniform(Cutting::RESIDENT, on_load, Loading::Cyclic);
+        if let Some((_, ns)) = self.consider(at, all) {
+            return ns;
+        }
+        let site = &self.sites[at];
+        let (mut first, mut failed) = (None, Vec::new());
+        for design in site.frugal(site.request.budget, on_load, Loading::Cyclic) {
+            if self.has_failed(at, &design) {
+                continue;
+            }
+            let placed = site.build(&design).map(|built| (built, true));
+            match placed.or_else(|_| site.build_surely(&design).map(|built| (built, false))) {
+                Ok(built) => {
+                    first = Some((built, design));
+                    break;
+                }
+                Err(_) => failed.push((at, design)),
+            }
+        }
+        self.failed.extend(failed);
+        // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
+        let Some(((built, has_room), design)) = first else { return u64::MAX };
+        let (_, mut least) = self.keep(at, design, built);
+        // Where everything is at its lowest place nothing else finds room.
+        let shares = if has_room { &SHARES[..] } else { &[] };
+        for &share in shares {
+            let design = self.design(at, on_load, share, GRAINS[0], Loading::Cyclic);
+            if let Some((better, ns)) = self.consider(at, design) {
+                self.share = if better { share } else { self.share };
+                least = least.min(ns);
+            }
+        }
+        least
+    }
+
+    fn design(
+        &self,
+        at: usize,
+        on_load: &[u32],
+        share: f64,
+        (slices, most): (f64, u64),
+        loading: Loading,
+    ) -> Design {
+        let site = &self.sites[at];
+        let residents = (site.room(site.request.budget) as f64 * share) as u64;
+        let grain = Grain { slices, ahead: 0, most };
+        let mut design = site.fitting(residents, grain, on_load, loading);
+        site.pin(&mut design, residents, Pins::Late);
+        design
+    }
+
+    /// The grain for the best share, and with that the share by the other rule of placing. Where none fits with the first
+    /// grain, residents are in the way of the others, too.
+    pub(super) fn refine(&mut self, at: usize, on_load: &[u32]) {
+        let (mut grain, mut in_vain) = (GRAINS[0], 0);
+        for other in GRAINS.into_iter().skip(1) {
+            if in_vain == IN_VAIN || self.is_optimal() {
+                break;
+            }
+            in_vain += 1;
+            let design = self.design(at, on_load, self.share, other, Loading::Cyclic);
+            if self.consider(at, design).is_some_and(|(better, _)| better) {
+                (grain, in_vain) = (other, 0);
+            }
+        }
+        for share in SHARES {
+            if self.is_optimal() {
+                return;
+            }
+            let design = self.design(at, on_load, share, grain, Loading::Around);
+            self.consider(at, design);
+        }
+    }
+}
