@@ -8,7 +8,7 @@ use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
 use eyelet::pack::STRATEGIES;
 use eyelet::storage::Slice;
-use eyelet_planner::bound::{Bound, least_bound_ns, lower_bound_ns};
+use eyelet_planner::bound::{Bound, least_bound_ns, least_steps_ns, lower_bound_ns};
 use eyelet_planner::check::check;
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
 use eyelet_planner::memory::{buffer_sizes, lifetimes};
@@ -356,7 +356,8 @@ proptest! {
     }
 }
 
-/// The plans of all strategies that have one for a budget, none of which is predicted to be faster than the bound says.
+/// The plans of all strategies that have one for a budget, none of which is predicted to be faster than the bound says, nor any layer's
+/// steps.
 fn none_below_the_bound(
     subject: &Subject,
     budget: u64,
@@ -366,12 +367,19 @@ fn none_below_the_bound(
     let (network, profile) = (&subject.network, &subject.board.profile);
     let weights_bytes = subject.weights_bytes;
     let request = Request { network, weights_bytes, budget, threads, profile, exact };
-    let bound = least_bound_ns(&request);
+    let (bound, least) = (least_bound_ns(&request), least_steps_ns(&request));
     let mut plans = Vec::new();
     for strategy in STRATEGIES {
         let Ok(made) = strategy::make(strategy, &request, Effort::Fast) else { continue };
-        let predicted = simulate(network, &made.plan, profile, threads).steady_ns;
+        let timeline = simulate(network, &made.plan, profile, threads);
+        let predicted = timeline.steady_ns;
         prop_assert!(predicted >= bound, "{strategy} in {budget}: {predicted} below {bound}");
+        let mut taken = vec![0.0; least.len()];
+        for (step, span) in made.plan.steps.iter().zip(&timeline.steps) {
+            taken[step.layer as usize] += (span.end - span.start) as f64;
+        }
+        let below = taken.iter().zip(&least).position(|(taken, least)| *taken < least.floor());
+        prop_assert!(below.is_none(), "{strategy} in {budget}: {taken:?} and {least:?}");
         plans.push((strategy, made.plan));
     }
     Ok(plans)

@@ -4,64 +4,102 @@ use super::Bound;
 use super::drag::Drag;
 use super::groups::Groups;
 use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
+use super::steps;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
 use crate::slice::{least_scratch_bytes, whole};
-use crate::slide::slides;
-use eyelet::pack::{PAGE, Step};
+use eyelet::pack::{Layer, OpKind, PAGE, Step, WinogradParams, params};
 
-/// Nanoseconds below which no plan stays, where layers are computed by some of these algorithms each.
-pub(super) fn least_ns(
+/// The algorithms by which a layer may be computed.
+pub(super) type Algorithms<'a> = &'a dyn Fn(usize, &Costs) -> Vec<u32>;
+
+/// What each layer takes at least in a budget.
+pub(super) struct Demands {
+    bound: Bound,
+    /// Computing all of it, in whatever steps, in nanoseconds.
+    pub(super) compute: Vec<f64>,
+    /// Bytes of its weights,
+    weights: Vec<f64>,
+    /// and of a load of them, at most.
+    most: Vec<u64>,
+    /// Whether there are steps of each that fit: otherwise there is no plan, and any bound is one.
+    pub(super) fits: bool,
+}
+
+/// What layers take at least that are computed by some of these algorithms each.
+pub(super) fn demands(
     network: &Network,
     budget: u64,
     profile: &Profile,
     threads: u32,
     costs: &Costs,
-    algorithms: &dyn Fn(usize, &Costs) -> Vec<u32>,
-) -> u64 {
+    algorithms: Algorithms<'_>,
+) -> Demands {
     let bound = Bound::within(network, profile, budget);
     let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
-    for (index, slides) in slides(network).into_iter().enumerate() {
-        let layer = &network.layers[index];
-        let panel = f64::from(layer.panel_bytes);
-        let bytes = f64::from(layer.panels) * panel;
-        let (mut least_ns, mut most_free) = (f64::INFINITY, 0.0f64);
-        for algorithm in algorithms(index, costs) {
-            let step = |count| Step { count, algorithm, ..whole(network, index) };
+    let mut fits = true;
+    for index in 0..network.layers.len() {
+        let (layer, slides) = (&network.layers[index], bound.slides[index]);
+        let (panel, lines) = (f64::from(layer.panel_bytes), lines(network, index, slides));
+        let rows = whole(network, index).rows / lines;
+        let left = |lines: u32| match slides {
+            true => budget as f64 - bound.alive_with(index, lines),
+            false => budget as f64 - bound.alive(index),
+        };
+        let (mut least_ns, mut most_free) = (None::<f64>, 0.0f64);
+        let all: Vec<u32> = algorithms(index, costs);
+        for &algorithm in &all {
+            let step = |lines: u32, count: u32| Step {
+                count,
+                algorithm,
+                rows: lines * rows,
+                ..whole(network, index)
+            };
+            let all = step(lines, layer.panels);
+            let (tile, wants_scratch) = (tile(layer, algorithm), costs.wants_scratch(&all));
             let scratch = |step: Step| least_scratch_bytes(network, &step, threads);
-            let least = |step: Step| scratch(Step { count: 1, ..step }).min(scratch(step));
-            let all = step(layer.panels);
+            let least =
+                |lines: u32| scratch(step(lines, 1)).min(scratch(step(lines, layer.panels)));
             let scratch = match (slides, bound.in_rings[index]) {
+                // Of blocks of few tiles; no step has fewer lines, nor threads.
+                _ if wants_scratch => least_scratch_bytes(network, &step(tile.min(lines), 1), 1),
                 // Steps of few rows take little.
                 (true, true) => 0,
-                (true, false) => least(Step { rows: line(network, index).min(all.rows), ..all }),
-                (false, _) => least(all),
+                (true, false) => least(1),
+                (false, _) => least(lines),
             };
-            let beside = budget as f64 - bound.alive(index);
-            let free = beside - scratch as f64;
-            // What takes more than there is is no choice, as long as there is another.
-            if free < panel && least_ns < f64::INFINITY {
-                continue;
-            }
-            // Where not even a panel fits there is no plan, and any bound is one.
-            let free = free.max(panel).max(PAGE as f64);
-            // Of steps with so many panels each, with the scratch that these leave.
-            let least = |count: u32| {
-                let left = (beside - f64::from(count) * panel).max(scratch as f64);
-                costs.least_ns(&step(count), left, slides.then_some(bound.outside[index]))
+            let outside = slides.then_some(bound.outside[index]);
+            let steps = steps::Layer {
+                lines,
+                tile,
+                panels: layer.panels,
+                panel_bytes: panel,
+                left: &left,
+                scratch: scratch as f64,
+                ns: &|lines, count, scratch| costs.least_ns(&step(lines, count), scratch, outside),
+                wants_scratch,
             };
-            let (panels, steps) = (f64::from(layer.panels), (bytes / free).ceil().max(1.0));
-            let ns = match costs.wants_scratch(&all) {
-                true => least_in_steps(layer.panels, (free / panel) as u32, least),
-                false => (steps * least((panels / steps) as u32)).max(least(layer.panels)),
-            };
-            least_ns = least_ns.min(ns);
-            most_free = most_free.max(free);
+            // What takes more than there is is no choice.
+            let Some(ns) = steps.least_ns() else { continue };
+            least_ns = Some(least_ns.map_or(ns, |least| least.min(ns)));
+            most_free = most_free.max(bound.held(index, budget) - scratch as f64);
         }
-        compute.push(least_ns);
-        weights.push(bytes);
-        most.push((most_free as u64).clamp(PAGE, LARGEST));
+        fits &= least_ns.is_some();
+        compute.push(least_ns.unwrap_or(0.0));
+        weights.push(f64::from(layer.panels) * panel);
+        most.push((most_free.max(panel) as u64).clamp(PAGE, LARGEST));
     }
+    Demands { bound, compute, weights, most, fits }
+}
+
+/// Nanoseconds below which no plan stays whose layers take no less than that.
+pub(super) fn least_ns(
+    network: &Network,
+    budget: u64,
+    profile: &Profile,
+    demands: &Demands,
+) -> u64 {
+    let Demands { bound, compute, weights, most, .. } = demands;
     let held = |layer: usize| {
         let held = bound.held(layer, budget);
         [held, (held - f64::from(network.layers[layer].panel_bytes)).max(0.0)]
@@ -79,7 +117,7 @@ pub(super) fn least_ns(
         if let (true, Some(dearest)) = (channel.together, reading.ns_per_byte.first()) {
             reading.groups = Groups::new(&profile.service(near), room, free, *dearest);
         }
-        let found = self::most(&compute, &weights, &held, &reading, channel.intervals);
+        let found = self::most(compute, weights, &held, &reading, channel.intervals);
         // With a staging ring, all bytes are read at once with computing; this holds of the others.
         least = least.max(match profile.transfer {
             None => drag.interval_ns(found.inside, found.beside),
@@ -89,23 +127,18 @@ pub(super) fn least_ns(
     least as u64
 }
 
-/// The least time for so many panels in steps of up to `most`, by what each takes. More steps have more scratch, which is worth
-/// more than they take where little is left.
-fn least_in_steps(panels: u32, most: u32, step_ns: impl Fn(u32) -> f64) -> f64 {
-    let step_ns: Vec<f64> = (1..=most.min(panels)).map(step_ns).collect();
-    let mut least = vec![0.0];
-    for count in 1..=panels as usize {
-        // The last step, and those before it.
-        let with = |(less, ns): (usize, &f64)| ns + least[count - 1 - less];
-        let ns = step_ns.iter().take(count).enumerate().map(with).fold(f64::INFINITY, f64::min);
-        least.push(ns);
-    }
-    least[panels as usize]
+/// Lines that steps of a layer can make; 1 if it does not slide.
+fn lines(network: &Network, layer: usize, slides: bool) -> u32 {
+    let output = &network.tensors[network.layers[layer].output as usize];
+    if slides { output.dims[1].max(1) } else { 1 }
 }
 
-/// Rows of a line of a layer's output.
-fn line(network: &Network, layer: usize) -> u32 {
-    network.tensors[network.layers[layer].output as usize].dims[2].max(1)
+/// Steps of a layer begin at a multiple of so many lines.
+fn tile(layer: &Layer, algorithm: u32) -> u32 {
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Winograd) => params::<WinogradParams>(layer).tile.max(1),
+        _ => algorithm.max(1),
+    }
 }
 
 /// What an interval says: computing inside it, and reading in the rest of the inference.
@@ -150,18 +183,4 @@ pub(super) fn most(
         }
     }
     bound
-}
-
-#[cfg(test)]
-mod tests {
-    use super::least_in_steps;
-
-    #[test]
-    fn steps_are_as_long_as_is_best() {
-        // A step costs 10, panels 1 each; beyond four there is little scratch for them.
-        let step_ns = |count: u32| 10.0 + f64::from(count) * if count > 4 { 5.0 } else { 1.0 };
-        let least = |panels, most| least_in_steps(panels, most, step_ns);
-        assert_eq!([least(4, 4), least(8, 8), least(8, 3)], [14.0, 28.0, 38.0]);
-        assert_eq!([least(5, 8), least(1, 1)], [25.0, 11.0]);
-    }
 }

@@ -17,18 +17,16 @@
 //! Two things that no plan can escape make it tighter ([`lower_bound_ns`]). The weights of a step are in one
 //! load and in the arena together with the activations of its layer. So a load that layer `l` uses is no larger
 //! than `m_l = B − act_l`, and each of its bytes takes at least as long as in the best read of that size: the
-//! bytes outside the interval that are held at its end are then at best the dearest ones. And a layer
-//! with `w_l` bytes takes at least `w_l / m_l` steps, each of which does anew what a step does whatever its
-//! panels; a step's time is the larger one of two sums and a share of the smaller, so that equal steps
-//! take the least.
+//! bytes outside the interval that are held at its end are then at best the dearest ones. And a step has room for so many lines, panels
+//! and scratch at once, so that a layer takes more than one, each of which does anew what a step does whatever its
+//! lines and panels ([`steps`]).
 //!
 //! Layers can slide ([`slide`](crate::slide)): what they make and use up need not be there as a whole, and
-//! their steps alternate. A buffer that could be a ring counts with the lines that one of its readers sees at once, scratch of
+//! their steps alternate. A buffer that could be a ring counts with the lines that one of its readers sees at once, direct scratch of
 //! steps of few rows with nothing, and computing as if all activations stayed in the cache, but that transforms find only those
 //! near that can be in rings. A buffer is no ring where lines that have to be somewhere do not fit the budget
 //! ([`least_bytes`]). Of whole buffers that may share bytes, line by line, the larger ones count ([`alive`]). Weights come from
-//! where a plan of that size finds them, and transforms read tiles as far apart, however few rows a step makes: of these steps
-//! add up to no less than the whole layer takes ([`Costs::least_ns`]). The interval is then the time from the first step of layer
+//! where a plan of that size finds them, and transforms read tiles as far apart, however few rows a step makes ([`Costs::least_ns`]). The interval is then the time from the first step of layer
 //! `a` to the last one of `b`, which holds weights itself: a panel, or all. Layers before `a` have begun by then, and layers
 //! behind `b` are not done when it ends, since those of a group begin and end in their order; so of the weights outside, those
 //! used within that time were there before it or are still there after it, as before.
@@ -53,23 +51,31 @@ mod demands;
 mod drag;
 mod groups;
 mod reading;
+mod steps;
 
 use crate::memory::lifetimes;
 use crate::network::Network;
 use crate::profile::{Costs, Outside, Profile};
 use crate::slice::whole;
-use crate::slide::least_bytes;
+use crate::slide::{least_bytes, touched};
 use crate::strategy::{Request, on_load};
 use crate::tables::Tables;
-use alive::least_alive;
+use alive::Alive;
+use demands::{Algorithms, Demands};
 use eyelet::pack::{Layer, NONE};
 use reading::{Channel, Task, channels, least_ns_per_byte};
 use std::collections::VecDeque;
 
 /// What the bound needs to know of a network, whatever algorithms its layers are computed by.
 pub struct Bound {
-    /// Bytes of tables and of activations that are alive in each layer, in each of its steps.
+    /// Bytes of tables and of activations that are alive in each layer, in each of its steps,
     alive: Vec<f64>,
+    /// those of tables alone,
+    tables: u64,
+    /// and the buffers of the activations.
+    buffers: Vec<Alive>,
+    /// For each layer whether it slides.
+    slides: Vec<bool>,
     /// For each layer whether something that it touches can be a ring,
     in_rings: Vec<bool>,
     /// and which shares of its activations are in none.
@@ -138,8 +144,9 @@ impl Bound {
         let tables = Tables::of(network).least(0);
         let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
         let least = least_bytes(network, budget.saturating_sub(tables));
-        let alive = least_alive(network, &lives, &least);
-        let alive = alive.into_iter().map(|bytes| (tables + bytes) as f64).collect();
+        let touched = touched(network);
+        let buffers = alive::alive(network, &lives, &least, &touched);
+        let alive = buffers.iter().map(|alive| (tables + alive.bytes(None)) as f64).collect();
         let is_ring = |buffer: usize| least[buffer] < network.buffers[buffer].bytes;
         let buffer = |id: u32| network.tensors[id as usize].buffer as usize;
         let tensors = |layer: &Layer| layer.inputs.into_iter().chain([layer.output]);
@@ -162,6 +169,9 @@ impl Bound {
         let reading = channels.iter().map(|channel| channel.rate).fold(0.0, f64::max);
         Self {
             alive,
+            tables,
+            buffers,
+            slides: touched.iter().map(Option::is_some).collect(),
             in_rings,
             outside,
             drag_ns_per_byte: profile.least_drag_ns_per_byte().min(reading),
@@ -174,6 +184,9 @@ impl Bound {
         Self {
             in_rings: vec![false; alive.len()],
             outside: vec![Outside::ALL; alive.len()],
+            slides: vec![false; alive.len()],
+            buffers: Vec::new(),
+            tables: 0,
             alive,
             channels: vec![Channel { rate, intervals: true, together: false }],
             drag_ns_per_byte: rate / 8.0,
@@ -188,6 +201,11 @@ impl Bound {
     /// Bytes of activations that are alive in a layer.
     pub fn alive(&self, layer: usize) -> f64 {
         self.alive[layer]
+    }
+
+    /// The same in a step that makes so many lines, of a layer that slides.
+    pub fn alive_with(&self, layer: usize, lines: u32) -> f64 {
+        (self.tables + self.buffers[layer].bytes(Some(lines))) as f64
     }
 
     /// Bytes of weights that the arena holds at most at the end of a layer.
@@ -273,37 +291,61 @@ pub fn layer_demand(network: &Network, costs: &Costs, index: usize) -> (f64, f64
 /// Nanoseconds below which no steady-state inference in `budget` bytes of arena can stay, by the costs
 /// of the profile and the algorithms of the layers.
 pub fn lower_bound_ns(network: &Network, budget: u64, profile: &Profile, threads: u32) -> u64 {
-    of_algorithms(network, budget, profile, threads, &|layer, _| vec![network.on_load[layer]])
+    let demands =
+        all_demands(network, budget, profile, threads, &|layer, _| vec![network.on_load[layer]]);
+    least_ns(network, profile, &demands)
 }
 
 /// The same whatever steps compute by, of what is stored: by the layers' own algorithms or by those for which they transform
 /// the weights, unless results are to be exact. These take the same bytes, so that of each layer the least time counts.
 pub fn least_bound_ns(request: &Request<'_>) -> u64 {
+    least_ns(request.network, request.profile, &demands_of(request))
+}
+
+/// What each layer's steps take at least, in sum, in nanoseconds.
+pub fn least_steps_ns(request: &Request<'_>) -> Vec<f64> {
+    let all = demands_of(request);
+    let least =
+        |layer: usize| all.iter().map(|(_, demands)| demands.compute[layer]).reduce(f64::min);
+    (0..request.network.layers.len()).filter_map(least).collect()
+}
+
+fn demands_of(request: &Request<'_>) -> Vec<(u64, Demands)> {
     let Request { network, budget, profile, threads, exact, .. } = *request;
-    if exact {
-        return lower_bound_ns(network, budget, profile, threads);
-    }
-    of_algorithms(network, budget, profile, threads, &|layer, costs| {
-        let own = [0, network.on_load[layer]];
-        own.into_iter().chain(on_load::algorithms(network, costs, layer)).collect()
+    all_demands(network, budget, profile, threads, &|layer, costs| {
+        let own = network.on_load[layer];
+        match exact {
+            true => vec![own],
+            false => {
+                [0, own].into_iter().chain(on_load::algorithms(network, costs, layer)).collect()
+            }
+        }
     })
 }
 
-/// A plan may leave so much of a larger budget that the shared cache holds what it uses.
-fn of_algorithms(
+/// What layers take in a budget; and, of a larger one, in as much of it as the shared cache holds: a plan may leave the rest.
+fn all_demands(
     network: &Network,
     budget: u64,
     profile: &Profile,
     threads: u32,
-    algorithms: &dyn Fn(usize, &Costs) -> Vec<u32>,
-) -> u64 {
+    algorithms: Algorithms<'_>,
+) -> Vec<(u64, Demands)> {
     let costs = Costs::new(network, profile, threads);
-    let least = |budget: u64| {
+    let near = Some(profile.near_bytes()).filter(|near| *near > 0 && budget > *near);
+    let of = |budget: u64| {
         let costs = costs.clone().within(budget);
-        demands::least_ns(network, budget, profile, threads, &costs, algorithms)
+        (budget, demands::demands(network, budget, profile, threads, &costs, algorithms))
     };
-    let near = profile.near_bytes();
-    if near > 0 && budget > near { least(budget).min(least(near)) } else { least(budget) }
+    let near = near.map(of).filter(|(_, demands)| demands.fits);
+    [of(budget)].into_iter().chain(near).collect()
+}
+
+/// The least that any of these says.
+fn least_ns(network: &Network, profile: &Profile, all: &[(u64, Demands)]) -> u64 {
+    let least =
+        all.iter().map(|(budget, demands)| demands::least_ns(network, *budget, profile, demands));
+    least.min().unwrap_or(0)
 }
 
 #[cfg(test)]

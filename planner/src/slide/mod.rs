@@ -22,6 +22,7 @@ mod price;
 mod rings;
 mod schedule;
 mod shares;
+mod touched;
 mod window;
 
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use choose::Search;
 pub use lines::{Lines, line_lives};
 pub use rings::least_bytes;
 pub use shares::Shares;
+pub use touched::{Touched, touched};
 
 use crate::network::Network;
 use eyelet::pack::Step;

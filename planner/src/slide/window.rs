@@ -24,7 +24,7 @@ pub struct Window {
 
 impl Window {
     /// Line y from line y.
-    fn same(height: u32) -> Self {
+    pub(super) fn same(height: u32) -> Self {
         Self { reach: 1, stride: 1, pad: 0, tile: 1, height: height.into() }
     }
 
@@ -56,6 +56,15 @@ impl Window {
         let alone = Self { tile: 1, ..*self };
         let lines = (0..made).map(|line| alone.lines(line..line + 1));
         lines.map(|lines| lines.end - lines.start).max().unwrap_or(0)
+    }
+
+    /// The fewest lines from which so many of all output lines are made: what lies beside the image is at its first and at its
+    /// last lines.
+    pub fn fewest(&self, lines: u32, made: u32) -> u32 {
+        let alone = Self { tile: 1, ..*self };
+        let lines = lines.min(made);
+        let seen = |first: u32| alone.lines(first..first + lines).len() as u32;
+        if lines == 0 { 0 } else { seen(0).min(seen(made - lines)) }
     }
 
     /// Input lines from one output line to the next.
@@ -230,6 +239,13 @@ mod tests {
             let made = window.lines_to_spend(spent, 5);
             assert!(made == 5 || window.lines(made..made + 1).start >= spent);
             assert!(window.lines(made - 1..made).start < spent);
+        }
+        for lines in 0..6 {
+            let seen = (0..=5 - lines).map(|first| window.lines(first..first + lines).len());
+            assert_eq!(
+                window.fewest(lines, 5) as usize,
+                if lines > 0 { seen.min().unwrap() } else { 0 }
+            );
         }
         let tiles = Window { reach: 3, stride: 1, pad: 1, tile: 4, height: 10 };
         assert_eq!(tiles.lines(0..4), 0..5);
