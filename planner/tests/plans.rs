@@ -3,11 +3,12 @@
 
 mod common;
 
-use common::{Subject, bits, noise, run_inline};
+use common::{Subject, bits, noise, run_inline, zoo_model};
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
 use eyelet::pack::STRATEGIES;
 use eyelet::storage::Slice;
+use eyelet_planner::board::Board;
 use eyelet_planner::bound::{Bound, least_bound_ns, least_steps_ns, lower_bound_ns};
 use eyelet_planner::check::check;
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
@@ -480,4 +481,17 @@ proptest! {
             none_below_the_bound(&subject, budget, 1, exact)?;
         }
     }
+}
+
+/// A little more memory makes no plan much slower where only few ways to slide fit.
+#[test]
+fn budgets_near_the_smallest_are_planned_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let board = Board::load("jetson-nano").unwrap();
+    let subject = Subject::for_board(&zoo_model("densenet201", folder.path()), board);
+    let budgets = (3_800_000u64..4_100_000).step_by(20_000);
+    let predicted = |budget| predicted_if(false, &subject, "joint", &[budget], 1).unwrap()[0];
+    let found: Vec<u64> = budgets.map(predicted).collect();
+    let (least, most) = (found.iter().min().unwrap(), found.iter().max().unwrap());
+    assert!(*most < least + least / 5, "{found:?}");
 }

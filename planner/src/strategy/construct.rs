@@ -8,7 +8,7 @@
 use super::basis::Basis;
 use super::design::Design;
 use super::found::Found;
-use super::joint::Constructed;
+use super::joint::{Best, Constructed};
 use super::on_load::{Options, Transformed};
 use super::place::Loading;
 use super::site::Site;
@@ -87,7 +87,7 @@ impl<'a, 'b> Found<'a, 'b> {
         plain.add_quickest(options, &mut choices);
         self.sites.push(plain);
         for on_load in choices {
-            let ns = if alone { self.sketch(0, &on_load) } else { u64::MAX };
+            let ns = if alone { self.sketch(0, &on_load).0 } else { u64::MAX };
             algorithms.push((ns, on_load));
         }
         if alone && self.best.is_none() {
@@ -129,7 +129,7 @@ impl<'a, 'b> Found<'a, 'b> {
         let alone = self.best.is_some();
         let (basis, threads) = (self.basis.clone(), request.threads);
         let new = |network: &'a Network| Search::new(network, &basis.costs, threads);
-        let mut with_room = Vec::new();
+        let (mut with_room, mut crowded) = (Vec::new(), Vec::new());
         let looked = |search, network| looked(search, &Request { network, ..*request });
         std::thread::scope(|scope| {
             // Without a plan so far both are needed.
@@ -161,14 +161,17 @@ impl<'a, 'b> Found<'a, 'b> {
                     slid::with_room(&request, of, &basis, options, ways)
                 });
                 with_room.extend(others);
-                for ways in [ways, singles] {
+                let [has_room, _] = [ways, singles].map(|ways| {
                     let ways = ways.into_iter().map(|groups| (network, groups)).collect();
-                    self.slide(&request, ways, algorithms, options);
-                }
+                    self.slide(&request, ways, algorithms, options)
+                });
                 if !alone && self.sites.len() == before {
                     let smallest = search.smallest(request.budget);
                     let smallest = smallest.map(|groups| (network, groups)).collect();
                     self.slide(&request, smallest, &[(0, own.clone())], options);
+                }
+                if !(alone || has_room) {
+                    crowded.push((network, search.near(request.budget)));
                 }
             }
         });
@@ -182,6 +185,17 @@ impl<'a, 'b> Found<'a, 'b> {
             let others = slid::with_room(&request, of, &basis, options, ways.concat());
             for ways in [others, plain] {
                 self.slide(&request, ways, algorithms, options);
+            }
+        }
+        // Where groups that may take all memory leave loads no room in it. What is no better does not come into the search.
+        for (network, near) in crowded {
+            let before = self.sites.len();
+            let near = near.into_iter().map(|groups| (network, groups)).collect();
+            self.slide(request, near, algorithms, options);
+            let serves = |best: &Option<Best>| best.as_ref().is_some_and(|best| best.at >= before);
+            if !(serves(&self.best) || serves(&self.fastest)) {
+                self.sites.truncate(before);
+                self.failed.retain(|(site, _)| *site < before);
             }
         }
         let Some(best) = &self.best else { return };
@@ -210,37 +224,42 @@ impl<'a, 'b> Found<'a, 'b> {
         line.is_some_and(|line| line.stall_ns * WAITS < line.steady_ns)
     }
 
-    /// Sketches plans with some ways to slide.
+    /// Sketches plans with some ways to slide; says whether the first of them leaves loads room.
     fn slide(
         &mut self,
         request: &Request<'a>,
         ways: Vec<(&'a Network, Vec<Group>)>,
         algorithms: &[(u64, Vec<u32>)],
         options: &Options,
-    ) {
-        let mut in_vain = 0;
+    ) -> bool {
+        let (mut in_vain, mut first) = (0, None);
         for (network, groups) in ways {
             let (at, before) = (self.sites.len(), self.least_ns);
             let request = Request { network, ..*request };
             let site = Site::with(&request, self.basis.clone(), groups);
             if !site.has_room() {
+                first.get_or_insert(false);
                 continue;
             }
             self.sites.push(site);
             let mut algorithms: Vec<Vec<u32>> =
                 algorithms.iter().map(|(_, on_load)| on_load.clone()).collect();
             self.sites[at].add_quickest(options, &mut algorithms);
-            let sketch = |on_load: &Vec<u32>| self.sketch(at, on_load);
-            let feasible = algorithms.iter().map(sketch).filter(|ns| *ns < u64::MAX).count() > 0;
+            let sketches: Vec<_> =
+                algorithms.iter().map(|on_load| self.sketch(at, on_load)).collect();
+            let feasible = sketches.iter().any(|(ns, _)| *ns < u64::MAX);
+            let has_room = sketches.iter().any(|(_, has_room)| *has_room);
+            first.get_or_insert(has_room);
             if !feasible {
                 self.sites.pop();
                 self.failed.retain(|(site, _)| *site != at);
             }
-            in_vain = if feasible && self.least_ns == before { in_vain + 1 } else { 0 };
+            in_vain = if has_room && self.least_ns == before { in_vain + 1 } else { 0 };
             if in_vain == WAYS_IN_VAIN || self.is_optimal() {
-                return;
+                break;
             }
         }
+        first == Some(true)
     }
 
     /// Looks for a plan of another strategy that is faster: none shall be. What fits by an allocator that sees one step after the other,

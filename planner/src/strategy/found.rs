@@ -108,11 +108,11 @@ impl<'a, 'b> Found<'a, 'b> {
         (better, ns)
     }
 
-    /// Plans with some shares of memory given to residents; says what the best takes.
-    pub(super) fn sketch(&mut self, at: usize, on_load: &[u32]) -> u64 {
+    /// Plans with some shares of memory given to residents; says what the best takes, and whether not all has to be at its lowest place.
+    pub(super) fn sketch(&mut self, at: usize, on_load: &[u32]) -> (u64, bool) {
         let all = Design::uniform(Cutting::RESIDENT, on_load, Loading::Cyclic);
         if let Some((_, ns)) = self.consider(at, all) {
-            return ns;
+            return (ns, true);
         }
         let site = &self.sites[at];
         let (mut first, mut failed) = (None, Vec::new());
@@ -131,7 +131,7 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         self.failed.extend(failed);
         // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
-        let Some(((built, has_room), design)) = first else { return u64::MAX };
+        let Some(((built, has_room), design)) = first else { return (u64::MAX, false) };
         let (_, mut least) = self.keep(at, design, built);
         // Where everything is at its lowest place nothing else finds room.
         let shares = if has_room { &SHARES[..] } else { &[] };
@@ -142,7 +142,7 @@ impl<'a, 'b> Found<'a, 'b> {
                 least = least.min(ns);
             }
         }
-        least
+        (least, has_room)
     }
 
     fn design(
