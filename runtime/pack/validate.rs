@@ -645,7 +645,8 @@ impl<'a> Proven<'a> {
         }
     }
 
-    /// The floats of a tensor's buffer that memory holds: all, or a ring's lines.
+    /// The floats of a tensor's buffer that memory holds: all, or a ring's lines, not rounded up to what is aligned: operators find a
+    /// row's place by this length.
     pub(crate) fn held_floats(&self, tensor: &Tensor) -> usize {
         let floats = match self.lines(tensor) {
             0 => self.skeleton.buffers.at(tensor.buffer as usize).bytes / 4,
