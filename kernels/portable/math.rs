@@ -241,10 +241,8 @@ mod tests {
             .fold((0.0, 0.0), |worst, at| if at.0 > worst.0 { at } else { worst })
     }
 
-    /// Bits are the same on every processor, so that one of them has to look closely; ARM's tests are emulated, mostly.
     fn both_signs(to: f32) -> impl Iterator<Item = f32> {
-        let step = if cfg!(target_arch = "x86_64") { 199 } else { 1999 };
-        floats(0.0, to, step).chain(floats(-0.0, -to, step))
+        floats(0.0, to, 199).chain(floats(-0.0, -to, 199))
     }
 
     fn sigmoid_of(x: f64) -> f64 {
@@ -253,6 +251,9 @@ mod tests {
 
     #[test]
     fn functions_are_within_their_bounds() {
+        // Bits are the same on every processor (below), so that one of them has to look closely; ARM's tests are emulated, mostly.
+        let sparse = if cfg!(target_arch = "x86_64") { 1 } else { 10 };
+        let some = |to: f32| both_signs(to).step_by(sparse);
         let gelu_tanh_of = |x: f64| {
             x * sigmoid_of((8.0 / std::f64::consts::PI).sqrt() * (x + 0.044715 * x * x * x))
         };
@@ -265,15 +266,15 @@ mod tests {
             ("silu", silu, &|x| x * sigmoid_of(x), 80.0, 3.5),
         ];
         for (name, f, truth, limit, bound) in cases {
-            let (error, x) = worst(both_signs(limit), f, truth);
+            let (error, x) = worst(some(limit), f, truth);
             std::println!("{name}: {error} at {x}");
             assert!(error <= bound, "{name}: {error} at {x}");
         }
-        for x in both_signs(9.0) {
+        for x in some(9.0) {
             let error = ulps(gelu_tanh(x), gelu_tanh_of(x as f64));
             assert!(error <= 5.0 + x.abs().powi(3) as f64, "gelu_tanh: {error} at {x}");
         }
-        let worst = both_signs(100.0).filter(|x| x.abs() > f32::MIN_POSITIVE).map(|x| {
+        let worst = some(100.0).filter(|x| x.abs() > f32::MIN_POSITIVE).map(|x| {
             let truth = x as f64 * 0.5 * (1.0 + erf(x as f64 / 2f64.sqrt()));
             ((gelu(x) as f64 - truth).abs() / x.abs() as f64, x)
         });
