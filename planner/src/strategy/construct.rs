@@ -187,8 +187,13 @@ impl<'a, 'b> Found<'a, 'b> {
                 self.slide(&request, ways, algorithms, options);
             }
         }
-        // Where groups that may take all memory leave loads no room in it. What is no better does not come into the search.
-        for (network, near) in crowded {
+        // Where groups that may take all memory leave loads no room in it, and nothing else does. What is no better does not come
+        // into the search.
+        let lacks_room = self
+            .best
+            .as_ref()
+            .is_none_or(|best| self.sites[best.at].place(&best.design, request.budget).is_err());
+        for (network, near) in crowded.into_iter().filter(|_| lacks_room) {
             let before = self.sites.len();
             let near = near.into_iter().map(|groups| (network, groups)).collect();
             self.slide(request, near, algorithms, options);
