@@ -47,8 +47,7 @@ pub(super) fn demands(
             false => budget as f64 - bound.alive(index),
         };
         let (mut least_ns, mut most_free) = (None::<f64>, 0.0f64);
-        let all: Vec<u32> = algorithms(index, costs);
-        for &algorithm in &all {
+        for algorithm in algorithms(index, costs) {
             let step = |lines: u32, count: u32| Step {
                 count,
                 algorithm,

@@ -171,7 +171,7 @@ impl<'a, 'b> Found<'a, 'b> {
                     self.slide(&request, smallest, &[(0, own.clone())], options);
                 }
                 if !(alone || has_room) {
-                    crowded.push((network, search.near(request.budget)));
+                    crowded.push((network, search));
                 }
             }
         });
@@ -189,18 +189,18 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         // Where groups that may take all memory leave loads no room in it, and nothing else does. What is no better does not come
         // into the search.
-        let lacks_room = self
-            .best
-            .as_ref()
-            .is_none_or(|best| self.sites[best.at].place(&best.design, request.budget).is_err());
-        for (network, near) in crowded.into_iter().filter(|_| lacks_room) {
-            let before = self.sites.len();
-            let near = near.into_iter().map(|groups| (network, groups)).collect();
-            self.slide(request, near, algorithms, options);
-            let serves = |best: &Option<Best>| best.as_ref().is_some_and(|best| best.at >= before);
-            if !(serves(&self.best) || serves(&self.fastest)) {
-                self.sites.truncate(before);
-                self.failed.retain(|(site, _)| *site < before);
+        if !crowded.is_empty() && self.is_crowded(request.budget) {
+            for (network, mut search) in crowded {
+                let before = self.sites.len();
+                let near = search.near(request.budget);
+                let near = near.into_iter().map(|groups| (network, groups)).collect();
+                self.slide(request, near, algorithms, options);
+                let serves =
+                    |best: &Option<Best>| best.as_ref().is_some_and(|best| best.at >= before);
+                if !(serves(&self.best) || serves(&self.fastest)) {
+                    self.sites.truncate(before);
+                    self.failed.retain(|(site, _)| *site < before);
+                }
             }
         }
         let Some(best) = &self.best else { return };
@@ -215,6 +215,12 @@ impl<'a, 'b> Found<'a, 'b> {
                 self.consider(0, design);
             }
         }
+    }
+
+    /// Whether there is no plan but with everything at its lowest place.
+    fn is_crowded(&self, budget: u64) -> bool {
+        let best = self.best.as_ref();
+        best.is_none_or(|best| self.sites[best.at].place(&best.design, budget).is_err())
     }
 
     /// Whether layers that slide transform weights in the best plan, but not by the fastest algorithms.
