@@ -7,6 +7,8 @@
 //! aside. So residents lie in the storage-bound stretch and not at the head of the network, where
 //! loads hide behind computing anyway.
 
+use std::ops::Range;
+
 /// Marks the reads to pin: `bytes[i]` and `load_ns[i]` per read, `compute_ns[i]` the computing between
 /// the use of read `i` and that of the next. At most `capacity` bytes are pinned.
 pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64) -> Vec<bool> {
@@ -14,41 +16,60 @@ pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64)
     if total <= capacity {
         return vec![true; bytes.len()];
     }
-    let pin = |threshold: f64| -> (Vec<bool>, u64) {
-        let mut pinned = vec![false; bytes.len()];
-        let mut backlog = 0.0f64;
-        // Twice around: the second turn starts with the backlog of the first.
+    // Twice around: the second turn starts with the backlog of the first. Says how many bytes are pinned, unless that is too much,
+    // and which thresholds pin the same: those between the same sums.
+    let pin = |threshold: u64, pinned: &mut Vec<bool>| -> (Option<u64>, Range<u64>) {
+        pinned.clear();
+        pinned.resize(bytes.len(), false);
+        let (mut backlog, mut held, mut like) = (0u64, 0u64, 0..u64::MAX);
         for _ in 0..2 {
-            for i in 0..bytes.len() {
-                if !pinned[i] {
-                    let load = load_ns[i] as f64;
-                    if backlog + load > threshold {
-                        pinned[i] = true;
+            let reads = bytes.iter().zip(load_ns).zip(compute_ns);
+            for (pinned, ((bytes, load), compute)) in pinned.iter_mut().zip(reads) {
+                if !*pinned {
+                    let with = backlog + load;
+                    if with > threshold {
+                        like.end = like.end.min(with);
+                        (*pinned, held) = (true, held + bytes);
+                        if held > capacity {
+                            return (None, like);
+                        }
                     } else {
-                        backlog += load;
+                        like.start = like.start.max(with);
+                        backlog = with;
                     }
                 }
-                backlog = (backlog - compute_ns[i] as f64).max(0.0);
+                backlog = backlog.saturating_sub(*compute);
             }
         }
-        let held = bytes.iter().zip(&pinned).filter(|(_, pin)| **pin).map(|(b, _)| b).sum();
-        (pinned, held)
+        (Some(held), like)
     };
     let (mut low, mut high) = (0.0f64, load_ns.iter().sum::<u64>() as f64 * 2.0 + 1.0);
-    let mut best = vec![false; bytes.len()];
+    let (mut best, mut pinned) = (vec![false; bytes.len()], Vec::new());
     let mut most = 0;
+    // Thresholds like the last one that pinned too much, and like the last one that did not.
+    let (mut too_low, mut enough) = (0..0, 0..0);
     for _ in 0..48 {
         // A backlog is a whole number: between two of them all thresholds pin the same.
         let known = low.floor() == high.floor();
         let middle = (low + high) / 2.0;
-        let (pinned, held) = pin(middle);
-        if held <= capacity {
-            if held >= most {
-                (best, most) = (pinned, held);
+        let threshold = middle as u64;
+        if !too_low.contains(&threshold) && !enough.contains(&threshold) {
+            let (held, like) = pin(threshold, &mut pinned);
+            match held {
+                Some(held) => {
+                    enough = like;
+                    if held >= most {
+                        most = held;
+                        std::mem::swap(&mut best, &mut pinned);
+                    }
+                }
+                None => too_low = like,
             }
-            high = middle;
+        }
+        if too_low.contains(&threshold) {
+            low = middle
         } else {
-            low = middle;
+            high = middle
         }
         if known {
             break;
@@ -92,7 +113,58 @@ mod tests {
         assert!(pinned[..4].iter().all(|pin| !pin), "{pinned:?}");
     }
 
+    /// The same by every threshold that is met, one after the other.
+    fn by_all(bytes: &[u64], load: &[u64], compute: &[u64], capacity: u64) -> Vec<bool> {
+        let (mut low, mut high) = (0.0f64, load.iter().sum::<u64>() as f64 * 2.0 + 1.0);
+        let (mut best, mut most) = (vec![false; bytes.len()], 0);
+        for _ in 0..48 {
+            let middle = (low + high) / 2.0;
+            let (mut pinned, mut backlog) = (vec![false; bytes.len()], 0.0f64);
+            for at in (0..bytes.len()).chain(0..bytes.len()) {
+                let with = backlog + load[at] as f64;
+                if !pinned[at] && with > middle {
+                    pinned[at] = true;
+                } else if !pinned[at] {
+                    backlog = with;
+                }
+                backlog = (backlog - compute[at] as f64).max(0.0);
+            }
+            let held: u64 =
+                bytes.iter().zip(&pinned).filter(|(_, pin)| **pin).map(|(b, _)| b).sum();
+            if held <= capacity && held >= most {
+                (best, most) = (pinned, held);
+            }
+            if held <= capacity { high = middle } else { low = middle }
+        }
+        best
+    }
+
     proptest! {
+        #[test]
+        fn thresholds_between_the_same_sums_pin_the_same(
+            reads in prop::collection::vec((1u64..1000, 1u64..1000, 0u64..1000), 1..40),
+            share in 0.0f64..1.0,
+        ) {
+            let bytes: Vec<u64> = reads.iter().map(|r| r.0).collect();
+            let load: Vec<u64> = reads.iter().map(|r| r.1).collect();
+            let compute: Vec<u64> = reads.iter().map(|r| r.2).collect();
+            let capacity = (bytes.iter().sum::<u64>() as f64 * share) as u64;
+            let pinned = choose(&bytes, &load, &compute, capacity);
+            // What room is left is filled behind that.
+            let least = by_all(&bytes, &load, &compute, capacity);
+            let held = least.iter().zip(&bytes).filter(|(pin, _)| **pin).map(|(_, b)| b);
+            let mut left = capacity - held.sum::<u64>();
+            let mut order: Vec<usize> = (0..bytes.len()).filter(|at| !least[*at]).collect();
+            order.sort_by_key(|at| std::cmp::Reverse(bytes[*at]));
+            let mut expected = least;
+            for at in order {
+                if bytes[at] <= left {
+                    (expected[at], left) = (true, left - bytes[at]);
+                }
+            }
+            prop_assert_eq!(pinned, expected);
+        }
+
         #[test]
         fn never_pins_more_than_fits(
             reads in prop::collection::vec((1u64..1000, 1u64..1000, 0u64..1000), 0..40),
