@@ -64,8 +64,7 @@ impl<'a, 'b> Found<'a, 'b> {
     ) {
         // Without sliding, if there is sure to be a plan so; nothing below the smallest budget.
         let within = |site: &Site<'a>| {
-            let needs = |design: &Design| site.least_bytes(design);
-            frugal::within(site, Loading::Cyclic, false, needs)
+            frugal::within(site, Loading::Cyclic, false, |design| site.surely_fits(design))
         };
         let plain = Site::with(request, self.basis.clone(), Vec::new());
         let mut search = None;

@@ -46,7 +46,8 @@ pub fn plan(request: &Request<'_>, parts: Parts) -> Result<Made, PlanError> {
     let start = Instant::now();
     let (site, loading, dynamic) = (Site::new(request), parts.loading(), !parts.static_plan);
     let needs = |design: &Design| needs(&site, design, parts);
-    let Some(frugal) = frugal::within(&site, loading, dynamic, needs) else {
+    let fits = |design: &Design| needs(design) <= request.budget;
+    let Some(frugal) = frugal::within(&site, loading, dynamic, fits) else {
         let Fit { bytes, design } = frugal::least(&site, loading, dynamic, needs);
         return Err(refuse(request, bytes, SLICE, &|budget| match parts.static_plan {
             true => site.place_surely(&design, budget),

@@ -120,8 +120,7 @@ impl<'a, 'b> Found<'a, 'b> {
             if self.has_failed(at, &design) {
                 continue;
             }
-            let placed = site.build(&design).map(|built| (built, true));
-            match placed.or_else(|_| site.build_surely(&design).map(|built| (built, false))) {
+            match site.build_somehow(&design) {
                 Ok(built) => {
                     first = Some((built, design));
                     break;

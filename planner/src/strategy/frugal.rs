@@ -60,17 +60,17 @@ pub fn designs(site: &Site<'_>, loading: Loading, dynamic: bool) -> Vec<Design> 
     designs
 }
 
-/// A frugal design that is sure to fit the budget of the request, where each needs so many bytes; nothing if none is.
+/// A frugal design that `fits` the budget of the request for sure; nothing if none does.
 pub fn within(
     site: &Site<'_>,
     loading: Loading,
     dynamic: bool,
-    needs: impl Fn(&Design) -> u64,
+    fits: impl Fn(&Design) -> bool,
 ) -> Option<Design> {
     if !site.has_room() {
         return None;
     }
-    designs(site, loading, dynamic).into_iter().find(|design| needs(design) <= site.request.budget)
+    designs(site, loading, dynamic).into_iter().find(fits)
 }
 
 /// The frugal design that needs the least.

@@ -77,6 +77,11 @@ impl<'a> Site<'a> {
         self.cut(design).least_bytes(&self.request)
     }
 
+    /// Whether that is no more than the budget of the request: placing ends where something finds no room.
+    pub fn surely_fits(&self, design: &Design) -> bool {
+        self.cut(design).place_surely(&self.request, self.request.budget, design.loading).is_ok()
+    }
+
     /// Makes a design a plan for so many bytes.
     pub fn place(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
         let plan = self.cut(design).place(&self.request, budget, design.loading)?;
@@ -104,6 +109,17 @@ impl<'a> Site<'a> {
     /// The same with everything at the lowest place.
     pub fn build_surely(&self, design: &Design) -> Result<Built, Misfit> {
         Ok(self.predict(self.place_surely(design, self.request.budget)?))
+    }
+
+    /// As the one, if there is room for that, or as the other; and whether there was.
+    pub fn build_somehow(&self, design: &Design) -> Result<(Built, bool), Misfit> {
+        let (cut, request) = (self.cut(design), &self.request);
+        let placed = cut.place(request, request.budget, design.loading).map(|plan| (plan, true));
+        let (plan, has_room) = match placed {
+            Ok(placed) => placed,
+            Err(_) => (cut.place_surely(request, request.budget, design.loading)?, false),
+        };
+        Ok((self.predict(self.staged(plan, design)), has_room))
     }
 
     pub fn predict(&self, plan: Plan) -> Built {
