@@ -107,14 +107,27 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
     let searched = if wanted.effort == Effort::Fast { 1 } else { MOST_SEARCHED };
     let promising = found.into_iter().take_while(|(ns, ..)| *ns <= clearly(least)).take(searched);
     let promising: Vec<_> = promising.collect();
-    let wanted = Wanted { effort: wanted.effort.shared(promising.len()), ..*wanted };
+    // At once: none of them needs what another finds. The first is searched on this thread.
+    let finished: Vec<(&Candidate, Chosen)> = std::thread::scope(|scope| {
+        let rooms = &rooms;
+        let mut promising = promising.into_iter();
+        let first = promising.next();
+        let others = promising.map(|(_, candidate, begun)| {
+            (candidate, scope.spawn(move || candidate.finish(wanted, rooms, begun)))
+        });
+        let others: Vec<_> = others.collect();
+        let first = first.map(|(_, of, begun)| (of, of.finish(wanted, rooms, begun)));
+        let others = others.into_iter().map(|(candidate, search)| {
+            (candidate, search.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        first.into_iter().chain(others).collect()
+    });
     let mut chosen: Option<(u64, Chosen)> = None;
-    for (_, candidate, begun) in promising {
+    for (candidate, mut this) in finished {
         let held = chosen.as_ref().map_or(u64::MAX, |(ns, _)| *ns);
         if candidate.bound_ns >= held {
             continue;
         }
-        let mut this = candidate.finish(&wanted, &rooms, begun);
         let ns = this.predicted_ns.iter().sum();
         if let Some((_, mut other)) = chosen.take() {
             if held <= ns {

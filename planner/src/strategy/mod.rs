@@ -93,16 +93,6 @@ pub enum Effort {
     Seconds(f64),
 }
 
-impl Effort {
-    /// What each of so many searches has of it.
-    fn shared(self, searches: usize) -> Self {
-        match self {
-            Self::Seconds(seconds) => Self::Seconds(seconds / searches.max(1) as f64),
-            other => other,
-        }
-    }
-}
-
 impl FromStr for Effort {
     type Err = String;
 
@@ -134,7 +124,8 @@ pub struct Made {
 impl Made {
     /// Counts what it took to make another one, which was not taken.
     fn add(&mut self, other: &Self) {
-        self.improvement += other.improvement;
+        // They were searched at once.
+        self.improvement = self.improvement.max(other.improvement);
         self.tried += other.tried;
     }
 }
