@@ -11,6 +11,7 @@ use crate::slide::Sliding;
 use eyelet::kernels::Isa;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{Layer, OpKind, PAGE, Step, Tensor};
+use std::ops::Range;
 
 /// A load before it has an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +23,19 @@ pub struct Read {
     /// Indices of the first and the last step that use it (0 is the first after the host's).
     pub first: usize,
     pub last: usize,
+    /// Which [`Part`]s it has.
+    pub parts: Range<usize>,
     /// Whether it is done once, and what was read stays.
     pub resident: bool,
+}
+
+/// Bytes of a read that are in use for equally long: those of a slice, and what lies between it and the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Where it begins, in the weights section.
+    pub start: u64,
+    /// Index of the last step that uses it.
+    pub last: usize,
 }
 
 /// A network that was cut: steps without addresses, and what they read.
@@ -34,6 +46,8 @@ pub struct Slices {
     pub reads: Vec<Read>,
     /// For each step its read.
     pub read_of: Vec<Option<usize>>,
+    /// Parts of all reads, one read after the other.
+    pub parts: Vec<Part>,
 }
 
 /// How finely a layer is cut, and what stays of it.
@@ -138,7 +152,7 @@ pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cu
         steps = anew(network, steps, sliding, most);
     }
     steps.iter_mut().for_each(|step| step.scratch_bytes = cutting(step.layer as usize).scratch);
-    let (reads, read_of) = join(network, &steps, |step: &Step| {
+    let (reads, read_of, parts) = join(network, &steps, |step: &Step| {
         let layer = step.layer as usize;
         let Cutting { resident, read, .. } = cutting(layer);
         let resident = match has_panels(layer) {
@@ -153,7 +167,7 @@ pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cu
             most: if resident { RESIDENT_READ } else { read },
         }
     });
-    Slices { steps, reads, read_of }
+    Slices { steps, reads, read_of, parts }
 }
 
 /// Even slices of so many panels, each of at most so many: the first of each, and how many it has.
@@ -199,25 +213,28 @@ fn join(
     network: &Network,
     steps: &[Step],
     joint: impl Fn(&Step) -> Joint,
-) -> (Vec<Read>, Vec<Option<usize>>) {
+) -> (Vec<Read>, Vec<Option<usize>>, Vec<Part>) {
     let mut reads: Vec<Read> = Vec::new();
     let mut read_of = vec![None; steps.len()];
+    let mut parts: Vec<Part> = Vec::new();
     // The reads of layers that slide, which steps of their group use again, and what the last read is for.
-    let mut known: Vec<Option<usize>> = vec![None; network.layers.len()];
+    let mut known: Vec<Option<(usize, usize)>> = vec![None; network.layers.len()];
     let mut last: Option<Joint> = None;
     for (index, step) in steps.iter().enumerate() {
         let weights = step_weights(network, step);
         if weights.is_empty() {
             continue;
         }
-        if let Some(read) = known[step.layer as usize] {
+        if let Some((read, part)) = known[step.layer as usize] {
             reads[read].last = index;
+            parts[part].last = index;
             read_of[index] = Some(read);
             continue;
         }
         let start = weights.start / PAGE * PAGE;
         let end = weights.end.next_multiple_of(PAGE);
         let mut this = joint(step);
+        let part;
         let together = if this.group.is_some() { GROUP_READ } else { 0 };
         match (reads.last_mut(), last) {
             // The least limit of all that the read serves; within a group no less than a small load.
@@ -229,17 +246,28 @@ fn join(
                 this.most = this.most.min(last.most);
                 read.bytes = read.bytes.max(end - read.offset);
                 read.last = index;
+                // Another step may use the same bytes.
+                let is_known = |at: &usize| parts[*at].start >= weights.start;
+                part = read.parts.clone().find(is_known).unwrap_or(parts.len());
+                if part == parts.len() {
+                    parts.push(Part { start: weights.start, last: index });
+                    read.parts.end += 1;
+                }
+                parts[part..].iter_mut().for_each(|part| part.last = index);
             }
             _ => {
                 let (offset, bytes, resident) = (start, end - start, this.resident);
-                reads.push(Read { offset, bytes, first: index, last: index, resident });
+                part = parts.len();
+                parts.push(Part { start: weights.start, last: index });
+                let parts = part..part + 1;
+                reads.push(Read { offset, bytes, first: index, last: index, parts, resident });
             }
         }
         last = Some(this);
         read_of[index] = Some(reads.len() - 1);
         if this.group.is_some() {
-            known[step.layer as usize] = read_of[index];
+            known[step.layer as usize] = Some((reads.len() - 1, part));
         }
     }
-    (reads, read_of)
+    (reads, read_of, parts)
 }

@@ -6,7 +6,7 @@ mod common;
 use common::{Subject, bits, noise, run_inline, zoo_model};
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
-use eyelet::pack::STRATEGIES;
+use eyelet::pack::{Load, STRATEGIES};
 use eyelet::storage::Slice;
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::{Bound, least_bound_ns, least_steps_ns, lower_bound_ns};
@@ -14,7 +14,7 @@ use eyelet_planner::check::check;
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
 use eyelet_planner::memory::{buffer_sizes, lifetimes};
 use eyelet_planner::network::Network;
-use eyelet_planner::plan::Plan;
+use eyelet_planner::plan::{Plan, step_weights};
 use eyelet_planner::profile::{Deeper, Drag, Reads, Storage};
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::slide::least_bytes;
@@ -494,4 +494,49 @@ fn budgets_near_the_smallest_are_planned_alike() {
     let found: Vec<u64> = budgets.map(predicted).collect();
     let (least, most) = (found.iter().min().unwrap(), found.iter().max().unwrap());
     assert!(*most < least + least / 5, "{found:?}");
+}
+
+/// A load comes as a whole and goes slice by slice: others come to where its first slices were before its last one is used.
+#[test]
+fn what_a_slice_leaves_is_read_over_while_its_load_is_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = Subject::new(&zoo_model("squeezenet1_1", folder.path()));
+    let smallest = subject.smallest(1);
+    let inputs = subject.inputs(1);
+    let expected = bits(&run_inline(&pack(&subject, AMPLE, 1), AMPLE, &inputs, &Inline, 1));
+    let mut over = 0;
+    for more in [1u64, 2, 4, 8] {
+        let budget = smallest + (more << 17);
+        let plan = subject.plan(budget, 1).unwrap();
+        let proof = check(&subject.network, &plan, subject.weights_bytes);
+        assert!(proof.is_ok(), "{:?}", proof.err());
+        // The last step that uses each load, in the checker's time.
+        let mut last = vec![0; plan.loads.len()];
+        for (index, step) in plan.steps.iter().enumerate() {
+            let weights = step_weights(&subject.network, step);
+            let of_step = plan.loads[..step.ready as usize].iter().rposition(|load| {
+                load.offset <= weights.start
+                    && weights.end <= load.offset + u64::from(load.bytes)
+                    && load.address + (weights.start - load.offset) == step.weights
+            });
+            if let Some(load) = of_step.filter(|_| !weights.is_empty()) {
+                last[load] = index as i32 + 1;
+            }
+        }
+        let span = |load: &Load| load.address..load.address + u64::from(load.bytes);
+        for (index, load) in plan.loads.iter().enumerate() {
+            let here = span(load);
+            over += plan.loads[index + 1..]
+                .iter()
+                .filter(|by| {
+                    let there = span(by);
+                    let meet = here.start < there.end && there.start < here.end;
+                    meet && by.release <= last[index]
+                })
+                .count();
+        }
+        let beside = run_beside(&pack(&subject, budget, 1), budget, &inputs);
+        assert!(bits(&beside) == expected, "beside a loader in {budget} bytes");
+    }
+    assert!(over > 0, "no load comes to where a slice of another one was");
 }

@@ -20,7 +20,7 @@ pub(super) struct Demands {
     pub(super) compute: Vec<f64>,
     /// Bytes of its weights,
     weights: Vec<f64>,
-    /// and of a load of them, at most.
+    /// and of a load that brings some of them, at most.
     most: Vec<u64>,
     /// Whether there are steps of each that fit: otherwise there is no plan, and any bound is one.
     pub(super) fits: bool,
@@ -88,7 +88,27 @@ pub(super) fn demands(
         weights.push(f64::from(layer.panels) * panel);
         most.push((most_free.max(panel) as u64).clamp(PAGE, LARGEST));
     }
+    let most = of_loads(&most, &weights);
     Demands { bound, compute, weights, most, fits }
+}
+
+/// The most bytes of loads of each layer's weights, by those of a load that a layer is the first to use. A layer may be
+/// another that a load serves: then all between the two is in it, too.
+fn of_loads(first: &[u64], weights: &[f64]) -> Vec<u64> {
+    let mut most = first.to_vec();
+    for (layer, most) in most.iter_mut().enumerate() {
+        let mut between = 0.0;
+        for before in (0..layer).rev() {
+            if between <= first[before] as f64 {
+                *most = (*most).max(first[before]);
+            }
+            between += weights[before];
+            if between > LARGEST as f64 {
+                break;
+            }
+        }
+    }
+    most
 }
 
 /// Nanoseconds below which no plan stays whose layers take no less than that.

@@ -62,8 +62,8 @@ pub struct Proof {
     pub peak_activation_bytes: u64,
     /// Most bytes of scratch of any step.
     pub peak_scratch_bytes: u64,
-    /// Most bytes during any step: live buffers, scratch, residents, and loads from the earliest moment
-    /// at which they may start to the end of the last step that reads them.
+    /// Most bytes during any step: live buffers, scratch, residents, loads from the earliest moment at which they may start,
+    /// and each slice that they bring to the end of the last step that reads it.
     pub peak_live_bytes: u64,
     /// The step at which that is (0 is the host's).
     pub peak_step: usize,

@@ -12,6 +12,7 @@ use super::{Found, Holder, Occupant, Proof, Schedule, Violation, lines, meet, ri
 use crate::network::Network;
 use crate::plan::Plan;
 use eyelet::pack::NONE;
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// A range of bytes held during a range of half steps.
@@ -30,7 +31,7 @@ impl Held {
 
     /// The steps during which it is held. Half step 2t + 1 is step t; a load runs from gap to gap.
     fn steps(&self) -> Range<i64> {
-        self.time.start.div_euclid(2)..self.time.end.div_euclid(2)
+        steps(&self.time)
     }
 
     /// Whether it is held during a step, of any inference.
@@ -45,6 +46,11 @@ impl Held {
         apart < self.time.end - self.time.start
             || apart + (other.time.end - other.time.start) > period
     }
+}
+
+/// The steps of a range of half steps.
+fn steps(time: &Range<i64>) -> Range<i64> {
+    time.start.div_euclid(2)..time.end.div_euclid(2)
 }
 
 pub fn check(
@@ -183,26 +189,22 @@ fn summarise(
     flights: &[Held],
     weights: &[Held],
 ) -> Proof {
-    let steps = plan.period();
+    let period = plan.period();
     let resident_bytes = plan.resident_bytes();
-    let activations = bytes_of_buffers(buffers, steps);
-    let scratch = load_of_steps(scratch, steps);
-    // A load is there until the last step that reads from it is done.
-    let mut there: Vec<Held> = flights
-        .iter()
-        .map(|held| Held {
-            holder: held.holder,
-            bytes: held.bytes.clone(),
-            time: held.time.clone(),
-        })
-        .collect();
-    for held in weights {
-        let Holder::Weights { load, .. } = held.holder else { continue };
-        there[load].time.end = there[load].time.end.max(held.time.end);
+    let activations = bytes_of_buffers(buffers, period);
+    let scratch = scratch.iter().map(|held| (held.bytes.clone(), held.time.clone()));
+    let scratch = load_of_steps(scratch, period);
+    // A load comes as a whole; from then on each slice is there until the last step that reads it is done.
+    let mut slices: BTreeMap<(u64, u64, i64), i64> = BTreeMap::new();
+    for Held { bytes, time, .. } in weights {
+        let last = slices.entry((bytes.start, bytes.end, time.start)).or_insert(time.end);
+        *last = time.end.max(*last);
     }
-    let loads = load_of_steps(&there, steps);
+    let flights = flights.iter().map(|held| (held.bytes.clone(), held.time.clone()));
+    let slices = slices.into_iter().map(|((low, high, start), end)| (low..high, start..end));
+    let loads = load_of_steps(flights.chain(slices), period);
     let total = |step: usize| activations[step] + scratch[step] + loads[step] + resident_bytes;
-    let peak_step = (0..steps as usize).max_by_key(|&step| total(step)).unwrap_or(0);
+    let peak_step = (0..period as usize).max_by_key(|&step| total(step)).unwrap_or(0);
     Proof {
         arena_bytes: plan.arena_bytes,
         resident_bytes,
@@ -231,12 +233,12 @@ fn bytes_of_buffers(buffers: &[Held], period: i64) -> Vec<u64> {
     (0..period).map(of_step).collect()
 }
 
-/// Bytes held during each step of an inference.
-fn load_of_steps(held: &[Held], period: i64) -> Vec<u64> {
+/// Bytes held during each step of an inference, from ranges of them and of half steps.
+fn load_of_steps(held: impl Iterator<Item = (Range<u64>, Range<i64>)>, period: i64) -> Vec<u64> {
     let mut change = vec![0i64; period as usize + 1];
-    for held in held {
-        let bytes = (held.bytes.end - held.bytes.start) as i64;
-        let Range { start, end } = held.steps();
+    for (bytes, time) in held {
+        let bytes = (bytes.end - bytes.start) as i64;
+        let Range { start, end } = steps(&time);
         let end = end.min(start + period);
         let first = start.rem_euclid(period);
         let last = first + (end - start);

@@ -3,7 +3,7 @@
 use eyelet::pack::{ConvParams, Load, OpKind, PoolParams, Step, WinogradParams, params};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The operator of a layer, with its window: `Conv 3x3`.
 pub fn operator(network: &Network, layer: usize) -> String {
@@ -56,21 +56,21 @@ pub fn step(network: &Network, step: &Step) -> String {
     format!("{}{panels}{rows}", network.names[step.layer as usize])
 }
 
-/// Which steps read the weights of each of some loads of a plan: the first and the last, as indices; `None` where
-/// no step does. A streamed load serves only steps that wait for it.
-fn readers(
+/// Finds the steps that read the weights of some loads of a plan, as indices: of each the load, and where in it they begin. A
+/// streamed load serves only steps that wait for it.
+fn each_reader(
     network: &Network,
     plan: &Plan,
     loads: &[Load],
     serves: impl Fn(usize, &Step) -> bool,
-) -> Vec<Option<(usize, usize)>> {
+    mut found: impl FnMut(usize, usize, u64),
+) {
     // A step reads loads whose bytes lie where it looks for them: address and offset differ by the same.
     let shift = |address: u64, offset: u64| address.wrapping_sub(offset);
     let mut by_shift = HashMap::<u64, Vec<usize>>::new();
     for (index, load) in loads.iter().enumerate() {
         by_shift.entry(shift(load.address, load.offset)).or_default().push(index);
     }
-    let mut readers: Vec<Option<(usize, usize)>> = vec![None; loads.len()];
     for (number, step) in plan.steps.iter().enumerate() {
         let weights = step_weights(network, step);
         let there = by_shift.get(&shift(step.weights, weights.start));
@@ -83,17 +83,44 @@ fn readers(
             let (start, end) =
                 (loads[index].offset, loads[index].offset + u64::from(loads[index].bytes));
             if start < open && weights.start < end {
-                readers[index] = Some((readers[index].map_or(number, |(first, _)| first), number));
                 open = start.max(weights.start);
+                found(index, number, open - start);
             }
         }
     }
+}
+
+/// The first and the last of them; `None` where there is none.
+fn readers(
+    network: &Network,
+    plan: &Plan,
+    loads: &[Load],
+    serves: impl Fn(usize, &Step) -> bool,
+) -> Vec<Option<(usize, usize)>> {
+    let mut readers: Vec<Option<(usize, usize)>> = vec![None; loads.len()];
+    each_reader(network, plan, loads, serves, |load, step, _| {
+        readers[load] = Some((readers[load].map_or(step, |(first, _)| first), step));
+    });
     readers
+}
+
+/// The parts of each load of an inference that are in use for equally long: where each begins, and the last step that reads it.
+pub fn streamed_parts(network: &Network, plan: &Plan) -> Vec<Vec<(u64, usize)>> {
+    let mut parts: Vec<BTreeMap<u64, usize>> = vec![BTreeMap::new(); plan.loads.len()];
+    each_reader(network, plan, &plan.loads, waits_for, |load, step, at| {
+        parts[load].insert(at, step);
+    });
+    parts.into_iter().map(|parts| parts.into_iter().collect()).collect()
+}
+
+/// Whether a step waits for a load.
+fn waits_for(load: usize, step: &Step) -> bool {
+    load < step.ready as usize
 }
 
 /// The first and the last step that read each load of an inference.
 pub fn streamed_readers(network: &Network, plan: &Plan) -> Vec<Option<(usize, usize)>> {
-    readers(network, plan, &plan.loads, |load, step| load < step.ready as usize)
+    readers(network, plan, &plan.loads, waits_for)
 }
 
 /// The first and the last step that read each resident load.

@@ -1,5 +1,7 @@
 //! The free memory over time that loads compete for.
 
+use crate::slice::Slices;
+use eyelet::pack::PAGE;
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -80,6 +82,18 @@ impl Skyline {
             }
         }
         self.segments.drain(kept.min(high)..high);
+    }
+
+    /// Marks a load at an address as used: each page until the last step that uses any of it.
+    pub fn raise_load(&mut self, slices: &Slices, read: usize, address: u64) {
+        let read = &slices.reads[read];
+        let parts = &slices.parts[read.parts.clone()];
+        let starts = parts[1..].iter().map(|part| part.start - read.offset);
+        let ends = starts.clone().map(|start| start.next_multiple_of(PAGE)).chain([read.bytes]);
+        let starts = [0].into_iter().chain(starts.map(|start| start / PAGE * PAGE));
+        for ((start, end), part) in starts.zip(ends).zip(parts) {
+            self.raise(address + start..address + end, part.last as i64 + 1);
+        }
     }
 
     /// The latest use of any of these bytes; -1 if none.
@@ -211,6 +225,7 @@ pub enum Choice {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slice::{Part, Read};
     use proptest::prelude::*;
 
     #[test]
@@ -238,6 +253,22 @@ mod tests {
         // Where there is no room for two, nothing is left.
         assert_eq!(find(60, Choice::Beside), find(60, Choice::Earliest));
         assert_eq!(find(20, Choice::Beside), find(20, Choice::Earliest));
+    }
+
+    #[test]
+    fn a_load_goes_slice_by_slice() {
+        // Three slices, of which the second begins within a page of the first; the third is used again before it.
+        let part = |start, last| Part { start, last };
+        let parts = vec![part(PAGE + 8, 3), part(3 * PAGE + 100, 5), part(6 * PAGE, 4)];
+        let (offset, bytes) = (PAGE, 7 * PAGE);
+        let read = Read { offset, bytes, first: 3, last: 5, parts: 0..3, resident: false };
+        let (steps, read_of) = Default::default();
+        let slices = Slices { steps, reads: vec![read], read_of, parts };
+        let mut sky = Skyline::new(0..20 * PAGE);
+        sky.raise_load(&slices, 0, 10 * PAGE);
+        // A page that both need is there as long as either does.
+        let used: Vec<i64> = (10..18).map(|at| sky.last_use(at * PAGE..(at + 1) * PAGE)).collect();
+        assert_eq!(used, [4, 4, 6, 6, 6, 5, 5, -1]);
     }
 
     proptest! {

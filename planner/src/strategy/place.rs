@@ -12,6 +12,7 @@ use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, set_releases};
 use crate::plan::{Plan, step_weights};
 use crate::slice::Slices;
 use eyelet::pack::{self, Load, PAGE};
+use std::ops::Range;
 
 /// More memory than anything takes, of which addresses can still be reckoned with.
 pub const UNLIMITED: u64 = 1 << 60;
@@ -186,11 +187,11 @@ impl<'a> Cut<'a> {
         }
         match loading {
             Loading::Cyclic | Loading::Around => {
-                set_releases(&self.ground.sizes, &mut plan, &self.lives, &uses);
-                keep_undisturbed(&mut plan, &uses);
+                set_releases(&self.ground.sizes, &mut plan, &self.lives, &self.slices, &uses);
+                self.keep_undisturbed(&mut plan, &uses);
             }
             Loading::Inference => {
-                set_releases(&self.ground.sizes, &mut plan, &self.lives, &uses);
+                set_releases(&self.ground.sizes, &mut plan, &self.lives, &self.slices, &uses);
                 // Not before the host's turn is over.
                 plan.loads.iter_mut().for_each(|load| load.release = load.release.max(1));
             }
@@ -232,11 +233,17 @@ impl<'a> Cut<'a> {
                 sky.raise(range, self.lives[buffer].end as i64);
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
-            let (last, scratch) = (horizon as i64, self.scratch[index]);
+            let scratch = self.scratch[index];
+            let raise = |sky: &mut Skyline, address: u64| {
+                if let Some(read) = read {
+                    sky.raise_load(&self.slices, read, address);
+                }
+            };
+            let weights = Weights { bytes, raise: &raise };
             let placed = match ahead {
-                true => preload(&mut sky, bytes, last, scratch, time, self.ground.choice)
-                    .or_else(|| no_preload(&mut sky, bytes, last, scratch, time)),
-                false => lowest(&mut sky, bytes, last, scratch, time),
+                true => preload(&mut sky, weights, scratch, time, self.ground.choice)
+                    .or_else(|| no_preload(&mut sky, weights, scratch, time)),
+                false => lowest(&mut sky, weights, scratch, time),
             };
             let placed =
                 placed.ok_or(Misfit { layer: plan.steps[index].layer, activations: false })?;
@@ -244,7 +251,7 @@ impl<'a> Cut<'a> {
                 address_of[read] = placed.weights;
                 plan.loads.push(self.load(read, placed.weights));
                 let life = Lifetime { start: index + 1, end: horizon };
-                uses.push(Use { life, before: placed.before.max(-1) });
+                uses.push(Use { life, read, before: placed.before.max(-1) });
                 streamed += 1;
             }
             let step = &mut plan.steps[index];
@@ -253,6 +260,45 @@ impl<'a> Cut<'a> {
             step.scratch = if step.scratch_bytes > 0 { placed.scratch } else { 0 };
         }
         Ok((sky, uses))
+    }
+
+    /// Loads whose bytes nothing else ever uses stay where they are: they become residents. Such a load is
+    /// released as soon as its own last use is over.
+    fn keep_undisturbed(&self, plan: &mut Plan, uses: &[Use]) {
+        let period = plan.period();
+        let span = |load: &Load| load.address..load.address + u64::from(load.bytes);
+        // Of parts that are done with earlier, something else may have been there since.
+        let undisturbed = |plan: &Plan, at: usize| {
+            let own = span(&plan.loads[at]);
+            let apart = |other: Range<u64>| other.end <= own.start || own.end <= other.start;
+            let places = plan.places.iter().zip(&self.ground.sizes).zip(&self.lives);
+            let places = places.filter(|(_, life)| life.start != usize::MAX);
+            places.map(|((at, bytes), _)| at.address..at.address + bytes).all(apart)
+                && plan
+                    .steps
+                    .iter()
+                    .all(|step| apart(step.scratch..step.scratch + step.scratch_bytes))
+                && (0..plan.loads.len()).all(|other| other == at || apart(span(&plan.loads[other])))
+        };
+        let stays: Vec<bool> = (0..plan.loads.len())
+            .map(|at| {
+                let using = &uses[at];
+                i64::from(plan.loads[at].release) == using.life.end as i64 + 1 - period
+                    && (self.slices.reads[using.read].parts.len() == 1 || undisturbed(plan, at))
+            })
+            .collect();
+        let loads = std::mem::take(&mut plan.loads);
+        let mut renumbered = vec![0u32];
+        for (load, stays) in loads.into_iter().zip(stays) {
+            match stays {
+                true => plan.resident.push(Load { release: 0, ..load }),
+                false => plan.loads.push(load),
+            }
+            renumbered.push(plan.loads.len() as u32);
+        }
+        for step in &mut plan.steps {
+            step.ready = renumbered[step.ready as usize];
+        }
     }
 
     fn load(&self, read: usize, address: u64) -> Load {
@@ -277,42 +323,43 @@ struct Placed {
     before: i64,
 }
 
+/// What a step's load takes, if it has one.
+#[derive(Clone, Copy)]
+struct Weights<'a> {
+    bytes: u64,
+    /// Marks it as used.
+    raise: &'a dyn Fn(&mut Skyline, u64),
+}
+
 /// Weights where memory has been free the longest, scratch where it was freed last.
 fn preload(
     sky: &mut Skyline,
-    weights: u64,
-    last: i64,
+    weights: Weights<'_>,
     scratch: u64,
     time: i64,
     choice: Choice,
 ) -> Option<Placed> {
-    place(sky, weights, last, scratch, time, [choice, Choice::Latest])
+    place(sky, weights, scratch, time, [choice, Choice::Latest])
 }
 
 /// Both as low as possible: wastes the least memory, and may make the load wait.
-fn no_preload(
-    sky: &mut Skyline,
-    weights: u64,
-    last: i64,
-    scratch: u64,
-    time: i64,
-) -> Option<Placed> {
-    place(sky, weights, last, scratch, time, [Choice::Lowest, Choice::Lowest])
+fn no_preload(sky: &mut Skyline, weights: Weights<'_>, scratch: u64, time: i64) -> Option<Placed> {
+    place(sky, weights, scratch, time, [Choice::Lowest, Choice::Lowest])
 }
 
 /// The same with the one of both going first with which less is used: the scratch goes no higher than it does without weights.
-fn lowest(sky: &mut Skyline, weights: u64, last: i64, scratch: u64, time: i64) -> Option<Placed> {
-    if weights == 0 || scratch == 0 {
-        return no_preload(sky, weights, last, scratch, time);
+fn lowest(sky: &mut Skyline, weights: Weights<'_>, scratch: u64, time: i64) -> Option<Placed> {
+    if weights.bytes == 0 || scratch == 0 {
+        return no_preload(sky, weights, scratch, time);
     }
     let mut other = sky.clone();
     let scratch_first = other.find(scratch, 64, time, Choice::Lowest).and_then(|at| {
         other.raise(at.address..at.address + scratch, time);
-        let placed = no_preload(&mut other, weights, last, 0, time)?;
+        let placed = no_preload(&mut other, weights, 0, time)?;
         Some(Placed { scratch: at.address, ..placed })
     });
-    let weights_first = no_preload(sky, weights, last, scratch, time);
-    let end = |placed: &Placed| (placed.weights + weights).max(placed.scratch + scratch);
+    let weights_first = no_preload(sky, weights, scratch, time);
+    let end = |placed: &Placed| (placed.weights + weights.bytes).max(placed.scratch + scratch);
     match scratch_first {
         Some(placed) if weights_first.as_ref().is_none_or(|held| end(&placed) < end(held)) => {
             *sky = other;
@@ -324,26 +371,25 @@ fn lowest(sky: &mut Skyline, weights: u64, last: i64, scratch: u64, time: i64) -
 
 fn place(
     sky: &mut Skyline,
-    weights: u64,
-    last: i64,
+    weights: Weights<'_>,
     scratch: u64,
     time: i64,
     choices: [Choice; 2],
 ) -> Option<Placed> {
-    if weights > 0 && scratch > 0 {
+    if weights.bytes > 0 && scratch > 0 {
         sky.save();
     }
     let mut placed = Placed { weights: 0, scratch: 0, before: -1 };
-    if weights > 0 {
-        let place = sky.find(weights, PAGE, time, choices[0])?;
+    if weights.bytes > 0 {
+        let place = sky.find(weights.bytes, PAGE, time, choices[0])?;
         (placed.weights, placed.before) = (place.address, place.last_use);
-        sky.raise(placed.weights..placed.weights + weights, last);
+        (weights.raise)(sky, placed.weights);
     }
     if scratch > 0 {
         match sky.find(scratch, 64, time, choices[1]) {
             Some(place) => placed.scratch = place.address,
             None => {
-                if weights > 0 {
+                if weights.bytes > 0 {
                     sky.restore();
                 }
                 return None;
@@ -352,23 +398,4 @@ fn place(
         sky.raise(placed.scratch..placed.scratch + scratch, time);
     }
     Some(placed)
-}
-
-/// Loads whose bytes nothing else ever uses stay where they are: they become residents. Such a load is
-/// released as soon as its own last use is over.
-fn keep_undisturbed(plan: &mut Plan, uses: &[Use]) {
-    let period = plan.period();
-    let loads = std::mem::take(&mut plan.loads);
-    let mut renumbered = vec![0u32];
-    for (load, using) in loads.into_iter().zip(uses) {
-        if i64::from(load.release) == using.life.end as i64 + 1 - period {
-            plan.resident.push(Load { release: 0, ..load });
-        } else {
-            plan.loads.push(load);
-        }
-        renumbered.push(plan.loads.len() as u32);
-    }
-    for step in &mut plan.steps {
-        step.ready = renumbered[step.ready as usize];
-    }
 }

@@ -180,6 +180,8 @@ struct Loads {
     /// First and last step that read it; -1 for none. The last as a difference from the first.
     first: Vec<i64>,
     more: Vec<i64>,
+    /// The page where each part begins of which others are read for longer, or less long, and the last step that reads it.
+    parts: Vec<Vec<(u64, usize)>>,
 }
 
 /// The copies of loads that are staged, in the order of loads; empty where none are.
@@ -239,7 +241,7 @@ impl Plan {
             staging_bytes: plan.staging_bytes,
             resident_bytes: plan.resident_bytes(),
             steps: Steps::new(plan, &timeline.steps),
-            loads: Loads::new(plan, &timeline.loads, &streamed),
+            loads: Loads::new(network, plan, &timeline.loads),
             copies: Copies::new(&timeline.copies),
             residents: Residents::new(plan, &resident),
             buffers: Buffers::new(network, plan),
@@ -322,12 +324,17 @@ impl Steps {
 }
 
 impl Loads {
-    fn new(plan: &plan::Plan, times: &[Span], readers: &[Option<(usize, usize)>]) -> Self {
+    fn new(network: &Network, plan: &plan::Plan, times: &[Span]) -> Self {
         let (wait, time) = spans(times);
-        let (first, more) = first_and_more(readers);
+        let (first, more) = first_and_more(&describe::streamed_readers(network, plan));
+        let pages = |parts: Vec<(u64, usize)>| match parts.len() {
+            0 | 1 => Vec::new(),
+            _ => parts.into_iter().map(|(at, last)| (at / PAGE, last)).collect(),
+        };
+        let parts = describe::streamed_parts(network, plan).into_iter().map(pages).collect();
         let address = plan.loads.iter().map(|load| load.address / PAGE).collect();
         let pages = plan.loads.iter().map(|load| u64::from(load.bytes) / PAGE).collect();
-        Self { wait, time, address, pages, first, more }
+        Self { wait, time, address, pages, first, more, parts }
     }
 }
 

@@ -63,7 +63,7 @@
       const start = clock + l.wait[i];
       clock = start + l.time[i];
       const [from, arrived] = copies[i] || [start, clock];
-      loads.push({ start, end: clock, from, arrived, address: l.address[i] * PAGE, bytes: l.pages[i] * PAGE, first: l.first[i], last: l.first[i] + l.more[i] });
+      loads.push({ start, end: clock, from, arrived, address: l.address[i] * PAGE, bytes: l.pages[i] * PAGE, first: l.first[i], last: l.first[i] + l.more[i], parts: l.parts[i] });
     }
     // Time is a circle: what runs ahead of its inference is drawn at the end of the one before.
     const around = (start, end) => {
@@ -93,7 +93,11 @@
       put("loading", load.from, load.arrived, load.address, load.bytes, load);
       if (load.first < 0) continue;
       put("held", load.arrived, steps[load.first].start, load.address, load.bytes, load);
-      put("use", steps[load.first].start, steps[load.last].end, load.address, load.bytes, load);
+      const parts = load.parts.length ? load.parts : [[0, load.last]];
+      parts.forEach(([page, last], k) => {
+        const next = k + 1 < parts.length ? parts[k + 1][0] * PAGE : load.bytes;
+        put("use", steps[load.first].start, steps[last].end, load.address + page * PAGE, next - page * PAGE, load);
+      });
     }
     const order = new Map(KINDS.map(([kind], i) => [kind, i]));
     rects.sort((a, b) => order.get(a.kind) - order.get(b.kind));
