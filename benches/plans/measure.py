@@ -1,18 +1,22 @@
-"""Plans every network by every strategy for some budgets, and runs the packs in turns."""
+"""Plans every network by every strategy for some budgets, and runs the packs in turns.
+
+Where a machine's processors and disk are not its own, neighbours slow it down for seconds or minutes, and no plan can know of that.
+So all plans of a network take turns, round after round, which spreads those of one plan over minutes. Neighbours only add time: a plan takes
+what its faster turns take (the lower quartile). Plans are compared by turns that follow each other: two plans' quotient is the median of those of all
+rounds. `joint` has two turns in a round, whose quotient tells what that is worth.
+"""
 
 import json
 import math
+import os
 import re
 import statistics
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from common import MIB, Failed, call  # noqa: E402
-from machine import Machine  # noqa: E402
-from settings import ABLATION, ABLATION_PLACE, CLOSE, IO, JOINT, MORE, PLACES, STRATEGIES  # noqa: E402
+from common import MIB, Failed, call
+from profiles import measure, model
+from settings import ABLATION, ABLATION_PLACE, IO, JOINT, PLACES, STRATEGIES
 
 # Every inference is counted, but the first few; of slow ones fewer are needed, and fewer there are.
 WARMUP = 2
@@ -32,21 +36,33 @@ class Measured:
     predicted_ms: float
     bound_ms: float
     report: dict
+    pack: Path
+    # Of each turn the median.
     samples: list = field(default_factory=list)
-    # Of each whether it was taken between probes of undisturbed moments.
-    undisturbed: list = field(default_factory=list)
+    # Of `joint` those of a second one in each round.
+    again: list = field(default_factory=list)
     stalls: list = field(default_factory=list)
 
     @property
     def ms(self):
-        """The median of the undisturbed rounds; the fastest of all where each was disturbed: others only add time."""
-        good = [ms for ms, good in zip(self.samples, self.undisturbed) if good]
-        return statistics.median(good or [min(self.samples)])
+        """What the plan takes while it has the machine to itself."""
+        return lower_quartile(self.samples + self.again)
 
     @property
     def spread(self):
-        """How far apart the rounds are, of their median: what no prediction can hit."""
-        return (max(self.samples) - min(self.samples)) / self.ms
+        """How far apart the middle half of the turns is, of what the plan takes: what no prediction can hit."""
+        low, _, high = statistics.quantiles(self.samples + self.again, n=4, method="inclusive")
+        return (high - low) / self.ms
+
+    def times(self, other):
+        """How many times as long this takes as another plan that took turns with it."""
+        turns = zip(self.samples, self.again or self.samples)
+        return statistics.median(math.sqrt(one * two) / than for (one, two), than in zip(turns, other.samples))
+
+    @property
+    def repeats(self):
+        """The same of the second turns and the first ones."""
+        return statistics.median(two / one for one, two in zip(self.samples, self.again))
 
 
 @dataclass
@@ -63,33 +79,31 @@ class Overhead:
 
 
 class Bench:
-    def __init__(self, eyelet, work, networks, threads, rounds, seconds, patience, effort, log):
+    def __init__(self, eyelet, work, networks, threads, rounds, seconds, effort, log):
         self.eyelet, self.work, self.networks, self.threads = eyelet, work, networks, threads
         self.rounds, self.seconds, self.log = rounds, seconds, log
         self.effort = ["--effort", effort] if effort else []
         self.plans, self.ablation, self.overheads, self.infeasible = [], [], [], []
-        self.machine = Machine(eyelet, work, threads, patience, log)
+        self.measurements, self.profiles = [], {}
 
     def run(self):
-        with self.machine:
-            self.networks_in_turn()
-
-    def networks_in_turn(self):
+        self.measurements = measure(self.eyelet, self.work, self.threads, self.log)
+        self.profiles = {one.io: one.path for one in self.measurements if one.chosen}
         for name in self.networks:
-            onnx = self.work / f"{name}.onnx"
-            if not onnx.exists():
-                call([self.eyelet, "zoo", name, "-o", onnx])
-            # A machine that is not one's own is not the same all day, its storage least of all.
-            for io in IO:
-                self.log(f"{name}, profile, {io}")
-                self.machine.profile(name, io)
+            onnx = model(self.eyelet, self.work, name)
             budgets, of_ablation = self.budgets(name, onnx)
-            for budget in budgets:
-                for io in IO:
-                    self.log(f"{name}, {budget / MIB:.1f} MiB, {io}")
-                    self.plans += self.compare(name, onnx, budget, io, STRATEGIES)
-            self.log(f"{name}, {of_ablation / MIB:.1f} MiB, ablation")
-            self.ablation += self.compare(name, onnx, of_ablation, "direct", ABLATION)
+            packs = self.work / "packs"
+            packs.mkdir(exist_ok=True)
+            try:
+                self.log(f"{name}, planning")
+                cells = [self.plan(name, onnx, budget, io, STRATEGIES) for budget in budgets for io in IO]
+                ablation = self.plan(name, onnx, of_ablation, "direct", ABLATION)
+                self.turns(name, [*cells, ablation])
+            finally:
+                for pack in packs.iterdir():
+                    pack.unlink()
+            self.plans += [plan for cell in cells for plan in cell]
+            self.ablation += ablation
 
     def budgets(self, name, onnx):
         """From the smallest budget that is feasible with the costs of every way to read, to what all weights and activations take;
@@ -98,13 +112,13 @@ class Bench:
 
         def smallest(strategy):
             command = [*common, "--strategy", strategy, "--min-budget", "--profile"]
-            return max(json.loads(call([*command, self.machine.profiles[io]]))["min_budget_bytes"] for io in IO)
+            return max(json.loads(call([*command, self.profiles[io]]))["min_budget_bytes"] for io in IO)
 
         least, least_flexnn = smallest("joint"), smallest("flexnn")
         # Winograd's weights take up to four times the bytes.
         huge = onnx.stat().st_size * 4 + 256 * MIB
         pack = self.work / "whole.pack"
-        costs = ["--profile", self.machine.profiles["buffered"]]
+        costs = ["--profile", self.profiles["buffered"]]
         report = json.loads(call([*common, *costs, "--budget", huge, "-o", pack, *self.effort]))
         self.overheads.append(
             Overhead(
@@ -126,13 +140,13 @@ class Bench:
 
         return [between(least, place) for place in PLACES], between(least_flexnn, ABLATION_PLACE)
 
-    def compare(self, network, onnx, budget, io, strategies):
-        """Plans by each strategy, runs them in turns."""
-        measured = []
+    def plan(self, network, onnx, budget, io, strategies):
+        """A pack by each strategy that has a plan for the budget."""
+        planned = []
         for name, options in strategies.items():
-            pack = self.work / f"{len(measured)}.pack"
+            pack = self.work / "packs" / f"{budget}-{io}-{name.replace(' ', '-')}.pack"
             command = [self.eyelet, "plan", onnx, "--budget", budget, "--threads", self.threads]
-            command += ["--profile", self.machine.profiles[io], "--json", "-o", pack, *options]
+            command += ["--profile", self.profiles[io], "--json", "-o", pack, *options]
             command += self.effort if options[1] == "joint" else []
             try:
                 report = json.loads(call(command))
@@ -141,42 +155,44 @@ class Bench:
                     raise
                 self.infeasible.append((network, budget, io, name))
                 continue
-            call(["sync", pack])
+            write_through(pack, io)
             (plan,) = report["plans"]
-            measured.append(
-                Measured(network, budget, io, name, plan["predicted_ms"], plan["lower_bound_ms"], report)
-            )
-        self.turns(measured, range(self.rounds))
-        # Of what shall be about as fast nothing is known before each has had an undisturbed turn.
-        close = self.close(measured)
-        for number in range(self.rounds, MORE * self.rounds):
-            if all(any(plan.undisturbed) for plan in close):
-                break
-            self.turns(measured, [number], close)
-        for index in range(len(measured)):
-            (self.work / f"{index}.pack").unlink()
-        return measured
+            planned.append(Measured(network, budget, io, name, plan["predicted_ms"], plan["lower_bound_ms"], report, pack))
+        return planned
 
-    def close(self, measured):
-        """`joint`'s plan and those that are predicted to be about as fast."""
-        joint = next((plan for plan in measured if plan.name == JOINT), None)
-        return [plan for plan in measured if joint and abs(plan.predicted_ms / joint.predicted_ms - 1) <= CLOSE]
+    def turns(self, network, cells):
+        """Each plan's turn in each round; those of a cell follow each other, and the next round begins with another."""
+        for number in range(self.rounds):
+            self.log(f"{network}, round {number + 1} of {self.rounds}")
+            for cell in cells:
+                first = number % len(cell) if cell else 0
+                for plan in cell[first:] + cell[:first]:
+                    plan.samples.append(self.turn(plan))
+                for plan in cell:
+                    if plan.name == JOINT:
+                        plan.again.append(self.turn(plan))
 
-    def turns(self, measured, numbers, taking=None):
-        """Each plan's turn in each of these rounds, or that of those which take one."""
-        for number in numbers:
-            for turn in range(len(measured)):
-                index = (number + turn) % len(measured)
-                if taking is None or any(measured[index] is plan for plan in taking):
-                    self.turn(measured[index], self.work / f"{index}.pack")
-
-    def turn(self, plan, pack):
+    def turn(self, plan):
+        """The median of some inferences, in milliseconds."""
         runs = round(self.seconds * 1e3 / max(plan.predicted_ms, 0.5))
         runs = min(max(runs, RUNS.start), RUNS.stop)
         warmup = WARMUP if plan.predicted_ms < SLOW_MS else 1
-        command = [self.eyelet, "run", pack, "--io", plan.io, "--threads", self.threads, "--json"]
-        command += ["--warmup", warmup, "--runs", runs]
-        report, good = self.machine.undisturbed(plan.io, lambda: json.loads(call(command)))
-        plan.samples.append(report["latency_ms"]["median"])
-        plan.undisturbed.append(good)
+        command = [self.eyelet, "run", plan.pack, "--io", plan.io, "--threads", self.threads, "--json"]
+        report = json.loads(call([*command, "--warmup", warmup, "--runs", runs]))
         plan.stalls.append(report["stall_ms"])
+        return report["latency_ms"]["median"]
+
+
+def lower_quartile(values):
+    return statistics.quantiles(values, n=4, method="inclusive")[0] if len(values) > 1 else values[0]
+
+
+def write_through(pack, io):
+    """Has a pack on the disk; not in memory, too, if it is not read from there."""
+    file = os.open(pack, os.O_RDONLY)
+    try:
+        os.fsync(file)
+        if io == "direct":
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(file)

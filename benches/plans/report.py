@@ -8,8 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, ms, table  # noqa: E402
-from machine import BUDGET, LONGER, NETWORK  # noqa: E402
-from settings import ABLATION, CLOSE, DRAWN, IO, JOINT, MORE, NEAR, NOISE, SEED, STRATEGIES  # noqa: E402
+from settings import ABLATION, DRAWN, IO, JOINT, NEAR, NOISE, PROFILED, PROFILES, SEED, STRATEGIES  # noqa: E402
 
 
 def ranks(values):
@@ -43,19 +42,18 @@ Written by `benches/plans/run.sh`; run it again rather than change it by hand.
 
 {facts}
 
-Times are in milliseconds, of one inference in the steady state: the median within a process, and of these the median of those of
-{self.bench.rounds} rounds that were not disturbed, in which the plans for one network and budget take turns. Every budget has a pack for each strategy, planned
-with costs measured before the network's first plan (`eyelet profile`). All strategies share kernels and runtime.
+Times are in milliseconds, of one inference in the steady state. All plans of a network take {self.bench.rounds} turns, round after round, each in a process
+of its own, of which the median counts. Others have the machine's processors and its disk, too, for seconds or minutes, which only adds time: of a
+plan's turns the lower quartile is given. Plans are compared with `{JOINT}` turn by turn, by those that follow each other: quotients are
+the medians of those of all rounds. `{JOINT}` takes a second turn in each round: {self.repeated()}.
 
-{self.disturbances()}"""
+Every budget has a pack for each strategy, planned with costs measured before (`eyelet profile`). All strategies share kernels and runtime."""
 
-    def disturbances(self):
-        machine = self.bench.machine
-        computing, waiting = LONGER
-        return f"""A probe runs between the plans: {NETWORK} in {BUDGET // MIB} MiB, each layer loaded when its turn comes. Where it computed {computing:.0%}, or waited for
-reads {waiting:.0%}, longer than the fastest of the last ones, others had the processors or the disk, and what ran beside it was run again:
-{machine.again} of {machine.turns} turns. Of {machine.disturbed} the last try was disturbed, too. Of a plan all of whose turns were, the fastest counts, whatever its strategy: others
-only add time. `{JOINT}` and what is predicted to come within {CLOSE:.0%} of it take up to {MORE * self.bench.rounds} turns, until each has had an undisturbed one."""
+    def repeated(self):
+        """What quotients are worth."""
+        off = [abs(plan.repeats - 1) for plan in self.bench.plans if plan.name == JOINT]
+        count = sum(each > NOISE for each in off)
+        return f"held against its first ones these differ by {statistics.median(off):.1%} in the median, in {count} of {len(off)} cases by more than {NOISE:.0%}"
 
     def group(self, plans):
         """By network, way of reading, and budget: the measured plans by strategy."""
@@ -71,8 +69,8 @@ only add time. `{JOINT}` and what is predicted to come within {CLOSE:.0%} of it 
             if joint is None:
                 continue
             others = [plan for name, plan in plans.items() if name != JOINT]
-            best = min(others, key=lambda plan: plan.ms, default=None)
-            ratio = joint.ms / best.ms if best else None
+            best = max(others, key=joint.times, default=None)
+            ratio = joint.times(best) if best else None
             if ratio is not None and ratio > 1 + NOISE:
                 worse.append((network, io, budget, best.name, ratio))
             gap = joint.ms / joint.bound_ms - 1
@@ -140,25 +138,29 @@ The bound is that of [planning](planning.md#the-lower-bound), from the profile: 
 
 {table(["io", "strategy", "plans", f"within ±{NEAR:.0%}", "least", "median", "most"], by_group)}
 
-Part of that is noise: the rounds of one plan are {statistics.median(spreads):.1%} apart in the median (the slowest less the fastest, of
-their median), those of {statistics.mean(spread > NEAR for spread in spreads):.0%} of the plans more than {NEAR:.0%}.
+Part of that is noise: the middle half of a plan's turns is {statistics.median(spreads):.1%} apart in the median, that
+of {statistics.mean(spread > NEAR for spread in spreads):.0%} of the plans more than {NEAR:.0%}.
 
-{self.drift()}"""
+{self.costs()}"""
 
-    def drift(self):
+    def costs(self):
         """What the machine was like each time it was measured."""
         rows = []
-        for network, io, profile in self.bench.machine.costs:
-            compute, storage = profile["compute"], profile["storage"]
+        for one in self.bench.measurements:
+            compute, storage = one.costs["compute"], one.costs["storage"]
             reads = {read["bytes"]: read["mbs"] for read in storage["reads"]}
             rates = [compute["conv_1x1_gflops"], compute["conv_kxk_gflops"], compute["fully_connected_gbs"]]
             rates += [reads[16 << 10] / 1e3, reads[1 << 20] / 1e3]
             drag = storage["drag"]
             lost = [drag["near_ns_per_byte"], drag["far_ns_per_byte"]]
-            rows.append([network, io, *(f"{rate:.3g}" for rate in rates), *(f"{ns:.3f}" for ns in lost)])
-        head = ["before", "io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
-        head += ["drag near (ns/B)", "far (ns/B)"]
-        return f"The costs that it was predicted with, each time they were measured:\n\n{table(head, rows)}"
+            row = [one.io, *(f"{rate:.3g}" for rate in rates), *(f"{ns:.3f}" for ns in lost)]
+            rows.append([*row, f"{ms(one.predicted_ms)}{' (taken)' if one.chosen else ''}"])
+        network, budget = PROFILED
+        head = ["io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
+        head += ["drag near (ns/B)", "far (ns/B)", f"{network} in {budget // MIB} MiB (ms)"]
+        return f"""The costs that it was predicted with, measured {PROFILES} times before all else; those count that promise most:
+
+{table(head, rows)}"""
 
     def ablation(self):
         rows = []
@@ -200,7 +202,7 @@ their median), those of {statistics.mean(spread > NEAR for spread in spreads):.0
                     f"{overhead.writing_ms:.0f}",
                 ]
             )
-        seconds = ", ".join(f"{value:.0f} s ({io})" for io, value in self.bench.machine.profile_seconds.items())
+        seconds = ", ".join(f"{one.seconds:.0f} s ({one.io})" for one in self.bench.measurements if one.chosen)
         head = ["network", "model (MiB)", "pack (MiB)", "pack / model", "smallest budget (MiB)", "that of `flexnn` (MiB)"]
         head += ["import (ms)", "construction (ms)", "planning (ms)", "writing (ms)"]
         return f"""## What a pack costs

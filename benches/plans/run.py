@@ -23,11 +23,15 @@ def arguments():
     def names(text):
         return [name for name in text.split(",") if name]
 
+    def rounds(text):
+        if int(text) < 2:
+            raise ValueError
+        return int(text)
+
     parser.add_argument("--networks", type=names, default=NETWORKS, metavar="A,B", help=f"of `eyelet zoo --list` [default: {','.join(NETWORKS)}]")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="compute threads [default: 1]")
-    parser.add_argument("--rounds", type=int, default=5, metavar="N", help="turns that every plan takes [default: 5]")
-    parser.add_argument("--seconds", type=float, default=0.25, metavar="S", help="of inferences for each plan in each turn, three at least [default: 0.25]")
-    parser.add_argument("--patience", type=float, default=900, metavar="S", help="seconds that may be spent on waiting for an undisturbed machine [default: 900]")
+    parser.add_argument("--rounds", type=rounds, default=9, metavar="N", help="turns that every plan takes, two at least [default: 9]")
+    parser.add_argument("--seconds", type=float, default=0.2, metavar="S", help="of inferences for each plan in each turn, three at least [default: 0.2]")
     parser.add_argument("--effort", metavar="E", help="of `eyelet plan` [default: its own]")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results-plans.md", metavar="FILE.md", help="[default: docs/results-plans.md]")
     return parser.parse_args()
@@ -60,16 +64,15 @@ def main():
     def log(text):
         print(f"plans: {text}", file=sys.stderr, flush=True)
 
-    bench = Bench(eyelet(), work, args.networks, args.threads, args.rounds, args.seconds, args.patience, args.effort, log)
+    bench = Bench(eyelet(), work, args.networks, args.threads, args.rounds, args.seconds, args.effort, log)
     bench.run()
     raw = {
         "plans": [dataclasses.asdict(plan) for plan in bench.plans],
         "ablation": [dataclasses.asdict(plan) for plan in bench.ablation],
         "infeasible": bench.infeasible,
-        "costs": bench.machine.costs,
-        "disturbed": [bench.machine.turns, bench.machine.again, bench.machine.disturbed],
+        "profiles": [dataclasses.asdict(one) | {"costs": one.costs} for one in bench.measurements],
     }
-    (work / "results.json").write_text(json.dumps(raw, indent=1))
+    (work / "results.json").write_text(json.dumps(raw, indent=1, default=str))
     args.output.parent.mkdir(parents=True, exist_ok=True)
     curves = draw(bench, args.output)
     args.output.write_text(Report(bench, facts("benches/plans/run.sh") | {"Threads": args.threads}, curves).write())
