@@ -4,7 +4,9 @@
  * strips, a tile each: the first `rows % strips` strips have one row more than the others. The
  * reduction of a pixel is `segments` runs of `seg_len` adjacent floats, each found through a pointer,
  * so activations are read where they lie. Every output is one chain of fused multiply-adds, bias first,
- * then k in order, and the residual; longer reductions are several calls (`kernels/table/chains.rs`). `kernels/table/igemm.rs` has the same record and calls with bounds checked.
+ * then k in order, and the residual; longer reductions are several calls (`kernels/table/chains.rs`). A chain
+ * can be computed by several calls, too: those after the first have what is there already for a bias.
+ * `kernels/table/igemm.rs` has the same record and calls with bounds checked.
  *
  * A kernel goes through the strips on a copy of the record, in which `a`, `c`, `residual` and `next` are those
  * of the strip at hand. */
@@ -21,7 +23,8 @@ struct eyelet_igemm {
     size_t nr;             /* columns that are stored: 1 to NR */
     size_t segments;       /* at least 1 */
     size_t seg_len;        /* floats in a run, at least 1 */
-    const float *bias;     /* [NR] */
+    const float *bias;     /* [NR] for each row; may be `c` */
+    size_t bias_pitch;     /* floats from the bias of a row to that of the next; 0 where all have the same */
     const float *panel;    /* [segments * seg_len][NR] */
     float *c;              /* the output */
     size_t c_pitch;        /* floats from one of its rows to the next */
@@ -39,6 +42,7 @@ struct eyelet_igemm {
 EYELET_INLINE void eyelet_next_strip(struct eyelet_igemm *t, const size_t mr)
 {
     t->a += mr * t->segments;
+    t->bias += mr * t->bias_pitch;
     t->c += mr * t->c_pitch;
     if (t->residual)
         t->residual += mr * t->residual_pitch;

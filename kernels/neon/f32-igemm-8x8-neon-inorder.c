@@ -115,7 +115,7 @@ EYELET_INLINE void two_k(float32x4_t acc[MR][2], const struct operands *now, str
 EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
 {
     float32x4_t acc[MR][2];
-    start(t, acc, mr);
+    start(t->bias, t->bias_pitch, acc, mr);
 
     struct source from;
     from.w = t->panel;

@@ -83,6 +83,7 @@ EYELET_INLINE const float *fours(float32x4_t acc[MR][2], const float *row[MR], c
 /* Where a strip's rows are. */
 struct place {
     const float *const *a;
+    const float *bias;
     float *c;
     const float *residual;
     const char *next;
@@ -110,7 +111,8 @@ EYELET_INLINE void strips(const struct eyelet_igemm *t, struct place *at, size_t
         }
 
         float32x4_t acc[MR][2];
-        start(t, acc, mr);
+        start(at->bias, t->bias_pitch, acc, mr);
+        at->bias += mr * t->bias_pitch;
         const float *w = t->panel;
         for (size_t s = t->segments; s != 0; s--) {
             const float *row[MR];
@@ -145,7 +147,7 @@ EYELET_INLINE void strips(const struct eyelet_igemm *t, struct place *at, size_t
 
 void eyelet_f32_igemm_8x8__neon(const struct eyelet_igemm *t)
 {
-    struct place at = {t->a, t->c, t->residual, t->next};
+    struct place at = {t->a, t->bias, t->c, t->residual, t->next};
     const enum bounds clamped = bounds(t->min, t->max);
     const size_t rows = t->rows / t->strips, longer = t->rows % t->strips;
     for (int pass = longer != 0 ? 0 : 1; pass < 2; pass++) {

@@ -30,11 +30,14 @@ EYELET_INLINE float32x4_t load_four(const float **p)
     return v;
 }
 
-EYELET_INLINE void start(const struct eyelet_igemm *t, float32x4_t acc[MR][2], const size_t mr)
+/* Begins the chains of a strip. */
+EYELET_INLINE void start(const float *bias, const size_t pitch, float32x4_t acc[MR][2], const size_t mr)
 {
 #pragma GCC unroll 8
-    for (size_t i = 0; i < mr; i++)
-        load_eight(t->bias, &acc[i][0], &acc[i][1]);
+    for (size_t i = 0; i < mr; i++) {
+        load_eight(bias, &acc[i][0], &acc[i][1]);
+        bias += pitch;
+    }
 }
 
 /* The addresses of a segment's runs. */

@@ -35,11 +35,23 @@ pub struct Gemms<'a> {
     last_offset: usize,
     /// Floats of a panel.
     len: usize,
+    /// Whether products go on from what the output holds.
+    resume: bool,
     /// The last call.
     call: Strips,
 }
 
 impl Gemms<'_> {
+    /// The products go on with chains that others have begun, with terms that come before: the output holds what these came
+    /// to. The bits are those of all terms at once.
+    ///
+    /// # Panics
+    /// When products are several chains.
+    pub fn resume(self) -> Self {
+        assert!(self.lists.chains().count() == 1);
+        Self { resume: true, ..self }
+    }
+
     /// Computes a product.
     ///
     /// # Panics
@@ -77,9 +89,12 @@ impl Gemms<'_> {
         call.offset = offset;
         call.panel = weights_of.as_ptr();
         call.c = out.as_mut_ptr();
+        if self.resume {
+            (call.bias, call.bias_pitch) = (call.c.cast_const(), nr);
+        }
         // SAFETY: behind each of the pointers `readable` floats are readable, of which `offset .. offset + seg_len`
-        // are inside; panel and output have these sizes, there are `nr` zeros; the output is exclusive, its rows are
-        // `nr` apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
+        // are inside; panel and output have these sizes, there are `nr` zeros, or the output's rows, for biases; the output
+        // is exclusive, its rows are `nr` apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
         unsafe { (self.kernels.igemm)(call) }
     }
 
@@ -123,6 +138,7 @@ impl Kernels {
             segments,
             seg_len,
             bias: ZEROS.as_ptr(),
+            bias_pitch: 0,
             panel: weights.as_ptr(),
             c: ptr::null_mut(),
             c_pitch: self.nr(),
@@ -136,6 +152,56 @@ impl Kernels {
         };
         let last_offset = readable - seg_len;
         let len = seg_len.saturating_mul(self.nr());
-        Gemms { kernels: self, lists: *lists, pointers, weights, out, last_offset, len, call }
+        Gemms {
+            kernels: self,
+            lists: *lists,
+            pointers,
+            weights,
+            out,
+            last_offset,
+            len,
+            resume: false,
+            call,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::testing::{available, floats, scratch};
+    use std::vec;
+
+    /// A chain that several calls compute has the bits of one.
+    #[test]
+    fn chains_go_on() {
+        for kernels in available() {
+            let (mr, nr) = (kernels.mr(), kernels.nr());
+            for (rows, k) in (1..=2 * mr + 1).flat_map(|rows| [5, 19, 64].map(|k| (rows, k))) {
+                let (a, weights) = (floats(rows * k, 1), floats(k * nr, 2));
+                let mut list = scratch(Indirection::rows_bytes(rows));
+                let list = bytemuck::cast_slice_mut(&mut list);
+                let lists = Indirection::rows((0..rows).map(|row| &a[row * k..]), k, mr, list);
+                let in_parts = |each: usize| {
+                    let mut out = vec![7.0f32; rows * nr];
+                    for from in (0..k).step_by(each) {
+                        let len = each.min(k - from);
+                        let lists = lists.seg_len(len);
+                        let gemms = kernels.gemms(&lists, &weights, &mut out);
+                        let mut gemms = if from > 0 { gemms.resume() } else { gemms };
+                        let panel = from * nr;
+                        let rows = 0..rows;
+                        gemms.multiply(Product { rows, offset: from, panel, next: None, out: 0 });
+                    }
+                    out
+                };
+                let wanted = in_parts(k);
+                for each in [1, 4, 16, k - 1] {
+                    let found = in_parts(each);
+                    let same = found.iter().zip(&wanted).all(|(x, y)| x.to_bits() == y.to_bits());
+                    assert!(same, "{}: {rows} rows, {k} in parts of {each}", kernels.name());
+                }
+            }
+        }
     }
 }

@@ -18,6 +18,7 @@ pub(super) struct Strips {
     pub(super) segments: usize,
     pub(super) seg_len: usize,
     pub(super) bias: *const f32,
+    pub(super) bias_pitch: usize,
     pub(super) panel: *const f32,
     pub(super) c: *mut f32,
     pub(super) c_pitch: usize,
@@ -35,7 +36,7 @@ pub(super) struct Strips {
 /// # Safety
 /// For `strips` so many that none has more rows than the kernel's tile or none at all, and `nr` up to its
 /// columns NR: `a` has `segments · rows` pointers, behind each of which `offset .. offset + seg_len` floats
-/// are readable; `bias` has NR, `panel` `segments · seg_len · NR`; `c` is an exclusive matrix of `rows`
+/// are readable; `bias` has NR for each row, `bias_pitch` apart, in a readable run or in `c`, `panel` has `segments · seg_len · NR`; `c` is an exclusive matrix of `rows`
 /// rows of `nr`, and `residual` null, the same matrix, or a readable one of that size. `next` is only
 /// fetched into a cache, never read. The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Strips);
@@ -72,14 +73,15 @@ pub(super) const NEON_INORDER: Function = f32_igemm_8x8__neon_inorder;
 /// [`Function`]'s.
 unsafe extern "C" fn f32_igemm_4x8_portable(call: &Strips) {
     const NR: usize = 8;
-    // SAFETY (of all blocks here): the ranges are those that the contract names.
-    let bias = unsafe { core::slice::from_raw_parts(call.bias, NR) };
     let mut first = 0;
     for strip in 0..call.strips {
         let mr = call.rows / call.strips + usize::from(strip < call.rows % call.strips);
         let mut acc = [[0.0f32; NR]; portable::MR];
-        for acc in &mut acc {
-            acc.copy_from_slice(bias);
+        for (row, acc) in (first..).zip(acc.iter_mut().take(mr)) {
+            // SAFETY (of all blocks here): the ranges are those that the contract names.
+            acc.copy_from_slice(unsafe {
+                core::slice::from_raw_parts(call.bias.add(row * call.bias_pitch), NR)
+            });
         }
         // SAFETY: as above.
         let mut weights =
@@ -336,6 +338,7 @@ impl Kernels {
             segments,
             seg_len,
             bias: bias.as_ptr(),
+            bias_pitch: 0,
             panel: weights.as_ptr(),
             c: out.as_mut_ptr(),
             c_pitch: out.pitch(),

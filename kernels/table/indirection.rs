@@ -29,6 +29,9 @@ pub struct Indirection<'a> {
     lifetime: PhantomData<&'a [f32]>,
 }
 
+// SAFETY: what the pointers lead to is borrowed for `'a`, and only read.
+unsafe impl Sync for Indirection<'_> {}
+
 /// The first `count` pointers that fit into scratch.
 ///
 /// # Panics

@@ -37,15 +37,14 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
 
     __m512 acc[MR][2];
     const float *w = t->bias;
-    __m512 b[2];
-    for (size_t v = 0; v < vectors; v++)
-        b[v] = _mm512_loadu_ps(w + 16 * v);
 #pragma GCC unroll 14
     for (size_t i = 0; i < mr; i++) {
         for (size_t v = 0; v < vectors; v++)
-            acc[i][v] = b[v];
+            acc[i][v] = _mm512_loadu_ps(w + 16 * v);
+        w += t->bias_pitch;
     }
     w = t->panel;
+    __m512 b[2];
 
     const char *next = t->next;
     const size_t step = t->next_step;

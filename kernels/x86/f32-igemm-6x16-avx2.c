@@ -18,12 +18,11 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
 {
     __m256 acc[MR][2];
     const float *w = t->bias;
-    const __m256 bias0 = _mm256_loadu_ps(w);
-    const __m256 bias1 = _mm256_loadu_ps(w + 8);
 #pragma GCC unroll 6
     for (size_t i = 0; i < mr; i++) {
-        acc[i][0] = bias0;
-        acc[i][1] = bias1;
+        acc[i][0] = _mm256_loadu_ps(w);
+        acc[i][1] = _mm256_loadu_ps(w + 8);
+        w += t->bias_pitch;
     }
     w = t->panel;
 

@@ -11,7 +11,8 @@
 //!   cache.
 //! - **own**: where threads divide a convolution's panels, each expands those of its own, a few at a time.
 //! - **shared**: all threads expand some panels, then all compute with them. A Winograd convolution
-//!   transforms its inputs for every such group of panels, so the groups are larger, where there is scratch for it.
+//!   transforms its inputs for every such group of panels, so the groups are larger, where there is scratch for it. Where
+//!   there is little, it makes weights of some input channels at a time instead ([`Portions`](super::winograd::Portions)).
 //!
 //! Expanding is exact for 16-bit weights; transforms have one written order of operations. So results do not
 //! depend on the way, nor on slices or threads.

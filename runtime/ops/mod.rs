@@ -53,6 +53,7 @@ use crate::device::{Device, Inline, Split};
 use crate::kernels::{Isa, Kernels};
 use crate::pack::{Encoding, Layer, NONE, OpKind, Tensor};
 use expand::Expansion;
+use winograd::Portions;
 
 /// An operand of a step.
 #[derive(Clone, Copy, Debug)]
@@ -182,6 +183,19 @@ pub fn transformed(layer: &Layer, input: &Tensor, algorithm: u32, isa: Isa) -> O
 /// which a Winograd convolution transforms its inputs.
 pub fn panels_at_once(plain: &Layer) -> usize {
     expand::panels_at_once(plain)
+}
+
+/// How a step that transforms its weights can be computed with little scratch; `None` where it cannot.
+pub fn portions(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    isa: Isa,
+) -> Option<Portions> {
+    let expansion =
+        if isa == Isa::Cuda { None } else { Expansion::new(layer, inputs, slice, 1, isa) };
+    expansion?.portions(inputs, output, slice)
 }
 
 /// How much scratch a step is asked about.

@@ -6,7 +6,8 @@
 //! the block's tiles, with the implicit GEMM's kernels), then the run's outputs are transformed back
 //! while they are in the cache. Weights are used once a block, so each product fetches those of the next.
 //! The scratch is one block of transformed inputs and one run of products, whatever the map's size. A step with less
-//! scratch than it wants has smaller blocks, down to a few tiles, and comes back to its weights more often.
+//! scratch than it wants has smaller blocks, down to a few tiles, and comes back to its weights more often; if it transforms
+//! them itself, it can go through the input channels in [portions](Portions) instead, with all tiles at once.
 //!
 //! Groups have nothing in common, so all that is done for some of them, before the next ones: as many as have frequencies
 //! that stay in the cache together. Their weights stay there for all blocks. Threads divide groups where they
@@ -25,11 +26,14 @@
 //! however the lines are cut.
 
 mod block;
+mod inputs;
 mod part;
+pub(super) mod portions;
 mod weights;
 mod work;
 
 pub use part::run;
+pub use portions::Portions;
 pub use weights::transform_weights;
 pub use work::{FEW_TILES, block_tiles};
 
@@ -105,6 +109,21 @@ pub fn scratch_bytes(
     isa: Isa,
 ) -> u64 {
     scratch_of(layer, inputs, output, slice, threads, isa, Want::All)
+}
+
+/// Blocks of tiles that a step has with so much scratch, one after the other on a thread.
+pub(super) fn blocks(
+    layer: &Layer,
+    inputs: &[Tensor; 2],
+    output: &Tensor,
+    slice: &Slice,
+    threads: usize,
+    isa: Isa,
+    scratch: u64,
+) -> usize {
+    let work = Work::new(layer, &inputs[0], output, slice, threads, isa);
+    let scratch = usize::try_from(scratch).unwrap_or(usize::MAX);
+    work.tiles.div_ceil(work.within(scratch).block)
 }
 
 /// The same, or what it cannot do without.

@@ -1,20 +1,30 @@
 //! Computes steps whose weights are expanded: each way divides the work among threads by itself.
 
+use super::scratch::Making;
 use super::{Expansion, ROW_WEIGHTS};
 use crate::arena::MatMut;
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Kernels;
 use crate::kernels::table::{Addend, Indirection, Panel};
 use crate::ops::conv::{self, addend, clamp, finish, part};
+use crate::ops::winograd::{Portions, portions};
 use crate::ops::{Call, Operand, Slice, run_operator};
 use crate::pack::Tensor;
+use core::ops::Range;
 
 /// Output channels of the widest panel.
 const MOST_LANES: usize = 32;
 
 impl Expansion {
-    pub(super) fn run_shared(&self, mut call: Call<'_>, groups: usize) {
-        let groups = self.groups(&call, groups);
+    /// For groups of panels, fewer at a time where scratch is short.
+    pub(super) fn run_shared(&self, call: Call<'_>, fewest: usize) {
+        match self.making(&call, fewest) {
+            Making::Panels { groups } => self.run_panels(call, groups),
+            Making::Portions(portions) => self.run_portions(call, portions),
+        }
+    }
+
+    fn run_panels(&self, mut call: Call<'_>, groups: usize) {
         let floats = self.plain.panel_bytes as usize / 4;
         let stored = self.stored_bytes / 4;
         let most = self.panels_bytes(call.count.div_ceil(groups));
@@ -71,6 +81,28 @@ impl Expansion {
                 self.panel(kernels, stored, share.out.row_mut(row), share.scratch);
             }
         });
+    }
+
+    fn run_portions(&self, call: Call<'_>, portions: Portions) {
+        let Call { weights, device, kernels, .. } = call;
+        let (nr, stored) = (self.isa.panel(), self.stored_bytes / 4);
+        let points = (self.algorithm as usize + 2).pow(2);
+        let transform =
+            |panels: Range<usize>, channels: Range<usize>, out: &mut [f32], scratch: &mut [u8]| {
+                let (first, cols) = (channels.start * nr, channels.len() * nr);
+                let each = channels.len().div_ceil(device.threads()) * nr;
+                for (panel, out) in panels.zip(out.chunks_exact_mut(points * cols)) {
+                    let Some(out) = MatMut::new(out, points, cols, cols) else { return };
+                    let (panel, filters) =
+                        (&weights[panel * stored..][..stored], self.filter_bytes());
+                    device::divide(device, out, Split::Cols(each), scratch, filters, |share| {
+                        let these = first + share.cols.start..first + share.cols.end;
+                        self.transform(kernels, panel, these, share.out, share.scratch);
+                    });
+                }
+            };
+        let making = portions::Making { transform: &transform, stored };
+        portions::run(Call { layer: &self.plain, algorithm: 0, ..call }, portions, &making);
     }
 
     /// Divides a convolution's panels among threads, each with scratch of its own. `task` is given the

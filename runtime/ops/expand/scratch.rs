@@ -2,8 +2,18 @@
 
 use super::way::{Way, panels_in};
 use super::{Expansion, ROW_WEIGHTS};
+use crate::ops::winograd::{self, Portions};
 use crate::ops::{Call, Slice, Want, conv, operator_scratch_bytes};
 use crate::pack::Tensor;
+
+/// How a step's panels are expanded for all threads together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Making {
+    /// In so many groups.
+    Panels { groups: usize },
+    /// For some channels at a time.
+    Portions(Portions),
+}
 
 impl Expansion {
     /// Bytes of intermediates on so many threads, the operator's included.
@@ -24,11 +34,15 @@ impl Expansion {
                 bytes.saturating_mul(shares as u64)
             }
             Way::Shared { groups } => {
-                let most = match want {
-                    Want::All => panels.div_ceil(groups),
-                    Want::Least => 1,
-                };
-                self.shared_bytes(inputs, output, slice, most, threads, want)
+                let bytes = |most| self.shared_bytes(inputs, output, slice, most, threads, want);
+                match want {
+                    Want::All => bytes(panels.div_ceil(groups)),
+                    Want::Least => {
+                        let portions = self.portions(inputs, output, slice);
+                        let portions = portions.map(|portions| portions.bytes());
+                        bytes(1).min(portions.unwrap_or(u64::MAX))
+                    }
+                }
             }
         }
     }
@@ -50,24 +64,48 @@ impl Expansion {
         (self.panels_bytes(most) as u64).saturating_add(beside)
     }
 
-    /// The groups of a call: as few as there may be, or as many as have panels take half of its scratch.
-    pub(super) fn groups(&self, call: &Call<'_>, fewest: usize) -> usize {
-        let (slice, threads) = (call.slice(), call.device.threads() as u32);
-        let scratch = call.scratch.len() as u64;
+    /// The smallest portions of a step that transforms its weights, if it can be computed so.
+    pub(in crate::ops) fn portions(
+        &self,
+        inputs: &[Tensor; 2],
+        output: &Tensor,
+        slice: &Slice,
+    ) -> Option<Portions> {
+        let filter_bytes = self.filter_bytes() as u64;
+        let least = || Portions::least(&self.plain, &inputs[0], output, self.isa, filter_bytes);
+        let least = if self.algorithm == 0 { None } else { least() };
+        least.map(|least| least.of_rows(slice.rows.into()))
+    }
+
+    /// How a call's panels are made: in as few groups as there may be, if there is scratch for that; if not, in as many as have
+    /// panels take half of it, or in portions, whichever moves less.
+    pub(super) fn making(&self, call: &Call<'_>, fewest: usize) -> Making {
+        let (slice, threads) = (call.slice(), call.device.threads());
+        let (inputs, output, scratch) = (&call.inputs, &call.output, call.scratch.len() as u64);
         let fits = |most: usize, want: Want| {
-            self.shared_bytes(&call.inputs, &call.output, &slice, most, threads, want) <= scratch
+            self.shared_bytes(inputs, output, &slice, most, threads as u32, want) <= scratch
         };
         // Groups are even: of so many panels, or one less.
         let most = |groups: usize| call.count.div_ceil(groups);
         if fits(most(fewest), Want::All) {
-            return fewest;
+            return Making::Panels { groups: fewest };
         }
         let half = panels_in(scratch / 2, &self.plain).clamp(1, most(fewest));
         let mut groups = call.count.div_ceil(half);
         while groups < call.count && !fits(most(groups), Want::Least) {
             groups += 1;
         }
-        groups
+        let portions = self.portions(inputs, output, &slice);
+        let portions = portions.and_then(|all| all.within(call.count, scratch));
+        let Some(portions) = portions else { return Making::Panels { groups } };
+        let left = scratch.saturating_sub(self.panels_bytes(most(groups)) as u64);
+        let part = Slice { count: most(groups) as u32, algorithm: 0, ..slice };
+        let blocks = winograd::blocks(&self.plain, inputs, output, &part, threads, self.isa, left);
+        let moved = portions.moved_in_blocks(call.count, blocks, groups);
+        match fits(most(groups), Want::Least) && moved <= portions.moved(call.count) {
+            true => Making::Panels { groups },
+            false => Making::Portions(portions),
+        }
     }
 
     /// Bytes of so many expanded panels, a multiple of 64.

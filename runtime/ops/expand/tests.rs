@@ -254,8 +254,13 @@ fn transformed_by_the_step() {
             let isa = kernels.isa();
             let nr = kernels.nr() as u32;
             let mut made = Vec::new();
-            // The same layers for each width of panels: one of one group; more groups than are transformed at once.
-            let layers = [(1, 35, 11 * nr - 3, 11), (13, 13 * 6, 13 * (nr + 2), 13 * 2)];
+            // The same layers for each width of panels: some of one group, of which one is made in several portions of channels; more
+            // groups than are transformed at once.
+            let layers = [
+                (1, 35, 11 * nr - 3, 11),
+                (1, 100, 3 * nr, 3),
+                (13, 13 * 6, 13 * (nr + 2), 13 * 2),
+            ];
             let all = Encoding::ALL.into_iter();
             let all = all.flat_map(|encoding| layers.map(|layer| (encoding, layer)));
             for (encoding, (groups, from, to, panels)) in all {

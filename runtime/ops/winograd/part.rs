@@ -1,12 +1,13 @@
 //! Computes a step, part by part.
 
 use super::block::{Block, Frequency};
+use super::inputs::{Inputs, images};
 use super::work::{Divide, Work};
-use crate::arena::{MatMut, MatRef};
+use crate::arena::MatMut;
 use crate::device::{self, Device, Inline, Share, Split};
-use crate::kernels::table::{Finish, Indirection, Patch, Product};
+use crate::kernels::table::{Finish, Indirection, Product};
+use crate::ops::Call;
 use crate::ops::conv::{addend, clamp, finish};
-use crate::ops::{Call, Operand};
 use crate::pack::ActivationKind;
 use core::ops::Range;
 
@@ -18,10 +19,7 @@ struct Part<'a> {
     call: &'a Call<'a>,
     work: &'a Work,
     device: &'a dyn Device,
-    /// The input image.
-    image: MatRef<'a>,
-    /// The first line of outputs in the image.
-    line: usize,
+    inputs: Inputs<'a>,
     /// Output pixels before the part's first one, in the whole output.
     rows_before: usize,
     /// The part's panels, as the layer counts them.
@@ -33,9 +31,6 @@ pub fn run(mut call: Call<'_>) {
     if call.rows.is_empty() || call.count == 0 {
         return;
     }
-    let Operand::Mat(input) = call.operands[0] else {
-        unreachable!("`validate` refuses a convolution without an input of its own");
-    };
     let (device, kernels) = (call.device, call.kernels);
     let threads = device.threads();
     let slice = call.slice();
@@ -46,24 +41,12 @@ pub fn run(mut call: Call<'_>) {
     let cols = work.outputs.cols(call.first, call.count);
     let mut out = core::mem::replace(&mut call.out, empty());
     let mut out = out.part_mut(out.slots(call.rows.clone()), cols.clone());
-    let [in_area, area] = [work.input, work.output].map(|[height, width]| height * width);
-    let mut row = call.rows.start;
-    while row < call.rows.end {
-        // What the step makes of this image.
-        let image = row / area;
-        let rows = row..call.rows.end.min((image + 1) * area);
-        let pixels = match call.inputs[0].dims[0] {
-            // All that there is in memory, which may be a ring of lines.
-            1 => 0..input.rows(),
-            _ => image * in_area..(image + 1) * in_area,
-        };
-        let first = (row - image * area) / work.output[1];
+    for (rows, inputs) in images(&call) {
         let part = |device, before: usize, panels: Range<usize>| Part {
             call: &call,
             work: &work,
             device,
-            image: input.cut(pixels.clone(), 0..input.cols()),
-            line: first + before,
+            inputs: inputs.below(before),
             rows_before: rows.start + before * work.output[1],
             panels,
         };
@@ -86,12 +69,11 @@ pub fn run(mut call: Call<'_>) {
                 });
             }
         }
-        row = rows.end;
     }
 }
 
 /// No output.
-fn empty() -> MatMut<'static> {
+pub(super) fn empty() -> MatMut<'static> {
     MatMut::new(&mut [], 0, 0, 0).unwrap_or_else(|| unreachable!("nothing fits into nothing"))
 }
 
@@ -99,7 +81,7 @@ impl Part<'_> {
     /// Computes the part: `out` has its lines of pixels and its panels' channels. Weights of some groups stay in the cache
     /// for all blocks.
     fn run(&self, mut out: MatMut<'_>, scratch: &mut [u8]) {
-        let Work { tile, output, block, outputs, together, .. } = *self.work;
+        let Work { tile, output, block, channels, outputs, together, .. } = *self.work;
         // The part ends where tiles do, or the map does.
         let extent = [out.rows() / output[1], output[1]];
         let [down, across] = extent.map(|extent| extent.div_ceil(tile));
@@ -120,44 +102,20 @@ impl Part<'_> {
             let mut out = out.part_mut(all, cols.start - before..cols.end - before);
             for index in 0..blocks {
                 let block = Block::new(tile, extent, device::cut(tiles, blocks, 1, index));
-                self.transform(&block, groups.clone(), zeros, frequencies);
+                let channels = groups.start * channels..groups.end * channels;
+                let stride = self.work.stride(self.work.width());
+                self.inputs.transform(
+                    self.call,
+                    self.device,
+                    &block,
+                    channels,
+                    zeros,
+                    frequencies,
+                    stride,
+                );
                 self.multiply(&block, panels.clone(), frequencies, out.reborrow(), own);
             }
         }
-    }
-
-    /// Transforms the inputs of a block, those of some groups.
-    fn transform(
-        &self,
-        block: &Block,
-        groups: Range<usize>,
-        zeros: &[f32],
-        frequencies: &mut [f32],
-    ) {
-        let Work { tile, pad, input, .. } = *self.work;
-        let (points, stride) = (self.work.points(), self.work.stride(self.work.width()));
-        let channels = groups.start * self.work.channels..groups.end * self.work.channels;
-        let image = self.image.cut(0..self.image.rows(), channels.clone());
-        let channels = channels.len();
-        let all = MatMut::new(frequencies, points, block.count() * channels, stride);
-        let all = all.unwrap_or_else(|| unreachable!("a block is no larger than its scratch"));
-        device::divide(self.device, all, Split::Cols(channels), &mut [], 0, |share| {
-            let Share { cols, mut out, .. } = share;
-            for (slot, at) in (cols.start / channels..).zip((0..cols.len()).step_by(channels)) {
-                let [line, col] = block.place(slot);
-                let patch = Patch {
-                    image,
-                    height: input[0],
-                    width: input[1],
-                    top: (self.line + line) as i64 - pad[0] as i64,
-                    left: col as i64 - pad[1] as i64,
-                    outputs: block.outputs([line, col]),
-                    zeros,
-                };
-                let to = out.part_mut(0..points, at..at + channels);
-                self.call.kernels.winograd_input(tile, &patch, to);
-            }
-        });
     }
 
     /// Multiplies the frequencies of a block, those of some groups, with panels of these and transforms the products

@@ -29,7 +29,7 @@ pub const FEW_TILES: usize = 4;
 const WORTH: usize = 28 * 16 * 32;
 
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
-const GAP: usize = 16;
+pub(super) const GAP: usize = 16;
 
 /// Tiles of a block for so many input channels of a group, with all the scratch that a step can use: each panel of weights
 /// is read once for each block, from memory where there is one group.
@@ -58,7 +58,6 @@ pub(super) enum Divide {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
     pub(super) tile: usize,
-    pub(super) pad: [usize; 2],
     /// Input channels of a group.
     pub(super) channels: usize,
     /// How output channels fall into panels.
@@ -70,8 +69,9 @@ pub(super) struct Work {
     /// Rows of the matrix kernel.
     pub(super) mr: usize,
     /// Height and width.
-    pub(super) input: [usize; 2],
     pub(super) output: [usize; 2],
+    /// Tiles of an image that a thread makes, at most.
+    pub(super) tiles: usize,
     /// Tiles of a block, at most.
     pub(super) block: usize,
     /// Panels whose products with a frequency are computed before the next frequency, at most.
@@ -129,15 +129,14 @@ impl Work {
         let shares = threads.min(units.div_ceil(each)).max(1);
         let mut work = Self {
             tile,
-            pad: pair(p.pad),
             channels,
             outputs,
             together: 1,
             nr: isa.panel(),
             mr: isa.rows(),
-            input: pair([input.dims[1], input.dims[2]]),
             output: extent,
-            block: block_tiles(tile, channels, isa).min(across.saturating_mul(down)).max(1),
+            tiles: across.saturating_mul(down).max(1),
+            block: 1,
             ahead: 1,
             panels: if divide == Divide::Panels { each } else { panels }.min(outputs.panels),
             each,
@@ -145,12 +144,13 @@ impl Work {
             shares,
         };
         // So many whatever the threads: with more of them a part then takes no more memory.
+        work.block = block_tiles(tile, channels, isa).min(work.tiles);
         work.together = ((NEAR_BYTES / work.frequency_bytes()) as usize).clamp(1, groups.max(1));
         if divide == Divide::Lines {
             // Tiles of the largest part.
-            work.block = work.block.min(across.saturating_mul(each)).max(1);
+            work.tiles = work.tiles.min(across.saturating_mul(each)).max(1);
         }
-        work.in_blocks_of(work.block)
+        work.in_blocks_of(work.block.min(work.tiles))
     }
 
     /// The same in blocks of so many tiles.
