@@ -107,6 +107,25 @@ pub fn least_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 
     scratch_by(ops::least_scratch_bytes, network, step, threads)
 }
 
+/// The least with which a step that transforms its weights makes whole panels, and not [portions](eyelet::ops::portions) of their
+/// channels. What takes less is slow; of other steps it is what they cannot do without.
+pub fn panel_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
+    let least = least_scratch_bytes(network, step, threads);
+    let stored = &network.layers[step.layer as usize];
+    let plain = || {
+        let input = network.tensors.get(stored.inputs[0] as usize)?;
+        ops::transformed(stored, input, step.algorithm, network.isa)
+    };
+    let Some(plain) = (step.algorithm != 0).then(plain).flatten() else { return least };
+    let operator = |layer: &Layer, inputs: &_, output: &_, slice: &Slice, threads, isa| {
+        let slice = Slice { count: slice.count.min(1), algorithm: 0, ..*slice };
+        let layer = Layer { inputs: layer.inputs, ..plain };
+        ops::least_scratch_bytes(&layer, inputs, output, &slice, threads, isa)
+    };
+    let panel = u64::from(plain.panel_bytes).next_multiple_of(64);
+    least.max(panel + scratch_by(operator, network, step, threads))
+}
+
 fn scratch_by(
     bytes: impl Fn(&Layer, &[Tensor; 2], &Tensor, &Slice, u32, Isa) -> u64,
     network: &Network,

@@ -4,7 +4,7 @@ use super::price::{Price, slice_bytes};
 use crate::memory::Lifetime;
 use crate::network::Network;
 use crate::simulate::Costs;
-use crate::slice::{least_scratch_bytes, whole};
+use crate::slice::{panel_scratch_bytes, whole};
 use eyelet::pack::{OpKind, Step};
 
 /// What a layer takes in the smallest slices whose steps transform weights, and how much longer it takes if they do not.
@@ -22,7 +22,7 @@ pub(super) fn transforms(
     let slice = Step { count: 1, ..all };
     let bytes = live_bytes(network, lives, layer)
         + slice_bytes(network, &slice)
-        + least_scratch_bytes(network, &slice, threads);
+        + panel_scratch_bytes(network, &slice, threads);
     let ns = |algorithm: u32| costs.step_ns(&Step { algorithm, ..all }) as i64;
     Some(Price { bytes, extra_ns: ns(0) - ns(all.algorithm) })
 }
@@ -46,6 +46,6 @@ pub(super) fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: 
     let weights = (0..slices).map(|first| slice_bytes(network, &slice(first)));
     // Where its steps have no room to transform weights, they need not.
     let own = Step { algorithm: 0, ..slice(0) };
-    let scratch = [slice(0), own].map(|step| least_scratch_bytes(network, &step, threads));
+    let scratch = [slice(0), own].map(|step| panel_scratch_bytes(network, &step, threads));
     live_bytes(network, lives, layer) + weights.max().unwrap_or(0) + scratch[0].min(scratch[1])
 }

@@ -13,7 +13,7 @@ use crate::network::Network;
 use crate::plan::step_weights;
 use crate::profile::Outside;
 use crate::simulate::Costs;
-use crate::slice::{least_scratch_bytes, whole};
+use crate::slice::{panel_scratch_bytes, whole};
 use eyelet::pack::stored::StepRecord;
 use eyelet::pack::{PAGE, Step, ring_bytes};
 use std::collections::HashMap;
@@ -329,7 +329,7 @@ impl<'a> Prices<'a> {
         let rings: u64 = rings.iter().sum();
         let takes = |step: &Step| {
             let slices = if anew { SLICES_ANEW * slice_bytes(network, step) } else { 0 };
-            slices + least_scratch_bytes(network, step, self.threads)
+            slices + panel_scratch_bytes(network, step, self.threads)
         };
         let most = largest.iter().flatten().map(takes).max().unwrap_or(0);
         // Each makes as many lines as others before, nearly always.

@@ -5,7 +5,7 @@ use crate::algorithm::Algorithm;
 use crate::bound::least_bound_ns;
 use crate::network::Network;
 use crate::simulate::Costs;
-use crate::slice::{least_scratch_bytes, scratch_bytes};
+use crate::slice::{least_scratch_bytes, panel_scratch_bytes, scratch_bytes};
 use eyelet::kernels::table::TILES;
 use eyelet::pack::Step;
 use std::collections::HashMap;
@@ -85,15 +85,23 @@ type Taker = [u32; 5];
 /// The scratch that a step cannot do without, and all that it can use.
 #[derive(Clone, Copy)]
 pub(super) struct Scratch {
-    pub(super) least: u64,
+    least: u64,
+    /// What it takes to make whole panels.
+    panel: u64,
     pub(super) all: u64,
 }
 
 impl Scratch {
+    /// The least, in portions too or not.
+    pub(super) fn least(&self, portions: bool) -> u64 {
+        if portions { self.least } else { self.panel }
+    }
+
     fn of(request: &Request<'_>, step: &Step) -> Self {
         let Request { network, threads, .. } = *request;
         Self {
             least: least_scratch_bytes(network, step, threads),
+            panel: panel_scratch_bytes(network, step, threads),
             all: scratch_bytes(network, step, threads),
         }
     }

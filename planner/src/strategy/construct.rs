@@ -197,14 +197,14 @@ impl<'a, 'b> Found<'a, 'b> {
                 let serves =
                     |best: &Option<Best>| best.as_ref().is_some_and(|best| best.at >= before);
                 if !(serves(&self.best) || serves(&self.fastest)) {
-                    self.sites.truncate(before);
-                    self.failed.retain(|(site, _)| *site < before);
+                    self.forget(before);
                 }
             }
         }
         let Some(best) = &self.best else { return };
         let (at, on_load) = (best.at, best.design.on_load.clone());
         self.refine(at, &on_load);
+        self.in_portions(options);
         if alone && !self.is_optimal() {
             let site = &self.sites[0];
             let layers = |loading| Design::uniform(Cutting::LAYERS, own, loading);
@@ -212,6 +212,37 @@ impl<'a, 'b> Found<'a, 'b> {
                 flexnn::designs(site, Loading::Cyclic).chain([layers(Loading::Cyclic)]).collect();
             for design in designs {
                 self.consider(0, design);
+            }
+        }
+    }
+
+    /// Sketches plans for the best way to slide in which steps may make their weights in portions, by the algorithms that serve only
+    /// then, and keeps them if they serve.
+    fn in_portions(&mut self, options: &Options) {
+        let best = self.best.as_ref().filter(|_| !options.layers().is_empty());
+        let Some(best) = best.filter(|_| !self.is_optimal()) else { return };
+        let (of, at) = (&self.sites[best.at], self.sites.len());
+        let groups = of.ground.sliding.groups().to_vec();
+        let site = Site::with(&of.request, self.basis.clone(), groups).in_portions(true);
+        let mut algorithms = Vec::new();
+        of.add_quickest(options, &mut algorithms);
+        let others = algorithms.len();
+        site.add_quickest(options, &mut algorithms);
+        self.sites.push(site);
+        let (before, share) = (self.least_ns, self.share);
+        let held = (self.best.take(), self.fastest.take());
+        for on_load in &algorithms[others..] {
+            self.sketch(at, on_load);
+        }
+        match &self.best {
+            Some(best) if best.built.line.steady_ns < before => {
+                let on_load = best.design.on_load.clone();
+                self.refine(at, &on_load);
+            }
+            _ => {
+                (self.best, self.fastest) = held;
+                (self.least_ns, self.share) = (before, share);
+                self.forget(at);
             }
         }
     }
@@ -261,8 +292,7 @@ impl<'a, 'b> Found<'a, 'b> {
             let has_room = sketches.iter().any(|(_, has_room)| *has_room);
             first.get_or_insert(has_room);
             if !feasible {
-                self.sites.pop();
-                self.failed.retain(|(site, _)| *site != at);
+                self.forget(at);
             }
             in_vain = if has_room && self.least_ns == before { in_vain + 1 } else { 0 };
             if in_vain == WAYS_IN_VAIN || self.is_optimal() {

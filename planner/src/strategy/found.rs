@@ -45,16 +45,16 @@ pub(super) struct Found<'a, 'b> {
     /// What is predicted of the fastest.
     pub(super) least_ns: u64,
     /// The share of memory that residents have in the best.
-    share: f64,
-    /// Designs that have no plan.
-    pub(super) failed: Vec<(usize, Design)>,
+    pub(super) share: f64,
+    /// Designs that were tried, by their site, and what is predicted of them; nothing of those that have no plan.
+    known: Vec<(usize, Design, Option<u64>)>,
 }
 
 impl<'a, 'b> Found<'a, 'b> {
     pub(super) fn new(basis: &'b Arc<Basis>) -> Self {
-        let (sites, best, fastest, faster, failed) = Default::default();
+        let (sites, best, fastest, faster, known) = Default::default();
         let (least_ns, share) = (u64::MAX, SHARES[0]);
-        Self { basis, sites, best, fastest, faster, least_ns, share, failed }
+        Self { basis, sites, best, fastest, faster, least_ns, share, known }
     }
 
     pub(super) fn is_optimal(&self) -> bool {
@@ -63,23 +63,36 @@ impl<'a, 'b> Found<'a, 'b> {
 
     /// Makes a plan of a design, and keeps it if it is better. Says whether it is, and what is predicted of it.
     pub(super) fn consider(&mut self, at: usize, design: Design) -> Option<(bool, u64)> {
-        if self.has_failed(at, &design) {
-            return None;
+        if let Some(ns) = self.known(at, &design) {
+            return ns.map(|ns| (false, ns));
         }
         let site = &self.sites[at];
         let Ok(plan) = site.place(&design, site.request.budget) else {
-            self.failed.push((at, design));
+            self.known.push((at, design, None));
             return None;
         };
         // What is clearly slower than the fastest is no better.
         match site.predict_within(plan, self.least_ns.saturating_add(self.least_ns / 200)) {
-            Ok(built) => Some(self.keep(at, design, built)),
-            Err(ns) => Some((false, ns)),
+            Ok(built) => {
+                self.known.push((at, design.clone(), Some(built.line.steady_ns)));
+                Some(self.keep(at, design, built))
+            }
+            Err(ns) => {
+                self.known.push((at, design, Some(ns)));
+                Some((false, ns))
+            }
         }
     }
 
-    fn has_failed(&self, at: usize, design: &Design) -> bool {
-        self.failed.iter().any(|(site, failed)| *site == at && failed == design)
+    fn known(&self, at: usize, design: &Design) -> Option<Option<u64>> {
+        let known = self.known.iter().find(|(site, known, _)| *site == at && known == design);
+        known.map(|(_, _, ns)| *ns)
+    }
+
+    /// Gives the last sites back, from this one on.
+    pub(super) fn forget(&mut self, from: usize) {
+        self.sites.truncate(from);
+        self.known.retain(|(site, ..)| *site < from);
     }
 
     /// The same with everything at the lowest place.
@@ -117,7 +130,7 @@ impl<'a, 'b> Found<'a, 'b> {
         let site = &self.sites[at];
         let (mut first, mut failed) = (None, Vec::new());
         for design in site.frugal(site.request.budget, on_load, Loading::Cyclic) {
-            if self.has_failed(at, &design) {
+            if self.known(at, &design) == Some(None) {
                 continue;
             }
             match site.build_somehow(&design) {
@@ -125,10 +138,10 @@ impl<'a, 'b> Found<'a, 'b> {
                     first = Some((built, design));
                     break;
                 }
-                Err(_) => failed.push((at, design)),
+                Err(_) => failed.push((at, design, None)),
             }
         }
-        self.failed.extend(failed);
+        self.known.extend(failed);
         // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
         let Some(((built, has_room), design)) = first else { return (u64::MAX, false) };
         let (_, mut least) = self.keep(at, design, built);

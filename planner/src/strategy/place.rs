@@ -5,13 +5,12 @@
 //! the step that needs them.
 
 use super::Request;
-use super::basis::Scratch;
 use super::ground::{Ground, spans};
 use super::site::Site;
 use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, set_releases};
 use crate::plan::{Plan, step_weights};
 use crate::slice::Slices;
-use eyelet::pack::{self, Load, PAGE};
+use eyelet::pack::{self, Load, PAGE, Step};
 use std::ops::Range;
 
 /// More memory than anything takes, of which addresses can still be reckoned with.
@@ -65,10 +64,15 @@ impl<'a> Cut<'a> {
             });
             scratch.push(match like {
                 Some(like) => scratch[like],
-                None => match site.basis.scratch_of(request, step) {
-                    Scratch { all, .. } if all <= step.scratch_bytes => all,
-                    Scratch { least, .. } => least.max(step.scratch_bytes / 64 * 64),
-                },
+                None => {
+                    let scratch = site.basis.scratch_of(request, step);
+                    let least = scratch.least(site.portions);
+                    let scratch_bytes = least.max(step.scratch_bytes / 64 * 64).min(scratch.all);
+                    match scratch_bytes == scratch.all {
+                        true => scratch.all,
+                        false => site.costs.scratch_used(&Step { scratch_bytes, ..*step }),
+                    }
+                }
             });
         }
         let tables = ground.tables_for(request, &slices, |step| scratch[step]);

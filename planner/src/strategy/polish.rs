@@ -58,7 +58,7 @@ pub fn polish(sites: &mut Vec<Site<'_>>, best: &mut Best) {
             None => (&sites[best.at], &best.design, &best.built),
         };
         let ground = Ground::new(request.network, groups.clone(), &lay);
-        let site = Site::on(&request, basis.clone(), ground);
+        let site = Site::on(&request, basis.clone(), ground).in_portions(made_for.portions);
         let mut design = design.clone();
         site.adapt(&mut design, made_for, built.plan.tables);
         tried += 1;

@@ -8,7 +8,7 @@ use super::place::{Cut, Loading, Misfit};
 use super::{Request, residents, staging};
 use crate::plan::Plan;
 use crate::simulate::{Costs, simulate_with, simulate_within};
-use crate::slice::{Cutting, least_scratch_bytes};
+use crate::slice::{Cutting, panel_scratch_bytes};
 use crate::slide::Group;
 use eyelet::pack::{PAGE, Step};
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub struct Site<'a> {
     pub ground: Ground,
     /// For each layer whose weights stay as long as its group the bytes of all of these.
     beside: Vec<Option<u64>>,
+    /// Whether steps may have so little scratch that they make their weights in portions.
+    pub portions: bool,
 }
 
 impl<'a> Site<'a> {
@@ -58,7 +60,12 @@ impl<'a> Site<'a> {
             group.map(|_| members.map(bytes).sum())
         };
         let beside = groups.iter().map(of_group).collect();
-        Self { request: *request, basis, costs, ground, beside }
+        Self { request: *request, basis, costs, ground, beside, portions: false }
+    }
+
+    /// The same where steps may have so little scratch that they make their weights in portions, or not.
+    pub fn in_portions(self, portions: bool) -> Self {
+        Self { portions, ..self }
     }
 
     /// Cuts the network as a design has it.
@@ -222,7 +229,9 @@ impl<'a> Site<'a> {
             let limit = u64::from(shape.count) * panel;
             // Weights begin with a page.
             let weights = (slices * (limit + PAGE) as f64) as u64 + PAGE;
-            if weights + shape.scratch.least > free || (limit > most && shape.count > 1) {
+            if weights + shape.scratch.least(self.portions) > free
+                || (limit > most && shape.count > 1)
+            {
                 return None;
             }
             let scratch = shape.scratch.all.min(free - weights);
@@ -363,7 +372,7 @@ impl<'a> Site<'a> {
             let cut = |slices: u32| {
                 let count = panels.div_ceil(slices);
                 let step = step(network, layer, count, self.basis.own[layer]);
-                let scratch = least_scratch_bytes(network, &step, threads);
+                let scratch = panel_scratch_bytes(network, &step, threads);
                 Slicing { count, slices, bytes: weights_bytes(count, panel) + scratch }
             };
             let mut cuts = vec![cut(1)];

@@ -71,7 +71,7 @@ fn affordable(
                 let scratch = basis.scratch_of(request, &step);
                 let scratch_bytes = if scratch.all <= room { 0 } else { room };
                 let ns = basis.costs.step_ns(&Step { scratch_bytes, ..step });
-                (scratch.least <= room || algorithm == options.own(layer)).then_some(ns)
+                (scratch.least(false) <= room || algorithm == options.own(layer)).then_some(ns)
             };
             let all = std::iter::once(options.own(layer)).chain(options.of(layer));
             let found = all.filter_map(|algorithm| Some((ns(algorithm)?, algorithm)));

@@ -1,9 +1,10 @@
 //! What a step's scratch changes of Winograd convolutions: with less of it blocks have fewer tiles, and fewer panels are made
-//! at once of what is stored.
+//! at once of what is stored, or portions of their channels.
 
 use crate::network::Network;
-use eyelet::ops::{self, Slice, winograd};
-use eyelet::pack::{Layer, WinogradParams, params};
+use eyelet::ops::winograd::{self, Portions};
+use eyelet::ops::{self, Slice};
+use eyelet::pack::{Layer, Step, WinogradParams, params};
 
 /// How scratch decides on the blocks of a layer by Winograd's algorithm, and on the panels that are transformed at once.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,6 +18,20 @@ pub(super) struct Blocks {
     bytes: f64,
     /// and for each panel of which it makes what the operator reads.
     panel_bytes: f64,
+    /// Tiles of a row.
+    row_tiles: f64,
+    portions: Option<Portions>,
+}
+
+/// How a step is cut by its scratch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cut {
+    /// In how many groups its panels are made.
+    pub(super) groups: f64,
+    /// How many times as many blocks of tiles there are as there were with all scratch, each with products of its own,
+    pub(super) times: f64,
+    /// or portions of channels, with products of all tiles; 0 where all channels are made at once.
+    pub(super) portions: f64,
 }
 
 /// Panels of a group of products, at most.
@@ -24,6 +39,9 @@ const PRODUCTS: u32 = 4;
 
 /// Bytes of scratch by which two ways to reckon the same differ at most.
 const ROUNDED: f64 = 64.0;
+
+/// A step has so many portions at least, if any.
+const FEWEST_PORTIONS: f64 = 2.0;
 
 impl Blocks {
     pub(super) fn new(
@@ -51,43 +69,94 @@ impl Blocks {
         let each = (one - least) / (most - fewest).max(1.0);
         let product_bytes = (several - one) / most / f64::from(group - 1).max(1.0);
         let made = algorithm != 0 || stored.encoding != 0;
+        let whole = Slice { first: 0, count: 1, row: 0, rows: output.rows() as u32, algorithm };
         Self {
             most,
             tile_bytes: each - product_bytes,
             product_bytes,
             bytes: one - most * each,
             panel_bytes: if made { f64::from(plain.panel_bytes) } else { 0.0 },
+            row_tiles: tiles as f64 / output.rows().max(1) as f64,
+            portions: ops::portions(stored, &inputs, &output, &whole, network.isa),
         }
     }
 
-    /// For a step with so many panels, of which so many are made at once where scratch allows it: in how many groups
-    /// they are made, and how many times as many blocks there are as there were with all scratch.
-    pub(super) fn within(&self, scratch_bytes: u64, count: u32, at_once: u32) -> (f64, f64) {
+    /// Of a step, of whose panels so many are made at once where scratch allows it.
+    pub(super) fn within(&self, step: &Step, at_once: u32) -> Cut {
+        let count = step.count;
         let most = Self::most_panels(count, at_once);
+        let all = Cut { groups: count.div_ceil(most).into(), times: 1.0, portions: 0.0 };
         // 0: all that it can use.
-        if scratch_bytes == 0 || !self.are_there() {
-            return (count.div_ceil(most).into(), 1.0);
+        if step.scratch_bytes == 0 || !self.are_there() {
+            return all;
         }
-        let scratch = scratch_bytes as f64;
-        // But for what rounding makes of the same numbers.
-        let panels = match scratch + ROUNDED >= self.beside(most) + self.most * self.tile(most) {
-            _ if self.panel_bytes == 0.0 => most,
-            true => most,
-            false => ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most),
-        };
-        self.by(scratch, count, panels)
+        let scratch = step.scratch_bytes as f64;
+        if self.has_all(scratch, most) || self.panel_bytes == 0.0 {
+            return self.by(scratch, count, most);
+        }
+        match self.portions_within(step, at_once) {
+            None => self.by(scratch, count, self.half(scratch, most)),
+            Some(portions) => Cut {
+                groups: portions.groups(count as usize) as f64,
+                times: 1.0,
+                portions: portions.count() as f64,
+            },
+        }
     }
 
-    /// The least of both that a step has with no more scratch, for each number of panels that may be made at once.
+    /// The portions in which a step is computed, if it is, as the step itself chooses.
+    pub(super) fn portions_within(&self, step: &Step, at_once: u32) -> Option<Portions> {
+        let portions = self.portions?.of_rows(step.rows.into());
+        let (scratch, count) = (step.scratch_bytes as f64, step.count as usize);
+        let most = Self::most_panels(step.count, at_once);
+        if step.scratch_bytes == 0 || self.has_all(scratch, most) {
+            return None;
+        }
+        let portions = portions.within(count, step.scratch_bytes)?;
+        let half = self.half(scratch, most);
+        let panels = self.by(scratch, step.count, half);
+        let blocks = (f64::from(step.rows) * self.row_tiles / self.most * panels.times).ceil();
+        let moved = portions.moved_in_blocks(count, blocks as usize, panels.groups as usize);
+        let least = self.beside(half) + self.tile(half) * winograd::FEW_TILES as f64;
+        let fits = scratch + ROUNDED >= least;
+        (!fits || moved > portions.moved(count)).then_some(portions)
+    }
+
+    /// Whether a step has all the scratch that it can use, but for what rounding makes of the same numbers.
+    fn has_all(&self, scratch: f64, most: u32) -> bool {
+        scratch + ROUNDED >= self.beside(most) + self.most * self.tile(most)
+    }
+
+    /// Panels that half of the scratch holds.
+    fn half(&self, scratch: f64, most: u32) -> u32 {
+        ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most)
+    }
+
+    /// The least of all that a step has with no more scratch, for each number of panels that may be made at once.
     pub(super) fn least_within(
         &self,
+        step: &Step,
         scratch: f64,
-        count: u32,
         at_once: u32,
-    ) -> impl Iterator<Item = (f64, f64)> {
+    ) -> impl Iterator<Item = Cut> {
+        let (count, scratch) = (step.count, scratch + ROUNDED);
         let most = Self::most_panels(count, at_once);
         let fewest = if self.panel_bytes == 0.0 { most } else { 1 };
-        (fewest..=most).map(move |panels| self.by(scratch + ROUNDED, count, panels))
+        let portions = self.portions.map(|portions| portions.of_rows(step.rows.into()));
+        let groups = if portions.is_some() { count } else { 0 };
+        // Of as many groups those of the fewest panels have most room.
+        let even = (1..=groups).filter(move |groups| {
+            let panels = count.div_ceil(*groups);
+            count.div_ceil(panels) == *groups
+        });
+        let portioned = even.filter_map(move |groups| {
+            let [fixed, divided] = portions?.panels_bytes(count.div_ceil(groups) as usize);
+            let room = scratch - fixed as f64;
+            // There are two at least.
+            let portions = (divided as f64 / room).max(FEWEST_PORTIONS);
+            (room > 0.0).then_some(Cut { groups: groups.into(), times: 1.0, portions })
+        });
+        (fewest..=most).map(move |panels| self.by(scratch, count, panels)).chain(portioned)
     }
 
     /// Whether a step takes the longer the less scratch it has.
@@ -100,9 +169,10 @@ impl Blocks {
         count.div_ceil(count.div_ceil(at_once.max(1)).max(1)).max(1)
     }
 
-    fn by(&self, scratch: f64, count: u32, panels: u32) -> (f64, f64) {
+    fn by(&self, scratch: f64, count: u32, panels: u32) -> Cut {
         let tiles = (scratch - self.beside(panels)) / self.tile(panels);
-        (count.div_ceil(panels).into(), self.most / tiles.clamp(1.0, self.most.max(1.0)))
+        let times = self.most / tiles.clamp(1.0, self.most.max(1.0));
+        Cut { groups: count.div_ceil(panels).into(), times, portions: 0.0 }
     }
 
     /// Bytes of a tile where so many panels are made at once,
@@ -121,7 +191,7 @@ mod tests {
     use super::super::Costs;
     use super::super::example::{conv, network, profile, whole};
     use super::*;
-    use eyelet::pack::{ConvParams, OpKind, Step, params_words};
+    use eyelet::pack::{ConvParams, OpKind, params_words};
 
     /// Blocks that are smaller come back to weights more often, and panels made one at a time have inputs transformed for
     /// each.

@@ -1,6 +1,6 @@
 //! What the steps of one layer take, in parts that a step's rows, panels and scratch multiply.
 
-use super::blocks::Blocks;
+use super::blocks::{Blocks, Cut};
 use super::class::Class;
 use super::winograd::{SPILL_CACHES, Transforms};
 use super::work::Work;
@@ -43,6 +43,8 @@ pub(super) struct LayerCost {
     row_blocks: f64,
     blocks: Blocks,
     block_ns: f64,
+    /// Reading and writing a row of products with a panel, once for each portion of the channels but one.
+    row_carry_ns: f64,
     /// and is read again, of where it was stored or made,
     again_memory_ns: f64,
     again_near_ns: f64,
@@ -102,6 +104,7 @@ impl LayerCost {
         let mut group = u32::MAX;
         let (mut blocks, mut again_bytes, mut first, mut block_ns) = (0.0, 0.0, 0.0, 0.0);
         let mut sizes = Blocks::default();
+        let mut carried = 0.0;
         match class {
             // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
             Class::FullyConnected if !gpu => piece_ns = 0.0,
@@ -126,6 +129,7 @@ impl LayerCost {
                     rows_ns = input_ns;
                     sizes = Blocks::new(network, stored, layer, algorithm, threads);
                 }
+                carried = 8.0 * transforms.points * network.isa.panel() as f64;
                 spill_ns = compute.transform_spill_ns_per_byte;
                 blocks = transforms.blocks;
                 let plain_bytes = f64::from(layer.panel_bytes);
@@ -200,6 +204,7 @@ impl LayerCost {
             row_blocks: blocks / rows as f64,
             blocks: sizes,
             block_ns: block_ns / speedup,
+            row_carry_ns: carried / compute.transform_gbs / speedup / rows as f64,
             again_memory_ns: again_bytes / again_gbs,
             again_near_ns: again_bytes / compute.near_gbs(threads),
             first_blocks: first,
@@ -214,8 +219,8 @@ impl LayerCost {
 
     /// `near`: weights are in the cache that all share, which holds all that the plan uses; otherwise in memory.
     pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: bool) -> u64 {
-        let within = self.blocks.within(step.scratch_bytes, step.count, self.group);
-        self.ns_by(step, within, overhead_ns, near).round() as u64
+        let cut = self.blocks.within(step, self.group);
+        self.ns_by(step, cut, overhead_ns, near).round() as u64
     }
 
     /// The least of any step like this with no more than so many bytes of scratch.
@@ -223,25 +228,35 @@ impl LayerCost {
         if !self.wants_scratch() {
             return self.ns(step, overhead_ns, near) as f64;
         }
-        let within = self.blocks.least_within(scratch, step.count, self.group);
-        let ns = within.map(|within| self.ns_by(step, within, overhead_ns, near));
+        let cuts = self.blocks.least_within(step, scratch, self.group);
+        let ns = cuts.map(|cut| self.ns_by(step, cut, overhead_ns, near));
         // A step's time is rounded.
         ns.fold(f64::INFINITY, f64::min) - 0.5
+    }
+
+    pub(super) fn scratch_used(&self, step: &Step) -> u64 {
+        let portions = self.blocks.portions_within(step, self.group);
+        portions.map_or(step.scratch_bytes, |portions| portions.bytes().next_multiple_of(64))
     }
 
     pub(super) fn wants_scratch(&self) -> bool {
         self.blocks.are_there()
     }
 
-    /// With panels made in so many groups, and so many times as many blocks as there were with all scratch.
-    fn ns_by(&self, step: &Step, (groups, times): (f64, f64), overhead_ns: u64, near: bool) -> f64 {
+    fn ns_by(&self, step: &Step, cut: Cut, overhead_ns: u64, near: bool) -> f64 {
+        let Cut { groups, times, portions } = cut;
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
-        let blocks = match self.row_blocks > 0.0 {
-            true => (rows * self.row_blocks * times).max(1.0),
-            false => 0.0,
+        // Weights of a portion are read once, from where they were made.
+        let (blocks, again) = match self.row_blocks > 0.0 {
+            true if portions > 0.0 => (portions, 0.0),
+            true => {
+                let blocks = (rows * self.row_blocks * times).max(1.0);
+                (blocks, (blocks - self.first_blocks).max(0.0))
+            }
+            false => (0.0, 0.0),
         };
-        let again = (blocks - self.first_blocks).max(0.0);
+        let carried = (portions - 1.0).max(0.0) * rows * self.row_carry_ns;
         let (panel_ns, again_ns) = match near {
             true => (self.panel_near_ns, self.again_near_ns),
             false => (self.panel_memory_ns, self.again_memory_ns),
@@ -251,7 +266,8 @@ impl LayerCost {
             memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
         }
         let spill = rows * self.row_spill_ns + pieces * self.piece_spill_ns;
-        let expand = f64::from(step.count) * (self.panel_expand_ns + blocks * self.block_ns);
+        let expand =
+            f64::from(step.count) * (self.panel_expand_ns + blocks * self.block_ns + carried);
         let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
         let compute = groups * rows * self.row_ns + pieces_ns + expand + spill;
         together_ns(compute, memory, self.exposed) + self.launches * overhead_ns as f64

@@ -111,6 +111,11 @@ impl Costs {
         self.cost(step).wants_scratch()
     }
 
+    /// Bytes of its scratch that a step uses.
+    pub fn scratch_used(&self, step: &Step) -> u64 {
+        self.cost(step).scratch_used(step)
+    }
+
     fn cost(&self, step: &Step) -> &LayerCost {
         let layer = step.layer as usize;
         let tile = TILES.iter().position(|tile| *tile == step.algorithm as usize);

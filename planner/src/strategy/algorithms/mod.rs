@@ -27,8 +27,9 @@ use crate::algorithm::{self, Algorithm, set_chains};
 use crate::bound::Bound;
 use crate::network::Network;
 use crate::profile::Profile;
-use eyelet::ops::{self, Slice};
+use crate::slice::{panel_scratch_bytes, whole};
 use eyelet::pack::PAGE;
+use eyelet::pack::Step;
 use game::play;
 use offers::offers;
 
@@ -141,20 +142,11 @@ fn cut(network: &mut Network, multiprocessors: u32, most: f64, bound: &Bound) ->
     (0..bound.layers()).map(cut).collect()
 }
 
-/// Bytes that a step with one panel of a layer takes beside the activations.
+/// Bytes that a step with one panel of a layer takes beside the activations, made as a whole.
 pub(super) fn panel_need(network: &Network, index: usize, threads: u32) -> f64 {
     let layer = &network.layers[index];
-    let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
-    let output = record(layer.output);
-    let slice = Slice {
-        first: 0,
-        count: layer.panels.min(1),
-        row: 0,
-        rows: output.rows() as u32,
-        algorithm: network.on_load[index],
-    };
-    let inputs = layer.inputs.map(record);
-    let scratch = ops::least_scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa);
+    let step = Step { count: layer.panels.min(1), ..whole(network, index) };
+    let scratch = panel_scratch_bytes(network, &step, threads);
     let weights = u64::from(layer.panel_bytes).next_multiple_of(PAGE);
     (scratch + weights) as f64
 }
