@@ -28,7 +28,7 @@ ABLATION_PLACE = 0.4
 # How weights are read: past the page cache, and from there.
 IO = ["direct", "buffered"]
 
-# The machine is measured so often, of which the fastest counts: `joint` in so many bytes tells which that is.
+# The machine is measured so often, of which the middle one counts: `joint` in so many bytes tells which that is.
 PROFILES = 3
 PROFILED = ("mobilenet_v2", 4 << 20)
 
