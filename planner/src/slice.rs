@@ -107,8 +107,8 @@ pub fn least_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 
     scratch_by(ops::least_scratch_bytes, network, step, threads)
 }
 
-/// The least with which a step that transforms its weights makes whole panels, and not [portions](eyelet::ops::portions) of their
-/// channels. What takes less is slow; of other steps it is what they cannot do without.
+/// The least with which a step that transforms its weights could make whole panels, if it cannot use less for [portions](eyelet::ops::portions)
+/// of their channels. What takes less is slower; of other steps it is what they cannot do without.
 pub fn panel_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
     let least = least_scratch_bytes(network, step, threads);
     let stored = &network.layers[step.layer as usize];
@@ -123,7 +123,8 @@ pub fn panel_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 
         ops::least_scratch_bytes(&layer, inputs, output, &slice, threads, isa)
     };
     let panel = u64::from(plain.panel_bytes).next_multiple_of(64);
-    least.max(panel + scratch_by(operator, network, step, threads))
+    let panel = panel + scratch_by(operator, network, step, threads);
+    least.max(panel.min(scratch_bytes(network, step, threads)))
 }
 
 fn scratch_by(

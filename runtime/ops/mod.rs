@@ -191,11 +191,13 @@ pub fn portions(
     inputs: &[Tensor; 2],
     output: &Tensor,
     slice: &Slice,
+    threads: u32,
     isa: Isa,
 ) -> Option<Portions> {
+    let threads = threads.max(1) as usize;
     let expansion =
-        if isa == Isa::Cuda { None } else { Expansion::new(layer, inputs, slice, 1, isa) };
-    expansion?.portions(inputs, output, slice)
+        if isa == Isa::Cuda { None } else { Expansion::new(layer, inputs, slice, threads, isa) };
+    expansion?.portions(inputs, output, slice, threads)
 }
 
 /// How much scratch a step is asked about.

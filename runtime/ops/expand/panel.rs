@@ -1,7 +1,8 @@
-//! Expands one panel: widened, and transformed where a step computes by another algorithm.
+//! Expands panels: widened, and transformed where a step computes by another algorithm.
 
 use super::Expansion;
 use crate::arena::{MatMut, MatRef};
+use crate::device::{self, Device, Split};
 use crate::kernels::Kernels;
 use crate::pack::Encoding;
 use core::ops::Range;
@@ -23,35 +24,66 @@ impl Expansion {
         self.isa.panel() * 4 / self.encoding.weight_bytes()
     }
 
-    /// Expands one panel, with room for [`filter_bytes`](Self::filter_bytes).
-    pub(super) fn panel(
-        &self,
-        kernels: &Kernels,
-        stored: &[f32],
-        out: &mut [f32],
-        filters: &mut [u8],
-    ) {
-        let nr = self.isa.panel();
-        let (bias, body) = out.split_at_mut(nr);
-        bias.copy_from_slice(&stored[..nr]);
-        if self.algorithm == 0 {
-            return kernels.widen(self.encoding, stored, self.biases(), body);
-        }
-        if let Some(out) = self.frequencies(body) {
-            self.transform(kernels, stored, 0..out.cols(), out, filters);
-        }
+    /// Frequencies of a tile, where weights are transformed.
+    fn points(&self) -> usize {
+        (self.algorithm as usize + 2).pow(2)
     }
 
-    /// The frequencies of a transformed panel: each a row.
-    pub(super) fn frequencies<'a>(&self, body: &'a mut [f32]) -> Option<MatMut<'a>> {
-        let side = self.algorithm as usize + 2;
-        let count = body.len() / (side * side);
-        MatMut::new(body, side * side, count, count)
+    /// Input channels of a group, where weights are transformed.
+    pub(super) fn channels(&self) -> usize {
+        let nr = self.isa.panel();
+        (self.plain.panel_bytes as usize / 4 - nr) / (self.points() * nr)
+    }
+
+    /// Widens one panel.
+    pub(super) fn panel(&self, kernels: &Kernels, stored: &[f32], out: &mut [f32]) {
+        let (bias, body) = out.split_at_mut(self.isa.panel());
+        bias.copy_from_slice(&stored[..bias.len()]);
+        kernels.widen(self.encoding, stored, self.biases(), body);
+    }
+
+    /// Transforms some channels of stored panels on all threads, into as many parts of `out`, of which each begins with `before` floats that
+    /// stay as they are. Threads have a panel each at a time; where there are more threads, they share the channels of each.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn transform_panels(
+        &self,
+        kernels: &Kernels,
+        device: &dyn Device,
+        weights: &[f32],
+        channels: Range<usize>,
+        before: usize,
+        out: &mut [f32],
+        scratch: &mut [u8],
+    ) {
+        let (stored, nr, points) = (self.stored_bytes / 4, self.isa.panel(), self.points());
+        let (first, cols) = (channels.start * nr, channels.len() * nr);
+        let (floats, each) = (before + points * cols, self.filter_bytes());
+        let panels = weights.len() / stored;
+        if panels < device.threads() {
+            let part = Split::Cols(channels.len().div_ceil(device.threads()) * nr);
+            for (stored, out) in weights.chunks_exact(stored).zip(out.chunks_exact_mut(floats)) {
+                let Some(out) = MatMut::new(&mut out[before..], points, cols, cols) else { return };
+                device::divide(device, out, part, scratch, each, |share| {
+                    let these = first + share.cols.start..first + share.cols.end;
+                    self.transform(kernels, stored, these, share.out, share.scratch);
+                });
+            }
+            return;
+        }
+        let Some(out) = MatMut::new(out, panels, floats, floats) else { return };
+        device::divide(device, out, Split::Rows(1), scratch, each, |mut share| {
+            for (row, panel) in share.rows.clone().enumerate() {
+                let stored = &weights[panel * stored..][..stored];
+                let out = &mut share.out.row_mut(row)[before..];
+                let Some(out) = MatMut::new(out, points, cols, cols) else { return };
+                self.transform(kernels, stored, first..first + cols, out, share.scratch);
+            }
+        });
     }
 
     /// Transforms the filters `these` of a panel, whole channels, with room for
     /// [`filter_bytes`](Self::filter_bytes).
-    pub(super) fn transform(
+    fn transform(
         &self,
         kernels: &Kernels,
         stored: &[f32],
@@ -61,7 +93,7 @@ impl Expansion {
     ) {
         let (nr, tile) = (self.isa.panel(), self.algorithm as usize);
         // Filters of a whole panel.
-        let count = (self.plain.panel_bytes as usize / 4 - nr) / out.rows();
+        let count = self.channels() * nr;
         if self.encoding == Encoding::F32 {
             let taps = MatRef::new(&stored[nr..], 9, count, count);
             let taps = taps.unwrap_or_else(|| unreachable!("`validate` has measured the panel"));

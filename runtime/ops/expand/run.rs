@@ -18,7 +18,9 @@ const MOST_LANES: usize = 32;
 impl Expansion {
     /// For groups of panels, fewer at a time where scratch is short.
     pub(super) fn run_shared(&self, call: Call<'_>, fewest: usize) {
-        match self.making(&call, fewest) {
+        let (slice, threads) = (call.slice(), call.device.threads() as u32);
+        let scratch = call.scratch.len() as u64;
+        match self.making(&call.inputs, &call.output, &slice, threads, fewest, scratch) {
             Making::Panels { groups } => self.run_panels(call, groups),
             Making::Portions(portions) => self.run_portions(call, portions),
         }
@@ -49,8 +51,7 @@ impl Expansion {
         }
     }
 
-    /// Expands some panels on all threads: one after the other where there are more threads, which then share the
-    /// channels of each.
+    /// Expands some panels on all threads.
     fn expand(
         &self,
         kernels: &Kernels,
@@ -60,46 +61,33 @@ impl Expansion {
         scratch: &mut [u8],
     ) {
         let (floats, stored) = (self.plain.panel_bytes as usize / 4, self.stored_bytes / 4);
-        let (nr, each, panels) = (self.isa.panel(), self.filter_bytes(), expanded.len() / floats);
-        if self.algorithm != 0 && panels < device.threads() {
-            for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights.chunks_exact(stored))
-            {
-                let (bias, body) = out.split_at_mut(nr);
-                bias.copy_from_slice(&stored[..nr]);
-                let Some(out) = self.frequencies(body) else { continue };
-                let channels = (out.cols() / nr).div_ceil(device.threads());
-                device::divide(device, out, Split::Cols(channels * nr), scratch, each, |share| {
-                    self.transform(kernels, stored, share.cols, share.out, share.scratch);
-                });
-            }
-            return;
+        if self.algorithm == 0 {
+            let panels = expanded.len() / floats;
+            let Some(out) = MatMut::new(expanded, panels, floats, floats) else { return };
+            return device::divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
+                for (row, panel) in share.rows.clone().enumerate() {
+                    self.panel(
+                        kernels,
+                        &weights[panel * stored..][..stored],
+                        share.out.row_mut(row),
+                    );
+                }
+            });
         }
-        let Some(out) = MatMut::new(expanded, panels, floats, floats) else { return };
-        device::divide(device, out, Split::Rows(1), scratch, each, |mut share| {
-            for (row, panel) in share.rows.clone().enumerate() {
-                let stored = &weights[panel * stored..][..stored];
-                self.panel(kernels, stored, share.out.row_mut(row), share.scratch);
-            }
-        });
+        let nr = self.isa.panel();
+        for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights.chunks_exact(stored)) {
+            out[..nr].copy_from_slice(&stored[..nr]);
+        }
+        self.transform_panels(kernels, device, weights, 0..self.channels(), nr, expanded, scratch);
     }
 
     fn run_portions(&self, call: Call<'_>, portions: Portions) {
         let Call { weights, device, kernels, .. } = call;
-        let (nr, stored) = (self.isa.panel(), self.stored_bytes / 4);
-        let points = (self.algorithm as usize + 2).pow(2);
+        let stored = self.stored_bytes / 4;
         let transform =
             |panels: Range<usize>, channels: Range<usize>, out: &mut [f32], scratch: &mut [u8]| {
-                let (first, cols) = (channels.start * nr, channels.len() * nr);
-                let each = channels.len().div_ceil(device.threads()) * nr;
-                for (panel, out) in panels.zip(out.chunks_exact_mut(points * cols)) {
-                    let Some(out) = MatMut::new(out, points, cols, cols) else { return };
-                    let (panel, filters) =
-                        (&weights[panel * stored..][..stored], self.filter_bytes());
-                    device::divide(device, out, Split::Cols(each), scratch, filters, |share| {
-                        let these = first + share.cols.start..first + share.cols.end;
-                        self.transform(kernels, panel, these, share.out, share.scratch);
-                    });
-                }
+                let weights = &weights[panels.start * stored..panels.end * stored];
+                self.transform_panels(kernels, device, weights, channels, 0, out, scratch);
             };
         let making = portions::Making { transform: &transform, stored };
         portions::run(Call { layer: &self.plain, algorithm: 0, ..call }, portions, &making);
@@ -154,7 +142,7 @@ impl Expansion {
                 let count = chunk.min(part.count - first);
                 let weights = part.weights[first * stored..].chunks_exact(stored);
                 for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights).take(count) {
-                    self.panel(part.kernels, stored, out, &mut []);
+                    self.panel(part.kernels, stored, out);
                 }
                 run_operator(Call {
                     layer: &self.plain,

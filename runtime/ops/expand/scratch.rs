@@ -3,7 +3,7 @@
 use super::way::{Way, panels_in};
 use super::{Expansion, ROW_WEIGHTS};
 use crate::ops::winograd::{self, Portions};
-use crate::ops::{Call, Slice, Want, conv, operator_scratch_bytes};
+use crate::ops::{Slice, Want, conv, operator_scratch_bytes};
 use crate::pack::Tensor;
 
 /// How a step's panels are expanded for all threads together.
@@ -35,11 +35,16 @@ impl Expansion {
             }
             Way::Shared { groups } => {
                 let bytes = |most| self.shared_bytes(inputs, output, slice, most, threads, want);
+                let portions = || self.portions(inputs, output, slice, threads as usize);
                 match want {
-                    Want::All => bytes(panels.div_ceil(groups)),
+                    Want::All => {
+                        match self.making(inputs, output, slice, threads, groups, u64::MAX) {
+                            Making::Panels { groups } => bytes(panels.div_ceil(groups)),
+                            Making::Portions(portions) => portions.bytes(),
+                        }
+                    }
                     Want::Least => {
-                        let portions = self.portions(inputs, output, slice);
-                        let portions = portions.map(|portions| portions.bytes());
+                        let portions = portions().map(|portions| portions.bytes());
                         bytes(1).min(portions.unwrap_or(u64::MAX))
                     }
                 }
@@ -70,39 +75,51 @@ impl Expansion {
         inputs: &[Tensor; 2],
         output: &Tensor,
         slice: &Slice,
+        threads: usize,
     ) -> Option<Portions> {
         let filter_bytes = self.filter_bytes() as u64;
-        let least = || Portions::least(&self.plain, &inputs[0], output, self.isa, filter_bytes);
+        let least =
+            || Portions::least(&self.plain, &inputs[0], output, self.isa, threads, filter_bytes);
         let least = if self.algorithm == 0 { None } else { least() };
         least.map(|least| least.of_rows(slice.rows.into()))
     }
 
-    /// How a call's panels are made: in as few groups as there may be, if there is scratch for that; if not, in as many as have
-    /// panels take half of it, or in portions, whichever moves less.
-    pub(super) fn making(&self, call: &Call<'_>, fewest: usize) -> Making {
-        let (slice, threads) = (call.slice(), call.device.threads());
-        let (inputs, output, scratch) = (&call.inputs, &call.output, call.scratch.len() as u64);
+    /// How a step's panels are made with so much scratch: in groups, as few as there may be if there is scratch for that, if not, as many
+    /// as have panels take half of it; or in portions, if these move less.
+    pub(super) fn making(
+        &self,
+        inputs: &[Tensor; 2],
+        output: &Tensor,
+        slice: &Slice,
+        threads: u32,
+        fewest: usize,
+        scratch: u64,
+    ) -> Making {
+        let count = slice.count as usize;
         let fits = |most: usize, want: Want| {
-            self.shared_bytes(inputs, output, &slice, most, threads as u32, want) <= scratch
+            self.shared_bytes(inputs, output, slice, most, threads, want) <= scratch
         };
         // Groups are even: of so many panels, or one less.
-        let most = |groups: usize| call.count.div_ceil(groups);
-        if fits(most(fewest), Want::All) {
-            return Making::Panels { groups: fewest };
+        let most = |groups: usize| count.div_ceil(groups);
+        let mut groups = fewest;
+        if !fits(most(fewest), Want::All) {
+            let half = panels_in(scratch / 2, &self.plain).clamp(1, most(fewest));
+            groups = count.div_ceil(half);
+            while groups < count && !fits(most(groups), Want::Least) {
+                groups += 1;
+            }
         }
-        let half = panels_in(scratch / 2, &self.plain).clamp(1, most(fewest));
-        let mut groups = call.count.div_ceil(half);
-        while groups < call.count && !fits(most(groups), Want::Least) {
-            groups += 1;
-        }
-        let portions = self.portions(inputs, output, &slice);
-        let portions = portions.and_then(|all| all.within(call.count, scratch));
+        let portions = self.portions(inputs, output, slice, threads as usize);
+        let portions = portions.and_then(|least| least.within(count, scratch));
         let Some(portions) = portions else { return Making::Panels { groups } };
+        if !fits(most(groups), Want::Least) {
+            return Making::Portions(portions);
+        }
         let left = scratch.saturating_sub(self.panels_bytes(most(groups)) as u64);
-        let part = Slice { count: most(groups) as u32, algorithm: 0, ..slice };
-        let blocks = winograd::blocks(&self.plain, inputs, output, &part, threads, self.isa, left);
-        let moved = portions.moved_in_blocks(call.count, blocks, groups);
-        match fits(most(groups), Want::Least) && moved <= portions.moved(call.count) {
+        let part = Slice { count: most(groups) as u32, algorithm: 0, ..*slice };
+        let blocks =
+            winograd::blocks(&self.plain, inputs, output, &part, threads as usize, self.isa, left);
+        match portions.moved_in_blocks(count, blocks, groups) <= portions.moved(count) {
             true => Making::Panels { groups },
             false => Making::Portions(portions),
         }

@@ -1,13 +1,15 @@
-//! Steps that transform their weights and have little scratch: for some panels at a time, in portions of the input
-//! channels, all tiles at once.
+//! Steps that transform their weights: for some panels at a time, in portions of the input channels, all tiles at once.
 //!
-//! What a step makes of its weights is read as soon as it is made. A panel of frequencies of all input channels can be more
-//! than there is scratch for: 2.3 MiB for F(4,3), 512 channels and panels of 32. So the weights of some channels are
-//! transformed, and the inputs of these, and the products of all tiles of the step go on from what the channels before
-//! have left: each is still one chain, with the bits that it has otherwise. Products stay until all channels are done.
+//! What a step makes of its weights should be read as soon as it is made, while a cache holds it. A panel of frequencies of
+//! all input channels can be more than that, or than there is scratch for: 2.3 MiB for F(4,3), 512 channels and panels
+//! of 32. So the inputs of some channels are transformed, and, panel by panel, the weights of these, and the products of all
+//! tiles of the step go on from what the channels before have left: each is still one chain, with the bits that it has
+//! otherwise. Products stay until all channels are done.
 //! Weights are transformed once, however little scratch there is, inputs once for each group of panels; what it costs are
 //! shorter products, and reading and writing them once for each portion. With few tiles (a small map, or the few lines
 //! of a step that slides) these are less than the weights of a panel.
+//!
+//! Threads have a panel each at a time; where there are fewer panels, they share the channels of each.
 //!
 //! Layers of one group, whose products are one chain.
 
@@ -27,6 +29,9 @@ use core::ops::Range;
 /// Channels of a portion, at least, and a multiple of them: a line of the cache.
 const UNIT: usize = 16;
 
+/// Bytes that a second-level cache holds, of weights that were just made and of the inputs that they are multiplied with.
+const NEAR_BYTES: u64 = 1 << 20;
+
 /// What a step is cut into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portions {
@@ -37,13 +42,14 @@ pub struct Portions {
     /// Lines of a tile's outputs, and lines and columns of the layer's.
     tile: usize,
     output: [usize; 2],
-    /// Bytes that transforms of weights take for themselves.
+    /// Threads, and bytes that the transforms of weights of each take for themselves.
+    threads: usize,
     filter_bytes: u64,
     /// Tiles of an image that the step makes, at most.
     tiles: usize,
-    /// Panels at once,
+    /// Panels whose products are kept, at most,
     panels: usize,
-    /// and input channels, at most.
+    /// and input channels of a portion.
     portion: usize,
 }
 
@@ -66,6 +72,7 @@ impl Portions {
         input: &Tensor,
         output: &Tensor,
         isa: Isa,
+        threads: usize,
         filter_bytes: u64,
     ) -> Option<Self> {
         let p: WinogradParams = params(plain);
@@ -79,6 +86,7 @@ impl Portions {
             nr: isa.panel(),
             tile: p.tile.max(1) as usize,
             output: [output.dims[1] as usize, output.dims[2] as usize],
+            threads: threads.max(1),
             filter_bytes,
             tiles: 0,
             panels: 1,
@@ -99,12 +107,12 @@ impl Portions {
     /// so much scratch; `None` if none do.
     pub fn within(self, count: usize, scratch: u64) -> Option<Self> {
         let mut best: Option<(u64, Self)> = None;
-        let halves = core::iter::successors(Some(2usize), |parts| parts.checked_mul(2));
+        let halves = core::iter::successors(Some(1usize), |parts| parts.checked_mul(2));
         for parts in halves {
             let portion = self.channels.div_ceil(parts).next_multiple_of(UNIT);
             let one = Self { panels: 1, portion, ..self };
-            let more = scratch.saturating_sub(one.shared_bytes());
-            let most = (more / one.panel_bytes()).min(count as u64) as usize;
+            let room = scratch.saturating_sub(one.shared_bytes());
+            let most = one.panels_in(room).min(count as u64) as usize;
             if most > 0 {
                 // Groups are even.
                 let panels = count.div_ceil(count.div_ceil(most));
@@ -121,12 +129,12 @@ impl Portions {
         best.map(|(_, found)| found)
     }
 
-    /// The bytes of scratch of a step that makes so many panels at once, all of whose channels are one portion: what takes all of it in any
-    /// case, and what is divided by their number where there are more.
+    /// The bytes of scratch of a step that keeps the products of so many panels, all of whose channels are one portion: what takes all of
+    /// it in any case, and what is divided by their number where there are more.
     pub fn panels_bytes(&self, panels: usize) -> [u64; 2] {
-        let fixed = Indirection::rows_bytes(self.tiles)
-            + (4 * self.points() * panels * self.stride(self.nr)) as u64;
-        let each = 4 * self.points() * self.channels * (self.tiles + panels * self.nr);
+        let fixed = Indirection::rows_bytes(self.tiles) + panels as u64 * self.product_bytes();
+        let made = panels.min(self.threads);
+        let each = 4 * self.points() * self.channels * (self.tiles + made * self.nr);
         [fixed, each as u64]
     }
 
@@ -140,19 +148,49 @@ impl Portions {
         self.channels.div_ceil(self.portion)
     }
 
-    /// Floats of each frequency that are read and written for so many panels beside what a step with all scratch reads and
-    /// writes, with one transform of the inputs.
+    /// Floats of each frequency that are read and written for so many panels, from where the second-level cache does not hold them: a
+    /// measure for what is faster.
     pub fn moved(&self, count: usize) -> u64 {
         let products = 2 * (count as u64).saturating_mul(self.tile_floats(self.nr));
         self.transformed(self.groups(count))
-            .saturating_add((self.count() as u64 - 1).saturating_mul(products))
+            .saturating_add((self.count() as u64).saturating_mul(products))
+            .saturating_add(self.far(count))
     }
 
-    /// The same in blocks of tiles, for each of which a panel is read again, and panels made in so many groups.
+    /// Those of them that a portion's inputs and weights are.
+    pub fn far(&self, count: usize) -> u64 {
+        let weights = (self.made() as u64).saturating_mul(self.weight_bytes());
+        match self.input_bytes().saturating_add(weights) <= NEAR_BYTES {
+            true => 0,
+            false => self.all_far(count),
+        }
+    }
+
+    /// Those of them if they are too large for that cache: each panel reads all inputs, and its weights once they are written.
+    pub fn all_far(&self, count: usize) -> u64 {
+        (count as u64).saturating_mul(self.tile_floats(self.channels)) + 2 * self.all_weights(count)
+    }
+
+    /// No fewer than so many are so small that they are not, if so many panels are made at once at most.
+    pub fn fewest_near(&self, panels: usize) -> f64 {
+        let [_, divided] = self.panels_bytes(panels);
+        divided as f64 / NEAR_BYTES as f64
+    }
+
+    /// The same with whole panels, made in so many groups, in blocks of tiles, for each of which they are read again.
     pub fn moved_in_blocks(&self, count: usize, blocks: usize, groups: usize) -> u64 {
-        let weights = (count as u64).saturating_mul((self.channels * self.nr) as u64);
-        self.transformed(groups)
-            .saturating_add((blocks as u64).saturating_sub(1).saturating_mul(weights))
+        let whole = Self { portion: self.channels, ..*self };
+        let made = count.div_ceil(groups.max(1)) as u64;
+        let times = match made.saturating_mul(whole.weight_bytes()) <= NEAR_BYTES {
+            true => 0,
+            false => blocks as u64 + 1,
+        };
+        self.transformed(groups).saturating_add(times.saturating_mul(self.all_weights(count)))
+    }
+
+    /// Floats of a frequency of so many panels' weights.
+    fn all_weights(&self, count: usize) -> u64 {
+        (count as u64).saturating_mul((self.channels * self.nr) as u64)
     }
 
     /// Floats of a frequency of the inputs, read and written so often.
@@ -166,8 +204,22 @@ impl Portions {
 
     /// Bytes that a step takes.
     pub fn bytes(&self) -> u64 {
-        let panels = (self.panels as u64).saturating_mul(self.panel_bytes());
-        self.shared_bytes().saturating_add(panels)
+        let weights = (self.made() as u64).saturating_mul(self.weight_bytes());
+        let products = (self.panels as u64).saturating_mul(self.product_bytes());
+        self.shared_bytes().saturating_add(weights).saturating_add(products)
+    }
+
+    /// Panels whose weights are made at once, at most.
+    fn made(&self) -> usize {
+        self.panels.min(self.threads)
+    }
+
+    /// The panels whose products can be kept in so many bytes, beside weights of those that are made at once.
+    fn panels_in(&self, bytes: u64) -> u64 {
+        let [weights, products] = [self.weight_bytes(), self.product_bytes()];
+        let all = bytes.saturating_sub(self.threads as u64 * weights) / products;
+        let few = (bytes / (weights + products)).min(self.threads as u64);
+        all.max(few)
     }
 
     /// Frequencies of a tile.
@@ -185,16 +237,31 @@ impl Portions {
         self.points() * channels * self.nr
     }
 
-    /// Bytes of a panel's weights of a portion, and of its products.
-    fn panel_bytes(&self) -> u64 {
-        4 * (self.weight_floats(self.portion) + self.points() * self.stride(self.nr)) as u64
+    /// Bytes of a panel's weights of a portion.
+    fn weight_bytes(&self) -> u64 {
+        4 * self.weight_floats(self.portion) as u64
     }
 
-    /// Bytes of pointers, and of zeros and a portion's transformed inputs, or what transforms of weights take.
+    /// Floats of a panel's products: rows of all tiles, for each frequency.
+    fn product_floats(&self) -> usize {
+        self.points() * self.stride(self.nr)
+    }
+
+    fn product_bytes(&self) -> u64 {
+        4 * self.product_floats() as u64
+    }
+
+    /// Bytes of pointers, of zeros and a portion's transformed inputs, and of what transforms of weights take.
     fn shared_bytes(&self) -> u64 {
-        let inputs = 4 * (self.portion + self.points() * self.stride(self.portion)) as u64;
-        let floats = inputs.max(self.filter_bytes).next_multiple_of(64);
-        Indirection::rows_bytes(self.tiles) + floats
+        Indirection::rows_bytes(self.tiles)
+            + self.input_bytes()
+            + self.threads as u64 * self.filter_bytes
+    }
+
+    /// Bytes of zeros and of a portion's transformed inputs.
+    fn input_bytes(&self) -> u64 {
+        let floats = self.portion + self.points() * self.stride(self.portion);
+        (4 * floats as u64).next_multiple_of(64)
     }
 }
 
@@ -212,19 +279,17 @@ pub(in crate::ops) fn run(mut call: Call<'_>, portions: Portions, making: &Makin
         let block = Block::new(tile, extent, 0..tiles);
         for panels in (0..groups).map(|index| device::cut(call.count, groups, 1, index)) {
             let part = Part { call: &call, portions, block: &block, panels: panels.clone() };
-            let (products, bytes) = scratch.split_at_mut(4 * part.product_floats());
+            let floats = panels.len() * portions.product_floats();
+            let (products, bytes) = scratch.split_at_mut(4 * floats);
             let products: &mut [f32] = bytemuck::cast_slice_mut(products);
+            let (list, bytes) =
+                bytes.split_at_mut(Indirection::rows_bytes(portions.tiles) as usize);
+            let (inputs_of, bytes) = bytes.split_at_mut(portions.input_bytes() as usize);
+            let floats: &mut [f32] = bytemuck::cast_slice_mut(inputs_of);
+            let (zeros, frequencies) = floats.split_at_mut(portions.portion);
+            zeros.fill(0.0);
             for start in (0..portions.channels).step_by(portions.portion) {
                 let channels = start..(start + portions.portion).min(portions.channels);
-                let floats = panels.len() * portions.weight_floats(channels.len());
-                let (weights, bytes) = bytes.split_at_mut(4 * floats);
-                let weights: &mut [f32] = bytemuck::cast_slice_mut(weights);
-                (making.transform)(panels.clone(), channels.clone(), weights, bytes);
-                let (list, bytes) =
-                    bytes.split_at_mut(Indirection::rows_bytes(portions.tiles) as usize);
-                let floats: &mut [f32] = bytemuck::cast_slice_mut(bytes);
-                let (zeros, frequencies) = floats.split_at_mut(portions.portion);
-                zeros.fill(0.0);
                 let stride = portions.stride(channels.len());
                 inputs.transform(
                     &call,
@@ -235,7 +300,17 @@ pub(in crate::ops) fn run(mut call: Call<'_>, portions: Portions, making: &Makin
                     frequencies,
                     stride,
                 );
-                part.multiply(channels, weights, frequencies, products, list);
+                let lists = part.rows(channels.len(), frequencies, list);
+                let made = portions.made();
+                let products = products.chunks_mut(made * portions.product_floats());
+                for (first, products) in panels.clone().step_by(made).zip(products) {
+                    let these = first..(first + made).min(panels.end);
+                    let floats = these.len() * portions.weight_floats(channels.len());
+                    let (weights, bytes) = bytes.split_at_mut(4 * floats);
+                    let weights: &mut [f32] = bytemuck::cast_slice_mut(weights);
+                    (making.transform)(these.clone(), channels.clone(), weights, bytes);
+                    part.multiply(these.len(), channels.clone(), &lists, weights, products);
+                }
             }
             part.finish(&mut out, rows.clone(), products, making.stored);
         }
@@ -251,49 +326,44 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Floats of products: rows of all tiles with a panel, for each frequency those of all panels.
-    fn product_floats(&self) -> usize {
-        self.portions.points() * self.panels.len() * self.portions.stride(self.portions.nr)
+    /// Where the frequencies of so many channels of each tile are. Each row reaches from a tile's first frequency to its last.
+    fn rows<'a>(&self, len: usize, frequencies: &'a [f32], list: &'a mut [u8]) -> Indirection<'a> {
+        let reach = (self.portions.points() - 1) * self.portions.stride(len) + len;
+        let rows = (0..self.block.count()).map(|tile| &frequencies[tile * len..]);
+        Indirection::rows(rows, reach, self.call.kernels.mr(), list).seg_len(len)
     }
 
-    /// Multiplies all tiles' frequencies of some channels with the panels' weights of these, and adds that to the products of the
-    /// channels before.
+    /// Multiplies all tiles' frequencies of some channels with so many panels' weights of these, and adds that to the products of
+    /// the channels before.
     fn multiply(
         &self,
+        panels: usize,
         channels: Range<usize>,
+        lists: &Indirection<'_>,
         weights: &[f32],
-        frequencies: &[f32],
         products: &mut [f32],
-        list: &mut [u8],
     ) {
         let (points, nr) = (self.portions.points(), self.portions.nr);
-        let (kernels, panels) = (self.call.kernels, self.panels.len());
-        let (len, stride) = (channels.len(), self.portions.stride(channels.len()));
-        // Each row reaches from a tile's first frequency to its last.
-        let reach = (points - 1) * stride + len;
-        let rows = (0..self.block.count()).map(|tile| &frequencies[tile * len..]);
-        let lists = Indirection::rows(rows, reach, kernels.mr(), list).seg_len(len);
+        let kernels = self.call.kernels;
+        let stride = self.portions.stride(channels.len());
         let floats = self.portions.stride(nr);
         let all = MatMut::new(products, points * panels, floats, floats);
         let all = all.unwrap_or_else(|| unreachable!("a step is no larger than its scratch"));
         // Where the weights of a row of products lie.
-        let at =
-            |row: usize| row % panels * self.portions.weight_floats(len) + row / panels * len * nr;
-        let (lists, block) = (&lists, self.block);
+        let at = |row: usize| row * channels.len() * nr;
         device::divide(self.call.device, all, Split::Rows(1), &mut [], 0, |share| {
             let Share { rows, mut out, .. } = share;
             let Some(out) = out.contiguous_mut() else { return };
             let gemms = kernels.gemms(lists, weights, out);
             let mut gemms = if channels.start > 0 { gemms.resume() } else { gemms };
-            let of = |frequency: &&Frequency| {
-                let of = frequency.point * panels;
-                of < rows.end && of + panels > rows.start
-            };
-            for frequency in block.frequencies().iter().filter(of) {
-                let Frequency { point, first, tiles } = *frequency;
-                for row in (point * panels..(point + 1) * panels).filter(|row| rows.contains(row)) {
+            let products = (0..panels).flat_map(|panel| {
+                self.block.frequencies().iter().map(move |frequency| (panel, frequency))
+            });
+            for (panel, Frequency { point, first, tiles }) in products {
+                let row = panel * points + point;
+                if rows.contains(&row) {
                     gemms.multiply(Product {
-                        rows: first..first + tiles,
+                        rows: *first..first + tiles,
                         offset: point * stride,
                         panel: at(row),
                         next: (row + 1 < rows.end).then(|| at(row + 1)),
@@ -312,6 +382,7 @@ impl Part<'_> {
         let tile = self.portions.tile;
         let outputs = Channels::new(output.cols(), 1, kernels.isa());
         let (clamp, floats) = (clamp(&layer.activation), self.portions.stride(nr));
+        let of_panel = self.portions.product_floats();
         let first = self.call.first + self.panels.start;
         let cols = outputs.cols(first, self.panels.len());
         let before = outputs.panel(self.call.first).start;
@@ -330,8 +401,8 @@ impl Part<'_> {
                 while slot < self.block.count() {
                     let run = (slot..self.block.count()).take_while(inside).count();
                     let finish = Finish {
-                        products: &products[index * floats + slot * nr..],
-                        stride: self.panels.len() * floats,
+                        products: &products[index * of_panel + slot * nr..],
+                        stride: floats,
                         bias: &weights[panel * stored..][..nr],
                         addend: addend(
                             &operands[1],
@@ -365,7 +436,7 @@ mod tests {
     use super::*;
     use crate::pack::{OpKind, params_words};
 
-    fn least(channels: u32, lines: u64) -> Option<Portions> {
+    fn least(channels: u32, lines: u64, threads: usize) -> Option<Portions> {
         let tensor = |channels| Tensor { dims: [1, 14, 9, channels], ..Tensor::default() };
         let params = WinogradParams { tile: 4, pad: [1; 2], groups: 1 };
         let layer = Layer {
@@ -373,22 +444,23 @@ mod tests {
             params: params_words(&params),
             ..Layer::default()
         };
-        let least = Portions::least(&layer, &tensor(channels), &tensor(64), Isa::Portable, 1000);
+        let least =
+            Portions::least(&layer, &tensor(channels), &tensor(64), Isa::Portable, threads, 1024);
         least.map(|least| least.of_rows(9 * lines))
     }
 
     #[test]
     fn any_scratch_from_the_least_on_will_do() {
-        assert_eq!([least(16, 14), least(1025, 14)], [None; 2]);
+        assert_eq!([least(16, 14, 1), least(1025, 14, 1)], [None; 2]);
         for channels in [17, 32, 33, 100, 512, 1024] {
-            for lines in [1, 4, 14] {
-                let least = least(channels, lines).unwrap();
+            for (lines, threads) in [(1, 1), (4, 1), (14, 1), (4, 2), (14, 3)] {
+                let least = least(channels, lines, threads).unwrap();
                 for count in [1, 2, 5, 64] {
                     assert_eq!(least.within(count, least.bytes() - 1), None);
                     let mut moved = u64::MAX;
                     for scratch in (least.bytes()..16 << 20).step_by(40_000) {
                         let found = least.within(count, scratch).unwrap();
-                        assert!(found.bytes() <= scratch && found.count() > 1);
+                        assert!(found.bytes() <= scratch);
                         assert!(found.portion * (found.count() - 1) < channels as usize);
                         assert!(found.panels * found.groups(count) >= count);
                         // More scratch serves.

@@ -26,12 +26,15 @@ pub(super) struct Blocks {
 /// How a step is cut by its scratch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cut {
-    /// In how many groups its panels are made.
+    /// In how many groups its panels are made, each of so many.
     pub(super) groups: f64,
+    pub(super) made: u32,
     /// How many times as many blocks of tiles there are as there were with all scratch, each with products of its own,
     pub(super) times: f64,
-    /// or portions of channels, with products of all tiles; 0 where all channels are made at once.
+    /// or portions of channels, with products of all tiles; 0 where whole panels are made.
     pub(super) portions: f64,
+    /// Floats of each frequency of these that a thread's cache does not hold ([`Portions::far`]).
+    pub(super) far: f64,
 }
 
 /// Panels of a group of products, at most.
@@ -40,8 +43,18 @@ const PRODUCTS: u32 = 4;
 /// Bytes of scratch by which two ways to reckon the same differ at most.
 const ROUNDED: f64 = 64.0;
 
-/// A step has so many portions at least, if any.
-const FEWEST_PORTIONS: f64 = 2.0;
+impl Cut {
+    /// Of so many panels, of which so many are made at once, in as few blocks as there may be.
+    fn whole(count: u32, made: u32) -> Self {
+        let groups = count.div_ceil(made).into();
+        Self { groups, made, times: 1.0, portions: 0.0, far: 0.0 }
+    }
+}
+
+/// A step's scratch, where 0 is all that it can use.
+fn all_or(scratch_bytes: u64) -> u64 {
+    if scratch_bytes == 0 { u64::MAX } else { scratch_bytes }
+}
 
 impl Blocks {
     pub(super) fn new(
@@ -77,29 +90,24 @@ impl Blocks {
             bytes: one - most * each,
             panel_bytes: if made { f64::from(plain.panel_bytes) } else { 0.0 },
             row_tiles: tiles as f64 / output.rows().max(1) as f64,
-            portions: ops::portions(stored, &inputs, &output, &whole, network.isa),
+            portions: ops::portions(stored, &inputs, &output, &whole, threads, network.isa),
         }
     }
 
     /// Of a step, of whose panels so many are made at once where scratch allows it.
     pub(super) fn within(&self, step: &Step, at_once: u32) -> Cut {
-        let count = step.count;
-        let most = Self::most_panels(count, at_once);
-        let all = Cut { groups: count.div_ceil(most).into(), times: 1.0, portions: 0.0 };
-        // 0: all that it can use.
-        if step.scratch_bytes == 0 || !self.are_there() {
-            return all;
-        }
-        let scratch = step.scratch_bytes as f64;
-        if self.has_all(scratch, most) || self.panel_bytes == 0.0 {
-            return self.by(scratch, count, most);
+        let most = Self::most_panels(step.count, at_once);
+        if !self.are_there() {
+            return Cut::whole(step.count, most);
         }
         match self.portions_within(step, at_once) {
-            None => self.by(scratch, count, self.half(scratch, most)),
+            None => self.in_panels(step, most),
             Some(portions) => Cut {
-                groups: portions.groups(count as usize) as f64,
+                groups: portions.groups(step.count as usize) as f64,
+                made: 1,
                 times: 1.0,
                 portions: portions.count() as f64,
+                far: portions.far(step.count as usize) as f64,
             },
         }
     }
@@ -107,29 +115,29 @@ impl Blocks {
     /// The portions in which a step is computed, if it is, as the step itself chooses.
     pub(super) fn portions_within(&self, step: &Step, at_once: u32) -> Option<Portions> {
         let portions = self.portions?.of_rows(step.rows.into());
-        let (scratch, count) = (step.scratch_bytes as f64, step.count as usize);
-        let most = Self::most_panels(step.count, at_once);
-        if step.scratch_bytes == 0 || self.has_all(scratch, most) {
-            return None;
-        }
-        let portions = portions.within(count, step.scratch_bytes)?;
-        let half = self.half(scratch, most);
-        let panels = self.by(scratch, step.count, half);
-        let blocks = (f64::from(step.rows) * self.row_tiles / self.most * panels.times).ceil();
-        let moved = portions.moved_in_blocks(count, blocks as usize, panels.groups as usize);
-        let least = self.beside(half) + self.tile(half) * winograd::FEW_TILES as f64;
-        let fits = scratch + ROUNDED >= least;
+        let count = step.count as usize;
+        let portions = portions.within(count, all_or(step.scratch_bytes))?;
+        let cut = self.in_panels(step, Self::most_panels(step.count, at_once));
+        let blocks = (f64::from(step.rows) * self.row_tiles / self.most * cut.times).ceil();
+        let moved = portions.moved_in_blocks(count, blocks as usize, cut.groups as usize);
+        let least = self.beside(cut.made) + self.tile(cut.made) * winograd::FEW_TILES as f64;
+        let fits = all_or(step.scratch_bytes) as f64 + ROUNDED >= least;
         (!fits || moved > portions.moved(count)).then_some(portions)
+    }
+
+    /// Of a step that makes whole panels, if any.
+    fn in_panels(&self, step: &Step, most: u32) -> Cut {
+        let scratch = all_or(step.scratch_bytes) as f64;
+        let panels = match self.panel_bytes == 0.0 || self.has_all(scratch, most) {
+            true => most,
+            false => ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most),
+        };
+        self.by(scratch, step.count, panels)
     }
 
     /// Whether a step has all the scratch that it can use, but for what rounding makes of the same numbers.
     fn has_all(&self, scratch: f64, most: u32) -> bool {
         scratch + ROUNDED >= self.beside(most) + self.most * self.tile(most)
-    }
-
-    /// Panels that half of the scratch holds.
-    fn half(&self, scratch: f64, most: u32) -> u32 {
-        ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most)
     }
 
     /// The least of all that a step has with no more scratch, for each number of panels that may be made at once.
@@ -149,12 +157,18 @@ impl Blocks {
             let panels = count.div_ceil(*groups);
             count.div_ceil(panels) == *groups
         });
-        let portioned = even.filter_map(move |groups| {
-            let [fixed, divided] = portions?.panels_bytes(count.div_ceil(groups) as usize);
-            let room = scratch - fixed as f64;
-            // There are two at least.
-            let portions = (divided as f64 / room).max(FEWEST_PORTIONS);
-            (room > 0.0).then_some(Cut { groups: groups.into(), times: 1.0, portions })
+        let portioned = even.flat_map(move |groups| {
+            let panels = count.div_ceil(groups) as usize;
+            let all = portions.map(|portions| {
+                let [fixed, divided] = portions.panels_bytes(panels);
+                let room = scratch - fixed as f64;
+                let fewest =
+                    if room > 0.0 { (divided as f64 / room).max(1.0) } else { f64::INFINITY };
+                let far = portions.all_far(count as usize) as f64;
+                [(fewest.max(portions.fewest_near(panels)), 0.0), (fewest, far)]
+            });
+            let cut = move |(portions, far)| Cut { portions, far, ..Cut::whole(groups, 1) };
+            all.into_iter().flatten().map(cut).filter(|cut| cut.portions.is_finite())
         });
         (fewest..=most).map(move |panels| self.by(scratch, count, panels)).chain(portioned)
     }
@@ -172,7 +186,7 @@ impl Blocks {
     fn by(&self, scratch: f64, count: u32, panels: u32) -> Cut {
         let tiles = (scratch - self.beside(panels)) / self.tile(panels);
         let times = self.most / tiles.clamp(1.0, self.most.max(1.0));
-        Cut { groups: count.div_ceil(panels).into(), times, portions: 0.0 }
+        Cut { times, ..Cut::whole(count, panels) }
     }
 
     /// Bytes of a tile where so many panels are made at once,

@@ -5,7 +5,7 @@ use super::class::Class;
 use super::winograd::{SPILL_CACHES, Transforms};
 use super::work::Work;
 use crate::network::Network;
-use crate::profile::Profile;
+use crate::profile::Compute;
 use crate::profile::launch::Launches;
 use eyelet::kernels::Isa;
 use eyelet::ops;
@@ -43,13 +43,18 @@ pub(super) struct LayerCost {
     row_blocks: f64,
     blocks: Blocks,
     block_ns: f64,
-    /// Reading and writing a row of products with a panel, once for each portion of the channels but one.
-    row_carry_ns: f64,
-    /// and is read again, of where it was stored or made,
+    /// and is read again: where no more panels than so many are made at once, from a thread's cache,
+    near_panels: f64,
+    near_block_ns: f64,
+    /// else from where it was stored or made,
     again_memory_ns: f64,
     again_near_ns: f64,
     /// but for so many.
     first_blocks: f64,
+    /// Reading and writing a row of products with a panel, once for each portion of the channels but one,
+    row_carry_ns: f64,
+    /// and reading or writing a float of each of a tile's frequencies.
+    far_ns: f64,
     /// Reading the inputs of a row from memory.
     pub(super) row_memory_ns: f64,
     /// Writing a piece to memory.
@@ -73,10 +78,10 @@ impl LayerCost {
         network: &Network,
         stored: &Layer,
         algorithm: u32,
-        profile: &Profile,
+        compute: &Compute,
+        multiprocessors: u32,
         threads: u32,
     ) -> Option<Self> {
-        let compute = &profile.compute;
         let gpu = network.isa == Isa::Cuda;
         let plain = match algorithm {
             0 => *stored,
@@ -104,7 +109,8 @@ impl LayerCost {
         let mut group = u32::MAX;
         let (mut blocks, mut again_bytes, mut first, mut block_ns) = (0.0, 0.0, 0.0, 0.0);
         let mut sizes = Blocks::default();
-        let mut carried = 0.0;
+        let (mut carried, mut far) = (0.0, 0.0);
+        let (mut near_panels, mut near_block_ns) = (f64::INFINITY, 0.0);
         match class {
             // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
             Class::FullyConnected if !gpu => piece_ns = 0.0,
@@ -132,24 +138,24 @@ impl LayerCost {
                 carried = 8.0 * transforms.points * network.isa.panel() as f64;
                 spill_ns = compute.transform_spill_ns_per_byte;
                 blocks = transforms.blocks;
+                far = 4.0 * transforms.products;
                 let plain_bytes = f64::from(layer.panel_bytes);
-                let at_once = match algorithm == 0 && stored.encoding == 0 {
-                    true => panels,
-                    false => {
-                        group = ops::panels_at_once(layer) as u32;
-                        panels.min(group.into())
-                    }
-                };
+                let cached = compute.cache_bytes as f64;
+                if algorithm == 0 && stored.encoding == 0 {
+                    let all = panels as f64 * plain_bytes;
+                    (near_panels, first) = (if all > cached { 0.0 } else { f64::INFINITY }, 1.0);
+                } else {
+                    group = ops::panels_at_once(layer) as u32;
+                    (near_panels, first) = (cached / plain_bytes, 0.0);
+                }
                 block_ns = transforms.products * compute.product_ns;
                 // What is stored, or made for all threads together, and does not fit their caches, is read for each block from
                 // where it was, or was written. The first time is that of the step.
                 if transforms.grouped {
                     (blocks, block_ns) = (0.0, 0.0);
-                } else if at_once as f64 * plain_bytes > compute.cache_bytes as f64 {
-                    again_bytes = plain_bytes;
-                    first = if group == u32::MAX { 1.0 } else { 0.0 };
                 } else {
-                    block_ns += plain_bytes * compute.product_ns_per_byte;
+                    again_bytes = plain_bytes;
+                    near_block_ns = plain_bytes * compute.product_ns_per_byte;
                 }
             }
             _ => {}
@@ -172,7 +178,7 @@ impl LayerCost {
         let speedup = compute.speedup(threads);
         let (mut least_ns, mut launches) = (0.0, 1.0);
         if gpu {
-            let made = Launches::of(network, layer, profile.multiprocessors);
+            let made = Launches::of(network, layer, multiprocessors);
             let columns = match layer.panels {
                 0 => network.tensors[layer.output as usize]
                     .cols()
@@ -204,10 +210,13 @@ impl LayerCost {
             row_blocks: blocks / rows as f64,
             blocks: sizes,
             block_ns: block_ns / speedup,
-            row_carry_ns: carried / compute.transform_gbs / speedup / rows as f64,
+            near_panels,
+            near_block_ns: near_block_ns / speedup,
             again_memory_ns: again_bytes / again_gbs,
             again_near_ns: again_bytes / compute.near_gbs(threads),
             first_blocks: first,
+            row_carry_ns: carried / compute.transform_gbs / speedup / rows as f64,
+            far_ns: far / compute.transform_gbs / speedup,
             row_memory_ns: read as f64 / activations / rows as f64,
             piece_memory_ns: written as f64 / activations / pieces,
             cached_rows: compute.cache_bytes as f64 * rows as f64 / (read + written).max(1) as f64,
@@ -234,6 +243,7 @@ impl LayerCost {
         ns.fold(f64::INFINITY, f64::min) - 0.5
     }
 
+    /// Bytes of its scratch that a step uses.
     pub(super) fn scratch_used(&self, step: &Step) -> u64 {
         let portions = self.blocks.portions_within(step, self.group);
         portions.map_or(step.scratch_bytes, |portions| portions.bytes().next_multiple_of(64))
@@ -244,32 +254,35 @@ impl LayerCost {
     }
 
     fn ns_by(&self, step: &Step, cut: Cut, overhead_ns: u64, near: bool) -> f64 {
-        let Cut { groups, times, portions } = cut;
+        let Cut { groups, made, times, portions, far } = cut;
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
-        // Weights of a portion are read once, from where they were made.
-        let (blocks, again) = match self.row_blocks > 0.0 {
-            true if portions > 0.0 => (portions, 0.0),
-            true => {
-                let blocks = (rows * self.row_blocks * times).max(1.0);
-                (blocks, (blocks - self.first_blocks).max(0.0))
-            }
-            false => (0.0, 0.0),
+        let is_near = portions > 0.0 || f64::from(made) <= self.near_panels;
+        let blocks = match self.row_blocks > 0.0 {
+            true => (rows * self.row_blocks * times).max(1.0),
+            false => 0.0,
         };
+        // Portions are parts of a panel, which is read once.
+        let (products, reads) = if portions > 0.0 { (portions, 1.0) } else { (blocks, blocks) };
+        let again = if is_near { 0.0 } else { (blocks - self.first_blocks).max(0.0) };
+        let near_ns = if is_near { reads * self.near_block_ns } else { 0.0 };
         let carried = (portions - 1.0).max(0.0) * rows * self.row_carry_ns;
-        let (panel_ns, again_ns) = match near {
+        let (stored_ns, again_ns) = match near {
             true => (self.panel_near_ns, self.again_near_ns),
             false => (self.panel_memory_ns, self.again_memory_ns),
         };
-        let mut memory = f64::from(step.count) * (panel_ns + again_ns * again);
+        let mut memory = f64::from(step.count) * (stored_ns + again_ns * again);
         if rows > self.cached_rows {
             memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
         }
-        let spill = rows * self.row_spill_ns + pieces * self.piece_spill_ns;
-        let expand =
-            f64::from(step.count) * (self.panel_expand_ns + blocks * self.block_ns + carried);
+        let spill = groups * rows * self.row_spill_ns + pieces * self.piece_spill_ns;
+        let panel_ns = self.panel_expand_ns + products * self.block_ns + near_ns + carried;
         let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
-        let compute = groups * rows * self.row_ns + pieces_ns + expand + spill;
+        let compute = groups * rows * self.row_ns
+            + pieces_ns
+            + f64::from(step.count) * panel_ns
+            + far * self.far_ns
+            + spill;
         together_ns(compute, memory, self.exposed) + self.launches * overhead_ns as f64
     }
 }

@@ -46,7 +46,8 @@ impl Costs {
     pub fn new(network: &Network, profile: &Profile, threads: u32) -> Self {
         let all = |algorithm: u32| {
             let layers = network.layers.iter();
-            layers.map(move |l| LayerCost::new(network, l, algorithm, profile, threads))
+            let (compute, parts) = (&profile.compute, profile.multiprocessors);
+            layers.map(move |l| LayerCost::new(network, l, algorithm, compute, parts, threads))
         };
         let layers = all(0).map(Option::unwrap_or_default).collect();
         let transformed = TILES.map(|tile| all(tile as u32).collect());

@@ -1,9 +1,11 @@
 //! What Winograd convolutions do beside the operations of their products: transforms of inputs, outputs and weights, and
 //! reading weights again for each block of tiles.
 
+use super::layer::LayerCost;
 use super::work::Work;
 use crate::network::Network;
 use crate::profile::Compute;
+use crate::slice::whole;
 use eyelet::kernels::Isa;
 use eyelet::ops::{self, winograd};
 use eyelet::pack::{Layer, WinogradParams, params};
@@ -89,18 +91,13 @@ pub(crate) fn beside_ns(beside: Beside, compute: &Compute) -> f64 {
         + read * compute.product_ns_per_byte
 }
 
-/// Of a layer whose steps transform its weights: the bytes that they make of them, and what all else takes on one thread.
+/// Of a network of one layer, whose steps transform its weights: the bytes that they make of them, and what a step is predicted to take that
+/// computes all of it on one thread.
 pub(crate) fn transforming(network: &Network, compute: &Compute) -> Option<(f64, f64)> {
     let (stored, algorithm) = (network.layers.first()?, *network.on_load.first()?);
     let input = network.tensors.get(stored.inputs[0] as usize)?;
     let layer = ops::transformed(stored, input, algorithm, network.isa)?;
-    let (work, transforms) = (Work::of(network, &layer), Transforms::of(network, &layer));
-    let groups = match transforms.grouped {
-        true => 1,
-        false => layer.panels.div_ceil(ops::panels_at_once(&layer).max(1) as u32),
-    };
-    let again = f64::from(groups - 1) * transforms.input_bytes / compute.transform_gbs;
-    let rest = beside_ns(beside(network, &layer, compute.cache_bytes, false), compute);
-    let made = f64::from(layer.panels) * f64::from(layer.panel_bytes);
-    Some((made, work.ns(compute) + rest + again))
+    let cost = LayerCost::new(network, stored, algorithm, compute, 0, 1)?;
+    let ns = cost.ns(&whole(network, 0), compute.step_overhead_ns, false);
+    Some((f64::from(layer.panels) * f64::from(layer.panel_bytes), ns as f64))
 }

@@ -26,6 +26,9 @@ const WIDEN_TIMES: usize = 12;
 /// Bytes of the panel by which widening is measured: frequencies of 256 channels, for the widest panels.
 const EXPANDED_BYTES: u64 = 4 * 36 * 8192;
 
+/// How often an interval is halved in which a rate is looked for.
+const HALVINGS: usize = 40;
+
 /// Every class that layers have.
 const CLASSES: [Class; 11] = [
     Class::Conv1x1,
@@ -199,7 +202,6 @@ pub fn measure(
         &[class(Class::Winograd), found.of(&spilling)].into_iter().flatten().collect::<Vec<_>>(),
         &found.of(&cramped),
     );
-    compute.transform_weights_gbs = transform_weights_gbs(&found.of(&transforming), &compute);
     // Where the cache has room for them beside what else there is.
     let near = found.of(&shared);
     let near = near.iter().find(|s| 2.0 * s.weights() <= compute.shared_cache_bytes as f64);
@@ -207,6 +209,7 @@ pub fn measure(
     compute.exposed = exposed(&balanced.each_ref().map(|group| found.of(group)), &compute);
     compute.winograd_exposed =
         winograd_exposed(&winograd.each_ref().map(|group| found.of(group)), &compute);
+    compute.transform_weights_gbs = transform_weights_gbs(&found.of(&transforming), &compute);
     let convolutions = [Class::Conv1x1, Class::ConvKxK, Class::Depthwise].map(class);
     let layers = convolutions.iter().flatten().map(|s| (s.work.amount, s.ns[0])).collect();
     (compute, layers)
@@ -253,19 +256,29 @@ fn fit_winograd(compute: &mut Compute, all: &[Sample], least: &[Sample]) {
     (compute.product_ns, compute.product_ns_per_byte) = (products, read);
 }
 
-/// What is left of the time of direct convolutions that are computed by Winograd's algorithm when all but transforming their
-/// weights is taken off. These come from memory, and what is made of them is more than a thread's cache holds: the same
-/// transform within a cache is three times as fast.
+/// The rate of transforming weights with which steps that do so are predicted to take as long together as they do. Weights come
+/// from memory, and what is made of them stays in a thread's cache.
 fn transform_weights_gbs(samples: &[Sample], compute: &Compute) -> f64 {
-    let (mut bytes, mut left, mut all) = (0.0, 0.0, 0.0);
-    for sample in samples {
-        let Some((made, rest)) = transforming(sample.network, compute) else { continue };
-        bytes += made;
-        left += sample.ns[0] - rest;
-        all += sample.ns[0];
+    // Bytes made, and what is predicted of making so many a nanosecond.
+    let of = |gbs: f64| {
+        let compute = Compute { transform_weights_gbs: gbs, ..compute.clone() };
+        let each = samples.iter().filter_map(|sample| transforming(sample.network, &compute));
+        each.fold((0.0, 0.0), |(bytes, ns), (made, predicted)| (bytes + made, ns + predicted))
+    };
+    let measured: f64 = samples.iter().map(|sample| sample.ns[0]).sum();
+    let (made, _) = of(compute.transform_gbs);
+    // None where no step transforms any.
+    if made == 0.0 {
+        return compute.transform_gbs;
     }
-    // They take some time, however disturbed the measurement; and none where no step transforms any.
-    if all > 0.0 { bytes / left.max(all / 20.0) } else { compute.transform_gbs }
+    // They take some of the time, however disturbed the measurement.
+    let (mut slow, mut fast) = (made / measured, 20.0 * made / measured);
+    for _ in 0..HALVINGS {
+        let middle = (slow * fast).sqrt();
+        let side = if of(middle).1 > measured { &mut slow } else { &mut fast };
+        *side = middle;
+    }
+    fast
 }
 
 /// How much of the shorter one of computing and reading weights adds to the longer one.
