@@ -44,6 +44,9 @@ const GROUP_BYTES: u64 = 256 << 10;
 const DEPTHS: [usize; 3] = [2, 4, 8];
 const DEEPER_TURN: Duration = Duration::from_millis(5);
 
+/// More than most storage reads in a turn.
+const DEEPER_BYTES: u64 = 24 << 20;
+
 /// A file that goes away with its value.
 struct Temporary(PathBuf);
 
@@ -171,9 +174,13 @@ impl Reader<'_> {
     }
 
     /// Nanoseconds of each of many reads with up to `depth` under way, of which `places` fit: from the moment that the first
-    /// of them has come, when as many as there may be have begun.
+    /// of them has come, when as many as there may be have begun. They go on in memory where those of the turn before have
+    /// ended: a cache has what these have just written, where more is read in the same time (2.0 GB/s into the same 4 MiB, 1.5 into 16).
     fn deeper(&mut self, bytes: u64, depth: usize, places: usize) -> Result<f64, StorageError> {
-        let Self { source, memory, from, spin_ns, .. } = self;
+        let Self { source, memory, from, to, spin_ns, .. } = self;
+        let (all, turn) = (memory.len() as u64, (bytes * (places as u64 + 1)).max(DEEPER_BYTES));
+        let start = if *to + turn > all { 0 } else { *to };
+        let memory = &mut memory[start as usize..];
         let (mut calls, mut begin, mut end) = (0usize, Instant::now(), Instant::now());
         queue::stream(*source, depth, *spin_ns, bytes as usize, memory, || {
             end = Instant::now();
@@ -184,6 +191,8 @@ impl Reader<'_> {
             calls += usize::from(more);
             more.then(|| Self::next(from, bytes))
         })?;
+        let end_of_turn = start + calls as u64 * bytes;
+        *to = if end_of_turn > all { 0 } else { end_of_turn };
         let each = calls.saturating_sub(places).max(1);
         Ok((end - begin).as_nanos() as f64 / each as f64)
     }
