@@ -131,9 +131,8 @@ impl<'a, 'b> Found<'a, 'b> {
         let (mut with_room, mut crowded) = (Vec::new(), Vec::new());
         let looked = |search, network| looked(search, &Request { network, ..*request });
         std::thread::scope(|scope| {
-            // Without a plan so far both are needed.
-            let other = transformed.filter(|_| !alone);
-            let other = other.map(|of| scope.spawn(|| looked(new(&of.fastest), &of.fastest)));
+            // Without a plan so far both are needed; else it is soon known whether they are.
+            let other = transformed.map(|of| scope.spawn(|| looked(new(&of.fastest), &of.fastest)));
             let fastest = transformed.map(|of| (&of.fastest, other));
             for (network, beside) in [(request.network, None)].into_iter().chain(fastest) {
                 if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
@@ -276,18 +275,25 @@ impl<'a, 'b> Found<'a, 'b> {
         let (mut in_vain, mut first) = (0, None);
         for (network, groups) in ways {
             let (at, before) = (self.sites.len(), self.least_ns);
+            if self.sites.iter().any(|site| site.slides_as(network, &groups)) {
+                continue;
+            }
             let request = Request { network, ..*request };
             let site = Site::with(&request, self.basis.clone(), groups);
             if !site.has_room() {
                 first.get_or_insert(false);
                 continue;
             }
+            let mut choices: Vec<Vec<u32>> = Vec::new();
+            for (_, on_load) in algorithms {
+                let choice = site.chosen(options, on_load);
+                if !choices.contains(&choice) {
+                    choices.push(choice);
+                }
+            }
+            site.add_quickest(options, &mut choices);
             self.sites.push(site);
-            let mut algorithms: Vec<Vec<u32>> =
-                algorithms.iter().map(|(_, on_load)| on_load.clone()).collect();
-            self.sites[at].add_quickest(options, &mut algorithms);
-            let sketches: Vec<_> =
-                algorithms.iter().map(|on_load| self.sketch(at, on_load)).collect();
+            let sketches: Vec<_> = choices.iter().map(|on_load| self.sketch(at, on_load)).collect();
             let feasible = sketches.iter().any(|(ns, _)| *ns < u64::MAX);
             let has_room = sketches.iter().any(|(_, has_room)| *has_room);
             first.get_or_insert(has_room);

@@ -6,6 +6,7 @@ use super::ground::{Ground, Lay};
 use super::on_load::Options;
 use super::place::{Cut, Loading, Misfit};
 use super::{Request, residents, staging};
+use crate::network::Network;
 use crate::plan::Plan;
 use crate::simulate::{Costs, simulate_with, simulate_within};
 use crate::slice::{Cutting, panel_scratch_bytes};
@@ -61,6 +62,13 @@ impl<'a> Site<'a> {
         };
         let beside = groups.iter().map(of_group).collect();
         Self { request: *request, basis, costs, ground, beside, portions: false }
+    }
+
+    /// Whether it is for these groups, with layers that compute by the same algorithms.
+    pub fn slides_as(&self, network: &Network, groups: &[Group]) -> bool {
+        let mut layers = groups.iter().flat_map(|group| group.layers.clone());
+        groups == self.ground.sliding.groups()
+            && layers.all(|layer| network.on_load[layer] == self.request.network.on_load[layer])
     }
 
     /// The same where steps may have so little scratch that they make their weights in portions, or not.
@@ -300,6 +308,16 @@ impl<'a> Site<'a> {
                 .map_or(own, |(_, algorithm)| algorithm)
         };
         (0..self.request.network.layers.len()).map(quickest).collect()
+    }
+
+    /// What of such a choice is one here: layers that slide compute as their group was priced.
+    pub fn chosen(&self, options: &Options, on_load: &[u32]) -> Vec<u32> {
+        let layers = on_load.iter().enumerate();
+        let of = |(layer, algorithm): (usize, &u32)| match self.ground.sliding.group_of(layer) {
+            Some(_) => options.own(layer),
+            None => *algorithm,
+        };
+        layers.map(of).collect()
     }
 
     /// Adds these, for some numbers of slices, to what all layers are to be computed by.
