@@ -8,7 +8,7 @@ use eyelet::executor::{
     BudgetError, Event, Feed, InferError, Instance, LoadError, Model, Observer, OpenError, Options,
     PlanError,
 };
-use eyelet::storage::faulty::{Fault, Together};
+use eyelet::storage::faulty::Fault;
 use eyelet::storage::{DirectFile, Faulty, MAX_BEGUN, MAX_DEPTH, Slice, Storage, StorageError};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -188,40 +188,8 @@ fn loads_begin_and_end_in_order_several_at_once() {
         // Those that have arrived wait to be verified.
         assert!(together <= MAX_BEGUN as u32, "{together} begun");
         assert_eq!(together > 1, most > 1, "{together} begun, {most} at once");
-        assert_eq!(storage.most_under_way().reads, if most > 1 { most } else { 0 });
+        assert_eq!(storage.most_under_way(), if most > 1 { most } else { 0 });
     }
-}
-
-/// A load begins when it is alone under way, or when the bytes under way and its own are few enough.
-#[test]
-fn no_more_bytes_are_under_way_than_the_storage_wants() {
-    let folder = tempfile::tempdir().unwrap();
-    let case = Case::of(&zoo_model("squeezenet1_1", folder.path()), 1);
-    let inputs = case.subject.inputs(3);
-    let expected = bits(&run_inline(&case.pack, case.budgets[1], &inputs, &Inline, 1));
-    let mut most = [0; 3];
-    for (times, most) in [0, 1, 3].into_iter().zip(&mut most) {
-        let options = Options { budget: case.budgets[1], ..Options::default() };
-        let mut storage = Faulty::new(Slice(&case.pack), &[]).queued(4);
-        let mut arena = Aligned::new(case.budgets[1]);
-        let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
-        let loads: Vec<usize> =
-            instance.plan().loads.iter().map(|load| load.bytes as usize).collect();
-        let window = times * loads.iter().max().unwrap();
-        storage = storage.window(window);
-        storage.most_under_way();
-        instance
-            .with_loader(&mut storage, |model| {
-                for _ in 0..3 {
-                    assert_eq!(infer(model, &Inline, &inputs).unwrap(), expected);
-                }
-            })
-            .unwrap();
-        let Together { reads, bytes } = storage.most_under_way();
-        assert!(bytes <= window, "{bytes} of {window}");
-        *most = reads;
-    }
-    assert!(most[0] == 1 && most[2] > 2 && most.is_sorted(), "{most:?}");
 }
 
 /// Each attempt of the first inferences goes wrong once, each time on its own, and behind it one is interrupted and one short.

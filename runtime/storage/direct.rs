@@ -13,7 +13,7 @@
 //! Several reads can be under way at once: see [`aio`](super::aio).
 #![allow(unsafe_code)]
 
-use super::aio::Requests;
+use super::aio::{PIECE, PIECES, Requests};
 use super::fd::{Fd, errno};
 use super::residency::{count_cached, forget};
 use super::{
@@ -33,10 +33,9 @@ pub struct DirectFile {
     requests: Option<Requests>,
 }
 
-/// Reads under way at once, and bytes of them. Disks gain by more, most of all by small reads; but a virtual one may answer
+/// Reads under way at once. Disks gain by more, most of all by small reads; but a virtual one may answer
 /// all that it was given before it came to rest together, so that further reads keep the first one waiting.
 const DEPTH: usize = 4;
-const WINDOW: usize = 4 << 20;
 
 impl DirectFile {
     /// Opens a file, or says that its file system has no direct I/O.
@@ -96,7 +95,7 @@ unsafe impl ReadQueue for DirectFile {
     }
 
     fn window(&self) -> usize {
-        WINDOW
+        PIECE * PIECES
     }
 
     unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError> {
@@ -107,7 +106,7 @@ unsafe impl ReadQueue for DirectFile {
     }
 
     fn arrived(&mut self, number: usize) -> bool {
-        self.requests.as_mut().is_none_or(|requests| requests.arrived(number))
+        self.requests.as_mut().is_none_or(|requests| requests.arrived(&self.fd, number))
     }
 
     fn wait(&mut self, number: usize, spin_ns: u64) -> Result<(), StorageError> {
@@ -348,6 +347,45 @@ mod tests {
         let error = StorageError::Misaligned { offset: 0, bytes: 4095, address, alignment };
         // SAFETY: nobody looks at the bytes.
         assert_eq!(unsafe { begin(&mut file, 0, &mut into[0].0[..4095]) }, Err(error));
+    }
+
+    /// Large ones are in pieces, of which the kernel has those of several reads.
+    #[test]
+    fn pieces_of_large_reads_come_where_they_belong() {
+        const PAGES: usize = 700;
+        let bytes = contents(4 * PAGES * 4096);
+        let scratch = ScratchFile::new(&bytes);
+        drop_cache(scratch.path()).unwrap();
+        let Some(mut file) = open(&scratch) else { return };
+        assert!(PAGES * 4096 > 5 * PIECE && file.depth() == 4);
+        let mut room = std::vec![0; (4 * PAGES + 1) * 4096];
+        let at = room.as_ptr().addr().next_multiple_of(4096) - room.as_ptr().addr();
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1]] {
+            let all = &mut room[at..at + 4 * PAGES * 4096];
+            all.fill(0);
+            let parts = all.chunks_mut(PAGES * 4096).enumerate();
+            // SAFETY: nobody looks at the bytes before all have been waited for.
+            let begun = parts
+                .map(|(i, into)| unsafe { begin(&mut file, (i * PAGES) as u64, into).unwrap() });
+            let numbers: std::vec::Vec<usize> = begun.collect();
+            for at in order {
+                file.wait(numbers[at], if at == 1 { 0 } else { 1_000_000 }).unwrap();
+            }
+            assert!(room[at..at + 4 * PAGES * 4096] == bytes);
+        }
+        // What has not come is none of the read before it.
+        scratch.truncate((PAGES as u64 + 300) * PAGE);
+        let (first, second) = room[at..].split_at_mut(PAGES * 4096);
+        let second = &mut second[..PAGES * 4096];
+        // SAFETY: nobody looks at the bytes before both have been waited for.
+        let numbers = unsafe {
+            [begin(&mut file, 0, first).unwrap(), begin(&mut file, PAGES as u64, second).unwrap()]
+        };
+        let (offset, got) = (PAGES as u64 * PAGE, 300 * PAGE);
+        let wanted = offset;
+        assert_eq!(file.wait(numbers[1], 0), Err(StorageError::Short { offset, wanted, got }));
+        assert_eq!(file.wait(numbers[0], 0), Ok(()));
+        assert!(room[at..at + (PAGES + 300) * 4096] == bytes[..(PAGES + 300) * 4096]);
     }
 
     #[test]

@@ -35,19 +35,9 @@ pub struct Faulty<'a, S> {
     end: u64,
     attempts: u64,
     depth: usize,
-    window: usize,
     under_way: [Option<Read>; MAX_DEPTH],
     submitted: u64,
-    most: Together,
-}
-
-/// The most that was under way at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Together {
-    /// Reads.
-    pub reads: usize,
-    /// Bytes of several reads: one may be of any size.
-    pub bytes: usize,
+    most: usize,
 }
 
 /// A read under way.
@@ -67,20 +57,13 @@ unsafe impl Send for Read {}
 impl<'a, S: Storage> Faulty<'a, S> {
     /// Wraps `inner`: for each `(n, fault)` of the script, attempt `n` goes wrong.
     pub fn new(inner: S, script: &'a [(u64, Fault)]) -> Self {
-        let (under_way, submitted, most) = ([None; MAX_DEPTH], 0, Together::default());
-        let (end, window) = (u64::MAX, usize::MAX);
-        Self { inner, script, end, attempts: 0, depth: 1, window, under_way, submitted, most }
+        let (end, under_way) = (u64::MAX, [None; MAX_DEPTH]);
+        Self { inner, script, end, attempts: 0, depth: 1, under_way, submitted: 0, most: 0 }
     }
 
     /// Takes so many reads at once, at most [`MAX_DEPTH`].
     pub fn queued(mut self, depth: usize) -> Self {
         self.depth = depth.clamp(1, MAX_DEPTH);
-        self
-    }
-
-    /// Has so many bytes under way at once, or one read.
-    pub fn window(mut self, bytes: usize) -> Self {
-        self.window = bytes;
         self
     }
 
@@ -90,7 +73,7 @@ impl<'a, S: Storage> Faulty<'a, S> {
     }
 
     /// The most that was under way at once, since this was last asked: what has been read, waited for or not, is not.
-    pub fn most_under_way(&mut self) -> Together {
+    pub fn most_under_way(&mut self) -> usize {
         core::mem::take(&mut self.most)
     }
 
@@ -158,19 +141,13 @@ unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
         self.depth
     }
 
-    fn window(&self) -> usize {
-        self.window
-    }
-
     unsafe fn submit(&mut self, offset: u64, into: *mut [u8]) -> Result<usize, StorageError> {
         let free = self.under_way.iter().take(self.depth).position(Option::is_none);
         let number = free.ok_or(StorageError::Io { errno: 11, offset })?;
         self.under_way[number] = Some(Read { order: self.submitted, offset, into, result: None });
         self.submitted += 1;
-        let unread = || self.under_way.iter().flatten().filter(|read| read.result.is_none());
-        let (reads, bytes) = (unread().count(), unread().map(|read| read.into.len()).sum());
-        self.most.reads = self.most.reads.max(reads);
-        self.most.bytes = if reads > 1 { self.most.bytes.max(bytes) } else { self.most.bytes };
+        let unread = self.under_way.iter().flatten().filter(|read| read.result.is_none());
+        self.most = self.most.max(unread.count());
         Ok(number)
     }
 

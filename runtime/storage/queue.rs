@@ -33,8 +33,8 @@ pub unsafe trait ReadQueue {
     /// So many reads may be under way at once: at least 1, at most [`MAX_DEPTH`].
     fn depth(&self) -> usize;
 
-    /// Bytes under way that keep the device busy. Beyond these a read only takes from those before it, which are needed
-    /// first: it begins when it is the only one, or when it is among these.
+    /// Bytes that the device has to do at a time, which keep it busy. Of what is under way beyond these nothing takes from those before
+    /// it, which are needed first: reads take turns in the order in which they were submitted.
     fn window(&self) -> usize {
         usize::MAX
     }
@@ -56,7 +56,7 @@ pub unsafe trait ReadQueue {
 }
 
 /// Reads pieces of `bytes` bytes into `memory`, into one place of it after the other, for as long as `next` says where from, with up to
-/// `depth` under way, and no more than the [window](ReadQueue::window): what a loader makes of a storage, without a plan. Where storage has no
+/// `depth` under way: what a loader makes of a storage, without a plan. Where storage has no
 /// queue, or `depth` is 1, one after the other. Each is looked for up to so many nanoseconds before its answer is slept for.
 ///
 /// Alignment is that of [`Storage::read`]. Nothing is read where `memory` has no room for a piece.

@@ -69,13 +69,12 @@ impl<S: Storage + ?Sized> UnderWay<'_, S> {
 
     /// Whether the device has nothing to do, as far as is known, though it could have.
     pub fn is_idle(&self) -> bool {
-        matches!(self.source, Source::Queue(..)) && self.flying().0 == 0
+        matches!(self.source, Source::Queue(..)) && self.flying() == 0
     }
 
-    /// Reads under way, and their bytes.
-    fn flying(&self) -> (usize, usize) {
-        let flying = self.begun.iter().filter(|read| matches!(read.state, State::Flying(_)));
-        flying.fold((0, 0), |(count, bytes), read| (count + 1, bytes + read.bytes.len()))
+    /// Reads under way.
+    fn flying(&self) -> usize {
+        self.begun.iter().filter(|read| matches!(read.state, State::Flying(_))).count()
     }
 
     /// Whether a read into these bytes may begin: not too much is under way, and none that has begun has bytes in common
@@ -84,12 +83,7 @@ impl<S: Storage + ?Sized> UnderWay<'_, S> {
         let room = match &self.source {
             // What has arrived is looked at first.
             Source::Storage(_) => self.begun.is_empty(),
-            Source::Queue(queue, depth) => {
-                let (count, under_way) = self.flying();
-                let alone = count == 0;
-                (alone || count < *depth && under_way + bytes.len() <= queue.window())
-                    && !self.begun.is_full()
-            }
+            Source::Queue(_, depth) => self.flying() < *depth && !self.begun.is_full(),
         };
         room && self.begun.iter().all(|read| apart(read.bytes, bytes))
     }
@@ -251,7 +245,7 @@ mod tests {
 
     #[test]
     fn what_has_come_keeps_no_other_from_beginning() {
-        let mut storage = Faulty::new(Slice(&BYTES), &[]).queued(2).window(40);
+        let mut storage = Faulty::new(Slice(&BYTES), &[]).queued(2);
         let mut room = [0; 64];
         let base = room.as_mut_ptr();
         UnderWay::lend(&mut storage, 4, |reads| {
@@ -285,7 +279,7 @@ mod tests {
             for at in 0..2 * MAX_BEGUN {
                 begin(reads, at as u64, byte(at));
                 // When as many as can be are under way, all of them come, and none is finished with.
-                if reads.flying().0 == MAX_DEPTH {
+                if reads.flying() == MAX_DEPTH {
                     let _ = reads.oldest(0);
                 }
             }

@@ -20,8 +20,9 @@
 //! rest. Then reads that begin before those before them are done come when the last of them is, and the throughput of many is that of
 //! groups of as many as may be under way, of which each has the latency once: the transfer is what one more of them takes.
 //!
-//! `places` is `depth`, and fewer for large reads: a read begins when it is alone, or when those under way and itself are no
-//! more bytes than the [window](super::Storage::window). What has come is not under way, as far as the loader has seen: it looks
+//! `places` is `depth`, and fewer for large reads: the device is given no more bytes at a time than the
+//! [window](super::Storage::window), and a read takes its turn there as if it began when it is alone, or when those under way and itself
+//! are no more. What has come is not under way, as far as the loader has seen: it looks
 //! when the first of those that it has not handed over has come. Where that leaves none under way, another begins
 //! before its check. A large read that has the storage to itself begins when the one before has come, so that what such reads take
 //! in a row is transfer; storage that has rested in between (virtual disks go to sleep) takes longer.
