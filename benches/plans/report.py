@@ -158,7 +158,7 @@ of {statistics.mean(spread > NEAR for spread in spreads):.0%} of the plans more 
         network, budget = PROFILED
         head = ["io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
         head += ["drag near (ns/B)", "far (ns/B)", f"{network} in {budget // MIB} MiB (ms)"]
-        return f"""The costs that it was predicted with, measured {PROFILES} times before all else; the middle one of each way to read counts:
+        return f"""The costs that it was predicted with, measured {PROFILES} times before all else; the lower quartile of each way to read counts:
 
 {table(head, rows)}"""
 

@@ -7,10 +7,10 @@
 use eyelet::arena::MappedArena;
 use eyelet::device::workers::Pool;
 use eyelet::executor::{Instance, Options, Progress};
-use eyelet::pack::Step;
 use eyelet::storage::BufferedFile;
 use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::network::Network;
+use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::{Costs, Profile};
 use eyelet_planner::strategy::{self, Request};
 use eyelet_planner::{board, import, layout, passes, write};
@@ -28,7 +28,7 @@ const TURNS: u32 = 3;
 /// A network by one algorithm.
 struct Variant {
     network: Network,
-    steps: Vec<Step>,
+    plan: Plan,
     file: tempfile::TempPath,
     arena_bytes: usize,
     /// Nanoseconds of every run, for each step.
@@ -57,7 +57,8 @@ impl Variant {
         let plans = std::slice::from_ref(&plan);
         write::write_pack(&file, &network, weights_bytes, plans, &[0], &mut |_| {})?;
         let times = vec![Vec::new(); plan.steps.len()];
-        Ok(Self { network, steps: plan.steps, file, arena_bytes: plan.arena_bytes as usize, times })
+        let arena_bytes = plan.arena_bytes as usize;
+        Ok(Self { network, plan, file, arena_bytes, times })
     }
 
     /// Runs for some time.
@@ -97,12 +98,12 @@ impl Variant {
 
     /// For each layer what was predicted and what was measured, in nanoseconds.
     fn layers(&mut self, profile: &Profile, threads: u32) -> Vec<[f64; 2]> {
-        let costs = Costs::new(&self.network, profile, threads);
+        let all = Costs::new(&self.network, profile, threads).steps_ns(&self.plan);
         let mut layers = vec![[0.0; 2]; self.network.layers.len()];
-        for (step, times) in self.steps.iter().zip(&mut self.times) {
+        for ((step, ns), times) in self.plan.steps.iter().zip(all).zip(&mut self.times) {
             times.sort_unstable();
             let [predicted, measured] = &mut layers[step.layer as usize];
-            *predicted += costs.step_ns(step) as f64;
+            *predicted += ns as f64;
             *measured += times.get(times.len() / 2).copied().unwrap_or(0) as f64;
         }
         layers

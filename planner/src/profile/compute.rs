@@ -52,12 +52,11 @@ pub struct Compute {
     pub memory_gbs: f64,
     /// Activations that are smaller stay in a thread's own cache.
     pub cache_bytes: u64,
-    /// Those that are smaller stay in a cache that all share, if there is one: they come at the rate of elementwise
-    /// arithmetic, and not from memory.
+    /// Those that are smaller stay in a cache that all share, if there is one: they come at [its rate](Self::shared_cache_gbs)
+    /// or, where that was not measured, at that of elementwise arithmetic, and not from memory.
     #[serde(default)]
     pub shared_cache_bytes: u64,
-    /// Reading weights from there, on one thread, that another processor has put there, as a loader does. Where it was not measured,
-    /// weights are taken to come from memory.
+    /// Reading weights from there, on one thread, and activations. Where it was not measured, weights are taken to come from memory.
     #[serde(default)]
     pub shared_cache_gbs: f64,
     /// Share of the shorter one of computing and reading memory that adds to the longer one, in layers with weights where both

@@ -229,7 +229,8 @@ mod tests {
         let larger = profile.service(false).load_ns(65_536);
         assert_eq!(profile.service(true).load_ns(65_536), larger, "nothing was measured");
         let reads = vec![Reads { bytes: 65_536, mbs: 32_768.0 }];
-        profile.storage.near = Some(Near { reads, checksum_gbs: 65.536 });
+        let near = Near { reads, checksum_gbs: 65.536 };
+        profile.storage.near = Some(near);
         profile.storage.latency_ns = 7;
         assert_eq!(profile.service(true).load_ns(65_536), 2000 + 1000 + 7);
         assert!(profile.service(false).load_ns(65_536) > 10_000);

@@ -13,7 +13,7 @@ pub struct Storage {
     /// Reads that the loader has under way at a time.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub depth: u32,
-    /// Bytes of them: a read that would exceed these begins only when nothing else is under way.
+    /// Bytes of them that the device has to do at a time: a read that would exceed these takes its turn when nothing else is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
     /// Answers to reads come when all that are under way are done: so do some virtual disks. A read then takes as long as those that

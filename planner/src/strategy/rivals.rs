@@ -124,7 +124,7 @@ fn bounds_from(site: &Site<'_>, slices: &Slices, near: bool) -> [u64; 2] {
         let step = Step { first: 0, row: 0, scratch_bytes: 0, ..*step };
         let ns = match last {
             Some((like, ns)) if like == step => ns,
-            _ => site.costs.step_ns_from(&step, near) as i64,
+            _ => site.costs.least_ns_from(&step, f64::INFINITY, None, near) as i64,
         };
         last = Some((step, ns));
         (line, in_turn) = (line + ns, in_turn + ns);

@@ -152,10 +152,10 @@ mod tests {
                         }
                     }
                 }
-                // What the rings of a cache hold is all that one step less may take.
-                let one = costs.sliding_ns(&all, Outside::NONE);
+                // What the rings of a cache hold is all that one step less may take, and its scratch.
+                let one = costs.sliding_ns(&all, Outside::NONE) as f64;
                 let near = least_ns(Outside::NONE);
-                assert!((one as f64 - near).abs() <= 1.0);
+                assert!(one >= near - 1.0 && (algorithm > 0 || one <= near + 1.0));
                 assert!(algorithm == 0 || least_ns(Outside::ALL) > near);
                 least.push(near);
             }

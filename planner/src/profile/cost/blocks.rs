@@ -125,6 +125,21 @@ impl Blocks {
         (!fits || moved > portions.moved(count)).then_some(portions)
     }
 
+    /// Bytes of its scratch that a step uses, at most; 0 of layers that have no blocks.
+    pub(super) fn used(&self, step: &Step, at_once: u32) -> f64 {
+        if !self.are_there() {
+            return 0.0;
+        }
+        let all = match self.portions_within(step, at_once) {
+            Some(portions) => portions.bytes() as f64,
+            None => {
+                let most = Self::most_panels(step.count, at_once);
+                self.beside(most) + self.most * self.tile(most)
+            }
+        };
+        all.min(all_or(step.scratch_bytes) as f64)
+    }
+
     /// Of a step that makes whole panels, if any.
     fn in_panels(&self, step: &Step, most: u32) -> Cut {
         let scratch = all_or(step.scratch_bytes) as f64;

@@ -37,8 +37,10 @@ pub(super) struct LayerCost {
     group: u32,
     /// Reading the weights of a panel from memory,
     panel_memory_ns: f64,
-    /// and from a cache that holds all that the plan uses.
+    /// and from the cache that all processors share.
     panel_near_ns: f64,
+    /// Having a byte of scratch in a thread's cache, where others have been meanwhile: about half of them.
+    scratch_ns: f64,
     /// Blocks of rows in a row: for each a panel has products of its own,
     row_blocks: f64,
     blocks: Blocks,
@@ -100,6 +102,7 @@ impl LayerCost {
         let bandwidth = compute.bandwidth_gbs(threads);
         // What is read there has stayed since it was written, beside as much that its maker used.
         let activations = match 2 * (read + written) <= compute.shared_cache_bytes {
+            true if compute.shared_cache_gbs > 0.0 => compute.near_gbs(threads),
             true => (compute.elementwise_gbs * compute.speedup(threads)).max(bandwidth),
             false => bandwidth,
         };
@@ -207,6 +210,7 @@ impl LayerCost {
             group,
             panel_memory_ns: panel_bytes / bandwidth,
             panel_near_ns: panel_bytes / compute.near_gbs(threads),
+            scratch_ns: 0.5 / compute.near_gbs(threads),
             row_blocks: blocks / rows as f64,
             blocks: sizes,
             block_ns: block_ns / speedup,
@@ -226,10 +230,11 @@ impl LayerCost {
         })
     }
 
-    /// `near`: weights are in the cache that all share, which holds all that the plan uses; otherwise in memory.
+    /// `near`: weights are in the cache that all share; otherwise in memory.
     pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: bool) -> u64 {
         let cut = self.blocks.within(step, self.group);
-        self.ns_by(step, cut, overhead_ns, near).round() as u64
+        let scratch_ns = self.blocks.used(step, self.group) * self.scratch_ns;
+        (self.ns_by(step, cut, overhead_ns, near) + scratch_ns).round() as u64
     }
 
     /// The least of any step like this with no more than so many bytes of scratch.
@@ -237,6 +242,7 @@ impl LayerCost {
         if !self.wants_scratch() {
             return self.ns(step, overhead_ns, near) as f64;
         }
+        // Scratch may be in the cache yet.
         let cuts = self.blocks.least_within(step, scratch, self.group);
         let ns = cuts.map(|cut| self.ns_by(step, cut, overhead_ns, near));
         // A step's time is rounded.

@@ -102,9 +102,20 @@ impl Costs {
     /// all activations were in a thread's cache, but for the shares that are `outside` where transforms look for them. Weights are where
     /// those of a whole step are, and transforms read tiles as far apart.
     pub fn least_ns(&self, step: &Step, scratch: f64, outside: Option<Outside>) -> f64 {
+        self.least_ns_from(step, scratch, outside, self.near)
+    }
+
+    /// The same with weights in the cache that all share, or not.
+    pub fn least_ns_from(
+        &self,
+        step: &Step,
+        scratch: f64,
+        outside: Option<Outside>,
+        near: bool,
+    ) -> f64 {
         let cost = outside.map(|outside| self.cost(step).in_few_rows(outside));
         let cost = cost.as_ref().unwrap_or(self.cost(step));
-        cost.least_ns(step, scratch, self.overhead_ns, self.near)
+        cost.least_ns(step, scratch, self.overhead_ns, near)
     }
 
     /// Whether a step takes the longer the less scratch it has.

@@ -9,10 +9,7 @@ use eyelet::arena::{MappedArena, MatMut, MatRef};
 use eyelet::device::Device;
 use eyelet::kernels::Kernels;
 use eyelet::ops::{self, Call, Operand, Slice};
-use eyelet::pack::crc32c::crc32c;
 use eyelet::pack::{Layer, NONE, OpKind, PAGE, Tensor};
-use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time for all layers on all devices, and the least number of turns.
@@ -25,12 +22,6 @@ const RUNS_A_TURN: usize = 4;
 /// Cold weights are taken from so much memory in turn. Caches keep a part of what goes through them in turn, and of twelve times
 /// as much as they hold next to none.
 const COLD_BYTES: u64 = 384 << 20;
-
-/// Weights that another processor puts there are used in turn from so much: less than any cache that is shared is likely to hold.
-const LOADED_BYTES: u64 = 8 << 20;
-
-/// Bytes of a copy: of larger ones the library's would go past the cache.
-const COPIED: usize = 64 << 10;
 
 /// A cache line of memory.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -51,22 +42,17 @@ pub(super) struct Weights {
     arena: MappedArena,
     /// From here on they were used longest ago.
     oldest: usize,
-    /// From here on those that were loaded were.
-    loaded: usize,
 }
 
 impl Weights {
     pub(super) fn new() -> Option<Self> {
         let mut arena = MappedArena::new(COLD_BYTES as usize).ok()?;
         arena.memory().as_mut_slice().fill(0);
-        Some(Self { arena, oldest: 0, loaded: 0 })
+        Some(Self { arena, oldest: 0 })
     }
 
     /// Where so many bytes begin; `None` if there are not so many.
     fn take(&mut self, bytes: usize, state: State) -> Option<usize> {
-        if state == State::Loaded {
-            return self.load(bytes);
-        }
         let cold = state == State::Cold;
         let fits = |from: usize| from + bytes <= COLD_BYTES as usize;
         let from = if cold && fits(self.oldest) { self.oldest } else { 0 };
@@ -75,35 +61,6 @@ impl Weights {
             self.oldest = (from + bytes).next_multiple_of(PAGE as usize);
         }
         fits(from).then_some(from)
-    }
-
-    /// Has another processor, if there is one, copy and verify so many bytes, as a loader does: from memory that was used longest ago.
-    fn load(&mut self, bytes: usize) -> Option<usize> {
-        let to = if self.loaded + bytes <= LOADED_BYTES as usize { self.loaded } else { 0 };
-        self.loaded = (to + bytes).next_multiple_of(PAGE as usize);
-        let places = self.loaded.max(LOADED_BYTES as usize);
-        let from = if self.oldest < places { places } else { self.oldest };
-        let from = if from + bytes <= COLD_BYTES as usize { from } else { places };
-        self.oldest = (from + bytes).next_multiple_of(PAGE as usize);
-        let mut memory = self.arena.memory();
-        let (near, far) = memory.as_mut_slice().split_at_mut(places);
-        let source = far.get(from - places..from - places + bytes)?;
-        let into = &mut near[to..to + bytes];
-        let done = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                for (into, from) in into.chunks_mut(COPIED).zip(source.chunks(COPIED)) {
-                    into.copy_from_slice(from);
-                }
-                black_box(crc32c(0, into));
-                done.store(true, Ordering::Release);
-            });
-            // Who is busy is not the processor that it runs on.
-            while !done.load(Ordering::Acquire) {
-                std::thread::yield_now();
-            }
-        });
-        Some(to)
     }
 }
 
@@ -214,8 +171,6 @@ pub(super) enum State {
     Cramped,
     /// With weights in memory.
     Cold,
-    /// With weights that another processor has just put into the cache that both share.
-    Loaded,
 }
 
 /// Measures layers in turns: of each, what it takes on each of two devices, or `None` if these kernels cannot run it.

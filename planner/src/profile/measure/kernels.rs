@@ -5,6 +5,7 @@
 //! memory to weights that no cache holds; how far one hides the other to layers that do both.
 
 use super::bench::{State, lines, measure as times, median};
+use super::caches::shared_bytes;
 use super::layers;
 use crate::network::Network;
 use crate::profile::Compute;
@@ -134,14 +135,14 @@ pub fn measure(
         asked.add(layers::of_class(isa, class), state)
     });
     let small = asked.add(vec![layers::conv(isa, OpKind::Conv, 8, 1, 16, 64)], State::Warm);
-    let shared = asked.add(vec![layers::conv(isa, OpKind::Conv, 1, 1, 2048, 1024)], State::Loaded);
+    let shared = asked.add(vec![layers::conv(isa, OpKind::Conv, 1, 1, 2048, 1024)], State::Warm);
     let balanced = [State::Warm, State::Cold].map(|state| asked.add(layers::balanced(isa), state));
     let depthwise =
         [State::Warm, State::Cold].map(|state| asked.add(layers::small_depthwise(isa), state));
     let spilling = asked.add(layers::spilling(isa), State::Warm);
     let cramped = asked.add(layers::in_small_blocks(isa), State::Cramped);
     let winograd =
-        [State::Cold, State::Loaded].map(|state| asked.add(layers::balanced_winograd(isa), state));
+        [State::Cold, State::Warm].map(|state| asked.add(layers::balanced_winograd(isa), state));
     let transforming = asked.add(layers::transforming(isa), State::Cold);
     let ns = times(&asked.0, kernels, [one, all]);
     let found = Measured { layers: asked, ns };
@@ -187,7 +188,7 @@ pub fn measure(
         copy_gbs: of(Class::Copy),
         memory_gbs: read[0].max(read[1]),
         cache_bytes: cache_bytes(2).unwrap_or(1 << 20),
-        shared_cache_bytes: cache_bytes(3).unwrap_or(0),
+        shared_cache_bytes: 0,
         shared_cache_gbs: 0.0,
         exposed: 0.0,
         winograd_exposed: None,
@@ -202,6 +203,8 @@ pub fn measure(
         &[class(Class::Winograd), found.of(&spilling)].into_iter().flatten().collect::<Vec<_>>(),
         &found.of(&cramped),
     );
+    let shared_bytes = cache_bytes(3).map(|told| shared_bytes(compute.cache_bytes, told));
+    compute.shared_cache_bytes = shared_bytes.unwrap_or(0);
     // Where the cache has room for them beside what else there is.
     let near = found.of(&shared);
     let near = near.iter().find(|s| 2.0 * s.weights() <= compute.shared_cache_bytes as f64);
@@ -293,14 +296,16 @@ fn exposed([warm, cold]: &[Vec<Sample>; 2], compute: &Compute) -> f64 {
 }
 
 /// The same of Winograd convolutions, of what they are predicted to compute and read: with weights in memory, and with those that
-/// another processor has put into the cache that all share.
-fn winograd_exposed([cold, loaded]: &[Vec<Sample>; 2], compute: &Compute) -> Option<f64> {
+/// are in the cache that all share.
+fn winograd_exposed([cold, warm]: &[Vec<Sample>; 2], compute: &Compute) -> Option<f64> {
     let (mut beyond, mut shorter) = (0.0, 0.0);
-    let near = if compute.shared_cache_gbs > 0.0 { compute.near_gbs(1) } else { 0.0 };
-    for (samples, gbs) in [(cold, compute.bandwidth_gbs(1)), (loaded, near)] {
+    let near_bytes = compute.near_bytes() as f64;
+    let places =
+        [(cold, compute.bandwidth_gbs(1), f64::INFINITY), (warm, compute.near_gbs(1), near_bytes)];
+    for (samples, gbs, most) in places {
         for sample in samples {
             let bytes = sample.weights();
-            if gbs <= 0.0 || (gbs == near && 2.0 * bytes > compute.shared_cache_bytes as f64) {
+            if 2.0 * bytes > most {
                 continue;
             }
             let beside = beside_ns(sample.beside(compute, false), compute);

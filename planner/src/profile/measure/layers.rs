@@ -164,8 +164,8 @@ pub(super) fn of_class(isa: Isa, class: Class) -> Vec<Network> {
             };
             let two = PoolParams { kernel: [2; 2], pad: [0; 2], pad_end: [0; 2], ..three };
             vec![
-                layer(isa, OpKind::Pool, &three, &[[112, 112, 64]], [56, 56, 64]),
-                layer(isa, OpKind::Pool, &two, &[[56, 56, 256]], [28, 28, 256]),
+                layer(isa, OpKind::Pool, &three, &[[56, 56, 64]], [28, 28, 64]),
+                layer(isa, OpKind::Pool, &two, &[[28, 28, 256]], [14, 14, 256]),
             ]
         }
         Class::Elementwise => {

@@ -2,6 +2,7 @@
 //! what computing loses to reading. Takes some seconds.
 
 mod bench;
+mod caches;
 mod drag;
 mod kernels;
 mod layers;

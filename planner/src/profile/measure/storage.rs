@@ -1,6 +1,7 @@
 //! Throughput of reads by their size and by how many are under way, and of the checksum; with the file at hand, what computing loses to them.
 
 use super::{MeasureError, drag};
+use crate::profile::fit::terms;
 use crate::profile::{Deeper, Near, Reads, Storage};
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Sizes of reads that are measured.
-const SIZES: [u64; 7] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20];
+const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
 
 /// Size of the file: larger than what caches on the way hold.
 const FILE_BYTES: u64 = 256 << 20;
@@ -30,11 +31,11 @@ const ARENA_BYTES: u64 = 64 << 20;
 const NEAR_BYTES: u64 = 8 << 20;
 
 /// Time for all rates, which take turns, in rounds: what disturbs a disk lasts for a while, and then disturbs all of them.
-const TIME: Duration = Duration::from_secs(6);
+const TIME: Duration = Duration::from_secs(8);
 const ROUNDS: usize = 5;
 
 /// A turn of reads one after the other has this many bytes, at least one read and at most so many.
-const TURN_BYTES: u64 = 4 << 20;
+const TURN_BYTES: u64 = 8 << 20;
 const TURN_READS: u64 = 64;
 
 /// Size of those by which is seen whether they come together.
@@ -82,19 +83,15 @@ pub fn measure(
     let spin_ns = if available_cores() > threads as usize { SPIN_NS } else { 0 };
     let (depth, window) =
         source.queue().map_or((1, usize::MAX), |queue| (queue.depth(), queue.window()));
-    let Rates { reads, checksum_gbs, deeper, together } =
-        rates(&mut source, memory.as_mut_slice(), [depth, window], spin_ns, TIME)
-            .map_err(storage)?;
-    // What no processor copies comes from the device, wherever it goes.
-    let near = match io {
-        Io::Direct => None,
-        Io::Buffered | Io::Memory => {
-            let memory = &mut memory.as_mut_slice()[..NEAR_BYTES as usize];
-            let Rates { reads, checksum_gbs, .. } =
-                rates(&mut source, memory, [1, usize::MAX], spin_ns, TIME / 4).map_err(storage)?;
-            Some(Near { reads, checksum_gbs })
-        }
-    };
+    let memory = memory.as_mut_slice();
+    // Into 16 MiB a virtual disk reads faster than into 64, too (1 MiB at a time a fifth). But not beside steps: with resnet152 in 16 and
+    // in 46 MiB it read as fast.
+    let sizes = [ARENA_BYTES, NEAR_BYTES];
+    let sizes = if io == Io::Direct { &sizes[..1] } else { &sizes[..] };
+    let mut of = rates(&mut source, memory, sizes, depth, spin_ns).map_err(storage)?;
+    let near = of.split_off(1).pop();
+    let near = near.map(|Rates { reads, checksum_gbs, .. }| Near { reads, checksum_gbs });
+    let Rates { reads, checksum_ns, checksum_gbs, deeper, together } = of.remove(0);
     drop(source);
     let drag = Some(drag::measure(kernels, &name, io, FILE_BYTES).map_err(storage)?);
     Ok(Storage {
@@ -102,7 +99,7 @@ pub fn measure(
         depth: depth as u32,
         window: (window < usize::MAX).then_some(window as u64),
         together,
-        latency_ns,
+        latency_ns: latency_ns + checksum_ns as u64,
         reads,
         checksum_gbs,
         near,
@@ -114,6 +111,9 @@ pub fn measure(
 /// What was measured of one storage, into one memory.
 struct Rates {
     reads: Vec<Reads>,
+    /// A checksum, whatever its bytes,
+    checksum_ns: f64,
+    /// and these.
     checksum_gbs: f64,
     deeper: Vec<Deeper>,
     together: bool,
@@ -173,89 +173,126 @@ impl Reader<'_> {
         Ok([first - begin, begin.elapsed()].map(|time| time.as_nanos() as f64))
     }
 
-    /// Nanoseconds of each of many reads with up to `depth` under way, of which `places` fit: from the moment that the first
+    /// Nanoseconds of each of many reads with up to `depth` under way: from the moment that the first
     /// of them has come, when as many as there may be have begun. They go on in memory where those of the turn before have
     /// ended: a cache has what these have just written, where more is read in the same time (2.0 GB/s into the same 4 MiB, 1.5 into 16).
-    fn deeper(&mut self, bytes: u64, depth: usize, places: usize) -> Result<f64, StorageError> {
+    fn deeper(&mut self, bytes: u64, depth: usize) -> Result<f64, StorageError> {
         let Self { source, memory, from, to, spin_ns, .. } = self;
-        let (all, turn) = (memory.len() as u64, (bytes * (places as u64 + 1)).max(DEEPER_BYTES));
+        let (all, turn) = (memory.len() as u64, (bytes * (depth as u64 + 1)).max(DEEPER_BYTES));
         let start = if *to + turn > all { 0 } else { *to };
         let memory = &mut memory[start as usize..];
         let (mut calls, mut begin, mut end) = (0usize, Instant::now(), Instant::now());
         queue::stream(*source, depth, *spin_ns, bytes as usize, memory, || {
             end = Instant::now();
-            if calls == places {
+            if calls == depth {
                 begin = end;
             }
-            let more = calls <= places || end - begin < DEEPER_TURN;
+            let more = calls <= depth || end - begin < DEEPER_TURN;
             calls += usize::from(more);
             more.then(|| Self::next(from, bytes))
         })?;
         let end_of_turn = start + calls as u64 * bytes;
         *to = if end_of_turn > all { 0 } else { end_of_turn };
-        let each = calls.saturating_sub(places).max(1);
+        let each = calls.saturating_sub(depth).max(1);
         Ok((end - begin).as_nanos() as f64 / each as f64)
     }
 }
 
-/// Throughput of reads of all sizes that fit, one after the other and with several under way, of which a storage takes
-/// `depth`, and `window` bytes, each looked for so long; and that of the checksum.
+/// What a turn of one memory after the other has told.
+struct Turns {
+    /// Of each size: times of reads one after the other, and of their checksums;
+    alone: Vec<(u64, [Vec<f64>; 2])>,
+    /// of each depth and size, times of each of many reads;
+    deep: Vec<(usize, u64, Vec<f64>)>,
+    /// of groups, when the first and the last had come.
+    groups: [Vec<f64>; 2],
+}
+
+impl Turns {
+    fn new(arena_bytes: u64, depth: usize) -> Self {
+        let sizes = SIZES.into_iter().filter(|bytes| 2 * bytes <= arena_bytes);
+        let depths = DEPTHS.into_iter().filter(|several| *several <= depth);
+        let deep = depths.flat_map(|depth| sizes.clone().map(move |bytes| (depth, bytes, vec![])));
+        Self {
+            deep: deep.collect(),
+            alone: sizes.map(|bytes| (bytes, Default::default())).collect(),
+            groups: Default::default(),
+        }
+    }
+
+    /// All of them once.
+    fn take(&mut self, reader: &mut Reader<'_>) -> Result<(), StorageError> {
+        for (bytes, spent) in &mut self.alone {
+            for _ in 0..(TURN_BYTES / *bytes).clamp(1, TURN_READS) {
+                for (spent, ns) in spent.iter_mut().zip(reader.alone(*bytes)?) {
+                    spent.push(ns);
+                }
+            }
+        }
+        for (depth, bytes, spent) in &mut self.deep {
+            spent.push(reader.deeper(*bytes, *depth)?);
+        }
+        if reader.depth > 1 {
+            for (spent, ns) in self.groups.iter_mut().zip(reader.group()?) {
+                spent.push(ns);
+            }
+        }
+        Ok(())
+    }
+
+    fn rates(self) -> Rates {
+        let mut reads: Vec<Reads> = Vec::new();
+        let mut checksums = Vec::new();
+        for (bytes, [spent, checksum]) in self.alone {
+            // Noise may make a larger read look faster than a smaller one; it is not.
+            let least = reads.last().map_or(0.0, Reads::ns);
+            let ns = usual(spent).max(least * 1.000_001).max(1.0);
+            reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
+            let ns = usual(checksum).max(1.0);
+            checksums.push(([1.0 / ns, bytes as f64 / ns], 1.0));
+        }
+        let [checksum_ns, checksum_ns_per_byte] = terms(&checksums);
+        // The first of a group comes as one by itself does, or with the last.
+        let alone = reads.iter().find(|read| read.bytes == GROUP_BYTES).map_or(0.0, Reads::ns);
+        let [firsts, lasts] = self.groups;
+        let together = !firsts.is_empty() && 2.0 * usual(firsts) > alone + usual(lasts);
+        let deeper = self.deep.into_iter().map(|(depth, bytes, spent)| {
+            let mbs = bytes as f64 * 1e3 / usual(spent).max(1.0);
+            Deeper { depth: depth as u32, bytes, mbs }
+        });
+        Rates {
+            checksum_ns,
+            checksum_gbs: 1.0 / checksum_ns_per_byte.max(1e-6),
+            deeper: deeper.collect(),
+            reads,
+            together,
+        }
+    }
+}
+
+/// Throughput of reads of all sizes that fit into so many bytes of memory, one after the other and with several under way, of which
+/// a storage takes `depth`, each looked for so long; and that of the checksum.
 fn rates(
     source: &mut Source,
     memory: &mut [u8],
-    [depth, window]: [usize; 2],
+    sizes: &[u64],
+    depth: usize,
     spin_ns: u64,
-    time: Duration,
-) -> Result<Rates, StorageError> {
-    let arena_bytes = memory.len() as u64;
-    let mut reader = Reader { source, memory, depth, spin_ns, from: 0, to: 0 };
-    let mut alone: Vec<(u64, Vec<f64>)> = SIZES.map(|bytes| (bytes, Vec::new())).to_vec();
-    alone.retain(|(bytes, _)| *bytes <= arena_bytes);
-    let depths = DEPTHS.into_iter().filter(|several| *several <= depth);
-    let deep = depths.flat_map(|depth| SIZES.map(|bytes| (depth, bytes, Vec::new())));
-    let mut deep: Vec<(usize, u64, Vec<f64>)> = deep.collect();
-    let (mut checksums, mut firsts, mut lasts) = (Vec::new(), Vec::new(), Vec::new());
+) -> Result<Vec<Rates>, StorageError> {
+    let mut all: Vec<Turns> = sizes.iter().map(|bytes| Turns::new(*bytes, depth)).collect();
+    let mut at = vec![[0; 2]; sizes.len()];
     let begin = Instant::now();
     let mut rounds = 0;
-    while rounds < ROUNDS || begin.elapsed() < time {
-        for (bytes, spent) in &mut alone {
-            for _ in 0..(TURN_BYTES / *bytes).clamp(1, TURN_READS) {
-                let [read, checksum] = reader.alone(*bytes)?;
-                spent.push(read);
-                checksums.push(checksum / *bytes as f64);
-            }
-        }
-        for (depth, bytes, spent) in &mut deep {
-            let places = (window / *bytes as usize).clamp(1, *depth);
-            spent.push(reader.deeper(*bytes, *depth, places)?);
-        }
-        if depth > 1 {
-            let [first, last] = reader.group()?;
-            firsts.push(first);
-            lasts.push(last);
+    while rounds < ROUNDS || begin.elapsed() < TIME {
+        for ((turns, bytes), [from, to]) in all.iter_mut().zip(sizes).zip(&mut at) {
+            let memory = &mut memory[..*bytes as usize];
+            let mut reader = Reader { source, memory, depth, spin_ns, from: *from, to: *to };
+            turns.take(&mut reader)?;
+            (*from, *to) = (reader.from, reader.to);
         }
         rounds += 1;
     }
-    let mut reads: Vec<Reads> = Vec::new();
-    for (bytes, spent) in alone {
-        // Noise may make a larger read look faster than a smaller one; it is not.
-        let least = reads.last().map_or(0.0, Reads::ns);
-        let ns = usual(spent).max(least * 1.000_001).max(1.0);
-        reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
-    }
-    // The first of a group comes as one by itself does, or with the last.
-    let alone = reads.iter().find(|read| read.bytes == GROUP_BYTES).map_or(0.0, Reads::ns);
-    let together = depth > 1 && 2.0 * usual(firsts) > alone + usual(lasts);
-    let deeper = deep.into_iter().map(|(depth, bytes, spent)| {
-        let mbs = bytes as f64 * 1e3 / usual(spent).max(1.0);
-        Deeper { depth: depth as u32, bytes, mbs }
-    });
-    Ok(Rates {
-        reads,
-        checksum_gbs: 1.0 / usual(checksums).max(1e-6),
-        deeper: deeper.collect(),
-        together,
-    })
+    Ok(all.into_iter().map(Turns::rates).collect())
 }
 
 /// The mean of the middle half: what a read usually takes. A disk that is not one's own is at times several times as slow for a
