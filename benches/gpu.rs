@@ -123,7 +123,7 @@ fn algorithms(shape: &Shape, tensors: &[Tensor; 2], multiprocessors: u32) -> Vec
     }
     let inputs = [tensors[0], Tensor::zeroed()];
     let algorithm = |(name, layer): (&'static str, Layer)| {
-        let slice = Slice { first: 0, count: layer.panels, row: 0, rows, algorithm: 0 };
+        let slice = Slice { first: 0, count: layer.panels, row: 0, rows, ..Slice::default() };
         let buffers = [0, 1].map(|i| 4 * tensors[i].rows() * u64::from(tensors[i].pitch));
         if let Err(error) = validate(&layer, &inputs, &tensors[1], buffers, Isa::Cuda) {
             // Which algorithms there are is the operators' affair: what is refused is not timed, and said.

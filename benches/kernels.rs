@@ -279,7 +279,7 @@ fn measure(
     };
     let inputs = [input, Tensor::default()];
     let rows = output.rows() as u32;
-    let slice = Slice { first: 0, count: panels as u32, row: 0, rows, algorithm: 0 };
+    let slice = Slice { first: 0, count: panels as u32, row: 0, rows, ..Slice::default() };
     let (threads, isa) = (device.threads() as u32, kernels.isa());
     let functions = match kind {
         OpKind::Depthwise => (depthwise::validate as Validate, depthwise::scratch_bytes as _),
@@ -329,6 +329,8 @@ fn measure(
             algorithm: 0,
             first: 0,
             count: panels,
+            chain: 0,
+            chains: 0,
             rows: 0..rows as usize,
             scratch: bytemuck::cast_slice_mut(&mut scratch),
             device,

@@ -181,6 +181,8 @@ fn measure(case: &Case, kernels: &Kernels, device: &dyn Device) -> (Duration, us
             algorithm: 0,
             first: 0,
             count: 0,
+            chain: 0,
+            chains: 0,
             rows: 0..rows,
             scratch: &mut [],
             device,

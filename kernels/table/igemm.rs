@@ -161,12 +161,14 @@ pub struct Panel<'a> {
     ahead: &'a [f32],
     /// What is used after it: a panel, and which of its chains.
     next: Option<(&'a [f32], usize)>,
+    /// Floats of the panel before these, which only chains before the first one that is computed have use for.
+    missing: usize,
 }
 
 impl<'a> Panel<'a> {
     /// A panel that is in the cache, as what follows it is.
     pub fn cached(weights: &'a [f32]) -> Self {
-        Self { weights, ahead: &[], next: None }
+        Self { weights, ahead: &[], next: None, missing: 0 }
     }
 
     /// The `len` floats of `weights` at `start`, which a chain of those at `next` follows. Each strip of pixels is to
@@ -181,25 +183,36 @@ impl<'a> Panel<'a> {
             weights: &weights[start..start + len],
             ahead: &weights[ahead..(ahead + len).min(weights.len())],
             next: next.map(|(next, chain)| (&weights[next..next + len], chain)),
+            missing: 0,
         }
     }
 
-    /// Without the first `floats`.
+    /// The same of a panel whose first `missing` floats are not there, nor those of what follows it.
+    pub fn without(self, missing: usize) -> Self {
+        Self { missing, ..self }
+    }
+
+    /// Without the first `floats`, none of which are there if some are missing.
     fn skip(self, floats: usize) -> Self {
+        if self.missing > 0 {
+            return Self { missing: self.missing.saturating_sub(floats), ..self };
+        }
         let behind = |weights: &'a [f32]| weights.get(floats..).unwrap_or_default();
         Self {
             weights: behind(self.weights),
             ahead: behind(self.ahead),
             next: self.next.map(|(next, chain)| (behind(next), chain)),
+            missing: 0,
         }
     }
-}
 
-/// What `chain` has of a panel's weights, `nr` for each term.
-fn of_chain<'a>(panel: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &'a [f32] {
-    let Range { start, end } = chains.terms(chain);
-    let floats = |terms: usize| terms.saturating_mul(nr).min(panel.len());
-    &panel[floats(start)..floats(end)]
+    /// What `chain` has of these weights, `nr` for each term, of which so many are missing.
+    fn of_chain(&self, weights: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &'a [f32] {
+        let Range { start, end } = chains.terms(chain);
+        let floats =
+            |terms: usize| terms.saturating_mul(nr).saturating_sub(self.missing).min(weights.len());
+        &weights[floats(start)..floats(end)]
+    }
 }
 
 /// What strips fetch of `next` while they compute `k` terms of a panel: where it begins (the panel itself where it is
@@ -262,7 +275,9 @@ impl Kernels {
 
     /// A panel's bias, and the rest of it and of what is fetched.
     fn split_bias<'a>(&self, panel: Panel<'a>) -> (&'a [f32], Panel<'a>) {
-        (&panel.weights[..self.nr()], panel.skip(self.nr()))
+        // Where it is missing the chain that begins with it is not computed.
+        let bias = if panel.missing > 0 { &ZEROS[..] } else { panel.weights };
+        (&bias[..self.nr()], panel.skip(self.nr()))
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -300,7 +315,7 @@ impl Kernels {
         let chains = lists.chains();
         let Reads { pointers, segments, offset: from, seg_len } = lists.chain(chain);
         let k = segments.saturating_mul(seg_len);
-        let weights = of_chain(panel.weights, &chains, chain, self.nr());
+        let weights = panel.of_chain(panel.weights, &chains, chain, self.nr());
         assert!(out.rows() == rows && (1..=self.mr()).contains(&mr));
         assert!((1..=self.nr()).contains(&out.cols()));
         assert!(bias.len() >= self.nr(), "{} biases", bias.len());
@@ -324,9 +339,9 @@ impl Kernels {
         // All strips fetch an equal share of what follows, or a single one what it reads itself.
         let shared = strips > 1;
         let next = match panel.next {
-            Some((next, chain)) if shared => of_chain(next, &chains, chain, self.nr()),
+            Some((next, chain)) if shared => panel.of_chain(next, &chains, chain, self.nr()),
             None if shared => &[],
-            _ => of_chain(panel.ahead, &chains, chain, self.nr()),
+            _ => panel.of_chain(panel.ahead, &chains, chain, self.nr()),
         };
         let (next, next_step, next_share) = fetches(next, weights, strips, k);
         let call = Strips {

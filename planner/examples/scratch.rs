@@ -82,6 +82,8 @@ impl Memory {
             algorithm: step.algorithm,
             first: 0,
             count: layer.panels as usize,
+            chain: 0,
+            chains: 0,
             rows: 0..rows,
             scratch: &mut self.scratch.bytes()[..step.scratch_bytes as usize],
             device: &Inline,

@@ -9,6 +9,8 @@
 //! `release` allows.
 
 use crate::network::Network;
+use eyelet::kernels::table::Chains;
+use eyelet::ops::{self, Slice};
 use eyelet::pack::{Load, Place, Stage, Step};
 
 /// A plan for one budget. Addresses are bytes from the start of the arena.
@@ -78,7 +80,18 @@ pub fn weight_buffer_bytes(loads: impl Iterator<Item = Load>) -> u64 {
 /// Empty for a layer without weights.
 pub fn step_weights(network: &Network, step: &Step) -> std::ops::Range<u64> {
     let layer = &network.layers[step.layer as usize];
-    let panel = u64::from(layer.panel_bytes);
-    let start = layer.weights + u64::from(step.first) * panel;
-    start..start + u64::from(step.count) * panel
+    let start = layer.weights + u64::from(step.first) * u64::from(layer.panel_bytes);
+    if step.chains == 0 {
+        return start..start + u64::from(step.count) * u64::from(layer.panel_bytes);
+    }
+    let input = network.tensors.get(layer.inputs[0] as usize).copied().unwrap_or_default();
+    let of_panel = ops::weights(layer, &input, &Slice::from(step), network.isa);
+    start + of_panel.start..start + of_panel.end
+}
+
+/// The chains of a layer's reduction, if its own algorithm's steps can compute some of them at a time.
+pub fn chains(network: &Network, layer: usize) -> Option<Chains> {
+    let record = &network.layers[layer];
+    let input = network.tensors.get(record.inputs[0] as usize)?;
+    ops::chains(record, input, network.isa)
 }

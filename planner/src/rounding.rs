@@ -128,7 +128,7 @@ impl Activations {
         };
         let rows = output.rows() as u32;
         let (first, count) = (panels.start, panels.len() as u32);
-        let slice = Slice { first, count, row: 0, rows, algorithm: 0 };
+        let slice = Slice { first, count, row: 0, rows, ..Slice::default() };
         let bytes = ops::scratch_bytes(layer, &inputs, &output, &slice, 1, network.isa);
         let mut scratch = vec![Line([0; 64]); bytes.div_ceil(64) as usize];
         let made = &mut self.0[output.buffer as usize];
@@ -144,6 +144,8 @@ impl Activations {
             algorithm: 0,
             first: first as usize,
             count: count as usize,
+            chain: 0,
+            chains: 0,
             rows: 0..slice.rows as usize,
             scratch: bytemuck::cast_slice_mut(&mut scratch),
             device: &Inline,

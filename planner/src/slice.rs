@@ -1,12 +1,12 @@
 //! Cutting layers into slices, and slices into loads.
 //!
 //! A slice is a run of output-channel panels of one layer (FlexNN's weight slicing, in multiples of a
-//! panel instead of multiples of 8): one step computes it. A load is one contiguous read. Large layers
+//! panel instead of multiples of 8), or a part of one panel: the weights of some chains of its sums. One step computes it. A load is one contiguous read. Large layers
 //! have many slices with a load each; small layers that follow one another share a load. Layers that slide
 //! ([`slide`](crate::slide)) are not cut: all of their weights stay as long as their group; unless this reads them anew.
 
 use crate::network::Network;
-use crate::plan::step_weights;
+use crate::plan::{chains, step_weights};
 use crate::slide::Sliding;
 use eyelet::kernels::Isa;
 use eyelet::ops::{self, Slice};
@@ -53,7 +53,7 @@ pub struct Slices {
 /// How finely a layer is cut, and what stays of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cutting {
-    /// Most bytes of a slice (but it has at least one panel).
+    /// Most bytes of a slice (but it has at least one panel, or one [chain](eyelet::ops::chains) of it).
     pub slice: u64,
     /// Most bytes of a load that serves several slices, those of other layers included.
     pub read: u64,
@@ -84,6 +84,48 @@ impl Cutting {
 
 /// Small layers of a group share loads of up to this many bytes: all are there until it is done.
 const GROUP_READ: u64 = 64 << 10;
+
+/// How panels of a layer are cut into parts of at most so many bytes, if one has more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parts {
+    chains: u32,
+    /// Chains of a part, at most.
+    pub each: u32,
+    /// Parts of a panel.
+    pub count: u32,
+    /// Bytes of a part, at most.
+    pub bytes: u64,
+}
+
+impl Parts {
+    /// For a layer whose steps compute by its own algorithm; `None` where slices are whole panels.
+    pub fn of(network: &Network, layer: usize, most: u64) -> Option<Self> {
+        let panel = u64::from(network.layers[layer].panel_bytes);
+        if most >= panel {
+            return None;
+        }
+        let all = chains(network, layer)?;
+        let row = 4 * network.isa.panel() as u64;
+        let longest = all.longest() as u64 * row;
+        let chains = all.count() as u32;
+        let fit = (most.saturating_sub(row) / longest.max(1)).clamp(1, chains.into()) as u32;
+        let count = chains.div_ceil(fit);
+        let each = chains.div_ceil(count);
+        let bytes = (row + u64::from(each) * longest).min(panel);
+        (count > 1).then_some(Self { chains, each, count, bytes })
+    }
+
+    /// The first chain of each, and how many it has.
+    fn ranges(self) -> impl Iterator<Item = (u32, u32)> {
+        even(self.chains, self.each.into())
+    }
+}
+
+/// The least bytes of weights that a step of a layer must have: of a panel, or of a part of it.
+pub fn least_slice_bytes(network: &Network, layer: usize) -> u64 {
+    let panel = u64::from(network.layers[layer].panel_bytes);
+    Parts::of(network, layer, 0).map_or(panel, |parts| parts.bytes)
+}
 
 /// A layer in one step.
 pub fn whole(network: &Network, layer: usize) -> Step {
@@ -141,8 +183,13 @@ fn scratch_by(
 }
 
 /// Cuts every layer into slices, as even as possible, residents first, lets groups slide, and joins neighbours
-/// into loads.
-pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cutting) -> Slices {
+/// into loads. Steps of layers that do not slide compute by these algorithms.
+pub fn slice(
+    network: &Network,
+    sliding: &Sliding,
+    on_load: &[u32],
+    cutting: impl Fn(usize) -> Cutting,
+) -> Slices {
     let mut steps = Vec::with_capacity(network.layers.len());
     let has_panels = |index: usize| {
         OpKind::from_code(network.layers[index].kind).is_some_and(OpKind::has_panels)
@@ -154,6 +201,7 @@ pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cu
             steps.push(step);
             continue;
         }
+        let step = Step { algorithm: on_load[index], ..step };
         let cutting = cutting(index);
         let stay = cutting.resident.min(layer.panels);
         for (first, count, limit) in
@@ -162,8 +210,15 @@ pub fn slice(network: &Network, sliding: &Sliding, cutting: impl Fn(usize) -> Cu
             if count == 0 {
                 continue;
             }
+            let parts = Parts::of(network, index, limit).filter(|_| step.algorithm == 0);
             let even = even(count, limit / u64::from(layer.panel_bytes));
-            steps.extend(even.map(|(at, count)| Step { first: first + at, count, ..step }));
+            let even = even.map(|(at, count)| Step { first: first + at, count, ..step });
+            match parts {
+                None => steps.extend(even),
+                Some(parts) => steps.extend(even.flat_map(|step| {
+                    parts.ranges().map(move |(chain, chains)| Step { chain, chains, ..step })
+                })),
+            }
         }
     }
     let mut steps = sliding.interleave(steps);

@@ -10,7 +10,7 @@ use eyelet::pack::{Load, STRATEGIES};
 use eyelet::storage::Slice;
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::{Bound, least_bound_ns, least_steps_ns, lower_bound_ns};
-use eyelet_planner::check::check;
+use eyelet_planner::check::{Violation, check};
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
 use eyelet_planner::memory::{buffer_sizes, lifetimes};
 use eyelet_planner::network::Network;
@@ -91,6 +91,11 @@ fn network(size: usize, decisions: &[(u8, u8, u8)]) -> Graph {
         let (last, shape) = (live[live.len() - 1], net.shape(x));
         let channels = 1 + channels as usize % 96;
         let y = match kind % 10 {
+            // Sums of several chains, whose weights steps can have a part of.
+            0 if kind % 20 == 0 => {
+                let wide = net.conv(x, 1030 + 30 * channels, 1, 1);
+                net.conv(wide, channels, 1, 1)
+            }
             0..3 => net.conv(x, channels, 1, 1),
             3 | 4 => net.conv(x, channels, 3, 1),
             5 => net.conv(x, shape[1], 3, shape[1]),
@@ -539,4 +544,52 @@ fn what_a_slice_leaves_is_read_over_while_its_load_is_in_use() {
         assert!(bits(&beside) == expected, "beside a loader in {budget} bytes");
     }
     assert!(over > 0, "no load comes to where a slice of another one was");
+}
+
+/// A fully connected layer whose panels are what takes the most memory comes in parts of them, with the same result; other
+/// strategies need room for a panel. The steps of a panel add up its chains in order.
+#[test]
+fn panels_come_in_parts() {
+    let mut net = Net::default();
+    let input = net.value(&[1, 4500, 1, 1], None);
+    net.0.inputs.push(input);
+    let hidden = net.conv(input, 80, 1, 1);
+    let output = net.conv(hidden, 10, 1, 1);
+    net.0.outputs.push(output);
+    let subject = Subject::of_graph(net.0, eyelet_planner::board::host());
+    let inputs = subject.inputs(1);
+    let expected = bits(&run_inline(&pack(&subject, AMPLE, 1), AMPLE, &inputs, &Inline, 1));
+    let smallest = subject.smallest(1);
+    let panel = u64::from(subject.network.layers[0].panel_bytes);
+    let by = |strategy: &str| match subject.plan_by(strategy, 0, 1) {
+        Err(PlanError::Budget { smallest, .. }) => smallest,
+        other => panic!("{other:?}"),
+    };
+    assert!(smallest + panel / 2 < by("flexnn").min(by("on-demand")), "{smallest}");
+    for budget in [smallest, smallest + PAGE, smallest + panel / 4, smallest + panel] {
+        let plan = subject.plan(budget, 1).unwrap();
+        assert!(budget > smallest + PAGE || plan.steps.iter().any(|step| step.chains > 0));
+        let packed = pack(&subject, budget, 1);
+        assert!(bits(&run_inline(&packed, budget, &inputs, &Inline, 2)) == expected, "{budget}");
+        assert!(bits(&run_beside(&packed, budget, &inputs)) == expected, "{budget}");
+    }
+
+    let plan = subject.plan(smallest, 1).unwrap();
+    let broken = |change: &dyn Fn(&mut Plan)| {
+        let mut plan = plan.clone();
+        change(&mut plan);
+        check(&subject.network, &plan, subject.weights_bytes).unwrap_err()
+    };
+    let second = plan.steps.iter().position(|step| step.chain > 0).unwrap();
+    let swapped = broken(&|plan| {
+        let (one, two) = (plan.steps[second - 1], plan.steps[second]);
+        (plan.steps[second - 1].chain, plan.steps[second - 1].chains) = (two.chain, two.chains);
+        (plan.steps[second].chain, plan.steps[second].chains) = (one.chain, one.chains);
+    });
+    let says = |all: &[Violation], kind: fn(&Violation) -> bool| all.iter().any(kind);
+    assert!(says(&swapped, |one| matches!(one, Violation::ChainsOutOfOrder { .. })), "{swapped:?}");
+    let missing = broken(&|plan| plan.steps[second].chains += 1);
+    assert!(says(&missing, |one| matches!(one, Violation::SliceTwice { .. })), "{missing:?}");
+    let outside = broken(&|plan| plan.steps[second].chain += 1000);
+    assert!(says(&outside, |one| matches!(one, Violation::NotSliceable { .. })), "{outside:?}");
 }

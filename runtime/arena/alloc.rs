@@ -212,7 +212,8 @@ impl Activations<'_> {
         };
         let inputs = [0, 1].map(operand);
         let (data, rows, cols, pitch) = self.rectangle(proven, kind, layer.output);
-        let weights = step.count as usize * layer.panel_bytes as usize;
+        let weights = proven.weights(&layer, &Slice::from(&step));
+        let weights = (weights.end - weights.start) as usize;
         // SAFETY: as above; the output's rows that are lent, the weights and the scratch are pairwise disjoint
         // where one of them is written, `&mut self` keeps the compute side to one step at a time, and
         // floats may hold any bits. Weights are 32-byte, scratch is 64-byte aligned. Empty ranges have

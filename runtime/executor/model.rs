@@ -337,6 +337,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             algorithm: step.algorithm,
             first: step.first as usize,
             count: step.count as usize,
+            chain: step.chain,
+            chains: step.chains,
             rows: step.row as usize..step.row as usize + step.rows as usize,
             scratch: operands.scratch,
             device,

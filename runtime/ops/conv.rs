@@ -5,12 +5,13 @@
 //! outside: threads, blocks of pixels (whose inputs stay in the second-level cache), panels of weights,
 //! [`Chains`](crate::kernels::table::Chains) of the reduction, strips of pixels (tiles). Where pixels have so many
 //! channels that few of them would be a block, chains come before panels: of a block only what one chain reads is in
-//! the cache at a time. Chains are the same, and so is each output, whatever slice, block, strip or thread it falls into.
+//! the cache at a time. Chains are the same, and so is each output, whatever slice, block, strip or thread it falls into. A step may
+//! compute some chains of a panel only, and leave its sums in the output for the next one.
 
 use super::{Call, LayerError, Operand, Slice};
 use crate::arena::MatMut;
 use crate::device::{self, Share, Split};
-use crate::kernels::table::{Addend, Indirection, Panel, Window};
+use crate::kernels::table::{Addend, Chains, Indirection, Panel, Window};
 use crate::kernels::{Isa, Kernels};
 use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, Tensor, params};
 use core::ops::Range;
@@ -113,6 +114,12 @@ pub(super) fn window(layer: &Layer, input: &Tensor, output: &Tensor) -> Window {
         channels: (input.dims[3] / p.groups) as usize,
         pitch: input.pitch as usize,
     }
+}
+
+/// The chains of a (valid) convolution's reduction.
+pub(super) fn chains_of(layer: &Layer, input: &Tensor) -> Chains {
+    let p: ConvParams = params(layer);
+    Chains::new(p.kernel.map(|taps| taps as usize), (input.dims[3] / p.groups.max(1)) as usize)
 }
 
 /// Checks that a layer's weights are `panels` panels of `nr` biases and `k · nr` weights.
@@ -396,6 +403,14 @@ pub fn run(call: Call<'_>) {
     let panel_floats = (1 + k) * channels.nr;
     let clamp = clamp(&layer.activation);
     let columns = channels.cols(call.first, call.count);
+    // Of a panel's floats those that the step has, and which chains they are for.
+    let held = super::weights(layer, &inputs[0], &slice, kernels.isa());
+    let missing = held.start as usize / 4;
+    let panel_floats =
+        if slice.chains > 0 { held.end as usize / 4 - missing } else { panel_floats };
+    let all = window.chains().count();
+    let terms = slice.terms(all as u32);
+    let terms = terms.start as usize..terms.end as usize;
     assert!(weights.len() >= call.count * panel_floats, "weights of {} floats", weights.len());
 
     let task = |share: Share<'_>| {
@@ -410,9 +425,10 @@ pub fn run(call: Call<'_>) {
             let pixels = first_row + block.start..first_row + block.end;
             let lists =
                 Indirection::convolution(&window, input, pixels.clone(), work.strip, &mut *scratch);
-            let passes = if work.apart { lists.chains().count() } else { 1 };
+            let apart = work.apart || slice.chains > 0;
+            let passes = if apart { terms.clone() } else { 0..1 };
             for (pass, number) in
-                (0..passes).flat_map(|pass| numbers.clone().map(move |n| (pass, n)))
+                passes.clone().flat_map(|pass| numbers.clone().map(move |n| (pass, n)))
             {
                 let index = call.first + number;
                 let cols = channels.panel(index);
@@ -420,20 +436,20 @@ pub fn run(call: Call<'_>) {
                 let at = |number: usize| number * panel_floats;
                 let next = match () {
                     _ if number + 1 < numbers.end => Some((at(number + 1), pass)),
-                    _ if pass + 1 < passes => Some((at(numbers.start), pass + 1)),
+                    _ if pass + 1 < passes.end => Some((at(numbers.start), pass + 1)),
                     _ => None,
                 };
-                let panel = Panel::of(weights, at(number), panel_floats, next);
+                let panel = Panel::of(weights, at(number), panel_floats, next).without(missing);
                 let here = cols.start - first_col..cols.end - first_col;
                 let residual = addend(&operands[1], pixels.clone(), cols.clone());
                 let mut tile = out.part_mut(block.clone(), here);
                 let to = tile.reborrow();
-                if work.apart {
+                if apart {
                     kernels.igemm_chain(&lists, pass, offset, panel, residual, clamp, to);
                 } else {
                     kernels.igemm(&lists, offset, panel, residual, clamp, to);
                 }
-                if pass + 1 == passes {
+                if pass + 1 == if apart { all } else { 1 } {
                     finish(kernels, &layer.activation, tile);
                 }
             }

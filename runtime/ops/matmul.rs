@@ -210,7 +210,7 @@ pub fn run(call: Call<'_>) {
         count: 0,
         row: call.rows.start as u32,
         rows: call.rows.len() as u32,
-        algorithm: 0,
+        ..Slice::default()
     };
     let work = Work::new(layer, &slice, device.threads(), kernels.isa());
     let (mr, nr, m, k) = (kernels.mr(), kernels.nr(), p.m as usize, p.k as usize);

@@ -45,7 +45,7 @@ pub mod winograd;
 mod work;
 
 pub use reads::{Reads, reads, rows_read};
-pub use slice::{Slice, row_unit, slides, validate_rings, validate_slice};
+pub use slice::{Slice, chains, row_unit, slides, validate_rings, validate_slice, weights};
 pub use work::{Work, work};
 
 use crate::arena::{MatMut, MatRef};
@@ -81,7 +81,7 @@ pub struct Call<'a> {
     /// panels `first..`.
     /// For [`OpKind::Copy`]: one row that is the whole buffer, or the whole ring.
     pub out: MatMut<'a>,
-    /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding.
+    /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding; or of its chains only.
     pub weights: &'a [f32],
     /// [`Step::algorithm`](crate::pack::Step::algorithm).
     pub algorithm: u32,
@@ -89,6 +89,10 @@ pub struct Call<'a> {
     pub first: usize,
     /// Panels of the step.
     pub count: usize,
+    /// [`Step::chain`](crate::pack::Step::chain).
+    pub chain: u32,
+    /// [`Step::chains`](crate::pack::Step::chains).
+    pub chains: u32,
     /// Output rows of the step.
     pub rows: core::ops::Range<usize>,
     /// Scratch, aligned to 64 bytes, of at least `scratch_bytes`.
@@ -108,6 +112,8 @@ impl Call<'_> {
             row: self.rows.start as u32,
             rows: self.rows.len() as u32,
             algorithm: self.algorithm,
+            chain: self.chain,
+            chains: self.chains,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What of a layer a step can make: which of its rows and panels, and in which rings.
 
-use super::{LayerError, Reads, check, copy, cuda, expand, reads, winograd};
+use super::{LayerError, Reads, check, conv, copy, cuda, expand, reads, winograd};
 use crate::kernels::Isa;
-use crate::pack::{Layer, OpKind, Tensor};
+use crate::kernels::table::Chains;
+use crate::pack::{Encoding, Layer, OpKind, Tensor};
 use core::ops::Range;
 
 /// The part of a layer that a step makes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
     /// First panel.
     pub first: u32,
@@ -18,6 +19,10 @@ pub struct Slice {
     pub rows: u32,
     /// [`Step::algorithm`](crate::pack::Step::algorithm).
     pub algorithm: u32,
+    /// [`Step::chain`](crate::pack::Step::chain).
+    pub chain: u32,
+    /// [`Step::chains`](crate::pack::Step::chains).
+    pub chains: u32,
 }
 
 impl Slice {
@@ -26,6 +31,40 @@ impl Slice {
         let row = u64::from(self.row);
         row..row + u64::from(self.rows)
     }
+
+    /// Which chains of the reduction it computes, of so many.
+    pub fn terms(&self, all: u32) -> Range<u32> {
+        match self.chains {
+            0 => 0..all,
+            chains => self.chain..self.chain.saturating_add(chains),
+        }
+    }
+}
+
+/// The chains of a (valid) layer's reduction, if steps can compute some of them, a panel at a time: those of a convolution, whose weights
+/// are floats, on a processor. A panel has its biases and then the weights of chain after chain, so that each of them is one run of
+/// bytes. Steps add them up in the output, in order: bit for bit what one step computes.
+pub fn chains(layer: &Layer, input: &Tensor, isa: Isa) -> Option<Chains> {
+    let plain = layer.kind == OpKind::Conv as u32 && layer.encoding == Encoding::F32 as u32;
+    (plain && isa != Isa::Cuda).then(|| conv::chains_of(layer, input)).filter(|all| all.count() > 1)
+}
+
+/// The bytes of a (valid) slice's weights, counted from its first panel.
+pub fn weights(layer: &Layer, input: &Tensor, slice: &Slice, isa: Isa) -> Range<u64> {
+    let panel = u64::from(layer.panel_bytes);
+    let all = 0..u64::from(slice.count) * panel;
+    if slice.chains == 0 {
+        return all;
+    }
+    let Some(chains) = chains(layer, input, isa) else { return all };
+    let terms = slice.terms(chains.count() as u32);
+    // Behind the biases.
+    let behind = |chain: u32| {
+        let terms = chains.terms(chain as usize).start as u64;
+        (1 + terms).saturating_mul(4 * isa.panel() as u64).min(panel)
+    };
+    let start = if terms.start == 0 { 0 } else { behind(terms.start) };
+    start..behind(terms.end).max(start)
 }
 
 /// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of them: one, but with Winograd whole lines
@@ -55,6 +94,16 @@ pub fn validate_slice(
     slice: &Slice,
     isa: Isa,
 ) -> Result<(), LayerError> {
+    if slice.chains != 0 {
+        let all = chains(layer, &inputs[0], isa).map_or(0, |chains| chains.count() as u64);
+        let end = u64::from(slice.chain) + u64::from(slice.chains);
+        check(end <= all, "end of the step's chains", end, all)?;
+        check(slice.count == 1, "panels of a step of some chains", slice.count.into(), 1)?;
+        let algorithm = slice.algorithm.into();
+        check(algorithm == 0, "algorithm of a step of some chains", algorithm, 0)?;
+    } else {
+        check(slice.chain == 0, "first chain of a step of all of them", slice.chain.into(), 0)?;
+    }
     if slice.algorithm != 0 && isa != Isa::Cuda {
         let plain = expand::transformed(layer, &inputs[0], slice.algorithm, isa)?;
         winograd::validate(&plain, inputs, output, isa)?;

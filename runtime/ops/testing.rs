@@ -187,7 +187,8 @@ impl Case {
     fn run_with(&self, kernels: &Kernels, threads: usize, rows: u32) -> Vec<f32> {
         let all = self.output.rows() as u32;
         let count = self.layer.panels;
-        let slice = |row| Slice { first: 0, count, row, rows: rows.min(all - row), algorithm: 0 };
+        let slice =
+            |row| Slice { first: 0, count, row, rows: rows.min(all - row), ..Slice::default() };
         let slices: Vec<Slice> = (0..all).step_by(rows as usize).map(slice).collect();
         let share = if slices.len() == 1 { 1.0 } else { 0.3 };
         self.run_sliced(kernels, threads, &slices, share)
@@ -236,6 +237,8 @@ impl Case {
                 algorithm: slice.algorithm,
                 first: slice.first as usize,
                 count: slice.count as usize,
+                chain: slice.chain,
+                chains: slice.chains,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
                 scratch: bytemuck::cast_slice_mut(&mut scratch),
                 device: &Threads(threads),

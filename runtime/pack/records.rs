@@ -714,6 +714,11 @@ pub struct Step {
     /// The step may start when this many reads of its inference are done: of a plan with a staging ring, where it is more
     /// than `ready` says (a synchronous pipeline). 0 otherwise.
     pub reads: u32,
+    /// The first chain of the reduction that it computes, if it computes some of them only.
+    pub chain: u32,
+    /// How many, of one panel; 0 for all of them, of however many panels. The first chain's step begins the sums, the others add to
+    /// what the output holds ([`chains`](crate::ops::chains)).
+    pub chains: u32,
 }
 
 /// Reads a parameter record from a layer's words.

@@ -329,15 +329,16 @@ impl Load {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct WorkRecord {
-    /// Loads that the step waits for, and in the upper eight bits its algorithm.
+    /// Loads that the step waits for, and in the upper eight bits its algorithm, or [`SOME_CHAINS`].
     pub ready_and_algorithm: u32,
     /// Index of the layer.
     pub layer: u16,
     /// First panel.
     pub first: u16,
-    /// Panels.
+    /// Panels; of a step of some chains, how many these are, of one panel.
     pub count: u16,
-    /// Reads that the step waits for, beyond as many as loads.
+    /// Reads that the step waits for, beyond as many as loads; of a step of some chains, the first of them. (Plans with a staging ring
+    /// have no such steps.)
     pub reads_ahead: u16,
     /// Output rows.
     pub rows: u32,
@@ -346,6 +347,9 @@ pub struct WorkRecord {
     /// Bytes of scratch, in units of 64.
     pub scratch_lines: u32,
 }
+
+/// In the place of an algorithm: a step of some chains of one panel, by the layer's own.
+pub const SOME_CHAINS: u32 = 1;
 
 /// Bits of the loads that a step waits for.
 const READY_BITS: u32 = 24;
@@ -370,19 +374,26 @@ impl ReadWith<&[WorkRecord]> for Step {
     fn read(record: &StepRecord, works: &[WorkRecord]) -> Self {
         let Some(work) = works.get(record.work as usize) else { return Self::default() };
         let ready = work.ready_and_algorithm & ((1 << READY_BITS) - 1);
-        let ahead = u32::from(work.reads_ahead);
+        let algorithm = work.ready_and_algorithm >> READY_BITS;
+        let (count, ahead) = (u32::from(work.count), u32::from(work.reads_ahead));
+        let (algorithm, count, reads, chain, chains) = match algorithm {
+            SOME_CHAINS => (0, 1, 0, ahead, count),
+            _ => (algorithm, count, if ahead > 0 { ready + ahead } else { 0 }, 0, 0),
+        };
         Self {
             layer: work.layer.into(),
             ready,
             first: work.first.into(),
-            count: work.count.into(),
+            count,
             row: record.row,
             rows: work.rows,
             weights: bytes(work.weights, PANEL),
             scratch: bytes(record.scratch, LINE),
             scratch_bytes: bytes(work.scratch_lines, LINE),
-            algorithm: work.ready_and_algorithm >> READY_BITS,
-            reads: if ahead > 0 { ready + ahead } else { 0 },
+            algorithm,
+            reads,
+            chain,
+            chains,
         }
     }
 }
@@ -397,15 +408,25 @@ impl Step {
         if self.algorithm > u8::MAX.into() {
             return Err(flaw("step: its algorithm", self.algorithm.into(), u8::MAX.into()));
         }
+        let (algorithm, count, ahead) = match self.chains {
+            0 => (self.algorithm, self.count, self.reads.saturating_sub(self.ready)),
+            chains => (SOME_CHAINS, chains, self.chain),
+        };
+        // What there is no place for, and no step has.
+        let lost = match self.chains {
+            0 => self.chain > 0 || self.algorithm == SOME_CHAINS,
+            _ => self.algorithm > 0 || self.reads > 0 || self.count != 1,
+        };
+        if lost {
+            let (found, limit) = (self.chain.max(self.algorithm), self.chains);
+            return Err(flaw("step: which chains it computes", found.into(), limit.into()));
+        }
         let work = WorkRecord {
-            ready_and_algorithm: self.ready | self.algorithm << READY_BITS,
+            ready_and_algorithm: self.ready | algorithm << READY_BITS,
             layer: short(self.layer, "step: index of its layer")?,
             first: short(self.first, "step: its first panel")?,
-            count: short(self.count, "step: its panels")?,
-            reads_ahead: short(
-                self.reads.saturating_sub(self.ready),
-                "step: reads that it waits for",
-            )?,
+            count: short(count, "step: its panels, or chains")?,
+            reads_ahead: short(ahead, "step: reads that it waits for, or its first chain")?,
             rows: self.rows,
             weights: unit!("step: address of its weights", PANEL).of(self.weights)?,
             scratch_lines: unit!("step: bytes of its scratch", LINE).of(self.scratch_bytes)?,
@@ -473,7 +494,21 @@ mod tests {
             scratch_bytes: 128,
             algorithm: 4,
             reads: 1 << 24,
+            chain: 0,
+            chains: 0,
         };
+        let part = Step { algorithm: 0, reads: 0, count: 1, chain: 3, chains: 65535, ..step };
+        let (record, work) = part.store().unwrap();
+        assert_eq!(Step::read(&record, &[work]), part);
+        for lost in [
+            Step { algorithm: 2, ..part },
+            Step { reads: 1 << 24, ..part },
+            Step { count: 2, ..part },
+            Step { chain: 1, ..step },
+            Step { algorithm: 1, ..step },
+        ] {
+            assert!(lost.store().is_err(), "{lost:?}");
+        }
         let (record, work) = step.store().unwrap();
         let other = Step { reads: 0, ..step }.store().unwrap().1;
         assert_eq!(Step::read(&StepRecord { work: 1, ..record }, &[other, work]), step);

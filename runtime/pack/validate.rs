@@ -550,7 +550,14 @@ impl<'a> Proven<'a> {
             Some(tensor) => self.buffer_range(tensor),
             None => Range64::EMPTY,
         };
-        let weights = u64::from(step.count) * u64::from(layer.panel_bytes);
+        let weights = match step.chains {
+            0 => u64::from(step.count) * u64::from(layer.panel_bytes),
+            _ => {
+                let layer = self.skeleton.layers.at(step.layer as usize);
+                let bytes = self.weights(&layer, &Slice::from(step));
+                bytes.end - bytes.start
+            }
+        };
         let part = |start, bytes| match bytes {
             0 => Range64::EMPTY,
             bytes => Range64::of(start, bytes),
@@ -562,6 +569,11 @@ impl<'a> Proven<'a> {
             part(step.weights, weights),
             part(step.scratch, step.scratch_bytes),
         ]
+    }
+
+    /// The bytes of a step's weights, from its first panel on.
+    pub(crate) fn weights(&self, layer: &Layer, slice: &Slice) -> Range<u64> {
+        ops::weights(layer, &self.skeleton.layer_inputs(layer)[0], slice, self.isa)
     }
 
     /// Whether a step's output and an input lie in whole buffers, and the rows of them that it is [lent](Self::lent) apart. On a GPU
@@ -666,8 +678,8 @@ impl<'a> Proven<'a> {
 
 impl From<&Step> for Slice {
     fn from(step: &Step) -> Self {
-        let Step { first, count, row, rows, algorithm, .. } = *step;
-        Self { first, count, row, rows, algorithm }
+        let Step { first, count, row, rows, algorithm, chain, chains, .. } = *step;
+        Self { first, count, row, rows, algorithm, chain, chains }
     }
 }
 

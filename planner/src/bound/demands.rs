@@ -7,7 +7,7 @@ use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use super::steps;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
-use crate::slice::{least_scratch_bytes, whole};
+use crate::slice::{least_scratch_bytes, least_slice_bytes, whole};
 use eyelet::pack::{Layer, OpKind, PAGE, Step, WinogradParams, params};
 
 /// The algorithms by which a layer may be computed.
@@ -42,6 +42,7 @@ pub(super) fn demands(
         let (layer, slides) = (&network.layers[index], bound.slides[index]);
         let (panel, lines) = (f64::from(layer.panel_bytes), lines(network, index, slides));
         let rows = whole(network, index).rows / lines;
+        let part = least_slice_bytes(network, index) as f64;
         let left = |lines: u32| match slides {
             true => budget as f64 - bound.alive_with(index, lines),
             false => budget as f64 - bound.alive(index),
@@ -73,6 +74,7 @@ pub(super) fn demands(
                 tile,
                 panels: layer.panels,
                 panel_bytes: panel,
+                part_bytes: if algorithm == 0 { part } else { panel },
                 left: &left,
                 scratch: scratch as f64,
                 ns: &|lines, count, scratch| costs.least_ns(&step(lines, count), scratch, outside),
@@ -86,7 +88,7 @@ pub(super) fn demands(
         fits &= least_ns.is_some();
         compute.push(least_ns.unwrap_or(0.0));
         weights.push(f64::from(layer.panels) * panel);
-        most.push((most_free.max(panel) as u64).clamp(PAGE, LARGEST));
+        most.push((most_free.max(part) as u64).clamp(PAGE, LARGEST));
     }
     let most = of_loads(&most, &weights);
     Demands { bound, compute, weights, most, fits }
@@ -121,7 +123,7 @@ pub(super) fn least_ns(
     let Demands { bound, compute, weights, most, .. } = demands;
     let held = |layer: usize| {
         let held = bound.held(layer, budget);
-        [held, (held - f64::from(network.layers[layer].panel_bytes)).max(0.0)]
+        [held, (held - least_slice_bytes(network, layer) as f64).max(0.0)]
     };
     let held: Vec<[f64; 2]> = (0..compute.len()).map(held).collect();
     let read = bound.least_read(weights.iter().sum(), budget);

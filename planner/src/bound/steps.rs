@@ -19,6 +19,9 @@ pub(super) struct Layer<'a> {
     /// 0 if it has none.
     pub(super) panels: u32,
     pub(super) panel_bytes: f64,
+    /// What a step must have of a panel, if it need not be all of it. Steps that each have some take together no less than one that
+    /// has all.
+    pub(super) part_bytes: f64,
     /// What a step of so many lines leaves to its panels and its scratch; no less to one of fewer lines.
     pub(super) left: &'a dyn Fn(u32) -> f64,
     /// The least scratch of a step.
@@ -72,7 +75,7 @@ impl Layer<'_> {
     }
 
     fn weights(&self, panels: u32) -> f64 {
-        f64::from(panels) * self.panel_bytes
+        if panels == 1 { self.part_bytes } else { f64::from(panels) * self.panel_bytes }
     }
 }
 
@@ -124,6 +127,7 @@ mod tests {
                 tile: self.tile,
                 panels: self.panels,
                 panel_bytes: 1.0,
+                part_bytes: 1.0,
                 left: &|lines| self.left(lines),
                 scratch: 1.0,
                 ns: &|lines, count, scratch| self.ns(lines, count, scratch),

@@ -9,8 +9,8 @@
 
 use super::{Found, Violation};
 use crate::network::Network;
-use crate::plan::Plan;
-use eyelet::ops;
+use crate::plan::{Plan, chains};
+use eyelet::ops::{self, Slice};
 use eyelet::pack::{
     ConvParams, Layer, NONE, OpKind, PoolParams, Step, Tensor, WinogradParams, params,
 };
@@ -247,8 +247,11 @@ fn follow(network: &Network, plan: &Plan, memories: &mut [Option<Memory>], found
         }
         if let Some(memory) = &mut memories[output.buffer as usize] {
             let made = panels.entry((step.layer, step.row, step.rows)).or_default();
-            let starts = *made == 0;
-            *made += step.count;
+            // Of the chains of a panel the first ones begin it, and the last ones end it.
+            let all = chains(network, layer).map_or(1, |chains| chains.count() as u32);
+            let terms = Slice::from(step).terms(all);
+            let starts = *made == 0 && terms.start == 0;
+            *made += if terms.end == all { step.count } else { 0 };
             let ends = *made >= record.panels;
             let rows = u64::from(step.row)..u64::from(step.row) + u64::from(step.rows);
             wrong(memory.write(layer, output, rows, starts, ends), output.buffer);

@@ -10,7 +10,7 @@ use super::structure::image;
 use super::weights::Source;
 use super::{Found, Holder, Occupant, Proof, Schedule, Violation, lines, meet, rings, span};
 use crate::network::Network;
-use crate::plan::Plan;
+use crate::plan::{Plan, step_weights};
 use eyelet::pack::NONE;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -153,11 +153,11 @@ fn flights(plan: &Plan, schedule: &Schedule) -> Vec<Held> {
 fn weights(network: &Network, plan: &Plan, schedule: &Schedule, sources: &[Source]) -> Vec<Held> {
     let held = plan.steps.iter().zip(sources).enumerate().filter_map(|(index, (step, source))| {
         let &Source::Load(load) = source else { return None };
-        let panel = u64::from(network.layers[step.layer as usize].panel_bytes);
+        let weights = step_weights(network, step);
         let number = index as i64 + 1;
         Some(Held {
             holder: Holder::Weights { step: number as usize, load },
-            bytes: span(step.weights, u64::from(step.count) * panel),
+            bytes: span(step.weights, weights.end - weights.start),
             time: 2 * schedule.deadline[load] + 1..2 * number + 2,
         })
     });

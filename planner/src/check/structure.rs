@@ -2,7 +2,7 @@
 
 use super::{Found, ScratchBytes, Violation, meet, rings, span};
 use crate::network::Network;
-use crate::plan::Plan;
+use crate::plan::{Plan, chains, step_weights};
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{Load, NONE, PAGE, Place};
 use std::ops::Range;
@@ -141,9 +141,9 @@ pub fn bounds(network: &Network, plan: &Plan, weights_bytes: u64, found: &mut Fo
     for (number, step) in plan.steps.iter().enumerate() {
         let name = || format!("the scratch of step {}", number + 1);
         inside(&name, span(step.scratch, step.scratch_bytes), &arena);
-        let panel = u64::from(network.layers[step.layer as usize].panel_bytes);
+        let weights = step_weights(network, step);
         let name = || format!("the weights of step {}", number + 1);
-        inside(&name, span(step.weights, u64::from(step.count) * panel), &arena);
+        inside(&name, span(step.weights, weights.end - weights.start), &arena);
     }
     for (name, load) in named_loads(plan) {
         inside(&name, image(load), &arena);
@@ -177,6 +177,7 @@ pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
         step: usize,
         panels: Range<u64>,
         rows: Range<u64>,
+        chains: Range<u64>,
     }
     let mut pieces: Vec<Vec<Piece>> = network.layers.iter().map(|_| Vec::new()).collect();
     for (number, step) in plan.steps.iter().enumerate() {
@@ -208,15 +209,19 @@ pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
         }
         // A layer without weights is one panel here.
         let panels = if of_panels == 0 { 0..1 } else { panels };
-        pieces[layer].push(Piece { step: number, panels, rows });
+        let chains = slice.terms(all_chains(network, layer));
+        let chains = u64::from(chains.start)..u64::from(chains.end);
+        pieces[layer].push(Piece { step: number, panels, rows, chains });
     }
     for (layer, pieces) in pieces.iter().enumerate() {
         let record = &network.layers[layer];
         let rows = network.tensors[record.output as usize].rows();
-        let total = u128::from(rows) * u128::from(record.panels.max(1));
+        let of_panel = u128::from(rows) * u128::from(all_chains(network, layer));
+        let total = of_panel * u128::from(record.panels.max(1));
         let area = |piece: &Piece| -> u128 {
             let panels = piece.panels.end - piece.panels.start;
-            u128::from(panels) * u128::from(piece.rows.end - piece.rows.start)
+            let chains = u128::from(piece.chains.end - piece.chains.start);
+            u128::from(panels) * u128::from(piece.rows.end - piece.rows.start) * chains
         };
         let made = pieces.iter().map(area).sum::<u128>();
         if made < total {
@@ -224,7 +229,19 @@ pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
         }
         for (index, first) in pieces.iter().enumerate() {
             for second in &pieces[index + 1..] {
-                if meet(&first.panels, &second.panels) && meet(&first.rows, &second.rows) {
+                if !meet(&first.panels, &second.panels) || !meet(&first.rows, &second.rows) {
+                    continue;
+                }
+                if !meet(&first.chains, &second.chains) {
+                    // Sums go on from what the output holds.
+                    if second.chains.start < first.chains.start {
+                        found.add(Violation::ChainsOutOfOrder {
+                            layer,
+                            first: first.step,
+                            second: second.step,
+                        });
+                    }
+                } else {
                     let common =
                         |a: &Range<u64>, b: &Range<u64>| a.start.max(b.start)..a.end.min(b.end);
                     found.add(Violation::SliceTwice {
@@ -238,6 +255,11 @@ pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
             }
         }
     }
+}
+
+/// Chains of a layer's reduction; 1 where its steps cannot compute some of them.
+fn all_chains(network: &Network, layer: usize) -> u32 {
+    chains(network, layer).map_or(1, |chains| chains.count() as u32)
 }
 
 /// Every step has the scratch that its kernel needs.

@@ -137,7 +137,11 @@ pub enum Violation {
         "steps {first} and {second} both make panels {panels:?}, rows {rows:?} of layer {layer}"
     )]
     SliceTwice { layer: usize, first: usize, second: usize, panels: Range<u64>, rows: Range<u64> },
-    #[error("the steps of layer {layer} make {made} of its {total} pieces (panel and row)")]
+    #[error(
+        "step {second} adds chains of the sums of layer {layer} that come before those of step {first}"
+    )]
+    ChainsOutOfOrder { layer: usize, first: usize, second: usize },
+    #[error("the steps of layer {layer} make {made} of its {total} pieces (panel, row and chain)")]
     SliceMissing { layer: usize, made: u128, total: u128 },
     #[error("layer {layer} reads float {float} of buffer {buffer} before any layer has written it")]
     Unwritten { layer: usize, buffer: usize, float: u64 },

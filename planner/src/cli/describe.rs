@@ -42,7 +42,7 @@ pub fn algorithm_of(network: &Network, step: &Step) -> String {
     }
 }
 
-/// What a step computes: its layer's name, and which of its panels and rows where that is not all.
+/// What a step computes: its layer's name, and which of its panels, rows and chains of sums where that is not all.
 pub fn step(network: &Network, step: &Step) -> String {
     let layer = &network.layers[step.layer as usize];
     let rows = network.tensors[layer.output as usize].rows();
@@ -53,7 +53,11 @@ pub fn step(network: &Network, step: &Step) -> String {
     };
     let panels = part("panel", step.first, step.count, layer.panels.into());
     let rows = part("row", step.row, step.rows, rows);
-    format!("{}{panels}{rows}", network.names[step.layer as usize])
+    let chains = match step.chains {
+        0 => String::new(),
+        count => part("chain", step.chain, count, u64::MAX),
+    };
+    format!("{}{panels}{rows}{chains}", network.names[step.layer as usize])
 }
 
 /// Finds the steps that read the weights of some loads of a plan, as indices: of each the load, and where in it they begin. A

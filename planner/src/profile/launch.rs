@@ -68,7 +68,7 @@ fn count(network: &Network, layer: &Layer, multiprocessors: u32) -> f64 {
     let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
     let output = record(layer.output);
     let rows = output.rows() as u32;
-    let slice = Slice { first: 0, count: layer.panels, row: 0, rows, algorithm: 0 };
+    let slice = Slice { first: 0, count: layer.panels, row: 0, rows, ..Slice::default() };
     let call = Call {
         layer,
         inputs: layer.inputs.map(record),

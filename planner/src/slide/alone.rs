@@ -4,8 +4,8 @@ use super::price::{Price, slice_bytes};
 use crate::memory::Lifetime;
 use crate::network::Network;
 use crate::simulate::Costs;
-use crate::slice::{panel_scratch_bytes, whole};
-use eyelet::pack::{OpKind, Step};
+use crate::slice::{least_slice_bytes, panel_scratch_bytes, whole};
+use eyelet::pack::{OpKind, PAGE, Step};
 
 /// What a layer takes in the smallest slices whose steps transform weights, and how much longer it takes if they do not.
 pub(super) fn transforms(
@@ -44,8 +44,13 @@ pub(super) fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: 
         false => all,
     };
     let weights = (0..slices).map(|first| slice_bytes(network, &slice(first)));
-    // Where its steps have no room to transform weights, they need not.
+    // Where its steps have no room to transform weights, they need not, and parts of panels will do.
     let own = Step { algorithm: 0, ..slice(0) };
-    let scratch = [slice(0), own].map(|step| panel_scratch_bytes(network, &step, threads));
-    live_bytes(network, lives, layer) + weights.max().unwrap_or(0) + scratch[0].min(scratch[1])
+    let scratch = |step: Step| panel_scratch_bytes(network, &step, threads);
+    let weights = weights.max().unwrap_or(0);
+    let part = match panels {
+        true => weights.min((least_slice_bytes(network, layer) + PAGE).next_multiple_of(PAGE)),
+        false => weights,
+    };
+    live_bytes(network, lives, layer) + (weights + scratch(slice(0))).min(part + scratch(own))
 }

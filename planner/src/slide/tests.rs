@@ -34,7 +34,7 @@ pub(crate) fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
     let sliding = Sliding::new(network, groups.to_vec());
     // What reads anew is cut.
     let cutting = |layer| if sliding.anew(layer) { Cutting::equal(1) } else { Cutting::LAYERS };
-    let slices = slice(network, &sliding, cutting);
+    let slices = slice(network, &sliding, &network.on_load, cutting);
     let mut plan = Plan { steps: slices.steps, threads: 2, ..Plan::default() };
     let mut end = PAGE;
     let mut fresh = |bytes: u64| {
@@ -95,6 +95,8 @@ pub(crate) fn lent_is_reckoned_with(network: &Network) -> usize {
                         row: made.start * width,
                         rows: made.len() as u32 * width,
                         algorithm: network.on_load[index],
+                        chain: 0,
+                        chains: 0,
                     };
                     let lent = &ops::rows_read(layer, &inputs, &output, &slice)[slot];
                     let of_line = u64::from(inputs[slot].dims[2]);
@@ -129,7 +131,7 @@ pub(crate) fn share(network: &Network, draws: &[(u8, u8)]) {
         layer = end.max(layer + 1);
     }
     let sliding = Sliding::new(network, groups);
-    let steps = slice(network, &sliding, |_| Cutting::equal(1)).steps;
+    let steps = slice(network, &sliding, &network.on_load, |_| Cutting::equal(1)).steps;
     in_order(&steps);
     let together = |one: &Step, other: &Step| sliding.cut_together(one, other);
     let lines = line_lives(network, &steps, &sliding.rings, together);

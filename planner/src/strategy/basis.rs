@@ -19,11 +19,13 @@ pub(super) struct Shape {
     pub(super) scratch: Scratch,
 }
 
-/// Even slices of a layer: of so many panels; and what one takes, with the scratch that it cannot do without.
+/// Even slices of a layer: of so many panels, or parts of one; of so many bytes of weights at most; and what one takes, with the
+/// scratch that it cannot do without.
 #[derive(Clone, Copy, Debug)]
 pub struct Slicing {
     pub count: u32,
     pub slices: u32,
+    pub weights: u64,
     pub bytes: u64,
 }
 

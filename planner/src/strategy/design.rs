@@ -28,15 +28,7 @@ impl Design {
     }
 
     pub fn slices(&self, network: &Network, ground: &Ground) -> Slices {
-        let mut slices = slice(network, &ground.sliding, |layer| self.layers[layer]);
-        let slides = |layer: usize| ground.sliding.group_of(layer).is_some();
-        for step in &mut slices.steps {
-            let layer = step.layer as usize;
-            if step.algorithm != self.on_load[layer] && !slides(layer) {
-                step.algorithm = self.on_load[layer];
-            }
-        }
-        slices
+        slice(network, &ground.sliding, &self.on_load, |layer| self.layers[layer])
     }
 }
 

@@ -53,8 +53,8 @@ pub fn designs(site: &Site<'_>, loading: Loading, dynamic: bool) -> Vec<Design> 
             add(site.coarsest_in(bytes, join, on_load, loading));
         }
     }
-    let finest = Cutting { scratch: 1, read: 1, ..Cutting::equal(1) };
-    for all in [finest, Cutting::LAYERS, Cutting::RESIDENT] {
+    site.finest(on_load, loading).into_iter().for_each(&mut add);
+    for all in [Cutting::LAYERS, Cutting::RESIDENT] {
         add(Design::uniform(all, on_load, loading));
     }
     designs

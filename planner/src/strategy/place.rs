@@ -60,7 +60,7 @@ impl<'a> Cut<'a> {
         for (index, step) in slices.steps.iter().enumerate() {
             let like = before[step.layer as usize].replace(index).filter(|like| {
                 let like = &slices.steps[*like];
-                (like.count, like.rows) == (step.count, step.rows)
+                (like.count, like.rows, like.chains) == (step.count, step.rows, step.chains)
             });
             scratch.push(match like {
                 Some(like) => scratch[like],

@@ -121,7 +121,7 @@ fn bounds_from(site: &Site<'_>, slices: &Slices, near: bool) -> [u64; 2] {
             arrived = in_turn + parts.latency.min(in_turn - arrived) + parts.transfer;
             in_turn = arrived + parts.check;
         }
-        let step = Step { first: 0, row: 0, scratch_bytes: 0, ..*step };
+        let step = Step { first: 0, chain: 0, row: 0, scratch_bytes: 0, ..*step };
         let ns = match last {
             Some((like, ns)) if like == step => ns,
             _ => site.costs.least_ns_from(&step, f64::INFINITY, None, near) as i64,

@@ -9,7 +9,7 @@ use super::{Request, residents, staging};
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::simulate::{Costs, simulate_with, simulate_within};
-use crate::slice::{Cutting, panel_scratch_bytes};
+use crate::slice::{Cutting, Parts, panel_scratch_bytes};
 use crate::slide::Group;
 use eyelet::pack::{PAGE, Step};
 use std::sync::Arc;
@@ -35,12 +35,14 @@ pub struct Site<'a> {
     beside: Vec<Option<u64>>,
     /// Whether steps may have so little scratch that they make their weights in portions.
     pub portions: bool,
+    /// Whether slices may be parts of a panel.
+    parts: bool,
 }
 
 impl<'a> Site<'a> {
-    /// Without layers that slide.
+    /// Without layers that slide, or slices that are parts of panels.
     pub fn new(request: &Request<'a>) -> Self {
-        Self::with(request, Arc::new(Basis::new(request)), Vec::new())
+        Self::with(request, Arc::new(Basis::new(request)), Vec::new()).of_whole_panels()
     }
 
     /// With layers that slide.
@@ -61,7 +63,7 @@ impl<'a> Site<'a> {
             group.map(|_| members.map(bytes).sum())
         };
         let beside = groups.iter().map(of_group).collect();
-        Self { request: *request, basis, costs, ground, beside, portions: false }
+        Self { request: *request, basis, costs, ground, beside, portions: false, parts: true }
     }
 
     /// Whether it is for these groups, with layers that compute by the same algorithms.
@@ -74,6 +76,11 @@ impl<'a> Site<'a> {
     /// The same where steps may have so little scratch that they make their weights in portions, or not.
     pub fn in_portions(self, portions: bool) -> Self {
         Self { portions, ..self }
+    }
+
+    /// The same where slices are whole panels.
+    pub fn of_whole_panels(self) -> Self {
+        Self { parts: false, ..self }
     }
 
     /// Cuts the network as a design has it.
@@ -230,8 +237,7 @@ impl<'a> Site<'a> {
         if shapes.is_empty() {
             let free = free.saturating_sub(self.basis.scratch[layer]) as f64;
             let limit = ((free / slices) as u64 / PAGE * PAGE).clamp(1, most);
-            let all = self.request.network.layers[layer].panels;
-            return (Cutting::equal(limit), self.costs.step_ns(&step(all)) as f64);
+            return self.equal(layer, algorithm, limit);
         }
         let fitting = |shape: &Shape| {
             let limit = u64::from(shape.count) * panel;
@@ -253,6 +259,33 @@ impl<'a> Site<'a> {
         // Fewer slices are smaller tables and larger reads.
         let found = all().find(|(_, ns)| *ns <= least * few);
         found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
+    }
+
+    /// Slices of at most so many bytes, or of one panel where they cannot be parts of it, and what computing them takes.
+    fn equal(&self, layer: usize, algorithm: u32, limit: u64) -> (Cutting, f64) {
+        let network = self.request.network;
+        let all = step(network, layer, network.layers[layer].panels, algorithm);
+        let panel = u64::from(network.layers[layer].panel_bytes);
+        let parts = Parts::of(network, layer, limit).filter(|_| self.parts && algorithm == 0);
+        let ns = match parts {
+            Some(parts) => {
+                let part = Step { count: 1, chains: parts.each, ..all };
+                self.costs.step_ns(&part) * u64::from(parts.count) * u64::from(all.count)
+            }
+            None => self.costs.step_ns(&all),
+        };
+        (Cutting::equal(if self.parts { limit } else { limit.max(panel) }), ns as f64)
+    }
+
+    /// Slices of one panel, and the smallest parts of panels: what needs the fewest tables, or the least memory for weights.
+    pub fn finest(&self, on_load: &[u32], loading: Loading) -> Vec<Design> {
+        let finest = Cutting { read: 1, scratch: 1, ..Cutting::equal(1) };
+        let parts = Design::uniform(finest, on_load, loading);
+        let mut panels = parts.clone();
+        for (cutting, layer) in panels.layers.iter_mut().zip(&self.request.network.layers) {
+            cutting.slice = u64::from(layer.panel_bytes).max(1);
+        }
+        if self.parts { vec![panels, parts] } else { vec![panels] }
     }
 
     /// Fits a design that was made for another site with the same groups: layers that slide, and those that have less memory.
@@ -372,10 +405,9 @@ impl<'a> Site<'a> {
             }
             let cuts = self.cuts(index);
             let cut = cuts.iter().find(|cut| cut.bytes <= free).or(cuts.last());
-            let count = cut.map_or(1, |cut| cut.count);
-            let limit = u64::from(count) * panel;
+            let limit = cut.map_or(panel, |cut| cut.weights);
             let read = share(limit);
-            let scratch = free.saturating_sub(weights_bytes(count, panel) + PAGE).max(1);
+            let scratch = free.saturating_sub(weights_bytes(limit) + PAGE).max(1);
             design.layers[index] = Cutting { read, scratch, ..Cutting::equal(limit.max(1)) };
         }
         design
@@ -384,22 +416,43 @@ impl<'a> Site<'a> {
     /// The slices that a layer can be cut into, by its own algorithm: of fewest first.
     pub fn cuts(&self, layer: usize) -> &[Slicing] {
         let Request { network, threads, .. } = self.request;
-        self.basis.cuts[layer].get_or_init(|| {
+        let all = self.basis.cuts[layer].get_or_init(|| {
             let record = &network.layers[layer];
             let (panels, panel) = (record.panels.max(1), u64::from(record.panel_bytes));
             let cut = |slices: u32| {
                 let count = panels.div_ceil(slices);
                 let step = step(network, layer, count, self.basis.own[layer]);
                 let scratch = panel_scratch_bytes(network, &step, threads);
-                Slicing { count, slices, bytes: weights_bytes(count, panel) + scratch }
+                let weights = u64::from(count) * panel;
+                Slicing { count, slices, weights, bytes: weights_bytes(weights) + scratch }
             };
             let mut cuts = vec![cut(1)];
             while let Some(Slicing { count: count @ 2.., slices, .. }) = cuts.last().copied() {
                 // The fewest that are smaller.
                 cuts.push(cut((slices + 1).max(panels.div_ceil(count - 1))));
             }
+            // Then parts of a panel, each of half as much as the ones before.
+            let scratch = cuts.last().map_or(0, |cut| cut.bytes - weights_bytes(cut.weights));
+            let mut most = panel;
+            let own = self.basis.own[layer] == 0;
+            while let Some(parts) = Parts::of(network, layer, most / 2).filter(|_| own) {
+                let (slices, weights) = (panels * parts.count, parts.bytes);
+                cuts.push(Slicing {
+                    count: 1,
+                    slices,
+                    weights,
+                    bytes: weights_bytes(weights) + scratch,
+                });
+                if parts.each == 1 {
+                    break;
+                }
+                most = weights;
+            }
             cuts
-        })
+        });
+        let panels = network.layers[layer].panels.max(1);
+        let whole = all.partition_point(|cut| cut.slices <= panels);
+        if self.parts { all } else { &all[..whole] }
     }
 
     /// The designs that need the least memory while weights come and go, of which one is feasible if any is: the coarsest slices
@@ -410,10 +463,9 @@ impl<'a> Site<'a> {
         on_load: &[u32],
         loading: Loading,
     ) -> impl Iterator<Item = Design> {
-        let finest = Cutting { read: 1, scratch: 1, ..Cutting::equal(1) };
-        let finest = Design::uniform(finest, on_load, loading);
+        let finest = self.finest(on_load, loading);
         let coarsest = move |join| self.coarsest(budget, join, on_load, loading);
-        [true, false].into_iter().map(coarsest).chain([finest])
+        [true, false].into_iter().map(coarsest).chain(finest)
     }
 
     /// Has loads of a design stay, of up to `capacity` bytes together.
@@ -440,16 +492,18 @@ impl<'a> Site<'a> {
         };
         for (step, read) in slices.steps.iter().zip(&slices.read_of) {
             if read.is_some_and(|read| stays[read]) {
+                // A panel stays as a whole, or not at all.
+                let count = if step.chain == 0 { step.count } else { 0 };
                 let resident = &mut design.layers[step.layer as usize].resident;
-                *resident = resident.saturating_add(step.count);
+                *resident = resident.saturating_add(count);
             }
         }
     }
 }
 
-/// Bytes that so many panels of a layer take at most, in whole pages.
-fn weights_bytes(count: u32, panel_bytes: u64) -> u64 {
-    (u64::from(count) * panel_bytes + PAGE).next_multiple_of(PAGE)
+/// Whole pages that so many bytes of weights take at most.
+fn weights_bytes(bytes: u64) -> u64 {
+    (bytes + PAGE).next_multiple_of(PAGE)
 }
 
 /// A layer that slides, beside whose weights so many bytes are free: its steps have less scratch where there is little, and

@@ -112,7 +112,7 @@ fn relu(queue: &mut Launches<'_>, at: u64) -> Result<(), DeviceError> {
         out: at,
         weights: 0,
         scratch: 0,
-        slice: Slice { first: 0, count: 0, row: 0, rows: 1, algorithm: 0 },
+        slice: Slice { first: 0, count: 0, row: 0, rows: 1, ..Slice::default() },
         multiprocessors: 1,
     };
     run(&call, queue)

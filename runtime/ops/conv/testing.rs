@@ -267,6 +267,7 @@ impl Case {
                 scratch_bytes(&layer, &inputs, &self.output, slice, threads as u32, kernels.isa());
             let mut scratch = scratch(bytes);
             let first = slice.first as usize;
+            let held = crate::ops::weights(&layer, &self.input, slice, kernels.isa());
             run(Call {
                 layer: &layer,
                 inputs,
@@ -280,10 +281,12 @@ impl Case {
                     },
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
-                weights: &packed[first * panel..(first + slice.count as usize) * panel],
+                weights: &packed[first * panel..][held.start as usize / 4..held.end as usize / 4],
                 algorithm: 0,
                 first,
                 count: slice.count as usize,
+                chain: slice.chain,
+                chains: slice.chains,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
                 scratch: bytemuck::cast_slice_mut(&mut scratch),
                 // A device may have more threads than scratch was planned for.
@@ -317,9 +320,9 @@ impl Case {
                 continue;
             }
             let panels = self.layer(kernels.isa()).panels;
-            let whole = vec![Slice { first: 0, count: panels, row: 0, rows, algorithm: 0 }];
+            let whole = vec![Slice { first: 0, count: panels, row: 0, rows, ..Slice::default() }];
             let by_panel: Vec<_> = (0..panels)
-                .map(|first| Slice { first, count: 1, row: 0, rows, algorithm: 0 })
+                .map(|first| Slice { first, count: 1, row: 0, rows, ..Slice::default() })
                 .collect();
             let cut = rows / 3;
             let cross: Vec<_> = [(0, cut), (cut, rows - cut)]
@@ -331,13 +334,43 @@ impl Case {
                         count,
                         row,
                         rows,
-                        algorithm: 0,
+                        ..Slice::default()
                     })
                 })
                 .collect();
-            for (threads, slices) in
-                [(1, &whole), (2, &whole), (3, &whole), (1, &by_panel), (2, &cross), (5, &by_panel)]
-            {
+            // Panel by panel some chains at a time, all rows or a part of them.
+            let layer = self.layer(kernels.isa());
+            let chains = crate::ops::chains(&layer, &self.input, kernels.isa());
+            let chains = chains.map_or(1, |chains| chains.count() as u32);
+            let in_chains = |most: u32, row: u32, rows: u32| {
+                by_panel.iter().flat_map(move |slice| {
+                    (0..chains).step_by(most as usize).map(move |chain| {
+                        let chains = most.min(chains - chain);
+                        Slice { row, rows, chain, chains, ..*slice }
+                    })
+                })
+            };
+            let by_chain: Vec<_> = match chains {
+                1 => whole.clone(),
+                _ => in_chains(1, 0, rows).collect(),
+            };
+            let by_chains: Vec<_> = match chains {
+                1 => whole.clone(),
+                _ => in_chains(2, 0, cut.max(1))
+                    .chain(in_chains(3, cut.max(1), rows - cut.max(1)))
+                    .filter(|slice| slice.rows > 0)
+                    .collect(),
+            };
+            for (threads, slices) in [
+                (1, &whole),
+                (2, &whole),
+                (3, &whole),
+                (1, &by_panel),
+                (2, &cross),
+                (5, &by_panel),
+                (1, &by_chain),
+                (3, &by_chains),
+            ] {
                 let got = self.run(kernels, threads, slices);
                 let isa = kernels.name();
                 let slices = slices.len();

@@ -181,8 +181,13 @@ fn special_values() {
             let packed = pack(&weights, &biases, 1, kernels.nr());
             let mut out = [0.0f32; 40];
             let rows = inputs.len();
-            let slice =
-                Slice { first: 0, count: layer.panels, row: 0, rows: rows as u32, algorithm: 0 };
+            let slice = Slice {
+                first: 0,
+                count: layer.panels,
+                row: 0,
+                rows: rows as u32,
+                ..Slice::default()
+            };
             let tensors = [case.input, Tensor::default()];
             let bytes = scratch_bytes(&layer, &tensors, &case.output, &slice, 1, kernels.isa());
             run(Call {
@@ -198,6 +203,8 @@ fn special_values() {
                 algorithm: 0,
                 first: 0,
                 count: layer.panels as usize,
+                chain: 0,
+                chains: 0,
                 rows: 0..rows,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
                 device: &Threads(1),
@@ -281,7 +288,8 @@ fn random_records() {
         }
         accepted += 1;
         let rows = case.output.rows();
-        let slice = Slice { first: 0, count: panels, row: 0, rows: rows as u32, algorithm: 0 };
+        let slice =
+            Slice { first: 0, count: panels, row: 0, rows: rows as u32, ..Slice::default() };
         let bytes = scratch_bytes(&layer, &tensors, &case.output, &slice, 1, isa);
         let floats = case.input.rows().saturating_mul(case.input.dims[3] as u64);
         let results = rows.saturating_mul(case.output.dims[3] as u64);
@@ -303,6 +311,8 @@ fn random_records() {
             algorithm: 0,
             first: 0,
             count: panels as usize,
+            chain: 0,
+            chains: 0,
             rows: 0..rows as usize,
             scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
             device: &crate::device::Inline,

@@ -134,7 +134,7 @@ fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
             count: 0,
             row: first * width,
             rows: (end - first) * width,
-            algorithm: 0,
+            ..Slice::default()
         };
         validate_slice(&case.layer, &case.inputs, &case.output, &slice, Isa::Portable).unwrap();
         validate_rings(&case.layer, &case.inputs, &case.output, &slice, [0, 0, ring]).unwrap();
@@ -162,6 +162,8 @@ fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
             algorithm: 0,
             first: 0,
             count: 0,
+            chain: 0,
+            chains: 0,
             rows: slice.row as usize..(slice.row + slice.rows) as usize,
             scratch: &mut [],
             device: &Threads(threads),
@@ -242,7 +244,7 @@ fn what_is_not_made_by_rows_is_made_as_a_whole() {
     let lines = CopyParams { src: [0, 0, 0, 6, 1, 24], ..params };
     let layer = layer(OpKind::Copy, Activation::NONE, &lines);
     let slice = |row, rows| {
-        let slice = Slice { first: 0, count: 0, row, rows, algorithm: 0 };
+        let slice = Slice { first: 0, count: 0, row, rows, ..Slice::default() };
         validate_slice(&layer, &case.inputs, &case.output, &slice, Isa::Portable)
     };
     assert_eq!((slice(5, 10), slice(0, 20)), (Ok(()), Ok(())));

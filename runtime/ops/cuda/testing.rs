@@ -84,7 +84,7 @@ fn run_steps(
 /// All panels, each panel by itself, and two uneven parts.
 fn slicings(layer: &Layer, output: &Tensor) -> Vec<Vec<Slice>> {
     let (panels, rows) = (layer.panels, output.rows() as u32);
-    let slice = |first, count| Slice { first, count, row: 0, rows, algorithm: 0 };
+    let slice = |first, count| Slice { first, count, row: 0, rows, ..Slice::default() };
     let cut = panels.div_ceil(3);
     let mut all = vec![vec![slice(0, panels)]];
     if panels > 1 {

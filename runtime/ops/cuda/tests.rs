@@ -204,7 +204,7 @@ fn check_panels(random: &mut Random, case: &mut Case, k: usize) {
         let [plain, layer] = [panels(Isa::Portable, Encoding::F32), panels(Isa::Cuda, encoding)];
         (case.layer, case.weights) = (plain, portable);
         let rows = case.output.rows() as u32;
-        let slice = Slice { first: 0, count: plain.panels, row: 0, rows, algorithm: 0 };
+        let slice = Slice { first: 0, count: plain.panels, row: 0, rows, ..Slice::default() };
         let want = case.run_sliced(Kernels::PORTABLE, 1, &[slice], 1.0);
         (case.layer, case.weights) = (layer, stored);
         let found = case.on_gpu().run_everywhere();

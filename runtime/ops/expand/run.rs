@@ -44,6 +44,8 @@ impl Expansion {
                 algorithm: 0,
                 first: call.first + panels.start,
                 count: panels.len(),
+                chain: 0,
+                chains: 0,
                 rows: call.rows.clone(),
                 scratch,
                 ..call
@@ -122,6 +124,8 @@ impl Expansion {
                 algorithm: 0,
                 first: 0,
                 count: panels.len(),
+                chain: 0,
+                chains: 0,
                 rows: call.rows.clone(),
                 scratch,
                 device: &Inline,

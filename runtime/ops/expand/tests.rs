@@ -79,7 +79,7 @@ fn pair(
 /// Whole, panel by panel, and in uneven parts, in rows too where a layer's may be cut.
 fn slicings(case: &Case, algorithm: u32) -> Vec<Vec<Slice>> {
     let (panels, rows) = (case.layer.panels, case.output.rows() as u32);
-    let whole = Slice { first: 0, count: panels, row: 0, rows, algorithm };
+    let whole = Slice { first: 0, count: panels, row: 0, rows, algorithm, ..Slice::default() };
     let mut all = vec![vec![whole]];
     all.push((0..panels).map(|first| Slice { first, count: 1, ..whole }).collect());
     let third = panels / 3;
@@ -343,7 +343,14 @@ fn what_cannot_be_is_refused() {
         assert!(!valid(&|layer| layer.encoding = u32::from(layer.encoding == 0)));
         assert!(!valid(&|layer| layer.panel_bytes += 32));
         assert!(!valid(&|layer| layer.panel_bytes -= 32));
-        let slice = |algorithm| Slice { first: 0, count: 2, row: 0, rows: 16, algorithm };
+        let slice = |algorithm| Slice {
+            first: 0,
+            count: 2,
+            row: 0,
+            rows: 16,
+            algorithm,
+            ..Slice::default()
+        };
         let sliceable = |layer: &Layer, slice: Slice| {
             validate_slice(layer, &stored.inputs, &stored.output, &slice, isa).is_ok()
         };
@@ -375,6 +382,6 @@ fn what_cannot_be_is_refused() {
     let unary = Layer { inputs: [0, NONE], encoding: 1, ..unary };
     let tensor = Tensor { dims: [1, 1, 1, 8], pitch: 8, ..Tensor::default() };
     assert!(validate(&unary, &[tensor; 2], &tensor, [8; 2], isa).is_err());
-    let slice = Slice { first: 0, count: 0, row: 0, rows: 1, algorithm: 0 };
+    let slice = Slice { first: 0, count: 0, row: 0, rows: 1, ..Slice::default() };
     assert_eq!(scratch_bytes(&unary, &[tensor; 2], &tensor, &slice, 2, isa), 0);
 }

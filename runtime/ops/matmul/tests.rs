@@ -64,7 +64,7 @@ fn check(p: MatMulParams) {
             let mut out = vec![-7.0f32; rows * n];
             for range in [0..cut, cut..rows] {
                 let (row, count) = (range.start as u32, range.len() as u32);
-                let slice = Slice { first: 0, count: 0, row, rows: count, algorithm: 0 };
+                let slice = Slice { first: 0, count: 0, row, rows: count, ..Slice::default() };
                 let bytes = scratch_bytes(&layer, &inputs, &output, &slice, threads, kernels.isa());
                 let mut scratch = scratch(bytes);
                 let operand = |side: usize| {
@@ -81,6 +81,8 @@ fn check(p: MatMulParams) {
                     algorithm: 0,
                     first: 0,
                     count: 0,
+                    chain: 0,
+                    chains: 0,
                     rows: range,
                     scratch: bytemuck::cast_slice_mut(&mut scratch),
                     device: &Threads(threads as usize),
@@ -125,7 +127,7 @@ fn fewer_threads_need_no_more_scratch() {
         let (layer, inputs, output) = (layer(&p), [tensor(&p, 0), tensor(&p, 1)], output(&p));
         for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon] {
             for rows in [1, p.m, p.batch * p.m] {
-                let slice = Slice { first: 0, count: 0, row: 0, rows, algorithm: 0 };
+                let slice = Slice { first: 0, count: 0, row: 0, rows, ..Slice::default() };
                 let bytes = |threads| scratch_bytes(&layer, &inputs, &output, &slice, threads, isa);
                 assert!((1..20).all(|threads| bytes(threads) <= bytes(threads + 1)), "{p:?}");
             }

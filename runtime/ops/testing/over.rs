@@ -39,7 +39,14 @@ impl Slide<'_> {
             .iter()
             .map(|step| {
                 let (row, rows) = (step.start, step.len() as u32);
-                Slice { first: 0, count: layer.panels, row, rows, algorithm: self.algorithm }
+                Slice {
+                    first: 0,
+                    count: layer.panels,
+                    row,
+                    rows,
+                    algorithm: self.algorithm,
+                    ..Slice::default()
+                }
             })
             .collect();
         let read = |slice: &Slice| rows_read(layer, &self.inputs, output, slice);
@@ -106,6 +113,8 @@ impl Slide<'_> {
                 weights: self.weights,
                 first: 0,
                 count: layer.panels as usize,
+                chain: 0,
+                chains: 0,
                 rows,
                 algorithm: slice.algorithm,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),

@@ -85,6 +85,7 @@ impl Slide<'_> {
             row: (step.start * width) as u32,
             rows: (step.len() * width) as u32,
             algorithm: self.algorithm,
+            ..Slice::default()
         };
         let beside = ((1 + slack) * lines).min(height) as u32;
         let ring = |slot: usize| {
@@ -143,6 +144,8 @@ impl Slide<'_> {
                 weights: self.weights,
                 first: 0,
                 count: layer.panels as usize,
+                chain: 0,
+                chains: 0,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
                 algorithm: slice.algorithm,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),

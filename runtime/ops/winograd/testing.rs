@@ -204,6 +204,8 @@ impl Case {
                 algorithm: 0,
                 first,
                 count: slice.count as usize,
+                chain: 0,
+                chains: 0,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
                 scratch: bytemuck::cast_slice_mut(&mut scratch),
                 // A device may have more or fewer threads than scratch was planned for.
@@ -250,7 +252,7 @@ impl Case {
         let mut bits: Option<Vec<u32>> = None;
         for kernels in available() {
             let panels = self.layer(kernels.isa()).panels;
-            let slice = |first, count| Slice { first, count, row: 0, rows, algorithm: 0 };
+            let slice = |first, count| Slice { first, count, row: 0, rows, ..Slice::default() };
             let whole = vec![slice(0, panels)];
             let single: Vec<_> = (0..panels).map(|first| slice(first, 1)).collect();
             let mut halves = vec![slice(0, panels / 2), slice(panels / 2, panels - panels / 2)];

@@ -66,7 +66,7 @@ fn scratch_is_the_same_wherever_a_slice_begins() {
         let case = case(4, [1, 9, 11, 4 * 40], 4 * 70).groups(4);
         let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
         let bytes = |first, count, threads, want| {
-            let slice = Slice { first, count, row: 0, rows: 99, algorithm: 0 };
+            let slice = Slice { first, count, row: 0, rows: 99, ..Slice::default() };
             scratch_of(&layer, &inputs, &case.output, &slice, threads, isa, want)
         };
         for (threads, want) in [(1, Want::All), (3, Want::All), (3, Want::Least)] {
@@ -109,7 +109,7 @@ fn residuals_and_activations() {
         });
         for kernels in available() {
             let panels = plain.layer(kernels.isa()).panels;
-            let whole = [Slice { first: 0, count: panels, row: 0, rows: 63, algorithm: 0 }];
+            let whole = [Slice { first: 0, count: panels, row: 0, rows: 63, ..Slice::default() }];
             let mut expected = plain.run(kernels, 1, &whole);
             let cols = expected.len();
             let all = MatMut::new(&mut expected, 1, cols, cols).unwrap();
@@ -142,7 +142,7 @@ fn errors_of_deep_sums_stay_within_bounds() {
                 count: 32 / kernels.nr() as u32,
                 row: 0,
                 rows: 196,
-                algorithm: 0,
+                ..Slice::default()
             };
             let got = case.run(kernels, 1, &[slice]);
             let error = relative_error(&got, &case.exact());
@@ -161,7 +161,7 @@ fn errors_at_edges_stay_within_those_of_whole_tiles() {
             let kernels = Kernels::best();
             let count = 32 / kernels.nr() as u32;
             let rows = (height * width) as u32;
-            let whole = [Slice { first: 0, count, row: 0, rows, algorithm: 0 }];
+            let whole = [Slice { first: 0, count, row: 0, rows, ..Slice::default() }];
             let (got, exact) = (case.run(kernels, 1, &whole), case.exact());
             let of_whole = |index: usize| {
                 let (line, col) = (index / 32 / width, index / 32 % width);
@@ -195,7 +195,7 @@ fn scratch_is_bounded_and_serves_fewer_threads() {
                     count: layer.panels,
                     row: 0,
                     rows: size * size,
-                    algorithm: 0,
+                    ..Slice::default()
                 };
                 let inputs = [case.input, case.output];
                 let of = |threads, want| {

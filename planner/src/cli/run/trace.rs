@@ -8,7 +8,7 @@ use eyelet::kernels::Isa;
 use eyelet::pack::PlanEntry;
 use eyelet_planner::board::{self, Board};
 use eyelet_planner::network::Network;
-use eyelet_planner::plan::Plan;
+use eyelet_planner::plan::{Plan, step_weights};
 use eyelet_planner::profile::Profile;
 use eyelet_planner::replace::replace;
 use eyelet_planner::simulate::{Timeline, simulate};
@@ -266,12 +266,12 @@ impl<'a> Trace<'a> {
             self.slice("stall".to_owned(), "stall", (pid, COMPUTE), (waits, begins), args);
         }
         let layer = step.layer as usize;
-        let panel = u64::from(self.network.layers[layer].panel_bytes);
+        let weights = step_weights(self.network, step);
         let args = json!({
             "step": index,
             "operator": describe::operator(self.network, layer),
             "algorithm": describe::algorithm_of(self.network, step),
-            "weights bytes": u64::from(step.count) * panel,
+            "weights bytes": weights.end - weights.start,
             "rows": step.rows,
             "scratch bytes": step.scratch_bytes,
         });

@@ -73,7 +73,7 @@ impl Blocks {
             [most, winograd::FEW_TILES].map(|block| block.min(tiles).max(1) as f64);
         let bytes = |count: u32| {
             let rows = output.rows() as u32;
-            let slice = Slice { first: 0, count, row: 0, rows, algorithm: 0 };
+            let slice = Slice { first: 0, count, row: 0, rows, ..Slice::default() };
             [ops::scratch_bytes, ops::least_scratch_bytes]
                 .map(|bytes| bytes(plain, &inputs, &output, &slice, threads, network.isa) as f64)
         };
@@ -82,7 +82,14 @@ impl Blocks {
         let each = (one - least) / (most - fewest).max(1.0);
         let product_bytes = (several - one) / most / f64::from(group - 1).max(1.0);
         let made = algorithm != 0 || stored.encoding != 0;
-        let whole = Slice { first: 0, count: 1, row: 0, rows: output.rows() as u32, algorithm };
+        let whole = Slice {
+            first: 0,
+            count: 1,
+            row: 0,
+            rows: output.rows() as u32,
+            algorithm,
+            ..Slice::default()
+        };
         Self {
             most,
             tile_bytes: each - product_bytes,

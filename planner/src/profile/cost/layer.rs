@@ -29,8 +29,12 @@ pub(crate) fn shorter_ns(compute: f64, memory: f64) -> f64 {
 pub(super) struct LayerCost {
     /// What every step does anew for each of its rows, whatever its panels, with all threads.
     row_ns: f64,
-    /// Computing a piece, with all threads.
+    /// Computing a piece, with all threads,
     piece_ns: f64,
+    /// of which so much is for its sums to be begun and written: once for each part of them.
+    piece_start_ns: f64,
+    /// Chains of a piece's sums.
+    chains: f64,
     /// Making of a stored panel what the operator reads.
     panel_expand_ns: f64,
     /// Panels for which [`row_ns`](Self::row_ns) is spent once.
@@ -85,6 +89,8 @@ impl LayerCost {
         threads: u32,
     ) -> Option<Self> {
         let gpu = network.isa == Isa::Cuda;
+        let input = network.tensors.get(stored.inputs[0] as usize);
+        let chains = input.and_then(|input| ops::chains(stored, input, network.isa));
         let plain = match algorithm {
             0 => *stored,
             // A GPU's steps compute what is stored.
@@ -206,6 +212,8 @@ impl LayerCost {
             launches,
             row_ns: rows_ns / speedup / rows as f64,
             piece_ns: piece_ns / speedup / pieces,
+            piece_start_ns: work.pieces * class.piece_ns(compute) / speedup / pieces,
+            chains: chains.map_or(1.0, |chains| chains.count() as f64),
             panel_expand_ns: (widened + transformed + started) / speedup,
             group,
             panel_memory_ns: panel_bytes / bandwidth,
@@ -277,13 +285,18 @@ impl LayerCost {
             true => (self.panel_near_ns, self.again_near_ns),
             false => (self.panel_memory_ns, self.again_memory_ns),
         };
-        let mut memory = f64::from(step.count) * (stored_ns + again_ns * again);
+        let share = if step.chains == 0 { 1.0 } else { f64::from(step.chains) / self.chains };
+        let mut memory = f64::from(step.count) * (stored_ns * share + again_ns * again);
         if rows > self.cached_rows {
             memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
         }
         let spill = groups * rows * self.row_spill_ns + pieces * self.piece_spill_ns;
         let panel_ns = self.panel_expand_ns + products * self.block_ns + near_ns + carried;
-        let pieces_ns = (pieces * self.piece_ns).max(self.least_ns);
+        let piece_ns = match step.chains {
+            0 => self.piece_ns,
+            _ => self.piece_start_ns + (self.piece_ns - self.piece_start_ns).max(0.0) * share,
+        };
+        let pieces_ns = (pieces * piece_ns).max(self.least_ns);
         let compute = groups * rows * self.row_ns
             + pieces_ns
             + f64::from(step.count) * panel_ns

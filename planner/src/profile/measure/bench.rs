@@ -92,7 +92,8 @@ impl<'a> Bench<'a> {
         ops::validate(layer, &inputs, &output, [floats(0), floats(2)], network.isa).ok()?;
         let rows = output.rows() as u32;
         let algorithm = network.on_load[0];
-        let slice = Slice { first: 0, count: layer.panels, row: 0, rows, algorithm };
+        let slice =
+            Slice { first: 0, count: layer.panels, row: 0, rows, algorithm, ..Slice::default() };
         let isa = network.isa;
         let bytes = if least { ops::least_scratch_bytes } else { ops::scratch_bytes };
         let scratch = bytes(layer, &inputs, &output, &slice, threads as u32, isa);
@@ -151,6 +152,8 @@ impl<'a> Bench<'a> {
             algorithm: self.algorithm,
             first: 0,
             count: layer.panels as usize,
+            chain: 0,
+            chains: 0,
             rows: 0..rows,
             scratch: bytemuck::cast_slice_mut(&mut self.scratch),
             device,

@@ -233,7 +233,8 @@ fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
     let layer = case.layer(Isa::Portable);
     let inputs = [case.input, Tensor::default()];
     let (rows, cols) = (case.output.rows() as usize, case.output.cols() as usize);
-    let slice = Slice { first: 0, count: layer.panels, row: 0, rows: rows as u32, algorithm: 0 };
+    let slice =
+        Slice { first: 0, count: layer.panels, row: 0, rows: rows as u32, ..Slice::default() };
     let bytes = conv::scratch_bytes(&layer, &inputs, &case.output, &slice, 1, Isa::Portable);
     let mut scratch = scratch(bytes);
     let mut out = vec![7.0; rows * cols];
@@ -251,6 +252,8 @@ fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
         algorithm: 0,
         first: 0,
         count: layer.panels as usize,
+        chain: 0,
+        chains: 0,
         rows: 0..rows,
         scratch: bytemuck::cast_slice_mut(&mut scratch),
         device: &Inline,

@@ -131,7 +131,7 @@ fn what_is_accepted_is_launched_within_limits() {
             OpKind::MatMul => (0, 0),
             _ => (first.min(record.panels - 1), (record.panels - first).max(1)),
         };
-        let slice = Slice { first, count, row: 0, rows: out.rows() as u32, algorithm: 0 };
+        let slice = Slice { first, count, row: 0, rows: out.rows() as u32, ..Slice::default() };
         assert_eq!(ops::validate_slice(&record, &inputs, &out, &slice, Isa::Cuda), Ok(()));
         let bytes = ops::scratch_bytes(&record, &inputs, &out, &slice, 1, Isa::Cuda);
         assert!(bytes.is_multiple_of(64) || bytes == u64::MAX);

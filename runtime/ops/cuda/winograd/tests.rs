@@ -42,7 +42,7 @@ fn check(queue: &mut Recorder, case: Case) {
     let found = run_as(queue, &case, &case.packed(PANEL as usize), Encoding::F32);
     let rows = case.output.rows() as u32;
     let count = case.layer(Isa::Portable).panels;
-    let slice = Slice { first: 0, count, row: 0, rows, algorithm: 0 };
+    let slice = Slice { first: 0, count, row: 0, rows, ..Slice::default() };
     assert_same(&found, &case.run(Kernels::PORTABLE, 1, &[slice]), &case);
 }
 
@@ -87,7 +87,7 @@ fn tiles_in_several_parts() {
     let mut queue = Recorder::new();
     let case = case(4, [1, 36, 33, 1500], 32);
     let layer = case.layer(Isa::Cuda);
-    let slice = Slice { first: 0, count: 1, row: 0, rows: 36 * 33, algorithm: 0 };
+    let slice = Slice { first: 0, count: 1, row: 0, rows: 36 * 33, ..Slice::default() };
     let work = Work::new(&layer, &case.input, &case.output, &slice);
     assert!(work.tiles < work.all, "{} tiles at once", work.tiles);
     let found = run_as(&mut queue, &case, &case.packed(PANEL as usize), Encoding::F32);
@@ -123,7 +123,7 @@ fn scratch_is_bounded() {
             let case = case(tile, [1, size, size, channels], channels);
             let layer = case.layer(Isa::Cuda);
             let rows = size * size;
-            let slice = Slice { first: 0, count: layer.panels, row: 0, rows, algorithm: 0 };
+            let slice = Slice { first: 0, count: layer.panels, row: 0, rows, ..Slice::default() };
             let bytes = scratch_bytes(&layer, &[case.input; 2], &case.output, &slice);
             assert!(bytes <= MOST_BYTES + 128, "{case:?}: {bytes}");
         }
