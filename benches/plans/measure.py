@@ -106,7 +106,7 @@ class Bench:
             self.ablation += ablation
 
     def budgets(self, name, onnx):
-        """From the smallest budget that is feasible with the costs of every way to read, to what all weights and activations take;
+        """From the smallest budget that is feasible with the costs of every way to read, to the smallest in which all weights stay;
         and, from what FlexNN needs at least, the one for its ablation."""
         common = [self.eyelet, "plan", onnx, "--threads", self.threads, "--json"]
 
@@ -114,7 +114,7 @@ class Bench:
             command = [*common, "--strategy", strategy, "--min-budget", "--profile"]
             return max(json.loads(call([*command, self.profiles[io]]))["min_budget_bytes"] for io in IO)
 
-        least, least_flexnn = smallest("joint"), smallest("flexnn")
+        least, least_flexnn, most = smallest("joint"), smallest("flexnn"), smallest("preload")
         # Winograd's weights take up to four times the bytes.
         huge = onnx.stat().st_size * 4 + 256 * MIB
         pack = self.work / "whole.pack"
@@ -132,7 +132,6 @@ class Bench:
             )
         )
         pack.unlink()
-        most = report["plans"][0]["arena_bytes"]
 
         def between(least, place):
             # As one would ask for it, and as the tables write it: tenths of a MiB.
