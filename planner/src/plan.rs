@@ -95,3 +95,8 @@ pub fn chains(network: &Network, layer: usize) -> Option<Chains> {
     let input = network.tensors.get(record.inputs[0] as usize)?;
     ops::chains(record, input, network.isa)
 }
+
+/// How many there are; 1 where steps compute all of them.
+pub fn chain_count(network: &Network, layer: usize) -> u32 {
+    chains(network, layer).map_or(1, |chains| chains.count() as u32)
+}

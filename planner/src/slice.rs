@@ -1,7 +1,8 @@
 //! Cutting layers into slices, and slices into loads.
 //!
 //! A slice is a run of output-channel panels of one layer (FlexNN's weight slicing, in multiples of a
-//! panel instead of multiples of 8), or a part of one panel: the weights of some chains of its sums. One step computes it. A load is one contiguous read. Large layers
+//! panel instead of multiples of 8), or a part of one panel: the weights of some chains of its sums. One step computes it. A load is
+//! one contiguous read. Large layers
 //! have many slices with a load each; small layers that follow one another share a load. Layers that slide
 //! ([`slide`](crate::slide)) are not cut: all of their weights stay as long as their group; unless this reads them anew.
 

@@ -9,7 +9,7 @@
 
 use super::{Found, Violation};
 use crate::network::Network;
-use crate::plan::{Plan, chains};
+use crate::plan::{Plan, chain_count};
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{
     ConvParams, Layer, NONE, OpKind, PoolParams, Step, Tensor, WinogradParams, params,
@@ -248,7 +248,7 @@ fn follow(network: &Network, plan: &Plan, memories: &mut [Option<Memory>], found
         if let Some(memory) = &mut memories[output.buffer as usize] {
             let made = panels.entry((step.layer, step.row, step.rows)).or_default();
             // Of the chains of a panel the first ones begin it, and the last ones end it.
-            let all = chains(network, layer).map_or(1, |chains| chains.count() as u32);
+            let all = chain_count(network, layer);
             let terms = Slice::from(step).terms(all);
             let starts = *made == 0 && terms.start == 0;
             *made += if terms.end == all { step.count } else { 0 };

@@ -2,7 +2,7 @@
 
 use super::{Found, ScratchBytes, Violation, meet, rings, span};
 use crate::network::Network;
-use crate::plan::{Plan, chains, step_weights};
+use crate::plan::{Plan, chain_count, step_weights};
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{Load, NONE, PAGE, Place};
 use std::ops::Range;
@@ -209,14 +209,14 @@ pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
         }
         // A layer without weights is one panel here.
         let panels = if of_panels == 0 { 0..1 } else { panels };
-        let chains = slice.terms(all_chains(network, layer));
+        let chains = slice.terms(chain_count(network, layer));
         let chains = u64::from(chains.start)..u64::from(chains.end);
         pieces[layer].push(Piece { step: number, panels, rows, chains });
     }
     for (layer, pieces) in pieces.iter().enumerate() {
         let record = &network.layers[layer];
         let rows = network.tensors[record.output as usize].rows();
-        let of_panel = u128::from(rows) * u128::from(all_chains(network, layer));
+        let of_panel = u128::from(rows) * u128::from(chain_count(network, layer));
         let total = of_panel * u128::from(record.panels.max(1));
         let area = |piece: &Piece| -> u128 {
             let panels = piece.panels.end - piece.panels.start;
@@ -255,11 +255,6 @@ pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
             }
         }
     }
-}
-
-/// Chains of a layer's reduction; 1 where its steps cannot compute some of them.
-fn all_chains(network: &Network, layer: usize) -> u32 {
-    chains(network, layer).map_or(1, |chains| chains.count() as u32)
 }
 
 /// Every step has the scratch that its kernel needs.
