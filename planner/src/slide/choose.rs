@@ -50,8 +50,6 @@ pub(super) enum Aim {
     Sharing,
     /// The same, of single layers as well, over dead lines of their own inputs; weights that find no room are read anew.
     Single,
-    /// As for sharing, and to be faster than whole layers where lines stay in a cache.
-    Speed,
 }
 
 /// What a group would be for.
@@ -107,25 +105,14 @@ impl<'a> Search<'a> {
 
     /// The same of groups with no more than `longest` layers.
     fn groups_up_to(&mut self, longest: usize, target: u64, aim: Aim) -> Option<Vec<Group>> {
-        // So many of the first layers take more, and go through memory.
-        let (mut hot, mut spills) = (vec![0usize], vec![0usize]);
-        for (alone, spill) in self.alone.iter().zip(&self.spills) {
-            hot.push(hot[hot.len() - 1] + usize::from(*alone > target));
-            spills.push(spills[spills.len() - 1] + usize::from(*spill));
-        }
+        // So many of the first layers take more.
+        let hot = counted(self.alone.iter().map(|alone| *alone > target));
         let alone: Vec<_> =
             self.alone.iter().map(|bytes| (*bytes <= target).then_some(0)).collect();
         let serves = |layers: &Range<usize>| {
-            let count = |of: &[usize]| of[layers.end] - of[layers.start];
-            let length = layers.len();
-            let alone = length == 1 && aim != Aim::Single;
-            let spills = aim == Aim::Speed && length <= FASTEST && count(&spills) == length;
-            match count(&hot) > 0 {
-                _ if alone => Serves::Nothing,
-                true => Serves::Need,
-                false if spills => Serves::Speed,
-                false => Serves::Nothing,
-            }
+            let alone = layers.len() == 1 && aim != Aim::Single;
+            let needs = hot[layers.end] > hot[layers.start];
+            if needs && !alone { Serves::Need } else { Serves::Nothing }
         };
         self.cheapest(target, aim, &alone, longest, serves)
     }
@@ -205,9 +192,28 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// The groups that are predicted to be faster than whole layers, and take no more than a budget; empty if none are.
-    pub fn faster(&mut self, budget: u64) -> Vec<Group> {
-        self.groups_for(self.room(budget), Aim::Speed).unwrap_or_default()
+    /// These groups, and others that are predicted to be faster than whole layers and take no more than `target` bytes; `None` if
+    /// none are.
+    pub fn faster(&mut self, groups: &[Group], target: u64) -> Option<Vec<Group>> {
+        let slides = self.sliding(groups);
+        // So many of the first layers slide, and go through memory.
+        let spills = counted(self.spills.iter().copied());
+        let taken = counted(slides.iter().copied());
+        let serves = |layers: &Range<usize>| {
+            let count = |of: &[usize]| of[layers.end] - of[layers.start];
+            let gains = layers.len() > 1 && count(&spills) > 0 && count(&taken) == 0;
+            if gains { Serves::Speed } else { Serves::Nothing }
+        };
+        let alone = vec![Some(0); slides.len()];
+        let others = self.cheapest(target, Aim::Sharing, &alone, FASTEST, serves)?;
+        joined(groups, others)
+    }
+
+    /// For each layer whether it slides in some of these groups.
+    fn sliding(&self, groups: &[Group]) -> Vec<bool> {
+        let mut slides = vec![false; self.alone.len()];
+        groups.iter().for_each(|group| slides[group.layers.clone()].fill(true));
+        slides
     }
 
     /// The ways to slide for a budget, as [`candidates`](Self::candidates), in which single layers slide, too.
@@ -223,8 +229,7 @@ impl<'a> Search<'a> {
     /// These groups, and others by which layers have room for what their steps transform; `None` if nothing is gained so.
     pub fn roomier(&mut self, groups: &[Group], budget: u64) -> Option<Vec<Group>> {
         let (layers, target) = (self.alone.len(), self.room(budget));
-        let mut slides = vec![false; layers];
-        groups.iter().for_each(|group| slides[group.layers.clone()].fill(true));
+        let slides = self.sliding(groups);
         let loss = |layer: usize| match &self.transforms[layer] {
             Some(Price { bytes, extra_ns }) if *bytes > target && !slides[layer] => *extra_ns,
             _ => 0,
@@ -240,9 +245,7 @@ impl<'a> Search<'a> {
         };
         let alone: Vec<_> = losses.iter().copied().map(Some).collect();
         let others = self.cheapest(target, Aim::Single, &alone, FASTEST, serves)?;
-        let mut found = [groups, &others].concat();
-        found.sort_by_key(|group| group.layers.start);
-        (!others.is_empty()).then_some(found)
+        joined(groups, others)
     }
 
     /// The ways to slide of which one has the smallest feasible budget, found as they are asked for, of those that are reckoned to
@@ -301,4 +304,18 @@ impl<'a> Search<'a> {
         let least = least[self.alone.len()].next_multiple_of(PAGE);
         (least <= limit).then_some(least)
     }
+}
+
+/// How many of the first so many there are.
+fn counted(of: impl Iterator<Item = bool>) -> Vec<usize> {
+    let mut counts = vec![0];
+    of.for_each(|counts_too| counts.push(counts[counts.len() - 1] + usize::from(counts_too)));
+    counts
+}
+
+/// Groups in the order of their layers; `None` if there are no others.
+fn joined(groups: &[Group], others: Vec<Group>) -> Option<Vec<Group>> {
+    let mut found = [groups, &others].concat();
+    found.sort_by_key(|group| group.layers.start);
+    (!others.is_empty()).then_some(found)
 }

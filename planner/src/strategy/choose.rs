@@ -259,7 +259,7 @@ impl Candidate {
 /// More than that, and something is slower than what takes so long, by more than predictions can tell: what else goes through
 /// the cache is not known to them.
 fn clearly(ns: u64) -> u64 {
-    ns + ns / 20
+    ns + ns / 50
 }
 
 impl<'a> Wanted<'a> {

@@ -138,20 +138,13 @@ impl<'a, 'b> Found<'a, 'b> {
                 if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
                     break;
                 }
-                let (mut search, [mut ways, singles]) = match beside {
+                let (mut search, [ways, singles]) = match beside {
                     Some(other) => {
                         other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
                     }
                     None => looked(search.take().unwrap_or_else(|| new(network)), network),
                 };
                 let request = Request { network, ..*request };
-                // With several threads lines go from cache to cache, and bands are waited for: measured, that loses.
-                if request.threads == 1 && self.computes() {
-                    let faster = search.faster(request.budget);
-                    if !(faster.is_empty() || ways.contains(&faster)) {
-                        ways.insert(0, faster);
-                    }
-                }
                 let before = self.sites.len();
                 let others = transformed.filter(|_| !alone);
                 let others = others.into_iter().flat_map(|of| {
@@ -200,6 +193,7 @@ impl<'a, 'b> Found<'a, 'b> {
                 }
             }
         }
+        self.for_speed(request.threads, options);
         let Some(best) = &self.best else { return };
         let (at, on_load) = (best.at, best.design.on_load.clone());
         self.refine(at, &on_load);
@@ -213,6 +207,27 @@ impl<'a, 'b> Found<'a, 'b> {
                 self.consider(0, design);
             }
         }
+    }
+
+    /// Adds groups to the best way to slide in which layers are faster. With several threads lines go from cache to cache, and bands are
+    /// waited for: measured, that loses.
+    fn for_speed(&mut self, threads: u32, options: &Options) {
+        let Some(best) = self.best.as_ref().filter(|_| threads == 1 && self.computes()) else {
+            return;
+        };
+        if self.is_optimal() {
+            return;
+        }
+        let (site, on_load) = (&self.sites[best.at], best.design.on_load.clone());
+        let (request, groups) = (site.request, site.ground.sliding.groups().to_vec());
+        let basis = self.basis.clone();
+        let mut search = Search::new(request.network, &basis.costs, threads);
+        let targets = [site.ground.peak, request.budget.saturating_sub(site.least_tables())];
+        let mut ways: Vec<Vec<Group>> =
+            targets.iter().filter_map(|target| search.faster(&groups, *target)).collect();
+        ways.dedup();
+        let ways = ways.into_iter().map(|groups| (request.network, groups)).collect();
+        self.slide(&request, ways, &[(0, on_load)], options);
     }
 
     /// Sketches plans for the best way to slide in which steps may make their weights in portions, by the algorithms that serve only
