@@ -294,6 +294,33 @@ fn profile_is_measured_and_planned_with() {
 }
 
 #[test]
+fn plans_of_a_pack_are_predicted_by_other_costs() {
+    let folder = packed();
+    let board = eyelet_planner::board::Board::load("portable").unwrap().profile;
+    let slower = eyelet_planner::profile::Profile {
+        storage: eyelet_planner::profile::Storage::flat(0, 1.0, 1.0),
+        ..board.clone()
+    };
+    for (name, profile) in [("board", board), ("slower", slower)] {
+        std::fs::write(folder.path().join(name), profile.to_toml()).unwrap();
+    }
+    let plan = ["plan", "digits.onnx", "--budget", SMALL, "--profile", "board", "--json"];
+    let planned = eyelet_in(folder.path(), &[&plan[..], &["--exact"]].concat()).json();
+    let inspect = ["inspect", "digits.pack", "--profile", "board", "--profile", "slower"];
+    let report = eyelet_in(folder.path(), &[&inspect[..], &["--json"]].concat()).json();
+    let [board, slower] = [0, 1].map(|index| &report["plans"][0]["forecasts"][index]);
+    // By the costs it was made with, what was said then; by a megabyte in a second, longer.
+    for what in ["predicted_ms", "predicted_first_ms", "predicted_stall_ms"] {
+        assert_eq!(board[what], planned["plans"][0][what], "{what}");
+        assert!(slower[what].as_f64() > board[what].as_f64(), "{what}");
+    }
+    assert!(slower["lower_bound_ms"].as_f64() >= board["lower_bound_ms"].as_f64());
+    assert!(slower["lower_bound_ms"].as_f64() <= slower["predicted_ms"].as_f64());
+    let text = eyelet_in(folder.path(), &inspect).text();
+    assert!(text.contains("takes") && text.contains("by slower"), "{text}");
+}
+
+#[test]
 fn the_demo_compares_and_reads_a_digit() {
     let folder = folder();
     let args = ["demo", "--network", "squeezenet1_1", "--budget", "6MiB", "--runs", "1", "--json"];

@@ -190,6 +190,10 @@ fn profiles_that_cannot_be_used() {
     let nano = eyelet_planner::board::Board::load("jetson-nano").unwrap().profile;
     std::fs::write(path.join("p.toml"), nano.to_toml()).unwrap();
     with(&["--board", "portable"]).fails(&["p.toml: the profile is for neon", "portable"]);
+    let plan = ["plan", "digits.onnx", "--budget", "1MiB", "--board", "portable"];
+    eyelet_in(path, &plan).text();
+    eyelet_in(path, &["inspect", "digits.pack", "--profile", "p.toml"])
+        .fails(&["p.toml: the profile is for neon", "digits.pack is for portable"]);
     let other = if cfg!(target_arch = "aarch64") { "host-avx2" } else { "jetson-nano" };
     eyelet_in(path, &["profile", "--board", other, "-o", "x.toml"])
         .fails(&[other, "on the board itself"]);

@@ -1,6 +1,7 @@
 //! `eyelet inspect`: what is in a pack.
 
 use super::Error;
+use super::forecast::Forecast;
 use super::output::{Output, milliseconds, shape};
 use super::pack_file::{PackFile, shape_of, strategy};
 use super::target::Beside;
@@ -16,18 +17,23 @@ use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
 
-/// Shows what is in a pack: its network, its plans, and how each plan uses its arena.
+/// Shows what is in a pack: its network, its plans, and how each plan uses its arena. Predicts how long its plans take on
+/// machines that were measured.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLE)]
 pub struct Args {
     /// The pack.
     #[arg(value_name = "FILE.pack")]
     pack: PathBuf,
+    /// Predicts its plans by these costs, too, as `eyelet profile` writes them; may be given several times.
+    #[arg(long, value_name = "FILE.toml")]
+    profile: Vec<PathBuf>,
 }
 
 const EXAMPLE: &str = "\
 Example:
-  eyelet inspect resnet152.pack";
+  eyelet inspect resnet152.pack
+  eyelet profile -o here.toml && eyelet inspect resnet152.pack --profile here.toml";
 
 #[derive(Debug, Serialize)]
 struct Report {
@@ -70,6 +76,8 @@ struct PlanReport {
     weight_buffer_bytes: u64,
     bytes_read_per_inference: u64,
     predicted_ms: Option<f64>,
+    /// By the profiles that were given.
+    forecasts: Vec<Forecast>,
     memory: Memory,
     rings: Vec<RingReport>,
 }
@@ -125,7 +133,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         skeleton = *proven.skeleton();
         views.push(*proven.plan());
         let (plan, tables) = (proven.plan(), pack.tables(entry));
-        plans.push(plan_report(pack.isa, (&skeleton, names), plan, entry, tables));
+        let report = plan_report(pack.isa, (&skeleton, names), plan, entry, tables);
+        let forecasts = Forecast::by_all(&args.profile, &args.pack, &pack, entry)?;
+        plans.push(PlanReport { forecasts, ..report });
     }
     let port = |port: &Port| PortReport {
         name: skeleton.text(port.name).to_owned(),
@@ -198,6 +208,7 @@ fn plan_report(
         weight_buffer_bytes: weight_buffer_bytes(plan.resident.iter().chain(plan.loads.iter())),
         bytes_read_per_inference: plan.loads.iter().map(|load| u64::from(load.bytes)).sum(),
         predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
+        forecasts: Vec::new(),
         memory: memory(skeleton, plan, entry.arena_bytes, tables),
         rings: rings(skeleton, names, plan),
     }
@@ -316,6 +327,11 @@ impl fmt::Display for Report {
                 plan.threads,
                 plan.strategy
             )?;
+        }
+        for plan in self.plans.iter() {
+            for forecast in &plan.forecasts {
+                writeln!(f, "{:>10} takes {forecast}", size::human(plan.budget_bytes))?;
+            }
         }
         writeln!(
             f,

@@ -10,6 +10,7 @@ mod chunks;
 mod demo;
 mod describe;
 mod error;
+mod forecast;
 mod inspect;
 mod output;
 mod pack_file;

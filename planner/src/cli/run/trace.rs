@@ -2,14 +2,12 @@
 
 use super::super::Error;
 use super::super::describe;
+use super::super::forecast::costs;
 use super::super::pack_file::{PackFile, planner_types};
 use eyelet::executor::{Event, Observer};
-use eyelet::kernels::Isa;
 use eyelet::pack::PlanEntry;
-use eyelet_planner::board::{self, Board};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
-use eyelet_planner::profile::Profile;
 use eyelet_planner::replace::replace;
 use eyelet_planner::simulate::{Timeline, simulate};
 use eyelet_planner::size;
@@ -72,33 +70,6 @@ impl Observer for Recorder {
             Event::LoadBegins(_) | Event::LoadEnds(_) => lock(&self.loads).push((ns, event)),
             _ => lock(&self.steps).push((ns, event)),
         }
-    }
-}
-
-/// The costs of a profile, or of the board that is this machine with the kernels of the pack.
-pub fn costs(pack: &Path, isa: Isa, profile: Option<&Path>) -> Result<Profile, Error> {
-    let Some(path) = profile else {
-        let host = board::host();
-        if host.profile.isa == isa {
-            return Ok(host.profile);
-        }
-        let name = match isa {
-            Isa::Portable => "portable".to_owned(),
-            isa => format!("host-{}", isa.name()),
-        };
-        let threads = host.profile.threads;
-        return Ok(Profile { threads, ..Board::load(&name)?.profile });
-    };
-    let profile =
-        Profile::load(path).map_err(|source| Error::Profile { path: path.to_owned(), source })?;
-    match profile.isa == isa {
-        true => Ok(profile),
-        false => Err(Error::ProfileOfOther {
-            path: path.to_owned(),
-            profile: profile.isa.name(),
-            other: format!("{} is for", pack.display()),
-            isa: isa.name(),
-        }),
     }
 }
 
