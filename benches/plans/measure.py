@@ -1,9 +1,10 @@
 """Plans every network by every strategy for some budgets, and runs the packs in turns.
 
-Where a machine's processors and disk are not its own, neighbours slow it down for seconds or minutes, and no plan can know of that.
-So all plans of a network take turns, round after round, which spreads those of one plan over minutes. Neighbours only add time: a plan takes
-what its faster turns take (the lower quartile). Plans are compared by turns that follow each other: two plans' quotient is the median of those of all
-rounds. `joint` has two turns in a round, whose quotient tells what that is worth.
+Where a machine's processors and disk are not its own, neighbours change how fast they are for seconds or minutes, and no plan can know of that.
+So all plans of a network take turns, round after round, which spreads those of one plan over minutes, and the machine is measured anew
+between rounds. Of a plan's turns the median counts. It is compared by turns that follow each other with other plans, and with what
+the costs say that were measured beside them: quotients are the medians of those of all rounds. `joint` has two turns in a round, whose quotient
+tells what that is worth.
 """
 
 import json
@@ -15,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common import MIB, Failed, call
-from profiles import measure, model
-from settings import ABLATION, ABLATION_PLACE, IO, JOINT, PLACES, STRATEGIES
+from profiles import for_planning, measure, model
+from settings import ABLATION, ABLATION_PLACE, IO, JOINT, PLACES, ROUNDS_OF_PROFILE, STRATEGIES
 
 # Every inference is counted, but the first few; of slow ones fewer are needed, and fewer there are.
 WARMUP = 2
@@ -33,8 +34,8 @@ class Measured:
     budget: int
     io: str
     name: str
-    predicted_ms: float
-    bound_ms: float
+    # When it was planned.
+    planned_ms: float
     report: dict
     pack: Path
     # Of each turn the median.
@@ -42,11 +43,26 @@ class Measured:
     # Of `joint` those of a second one in each round.
     again: list = field(default_factory=list)
     stalls: list = field(default_factory=list)
+    # What the machine, as it was measured beside each round, is predicted to take, and the bound.
+    predicted: list = field(default_factory=list)
+    bounds: list = field(default_factory=list)
 
     @property
     def ms(self):
-        """What the plan takes while it has the machine to itself."""
-        return lower_quartile(self.samples + self.again)
+        return statistics.median(self.samples + self.again)
+
+    @property
+    def predicted_ms(self):
+        return statistics.median(self.predicted)
+
+    @property
+    def bound_ms(self):
+        return statistics.median(self.bounds)
+
+    @property
+    def turns(self):
+        """What it took in each round."""
+        return [math.sqrt(one * two) for one, two in zip(self.samples, self.again or self.samples)]
 
     @property
     def spread(self):
@@ -56,8 +72,17 @@ class Measured:
 
     def times(self, other):
         """How many times as long this takes as another plan that took turns with it."""
-        turns = zip(self.samples, self.again or self.samples)
-        return statistics.median(math.sqrt(one * two) / than for (one, two), than in zip(turns, other.samples))
+        return statistics.median(one / than for one, than in zip(self.turns, other.samples))
+
+    @property
+    def over_bound(self):
+        """By which part it takes longer than the bound."""
+        return statistics.median(one / bound for one, bound in zip(self.turns, self.bounds)) - 1
+
+    @property
+    def error(self):
+        """By which part more is predicted than it takes."""
+        return statistics.median(predicted / one for one, predicted in zip(self.turns, self.predicted)) - 1
 
     @property
     def repeats(self):
@@ -87,7 +112,7 @@ class Bench:
         self.measurements, self.profiles = [], {}
 
     def run(self):
-        self.measurements = measure(self.eyelet, self.work, self.threads, self.log)
+        self.measurements = for_planning(self.eyelet, self.work, self.threads, self.log)
         self.profiles = {one.io: one.path for one in self.measurements if one.chosen}
         for name in self.networks:
             onnx = model(self.eyelet, self.work, name)
@@ -156,13 +181,16 @@ class Bench:
                 continue
             write_through(pack, io)
             (plan,) = report["plans"]
-            planned.append(Measured(network, budget, io, name, plan["predicted_ms"], plan["lower_bound_ms"], report, pack))
+            planned.append(Measured(network, budget, io, name, plan["predicted_ms"], report, pack))
         return planned
 
     def turns(self, network, cells):
         """Each plan's turn in each round; those of a cell follow each other, and the next round begins with another."""
+        beside = {io: [] for io in IO}
         for number in range(self.rounds):
             self.log(f"{network}, round {number + 1} of {self.rounds}")
+            for io in IO if number % ROUNDS_OF_PROFILE == 0 else ():
+                beside[io].append(measure(self.eyelet, self.work, self.threads, io, f"{network} {number + 1}"))
             for cell in cells:
                 first = number % len(cell) if cell else 0
                 for plan in cell[first:] + cell[:first]:
@@ -170,20 +198,29 @@ class Bench:
                 for plan in cell:
                     if plan.name == JOINT:
                         plan.again.append(self.turn(plan))
+        self.measurements += [profile for io in IO for profile in beside[io]]
+        for cell in cells:
+            for plan in cell:
+                self.predict(plan, [profile.path for profile in beside[plan.io]])
+
+    def predict(self, plan, profiles):
+        """What was predicted in each round by the costs that were measured before it."""
+        options = [option for path in profiles for option in ("--profile", path)]
+        report = json.loads(call([self.eyelet, "inspect", plan.pack, "--json", *options]))
+        forecasts = report["plans"][0]["forecasts"]
+        of_rounds = [forecasts[number // ROUNDS_OF_PROFILE] for number in range(self.rounds)]
+        plan.predicted = [forecast["predicted_ms"] for forecast in of_rounds]
+        plan.bounds = [forecast["lower_bound_ms"] for forecast in of_rounds]
 
     def turn(self, plan):
         """The median of some inferences, in milliseconds."""
-        runs = round(self.seconds * 1e3 / max(plan.predicted_ms, 0.5))
+        runs = round(self.seconds * 1e3 / max(plan.planned_ms, 0.5))
         runs = min(max(runs, RUNS.start), RUNS.stop)
-        warmup = WARMUP if plan.predicted_ms < SLOW_MS else 1
+        warmup = WARMUP if plan.planned_ms < SLOW_MS else 1
         command = [self.eyelet, "run", plan.pack, "--io", plan.io, "--threads", self.threads, "--json"]
         report = json.loads(call([*command, "--warmup", warmup, "--runs", runs]))
         plan.stalls.append(report["stall_ms"])
         return report["latency_ms"]["median"]
-
-
-def lower_quartile(values):
-    return statistics.quantiles(values, n=4, method="inclusive")[0] if len(values) > 1 else values[0]
 
 
 def write_through(pack, io):

@@ -1,6 +1,7 @@
-"""The costs that plans are made with: the machine, measured once for each way of reading."""
+"""The machine, as it is measured: for planning before all else, and again between the turns of each network."""
 
 import json
+import statistics
 import time
 import tomllib
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ class Profile:
 
     io: str
     path: Path
-    # What it took, and what it predicts.
+    # Before or during which network's turns, and how long it took.
+    when: str
     seconds: float
-    predicted_ms: float
+    # What is planned with: what each predicts for one plan tells which that is.
+    predicted_ms: float | None = None
     chosen: bool = False
 
     @property
@@ -26,26 +29,32 @@ class Profile:
         return tomllib.loads(self.path.read_text())
 
 
-def measure(eyelet, work, threads, log):
-    """All measurements. Others may have the machine's processors, its memory or its disk while it is measured: so it is measured several
-    times, and the lower quartile counts, as it does of the turns of a plan."""
+def measure(eyelet, work, threads, io, when):
+    """One measurement."""
+    path = work / f"{when.replace(' ', '-')}-{io}.toml"
+    start = time.monotonic()
+    call([eyelet, "profile", "--io", io, "--threads", threads, "--dir", work, "-o", path])
+    return Profile(io, path, when, time.monotonic() - start)
+
+
+def for_planning(eyelet, work, threads, log):
+    """Others may have the machine's processors, its memory or its disk while it is measured: so it is measured several times, and the one
+    is taken that is in the middle."""
     network, budget = PROFILED
     onnx, pack = model(eyelet, work, network), work / "profile.pack"
     found = []
     for attempt in range(PROFILES):
         for io in IO:
             log(f"profile, {io}, {attempt + 1} of {PROFILES}")
-            path = work / f"{io}-{attempt}.toml"
-            start = time.monotonic()
-            call([eyelet, "profile", "--io", io, "--threads", threads, "--dir", work, "-o", path])
-            seconds = time.monotonic() - start
-            plan = [eyelet, "plan", onnx, "--budget", budget, "--threads", threads, "--profile", path, "--json", "-o", pack]
-            predicted_ms = json.loads(call(plan))["plans"][0]["predicted_ms"]
-            found.append(Profile(io, path, seconds, predicted_ms))
+            profile = measure(eyelet, work, threads, io, f"before {attempt + 1}")
+            plan = [eyelet, "plan", onnx, "--budget", budget, "--threads", threads, "--profile", profile.path, "--json", "-o", pack]
+            profile.predicted_ms = json.loads(call(plan))["plans"][0]["predicted_ms"]
+            found.append(profile)
     pack.unlink()
     for io in IO:
-        ranked = sorted((one for one in found if one.io == io), key=lambda one: one.predicted_ms)
-        ranked[len(ranked) // 4].chosen = True
+        measured = [profile for profile in found if profile.io == io]
+        middle = statistics.median_low([profile.predicted_ms for profile in measured])
+        next(profile for profile in measured if profile.predicted_ms == middle).chosen = True
     return found
 
 

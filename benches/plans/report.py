@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, ms, table  # noqa: E402
-from settings import ABLATION, DRAWN, IO, JOINT, NEAR, NOISE, PROFILED, PROFILES, SEED, STRATEGIES  # noqa: E402
+from settings import ABLATION, DRAWN, IO, JOINT, NEAR, NOISE, PROFILED, PROFILES, ROUNDS_OF_PROFILE, SEED, STRATEGIES  # noqa: E402
 
 
 def ranks(values):
@@ -43,11 +43,13 @@ Written by `benches/plans/run.sh`; run it again rather than change it by hand.
 {facts}
 
 Times are in milliseconds, of one inference in the steady state. All plans of a network take {self.bench.rounds} turns, round after round, each in a process
-of its own, of which the median counts. Others have the machine's processors and its disk, too, for seconds or minutes, which only adds time: of a
-plan's turns the lower quartile is given. Plans are compared with `{JOINT}` turn by turn, by those that follow each other: quotients are
-the medians of those of all rounds. `{JOINT}` takes a second turn in each round: {self.repeated()}.
+of its own. Of a turn's inferences the median counts, and of a plan's turns. Others have the machine's processors and its disk, too, which changes how fast
+they are for seconds or minutes. So plans are compared turn by turn, by those that follow each other, and with what the costs say that were
+measured in the same minutes: quotients are the medians of those of all rounds. `{JOINT}` takes a second turn in each round: {self.repeated()}.
 
-Every budget has a pack for each strategy, planned with costs measured before (`eyelet profile`). All strategies share kernels and runtime."""
+Every budget has a pack for each strategy, planned with costs measured before all else (`eyelet profile`). Before each
+{ROUNDS_OF_PROFILE} rounds of a network the machine is measured again; bounds and predictions are those of the same packs by these costs
+(`eyelet inspect --profile`). All strategies share kernels and runtime."""
 
     def repeated(self):
         """What quotients are worth."""
@@ -73,7 +75,7 @@ Every budget has a pack for each strategy, planned with costs measured before (`
             ratio = joint.times(best) if best else None
             if ratio is not None and ratio > 1 + NOISE:
                 worse.append((network, io, budget, best.name, ratio))
-            gap = joint.ms / joint.bound_ms - 1
+            gap = joint.over_bound
             gaps[io].setdefault(network, []).append(gap)
             row = [network, f"{budget / MIB:.1f}"]
             row += [ms(plans[name].ms) if name in plans else "–" for name in STRATEGIES]
@@ -109,16 +111,15 @@ The bound is that of [planning](planning.md#the-lower-bound), from the profile: 
         drawn = random.Random(SEED).sample(plans, min(DRAWN, len(plans)))
         rows = []
         for plan in sorted(drawn, key=lambda plan: (plan.network, plan.io, plan.budget, plan.name)):
-            error = plan.predicted_ms / plan.ms - 1
             name = [plan.network, plan.io, f"{plan.budget / MIB:.1f}", plan.name]
-            rows.append([*name, ms(plan.predicted_ms), ms(plan.ms), f"{error:+.1%}"])
-        near = sum(abs(plan.predicted_ms / plan.ms - 1) <= NEAR for plan in drawn)
-        whole = [abs(plan.predicted_ms / plan.ms - 1) for plan in plans]
+            rows.append([*name, ms(plan.predicted_ms), ms(plan.ms), f"{plan.error:+.1%}"])
+        near = sum(abs(plan.error) <= NEAR for plan in drawn)
+        whole = [abs(plan.error) for plan in plans]
         spreads = [plan.spread for plan in plans]
         groups = {}
         for plan in plans:
             for name in ((plan.io, ""), (plan.io, plan.name)):
-                groups.setdefault(name, []).append(plan.predicted_ms / plan.ms - 1)
+                groups.setdefault(name, []).append(plan.error)
         by_group = [
             [io, name or "all", len(errors), f"{statistics.mean(abs(e) <= NEAR for e in errors):.0%}"]
             + [f"{value:+.1%}" for value in (min(errors), statistics.median(errors), max(errors))]
@@ -153,12 +154,14 @@ of {statistics.mean(spread > NEAR for spread in spreads):.0%} of the plans more 
             rates += [reads[16 << 10] / 1e3, reads[1 << 20] / 1e3]
             drag = storage["drag"]
             lost = [drag["near_ns_per_byte"], drag["far_ns_per_byte"]]
-            row = [one.io, *(f"{rate:.3g}" for rate in rates), *(f"{ns:.3f}" for ns in lost)]
-            rows.append([*row, f"{ms(one.predicted_ms)}{' (taken)' if one.chosen else ''}"])
+            row = [one.when, one.io, *(f"{rate:.3g}" for rate in rates), *(f"{ns:.3f}" for ns in lost)]
+            predicted = "–" if one.predicted_ms is None else ms(one.predicted_ms)
+            rows.append([*row, f"{predicted}{' (taken)' if one.chosen else ''}"])
         network, budget = PROFILED
-        head = ["io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
+        head = ["when", "io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
         head += ["drag near (ns/B)", "far (ns/B)", f"{network} in {budget // MIB} MiB (ms)"]
-        return f"""The costs that it was predicted with, measured {PROFILES} times before all else; the lower quartile of each way to read counts:
+        return f"""The machine, as it was measured: {PROFILES} times before all else, of which for each way to read the middle one was planned with, and before each
+{ROUNDS_OF_PROFILE} rounds of a network:
 
 {table(head, rows)}"""
 

@@ -30,7 +30,7 @@ def arguments():
 
     parser.add_argument("--networks", type=names, default=NETWORKS, metavar="A,B", help=f"of `eyelet zoo --list` [default: {','.join(NETWORKS)}]")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="compute threads [default: 1]")
-    parser.add_argument("--rounds", type=rounds, default=9, metavar="N", help="turns that every plan takes, two at least [default: 9]")
+    parser.add_argument("--rounds", type=rounds, default=6, metavar="N", help="turns that every plan takes, two at least [default: 6]")
     parser.add_argument("--seconds", type=float, default=0.2, metavar="S", help="of inferences for each plan in each turn, three at least [default: 0.2]")
     parser.add_argument("--effort", metavar="E", help="of `eyelet plan` [default: its own]")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results-plans.md", metavar="FILE.md", help="[default: docs/results-plans.md]")

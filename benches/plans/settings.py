@@ -28,8 +28,10 @@ ABLATION_PLACE = 0.4
 # How weights are read: past the page cache, and from there.
 IO = ["direct", "buffered"]
 
-# The machine is measured so often, of which the lower quartile counts: `joint` in so many bytes tells which that is.
-PROFILES = 5
+# The machine is measured so often before all else, of which the middle one is planned with: `joint` in so many bytes tells which that is;
+# and once more before each so many rounds of a network, for what is predicted of them.
+PROFILES = 3
+ROUNDS_OF_PROFILE = 2
 PROFILED = ("mobilenet_v2", 4 << 20)
 
 # What "as fast" means: the noise of two measurements of the same thing.
