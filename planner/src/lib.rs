@@ -10,6 +10,7 @@ pub mod board;
 pub mod bound;
 pub mod check;
 pub mod chunks;
+pub mod cores;
 pub mod graph;
 pub mod import;
 pub mod layout;

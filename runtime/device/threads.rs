@@ -108,13 +108,18 @@ pub fn cores<const N: usize>() -> heapless::Vec<usize, N> {
 
 /// Confines the calling thread to one core. The error is the system's number.
 pub fn pin_current(core: usize) -> Result<(), i32> {
-    if core >= libc::CPU_SETSIZE as usize {
+    confine_current(&[core])
+}
+
+/// Confines the calling thread to some cores, and those that it starts from then on. The error is the system's number.
+pub fn confine_current(cores: &[usize]) -> Result<(), i32> {
+    if cores.iter().any(|core| *core >= libc::CPU_SETSIZE as usize) {
         return Err(libc::EINVAL);
     }
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
-    // SAFETY: the set is plain bits, all zero; the core is one of them.
+    // SAFETY: the set is plain bits, all zero; each core is one of them.
     let status = unsafe {
-        libc::CPU_SET(core, set.assume_init_mut());
+        cores.iter().for_each(|core| libc::CPU_SET(*core, set.assume_init_mut()));
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), set.as_ptr())
     };
     match status {
@@ -277,6 +282,13 @@ mod tests {
         });
         assert_eq!(pinned.join().unwrap(), 1);
         assert_eq!(pin_current(usize::MAX), Err(libc::EINVAL));
+        assert_eq!(confine_current(&[]), Err(libc::EINVAL));
+        let all = super::cores::<1024>();
+        let confined = std::thread::spawn(move || {
+            confine_current(&all[..all.len().min(2)]).unwrap();
+            std::thread::spawn(available_cores).join().unwrap()
+        });
+        assert_eq!(confined.join().unwrap(), cores.min(2));
     }
 
     #[test]

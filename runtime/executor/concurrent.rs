@@ -109,10 +109,24 @@ impl<'a> Instance<'a> {
         storage: &'m mut S,
         body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
     ) -> Result<T, ThreadedError> {
+        self.with_loader_on(None, storage, body)
+    }
+
+    /// The same with the loader on a core of its own, such as the one that the storage's interrupts come to: what computes there
+    /// is held up by each of them. Where that is refused, the system places it.
+    pub fn with_loader_on<'m, S: Storage + Send, T>(
+        &'m mut self,
+        core: Option<usize>,
+        storage: &'m mut S,
+        body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
+    ) -> Result<T, ThreadedError> {
         let (mut loader, mut model) = self.beside();
         let shared = model.shared;
         threads::join(
-            move || loader.run(storage),
+            move || {
+                let _ = core.map(threads::pin_current);
+                loader.run(storage);
+            },
             move || {
                 // Also when `body` panics, the loader must be told, or the join waits for ever.
                 struct Stop<'m, 'a>(&'m Shared<'a>);

@@ -14,6 +14,7 @@ use eyelet::device::workers::Pool;
 use eyelet::device::{Accelerator, Device};
 use eyelet::executor::{Feed, Instance, Model, Options, Switch};
 use eyelet::storage::Storage;
+use eyelet_planner::cores::Cores;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
@@ -202,10 +203,16 @@ fn phases(
         phases: Vec::with_capacity(args.budgets.list.len()),
         peak_rss_bytes: 0,
     };
+    let cpu = matches!(room, Room::Pages(_));
+    let apart = cpu.then(|| args.cores(storage, threads)).flatten();
+    // Workers inherit where they may run.
+    apart.iter().for_each(Cores::compute);
     // A GPU's steps are handed over by one thread: this.
     let pool = Pool::new();
     pool.scope(threads as usize, None, |workers| {
-        instance.with_loader(storage, |model| {
+        apart.iter().for_each(Cores::free);
+        instance.with_loader_on(apart.as_ref().map(|apart| apart.reading), storage, |model| {
+            apart.iter().for_each(Cores::compute);
             let progress = Progress::count(output, "running", args.budgets.list.len() as u64);
             for &budget in &args.budgets.list {
                 report.phases.push(phase(model, workers, args, &inputs, room, budget)?);
@@ -214,6 +221,7 @@ fn phases(
             Ok::<(), Error>(())
         })
     })???;
+    apart.iter().for_each(Cores::free);
     Ok(report)
 }
 

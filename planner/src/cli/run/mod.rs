@@ -27,6 +27,7 @@ use eyelet::executor::{self, Concurrent, Feed, Instance, Model, OpenError, Optio
 use eyelet::pack::{Header, PAGE, PlanEntry};
 use eyelet::storage::{MAX_DEPTH, Storage, residency};
 use eyelet_planner::board::Board;
+use eyelet_planner::cores::Cores;
 use eyelet_planner::paced::Paced;
 use eyelet_planner::profile::{self, Profile};
 use eyelet_planner::source::{Io, Source};
@@ -104,6 +105,12 @@ impl Args {
     fn under_way(&self, storage: &mut impl Storage) -> u32 {
         let takes = storage.queue().map_or(1, |queue| queue.depth() as u32);
         takes.min(self.depth.unwrap_or(u32::MAX))
+    }
+
+    /// Where loads are read and steps are computed, if that is better told than left to the system.
+    fn cores(&self, storage: &mut impl Storage, threads: u32) -> Option<Cores> {
+        let interrupts = self.io == Io::Direct && self.pace.is_none();
+        interrupts.then(|| Cores::find(storage, threads as usize))?
     }
 
     /// How the pack is opened.
@@ -270,16 +277,24 @@ impl Session<'_> {
         let cores = cores::<MAX_THREADS>();
         let alone = instance.plan().loads.is_empty() && cores.len() == threads as usize;
         let cores = Some(&cores[..]).filter(|cores| alone && cores.len() > 1);
+        let loads = !instance.plan().loads.is_empty();
+        let apart = loads.then(|| args.cores(storage, threads)).flatten();
+        report.loader_core = apart.as_ref().map(|apart| apart.reading);
+        // Workers inherit where they may run.
+        apart.iter().for_each(Cores::compute);
         let pool = Pool::new();
         pool.scope(threads as usize, cores, |workers| {
-            instance.with_loader(storage, |model| {
+            apart.iter().for_each(Cores::free);
+            instance.with_loader_on(apart.as_ref().map(|apart| apart.reading), storage, |model| {
                 if let Some(core) = cores.and_then(<[usize]>::first) {
                     // Where that is forbidden, the system places it.
                     let _ = pin_current(*core);
                 }
+                apart.iter().for_each(Cores::compute);
                 measure(model, workers, args, &inputs, *output, &mut report, layers.as_mut())
             })
         })???;
+        apart.iter().for_each(Cores::free);
         report.layers = layers.map(Layers::finish);
         Ok(report)
     }

@@ -23,6 +23,9 @@ pub struct Report {
     /// Reads under way at once, at most; not told of a GPU, whose staging buffers are read into one after the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub depth: Option<u32>,
+    /// The core that the storage's interrupts come to, where loads were therefore read; steps were computed on others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loader_core: Option<usize>,
     pub verify: bool,
     pub runs: u32,
     pub warmup: u32,

@@ -7,6 +7,7 @@
 
 use super::bench::{Bench, State, Weights, median};
 use super::layers::{conv, winograd};
+use crate::cores::Cores;
 use crate::profile::Drag;
 use crate::source::{Io, Source};
 use eyelet::arena::MappedArena;
@@ -87,12 +88,13 @@ impl Reading {
     }
 }
 
-/// Measures both, reading from the first `file_bytes` of a file.
+/// Measures both, reading from the first `file_bytes` of a file; each on its cores, if it has some.
 pub fn measure(
     kernels: &Kernels,
     name: &CStr,
     io: Io,
     file_bytes: u64,
+    cores: Option<&Cores>,
 ) -> Result<Drag, StorageError> {
     let isa = kernels.isa();
     let networks = [
@@ -116,8 +118,14 @@ pub fn measure(
     let reading = Reading::default();
     std::thread::scope(|scope| {
         let reading = &reading;
-        let reader = scope
-            .spawn(move || reading.run(&mut source, arena.memory().as_mut_slice(), file_bytes));
+        let reader = scope.spawn(move || {
+            let mut read = || reading.run(&mut source, arena.memory().as_mut_slice(), file_bytes);
+            match cores {
+                Some(cores) => cores.read(read),
+                None => read(),
+            }
+        });
+        cores.into_iter().for_each(Cores::compute);
         for pair in 0..PAIRS {
             for case in &mut cases {
                 let room = ARENA_BYTES[usize::from(case.far)];
@@ -136,6 +144,7 @@ pub fn measure(
             }
         }
         reading.done.store(true, Ordering::Relaxed);
+        cores.into_iter().for_each(Cores::free);
         reader.join().expect("a reader does not panic")
     })?;
     let mean = |far: bool| {

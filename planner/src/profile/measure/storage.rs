@@ -1,6 +1,7 @@
 //! Throughput of reads by their size and by how many are under way, and of the checksum; with the file at hand, what computing loses to them.
 
 use super::{MeasureError, drag};
+use crate::cores::Cores;
 use crate::profile::fit::terms;
 use crate::profile::{Deeper, Near, Reads, Storage};
 use crate::source::{Io, Source};
@@ -88,12 +89,20 @@ pub fn measure(
     // in 46 MiB it read as fast.
     let sizes = [ARENA_BYTES, NEAR_BYTES];
     let sizes = if io == Io::Direct { &sizes[..1] } else { &sizes[..] };
-    let mut of = rates(&mut source, memory, sizes, depth, spin_ns).map_err(storage)?;
+    // As a pack's loader reads, and its steps are computed.
+    let cores = (io == Io::Direct).then(|| Cores::find(&mut source, threads as usize)).flatten();
+    let mut measure = || rates(&mut source, memory, sizes, depth, spin_ns);
+    let of = match &cores {
+        Some(cores) => cores.read(measure),
+        None => measure(),
+    };
+    let mut of = of.map_err(storage)?;
     let near = of.split_off(1).pop();
     let near = near.map(|Rates { reads, checksum_gbs, .. }| Near { reads, checksum_gbs });
     let Rates { reads, checksum_ns, checksum_gbs, deeper, together } = of.remove(0);
     drop(source);
-    let drag = Some(drag::measure(kernels, &name, io, FILE_BYTES).map_err(storage)?);
+    let drag = drag::measure(kernels, &name, io, FILE_BYTES, cores.as_ref()).map_err(storage)?;
+    let drag = Some(drag);
     Ok(Storage {
         io,
         depth: depth as u32,
