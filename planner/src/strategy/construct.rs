@@ -193,6 +193,7 @@ impl<'a, 'b> Found<'a, 'b> {
                 }
             }
         }
+        self.narrower(options);
         self.for_speed(request.threads, options);
         let Some(best) = &self.best else { return };
         let (at, on_load) = (best.at, best.design.on_load.clone());
@@ -205,6 +206,30 @@ impl<'a, 'b> Found<'a, 'b> {
                 flexnn::designs(site, Loading::Cyclic).chain([layers(Loading::Cyclic)]).collect();
             for design in designs {
                 self.consider(0, design);
+            }
+        }
+    }
+
+    /// Has groups of the best way to slide make half as many lines at a time, all of them or one, as long as that is faster: where loads are
+    /// waited for, what smaller rings leave is worth more than the time that more steps take.
+    fn narrower(&mut self, options: &Options) {
+        while let Some(best) = self.best.as_ref().filter(|best| best.built.line.stall_ns > 0) {
+            let (site, before) = (&self.sites[best.at], self.least_ns);
+            let (request, on_load) = (site.request, best.design.on_load.clone());
+            let groups = site.ground.sliding.groups().to_vec();
+            let all = std::iter::once(0..groups.len());
+            let single = (0..groups.len()).map(|at| at..at + 1).take(MOST_SINGLES);
+            for chosen in all.chain(single) {
+                let mut narrower = groups.clone();
+                narrower[chosen].iter_mut().for_each(|group| group.lines = group.lines.div_ceil(2));
+                let ways = vec![(request.network, narrower)];
+                self.slide(&request, ways, &[(0, on_load.clone())], options);
+                if self.least_ns < before {
+                    break;
+                }
+            }
+            if self.least_ns == before {
+                return;
             }
         }
     }
