@@ -16,19 +16,23 @@ const READS: u64 = 32;
 /// The most cores of a machine that are looked at.
 const MOST: usize = 1024;
 
-/// The cores of loads and of steps.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The cores of loads and of steps; by default nothing is told, and the system places all threads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cores {
-    /// That of the loader.
-    pub reading: usize,
-    /// The others that this process may use: no fewer than threads that compute.
-    pub computing: Vec<usize>,
+    /// That of the loader,
+    pub reading: Option<usize>,
+    /// and the others that this process may use: no fewer than threads that compute.
+    computing: Vec<usize>,
 }
 
 impl Cores {
-    /// Of this machine, for so many threads that compute. Reads a few pages to see where the storage's interrupts come to; `None` if they
-    /// do not come to one core, or no core would be left to the loader, or the system does not tell.
-    pub fn find(storage: &mut impl Storage, threads: usize) -> Option<Self> {
+    /// Of this machine, for so many threads that compute. Reads a few pages to see where the storage's interrupts come to; nothing is
+    /// told if they do not come to one core, or no core would be left to the loader, or the system does not say.
+    pub fn find(storage: &mut impl Storage, threads: usize) -> Self {
+        Self::apart(storage, threads).unwrap_or_default()
+    }
+
+    fn apart(storage: &mut impl Storage, threads: usize) -> Option<Self> {
         let all = cores::<MOST>();
         if all.len() <= threads {
             return None;
@@ -41,18 +45,17 @@ impl Cores {
         }
         let reading = Interrupts::now()?.core(&before, READS)?;
         let computing = all.iter().copied().filter(|core| *core != reading).collect();
-        all.contains(&reading).then_some(Self { reading, computing })
+        all.contains(&reading).then_some(Self { reading: Some(reading), computing })
     }
 
-    /// Confines the calling thread to the cores that compute, and those that it starts from then on. Where that is refused, the system
-    /// places them.
+    /// Confines the calling thread to the cores that compute, and those that it starts from then on.
     pub fn compute(&self) {
-        let _ = confine_current(&self.computing);
+        self.confine(&self.computing);
     }
 
     /// Runs something on the core that reads, and leaves the calling thread free to run anywhere.
     pub fn read<R>(&self, body: impl FnOnce() -> R) -> R {
-        let _ = confine_current(&[self.reading]);
+        self.confine(self.reading.as_slice());
         let result = body();
         self.free();
         result
@@ -60,8 +63,15 @@ impl Cores {
 
     /// Lets the calling thread run on all of them again.
     pub fn free(&self) {
-        let all: Vec<usize> = self.computing.iter().copied().chain([self.reading]).collect();
-        let _ = confine_current(&all);
+        let all: Vec<usize> = self.computing.iter().copied().chain(self.reading).collect();
+        self.confine(&all);
+    }
+
+    /// Where that is refused, the system places the thread.
+    fn confine(&self, cores: &[usize]) {
+        if self.reading.is_some() {
+            let _ = confine_current(cores);
+        }
     }
 }
 
@@ -136,7 +146,7 @@ mod tests {
 
     #[test]
     fn computing_has_the_cores_that_do_not_read() {
-        let cores = Cores { reading: 3, computing: vec![0, 1] };
+        let cores = Cores { reading: Some(3), computing: vec![0, 1] };
         // Wherever that is allowed; it is undone with the thread.
         let body = move || {
             cores.compute();
@@ -147,8 +157,8 @@ mod tests {
         assert_eq!(std::thread::spawn(body).join().unwrap(), 7);
         // All cores compute.
         let mut nothing = eyelet::storage::Slice(&[0; PAGE as usize]);
-        assert_eq!(Cores::find(&mut nothing, MOST), None);
+        assert_eq!(Cores::find(&mut nothing, MOST), Cores::default());
         // What is in memory interrupts nobody.
-        assert_eq!(Cores::find(&mut nothing, 1), None);
+        assert_eq!(Cores::find(&mut nothing, 1), Cores::default());
     }
 }

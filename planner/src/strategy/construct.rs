@@ -26,6 +26,9 @@ const WAYS_IN_VAIN: usize = 2;
 /// Ways in which single layers slide, too, that are tried.
 const MOST_SINGLES: usize = 3;
 
+/// Groups of which each by itself is tried with fewer lines.
+const MOST_NARROWED: usize = 3;
+
 /// Plans that wait for loads for one part in so many are looked at as bound by them.
 const WAITS: u64 = 4;
 
@@ -218,7 +221,7 @@ impl<'a, 'b> Found<'a, 'b> {
             let (request, on_load) = (site.request, best.design.on_load.clone());
             let groups = site.ground.sliding.groups().to_vec();
             let all = std::iter::once(0..groups.len());
-            let single = (0..groups.len()).map(|at| at..at + 1).take(MOST_SINGLES);
+            let single = (0..groups.len()).map(|at| at..at + 1).take(MOST_NARROWED);
             for chosen in all.chain(single) {
                 let mut narrower = groups.clone();
                 narrower[chosen].iter_mut().for_each(|group| group.lines = group.lines.div_ceil(2));

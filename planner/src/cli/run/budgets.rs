@@ -203,16 +203,18 @@ fn phases(
         phases: Vec::with_capacity(args.budgets.list.len()),
         peak_rss_bytes: 0,
     };
-    let cpu = matches!(room, Room::Pages(_));
-    let apart = cpu.then(|| args.cores(storage, threads)).flatten();
-    // Workers inherit where they may run.
-    apart.iter().for_each(Cores::compute);
+    let apart = match room {
+        Room::Pages(_) => args.cores(storage, threads),
+        Room::Bytes(_) => Cores::default(),
+    };
+    // Workers inherit where they may run; the loader counts the cores of the thread that starts it.
+    apart.compute();
     // A GPU's steps are handed over by one thread: this.
     let pool = Pool::new();
     pool.scope(threads as usize, None, |workers| {
-        apart.iter().for_each(Cores::free);
-        instance.with_loader_on(apart.as_ref().map(|apart| apart.reading), storage, |model| {
-            apart.iter().for_each(Cores::compute);
+        apart.free();
+        instance.with_loader_on(apart.reading, storage, |model| {
+            apart.compute();
             let progress = Progress::count(output, "running", args.budgets.list.len() as u64);
             for &budget in &args.budgets.list {
                 report.phases.push(phase(model, workers, args, &inputs, room, budget)?);
@@ -221,7 +223,7 @@ fn phases(
             Ok::<(), Error>(())
         })
     })???;
-    apart.iter().for_each(Cores::free);
+    apart.free();
     Ok(report)
 }
 

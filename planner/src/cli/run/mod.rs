@@ -108,9 +108,11 @@ impl Args {
     }
 
     /// Where loads are read and steps are computed, if that is better told than left to the system.
-    fn cores(&self, storage: &mut impl Storage, threads: u32) -> Option<Cores> {
-        let interrupts = self.io == Io::Direct && self.pace.is_none();
-        interrupts.then(|| Cores::find(storage, threads as usize))?
+    fn cores(&self, storage: &mut impl Storage, threads: u32) -> Cores {
+        match self.io == Io::Direct && self.pace.is_none() {
+            true => Cores::find(storage, threads as usize),
+            false => Cores::default(),
+        }
     }
 
     /// How the pack is opened.
@@ -275,26 +277,26 @@ impl Session<'_> {
         // With a thread for each core, each keeps to its own: otherwise the system sometimes wakes a worker on
         // the core of the thread that waits for it. A loader beside them needs the system to make room.
         let cores = cores::<MAX_THREADS>();
-        let alone = instance.plan().loads.is_empty() && cores.len() == threads as usize;
-        let cores = Some(&cores[..]).filter(|cores| alone && cores.len() > 1);
         let loads = !instance.plan().loads.is_empty();
-        let apart = loads.then(|| args.cores(storage, threads)).flatten();
-        report.loader_core = apart.as_ref().map(|apart| apart.reading);
-        // Workers inherit where they may run.
-        apart.iter().for_each(Cores::compute);
+        let alone = !loads && cores.len() == threads as usize;
+        let cores = Some(&cores[..]).filter(|cores| alone && cores.len() > 1);
+        let apart = if loads { args.cores(storage, threads) } else { Cores::default() };
+        report.loader_core = apart.reading;
+        // Workers inherit where they may run; the loader counts the cores of the thread that starts it.
+        apart.compute();
         let pool = Pool::new();
         pool.scope(threads as usize, cores, |workers| {
-            apart.iter().for_each(Cores::free);
-            instance.with_loader_on(apart.as_ref().map(|apart| apart.reading), storage, |model| {
+            apart.free();
+            instance.with_loader_on(apart.reading, storage, |model| {
                 if let Some(core) = cores.and_then(<[usize]>::first) {
                     // Where that is forbidden, the system places it.
                     let _ = pin_current(*core);
                 }
-                apart.iter().for_each(Cores::compute);
+                apart.compute();
                 measure(model, workers, args, &inputs, *output, &mut report, layers.as_mut())
             })
         })???;
-        apart.iter().for_each(Cores::free);
+        apart.free();
         report.layers = layers.map(Layers::finish);
         Ok(report)
     }

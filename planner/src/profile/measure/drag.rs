@@ -88,13 +88,13 @@ impl Reading {
     }
 }
 
-/// Measures both, reading from the first `file_bytes` of a file; each on its cores, if it has some.
+/// Measures both, reading from the first `file_bytes` of a file; each on its cores.
 pub fn measure(
     kernels: &Kernels,
     name: &CStr,
     io: Io,
     file_bytes: u64,
-    cores: Option<&Cores>,
+    cores: &Cores,
 ) -> Result<Drag, StorageError> {
     let isa = kernels.isa();
     let networks = [
@@ -119,13 +119,10 @@ pub fn measure(
     std::thread::scope(|scope| {
         let reading = &reading;
         let reader = scope.spawn(move || {
-            let mut read = || reading.run(&mut source, arena.memory().as_mut_slice(), file_bytes);
-            match cores {
-                Some(cores) => cores.read(read),
-                None => read(),
-            }
+            let mut memory = arena.memory();
+            cores.read(|| reading.run(&mut source, memory.as_mut_slice(), file_bytes))
         });
-        cores.into_iter().for_each(Cores::compute);
+        cores.compute();
         for pair in 0..PAIRS {
             for case in &mut cases {
                 let room = ARENA_BYTES[usize::from(case.far)];
@@ -144,7 +141,7 @@ pub fn measure(
             }
         }
         reading.done.store(true, Ordering::Relaxed);
-        cores.into_iter().for_each(Cores::free);
+        cores.free();
         reader.join().expect("a reader does not panic")
     })?;
     let mean = |far: bool| {

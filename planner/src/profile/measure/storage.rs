@@ -90,18 +90,17 @@ pub fn measure(
     let sizes = [ARENA_BYTES, NEAR_BYTES];
     let sizes = if io == Io::Direct { &sizes[..1] } else { &sizes[..] };
     // As a pack's loader reads, and its steps are computed.
-    let cores = (io == Io::Direct).then(|| Cores::find(&mut source, threads as usize)).flatten();
-    let mut measure = || rates(&mut source, memory, sizes, depth, spin_ns);
-    let of = match &cores {
-        Some(cores) => cores.read(measure),
-        None => measure(),
+    let cores = match io {
+        Io::Direct => Cores::find(&mut source, threads as usize),
+        _ => Cores::default(),
     };
+    let of = cores.read(|| rates(&mut source, memory, sizes, depth, spin_ns));
     let mut of = of.map_err(storage)?;
     let near = of.split_off(1).pop();
     let near = near.map(|Rates { reads, checksum_gbs, .. }| Near { reads, checksum_gbs });
     let Rates { reads, checksum_ns, checksum_gbs, deeper, together } = of.remove(0);
     drop(source);
-    let drag = drag::measure(kernels, &name, io, FILE_BYTES, cores.as_ref()).map_err(storage)?;
+    let drag = drag::measure(kernels, &name, io, FILE_BYTES, &cores).map_err(storage)?;
     let drag = Some(drag);
     Ok(Storage {
         io,
