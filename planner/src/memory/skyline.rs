@@ -15,6 +15,8 @@ pub struct Skyline {
     end: u64,
     /// The segments as they were once.
     saved: Vec<(u64, i64)>,
+    /// How many segments were looked at to find places.
+    looked: Cell<usize>,
 }
 
 /// A place in a [`Skyline`].
@@ -29,13 +31,20 @@ impl Skyline {
     /// Memory that nothing has used.
     pub fn new(range: Range<u64>) -> Self {
         let end = range.end.max(range.start);
-        Self { segments: vec![(range.start, -1)], end, saved: Vec::new() }
+        let segments = vec![(range.start, -1)];
+        Self { segments, end, saved: Vec::new(), looked: Cell::new(0) }
     }
 
-    /// The same memory an inference later.
+    /// The same memory an inference later, of which nothing has been looked at.
     pub fn later(mut self, period: i64) -> Self {
         self.segments.iter_mut().for_each(|segment| segment.1 -= period);
+        self.looked.set(0);
         self
+    }
+
+    /// How many segments were looked at to find places, which is most of what that takes where there are many.
+    pub fn looked(&self) -> usize {
+        self.looked.get()
     }
 
     /// Keeps it as it is, to be had again: only the last time counts.
@@ -105,6 +114,7 @@ impl Skyline {
 
     /// The place for `bytes` whose last use is best by `choice`, and before `time`.
     pub fn find(&self, bytes: u64, align: u64, time: i64, choice: Choice) -> Option<Place> {
+        self.looked.set(self.looked.get() + self.segments.len());
         let best: Cell<Option<Place>> = Cell::new(None);
         let consider = |address: u64, last_use: i64| {
             let better = match (best.get(), choice) {

@@ -33,6 +33,9 @@ const DRAWN: f64 = 0.1;
 /// Costlier changes, as a share of the latency, are not kept at first.
 const THRESHOLD: f64 = 0.004;
 
+/// Segments that are looked at for places in what half a microsecond of a desktop is.
+const SEGMENTS: usize = 500;
+
 /// What making and predicting a plan takes, in units of some half a microsecond of a desktop.
 fn cost(built: &Built) -> usize {
     100 + built.plan.steps.len() + built.plan.loads.len()
@@ -91,11 +94,9 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
         if here == at && design == held {
             continue;
         }
-        let Ok(built) = sites[here].build(&design) else {
-            done += cost(&best);
-            continue;
-        };
-        done += cost(&built);
+        let (built, segments) = sites[here].build_counting(&design);
+        done += cost(built.as_ref().unwrap_or(&best)) + segments / SEGMENTS;
+        let Ok(built) = built else { continue };
         let ns = built.line.steady_ns as f64;
         let threshold = if progress < DRAWN { 0.0 } else { THRESHOLD * (1.0 - progress).powi(2) };
         if ns <= held_ns * (1.0 + threshold) {

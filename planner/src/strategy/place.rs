@@ -11,6 +11,7 @@ use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, set_releases};
 use crate::plan::{Plan, step_weights};
 use crate::slice::Slices;
 use eyelet::pack::{self, Load, PAGE, Step};
+use std::cell::Cell;
 use std::ops::Range;
 
 /// More memory than anything takes, of which addresses can still be reckoned with.
@@ -46,6 +47,8 @@ pub struct Cut<'a> {
     scratch: Vec<u64>,
     /// Bytes of the tables of its plan.
     tables: u64,
+    /// Segments of skylines that placing has looked at.
+    looked: Cell<usize>,
 }
 
 impl<'a> Cut<'a> {
@@ -76,7 +79,12 @@ impl<'a> Cut<'a> {
             });
         }
         let tables = ground.tables_for(request, &slices, |step| scratch[step]);
-        Self { ground, slices, lives, scratch, tables }
+        Self { ground, slices, lives, scratch, tables, looked: Cell::new(0) }
+    }
+
+    /// What placing it has taken, in segments of memory that were looked at for places.
+    pub fn looked(&self) -> usize {
+        self.looked.get()
     }
 
     /// The steps with activations and scratch, and no weights: nothing else is below its end.
@@ -263,6 +271,7 @@ impl<'a> Cut<'a> {
             step.scratch_bytes = self.scratch[index];
             step.scratch = if step.scratch_bytes > 0 { placed.scratch } else { 0 };
         }
+        self.looked.set(self.looked.get() + sky.looked());
         Ok((sky, uses))
     }
 

@@ -128,6 +128,14 @@ impl<'a> Site<'a> {
         Ok(self.predict(self.place(design, self.request.budget)?))
     }
 
+    /// The same, and what placing took, in segments of memory that were looked at for places.
+    pub fn build_counting(&self, design: &Design) -> (Result<Built, Misfit>, usize) {
+        let cut = self.cut(design);
+        let placed = cut.place(&self.request, self.request.budget, design.loading);
+        let built = placed.map(|plan| self.predict(self.staged(plan, design)));
+        (built, cut.looked())
+    }
+
     /// The same with everything at the lowest place.
     pub fn build_surely(&self, design: &Design) -> Result<Built, Misfit> {
         Ok(self.predict(self.place_surely(design, self.request.budget)?))
