@@ -12,6 +12,7 @@ use super::joint::{Best, Constructed};
 use super::on_load::{Options, Transformed};
 use super::place::Loading;
 use super::site::Site;
+use super::slid::Way;
 use super::{Request, flexnn, frugal, rivals, slid};
 use crate::network::Network;
 use crate::slice::Cutting;
@@ -156,12 +157,12 @@ impl<'a, 'b> Found<'a, 'b> {
                 });
                 with_room.extend(others);
                 let [has_room, _] = [ways, singles].map(|ways| {
-                    let ways = ways.into_iter().map(|groups| (network, groups)).collect();
+                    let ways = ways.into_iter().map(|groups| Way::of(network, groups)).collect();
                     self.slide(&request, ways, algorithms, options)
                 });
                 if !alone && self.sites.len() == before {
                     let smallest = search.smallest(request.budget);
-                    let smallest = smallest.map(|groups| (network, groups)).collect();
+                    let smallest = smallest.map(|groups| Way::of(network, groups)).collect();
                     self.slide(&request, smallest, &[(0, own.clone())], options);
                 }
                 if !(alone || has_room) {
@@ -169,13 +170,15 @@ impl<'a, 'b> Found<'a, 'b> {
                 }
             }
         });
-        self.slide(request, with_room, algorithms, options);
+        let (portions, panels) = with_room.into_iter().partition(|way: &Way<'_>| way.portions);
+        self.slide(request, panels, algorithms, options);
         // Where memory is too short for the fastest, ways that are sought for less leave more of it.
         let short = transformed.filter(|of| !alone && self.is_short(own, &of.fastest.on_load));
         if let Some(of) = short {
             let request = Request { network: &of.least, ..*request };
             let (_, ways) = looked(new(&of.least), &of.least);
-            let plain = ways.concat().into_iter().map(|groups| (&of.least, groups)).collect();
+            let plain =
+                ways.concat().into_iter().map(|groups| Way::of(&of.least, groups)).collect();
             let others = slid::with_room(&request, of, &basis, options, ways.concat());
             for ways in [others, plain] {
                 self.slide(&request, ways, algorithms, options);
@@ -187,20 +190,21 @@ impl<'a, 'b> Found<'a, 'b> {
             for (network, mut search) in crowded {
                 let before = self.sites.len();
                 let near = search.near(request.budget);
-                let near = near.into_iter().map(|groups| (network, groups)).collect();
+                let near = near.into_iter().map(|groups| Way::of(network, groups)).collect();
                 self.slide(request, near, algorithms, options);
-                let serves =
-                    |best: &Option<Best>| best.as_ref().is_some_and(|best| best.at >= before);
-                if !(serves(&self.best) || serves(&self.fastest)) {
-                    self.forget(before);
-                }
+                self.forget_unless_it_serves(before);
             }
         }
-        self.narrower(options);
-        self.for_speed(request.threads, options);
-        let Some(best) = &self.best else { return };
-        let (at, on_load) = (best.at, best.design.on_load.clone());
-        self.refine(at, &on_load);
+        self.elaborate(request.threads, options);
+        let (before, least_ns) = (self.sites.len(), self.least_ns);
+        self.slide(request, portions, algorithms, options);
+        self.forget_unless_it_serves(before);
+        if self.least_ns < least_ns {
+            self.elaborate(request.threads, options);
+        }
+        if self.best.is_none() {
+            return;
+        }
         self.in_portions(options);
         if alone && !self.is_optimal() {
             let site = &self.sites[0];
@@ -213,19 +217,37 @@ impl<'a, 'b> Found<'a, 'b> {
         }
     }
 
+    /// Tries other lines and more groups with the best way to slide, and refines the best plan.
+    fn elaborate(&mut self, threads: u32, options: &Options) {
+        self.narrower(options);
+        self.for_speed(threads, options);
+        if let Some(best) = &self.best {
+            let (at, on_load) = (best.at, best.design.on_load.clone());
+            self.refine(at, &on_load);
+        }
+    }
+
+    /// Forgets the sites from there on if the best plans are of others.
+    fn forget_unless_it_serves(&mut self, from: usize) {
+        let serves = |best: &Option<Best>| best.as_ref().is_some_and(|best| best.at >= from);
+        if !(serves(&self.best) || serves(&self.fastest)) {
+            self.forget(from);
+        }
+    }
+
     /// Has groups of the best way to slide make half as many lines at a time, all of them or one, as long as that is faster: where loads are
     /// waited for, what smaller rings leave is worth more than the time that more steps take.
     fn narrower(&mut self, options: &Options) {
         while let Some(best) = self.best.as_ref().filter(|best| best.built.line.stall_ns > 0) {
             let (site, before) = (&self.sites[best.at], self.least_ns);
             let (request, on_load) = (site.request, best.design.on_load.clone());
-            let groups = site.ground.sliding.groups().to_vec();
+            let (groups, portions) = (site.ground.sliding.groups().to_vec(), site.portions);
             let all = std::iter::once(0..groups.len());
             let single = (0..groups.len()).map(|at| at..at + 1).take(MOST_NARROWED);
             for chosen in all.chain(single) {
                 let mut narrower = groups.clone();
                 narrower[chosen].iter_mut().for_each(|group| group.lines = group.lines.div_ceil(2));
-                let ways = vec![(request.network, narrower)];
+                let ways = vec![Way { network: request.network, groups: narrower, portions }];
                 self.slide(&request, ways, &[(0, on_load.clone())], options);
                 if self.least_ns < before {
                     break;
@@ -247,14 +269,16 @@ impl<'a, 'b> Found<'a, 'b> {
             return;
         }
         let (site, on_load) = (&self.sites[best.at], best.design.on_load.clone());
-        let (request, groups) = (site.request, site.ground.sliding.groups().to_vec());
+        let (request, portions) = (site.request, site.portions);
+        let groups = site.ground.sliding.groups().to_vec();
         let basis = self.basis.clone();
         let mut search = Search::new(request.network, &basis.costs, threads);
         let targets = [site.ground.peak, request.budget.saturating_sub(site.least_tables())];
         let mut ways: Vec<Vec<Group>> =
             targets.iter().filter_map(|target| search.faster(&groups, *target)).collect();
         ways.dedup();
-        let ways = ways.into_iter().map(|groups| (request.network, groups)).collect();
+        let way = |groups| Way { network: request.network, groups, portions };
+        let ways = ways.into_iter().map(way).collect();
         self.slide(&request, ways, &[(0, on_load)], options);
     }
 
@@ -264,16 +288,17 @@ impl<'a, 'b> Found<'a, 'b> {
         let best = self.best.as_ref().filter(|_| !options.layers().is_empty());
         let Some(best) = best.filter(|_| !self.is_optimal()) else { return };
         let (of, at) = (&self.sites[best.at], self.sites.len());
+        if of.portions {
+            return;
+        }
         let groups = of.ground.sliding.groups().to_vec();
         let site = Site::with(&of.request, self.basis.clone(), groups).in_portions(true);
         let mut algorithms = Vec::new();
-        of.add_quickest(options, &mut algorithms);
-        let others = algorithms.len();
         site.add_quickest(options, &mut algorithms);
         self.sites.push(site);
         let (before, share) = (self.least_ns, self.share);
         let held = (self.best.take(), self.fastest.take());
-        for on_load in &algorithms[others..] {
+        for on_load in &algorithms {
             self.sketch(at, on_load);
         }
         match &self.best {
@@ -311,18 +336,20 @@ impl<'a, 'b> Found<'a, 'b> {
     fn slide(
         &mut self,
         request: &Request<'a>,
-        ways: Vec<(&'a Network, Vec<Group>)>,
+        ways: Vec<Way<'a>>,
         algorithms: &[(u64, Vec<u32>)],
         options: &Options,
     ) -> bool {
         let (mut in_vain, mut first) = (0, None);
-        for (network, groups) in ways {
+        for Way { network, groups, portions } in ways {
             let (at, before) = (self.sites.len(), self.least_ns);
-            if self.sites.iter().any(|site| site.slides_as(network, &groups)) {
+            let same =
+                |site: &Site<'_>| site.portions == portions && site.slides_as(network, &groups);
+            if self.sites.iter().any(same) {
                 continue;
             }
             let request = Request { network, ..*request };
-            let site = Site::with(&request, self.basis.clone(), groups);
+            let site = Site::with(&request, self.basis.clone(), groups).in_portions(portions);
             if !site.has_room() {
                 first.get_or_insert(false);
                 continue;

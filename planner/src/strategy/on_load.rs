@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 const SHARES: [f64; 4] = [1.0, 0.6, 0.35, 0.2];
 
 /// Networks by other algorithms than the fastest, at most.
-const MOST_OTHERS: usize = 8;
+const MOST_OTHERS: usize = 16;
 
 /// Whether steps can compute a layer by so many outputs a tile instead of by its own algorithm.
 fn serves(network: &Network, layer: usize, tile: u32) -> bool {
