@@ -17,7 +17,7 @@ from pathlib import Path
 
 from common import MIB, Failed, call
 from profiles import for_planning, measure, model
-from settings import ABLATION, ABLATION_PLACE, IO, JOINT, PLACES, ROUNDS_OF_PROFILE, STRATEGIES
+from settings import ABLATION, ABLATION_PLACE, IO, JOINT, PLACES, STRATEGIES
 
 # Every inference is counted, but the first few; of slow ones fewer are needed, and fewer there are.
 WARMUP = 2
@@ -189,7 +189,7 @@ class Bench:
         beside = {io: [] for io in IO}
         for number in range(self.rounds):
             self.log(f"{network}, round {number + 1} of {self.rounds}")
-            for io in IO if number % ROUNDS_OF_PROFILE == 0 else ():
+            for io in IO:
                 beside[io].append(measure(self.eyelet, self.work, self.threads, io, f"{network} {number + 1}"))
             for cell in cells:
                 first = number % len(cell) if cell else 0
@@ -207,8 +207,7 @@ class Bench:
         """What was predicted in each round by the costs that were measured before it."""
         options = [option for path in profiles for option in ("--profile", path)]
         report = json.loads(call([self.eyelet, "inspect", plan.pack, "--json", *options]))
-        forecasts = report["plans"][0]["forecasts"]
-        of_rounds = [forecasts[number // ROUNDS_OF_PROFILE] for number in range(self.rounds)]
+        of_rounds = report["plans"][0]["forecasts"]
         plan.predicted = [forecast["predicted_ms"] for forecast in of_rounds]
         plan.bounds = [forecast["lower_bound_ms"] for forecast in of_rounds]
 

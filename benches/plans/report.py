@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, ms, table  # noqa: E402
-from settings import ABLATION, DRAWN, IO, JOINT, NEAR, NOISE, PROFILED, PROFILES, ROUNDS_OF_PROFILE, SEED, STRATEGIES  # noqa: E402
+from settings import ABLATION, DRAWN, IO, JOINT, NEAR, NOISE, PROFILED, PROFILES, SEED, STRATEGIES  # noqa: E402
 
 
 def ranks(values):
@@ -48,7 +48,7 @@ they are for seconds or minutes. So plans are compared turn by turn, by those th
 measured in the same minutes: quotients are the medians of those of all rounds. `{JOINT}` takes a second turn in each round: {self.repeated()}.
 
 Every budget has a pack for each strategy, planned with costs measured before all else (`eyelet profile`). Before each
-{ROUNDS_OF_PROFILE} rounds of a network the machine is measured again; bounds and predictions are those of the same packs by these costs
+round of a network the machine is measured again; bounds and predictions are those of the same packs by these costs
 (`eyelet inspect --profile`). All strategies share kernels and runtime."""
 
     def repeated(self):
@@ -161,7 +161,7 @@ of {statistics.mean(spread > NEAR for spread in spreads):.0%} of the plans more 
         head = ["when", "io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
         head += ["drag near (ns/B)", "far (ns/B)", f"{network} in {budget // MIB} MiB (ms)"]
         return f"""The machine, as it was measured: {PROFILES} times before all else, of which for each way to read the middle one was planned with, and before each
-{ROUNDS_OF_PROFILE} rounds of a network:
+round of a network:
 
 {table(head, rows)}"""
 

@@ -29,9 +29,8 @@ ABLATION_PLACE = 0.4
 IO = ["direct", "buffered"]
 
 # The machine is measured so often before all else, of which the middle one is planned with: `joint` in so many bytes tells which that is;
-# and once more before each so many rounds of a network, for what is predicted of them.
+# and once more before each round of a network, for what is predicted of it.
 PROFILES = 3
-ROUNDS_OF_PROFILE = 2
 PROFILED = ("mobilenet_v2", 4 << 20)
 
 # What "as fast" means: the noise of two measurements of the same thing.
