@@ -282,8 +282,8 @@ impl<'a, 'b> Found<'a, 'b> {
         self.slide(&request, ways, &[(0, on_load)], options);
     }
 
-    /// Sketches plans for the best way to slide in which steps may make their weights in portions, by the algorithms that serve only
-    /// then, and keeps them if they serve.
+    /// Sketches plans for the best way to slide in which steps may make their weights in portions, by what is quickest then, and
+    /// keeps them if they serve.
     fn in_portions(&mut self, options: &Options) {
         let best = self.best.as_ref().filter(|_| !options.layers().is_empty());
         let Some(best) = best.filter(|_| !self.is_optimal()) else { return };
