@@ -326,6 +326,7 @@ fn measure(
             )
             .expect("a matrix"),
             weights: &weights[copy * floats..][..floats],
+            soon: Default::default(),
             algorithm: 0,
             first: 0,
             count: panels,

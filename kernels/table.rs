@@ -22,6 +22,7 @@ mod indirection;
 mod midr;
 mod pool;
 mod rows;
+mod soon;
 mod widen;
 mod window;
 mod winograd;
@@ -34,6 +35,7 @@ pub use grid::Grid;
 pub use igemm::{Addend, Panel};
 pub use indirection::Indirection;
 pub use pool::{Pooling, Positions, Taps};
+pub use soon::Soon;
 pub use window::Window;
 pub use winograd::{Finish, MAX_POINTS, Patch, TILES};
 

@@ -1,8 +1,8 @@
 //! Many products with the rows of one list: what Winograd's algorithm makes of a convolution.
 
-use super::igemm::{AHEAD, Addend, Panel, Strips, UNBOUNDED, ZEROS, fetches};
+use super::igemm::{AHEAD, Addend, Panel, Strips, UNBOUNDED, ZEROS};
 use super::indirection::Reads;
-use super::{Indirection, Kernels};
+use super::{Indirection, Kernels, Soon};
 use crate::arena::MatMut;
 use core::ops::Range;
 use core::ptr;
@@ -16,7 +16,8 @@ pub struct Product {
     pub offset: usize,
     /// Where the panel starts in the weights,
     pub panel: usize,
-    /// and one that is used soon after it: the next, or a later one where panels are short.
+    /// and one that is used soon after it: the next, or a later one where panels are short. Where there is none, what follows
+    /// [all products](Gemms::then) is.
     pub next: Option<usize>,
     /// Where the product starts in the output; there are no gaps between its rows.
     pub out: usize,
@@ -37,6 +38,8 @@ pub struct Gemms<'a> {
     len: usize,
     /// Whether products go on from what the output holds.
     resume: bool,
+    /// What is used after all of them, and has not been fetched yet.
+    soon: Soon,
     /// The last call.
     call: Strips,
 }
@@ -50,6 +53,11 @@ impl Gemms<'_> {
     pub fn resume(self) -> Self {
         assert!(self.lists.chains().count() == 1);
         Self { resume: true, ..self }
+    }
+
+    /// The same where other weights are used after the last panels.
+    pub fn then(self, soon: Soon) -> Self {
+        Self { soon, ..self }
     }
 
     /// Computes a product.
@@ -75,16 +83,21 @@ impl Gemms<'_> {
             call.rows = pointers.len();
             call.strips = call.rows.div_ceil(self.lists.mr);
             (_, call.next_step, call.next_share) =
-                fetches(weights_of, weights_of, call.strips, call.seg_len);
+                Soon::of(weights_of).fetched(weights_of, call.strips, call.seg_len);
         }
         // All strips fetch an equal share of what follows, or a single one of a long panel what it reads itself some way
         // ahead. Where nothing follows they fetch what is there already.
-        let next = match next {
-            _ if call.strips == 1 && len > AHEAD => (panel + AHEAD).min(weights.len() - len),
-            Some(next) => next,
-            None => panel,
+        let at = |next: usize| weights[next..][..len].as_ptr();
+        call.next = match next {
+            _ if call.strips == 1 && len > AHEAD => at((panel + AHEAD).min(weights.len() - len)),
+            Some(next) => at(next),
+            None if self.soon.is_empty() => at(panel),
+            None => {
+                let soon = self.soon;
+                self.soon = soon.skip(len);
+                soon.start()
+            }
         };
-        call.next = weights[next..][..len].as_ptr();
         call.a = pointers.as_ptr();
         call.offset = offset;
         call.panel = weights_of.as_ptr();
@@ -104,6 +117,7 @@ impl Gemms<'_> {
         let nr = self.call.nr;
         let len = self.lists.seg_len.saturating_mul(nr);
         let panel = Panel::of(self.weights, panel, len, next.map(|next| (next, 0)));
+        let panel = panel.then(self.soon);
         let lists = self.lists.part(rows);
         let out = &mut self.out[out..][..lists.rows * nr];
         let Some(out) = MatMut::new(out, lists.rows, nr, nr) else { return };
@@ -161,6 +175,7 @@ impl Kernels {
             last_offset,
             len,
             resume: false,
+            soon: Soon::default(),
             call,
         }
     }

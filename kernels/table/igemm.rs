@@ -1,7 +1,7 @@
 //! The implicit GEMM kernels: their record, the functions, and the safe call.
 
 use super::indirection::Reads;
-use super::{Chains, Indirection, Kernels};
+use super::{Chains, Indirection, Kernels, Soon};
 use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::igemm as portable;
 use core::ops::Range;
@@ -115,9 +115,6 @@ unsafe extern "C" fn f32_igemm_4x8_portable(call: &Strips) {
     }
 }
 
-/// Bytes of a line of the cache.
-const LINE: usize = 64;
-
 /// Floats that a panel is fetched ahead of its own use.
 pub(super) const AHEAD: usize = 2048;
 
@@ -159,8 +156,10 @@ pub struct Panel<'a> {
     weights: &'a [f32],
     /// The same some way further on.
     ahead: &'a [f32],
-    /// What is used after it: a panel, and which of its chains.
+    /// What is used after it: a panel, and which of its chains,
     next: Option<(&'a [f32], usize)>,
+    /// or other weights, where there is none.
+    soon: Soon,
     /// Floats of the panel before these, which only chains before the first one that is computed have use for.
     missing: usize,
 }
@@ -168,7 +167,7 @@ pub struct Panel<'a> {
 impl<'a> Panel<'a> {
     /// A panel that is in the cache, as what follows it is.
     pub fn cached(weights: &'a [f32]) -> Self {
-        Self { weights, ahead: &[], next: None, missing: 0 }
+        Self { weights, ahead: &[], next: None, soon: Soon::default(), missing: 0 }
     }
 
     /// The `len` floats of `weights` at `start`, which a chain of those at `next` follows. Each strip of pixels is to
@@ -183,8 +182,14 @@ impl<'a> Panel<'a> {
             weights: &weights[start..start + len],
             ahead: &weights[ahead..(ahead + len).min(weights.len())],
             next: next.map(|(next, chain)| (&weights[next..next + len], chain)),
+            soon: Soon::default(),
             missing: 0,
         }
+    }
+
+    /// The same where other weights are used after the last panel.
+    pub fn then(self, soon: Soon) -> Self {
+        Self { soon, ..self }
     }
 
     /// The same of a panel whose first `missing` floats are not there, nor those of what follows it.
@@ -203,6 +208,7 @@ impl<'a> Panel<'a> {
             ahead: behind(self.ahead),
             next: self.next.map(|(next, chain)| (behind(next), chain)),
             missing: 0,
+            ..self
         }
     }
 
@@ -213,20 +219,6 @@ impl<'a> Panel<'a> {
             |terms: usize| terms.saturating_mul(nr).saturating_sub(self.missing).min(weights.len());
         &weights[floats(start)..floats(end)]
     }
-}
-
-/// What strips fetch of `next` while they compute `k` terms of a panel: where it begins (the panel itself where it is
-/// nothing), bytes for each k, and each strip's share, or 0 if the only one has all.
-pub(super) fn fetches(
-    next: &[f32],
-    panel: &[f32],
-    strips: usize,
-    k: usize,
-) -> (*const f32, usize, usize) {
-    let bytes = size_of_val(next);
-    let (each, share) = if strips > 1 { (bytes / strips, bytes / strips) } else { (bytes, 0) };
-    let start = if next.is_empty() { panel.as_ptr() } else { next.as_ptr() };
-    (start, each.checked_div(k).unwrap_or(0).min(2 * LINE), share)
 }
 
 /// No clamp.
@@ -339,11 +331,13 @@ impl Kernels {
         // All strips fetch an equal share of what follows, or a single one what it reads itself.
         let shared = strips > 1;
         let next = match panel.next {
-            Some((next, chain)) if shared => panel.of_chain(next, &chains, chain, self.nr()),
-            None if shared => &[],
-            _ => panel.of_chain(panel.ahead, &chains, chain, self.nr()),
+            Some((next, chain)) if shared => {
+                Soon::of(panel.of_chain(next, &chains, chain, self.nr()))
+            }
+            None if shared => panel.soon,
+            _ => Soon::of(panel.of_chain(panel.ahead, &chains, chain, self.nr())),
         };
-        let (next, next_step, next_share) = fetches(next, weights, strips, k);
+        let (next, next_step, next_share) = next.fetched(weights, strips, k);
         let call = Strips {
             a: pointers.as_ptr(),
             offset,

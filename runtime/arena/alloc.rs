@@ -19,8 +19,9 @@ use super::staging::{Launches, Ring, mirror};
 use super::{MatMut, MatRef};
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Home, Stream};
+use crate::kernels::table::Soon;
 use crate::ops::{self, Operand, Slice};
-use crate::pack::{NONE, OpKind, Proven, layer_of};
+use crate::pack::{NONE, OpKind, Proven, Step, layer_of};
 use core::marker::PhantomData;
 use core::ptr::{NonNull, slice_from_raw_parts_mut};
 
@@ -237,6 +238,11 @@ impl Activations<'_> {
                 },
             }
         }
+    }
+
+    /// Where so many bytes of a step's weights lie, of which nothing is read.
+    pub(crate) fn soon(&self, step: &Step, bytes: u64) -> Soon {
+        Soon::at(self.base.wrapping_add(step.weights as usize), bytes as usize / size_of::<f32>())
     }
 
     /// The bytes behind the plan's. Nobody has a use for them until there is another plan.

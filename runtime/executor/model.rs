@@ -9,10 +9,14 @@ use super::shared::{Engine, Shared};
 use crate::arena::Activations;
 use crate::device::accelerator::{Accelerator, Stream};
 use crate::device::{Device, DeviceError};
-use crate::ops::{self, Call};
+use crate::kernels::table::{CHAIN, Soon};
+use crate::ops::{self, Call, Slice};
 use crate::pack::{PlanEntry, Port, Proven, Skeleton, layer_of};
 use crate::storage::Storage;
 use core::ops::ControlFlow;
+
+/// Steps behind the one that is computed whose weights are fetched: pooling and copies have none.
+const STEPS_AHEAD: usize = 2;
 
 /// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load) and
 /// [`Device`](Self::Device) the next inference starts over, after [`Threads`](Self::Threads) the same step may be tried again.
@@ -326,6 +330,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         };
         let (skeleton, step) = (proven.skeleton(), proven.plan().steps.at(index));
         let layer = layer_of(skeleton, &step);
+        let soon = self.soon(proven, index).first((1 + CHAIN) * kernels.nr());
         let operands = self.activations.operands(proven, index);
         ops::run(Call {
             layer: &layer,
@@ -334,6 +339,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             operands: operands.inputs,
             out: operands.out,
             weights: operands.weights,
+            soon,
             algorithm: step.algorithm,
             first: step.first as usize,
             count: step.count as usize,
@@ -345,6 +351,27 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             kernels,
         });
         Ok(())
+    }
+
+    /// The weights of the first step behind another that has any, if they have come. Of inferences one follows the other.
+    fn soon(&self, proven: &Proven<'_>, index: usize) -> Soon {
+        let (skeleton, plan) = (proven.skeleton(), proven.plan());
+        for at in index + 1..=index + STEPS_AHEAD {
+            let (at, before) = match at.checked_sub(plan.steps.len()) {
+                None => (at, 0),
+                Some(next) => (next, plan.loads.len() as u32),
+            };
+            let Some(step) = plan.steps.get(at) else { break };
+            let weights = proven.weights(&layer_of(skeleton, &step), &Slice::from(&step));
+            if weights.is_empty() {
+                continue;
+            }
+            let loads = self.base_loads.wrapping_add(before).wrapping_add(step.ready);
+            let here = self.shared.loads_done.reached(loads);
+            let bytes = if here { weights.end - weights.start } else { 0 };
+            return self.activations.soon(&step, bytes);
+        }
+        Soon::default()
     }
 
     /// Counts the steps so far, the host's turn included. What an accelerator has yet to do of them is marked, if loads

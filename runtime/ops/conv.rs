@@ -437,9 +437,11 @@ pub fn run(call: Call<'_>) {
                 let next = match () {
                     _ if number + 1 < numbers.end => Some((at(number + 1), pass)),
                     _ if pass + 1 < passes.end => Some((at(numbers.start), pass + 1)),
+                    _ if block.end < rows.len() => Some((at(numbers.start), passes.start)),
                     _ => None,
                 };
-                let panel = Panel::of(weights, at(number), panel_floats, next).without(missing);
+                let panel = Panel::of(weights, at(number), panel_floats, next);
+                let panel = panel.without(missing).then(call.soon);
                 let here = cols.start - first_col..cols.end - first_col;
                 let residual = addend(&operands[1], pixels.clone(), cols.clone());
                 let mut tile = out.part_mut(block.clone(), here);

@@ -50,6 +50,7 @@ pub use work::{Work, work};
 
 use crate::arena::{MatMut, MatRef};
 use crate::device::{Device, Inline, Split};
+use crate::kernels::table::Soon;
 use crate::kernels::{Isa, Kernels};
 use crate::pack::{Encoding, Layer, NONE, OpKind, Tensor};
 use expand::Expansion;
@@ -83,6 +84,8 @@ pub struct Call<'a> {
     pub out: MatMut<'a>,
     /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding; or of its chains only.
     pub weights: &'a [f32],
+    /// What the next step reads first of its weights, for operators that fetch theirs.
+    pub soon: Soon,
     /// [`Step::algorithm`](crate::pack::Step::algorithm).
     pub algorithm: u32,
     /// First panel of the step.

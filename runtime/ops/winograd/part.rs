@@ -169,7 +169,7 @@ impl Part<'_> {
             };
             for run in panels.clone().step_by(self.work.ahead) {
                 let run = run..(run + self.work.ahead).min(panels.end);
-                let mut gemms = kernels.gemms(&lists, weights, products);
+                let mut gemms = kernels.gemms(&lists, weights, products).then(self.call.soon);
                 for (index, frequency) in present.iter().enumerate() {
                     let Frequency { point, first, tiles } = *frequency;
                     // After the run's last panel.
