@@ -13,6 +13,7 @@ import os
 import re
 import statistics
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 
 from common import MIB, Failed, call
@@ -43,7 +44,7 @@ class Measured:
     # Of `joint` those of a second one in each round.
     again: list = field(default_factory=list)
     stalls: list = field(default_factory=list)
-    # What the machine, as it was measured beside each round, is predicted to take, and the bound.
+    # What the machine, as it was measured before and behind each round, is predicted to take, and the bound.
     predicted: list = field(default_factory=list)
     bounds: list = field(default_factory=list)
 
@@ -189,8 +190,7 @@ class Bench:
         beside = {io: [] for io in IO}
         for number in range(self.rounds):
             self.log(f"{network}, round {number + 1} of {self.rounds}")
-            for io in IO:
-                beside[io].append(measure(self.eyelet, self.work, self.threads, io, f"{network} {number + 1}"))
+            self.measure(network, beside)
             for cell in cells:
                 first = number % len(cell) if cell else 0
                 for plan in cell[first:] + cell[:first]:
@@ -198,18 +198,28 @@ class Bench:
                 for plan in cell:
                     if plan.name == JOINT:
                         plan.again.append(self.turn(plan))
+        self.measure(network, beside)
         self.measurements += [profile for io in IO for profile in beside[io]]
         for cell in cells:
             for plan in cell:
                 self.predict(plan, [profile.path for profile in beside[plan.io]])
 
+    def measure(self, network, beside):
+        """The machine once more, for each way to read."""
+        for io in IO:
+            when = f"{network} {len(beside[io]) + 1}"
+            beside[io].append(measure(self.eyelet, self.work, self.threads, io, when))
+
     def predict(self, plan, profiles):
-        """What was predicted in each round by the costs that were measured before it."""
+        """What was predicted in each round by the costs that were measured before it and behind it: the mean of both."""
         options = [option for path in profiles for option in ("--profile", path)]
         report = json.loads(call([self.eyelet, "inspect", plan.pack, "--json", *options]))
-        of_rounds = report["plans"][0]["forecasts"]
-        plan.predicted = [forecast["predicted_ms"] for forecast in of_rounds]
-        plan.bounds = [forecast["lower_bound_ms"] for forecast in of_rounds]
+        forecasts = report["plans"][0]["forecasts"]
+
+        def of_rounds(what):
+            return [math.sqrt(before[what] * behind[what]) for before, behind in pairwise(forecasts)]
+
+        plan.predicted, plan.bounds = of_rounds("predicted_ms"), of_rounds("lower_bound_ms")
 
     def turn(self, plan):
         """The median of some inferences, in milliseconds."""

@@ -47,9 +47,9 @@ of its own. Of a turn's inferences the median counts, and of a plan's turns. Oth
 they are for seconds or minutes. So plans are compared turn by turn, by those that follow each other, and with what the costs say that were
 measured in the same minutes: quotients are the medians of those of all rounds. `{JOINT}` takes a second turn in each round: {self.repeated()}.
 
-Every budget has a pack for each strategy, planned with costs measured before all else (`eyelet profile`). Before each
+Every budget has a pack for each strategy, planned with costs measured before all else (`eyelet profile`). Before and behind each
 round of a network the machine is measured again; bounds and predictions are those of the same packs by these costs
-(`eyelet inspect --profile`). All strategies share kernels and runtime."""
+(`eyelet inspect --profile`), the mean of both. All strategies share kernels and runtime."""
 
     def repeated(self):
         """What quotients are worth."""
@@ -160,8 +160,8 @@ of {statistics.mean(spread > NEAR for spread in spreads):.0%} of the plans more 
         network, budget = PROFILED
         head = ["when", "io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
         head += ["drag near (ns/B)", "far (ns/B)", f"{network} in {budget // MIB} MiB (ms)"]
-        return f"""The machine, as it was measured: {PROFILES} times before all else, of which for each way to read the middle one was planned with, and before each
-round of a network:
+        return f"""The machine, as it was measured: {PROFILES} times before all else, of which for each way to read the middle one was planned with, and before and
+behind each round of a network:
 
 {table(head, rows)}"""
 

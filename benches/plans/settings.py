@@ -29,7 +29,7 @@ ABLATION_PLACE = 0.4
 IO = ["direct", "buffered"]
 
 # The machine is measured so often before all else, of which the middle one is planned with: `joint` in so many bytes tells which that is;
-# and once more before each round of a network, for what is predicted of it.
+# and once more before and behind each round of a network, for what is predicted of it.
 PROFILES = 3
 PROFILED = ("mobilenet_v2", 4 << 20)
 
