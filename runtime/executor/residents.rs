@@ -101,15 +101,20 @@ pub(super) struct Moved {
 /// Room for the records of the residents of `old` where none of them lies, from `from` to `to`.
 pub(super) fn room(old: &PlanView<'_>, from: u64, to: u64) -> Option<u64> {
     let bytes = size_of_val(old.resident.stored()) as u64;
-    let behind = old.resident.iter().map(|load| target(&load)).filter(|range| range.end > from);
-    let (start, end) =
-        behind.fold((to, from), |(start, end), range| (start.min(range.start), end.max(range.end)));
-    let fits = |start: u64, limit: u64| start.checked_add(bytes).is_some_and(|end| end <= limit);
-    match (fits(from, start), fits(end, to)) {
-        (true, _) => Some(from),
-        (_, true) => Some(end),
-        _ => None,
+    let mut room = from..from.checked_add(bytes)?;
+    // Once, for residents in the order of their addresses.
+    for _ in 0..ROUNDS {
+        let before = room.start;
+        for resident in old.resident.iter().map(|load| target(&load)) {
+            if overlap(&resident, &room) {
+                room = resident.end..resident.end.checked_add(bytes)?;
+            }
+        }
+        if room.start == before {
+            return (room.end <= to).then_some(room.start);
+        }
     }
+    None
 }
 
 impl Saved {
@@ -232,24 +237,29 @@ impl Saved {
 /// Gives a new resident the parts that it is made of, if all of its bytes are there.
 fn assign(parts: &mut [Part], load: &Load) {
     let [from, to] = pages_of(load);
+    // Neighbours have a page in common where weights of both lie in it: that one is taken may not keep the other from being found.
+    let continues = |part: &Part, at: u64| {
+        part.state == UNUSED && u64::from(part.offset) <= at && part.end() > at
+    };
     let first = parts.partition_point(|part| part.end() <= from.start);
     let (mut at, mut last) = (from.start, first);
     while at < from.end {
         match parts.get(last) {
-            Some(part)
-                if part.state == UNUSED && u64::from(part.offset) <= at && part.end() > at =>
-            {
-                at = part.end();
-            }
-            // A lost one.
-            Some(part) if part.pages == 0 => {}
+            Some(part) if continues(part, at) => at = part.end(),
+            // A lost one has no pages.
+            Some(part) if part.pages == 0 || u64::from(part.offset) <= at => {}
             _ => return,
         }
         last += 1;
     }
-    for part in parts[first..last].iter_mut().filter(|part| part.pages > 0) {
+    let mut at = from.start;
+    for part in parts[first..last].iter_mut() {
+        if !continues(part, at) {
+            continue;
+        }
         // Both ends are the part's own, which are of 32 bits.
-        let skip = from.start.saturating_sub(part.offset.into()) as u32;
+        let skip = at.saturating_sub(part.offset.into()) as u32;
+        at = part.end();
         let rest = part.end().saturating_sub(from.end) as u32;
         part.offset += skip;
         part.address = part.address.saturating_add(skip);
@@ -372,6 +382,17 @@ mod tests {
     }
 
     #[test]
+    fn neighbours_have_a_page_in_common() {
+        let old = [load(0, 40, 4), load(3, 50, 4), load(6, 30, 2)];
+        let new = [load(0, 20, 4), load(3, 10, 4), load(6, 30, 2)];
+        let (found, held) = Fixture::new(60, [4, 4], &old, &new).relocate();
+        assert_eq!(found, Moved { kept_bytes: 2 * PAGE, moved_bytes: 8 * PAGE });
+        assert_eq!(held, [true; 3]);
+        let (found, held) = Fixture::new(60, [4, 4], &old, &[load(0, 20, 8)]).relocate();
+        assert_eq!((found.moved_bytes, &held[..]), (8 * PAGE, &[true][..]));
+    }
+
+    #[test]
     fn a_circle_is_broken() {
         let old = [load(0, 40, 4), load(4, 44, 4), load(8, 50, 2)];
         let new = [load(0, 44, 4), load(4, 40, 4), load(8, 30, 2)];
@@ -388,11 +409,16 @@ mod tests {
         let (_, held) =
             Fixture::new(60, [4, 8], &old, &[load(0, 20, 4), load(4, 30, 4)]).relocate();
         assert_eq!(held, [false, true]);
-        // No room for records but behind the residents.
-        let fixture = Fixture::new(50, [4, 6], &old, &[load(4, 48, 2), load(6, 20, 2)]);
-        assert_eq!(fixture.saved.address, 48 * PAGE);
-        let (_, held) = fixture.relocate();
-        assert_eq!(held, [false, true]);
+        // Records lie behind the first resident that leaves room for them.
+        let between = load(4, 10, 2);
+        for (old, records) in
+            [([old[0], old[1]], 10), ([old[0], between], 12), ([between, old[0]], 12)]
+        {
+            let fixture = Fixture::new(50, [4, 6], &old, &[load(4, records, 2), load(5, 20, 1)]);
+            assert_eq!(fixture.saved.address, records * PAGE);
+            let (_, held) = fixture.relocate();
+            assert_eq!(held, [false, true]);
+        }
         // None at all.
         let full = [load(0, 4, 46)];
         let (found, held) = Fixture::new(50, [4, 4], &full, &[load(0, 4, 2)]).relocate();

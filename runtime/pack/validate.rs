@@ -12,7 +12,8 @@
 //!   ([`ops::rows_read`]), which are what it is lent;
 //! - **no race**: a load may be in flight from the moment its `release` permits it to the start of the
 //!   first step whose `ready` waits for it. No step that can run in that time (nor the host, while it
-//!   owns inputs and outputs) touches the load's bytes; and nothing ever touches a resident load's;
+//!   owns inputs and outputs) touches the load's bytes; and nothing ever touches a resident load's
+//!   ([`races`]);
 //! - no deadlock: a step never waits for a load that waits for that step;
 //! - of a plan with a staging ring (whose loads then are copies from there) the same for what is read into the ring
 //!   ([`stages`]);
@@ -22,6 +23,7 @@
 //! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten) is
 //! the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
 
+mod races;
 mod stages;
 
 use super::{
@@ -102,6 +104,11 @@ impl Range64 {
 
     fn overlaps(self, other: Self) -> bool {
         self.start < other.end && other.start < self.end
+    }
+
+    /// What spans both.
+    fn hull(self, other: Self) -> Self {
+        Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
     fn holds(self, inner: Self) -> bool {
@@ -435,111 +442,6 @@ impl<'a> Proven<'a> {
         }
         let all = loads.len() as u32;
         check(ready == all, "plan: steps wait for all loads", 0, ready.into(), all.into())
-    }
-
-    /// For each load the first step that may run beside it, and the first that waits for it: times in
-    /// steps from the start of its inference.
-    fn flights(&self) -> impl Iterator<Item = (i64, i64)> + use<'a> {
-        let PlanView { loads, steps, .. } = self.plan;
-        // `ready` does not decrease, so the first step that waits for load j moves on with j.
-        let mut user = 0;
-        loads.iter().enumerate().map(move |(j, load)| {
-            while user < steps.len() && steps.at(user).ready as usize <= j {
-                user += 1;
-            }
-            (load.release.into(), user as i64 + 1)
-        })
-    }
-
-    /// No load in flight meets a step that may run at the same time, and no step waits for ever.
-    fn races(&self) -> Result<(), Flaw> {
-        let PlanView { resident, loads, .. } = self.plan;
-        let period = i64::from(self.plan.period());
-        let period_steps = u64::from(self.plan.period());
-        let ports = (self.skeleton.inputs.len() + self.skeleton.outputs.len()) as u64;
-        let mut work = (resident.len() as u64)
-            .saturating_mul(period_steps.saturating_add(ports).saturating_add(loads.len() as u64));
-        for (j, (release, first_user)) in self.flights().enumerate() {
-            let what = "load: released only after a step that waits for it (deadlock)";
-            check(release <= first_user, what, j, release.unsigned_abs(), first_user as u64)?;
-            // A flight passes the host at most twice.
-            work = work.saturating_add((first_user - release) as u64 + 2 * ports);
-        }
-        // Residents in the order of their addresses, up or down, are compared with what spans the others.
-        let mut span = Range64 { start: u64::MAX, end: 0 };
-        for (j, load) in resident.iter().enumerate() {
-            let bytes = image(&load);
-            if bytes.overlaps(span) {
-                work = work.saturating_add(j as u64);
-                check(
-                    work <= MAX_COMPARISONS,
-                    "plan: too many resident loads",
-                    j,
-                    work,
-                    MAX_COMPARISONS,
-                )?;
-                let other = resident.iter().take(j).find(|other| image(other).overlaps(bytes));
-                let found = other.map_or(0, |other| other.address);
-                check(other.is_none(), "load: two residents overlap", j, found, load.address)?;
-            }
-            span = Range64 { start: span.start.min(bytes.start), end: span.end.max(bytes.end) };
-        }
-        let what = "plan: too many loads in flight over too many steps";
-        check(work <= MAX_COMPARISONS, what, 0, work, MAX_COMPARISONS)?;
-        for (j, (release, first_user)) in self.flights().enumerate() {
-            let bytes = image(&loads.at(j));
-            for time in release..first_user {
-                self.apart(time.rem_euclid(period), bytes, j)?;
-            }
-        }
-        for (j, load) in resident.iter().enumerate() {
-            let others = loads.iter().map(|other| image(&other));
-            for other in others.filter(|other| other.overlaps(span)) {
-                let ok = !other.overlaps(image(&load));
-                check(ok, "load: overwrites a resident", j, other.start, load.address)?;
-            }
-            for time in 0..period {
-                self.apart_from_writes(time, image(&load), j)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Step `time` (0 the host's) does not touch `bytes`.
-    fn apart(&self, time: i64, bytes: Range64, load: usize) -> Result<(), Flaw> {
-        let what = "load: may be in flight while a step uses its bytes";
-        match self.step_at(time) {
-            Some(step) => self.touched(&step).into_iter().try_for_each(|range| {
-                check(!range.overlaps(bytes), what, load, range.start, bytes.start)
-            }),
-            None => self.apart_from_host(bytes, load),
-        }
-    }
-
-    /// Step `time` does not write `bytes`.
-    fn apart_from_writes(&self, time: i64, bytes: Range64, load: usize) -> Result<(), Flaw> {
-        match self.step_at(time) {
-            Some(step) => {
-                let [_, _, out, _, scratch] = self.touched(&step);
-                [out, scratch].into_iter().try_for_each(|range| {
-                    let ok = !range.overlaps(bytes);
-                    check(ok, "step: overwrites a resident load", load, range.start, bytes.start)
-                })
-            }
-            None => self.apart_from_host(bytes, load),
-        }
-    }
-
-    fn apart_from_host(&self, bytes: Range64, load: usize) -> Result<(), Flaw> {
-        let ports = self.skeleton.inputs.iter().chain(self.skeleton.outputs);
-        ports.map(|port| self.port_range(port)).try_for_each(|range| {
-            let what = "load: may be in flight while the host uses its bytes";
-            check(!range.overlaps(bytes), what, load, range.start, bytes.start)
-        })
-    }
-
-    fn step_at(&self, time: i64) -> Option<Step> {
-        usize::try_from(time - 1).ok().and_then(|index| self.plan.steps.get(index))
     }
 
     /// What a step touches: the buffers of its inputs and its output, its weights, its scratch.
