@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use eyelet::pack::stored::{
     LayerRecord, LoadRecord, PlaceRecord, StageRecord, StepRecord, WorkRecord,
 };
-use eyelet::pack::{self, Flaw, Load, Name, PAGE, PlanHeader, SKELETON, SkeletonHeader};
+use eyelet::pack::{self, Flaw, Load, Name, PAGE, PlanHeader, SKELETON, SkeletonHeader, Step};
 use std::collections::HashMap;
 use std::hash::Hash;
 
@@ -51,6 +51,15 @@ impl Tables {
             + size_of::<StepRecord>() * steps
             + size_of::<StageRecord>() * stages;
         self.front + (plan as u64).next_multiple_of(PAGE)
+    }
+
+    /// The same for a plan that is there.
+    pub fn of_plan(&self, plan: &Plan) -> u64 {
+        let stores =
+            |step: &Step| step.store().ok().map(|(_, work)| bytemuck::bytes_of(&work).to_vec());
+        let works = different(plan.steps.iter().map(stores));
+        let (loads, steps) = (plan.resident.len() + plan.loads.len(), plan.steps.len());
+        self.bytes(Counts { loads, works, steps, stages: plan.stages.len() })
     }
 
     /// The same of no plan with fewer loads: each layer is a step.

@@ -12,10 +12,12 @@
 
 use super::algorithms::{Choice, Means, choices};
 use super::on_load::Transformed;
-use super::{Begun, Effort, Made, PlanError, Request, begin, refusal, transforms};
+use super::roomier::hardly_slower;
+use super::{Begun, Effort, Made, PlanError, Request, begin, common, refusal, transforms};
 use crate::bound::least_bound_ns;
 use crate::layout::place_weights;
 use crate::network::Network;
+use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::simulate::simulate;
 use eyelet::pack::PAGE;
@@ -138,7 +140,10 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
         chosen = Some((ns.min(held), this));
     }
     match chosen {
-        Some((_, chosen)) => Ok(chosen),
+        Some((_, mut chosen)) => {
+            chosen.lay_out(wanted);
+            Ok(chosen)
+        }
         None => Err(refused.expect("there is a choice, and it was refused")),
     }
 }
@@ -164,6 +169,41 @@ fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
         }
     }
     offered
+}
+
+impl Chosen {
+    /// Has no plan slower than one for less memory: where it would be, it is that one.
+    fn take_smaller(&mut self) {
+        for larger in 1..self.made.len() {
+            if self.predicted_ns[larger - 1] < self.predicted_ns[larger] {
+                let budget = self.made[larger].plan.budget;
+                self.made[larger].plan = Plan { budget, ..self.made[larger - 1].plan.clone() };
+                self.made[larger].roomier = None;
+                self.predicted_ns[larger] = self.predicted_ns[larger - 1];
+            }
+        }
+    }
+
+    /// Has residents that plans have in common lie at one address.
+    fn lay_out(&mut self, wanted: &Wanted<'_>) {
+        let Self { network, made, predicted_ns, .. } = self;
+        if !wanted.lays_out() {
+            return;
+        }
+        let predict =
+            |plan: &Plan| simulate(network, plan, wanted.profile, wanted.threads).steady_ns;
+        let roomier = made.iter().map(|made| made.roomier.as_ref().unwrap_or(&made.plan)).collect();
+        let plans = common::lay_out(network, roomier, |at, plan| {
+            let ns = predict(plan);
+            (ns <= hardly_slower(predicted_ns[at])).then_some(ns)
+        });
+        for ((plan, made), held_ns) in plans.into_iter().zip(made).zip(predicted_ns) {
+            if let Some((plan, ns)) = plan {
+                (made.plan, *held_ns) = (plan, ns);
+            }
+        }
+        self.take_smaller();
+    }
 }
 
 impl Candidate {
@@ -222,27 +262,27 @@ impl Candidate {
         let room_of = |budget: &u64| wanted.room(rooms, &begun, *budget);
         let rooms_of: Vec<usize> = wanted.budgets.iter().map(room_of).collect();
         let finish = |(room, begun): (usize, Option<Begun<'_>>)| {
-            begun.filter(|_| rooms_of.contains(&room)).map(|begun| begun.finish(wanted.effort))
+            let left = if wanted.lays_out() { common::reserve(rooms[room]) } else { 0 };
+            let begun = begun.filter(|_| rooms_of.contains(&room));
+            begun.map(|begun| begun.finish(wanted.effort, left))
         };
         let finished: Vec<Option<Made>> = begun.into_iter().enumerate().map(finish).collect();
         let mut made: Vec<Made> = Vec::new();
         for (budget, room) in wanted.budgets.iter().zip(rooms_of) {
             let mut found = finished[room].clone().expect("every budget has a room with a plan");
-            found.plan.budget = *budget;
+            let plans = [Some(&mut found.plan), found.roomier.as_mut()];
+            plans.into_iter().flatten().for_each(|plan| plan.budget = *budget);
             made.push(found);
         }
         let predict =
             |made: &Made| simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns;
-        let mut predicted_ns: Vec<u64> = made.iter().map(predict).collect();
-        for larger in 1..made.len() {
-            if transforms(wanted.strategy) && predicted_ns[larger - 1] < predicted_ns[larger] {
-                let budget = made[larger].plan.budget;
-                made[larger].plan = made[larger - 1].plan.clone();
-                made[larger].plan.budget = budget;
-                predicted_ns[larger] = predicted_ns[larger - 1];
-            }
+        let predicted_ns: Vec<u64> = made.iter().map(predict).collect();
+        let (network, weights_bytes) = (network.clone(), *weights_bytes);
+        let mut chosen = Chosen { network, weights_bytes, made, predicted_ns };
+        if transforms(wanted.strategy) {
+            chosen.take_smaller();
         }
-        Chosen { network: network.clone(), weights_bytes: *weights_bytes, made, predicted_ns }
+        chosen
     }
 
     fn request<'a>(
@@ -263,6 +303,12 @@ fn clearly(ns: u64) -> u64 {
 }
 
 impl<'a> Wanted<'a> {
+    /// Whether residents are laid out for changes of budget.
+    fn lays_out(&self) -> bool {
+        // Where loads are copied to a memory of the GPU's own, residents are read again.
+        transforms(self.strategy) && self.budgets.len() > 1 && self.profile.transfer.is_none()
+    }
+
     fn request(&self, network: &'a Network, weights_bytes: u64, budget: u64) -> Request<'a> {
         let Self { threads, profile, exact, .. } = *self;
         Request { network, weights_bytes, budget, threads, profile, exact }

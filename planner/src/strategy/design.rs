@@ -1,8 +1,8 @@
 //! What is decided of a plan before addresses are: how finely each layer is cut, how much of it stays, and by what
 //! algorithm its steps compute it.
 //!
-//! Everything else follows. Slices follow from the limits, residents go to the end of the arena, the rest
-//! is placed step by step ([`place`](super::place)), thresholds follow from addresses, the latency from
+//! Everything else follows. Slices follow from the limits, residents go to the start of the arena, the rest
+//! is placed step by step above them ([`place`](super::place)), thresholds follow from addresses, the latency from
 //! the simulator. So strategies differ in the designs that they try, and a search changes designs.
 
 use super::ground::Ground;

@@ -51,20 +51,19 @@ const ELSEWHERE: f64 = 0.08;
 const OTHERWISE: f64 = 0.15;
 
 /// The best plan found, and the number of designs tried. The sites are ways to slide.
-pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort) -> (Built, u32) {
+pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort) -> (Best, u32) {
     let start = Instant::now();
-    let Best { mut at, design, built } = best;
     let (work, moves, seconds) = match effort {
-        Effort::Fast => return (built, 0),
+        Effort::Fast => return (best, 0),
         Effort::Default => (WORK, MOVES, f64::INFINITY),
         Effort::Best => (WORK * BEST, MOVES * BEST, f64::INFINITY),
         Effort::Seconds(seconds) => (usize::MAX, usize::MAX, seconds),
     };
     let (rng, weights) = (ChaCha8Rng::seed_from_u64(1), Vec::new());
     let mut search = Search { sites, options, optional: options.layers(), rng, weights };
-    let mut held_ns = built.line.steady_ns as f64;
-    let (mut held, mut best) = (design, built);
-    search.look(&held, &best);
+    let mut held_ns = best.built.line.steady_ns as f64;
+    let (mut at, mut held, mut best) = (best.at, best.design.clone(), best);
+    search.look(&held, &best.built);
     let (mut done, mut tried, mut gained) = (0, 0, 0);
     while done < work && (tried as usize) < moves {
         if tried - gained > IN_VAIN && effort == Effort::Default {
@@ -75,7 +74,7 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
             _ => (done as f64 / work as f64).max(f64::from(tried) / moves as f64),
         };
         if start.elapsed().as_secs_f64() >= seconds
-            || (tried % 64 == 0 && sites[at].is_optimal(&best))
+            || (tried % 64 == 0 && sites[at].is_optimal(&best.built))
         {
             break;
         }
@@ -95,22 +94,23 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
             continue;
         }
         let (built, segments) = sites[here].build_counting(&design);
-        done += cost(built.as_ref().unwrap_or(&best)) + segments / SEGMENTS;
+        done += cost(built.as_ref().unwrap_or(&best.built)) + segments / SEGMENTS;
         let Ok(built) = built else { continue };
         let ns = built.line.steady_ns as f64;
         let threshold = if progress < DRAWN { 0.0 } else { THRESHOLD * (1.0 - progress).powi(2) };
         if ns <= held_ns * (1.0 + threshold) {
             (at, held, held_ns) = (here, design, ns);
             search.look(&held, &built);
-            let before = &best.line;
-            let fewer = built.plan.bytes_per_inference() < best.plan.bytes_per_inference();
+            let before = &best.built.line;
+            let read = best.built.plan.bytes_per_inference();
+            let fewer = built.plan.bytes_per_inference() < read;
             if built.line.steady_ns < before.steady_ns
                 || (built.line.steady_ns == before.steady_ns && fewer)
             {
                 if built.line.steady_ns + before.steady_ns / 2000 < before.steady_ns {
                     gained = tried;
                 }
-                best = built;
+                best = Best { at, design: held.clone(), built };
             }
         }
     }

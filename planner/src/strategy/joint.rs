@@ -22,6 +22,7 @@ use super::improve::improve;
 use super::on_load::Options;
 use super::place::Loading;
 use super::polish::polish;
+use super::roomier::roomier;
 use super::settle::settle;
 use super::site::Site;
 use super::staging::stage_best;
@@ -60,24 +61,30 @@ impl Constructed<'_> {
     }
 
     /// The plan with the least predicted latency that the effort finds.
-    pub fn improve(self, effort: Effort) -> Made {
+    /// Another one leaves so many bytes of the budget, if that is wanted.
+    pub fn improve(self, effort: Effort, left: u64) -> Made {
         let start = Instant::now();
         let Self { basis, options, mut sites, mut best, faster, constructive } = self;
         if effort != Effort::Fast {
             polish(&mut sites, &mut best);
         }
-        let request = sites[best.at].request;
-        let (mut built, tried) = improve(&sites, &options, best, effort);
+        let (Best { at, design, mut built }, tried) = improve(&sites, &options, best, effort);
+        let request = sites[at].request;
+        let mut roomier = (left > 0).then(|| roomier(&sites[at], &design, &built, left)).flatten();
         if let Some(faster) = faster.filter(|faster| faster.line.steady_ns < built.line.steady_ns) {
-            built = faster;
+            (built, roomier) = (faster, None);
         }
         if request.is_staged() {
             built = stage_best(built, Loading::Cyclic, &basis.costs);
         }
-        let mut plan = built.plan;
-        settle(request.network, &mut plan);
-        (plan.strategy, plan.budget) = (NAME.to_owned(), request.budget);
-        Made { plan, constructive, improvement: start.elapsed(), tried }
+        let finish = |built: Built| {
+            let mut plan = built.plan;
+            settle(request.network, &mut plan);
+            (plan.strategy, plan.budget) = (NAME.to_owned(), request.budget);
+            plan
+        };
+        let roomier = roomier.map(finish);
+        Made { plan: finish(built), roomier, constructive, improvement: start.elapsed(), tried }
     }
 }
 

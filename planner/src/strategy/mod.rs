@@ -5,6 +5,7 @@ pub mod algorithms;
 mod baselines;
 mod basis;
 pub mod choose;
+mod common;
 mod construct;
 pub mod demand;
 mod design;
@@ -20,6 +21,7 @@ mod place;
 mod polish;
 mod residents;
 mod rivals;
+mod roomier;
 mod settle;
 mod site;
 mod slid;
@@ -113,6 +115,8 @@ impl FromStr for Effort {
 #[derive(Clone, Debug, Default)]
 pub struct Made {
     pub plan: Plan,
+    /// One that leaves as much of the budget as was asked for, and takes hardly longer, if one was found.
+    pub roomier: Option<Plan>,
     /// Until there was a good plan.
     pub constructive: Duration,
     /// Until there was no better one.
@@ -139,7 +143,7 @@ pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
 pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
     let transformed = transforms(name).then(|| Transformed::new(request)).flatten();
     let begun = begin(name, request, transformed.as_ref(), demand::DELTA)?;
-    Ok(begun.ok_or_else(|| refusal(request))?.finish(effort))
+    Ok(begun.ok_or_else(|| refusal(request))?.finish(effort, 0))
 }
 
 /// A plan of which it is known what it will be worth, and which may still be improved.
@@ -159,10 +163,11 @@ impl Begun<'_> {
         }
     }
 
-    pub fn finish(self, effort: Effort) -> Made {
+    /// Improves it; and looks for a plan that leaves so many bytes of the budget, if that is wanted.
+    pub fn finish(self, effort: Effort, left: u64) -> Made {
         match self {
             Self::Made(made, _) => *made,
-            Self::Constructed(constructed) => constructed.improve(effort),
+            Self::Constructed(constructed) => constructed.improve(effort, left),
         }
     }
 }

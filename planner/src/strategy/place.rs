@@ -115,14 +115,14 @@ impl<'a> Cut<'a> {
         below + resident.map(|read| read.bytes).sum::<u64>()
     }
 
-    /// The plan with its activations, and nothing else placed.
-    fn empty(&self, request: &Request<'_>, tables: u64) -> Plan {
+    /// The plan with its activations from byte `start` on, and nothing else placed.
+    fn empty(&self, request: &Request<'_>, start: u64) -> Plan {
         let place = |(offset, &lines): (&u64, &u32)| pack::Place {
             lines,
-            ..pack::Place::whole(tables + offset)
+            ..pack::Place::whole(start + offset)
         };
         Plan {
-            tables,
+            tables: self.tables,
             threads: request.threads,
             places: self.ground.offsets.iter().zip(&self.ground.sliding.rings).map(place).collect(),
             steps: self.slices.steps.clone(),
@@ -161,24 +161,27 @@ impl<'a> Cut<'a> {
         let network = request.network;
         let reads = &self.slices.reads;
         let end = budget / PAGE * PAGE;
-        let tables = self.tables;
 
-        // Residents from the top down; everything else below them.
-        let mut plan = Plan { budget, ..self.empty(request, tables) };
-        let mut top = end;
+        // Residents first, everything else above them: so the residents of a larger budget can begin with those of a smaller one.
+        let mut base = self.tables;
         let mut address_of = vec![0u64; reads.len()];
+        let mut resident = Vec::new();
         for (index, read) in reads.iter().enumerate().filter(|(_, read)| read.resident) {
-            let layer = plan.steps[read.first].layer;
-            top = top.checked_sub(read.bytes).ok_or(Misfit { layer, activations: false })?;
-            address_of[index] = top;
-            plan.resident.push(self.load(index, top));
+            address_of[index] = base;
+            resident.push(self.load(index, base));
+            base += read.bytes;
+            if base > end {
+                let layer = self.slices.steps[read.first].layer;
+                return Err(Misfit { layer, activations: false });
+            }
         }
-        if tables + self.ground.peak > top {
-            let activations = tables + self.ground.peak > end;
+        let mut plan = Plan { budget, resident, ..self.empty(request, base) };
+        if base + self.ground.peak > end {
+            let activations = self.tables + self.ground.peak > end;
             return Err(Misfit { layer: self.ground.peak_layer, activations });
         }
 
-        let sky = Skyline::new(tables..top);
+        let sky = Skyline::new(base..end);
         let (sky, mut uses) = self.stream(&mut plan, &mut address_of, sky, ahead)?;
         if loading == Loading::Around && ahead {
             // Now it is known how long each byte has been free, the inference before included.
@@ -186,15 +189,12 @@ impl<'a> Cut<'a> {
             (_, uses) = self.stream(&mut plan, &mut address_of, sky, ahead)?;
         }
 
-        // Residents move down onto the rest: what no one uses is not asked for.
-        let gap = top - used_end(&self.ground.sizes, &plan).next_multiple_of(PAGE).min(top);
-        plan.resident.iter_mut().for_each(|load| load.address -= gap);
-        plan.arena_bytes = end - gap;
+        // What no one uses is not asked for.
+        plan.arena_bytes = used_end(&self.ground.sizes, &plan).max(base).next_multiple_of(PAGE);
         for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
             if let Some(read) = *read {
-                let moved = if reads[read].resident { gap } else { 0 };
                 let start = step_weights(network, step).start;
-                step.weights = address_of[read] - moved + start - reads[read].offset;
+                step.weights = address_of[read] + start - reads[read].offset;
             }
         }
         match loading {

@@ -5,20 +5,19 @@
 //! scratch together, and the process takes what it needs.
 
 use super::ground::spans;
-use super::place::used_end;
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
 use crate::network::Network;
-use crate::plan::{Plan, step_weights};
+use crate::plan::Plan;
 use crate::slide::line_lives;
-use eyelet::pack::PAGE;
+use eyelet::pack::{Load, PAGE};
 
-/// Moves what lies below the residents of a plan without loads closer together, if it can be, and residents down onto it.
+/// Moves what lies above the residents of a plan without loads closer together, if it can be.
 pub fn settle(network: &Network, plan: &mut Plan) {
     let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
     let mut sizes = buffer_sizes(network, &rings);
-    let end = used_end(&sizes, plan);
-    let above = |address: u64| address >= end;
-    if !plan.loads.is_empty() || !plan.resident.iter().all(|load| above(load.address)) {
+    let base = plan.tables + plan.resident_bytes();
+    let below = |load: &Load| load.address + u64::from(load.bytes) <= base;
+    if !plan.loads.is_empty() || !plan.resident.iter().all(below) {
         return;
     }
     let period = plan.steps.len() + 1;
@@ -33,25 +32,18 @@ pub fn settle(network: &Network, plan: &mut Plan) {
     }
     let offsets = place_buffers(&sizes, &lives, &lines, period, |_| 0);
     let used = offsets.iter().zip(&sizes).map(|(at, bytes)| at + bytes);
-    let height = plan.tables + used.max().unwrap_or(0);
-    let Some(gap) = end.next_multiple_of(PAGE).checked_sub(height.next_multiple_of(PAGE)) else {
-        return;
-    };
-    if gap == 0 {
+    let end = base + used.max().unwrap_or(0);
+    if end.next_multiple_of(PAGE) >= plan.arena_bytes {
         return;
     }
     let (of_buffers, of_scratch) = offsets.split_at(plan.places.len());
     for (place, offset) in plan.places.iter_mut().zip(of_buffers) {
-        place.address = plan.tables + offset;
+        place.address = base + offset;
     }
     for (step, offset) in plan.steps.iter_mut().zip(of_scratch) {
         if step.scratch_bytes > 0 {
-            step.scratch = plan.tables + offset;
-        }
-        if !step_weights(network, step).is_empty() {
-            step.weights -= gap;
+            step.scratch = base + offset;
         }
     }
-    plan.resident.iter_mut().for_each(|load| load.address -= gap);
-    plan.arena_bytes -= gap;
+    plan.arena_bytes = end.next_multiple_of(PAGE);
 }

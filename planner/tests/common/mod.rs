@@ -26,6 +26,8 @@ use eyelet_planner::layout::place_weights;
 use eyelet_planner::network::Network;
 use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
+use eyelet_planner::strategy::choose::{Chosen, Wanted, choose};
+use eyelet_planner::strategy::demand::DELTA;
 use eyelet_planner::strategy::{self, Effort, PlanError, Request};
 use eyelet_planner::write::write_pack;
 use eyelet_planner::{import, reference, weights, zoo};
@@ -124,6 +126,22 @@ impl Subject {
     pub fn pack(&self, path: &Path, budgets: &[u64], threads: u32) {
         let plan = |budget: &u64| self.plan(*budget, threads).unwrap();
         self.write(path, &budgets.iter().map(plan).collect::<Vec<_>>());
+    }
+
+    /// The same, the plans made together.
+    pub fn pack_together(&self, path: &Path, budgets: &[u64], threads: u32) {
+        let (profile, strategy) = (&self.board.profile, "joint");
+        let (exact, effort, delta) = (true, Effort::Default, DELTA);
+        let wanted = Wanted { budgets, profile, strategy, threads, exact, effort, delta };
+        let Chosen { network, weights_bytes, made, predicted_ns } =
+            choose(&self.network, &wanted).unwrap();
+        let plans: Vec<Plan> = made.into_iter().map(|made| made.plan).collect();
+        for plan in &plans {
+            if let Err(violations) = check(&network, plan, weights_bytes) {
+                panic!("budget {}: {}", plan.budget, violations[0]);
+            }
+        }
+        write_pack(path, &network, weights_bytes, &plans, &predicted_ns, &mut |_| {}).unwrap();
     }
 
     /// A pack of these plans.

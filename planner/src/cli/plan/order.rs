@@ -127,7 +127,7 @@ impl Order {
 
     /// Proves and predicts a plan that took so much to make.
     fn prove(&self, network: &Network, weights_bytes: u64, made: &Made) -> Result<Planned, Error> {
-        let Made { plan, constructive, improvement, tried } = made;
+        let Made { plan, constructive, improvement, tried, .. } = made;
         let (threads, profile, budget) = (self.threads, &self.profile, plan.budget);
         let start = Instant::now();
         let proof = check(network, plan, weights_bytes)

@@ -203,6 +203,7 @@ fn outputs_lie_over_dead_lines() {
     crate::check::check(&network, &plan, bytes).unwrap();
     // The first lines are written over the last ones, which are still to be read.
     plan.places[output].address = from + size(input) - 4096;
+    plan.arena_bytes += size(output);
     let found = crate::check::check(&network, &plan, bytes).unwrap_err();
     let holders = [input, output].map(Holder::Buffer);
     let overlap = |violation: &Violation| match violation {
