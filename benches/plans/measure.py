@@ -5,6 +5,10 @@ So all plans of a network take turns, round after round, which spreads those of 
 between rounds. Of a plan's turns the median counts. It is compared by turns that follow each other with other plans, and with what
 the costs say that were measured beside them: quotients are the medians of those of all rounds. `joint` has two turns in a round, whose quotient
 tells what that is worth.
+
+What takes a second is over before the machine is measured again. So one plan that reads nothing is the network's *gauge*: it takes a turn before
+and behind those of each budget, and whenever the machine is measured. How many times as long it takes there as here says how much faster or
+slower the processors are than the costs know. That changes no figure, but stands beside them.
 """
 
 import json
@@ -12,7 +16,7 @@ import math
 import os
 import re
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -47,6 +51,8 @@ class Measured:
     # What the machine, as it was measured before and behind each round, is predicted to take, and the bound.
     predicted: list = field(default_factory=list)
     bounds: list = field(default_factory=list)
+    # How many times as long the gauge took beside each turn as when the machine was measured.
+    gauged: list = field(default_factory=list)
 
     @property
     def ms(self):
@@ -81,9 +87,21 @@ class Measured:
         return statistics.median(one / bound for one, bound in zip(self.turns, self.bounds)) - 1
 
     @property
+    def over_gauged(self):
+        """The same where all is as many times as slow as the gauge."""
+        rounds = zip(self.turns, self.bounds, self.gauged)
+        return statistics.median(one / (bound * slow) for one, bound, slow in rounds) - 1
+
+    @property
     def error(self):
         """By which part more is predicted than it takes."""
         return statistics.median(predicted / one for one, predicted in zip(self.turns, self.predicted)) - 1
+
+    @property
+    def error_gauged(self):
+        """The same where all is as many times as slow as the gauge."""
+        rounds = zip(self.turns, self.predicted, self.gauged)
+        return statistics.median(predicted * slow / one for one, predicted, slow in rounds) - 1
 
     @property
     def repeats(self):
@@ -112,7 +130,8 @@ class Bench:
         self.plans, self.ablation, self.overheads, self.infeasible = [], [], [], []
         self.measurements, self.profiles = [], {}
 
-    def run(self):
+    def run(self, done):
+        """Measures all networks; `done` is called when one more is."""
         self.measurements = for_planning(self.eyelet, self.work, self.threads, self.log)
         self.profiles = {one.io: one.path for one in self.measurements if one.chosen}
         for name in self.networks:
@@ -130,6 +149,7 @@ class Bench:
                     pack.unlink()
             self.plans += [plan for cell in cells for plan in cell]
             self.ablation += ablation
+            done()
 
     def budgets(self, name, onnx):
         """From the smallest budget that is feasible with the costs of every way to read, to the smallest in which all weights stay;
@@ -188,9 +208,13 @@ class Bench:
     def turns(self, network, cells):
         """Each plan's turn in each round; those of a cell follow each other, and the next round begins with another."""
         beside = {io: [] for io in IO}
+        gauge = gauge_of(cells)
+        # What the gauge took when the machine was measured, and in each round beside the cells.
+        known, seen = [], []
         for number in range(self.rounds):
             self.log(f"{network}, round {number + 1} of {self.rounds}")
-            self.measure(network, beside)
+            known.append(self.measure(network, beside, gauge))
+            seen.append([self.turn(gauge)])
             for cell in cells:
                 first = number % len(cell) if cell else 0
                 for plan in cell[first:] + cell[:first]:
@@ -198,17 +222,25 @@ class Bench:
                 for plan in cell:
                     if plan.name == JOINT:
                         plan.again.append(self.turn(plan))
-        self.measure(network, beside)
+                seen[-1].append(self.turn(gauge))
+        known.append(self.measure(network, beside, gauge))
         self.measurements += [profile for io in IO for profile in beside[io]]
-        for cell in cells:
+        for number, cell in enumerate(cells):
             for plan in cell:
                 self.predict(plan, [profile.path for profile in beside[plan.io]])
+                plan.gauged = [
+                    math.sqrt(times[number] * times[number + 1] / (before * behind))
+                    for times, (before, behind) in zip(seen, pairwise(known))
+                ]
 
-    def measure(self, network, beside):
-        """The machine once more, for each way to read."""
+    def measure(self, network, beside, gauge):
+        """The machine once more, for each way to read; what the gauge takes meanwhile."""
+        took = [self.turn(gauge)]
         for io in IO:
             when = f"{network} {len(beside[io]) + 1}"
             beside[io].append(measure(self.eyelet, self.work, self.threads, io, when))
+            took.append(self.turn(gauge))
+        return statistics.median(took)
 
     def predict(self, plan, profiles):
         """What was predicted in each round by the costs that were measured before it and behind it: the mean of both."""
@@ -230,6 +262,13 @@ class Bench:
         report = json.loads(call([*command, "--warmup", warmup, "--runs", runs]))
         plan.stalls.append(report["stall_ms"])
         return report["latency_ms"]["median"]
+
+
+def gauge_of(cells):
+    """The plan of the largest budget, from the page cache: what reads the least."""
+    plans = [plan for cell in cells for plan in cell if plan.name == JOINT and plan.io == "buffered"]
+    largest = max(plans, key=lambda plan: plan.budget)
+    return replace(largest, samples=[], again=[], stalls=[])
 
 
 def write_through(pack, io):

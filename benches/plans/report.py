@@ -49,7 +49,11 @@ measured in the same minutes: quotients are the medians of those of all rounds. 
 
 Every budget has a pack for each strategy, planned with costs measured before all else (`eyelet profile`). Before and behind each
 round of a network the machine is measured again; bounds and predictions are those of the same packs by these costs
-(`eyelet inspect --profile`), the mean of both. All strategies share kernels and runtime."""
+(`eyelet inspect --profile`), the mean of both. All strategies share kernels and runtime.
+
+What slows the processors for seconds these costs do not know. One plan of each network that reads nothing, the *gauge*, takes a turn before and
+behind those of each budget and beside each of these measurements: `slow` is how many times as long it took there as here. No other figure is
+changed by that; where it is not near 1, "gauged" says what would be if bounds and predictions were as many times as long. Of the disk it knows nothing."""
 
     def repeated(self):
         """What quotients are worth."""
@@ -66,6 +70,7 @@ round of a network the machine is measured again; bounds and predictions are tho
 
     def latencies(self):
         rows, worse, gaps = {io: [] for io in IO}, [], {io: {} for io in IO}
+        gauged = {io: [] for io in IO}
         for (network, io, budget), plans in self.group(self.bench.plans).items():
             joint = plans.get(JOINT)
             if joint is None:
@@ -77,11 +82,14 @@ round of a network the machine is measured again; bounds and predictions are tho
                 worse.append((network, io, budget, best.name, ratio))
             gap = joint.over_bound
             gaps[io].setdefault(network, []).append(gap)
+            gauged[io].append(joint.over_gauged)
             row = [network, f"{budget / MIB:.1f}"]
             row += [ms(plans[name].ms) if name in plans else "–" for name in STRATEGIES]
             row += [f"{ratio:.2f}" if ratio else "–", ms(joint.bound_ms), ms(joint.predicted_ms), f"{gap:+.0%}"]
+            row += [f"{statistics.median(joint.gauged):.2f}", f"{joint.over_gauged:+.0%}"]
             rows[io].append(row)
         head = ["network", "budget (MiB)", *STRATEGIES, f"{JOINT} / best baseline", "bound (ms)", f"{JOINT} predicted (ms)", f"{JOINT} over bound"]
+        head += ["slow", "gauged"]
         parts = [
             f"""## Latency by budget
 
@@ -92,7 +100,7 @@ The bound is that of [planning](planning.md#the-lower-bound), from the profile: 
             within = {network: sum(gap <= NEAR for gap in each) for network, each in gaps[io].items()}
             budgets = {network: len(each) for network, each in gaps[io].items()}
             each = ", ".join(f"{network} {count} of {budgets[network]}" for network, count in within.items())
-            text = f"{sum(within.values())} of {sum(budgets.values())} within {NEAR:.0%} of the bound: {each}."
+            text = f"{sum(within.values())} of {sum(budgets.values())} within {NEAR:.0%} of the bound: {each}; gauged {sum(gap <= NEAR for gap in gauged[io])}."
             parts.append(f"### `--io {io}`\n\n{table(head, rows[io])}\n\n{text}")
         if worse:
             lines = "\n".join(
@@ -112,9 +120,12 @@ The bound is that of [planning](planning.md#the-lower-bound), from the profile: 
         rows = []
         for plan in sorted(drawn, key=lambda plan: (plan.network, plan.io, plan.budget, plan.name)):
             name = [plan.network, plan.io, f"{plan.budget / MIB:.1f}", plan.name]
-            rows.append([*name, ms(plan.predicted_ms), ms(plan.ms), f"{plan.error:+.1%}"])
+            gauged = [f"{statistics.median(plan.gauged):.2f}", f"{plan.error_gauged:+.1%}"]
+            rows.append([*name, ms(plan.predicted_ms), ms(plan.ms), f"{plan.error:+.1%}", *gauged])
         near = sum(abs(plan.error) <= NEAR for plan in drawn)
+        near_gauged = sum(abs(plan.error_gauged) <= NEAR for plan in drawn)
         whole = [abs(plan.error) for plan in plans]
+        whole_gauged = [abs(plan.error_gauged) for plan in plans]
         spreads = [plan.spread for plan in plans]
         groups = {}
         for plan in plans:
@@ -132,10 +143,10 @@ The bound is that of [planning](planning.md#the-lower-bound), from the profile: 
 
 {len(drawn)} of the plans above, drawn at random (seed {SEED}).
 
-{table(["network", "io", "budget (MiB)", "strategy", "predicted (ms)", "measured (ms)", "error"], rows)}
+{table(["network", "io", "budget (MiB)", "strategy", "predicted (ms)", "measured (ms)", "error", "slow", "gauged"], rows)}
 
-{near} of {len(drawn)} within ±{NEAR:.0%}; correlation of ranks (Spearman) {order:.3f}. Of all {len(plans)}: {statistics.mean(error <= NEAR for error in whole):.0%} within
-±{NEAR:.0%}, median error {statistics.median(whole):.1%}.
+{near} of {len(drawn)} within ±{NEAR:.0%}, gauged {near_gauged}; correlation of ranks (Spearman) {order:.3f}. Of all {len(plans)}: {statistics.mean(error <= NEAR for error in whole):.0%} within
+±{NEAR:.0%}, median error {statistics.median(whole):.1%}; gauged {statistics.mean(error <= NEAR for error in whole_gauged):.0%} and {statistics.median(whole_gauged):.1%}.
 
 {table(["io", "strategy", "plans", f"within ±{NEAR:.0%}", "least", "median", "most"], by_group)}
 

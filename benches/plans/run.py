@@ -65,17 +65,21 @@ def main():
         print(f"plans: {text}", file=sys.stderr, flush=True)
 
     bench = Bench(eyelet(), work, args.networks, args.threads, args.rounds, args.seconds, args.effort, log)
-    bench.run()
-    raw = {
-        "plans": [dataclasses.asdict(plan) for plan in bench.plans],
-        "ablation": [dataclasses.asdict(plan) for plan in bench.ablation],
-        "infeasible": bench.infeasible,
-        "profiles": [dataclasses.asdict(one) | {"costs": one.costs} for one in bench.measurements],
-    }
-    (work / "results.json").write_text(json.dumps(raw, indent=1, default=str))
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    curves = draw(bench, args.output)
-    args.output.write_text(Report(bench, facts("benches/plans/run.sh") | {"Threads": args.threads}, curves).write())
+    def write():
+        """What there is so far: a run that is cut off is not lost."""
+        raw = {
+            "plans": [dataclasses.asdict(plan) for plan in bench.plans],
+            "ablation": [dataclasses.asdict(plan) for plan in bench.ablation],
+            "infeasible": bench.infeasible,
+            "profiles": [dataclasses.asdict(one) | {"costs": one.costs} for one in bench.measurements],
+        }
+        (work / "results.json").write_text(json.dumps(raw, indent=1, default=str))
+        args.output.parent.mkdir(parents=True, exist_ok=True)
+        curves = draw(bench, args.output)
+        heading = facts("benches/plans/run.sh") | {"Threads": args.threads}
+        args.output.write_text(Report(bench, heading, curves).write())
+
+    bench.run(write)
     log(f"wrote {args.output}")
 
 
