@@ -2,13 +2,13 @@
 
 Where a machine's processors and disk are not its own, neighbours change how fast they are for seconds or minutes, and no plan can know of that.
 So all plans of a network take turns, round after round, which spreads those of one plan over minutes, and the machine is measured anew
-between rounds. Of a plan's turns the median counts. It is compared by turns that follow each other with other plans, and with what
-the costs say that were measured beside them: quotients are the medians of those of all rounds. `joint` has two turns in a round, whose quotient
+every other round. Of a plan's turns the median counts. It is compared by turns that follow each other with other plans, and with what
+the costs say that were measured before and behind: quotients are the medians of those of all rounds. `joint` has two turns in a round, whose quotient
 tells what that is worth.
 
-What takes a second is over before the machine is measured again. So one plan that reads nothing is the network's *gauge*: it takes a turn before
-and behind those of each budget, and whenever the machine is measured. How many times as long it takes there as here says how much faster or
-slower the processors are than the costs know. That changes no figure, but stands beside them.
+What takes seconds is over before the machine is measured again. So a small convolution, the *gauge*, is timed between all inferences, as it is in
+each profile. Latencies times its rate beside them are what the processor could have done meanwhile: by these, too, plans are compared with
+each other and with the costs. That changes no other figure, but stands beside them.
 """
 
 import json
@@ -16,13 +16,13 @@ import math
 import os
 import re
 import statistics
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 from common import MIB, Failed, call
 from profiles import for_planning, measure, model
-from settings import ABLATION, ABLATION_PLACE, IO, JOINT, PLACES, STRATEGIES
+from settings import ABLATION, ABLATION_PLACE, EVERY, IO, JOINT, PLACES, STRATEGIES
 
 # Every inference is counted, but the first few; of slow ones fewer are needed, and fewer there are.
 WARMUP = 2
@@ -43,16 +43,19 @@ class Measured:
     planned_ms: float
     report: dict
     pack: Path
-    # Of each turn the median.
+    # Of each turn the median: milliseconds, and what the gauge could have done meanwhile, in billions of operations.
     samples: list = field(default_factory=list)
+    work: list = field(default_factory=list)
     # Of `joint` those of a second one in each round.
     again: list = field(default_factory=list)
+    work_again: list = field(default_factory=list)
+    # The gauge's rate in each turn, in billions of operations a second,
+    rates: list = field(default_factory=list)
     stalls: list = field(default_factory=list)
-    # What the machine, as it was measured before and behind each round, is predicted to take, and the bound.
+    # What the machine, as it was measured before and behind each round, is predicted to take, the bound, and the gauge's rate.
     predicted: list = field(default_factory=list)
     bounds: list = field(default_factory=list)
-    # How many times as long the gauge took beside each turn as when the machine was measured.
-    gauged: list = field(default_factory=list)
+    rated: list = field(default_factory=list)
 
     @property
     def ms(self):
@@ -72,6 +75,17 @@ class Measured:
         return [math.sqrt(one * two) for one, two in zip(self.samples, self.again or self.samples)]
 
     @property
+    def gauged(self):
+        """The same where the gauge would have been as fast as when the machine was measured."""
+        works = zip(self.work, self.work_again or self.work, self.rated)
+        return [1e3 * math.sqrt(one * two) / rate for one, two, rate in works]
+
+    @property
+    def slow(self):
+        """How many times as slow the gauge was as when the machine was measured."""
+        return statistics.median(self.rated) / statistics.median(self.rates)
+
+    @property
     def spread(self):
         """How far apart the middle half of the turns is, of what the plan takes: what no prediction can hit."""
         low, _, high = statistics.quantiles(self.samples + self.again, n=4, method="inclusive")
@@ -81,6 +95,9 @@ class Measured:
         """How many times as long this takes as another plan that took turns with it."""
         return statistics.median(one / than for one, than in zip(self.turns, other.samples))
 
+    def times_gauged(self, other):
+        return statistics.median(one / than for one, than in zip(self.gauged, other.gauged))
+
     @property
     def over_bound(self):
         """By which part it takes longer than the bound."""
@@ -88,9 +105,7 @@ class Measured:
 
     @property
     def over_gauged(self):
-        """The same where all is as many times as slow as the gauge."""
-        rounds = zip(self.turns, self.bounds, self.gauged)
-        return statistics.median(one / (bound * slow) for one, bound, slow in rounds) - 1
+        return statistics.median(one / bound for one, bound in zip(self.gauged, self.bounds)) - 1
 
     @property
     def error(self):
@@ -99,9 +114,7 @@ class Measured:
 
     @property
     def error_gauged(self):
-        """The same where all is as many times as slow as the gauge."""
-        rounds = zip(self.turns, self.predicted, self.gauged)
-        return statistics.median(predicted * slow / one for one, predicted, slow in rounds) - 1
+        return statistics.median(predicted / one for one, predicted in zip(self.gauged, self.predicted)) - 1
 
     @property
     def repeats(self):
@@ -208,67 +221,54 @@ class Bench:
     def turns(self, network, cells):
         """Each plan's turn in each round; those of a cell follow each other, and the next round begins with another."""
         beside = {io: [] for io in IO}
-        gauge = gauge_of(cells)
-        # What the gauge took when the machine was measured, and in each round beside the cells.
-        known, seen = [], []
         for number in range(self.rounds):
             self.log(f"{network}, round {number + 1} of {self.rounds}")
-            known.append(self.measure(network, beside, gauge))
-            seen.append([self.turn(gauge)])
+            if number % EVERY == 0:
+                self.measure(network, beside)
             for cell in cells:
                 first = number % len(cell) if cell else 0
                 for plan in cell[first:] + cell[:first]:
-                    plan.samples.append(self.turn(plan))
+                    self.turn(plan, plan.samples, plan.work)
                 for plan in cell:
                     if plan.name == JOINT:
-                        plan.again.append(self.turn(plan))
-                seen[-1].append(self.turn(gauge))
-        known.append(self.measure(network, beside, gauge))
+                        self.turn(plan, plan.again, plan.work_again)
+        self.measure(network, beside)
         self.measurements += [profile for io in IO for profile in beside[io]]
-        for number, cell in enumerate(cells):
+        for cell in cells:
             for plan in cell:
-                self.predict(plan, [profile.path for profile in beside[plan.io]])
-                plan.gauged = [
-                    math.sqrt(times[number] * times[number + 1] / (before * behind))
-                    for times, (before, behind) in zip(seen, pairwise(known))
-                ]
+                self.predict(plan, beside[plan.io])
 
-    def measure(self, network, beside, gauge):
-        """The machine once more, for each way to read; what the gauge takes meanwhile."""
-        took = [self.turn(gauge)]
+    def measure(self, network, beside):
+        """The machine once more, for each way to read."""
         for io in IO:
             when = f"{network} {len(beside[io]) + 1}"
             beside[io].append(measure(self.eyelet, self.work, self.threads, io, when))
-            took.append(self.turn(gauge))
-        return statistics.median(took)
 
     def predict(self, plan, profiles):
         """What was predicted in each round by the costs that were measured before it and behind it: the mean of both."""
-        options = [option for path in profiles for option in ("--profile", path)]
+        options = [option for profile in profiles for option in ("--profile", profile.path)]
         report = json.loads(call([self.eyelet, "inspect", plan.pack, "--json", *options]))
         forecasts = report["plans"][0]["forecasts"]
 
-        def of_rounds(what):
-            return [math.sqrt(before[what] * behind[what]) for before, behind in pairwise(forecasts)]
+        def of_rounds(values):
+            means = [math.sqrt(before * behind) for before, behind in pairwise(values)]
+            return [means[number // EVERY] for number in range(self.rounds)]
 
-        plan.predicted, plan.bounds = of_rounds("predicted_ms"), of_rounds("lower_bound_ms")
+        plan.predicted = of_rounds([forecast["predicted_ms"] for forecast in forecasts])
+        plan.bounds = of_rounds([forecast["lower_bound_ms"] for forecast in forecasts])
+        plan.rated = of_rounds([profile.costs["compute"]["gauge_gflops"] for profile in profiles])
 
-    def turn(self, plan):
-        """The median of some inferences, in milliseconds."""
+    def turn(self, plan, samples, work):
+        """The median of some inferences, in milliseconds, and by the gauge."""
         runs = round(self.seconds * 1e3 / max(plan.planned_ms, 0.5))
         runs = min(max(runs, RUNS.start), RUNS.stop)
         warmup = WARMUP if plan.planned_ms < SLOW_MS else 1
-        command = [self.eyelet, "run", plan.pack, "--io", plan.io, "--threads", self.threads, "--json"]
+        command = [self.eyelet, "run", plan.pack, "--io", plan.io, "--threads", self.threads, "--gauge", "--json"]
         report = json.loads(call([*command, "--warmup", warmup, "--runs", runs]))
         plan.stalls.append(report["stall_ms"])
-        return report["latency_ms"]["median"]
-
-
-def gauge_of(cells):
-    """The plan of the largest budget, from the page cache: what reads the least."""
-    plans = [plan for cell in cells for plan in cell if plan.name == JOINT and plan.io == "buffered"]
-    largest = max(plans, key=lambda plan: plan.budget)
-    return replace(largest, samples=[], again=[], stalls=[])
+        plan.rates.append(report["gauge"]["median_gflops"])
+        samples.append(report["latency_ms"]["median"])
+        work.append(report["gauge"]["latency_gflop"])
 
 
 def write_through(pack, io):

@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, ms, table  # noqa: E402
-from settings import ABLATION, DRAWN, IO, JOINT, NEAR, NOISE, PROFILED, PROFILES, SEED, STRATEGIES  # noqa: E402
+from settings import ABLATION, DRAWN, EVERY, IO, JOINT, NEAR, NOISE, PROFILED, PROFILES, SEED, STRATEGIES  # noqa: E402
 
 
 def ranks(values):
@@ -48,12 +48,13 @@ they are for seconds or minutes. So plans are compared turn by turn, by those th
 measured in the same minutes: quotients are the medians of those of all rounds. `{JOINT}` takes a second turn in each round: {self.repeated()}.
 
 Every budget has a pack for each strategy, planned with costs measured before all else (`eyelet profile`). Before and behind each
-round of a network the machine is measured again; bounds and predictions are those of the same packs by these costs
+{EVERY} rounds of a network the machine is measured again; bounds and predictions are those of the same packs by these costs
 (`eyelet inspect --profile`), the mean of both. All strategies share kernels and runtime.
 
-What slows the processors for seconds these costs do not know. One plan of each network that reads nothing, the *gauge*, takes a turn before and
-behind those of each budget and beside each of these measurements: `slow` is how many times as long it took there as here. No other figure is
-changed by that; where it is not near 1, "gauged" says what would be if bounds and predictions were as many times as long. Of the disk it knows nothing."""
+What slows the processors for seconds these costs do not know. So between all inferences a small convolution is timed, the *gauge*
+(`eyelet run --gauge`), as it is in every profile: `slow` is how many times as long it took as there. Figures do not depend on it, but for
+those called *gauged*: what the gauge could have computed in an inference's time, at the rate that it had beside that inference, by the rate that it had when the
+machine was measured. Of the disk it knows nothing, nor of memory."""
 
     def repeated(self):
         """What quotients are worth."""
@@ -79,14 +80,14 @@ changed by that; where it is not near 1, "gauged" says what would be if bounds a
             best = max(others, key=joint.times, default=None)
             ratio = joint.times(best) if best else None
             if ratio is not None and ratio > 1 + NOISE:
-                worse.append((network, io, budget, best.name, ratio))
+                worse.append((network, io, budget, best.name, ratio, joint.times_gauged(best)))
             gap = joint.over_bound
             gaps[io].setdefault(network, []).append(gap)
             gauged[io].append(joint.over_gauged)
             row = [network, f"{budget / MIB:.1f}"]
             row += [ms(plans[name].ms) if name in plans else "–" for name in STRATEGIES]
             row += [f"{ratio:.2f}" if ratio else "–", ms(joint.bound_ms), ms(joint.predicted_ms), f"{gap:+.0%}"]
-            row += [f"{statistics.median(joint.gauged):.2f}", f"{joint.over_gauged:+.0%}"]
+            row += [f"{joint.slow:.2f}", f"{joint.over_gauged:+.0%}"]
             rows[io].append(row)
         head = ["network", "budget (MiB)", *STRATEGIES, f"{JOINT} / best baseline", "bound (ms)", f"{JOINT} predicted (ms)", f"{JOINT} over bound"]
         head += ["slow", "gauged"]
@@ -104,8 +105,8 @@ The bound is that of [planning](planning.md#the-lower-bound), from the profile: 
             parts.append(f"### `--io {io}`\n\n{table(head, rows[io])}\n\n{text}")
         if worse:
             lines = "\n".join(
-                f"- {network}, {io}, {budget / MIB:.1f} MiB: {ratio:.2f} of {name}"
-                for network, io, budget, name, ratio in worse
+                f"- {network}, {io}, {budget / MIB:.1f} MiB: {ratio:.2f} of {name} (gauged {gauged:.2f})"
+                for network, io, budget, name, ratio, gauged in worse
             )
             parts.append(f"Slower than a baseline by more than {NOISE:.0%}:\n\n{lines}")
         else:
@@ -120,7 +121,7 @@ The bound is that of [planning](planning.md#the-lower-bound), from the profile: 
         rows = []
         for plan in sorted(drawn, key=lambda plan: (plan.network, plan.io, plan.budget, plan.name)):
             name = [plan.network, plan.io, f"{plan.budget / MIB:.1f}", plan.name]
-            gauged = [f"{statistics.median(plan.gauged):.2f}", f"{plan.error_gauged:+.1%}"]
+            gauged = [f"{plan.slow:.2f}", f"{plan.error_gauged:+.1%}"]
             rows.append([*name, ms(plan.predicted_ms), ms(plan.ms), f"{plan.error:+.1%}", *gauged])
         near = sum(abs(plan.error) <= NEAR for plan in drawn)
         near_gauged = sum(abs(plan.error_gauged) <= NEAR for plan in drawn)
@@ -162,17 +163,17 @@ of {statistics.mean(spread > NEAR for spread in spreads):.0%} of the plans more 
             compute, storage = one.costs["compute"], one.costs["storage"]
             reads = {read["bytes"]: read["mbs"] for read in storage["reads"]}
             rates = [compute["conv_1x1_gflops"], compute["conv_kxk_gflops"], compute["fully_connected_gbs"]]
-            rates += [reads[16 << 10] / 1e3, reads[1 << 20] / 1e3]
+            rates += [compute["gauge_gflops"], reads[16 << 10] / 1e3, reads[1 << 20] / 1e3]
             drag = storage["drag"]
             lost = [drag["near_ns_per_byte"], drag["far_ns_per_byte"]]
             row = [one.when, one.io, *(f"{rate:.3g}" for rate in rates), *(f"{ns:.3f}" for ns in lost)]
             predicted = "–" if one.predicted_ms is None else ms(one.predicted_ms)
             rows.append([*row, f"{predicted}{' (taken)' if one.chosen else ''}"])
         network, budget = PROFILED
-        head = ["when", "io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
+        head = ["when", "io", "1x1 (GFLOP/s)", "3x3 (GFLOP/s)", "weights (GB/s)", "gauge (GFLOP/s)", "16 KiB read (GB/s)", "1 MiB read (GB/s)"]
         head += ["drag near (ns/B)", "far (ns/B)", f"{network} in {budget // MIB} MiB (ms)"]
         return f"""The machine, as it was measured: {PROFILES} times before all else, of which for each way to read the middle one was planned with, and before and
-behind each round of a network:
+behind each {EVERY} rounds of a network:
 
 {table(head, rows)}"""
 

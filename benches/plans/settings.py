@@ -29,8 +29,9 @@ ABLATION_PLACE = 0.4
 IO = ["direct", "buffered"]
 
 # The machine is measured so often before all else, of which the middle one is planned with: `joint` in so many bytes tells which that is;
-# and once more before and behind each round of a network, for what is predicted of it.
+# and once more before a network's first round, after its last one, and every so many rounds between, for what is predicted of it.
 PROFILES = 3
+EVERY = 2
 PROFILED = ("mobilenet_v2", 4 << 20)
 
 # What "as fast" means: the noise of two measurements of the same thing.

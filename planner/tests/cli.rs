@@ -174,6 +174,15 @@ fn run_tells_what_it_measured() {
     eyelet_in(folder.path(), &args).text();
     let text = run(folder.path(), &["--threads", "1"]).text();
     assert!(text.contains("predicted for 2 threads"), "{text}");
+    // How fast the processor was meanwhile, if that is asked for.
+    assert!(report["gauge"].is_null());
+    let gauged = run(folder.path(), &["--json", "--gauge", "--runs", "3"]).json();
+    let of = |field: &str| gauged["gauge"][field].as_f64().unwrap();
+    assert!(of("min_gflops") > 0.0 && of("min_gflops") <= of("median_gflops"));
+    assert!(of("median_gflops") <= of("max_gflops") && of("latency_gflop") > 0.0);
+    assert_eq!(gauged["output_digest"], report["output_digest"]);
+    let text = run(folder.path(), &["--gauge"]).text();
+    assert!(text.contains("GFLOP/s beside the inferences"), "{text}");
     // Whose storage a run was paced by is told.
     assert!(report["pace"].is_null());
     let report = run(folder.path(), &["--json", "--pace", "jetson-nano"]).json();

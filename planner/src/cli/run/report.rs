@@ -51,9 +51,50 @@ pub struct Report {
     pub output_digest: String,
     pub outputs: Vec<Tensor>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub gauge: Option<Gauge>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu: Option<Gpu>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub layers: Option<Vec<LayerTimes>>,
+}
+
+/// How fast the processor was beside the inferences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Gauge {
+    /// Of the gauge, just before and behind an inference: the lowest, the median, the highest.
+    pub min_gflops: f64,
+    pub median_gflops: f64,
+    pub max_gflops: f64,
+    /// The median of inferences' latencies, each by what the gauge computed beside it: billions of its operations that the
+    /// processor would have done meanwhile.
+    pub latency_gflop: f64,
+}
+
+/// The samples for that.
+#[derive(Default)]
+pub struct Gauged {
+    gflops: Vec<f64>,
+    latency: Vec<f64>,
+}
+
+impl Gauged {
+    /// One inference of so many nanoseconds, with the gauge's rates before and behind it.
+    pub fn add(&mut self, ns: u64, before: f64, behind: f64) {
+        let gflops = before.midpoint(behind);
+        self.gflops.push(gflops);
+        self.latency.push(ns as f64 * gflops / 1e9);
+    }
+
+    pub fn finish(mut self) -> Gauge {
+        let [gflops, latency] = [&mut self.gflops, &mut self.latency].map(|samples| {
+            samples.sort_unstable_by(f64::total_cmp);
+            let at = |index: usize| samples.get(index).copied().unwrap_or(0.0);
+            let last = samples.len().saturating_sub(1);
+            [at(0), at(last / 2).midpoint(at(samples.len() / 2)), at(last)]
+        });
+        let [min_gflops, median_gflops, max_gflops] = gflops;
+        Gauge { min_gflops, median_gflops, max_gflops, latency_gflop: latency[1] }
+    }
 }
 
 /// An output.
@@ -168,6 +209,13 @@ impl fmt::Display for Report {
                 mib(self.page_cache_bytes)
             )?,
         }
+        if let Some(Gauge { min_gflops, median_gflops, max_gflops, .. }) = self.gauge {
+            writeln!(
+                f,
+                "gauge        {median_gflops:.1} GFLOP/s beside the inferences ({min_gflops:.1} to {max_gflops:.1}), on one \
+                 thread"
+            )?;
+        }
         writeln!(f, "digest       {}", self.output_digest)?;
         for output in &self.outputs {
             let file = output.file.as_ref();
@@ -189,6 +237,19 @@ mod tests {
         let of_three = Spread { min: 1.0, median: 2.0, max: 5.0 };
         assert_eq!(spread(&mut [5_000_000, 1_000_000, 2_000_000]), of_three);
         assert_eq!(spread(&mut [4_000_000, 1_000_000]).median, 2.5);
+    }
+
+    #[test]
+    fn latencies_are_counted_by_what_the_gauge_did_beside_them() {
+        let mut gauged = Gauged::default();
+        // The same work, twice while the processor was half as fast.
+        for (ns, gflops) in [(1_000_000, 80.0), (2_000_000, 40.0), (2_000_000, 40.0)] {
+            gauged.add(ns, gflops, gflops);
+        }
+        let expected =
+            Gauge { min_gflops: 40.0, median_gflops: 40.0, max_gflops: 80.0, latency_gflop: 0.08 };
+        assert_eq!(gauged.finish(), expected);
+        assert_eq!(Gauged::default().finish(), Gauge::default());
     }
 
     #[test]

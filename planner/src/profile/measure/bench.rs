@@ -1,7 +1,8 @@
 //! Runs of single layers, timed: in turns, so that what disturbs a machine disturbs all layers, on one thread and on all.
 //!
-//! Of the times of each the median counts, as it does of inferences. A machine's clock and what its neighbours leave of its memory
-//! change from second to second: what was measured one after the other could not be told apart.
+//! Of the times of each the mean of the middle half counts. A machine's clock and what its neighbours leave of its memory
+//! change from second to second: what was measured one after the other could not be told apart. And where a processor is as fast as it can
+//! be for half of the time, and slower for the other half, the median would be one of both for some layers, and the other for the rest.
 
 use crate::network::Network;
 use bytemuck::{Pod, Zeroable};
@@ -37,24 +38,40 @@ pub(super) fn median(mut times: Vec<f64>) -> f64 {
     times.get(times.len() / 2).copied().unwrap_or(0.0)
 }
 
+/// The mean of the middle half: what something usually takes. A machine that is not one's own is at times several times as slow for a
+/// while, which no plan can know; and a median of two kinds of times would be that of one of them.
+pub(super) fn usual(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let quarter = times.len() / 4;
+    let middle = times.get(quarter..times.len() - quarter).unwrap_or_default();
+    middle.iter().sum::<f64>() / middle.len().max(1) as f64
+}
+
 /// Memory for the weights of all layers, as a pack's arena is: with large pages.
 pub(super) struct Weights {
     arena: MappedArena,
+    bytes: usize,
     /// From here on they were used longest ago.
     oldest: usize,
 }
 
 impl Weights {
+    /// Much more than caches hold.
     pub(super) fn new() -> Option<Self> {
-        let mut arena = MappedArena::new(COLD_BYTES as usize).ok()?;
+        Self::of(COLD_BYTES as usize)
+    }
+
+    pub(super) fn of(bytes: usize) -> Option<Self> {
+        let bytes = bytes.next_multiple_of(PAGE as usize);
+        let mut arena = MappedArena::new(bytes).ok()?;
         arena.memory().as_mut_slice().fill(0);
-        Some(Self { arena, oldest: 0 })
+        Some(Self { arena, bytes, oldest: 0 })
     }
 
     /// Where so many bytes begin; `None` if there are not so many.
     fn take(&mut self, bytes: usize, state: State) -> Option<usize> {
         let cold = state == State::Cold;
-        let fits = |from: usize| from + bytes <= COLD_BYTES as usize;
+        let fits = |from: usize| from + bytes <= self.bytes;
         let from = if cold && fits(self.oldest) { self.oldest } else { 0 };
         if cold {
             // Weights begin at pages, as loads do.
@@ -205,11 +222,24 @@ pub(super) fn measure(
         }
         turn += 1;
     }
-    let medians = |times: [Vec<f64>; 2]| {
+    let usual_times = |times: [Vec<f64>; 2]| {
         times
             .iter()
             .all(|times| !times.is_empty())
-            .then(|| times.map(|times| median(times).max(1.0)))
+            .then(|| times.map(|times| usual(times).max(1.0)))
     };
-    times.into_iter().map(medians).collect()
+    times.into_iter().map(usual_times).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_usual_is_not_what_disturbs() {
+        assert_eq!(usual(vec![]), 0.0);
+        assert_eq!(usual(vec![2.0, 900.0, 4.0, 0.5]), 3.0);
+        assert_eq!(usual(vec![7.0]), 7.0);
+        assert_eq!(usual(vec![1.0, 1.0, 3.0, 3.0, 1.0, 3.0, 1.0, 3.0]), 2.0);
+    }
 }

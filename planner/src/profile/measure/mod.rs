@@ -4,6 +4,7 @@
 mod bench;
 mod caches;
 mod drag;
+pub mod gauge;
 mod kernels;
 mod layers;
 mod storage;

@@ -1,5 +1,6 @@
 //! Throughput of reads by their size and by how many are under way, and of the checksum; with the file at hand, what computing loses to them.
 
+use super::bench::usual;
 use super::{MeasureError, drag};
 use crate::cores::Cores;
 use crate::profile::fit::terms;
@@ -303,15 +304,6 @@ fn rates(
     Ok(all.into_iter().map(Turns::rates).collect())
 }
 
-/// The mean of the middle half: what a read usually takes. A disk that is not one's own is at times several times as slow for a
-/// while, which no plan can know; and a median of two kinds of reads would be that of one of them.
-fn usual(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    let quarter = times.len() / 4;
-    let middle = &times[quarter..times.len() - quarter];
-    middle.iter().sum::<f64>() / middle.len().max(1) as f64
-}
-
 /// Fills a file with what no device compresses, and waits until it is on the device.
 fn fill(path: &Path) -> std::io::Result<()> {
     let mut file = File::create_new(path)?;
@@ -327,16 +319,4 @@ fn fill(path: &Path) -> std::io::Result<()> {
         file.write_all(&block)?;
     }
     file.sync_all()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_usual_is_not_what_disturbs() {
-        assert_eq!(usual(vec![2.0, 900.0, 4.0, 0.5]), 3.0);
-        assert_eq!(usual(vec![7.0]), 7.0);
-        assert_eq!(usual(vec![1.0, 1.0, 3.0, 3.0, 1.0, 3.0, 1.0, 3.0]), 2.0);
-    }
 }
