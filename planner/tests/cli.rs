@@ -246,6 +246,7 @@ fn budgets_change_while_it_runs() {
     let text = run(folder.path(), &args).text();
     assert!(text.contains("4 budgets") && text.contains("112 KiB"), "{text}");
     run(folder.path(), &["--budgets", "1MiB,4KiB"]).fails(&["4 KiB", "smallest plan needs"]);
+    run(folder.path(), &["--budgets", "1MiB", "--gauge"]).misused(&["--gauge"]);
     run(folder.path(), &["--budgets", "1MiB", "--runs", "2"]).misused(&["--runs"]);
 }
 

@@ -31,7 +31,7 @@ pub struct Budgets {
         value_name = "SIZE,…",
         value_parser = size::parse,
         value_delimiter = ',',
-        conflicts_with_all = ["budget", "runs", "warmup", "layers", "output", "trace"],
+        conflicts_with_all = ["budget", "runs", "warmup", "layers", "output", "trace", "gauge"],
     )]
     pub list: Vec<u64>,
     /// Inferences with each of the budgets.

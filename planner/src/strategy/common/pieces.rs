@@ -113,20 +113,18 @@ impl Holdings {
         self.items.iter().find(|item| item.bytes.start < byte && byte < item.bytes.end)
     }
 
-    /// Whether one item has all of these bytes.
-    fn has(&self, bytes: &Range<u64>) -> bool {
-        let has = |item: &Item| item.bytes.start <= bytes.start && bytes.end <= item.bytes.end;
-        self.items.iter().any(has)
+    /// The item that has all of these bytes.
+    fn item_with(&self, bytes: &Range<u64>) -> Option<&Item> {
+        self.items.iter().find(|item| item.has(bytes))
     }
 
     /// What becomes two if these bytes of an item are cut off.
     fn cost(&self, bytes: &Range<u64>) -> Cost {
-        let has = |item: &&Item| item.bytes.start <= bytes.start && bytes.end <= item.bytes.end;
         let parts = |using: &Use| {
             let within = |at: u64| using.bytes.start < at && at < using.bytes.end;
             within(bytes.start) || within(bytes.end)
         };
-        match self.items.iter().find(has) {
+        match self.item_with(bytes) {
             Some(item) if item.steps.iter().any(parts) => Cost::Step,
             Some(item) if item.bytes != *bytes => Cost::Load,
             _ => Cost::Nothing,
@@ -148,6 +146,11 @@ fn panel(network: &Network, plan: &Plan, step: &Step) -> Option<u64> {
 }
 
 impl Item {
+    /// Whether it has all of these bytes.
+    pub(super) fn has(&self, bytes: &Range<u64>) -> bool {
+        self.bytes.start <= bytes.start && bytes.end <= self.bytes.end
+    }
+
     /// The last byte up to this one before which it can be cut; its first one if there is none.
     pub(super) fn cut_before(&self, byte: u64) -> u64 {
         let mut cut = byte.clamp(self.bytes.start, self.bytes.end);
@@ -193,7 +196,7 @@ pub(super) fn shared(all: &[Holdings], sharing: Sharing) -> Vec<Piece> {
         let bytes = ends[0]..ends[1];
         let mut plan = 0;
         while plan < all.len() {
-            let count = all[plan..].iter().take_while(|of| of.has(&bytes)).count();
+            let count = all[plan..].iter().take_while(|of| of.item_with(&bytes).is_some()).count();
             let plans = plan..=(plan + count).saturating_sub(1);
             let stays = plan + count == all.len();
             if count > 1 && (sharing.passing || stays) {

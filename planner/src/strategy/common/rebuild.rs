@@ -35,9 +35,7 @@ pub(super) fn rebuild(
         plan.resident.push(Load { address: moved(load.address), ..*load });
     }
     for item in &holdings.items {
-        let inside =
-            |bytes: &Range<u64>| item.bytes.start <= bytes.start && bytes.end <= item.bytes.end;
-        for (bytes, address) in pieces.iter().filter(|(bytes, _)| inside(bytes)) {
+        for (bytes, address) in pieces.iter().filter(|(bytes, _)| item.has(bytes)) {
             let (offset, room) = pages(bytes);
             plan.resident.push(Load {
                 offset,

@@ -100,7 +100,7 @@ fn cut(all: &[Holdings], piece: &Piece, room: u64) -> u64 {
 fn rest(item: &Item, pieces: &[&Piece]) -> impl Iterator<Item = Range<u64>> {
     let own = item.bytes.clone();
     let inside = pieces.iter().map(|piece| piece.bytes.clone());
-    let inside = inside.filter(|bytes| own.start <= bytes.start && bytes.end <= own.end);
+    let inside = inside.filter(|bytes| item.has(bytes));
     let (mut starts, mut ends) = (vec![own.start], Vec::new());
     for bytes in inside {
         ends.push(bytes.start);
