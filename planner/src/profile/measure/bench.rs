@@ -1,8 +1,9 @@
 //! Runs of single layers, timed: in turns, so that what disturbs a machine disturbs all layers, on one thread and on all.
 //!
-//! Of the times of each the mean of the middle half counts. A machine's clock and what its neighbours leave of its memory
-//! change from second to second: what was measured one after the other could not be told apart. And where a processor is as fast as it can
-//! be for half of the time, and slower for the other half, the median would be one of both for some layers, and the other for the rest.
+//! A machine's clock and what its neighbours leave of it change from second to second: what was measured one after the other could not be told
+//! apart. Of the times of each layer the lower quartile counts: it is what the machine does when it is left alone, as long as that is a third of the
+//! time or so. A shared processor has two speeds, and whatever lay between them would be one for some layers and the other for the
+//! rest. How fast it was altogether the gauge tells.
 
 use crate::network::Network;
 use bytemuck::{Pod, Zeroable};
@@ -45,6 +46,12 @@ pub(super) fn usual(mut times: Vec<f64>) -> f64 {
     let quarter = times.len() / 4;
     let middle = times.get(quarter..times.len() - quarter).unwrap_or_default();
     middle.iter().sum::<f64>() / middle.len().max(1) as f64
+}
+
+/// The lower quartile: what something takes when nothing disturbs it.
+pub(super) fn undisturbed(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 4).copied().unwrap_or(0.0)
 }
 
 /// Memory for the weights of all layers, as a pack's arena is: with large pages.
@@ -192,6 +199,19 @@ pub(super) enum State {
     Cramped,
     /// With weights in memory.
     Cold,
+    /// Like [`Warm`](Self::Warm), with everything else where it stays, too.
+    Settled,
+}
+
+impl State {
+    /// Runs of a turn that are not counted. The first brings the device's caches and threads to life. But behind layers that have brought much memory
+    /// through the caches a layer becomes faster for forty runs or so.
+    pub(super) fn idle_runs(self) -> usize {
+        match self {
+            Self::Settled => 48,
+            Self::Warm | Self::Cramped | Self::Cold => 1,
+        }
+    }
 }
 
 /// Measures layers in turns: of each, what it takes on each of two devices, or `None` if these kernels cannot run it.
@@ -213,22 +233,19 @@ pub(super) fn measure(
         for ((bench, (_, state)), times) in benches.iter_mut().zip(layers).zip(&mut times) {
             let Some(bench) = bench else { continue };
             for (device, times) in devices.iter().zip(times) {
-                // In each turn the first run is not counted: it brings the device's caches and threads to life.
-                for run in 0..=RUNS_A_TURN {
+                for run in 0..state.idle_runs() + RUNS_A_TURN {
                     let ns = bench.run(*device, &mut weights, *state);
-                    times.extend(ns.filter(|_| run > 0));
+                    times.extend(ns.filter(|_| run >= state.idle_runs()));
                 }
             }
         }
         turn += 1;
     }
-    let usual_times = |times: [Vec<f64>; 2]| {
-        times
-            .iter()
-            .all(|times| !times.is_empty())
-            .then(|| times.map(|times| usual(times).max(1.0)))
+    let found = |times: [Vec<f64>; 2]| {
+        let all = times.iter().all(|times| !times.is_empty());
+        all.then(|| times.map(|times| undisturbed(times).max(1.0)))
     };
-    times.into_iter().map(usual_times).collect()
+    times.into_iter().map(found).collect()
 }
 
 #[cfg(test)]
@@ -241,5 +258,9 @@ mod tests {
         assert_eq!(usual(vec![2.0, 900.0, 4.0, 0.5]), 3.0);
         assert_eq!(usual(vec![7.0]), 7.0);
         assert_eq!(usual(vec![1.0, 1.0, 3.0, 3.0, 1.0, 3.0, 1.0, 3.0]), 2.0);
+        assert_eq!(undisturbed(vec![]), 0.0);
+        assert_eq!(undisturbed(vec![7.0]), 7.0);
+        // Two thirds of the time a neighbour was there.
+        assert_eq!(undisturbed(vec![3.0, 3.0, 1.0, 3.0, 1.5, 3.0, 1.0, 3.0, 4.0]), 1.5);
     }
 }

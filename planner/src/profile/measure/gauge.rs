@@ -4,7 +4,7 @@
 //! measurement by itself cannot tell that from a plan that is slow. So the time of one small convolution, the same everywhere, is
 //! taken between inferences (`eyelet run --gauge`), and in every profile's turns.
 
-use super::bench::{Bench, State, Weights};
+use super::bench::{Bench, State, Weights, undisturbed};
 use super::layers;
 use crate::network::Network;
 use eyelet::device::Inline;
@@ -17,6 +17,9 @@ const CHANNELS: u32 = 128;
 
 /// What it computes.
 const FLOPS: f64 = 2.0 * (SIZE * SIZE * CHANNELS * CHANNELS) as f64;
+
+/// Runs of each time that are counted.
+const COUNTED: usize = 16;
 
 /// The convolution.
 pub fn network(isa: Isa) -> Network {
@@ -43,10 +46,14 @@ impl<'a> Gauge<'a> {
         Some(Self { bench, weights: Weights::of(bytes)? })
     }
 
-    /// Operations a nanosecond on this thread, now.
+    /// Operations a nanosecond on this thread, now, which takes about five milliseconds.
     pub fn gflops(&mut self) -> f64 {
-        // The first run brings it to the cache.
-        let ns = [(); 2].map(|()| self.bench.run(&Inline, &mut self.weights, State::Warm));
-        ns[1].map_or(0.0, gflops)
+        let runs = State::Settled.idle_runs() + COUNTED;
+        let run = |_| self.bench.run(&Inline, &mut self.weights, State::Settled);
+        let mut times: Vec<f64> = (0..runs).filter_map(run).collect();
+        if times.len() < runs {
+            return 0.0;
+        }
+        gflops(undisturbed(times.split_off(runs - COUNTED)))
     }
 }

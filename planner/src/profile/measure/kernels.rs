@@ -144,7 +144,7 @@ pub fn measure(
     let winograd =
         [State::Cold, State::Warm].map(|state| asked.add(layers::balanced_winograd(isa), state));
     let transforming = asked.add(layers::transforming(isa), State::Cold);
-    let gauged = asked.add(vec![gauge::network(isa)], State::Warm);
+    let gauged = asked.add(vec![gauge::network(isa)], State::Settled);
     let ns = times(&asked.0, kernels, [one, all]);
     let found = Measured { layers: asked, ns };
     let class = |class: Class| {
