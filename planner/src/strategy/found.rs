@@ -33,6 +33,9 @@ const GRAINS: [(f64, u64); 14] = [
 /// After so many grains that were no better, finer ones are not tried.
 const IN_VAIN: usize = 7;
 
+/// Ways that take longer than the best by less than one part in so many are looked at with other shares, too.
+const PROMISING: u64 = 1000;
+
 /// What construction has found so far.
 pub(super) struct Found<'a, 'b> {
     pub(super) basis: &'b Arc<Basis>,
@@ -144,17 +147,36 @@ impl<'a, 'b> Found<'a, 'b> {
         self.known.extend(failed);
         // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
         let Some(((built, has_room), design)) = first else { return (u64::MAX, false) };
+        let held_ns = self.best.is_some().then_some(self.least_ns);
         let (_, mut least) = self.keep(at, design, built);
         // Where everything is at its lowest place nothing else finds room.
-        let shares = if has_room { &SHARES[..] } else { &[] };
-        for &share in shares {
-            let design = self.design(at, on_load, share, GRAINS[0], Loading::Cyclic);
-            if let Some((better, ns)) = self.consider(at, design) {
-                self.share = if better { share } else { self.share };
+        if !has_room {
+            return (least, has_room);
+        }
+        let mut shares = SHARES.to_vec();
+        if let Some(before) = held_ns {
+            // What is slower by the share that has been best, or by the largest below it that finds room, is so by others, nearly always.
+            let best = shares.iter().rposition(|share| *share <= self.share).unwrap_or(0);
+            let found = (0..=best)
+                .rev()
+                .find_map(|index| self.with_share(at, on_load, shares.remove(index)));
+            least = found.map_or(least, |(_, ns)| ns.min(least));
+            shares.truncate(if least < before + before / PROMISING { shares.len() } else { 0 });
+        }
+        for share in shares {
+            if let Some((_, ns)) = self.with_share(at, on_load, share) {
                 least = least.min(ns);
             }
         }
         (least, has_room)
+    }
+
+    /// Plans with a share of memory given to residents, as [`consider`](Self::consider).
+    fn with_share(&mut self, at: usize, on_load: &[u32], share: f64) -> Option<(bool, u64)> {
+        let design = self.design(at, on_load, share, GRAINS[0], Loading::Cyclic);
+        let (better, ns) = self.consider(at, design)?;
+        self.share = if better { share } else { self.share };
+        Some((better, ns))
     }
 
     fn design(

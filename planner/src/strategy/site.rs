@@ -482,6 +482,9 @@ impl<'a> Site<'a> {
         let slices = design.slices(network, &self.ground);
         let reads = &slices.reads;
         let bytes: Vec<u64> = reads.iter().map(|read| read.bytes).collect();
+        if bytes.iter().all(|bytes| *bytes > capacity) {
+            return;
+        }
         let stays = match pins {
             Pins::Head => residents::first(&bytes, capacity),
             Pins::Late => {
