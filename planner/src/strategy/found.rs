@@ -31,7 +31,7 @@ const GRAINS: [(f64, u64); 14] = [
 ];
 
 /// After so many grains that were no better, finer ones are not tried.
-const IN_VAIN: usize = 7;
+const IN_VAIN: usize = 4;
 
 /// Ways that take longer than the best by less than one part in so many are looked at with other shares, too.
 const PROMISING: u64 = 1000;
@@ -161,7 +161,9 @@ impl<'a, 'b> Found<'a, 'b> {
                 .rev()
                 .find_map(|index| self.with_share(at, on_load, shares.remove(index)));
             least = found.map_or(least, |(_, ns)| ns.min(least));
-            shares.truncate(if least < before + before / PROMISING { shares.len() } else { 0 });
+            if !self.is_promising(least, before) {
+                shares.clear();
+            }
         }
         for share in shares {
             if let Some((_, ns)) = self.with_share(at, on_load, share) {
@@ -209,12 +211,24 @@ impl<'a, 'b> Found<'a, 'b> {
                 (grain, in_vain) = (other, 0);
             }
         }
-        for share in SHARES {
+        // By the other rule likewise.
+        let mut shares = SHARES.to_vec();
+        let best = shares.iter().rposition(|share| *share <= self.share).unwrap_or(0);
+        let first = shares.remove(best);
+        for (tried, share) in std::iter::once(first).chain(shares).enumerate() {
             if self.is_optimal() {
                 return;
             }
             let design = self.design(at, on_load, share, grain, Loading::Around);
-            self.consider(at, design);
+            let found = self.consider(at, design);
+            if tried == 0 && found.is_some_and(|(_, ns)| !self.is_promising(ns, self.least_ns)) {
+                return;
+            }
         }
+    }
+
+    /// Whether what takes so long could do better than what takes `least_ns`, if memory is shared otherwise.
+    fn is_promising(&self, ns: u64, least_ns: u64) -> bool {
+        ns < least_ns + least_ns / PROMISING
     }
 }
