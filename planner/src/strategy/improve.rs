@@ -19,7 +19,7 @@ use rand_chacha::ChaCha8Rng;
 use std::time::Instant;
 
 /// What [`Effort::Default`] may cost, in units of [`cost`]; less than a second on a desktop.
-const WORK: usize = 1_500_000;
+const WORK: usize = 1_200_000;
 
 /// [`Effort::Best`] does so many times as much.
 const BEST: usize = 16;
@@ -38,7 +38,7 @@ const SEGMENTS: usize = 500;
 
 /// What making and predicting a plan takes, in units of some half a microsecond of a desktop.
 fn cost(built: &Built) -> usize {
-    100 + built.plan.steps.len() + built.plan.loads.len()
+    100 + built.plan.places.len() + built.plan.steps.len() + built.plan.loads.len()
 }
 
 /// So many changes in turn that bring no better plan end the search.
