@@ -142,12 +142,14 @@ impl<'a> Search<'a> {
                 if serves == Serves::Nothing || best[start].is_none() {
                     continue;
                 }
-                let found = self.prices.group(start..end, target, aim);
-                let Some((group, extra_ns)) = found else { continue };
-                let Some(price) = sum(&best[start], extra_ns) else { continue };
-                let gains = serves == Serves::Need || extra_ns < 0;
-                if gains && least.as_ref().is_none_or(|(least, _)| price < *least) {
-                    least = Some((price, Some(group)));
+                // What is no cheaper than the least is not asked for.
+                let before = best[start].as_ref().map_or(0, |(price, _)| *price);
+                let below = least.as_ref().map_or(i64::MAX, |(least, _)| least - before);
+                let below = if serves == Serves::Need { below } else { below.min(0) };
+                let found = self.prices.group(start..end, target, aim, below);
+                let found = found.filter(|(_, extra_ns)| *extra_ns < below);
+                if let Some((group, extra_ns)) = found {
+                    least = Some((before + extra_ns, Some(group)));
                 }
             }
             best.push(least);

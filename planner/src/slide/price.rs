@@ -57,6 +57,8 @@ pub(super) struct Prices<'a> {
     beside: Vec<Option<(u64, u64)>>,
     /// For each buffer that can be a ring the least that it takes so.
     least_rings: Vec<u64>,
+    /// What a layer costs at least beyond the whole, by how many lines are made at a time.
+    least_ns: HashMap<(usize, u32), Vec<(Outside, i64)>>,
     /// How the lines were made that were asked for last.
     laid: Option<Laid>,
 }
@@ -77,7 +79,7 @@ impl<'a> Prices<'a> {
             let bytes = u64::from(layer.panels) * u64::from(layer.panel_bytes);
             weights.push(weights[weights.len() - 1] + bytes);
         }
-        let (prices, shares, most_shared) = Default::default();
+        let (prices, shares, most_shared, least_ns) = Default::default();
         let facts = Facts::new(network);
         let mut least_rings = vec![0; network.buffers.len()];
         for tensor in &network.tensors {
@@ -94,6 +96,7 @@ impl<'a> Prices<'a> {
             shares,
             most_shared,
             beside: vec![None; layers * LONGEST],
+            least_ns,
             laid: None,
         }
     }
@@ -105,16 +108,17 @@ impl<'a> Prices<'a> {
         fits && self.facts.slides(first) && self.facts.goes_with(first, layers.end)
     }
 
-    /// These layers as a group that takes at most `target` bytes, and its price. It reads its weights anew if there is no room for
-    /// them to stay.
+    /// These layers as a group that takes at most `target` bytes, and its price; nothing where that is sure not to be below `below_ns`.
+    /// It reads its weights anew if there is no room for them to stay.
     pub(super) fn group(
         &mut self,
         layers: Range<usize>,
         target: u64,
         aim: Aim,
+        below_ns: i64,
     ) -> Option<(Group, i64)> {
         reads_anew(&layers, aim).iter().find_map(|&anew| {
-            let (lines, extra_ns) = self.lines(layers.clone(), target, aim, anew)?;
+            let (lines, extra_ns) = self.lines(layers.clone(), target, aim, anew, below_ns)?;
             Some((Group { layers: layers.clone(), lines, anew }, extra_ns))
         })
     }
@@ -145,6 +149,7 @@ impl<'a> Prices<'a> {
         target: u64,
         aim: Aim,
         anew: bool,
+        below_ns: i64,
     ) -> Option<(u32, i64)> {
         let shares = aim != Aim::Memory;
         let (kept, rings) = self.kept(&layers, anew);
@@ -152,16 +157,59 @@ impl<'a> Prices<'a> {
         if least > target && (!shares || least > target + self.most_shared(&layers)) {
             return None;
         }
+        let outside = self.least_outside(&layers);
         let mut least = |lines: &[u32]| {
-            let fits = lines.iter().map_while(|&lines| {
+            let (mut found, mut fits_so_far): (Option<(u32, i64)>, bool) = (None, false);
+            for &lines in lines {
+                let below_ns = found.map_or(below_ns, |(_, extra_ns)| extra_ns.min(below_ns));
+                if self.least_extra_ns(&layers, &outside, lines) >= below_ns {
+                    continue;
+                }
                 let price = self.price(&layers, lines, anew);
                 let fits = price.bytes <= target
                     || (shares && price.bytes <= target + self.shared_by(&layers, lines, anew));
-                fits.then_some((lines, price.extra_ns))
-            });
-            fits.min_by_key(|(_, extra_ns)| *extra_ns)
+                if !fits {
+                    break;
+                }
+                fits_so_far = true;
+                if found.is_none_or(|(_, held)| price.extra_ns < held) {
+                    found = Some((lines, price.extra_ns));
+                }
+            }
+            (found, fits_so_far)
         };
-        least(&LINES[FEW_LINES..]).or_else(|| least(&LINES[..FEW_LINES]))
+        let (found, fits) = least(&LINES[FEW_LINES..]);
+        if fits { found } else { least(&LINES[..FEW_LINES]).0 }
+    }
+
+    /// What a group that makes so many lines at a time costs at least, beyond whole layers: what steps of so many lines take, where nothing
+    /// that can be a ring goes through memory. Steps are no larger, but for each layer's last.
+    fn least_extra_ns(&mut self, layers: &Range<usize>, outside: &[Outside], lines: u32) -> i64 {
+        let tallest = layers.clone().map(|layer| self.facts.output(layer).dims[1]).max();
+        let tallest = u64::from(tallest.unwrap_or(1).max(1));
+        let of_layer = |(layer, outside): (usize, &Outside)| {
+            let height = self.facts.output(layer).dims[1].max(1);
+            let chunk = u64::from(lines) * u64::from(height) / tallest;
+            let chunk = (chunk as u32).clamp(1, height);
+            let known = self.least_ns.entry((layer, chunk)).or_default();
+            if let Some((_, ns)) = known.iter().find(|(of, _)| of == outside) {
+                return *ns;
+            }
+            let step = whole(self.facts.network, layer);
+            let part = Step { rows: step.rows / height * chunk, ..step };
+            let taken = u64::from(height / chunk) * self.costs.sliding_ns(&part, *outside);
+            let ns = taken as i64 - self.costs.step_ns(&step) as i64;
+            known.push((*outside, ns));
+            ns
+        };
+        layers.clone().zip(outside).map(of_layer).sum()
+    }
+
+    /// What goes through memory of the activations of a group's layers, at least.
+    fn least_outside(&self, layers: &Range<usize>) -> Vec<Outside> {
+        let ring = |buffer| self.facts.is_inner(buffer, layers).then(|| self.least_rings[buffer]);
+        let (network, cache) = (self.facts.network, self.costs.cache_bytes());
+        layers.clone().map(|layer| Outside::of(network, layer, cache, ring)).collect()
     }
 
     /// Bytes of weights of a group, and of buffers beside it that are no rings; and the least that its rings take. Known or reckoned

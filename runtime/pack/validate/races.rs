@@ -21,6 +21,8 @@ const WRITTEN: usize = 2;
 struct Window {
     /// When the first one runs: in steps from the start of an inference, the host's turn being the first.
     first: i64,
+    /// So many of the first loads it has waited for.
+    waited: usize,
     steps: Vec<[Range64; TOUCHED], WINDOW>,
     touched: Union<{ TOUCHED * WINDOW }>,
     written: Union<{ WRITTEN * WINDOW }>,
@@ -102,8 +104,8 @@ impl Proven<'_> {
             self.apart_from_host(image(&load), j)?;
         }
         for window in self.windows() {
-            for (j, flight) in self.flights().enumerate() {
-                self.apart(&window, flight, image(&loads.at(j)), j)?;
+            for (j, load) in loads.iter().enumerate() {
+                self.apart(&window, load.release.into(), image(&load), j)?;
             }
             for (j, load) in resident.iter().enumerate() {
                 apart_from_writes(&window, image(&load), j)?;
@@ -165,10 +167,11 @@ impl Proven<'_> {
         let steps = self.plan.steps;
         (0..steps.len()).step_by(WINDOW).map(move |first| {
             let all = steps.iter().skip(first).take(WINDOW);
+            let waited = steps.at(first).ready as usize;
             let steps: Vec<_, WINDOW> = all.map(|step| self.touched(&step)).collect();
             let touched = Union::of(steps.iter().copied());
             let written = Union::of(steps.iter().map(|[_, _, out, _, scratch]| [*out, *scratch]));
-            Window { first: first as i64 + 1, steps, touched, written }
+            Window { first: first as i64 + 1, waited, steps, touched, written }
         })
     }
 
@@ -176,22 +179,27 @@ impl Proven<'_> {
     fn apart(
         &self,
         window: &Window,
-        (release, first_user): (i64, i64),
+        release: i64,
         bytes: Range64,
         load: usize,
     ) -> Result<(), Flaw> {
         let period = i64::from(self.plan.period());
-        // A flight begins in its own inference, or in the one before.
+        // A flight begins in its own inference, or in the one before, and then all steps from there on wait for none of its loads.
         for before in [0, period] {
-            let (from, to) =
-                ((release + before).max(window.first), (first_user + before).min(window.end()));
-            if from >= to || !window.touched.meets(bytes) {
+            let waited = before == 0 && load < window.waited;
+            if waited || release + before >= window.end() || !window.touched.meets(bytes) {
                 continue;
             }
-            let steps = &window.steps[(from - window.first) as usize..(to - window.first) as usize];
-            for range in steps.iter().flatten() {
-                let what = "load: may be in flight while a step uses its bytes";
-                check(!range.overlaps(bytes), what, load, range.start, bytes.start)?;
+            let first = (release + before - window.first).max(0) as usize;
+            for (at, step) in window.steps.iter().enumerate().skip(first) {
+                let index = window.first as usize - 1 + at;
+                if before == 0 && self.plan.steps.at(index).ready as usize > load {
+                    break;
+                }
+                for range in step {
+                    let what = "load: may be in flight while a step uses its bytes";
+                    check(!range.overlaps(bytes), what, load, range.start, bytes.start)?;
+                }
             }
         }
         Ok(())
