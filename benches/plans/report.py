@@ -54,9 +54,7 @@ Every budget has a pack for each strategy, planned with costs measured before al
 What slows the processors for seconds these costs do not know. So between all inferences a small convolution is timed, the *gauge*
 (`eyelet run --gauge`), as it is in every profile: `slow` is how many times as long it took as there. Figures do not depend on it, but for
 those called *gauged*: what the gauge could have computed in an inference's time, at the rate that it had beside that inference, by the rate that it had when the
-machine was measured. Of the disk it knows nothing, nor of memory. Behind inferences of vgg19 it is slower than behind
-those of other networks (three quarters of its rate where nothing is read, half of it beside loads), though these take as long as is predicted: what is
-gauged there means nothing."""
+machine was measured. Of the disk it knows nothing, nor of memory."""
 
     def repeated(self):
         """What quotients are worth."""
