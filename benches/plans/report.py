@@ -51,7 +51,8 @@ Every budget has a pack for each strategy, planned with costs measured before al
 {EVERY} rounds of a network the machine is measured again; bounds and predictions are those of the same packs by these costs
 (`eyelet inspect --profile`), the mean of both. All strategies share kernels and runtime.
 
-What slows the processors for seconds these costs do not know. So between all inferences a small convolution is timed, the *gauge*
+These costs are those of a machine that is left alone (the lower quartile of each layer's times), which the medians of turns are not: what slows the
+processors for seconds the costs do not know. So between all inferences a small convolution is timed, the *gauge*
 (`eyelet run --gauge`), as it is in every profile: `slow` is how many times as long it took as there. Figures do not depend on it, but for
 those called *gauged*: what the gauge could have computed in an inference's time, at the rate that it had beside that inference, by the rate that it had when the
 machine was measured. Of the disk it knows nothing, nor of memory."""
