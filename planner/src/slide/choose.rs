@@ -139,11 +139,11 @@ impl<'a> Search<'a> {
                     break;
                 }
                 let serves = serves(&(start..end));
-                if serves == Serves::Nothing || best[start].is_none() {
+                let Some((before, _)) = best[start].as_ref().filter(|_| serves != Serves::Nothing)
+                else {
                     continue;
-                }
+                };
                 // What is no cheaper than the least is not asked for.
-                let before = best[start].as_ref().map_or(0, |(price, _)| *price);
                 let below = least.as_ref().map_or(i64::MAX, |(least, _)| least - before);
                 let below = if serves == Serves::Need { below } else { below.min(0) };
                 let found = self.prices.group(start..end, target, aim, below);
@@ -267,6 +267,12 @@ impl<'a> Search<'a> {
                 groups
             })
         })
+    }
+
+    /// What these layers cost at least as a group, and what they cost, by lines at a time.
+    #[cfg(test)]
+    pub fn least_and_all(&mut self, layers: &Range<usize>, anew: bool) -> Vec<[i64; 2]> {
+        self.prices.least_and_all(layers, anew)
     }
 
     /// Groups for a target, single layers left out.

@@ -187,6 +187,12 @@ impl<'a> Facts<'a> {
         operands.filter(move |(tensor, _)| tensor.buffer as usize == buffer)
     }
 
+    /// A layer's lines are made in multiples of this, the last ones excepted.
+    pub fn tile(&self, layer: usize) -> u32 {
+        let operands = self.operands[layer].iter().flatten();
+        operands.map(|operand| operand.window.tile).max().unwrap_or(1)
+    }
+
     pub fn output(&self, layer: usize) -> &Tensor {
         &self.network.tensors[self.network.layers[layer].output as usize]
     }
@@ -265,7 +271,6 @@ impl Chain {
         let mut members: Vec<Member> = Vec::new();
         for layer in layers.clone() {
             let output = facts.output(layer);
-            let operands = facts.operands[layer].as_deref().unwrap_or_default();
             let mut links = Vec::new();
             for (from, other) in members.iter_mut().enumerate() {
                 let before = links.len();
@@ -278,7 +283,7 @@ impl Chain {
                 layer,
                 height: output.dims[1],
                 width: output.dims[2],
-                tile: operands.iter().map(|operand| operand.window.tile).max().unwrap_or(1),
+                tile: facts.tile(layer),
                 links,
                 sink: true,
             });

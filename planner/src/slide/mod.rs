@@ -17,6 +17,7 @@
 mod alone;
 mod choose;
 mod group;
+mod least;
 mod lines;
 mod price;
 mod rings;

@@ -5,6 +5,7 @@
 
 use super::choose::{Aim, FASTEST, LONGEST};
 use super::group::{Chain, Facts};
+use super::least::{Least, outside};
 use super::lines::line_lives_of;
 use super::schedule::Schedule;
 use super::{Group, Lines, steps_of};
@@ -57,8 +58,7 @@ pub(super) struct Prices<'a> {
     beside: Vec<Option<(u64, u64)>>,
     /// For each buffer that can be a ring the least that it takes so.
     least_rings: Vec<u64>,
-    /// What a layer costs at least beyond the whole, by how many lines are made at a time.
-    least_ns: HashMap<(usize, u32), Vec<(Outside, i64)>>,
+    least: Least,
     /// How the lines were made that were asked for last.
     laid: Option<Laid>,
 }
@@ -79,7 +79,7 @@ impl<'a> Prices<'a> {
             let bytes = u64::from(layer.panels) * u64::from(layer.panel_bytes);
             weights.push(weights[weights.len() - 1] + bytes);
         }
-        let (prices, shares, most_shared, least_ns) = Default::default();
+        let (prices, shares, most_shared, least) = Default::default();
         let facts = Facts::new(network);
         let mut least_rings = vec![0; network.buffers.len()];
         for tensor in &network.tensors {
@@ -96,7 +96,7 @@ impl<'a> Prices<'a> {
             shares,
             most_shared,
             beside: vec![None; layers * LONGEST],
-            least_ns,
+            least,
             laid: None,
         }
     }
@@ -162,7 +162,8 @@ impl<'a> Prices<'a> {
             let (mut found, mut fits_so_far): (Option<(u32, i64)>, bool) = (None, false);
             for &lines in lines {
                 let below_ns = found.map_or(below_ns, |(_, extra_ns)| extra_ns.min(below_ns));
-                if self.least_extra_ns(&layers, &outside, lines) >= below_ns {
+                let Self { facts, costs, least, .. } = self;
+                if least.extra_ns(facts, costs, &layers, &outside, lines) >= below_ns {
                     continue;
                 }
                 let price = self.price(&layers, lines, anew);
@@ -182,34 +183,21 @@ impl<'a> Prices<'a> {
         if fits { found } else { least(&LINES[..FEW_LINES]).0 }
     }
 
-    /// What a group that makes so many lines at a time costs at least, beyond whole layers: what steps of so many lines take, where nothing
-    /// that can be a ring goes through memory. Steps are no larger, but for each layer's last.
-    fn least_extra_ns(&mut self, layers: &Range<usize>, outside: &[Outside], lines: u32) -> i64 {
-        let tallest = layers.clone().map(|layer| self.facts.output(layer).dims[1]).max();
-        let tallest = u64::from(tallest.unwrap_or(1).max(1));
-        let of_layer = |(layer, outside): (usize, &Outside)| {
-            let height = self.facts.output(layer).dims[1].max(1);
-            let chunk = u64::from(lines) * u64::from(height) / tallest;
-            let chunk = (chunk as u32).clamp(1, height);
-            let known = self.least_ns.entry((layer, chunk)).or_default();
-            if let Some((_, ns)) = known.iter().find(|(of, _)| of == outside) {
-                return *ns;
-            }
-            let step = whole(self.facts.network, layer);
-            let part = Step { rows: step.rows / height * chunk, ..step };
-            let taken = u64::from(height / chunk) * self.costs.sliding_ns(&part, *outside);
-            let ns = taken as i64 - self.costs.step_ns(&step) as i64;
-            known.push((*outside, ns));
-            ns
-        };
-        layers.clone().zip(outside).map(of_layer).sum()
-    }
-
     /// What goes through memory of the activations of a group's layers, at least.
     fn least_outside(&self, layers: &Range<usize>) -> Vec<Outside> {
         let ring = |buffer| self.facts.is_inner(buffer, layers).then(|| self.least_rings[buffer]);
-        let (network, cache) = (self.facts.network, self.costs.cache_bytes());
-        layers.clone().map(|layer| Outside::of(network, layer, cache, ring)).collect()
+        outside(&self.facts, self.costs, layers, ring)
+    }
+
+    /// What these layers cost at least as a group, and what they cost, by lines at a time.
+    #[cfg(test)]
+    pub(super) fn least_and_all(&mut self, layers: &Range<usize>, anew: bool) -> Vec<[i64; 2]> {
+        let outside = self.least_outside(layers);
+        let both = |lines| {
+            let extra_ns = self.price(layers, lines, anew).extra_ns;
+            [self.least.extra_ns(&self.facts, self.costs, layers, &outside, lines), extra_ns]
+        };
+        LINES.map(both).to_vec()
     }
 
     /// Bytes of weights of a group, and of buffers beside it that are no rings; and the least that its rings take. Known or reckoned
@@ -347,9 +335,7 @@ impl<'a> Prices<'a> {
             let at = chain.inner.iter().position(|inner| inner.buffer == buffer)?;
             (schedule.rings[at] > 0).then(|| rings[at])
         };
-        let cache = self.costs.cache_bytes();
-        let outside: Vec<Outside> =
-            layers.clone().map(|layer| Outside::of(network, layer, cache, ring)).collect();
+        let outside = outside(&self.facts, self.costs, layers, ring);
         let (mut steps, mut computing, mut reading) = (0, 0, 0);
         // The largest step of each layer stands for its scratch. Of a layer, steps with as many rows take as long.
         let mut largest: Vec<Option<Step>> = vec![None; layers.len()];

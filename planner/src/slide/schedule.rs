@@ -27,10 +27,8 @@ impl Schedule {
     /// lines have smaller chunks.
     pub fn new(chain: &Chain, lines: u32) -> Self {
         let tallest = chain.members.iter().map(|member| member.height).max().unwrap_or(1).max(1);
-        let chunks = chain.members.iter().map(|member| {
-            let share = u64::from(lines) * u64::from(member.height) / u64::from(tallest);
-            (share as u32).max(1).next_multiple_of(member.tile)
-        });
+        let chunks =
+            chain.members.iter().map(|member| chunk(lines, member.height, tallest, member.tile));
         let mut run = Run {
             chain,
             chunks: chunks.collect(),
@@ -51,6 +49,12 @@ impl Schedule {
         }
         run.finish()
     }
+}
+
+/// The lines that a layer makes at a time whose lines come by tiles, if the tallest of its group makes so many.
+pub(super) fn chunk(lines: u32, height: u32, tallest: u32, tile: u32) -> u32 {
+    let share = u64::from(lines) * u64::from(height) / u64::from(tallest);
+    (share as u32).max(1).next_multiple_of(tile)
 }
 
 struct Run<'a> {

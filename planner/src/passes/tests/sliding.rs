@@ -88,6 +88,30 @@ fn groups_are_found_where_they_are_needed() {
 }
 
 #[test]
+fn no_group_costs_less_than_is_known_before_it_is_scheduled() {
+    let net = wide();
+    let mut network = lower(&net.graph, Isa::Portable).unwrap();
+    let run = runs(&network).swap_remove(0);
+    let profile = crate::board::Board::load("jetson-nano").unwrap().profile;
+    // Lines one by one, and in tiles of steps that transform weights.
+    for tile in [0, 4] {
+        let layers = network.layers.iter().zip(&mut network.on_load);
+        let conv = |kind| OpKind::from_code(kind) == Some(OpKind::Conv);
+        let tiled = layers.filter(|(layer, _)| conv(layer.kind) && layer.panels > 1);
+        tiled.take(3).for_each(|(_, own)| *own = tile);
+        let costs = crate::simulate::Costs::new(&network, &profile, 1);
+        let mut search = Search::new(&network, &costs, 1);
+        for (start, end) in run.clone().flat_map(|end| (run.start..end).map(move |at| (at, end))) {
+            for anew in [false, true] {
+                for [least, extra] in search.least_and_all(&(start..end), anew) {
+                    assert!(least <= extra, "{start}..{end}, tile {tile}: {least} and {extra}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn a_layer_by_itself_writes_over_what_it_has_read() {
     let net = wide();
     let mut network = lower(&net.graph, Isa::Portable).unwrap();
