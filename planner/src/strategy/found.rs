@@ -156,12 +156,11 @@ impl<'a, 'b> Found<'a, 'b> {
         let mut shares = SHARES.to_vec();
         if let Some(before) = held_ns {
             // What is slower by the share that has been best, or by the largest below it that finds room, is so by others, nearly always.
-            let best = shares.iter().rposition(|share| *share <= self.share).unwrap_or(0);
-            let found = (0..=best)
-                .rev()
-                .find_map(|index| self.with_share(at, on_load, shares.remove(index)));
+            let mut from_best = (0..=self.best_share()).rev();
+            let found =
+                from_best.find_map(|index| self.with_share(at, on_load, shares.remove(index)));
             least = found.map_or(least, |(_, ns)| ns.min(least));
-            if !self.is_promising(least, before) {
+            if !is_promising(least, before) {
                 shares.clear();
             }
         }
@@ -213,22 +212,27 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         // By the other rule likewise.
         let mut shares = SHARES.to_vec();
-        let best = shares.iter().rposition(|share| *share <= self.share).unwrap_or(0);
-        let first = shares.remove(best);
-        for (tried, share) in std::iter::once(first).chain(shares).enumerate() {
+        let first = shares.remove(self.best_share());
+        for share in std::iter::once(first).chain(shares) {
             if self.is_optimal() {
                 return;
             }
             let design = self.design(at, on_load, share, grain, Loading::Around);
             let found = self.consider(at, design);
-            if tried == 0 && found.is_some_and(|(_, ns)| !self.is_promising(ns, self.least_ns)) {
+            let fails = found.is_some_and(|(_, ns)| !is_promising(ns, self.least_ns));
+            if fails && share == first {
                 return;
             }
         }
     }
 
-    /// Whether what takes so long could do better than what takes `least_ns`, if memory is shared otherwise.
-    fn is_promising(&self, ns: u64, least_ns: u64) -> bool {
-        ns < least_ns + least_ns / PROMISING
+    /// Which share has been best.
+    fn best_share(&self) -> usize {
+        SHARES.iter().position(|share| *share == self.share).unwrap_or(0)
     }
+}
+
+/// Whether what takes so long could do better than what takes `least_ns`, if memory is shared otherwise.
+fn is_promising(ns: u64, least_ns: u64) -> bool {
+    ns < least_ns + least_ns / PROMISING
 }

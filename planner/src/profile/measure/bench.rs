@@ -133,6 +133,19 @@ impl<'a> Bench<'a> {
         })
     }
 
+    /// Nanoseconds of so many runs, one after the other, behind those that are not counted.
+    pub(super) fn turn(
+        &mut self,
+        device: &dyn Device,
+        weights: &mut Weights,
+        state: State,
+        counted: usize,
+    ) -> impl Iterator<Item = f64> {
+        let runs = 0..state.idle_runs() + counted;
+        let times = runs.filter_map(move |_| self.run(device, weights, state));
+        times.skip(state.idle_runs())
+    }
+
     /// Nanoseconds of one run, with weights in such a state.
     pub(super) fn run(
         &mut self,
@@ -206,7 +219,7 @@ pub(super) enum State {
 impl State {
     /// Runs of a turn that are not counted. The first brings the device's caches and threads to life. But behind layers that have brought much memory
     /// through the caches a layer becomes faster for forty runs or so.
-    pub(super) fn idle_runs(self) -> usize {
+    fn idle_runs(self) -> usize {
         match self {
             Self::Settled => 48,
             Self::Warm | Self::Cramped | Self::Cold => 1,
@@ -233,10 +246,7 @@ pub(super) fn measure(
         for ((bench, (_, state)), times) in benches.iter_mut().zip(layers).zip(&mut times) {
             let Some(bench) = bench else { continue };
             for (device, times) in devices.iter().zip(times) {
-                for run in 0..state.idle_runs() + RUNS_A_TURN {
-                    let ns = bench.run(*device, &mut weights, *state);
-                    times.extend(ns.filter(|_| run >= state.idle_runs()));
-                }
+                times.extend(bench.turn(*device, &mut weights, *state, RUNS_A_TURN));
             }
         }
         turn += 1;

@@ -48,12 +48,8 @@ impl<'a> Gauge<'a> {
 
     /// Operations a nanosecond on this thread, now, which takes about five milliseconds.
     pub fn gflops(&mut self) -> f64 {
-        let runs = State::Settled.idle_runs() + COUNTED;
-        let run = |_| self.bench.run(&Inline, &mut self.weights, State::Settled);
-        let mut times: Vec<f64> = (0..runs).filter_map(run).collect();
-        if times.len() < runs {
-            return 0.0;
-        }
-        gflops(undisturbed(times.split_off(runs - COUNTED)))
+        let times = self.bench.turn(&Inline, &mut self.weights, State::Settled, COUNTED);
+        let times: Vec<f64> = times.collect();
+        if times.is_empty() { 0.0 } else { gflops(undisturbed(times)) }
     }
 }
