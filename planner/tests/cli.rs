@@ -179,7 +179,12 @@ fn run_tells_what_it_measured() {
     let gauged = run(folder.path(), &["--json", "--gauge", "--runs", "3"]).json();
     let of = |field: &str| gauged["gauge"][field].as_f64().unwrap();
     assert!(of("min_gflops") > 0.0 && of("min_gflops") <= of("median_gflops"));
-    assert!(of("median_gflops") <= of("max_gflops") && of("latency_gflop") > 0.0);
+    assert!(of("median_gflops") <= of("max_gflops"));
+    let inferences = gauged["gauge"]["inferences"].as_array().unwrap();
+    let above_zero = |one: &Value, field: &str| one[field].as_f64().unwrap() > 0.0;
+    let told = ["latency_ms", "before_gflops", "behind_gflops"];
+    assert!(inferences.iter().all(|one| told.iter().all(|field| above_zero(one, field))));
+    assert_eq!(inferences.len(), 3);
     assert_eq!(gauged["output_digest"], report["output_digest"]);
     let text = run(folder.path(), &["--gauge"]).text();
     assert!(text.contains("GFLOP/s beside the inferences"), "{text}");

@@ -30,13 +30,13 @@ use eyelet::storage::{MAX_DEPTH, Storage, residency};
 use eyelet_planner::board::Board;
 use eyelet_planner::cores::Cores;
 use eyelet_planner::paced::Paced;
-use eyelet_planner::profile::gauge::{self, Gauge};
+use eyelet_planner::profile::gauge;
 use eyelet_planner::profile::{self, Profile};
 use eyelet_planner::source::{Io, Source};
 use eyelet_planner::{npy, size};
 use input::Input;
 use layers::Layers;
-use report::{Digest, Gauged, Report, Spread, Tensor};
+use report::{Digest, Gauge, Gauged, Report, Spread, Tensor};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -99,7 +99,8 @@ pub struct Args {
     #[arg(long, value_name = "FILE.toml", requires = "trace")]
     profile: Option<PathBuf>,
     /// Computes a small convolution between inferences, and tells how fast: whether a processor was slower than at
-    /// other times, because others used it or because it was hot. Takes some 0.1 ms between two, and 0.3 MiB.
+    /// other times, because others used it or because it was hot. Takes some 5 ms between two, and 0.3 MiB.
+    /// With --json the rates just before and behind each inference are told.
     #[arg(long)]
     gauge: bool,
     #[command(flatten)]
@@ -375,10 +376,10 @@ fn measure(
     let mut digest = None;
     let kernels = Kernels::best();
     let convolution = args.gauge.then(|| gauge::network(kernels.isa()));
-    let mut gauge = convolution.as_ref().and_then(|network| Gauge::new(network, kernels));
-    let mut gauged = Gauged::default();
+    let mut gauge = convolution.as_ref().and_then(|network| gauge::Gauge::new(network, kernels));
+    let mut gauged = Vec::with_capacity(if args.gauge { runs } else { 0 });
     give_back_code();
-    let mut before = gauge.as_mut().map(Gauge::gflops);
+    let mut before = gauge.as_mut().map(gauge::Gauge::gflops);
     for number in 1..=total {
         let turn = Instant::now();
         for (index, input) in inputs.iter().enumerate() {
@@ -410,9 +411,11 @@ fn measure(
             compute.push(model.stats().compute_ns);
             stall.push(model.stats().stall_ns);
         }
-        let behind = gauge.as_mut().map(Gauge::gflops);
-        if let Some((before, behind)) = before.zip(behind).filter(|_| number > args.warmup) {
-            gauged.add(ns, before, behind);
+        let behind = gauge.as_mut().map(gauge::Gauge::gflops);
+        let counted = before.zip(behind).filter(|_| number > args.warmup);
+        if let Some((before_gflops, behind_gflops)) = counted {
+            let latency_ms = milliseconds(ns);
+            gauged.push(Gauged { latency_ms, before_gflops, behind_gflops });
         }
         before = behind;
         progress.set(number.into());
@@ -422,7 +425,7 @@ fn measure(
     report.period_ms = Spread::of(&mut period).median;
     report.compute_ms = Spread::of(&mut compute).median;
     report.stall_ms = Spread::of(&mut stall).median;
-    report.gauge = gauge.map(|_| gauged.finish());
+    report.gauge = gauge.map(|_| Gauge::of(gauged));
     report.output_digest = digest.map(|digest| digest.to_string()).unwrap_or_default();
     match &args.output {
         Some(folder) => write_outputs(model, folder, &mut report.outputs),

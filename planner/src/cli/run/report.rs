@@ -59,41 +59,37 @@ pub struct Report {
 }
 
 /// How fast the processor was beside the inferences.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Debug, Default, PartialEq, Serialize)]
 pub struct Gauge {
-    /// Of the gauge, just before and behind an inference: the lowest, the median, the highest.
+    /// Of the gauge, just before and behind all inferences: the lowest, the median, the highest.
     pub min_gflops: f64,
     pub median_gflops: f64,
     pub max_gflops: f64,
-    /// The median of inferences' latencies, each by what the gauge computed beside it: billions of its operations that the
-    /// processor would have done meanwhile.
-    pub latency_gflop: f64,
+    /// The inferences, in turn.
+    pub inferences: Vec<Gauged>,
 }
 
-/// The samples for that.
-#[derive(Default)]
+/// One inference, and the gauge's rates just before and behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Gauged {
-    gflops: Vec<f64>,
-    latency: Vec<f64>,
+    pub latency_ms: f64,
+    pub before_gflops: f64,
+    pub behind_gflops: f64,
 }
 
-impl Gauged {
-    /// One inference of so many nanoseconds, with the gauge's rates before and behind it.
-    pub fn add(&mut self, ns: u64, before: f64, behind: f64) {
-        let gflops = before.midpoint(behind);
-        self.gflops.push(gflops);
-        self.latency.push(ns as f64 * gflops / 1e9);
-    }
-
-    pub fn finish(mut self) -> Gauge {
-        let [gflops, latency] = [&mut self.gflops, &mut self.latency].map(|samples| {
-            samples.sort_unstable_by(f64::total_cmp);
-            let at = |index: usize| samples.get(index).copied().unwrap_or(0.0);
-            let last = samples.len().saturating_sub(1);
-            [at(0), at(last / 2).midpoint(at(samples.len() / 2)), at(last)]
-        });
-        let [min_gflops, median_gflops, max_gflops] = gflops;
-        Gauge { min_gflops, median_gflops, max_gflops, latency_gflop: latency[1] }
+impl Gauge {
+    pub fn of(inferences: Vec<Gauged>) -> Self {
+        let rates = inferences.iter().flat_map(|one| [one.before_gflops, one.behind_gflops]);
+        let mut rates: Vec<f64> = rates.collect();
+        rates.sort_unstable_by(f64::total_cmp);
+        let at = |index: usize| rates.get(index).copied().unwrap_or(0.0);
+        let last = rates.len().saturating_sub(1);
+        Self {
+            min_gflops: at(0),
+            median_gflops: at(last / 2).midpoint(at(rates.len() / 2)),
+            max_gflops: at(last),
+            inferences,
+        }
     }
 }
 
@@ -209,7 +205,7 @@ impl fmt::Display for Report {
                 mib(self.page_cache_bytes)
             )?,
         }
-        if let Some(Gauge { min_gflops, median_gflops, max_gflops, .. }) = self.gauge {
+        if let Some(Gauge { min_gflops, median_gflops, max_gflops, .. }) = &self.gauge {
             writeln!(
                 f,
                 "gauge        {median_gflops:.1} GFLOP/s beside the inferences ({min_gflops:.1} to {max_gflops:.1}), on one \
@@ -240,16 +236,14 @@ mod tests {
     }
 
     #[test]
-    fn latencies_are_counted_by_what_the_gauge_did_beside_them() {
-        let mut gauged = Gauged::default();
-        // The same work, twice while the processor was half as fast.
-        for (ns, gflops) in [(1_000_000, 80.0), (2_000_000, 40.0), (2_000_000, 40.0)] {
-            gauged.add(ns, gflops, gflops);
-        }
-        let expected =
-            Gauge { min_gflops: 40.0, median_gflops: 40.0, max_gflops: 80.0, latency_gflop: 0.08 };
-        assert_eq!(gauged.finish(), expected);
-        assert_eq!(Gauged::default().finish(), Gauge::default());
+    fn the_gauge_tells_its_rates_before_and_behind_each_inference() {
+        let beside =
+            |before_gflops, behind_gflops| Gauged { latency_ms: 1.0, before_gflops, behind_gflops };
+        let inferences = vec![beside(80.0, 40.0), beside(40.0, 60.0)];
+        let gauge = Gauge::of(inferences.clone());
+        assert_eq!([gauge.min_gflops, gauge.median_gflops, gauge.max_gflops], [40.0, 50.0, 80.0]);
+        assert_eq!(gauge.inferences, inferences);
+        assert_eq!(Gauge::of(Vec::new()), Gauge::default());
     }
 
     #[test]
