@@ -16,7 +16,7 @@ def draw(plans, network, io, path):
     plot.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "eyelet", "font.size": 10})
     figure, axes = plot.subplots(figsize=(6.4, 3.6), layout="constrained")
     for name in STRATEGIES:
-        points = sorted((plan.budget, plan.ms) for plan in plans if plan.name == name)
+        points = sorted((plan.budget, plan.ms.value) for plan in plans if plan.name == name)
         if points:
             budgets, times = zip(*((budget / MIB, time) for budget, time in points))
             style = {"linewidth": 2.2, "marker": "o"} if name == JOINT else {"linewidth": 1.2, "marker": "."}

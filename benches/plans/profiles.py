@@ -1,4 +1,4 @@
-"""The machine, as it is measured: for planning before all else, and again between the turns of each network."""
+"""The machine, as it is measured: for planning before all else, and again before and behind the turns of each network."""
 
 import json
 import statistics
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common import call
-from settings import IO, PROFILED, PROFILES
+from settings import IO, PROFILE_TRIES, PROFILED, PROFILES, QUIET
 
 
 @dataclass
@@ -20,6 +20,8 @@ class Profile:
     # Before or during which network's turns, and how long it took.
     when: str
     seconds: float
+    # Whether others disturbed it, as far as is known when it is used.
+    disturbed: bool = False
     # What is planned with: what each predicts for one plan tells which that is.
     predicted_ms: float | None = None
     chosen: bool = False
@@ -28,34 +30,80 @@ class Profile:
     def costs(self):
         return tomllib.loads(self.path.read_text())
 
-
-def measure(eyelet, work, threads, io, when):
-    """One measurement."""
-    path = work / f"{when.replace(' ', '-')}-{io}.toml"
-    start = time.monotonic()
-    call([eyelet, "profile", "--io", io, "--threads", threads, "--dir", work, "-o", path])
-    return Profile(io, path, when, time.monotonic() - start)
+    @property
+    def rates(self):
+        """The gauge's rate, and that of 1x1 convolutions, in billions of operations a second."""
+        compute = self.costs["compute"]
+        return compute["gauge_gflops"], compute["conv_1x1_gflops"]
 
 
-def for_planning(eyelet, work, threads, log):
-    """Others may have the machine's processors, its memory or its disk while it is measured: so it is measured several times, and the one
-    is taken that is in the middle."""
+class Fastest:
+    """The highest rates of all profiles so far: the machine's, where nothing disturbs it."""
+
+    def __init__(self):
+        self.gauge = self.conv = 0
+
+    def saw(self, rates):
+        self.gauge, self.conv = max(self.gauge, rates[0]), max(self.conv, rates[1])
+
+    def undisturbed(self, rates):
+        return rates[0] >= QUIET * self.gauge and rates[1] >= QUIET * self.conv
+
+    def judge(self, profiles):
+        """Says of profiles, by what is known now, whether they were disturbed."""
+        for profile in profiles:
+            profile.disturbed = not self.undisturbed(profile.rates)
+
+
+def first_undisturbed(attempt, fastest):
+    """What `attempt` measures with a number from 1 on: the first that is not disturbed; of those that all are, the one in which the gauge was fastest."""
+    found = []
+    for number in range(1, PROFILE_TRIES + 1):
+        profile = attempt(number)
+        fastest.saw(profile.rates)
+        if fastest.undisturbed(profile.rates):
+            return profile
+        found.append(profile)
+    return max(found, key=lambda profile: profile.rates[0])
+
+
+def measure(eyelet, work, threads, io, when, fastest):
+    """One measurement, made again where others disturbed it."""
+
+    def attempt(number):
+        path = work / f"{when.replace(' ', '-')}-{io}-{number}.toml"
+        start = time.monotonic()
+        call([eyelet, "profile", "--io", io, "--threads", threads, "--dir", work, "-o", path])
+        return Profile(io, path, when, time.monotonic() - start)
+
+    return first_undisturbed(attempt, fastest)
+
+
+def for_planning(eyelet, work, threads, fastest, log):
+    """Others may have the machine's processors, its memory or its disk while it is measured: so it is measured several times, and of
+    the undisturbed ones, of all where there are none, the one is taken that is in the middle."""
     network, budget = PROFILED
     onnx, pack = model(eyelet, work, network), work / "profile.pack"
     found = []
     for attempt in range(PROFILES):
         for io in IO:
             log(f"profile, {io}, {attempt + 1} of {PROFILES}")
-            profile = measure(eyelet, work, threads, io, f"before {attempt + 1}")
+            profile = measure(eyelet, work, threads, io, f"before {attempt + 1}", fastest)
             plan = [eyelet, "plan", onnx, "--budget", budget, "--threads", threads, "--profile", profile.path, "--json", "-o", pack]
             profile.predicted_ms = json.loads(call(plan))["plans"][0]["predicted_ms"]
             found.append(profile)
     pack.unlink()
+    fastest.judge(found)
     for io in IO:
-        measured = [profile for profile in found if profile.io == io]
-        middle = statistics.median_low([profile.predicted_ms for profile in measured])
-        next(profile for profile in measured if profile.predicted_ms == middle).chosen = True
+        middle([profile for profile in found if profile.io == io]).chosen = True
     return found
+
+
+def middle(profiles):
+    """By what they predict, of the undisturbed ones; of all, where there are none."""
+    kept = [profile for profile in profiles if not profile.disturbed] or profiles
+    predicted = statistics.median_low(profile.predicted_ms for profile in kept)
+    return next(profile for profile in kept if profile.predicted_ms == predicted)
 
 
 def model(eyelet, work, network):

@@ -31,7 +31,7 @@ def arguments():
     parser.add_argument("--networks", type=names, default=NETWORKS, metavar="A,B", help=f"of `eyelet zoo --list` [default: {','.join(NETWORKS)}]")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="compute threads [default: 1]")
     parser.add_argument("--rounds", type=rounds, default=6, metavar="N", help="turns that every plan takes, two at least [default: 6]")
-    parser.add_argument("--seconds", type=float, default=0.2, metavar="S", help="of inferences for each plan in each turn, three at least [default: 0.2]")
+    parser.add_argument("--seconds", type=float, default=0.2, metavar="S", help="of inferences for each plan in each try of a turn, three at least [default: 0.2]")
     parser.add_argument("--effort", metavar="E", help="of `eyelet plan` [default: its own]")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results-plans.md", metavar="FILE.md", help="[default: docs/results-plans.md]")
     return parser.parse_args()
@@ -65,11 +65,12 @@ def main():
         print(f"plans: {text}", file=sys.stderr, flush=True)
 
     bench = Bench(eyelet(), work, args.networks, args.threads, args.rounds, args.seconds, args.effort, log)
+
     def write():
         """What there is so far: a run that is cut off is not lost."""
         raw = {
-            "plans": [dataclasses.asdict(plan) for plan in bench.plans],
-            "ablation": [dataclasses.asdict(plan) for plan in bench.ablation],
+            "plans": [dataclasses.asdict(plan) | plan.summary() for plan in bench.plans],
+            "ablation": [dataclasses.asdict(plan) | plan.summary() for plan in bench.ablation],
             "infeasible": bench.infeasible,
             "profiles": [dataclasses.asdict(one) | {"costs": one.costs} for one in bench.measurements],
         }

@@ -31,8 +31,19 @@ IO = ["direct", "buffered"]
 # The machine is measured so often before all else, of which the middle one is planned with: `joint` in so many bytes tells which that is;
 # and once more before a network's first round, after its last one, and every so many rounds between, for what is predicted of it.
 PROFILES = 3
-EVERY = 2
+EVERY = 6
 PROFILED = ("mobilenet_v2", 4 << 20)
+
+# What others have disturbed: inferences beside which the gauge was slower than so much of the highest rate that any profile has told so far,
+# and profiles in which it was, or 1x1 convolutions were slower than so much of theirs.
+QUIET = 0.95
+
+# How often a plan's turn is taken at most, until one in so many inferences of the first, but so many at least, were undisturbed; fewer than
+# those do not count as a turn. And how often a profile is measured at most.
+TRIES = 4
+ENOUGH = 3
+FEWEST = 2
+PROFILE_TRIES = 3
 
 # What "as fast" means: the noise of two measurements of the same thing.
 NOISE = 0.02
