@@ -95,11 +95,13 @@ with_locked_versions c
 cargo fmt --manifest-path c/Cargo.toml --check
 EYELET_HOST=target/debug/eyelet tests/c.sh
 
-section "what measures GPUs"
-if command -v python3 >/dev/null; then
-    python3 -m unittest discover -s benches/gpu -p 'test_*.py'
+section "what measures GPUs, and plans"
+if python3 -c 'import tomllib' 2>/dev/null; then
+    for benches in benches/gpu benches/plans; do
+        python3 -m unittest discover -s "$benches" -p 'test_*.py'
+    done
 else
-    echo "no python3: not tested"
+    echo "no python3 of 3.11 or later: not tested"
 fi
 
 section "onnxruntime"

@@ -127,7 +127,7 @@ that rate is the highest that any profile had told by then, {self.bench.fastest.
 memory, nor of the core that loads, nor of what comes and goes within one inference.
 
 A turn has up to {TRIES} tries, until the undisturbed inferences of all are one in {ENOUGH} of one try's, and {FEWEST} at least. Their lower quartile is
-what the turn took; where they are fewer than {FEWEST}, that of all its inferences, and the turn is disturbed. Of a plan's undisturbed turns
+what the turn took; where they are fewer, that of all its inferences, and the turn is disturbed. Of a plan's undisturbed turns
 the median counts. Plans are compared turn by turn, by those that follow each other, and with what the costs say: quotients are
 the medians of those of all rounds in which both were undisturbed. `*`: there was no such turn or round, so that all count;
 {marked} of {len(self.shown)} figures in the tables are marked. How disturbed it was all the same, the columns *undisturbed* say (the part of `{JOINT}`'s

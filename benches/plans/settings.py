@@ -38,8 +38,8 @@ PROFILED = ("mobilenet_v2", 4 << 20)
 # and profiles in which it was, or 1x1 convolutions were slower than so much of theirs.
 QUIET = 0.95
 
-# How often a plan's turn is taken at most, until one in so many inferences of the first, but so many at least, were undisturbed; fewer than
-# those do not count as a turn. And how often a profile is measured at most.
+# How often a plan's turn is taken at most, until one in so many inferences of the first, but so many at least, were undisturbed; with fewer the
+# turn is a disturbed one. And how often a profile is measured at most.
 TRIES = 4
 ENOUGH = 3
 FEWEST = 2

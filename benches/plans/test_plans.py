@@ -34,16 +34,17 @@ def plan(taken, again=(), bounds=(), predicted=(), name="joint"):
 class Turns(unittest.TestCase):
     def test_the_gauge_must_be_fast_before_and_behind(self):
         found = turns.inferences(told((3, 95, 95), (1, 94, 99), (2, 99, 94), (4, 101, 96)))
-        taken = Turn.of(found, [], RATE)
+        taken = Turn.of(found, [], RATE, 2)
         self.assertEqual((taken.undisturbed, taken.disturbed, taken.ms), (2, False, 3))
 
     def test_lower_quartile_is_the_profiles(self):
         for count, place in ((1, 0), (3, 0), (4, 1), (7, 1), (8, 2)):
             self.assertEqual(turns.lower_quartile(list(reversed(range(count)))), place)
 
-    def test_with_fewer_than_two_all_count(self):
+    def test_where_they_are_too_few_all_count(self):
         found = turns.inferences(told((1, 100, 100), (5, 60, 60), (6, 60, 60), (7, 60, 60)))
-        taken = Turn.of(found, [], RATE)
+        self.assertFalse(Turn.of(found, [], RATE, 1).disturbed)
+        taken = Turn.of(found, [], RATE, 2)
         self.assertTrue(taken.disturbed)
         self.assertEqual((taken.ms, taken.median_ms, taken.undisturbed), (5, 5.5, 1))
 

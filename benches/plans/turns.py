@@ -54,7 +54,7 @@ def inferences(report):
 
 
 def enough(runs):
-    """How many undisturbed inferences end a turn of so many."""
+    """How many undisturbed inferences a turn of so many has at least: some few are undisturbed by chance beside others that are not."""
     return max(FEWEST, math.ceil(runs / ENOUGH))
 
 
@@ -74,9 +74,9 @@ class Turn:
     inferences: list
 
     @classmethod
-    def of(cls, found, stalls, rate):
+    def of(cls, found, stalls, rate, least):
         kept = [one for one in found if one.gflops >= QUIET * rate]
-        disturbed = len(kept) < FEWEST
+        disturbed = len(kept) < least
         counted = found if disturbed else kept
         return cls(
             ms=lower_quartile([one.ms for one in counted]),
@@ -96,8 +96,8 @@ def take(run, runs, rate):
         report = run(runs)
         found += inferences(report)
         stalls.append(report["stall_ms"])
-        turn = Turn.of(found, stalls, rate)
-        if turn.undisturbed >= enough(runs):
+        turn = Turn.of(found, stalls, rate, enough(runs))
+        if not turn.disturbed:
             break
     return turn
 
