@@ -40,6 +40,9 @@ const LONGEST_BESIDE_SINGLES: usize = 12;
 /// Longest group that is tried where activations alone do not ask for one, or that reads its weights anew.
 pub(super) const FASTEST: usize = 6;
 
+/// Longest group that is tried where layers could be faster.
+const FOR_SPEED: usize = 4;
+
 /// What groups are for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Aim {
@@ -207,7 +210,7 @@ impl<'a> Search<'a> {
             if gains { Serves::Speed } else { Serves::Nothing }
         };
         let alone = vec![Some(0); slides.len()];
-        let others = self.cheapest(target, Aim::Sharing, &alone, FASTEST, serves)?;
+        let others = self.cheapest(target, Aim::Sharing, &alone, FOR_SPEED, serves)?;
         joined(groups, others)
     }
 

@@ -249,11 +249,11 @@ impl<'a, 'b> Found<'a, 'b> {
                 narrower[chosen].iter_mut().for_each(|group| group.lines = group.lines.div_ceil(2));
                 let ways = vec![Way { network: request.network, groups: narrower, portions }];
                 self.slide(&request, ways, &[(0, on_load.clone())], options);
-                if self.least_ns < before {
+                if self.least_ns < before || self.is_done() {
                     break;
                 }
             }
-            if self.least_ns == before {
+            if self.least_ns == before || self.is_done() {
                 return;
             }
         }
@@ -371,7 +371,7 @@ impl<'a, 'b> Found<'a, 'b> {
                 self.forget(at);
             }
             in_vain = if has_room && self.least_ns == before { in_vain + 1 } else { 0 };
-            if in_vain == WAYS_IN_VAIN || self.is_optimal() {
+            if in_vain == WAYS_IN_VAIN || self.is_done() {
                 break;
             }
         }

@@ -33,6 +33,9 @@ const GRAINS: [(f64, u64); 14] = [
 /// After so many grains that were no better, finer ones are not tried.
 const IN_VAIN: usize = 4;
 
+/// Steps of plans that are made, at most, where one has been found: of plans with many steps fewer are looked at.
+const MOST_MADE: usize = 40_000;
+
 /// Ways that take longer than the best by less than one part in so many are looked at with other shares, too.
 const PROMISING: u64 = 1000;
 
@@ -49,15 +52,23 @@ pub(super) struct Found<'a, 'b> {
     pub(super) least_ns: u64,
     /// The share of memory that residents have in the best.
     pub(super) share: f64,
+    /// Steps of all plans that were made.
+    made: usize,
     /// Designs that were tried, by their site, and what is predicted of them; nothing of those that have no plan.
     known: Vec<(usize, Design, Option<u64>)>,
 }
 
 impl<'a, 'b> Found<'a, 'b> {
     pub(super) fn new(basis: &'b Arc<Basis>) -> Self {
-        let (sites, best, fastest, faster, known) = Default::default();
+        let (sites, best, fastest, faster, made, known) = Default::default();
         let (least_ns, share) = (u64::MAX, SHARES[0]);
-        Self { basis, sites, best, fastest, faster, least_ns, share, known }
+        Self { basis, sites, best, fastest, faster, least_ns, share, made, known }
+    }
+
+    /// Whether looking on is not worth it: the best plan is as fast as the bound, or has been found among so many that the
+    /// [search](super::improve) had better go on.
+    pub(super) fn is_done(&self) -> bool {
+        self.best.is_some() && (self.made > MOST_MADE || self.is_optimal())
     }
 
     pub(super) fn is_optimal(&self) -> bool {
@@ -72,8 +83,10 @@ impl<'a, 'b> Found<'a, 'b> {
         let site = &self.sites[at];
         let Ok(plan) = site.place(&design, site.request.budget) else {
             self.known.push((at, design, None));
+            self.made += self.held_steps();
             return None;
         };
+        self.made += plan.steps.len();
         // What is clearly slower than the fastest is no better.
         match site.predict_within(plan, self.least_ns.saturating_add(self.least_ns / 200)) {
             Ok(built) => {
@@ -103,6 +116,11 @@ impl<'a, 'b> Found<'a, 'b> {
         if let Ok(built) = self.sites[at].build_surely(&design) {
             self.keep(at, design, built);
         }
+    }
+
+    /// Steps of the best plan.
+    fn held_steps(&self) -> usize {
+        self.best.as_ref().map_or(0, |best| best.built.plan.steps.len())
     }
 
     fn keep(&mut self, at: usize, design: Design, built: Built) -> (bool, u64) {
@@ -148,6 +166,7 @@ impl<'a, 'b> Found<'a, 'b> {
         // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
         let Some(((built, has_room), design)) = first else { return (u64::MAX, false) };
         let held_ns = self.best.is_some().then_some(self.least_ns);
+        self.made += built.plan.steps.len();
         let (_, mut least) = self.keep(at, design, built);
         // Where everything is at its lowest place nothing else finds room.
         if !has_room {
@@ -165,6 +184,9 @@ impl<'a, 'b> Found<'a, 'b> {
             }
         }
         for share in shares {
+            if self.is_done() {
+                break;
+            }
             if let Some((_, ns)) = self.with_share(at, on_load, share) {
                 least = least.min(ns);
             }
@@ -201,7 +223,7 @@ impl<'a, 'b> Found<'a, 'b> {
     pub(super) fn refine(&mut self, at: usize, on_load: &[u32]) {
         let (mut grain, mut in_vain) = (GRAINS[0], 0);
         for other in GRAINS.into_iter().skip(1) {
-            if in_vain == IN_VAIN || self.is_optimal() {
+            if in_vain == IN_VAIN || self.is_done() {
                 break;
             }
             in_vain += 1;
@@ -214,7 +236,7 @@ impl<'a, 'b> Found<'a, 'b> {
         let mut shares = SHARES.to_vec();
         let first = shares.remove(self.best_share());
         for share in std::iter::once(first).chain(shares) {
-            if self.is_optimal() {
+            if self.is_done() {
                 return;
             }
             let design = self.design(at, on_load, share, grain, Loading::Around);
