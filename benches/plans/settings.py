@@ -40,10 +40,10 @@ QUIET = 0.95
 
 # How often a plan's turn is taken at most, until one in so many inferences of the first, but so many at least, were undisturbed; with fewer the
 # turn is a disturbed one. And how often a profile is measured at most.
-TRIES = 4
+TRIES = 3
 ENOUGH = 3
 FEWEST = 2
-PROFILE_TRIES = 3
+PROFILE_TRIES = 2
 
 # What "as fast" means: the noise of two measurements of the same thing.
 NOISE = 0.02

@@ -127,10 +127,11 @@ class Profiles(unittest.TestCase):
         self.assertEqual(self.measured((96, 97)), ((96, 97), [1]))
 
     def test_a_disturbed_profile_is_measured_again(self):
-        self.assertEqual(self.measured((60, 99), (99, 90), (95, 95)), ((95, 95), [1, 2, 3]))
+        self.assertEqual(self.measured((60, 99), (95, 95)), ((95, 95), [1, 2]))
+        self.assertEqual(self.measured((99, 90), (95, 95)), ((95, 95), [1, 2]))
 
     def test_of_disturbed_ones_that_with_the_fastest_gauge_is_kept(self):
-        kept, made = self.measured((60, 99), (99, 90), (80, 80))
+        kept, made = self.measured(*[(60, 99), (99, 90), (80, 80)][:PROFILE_TRIES])
         self.assertEqual((kept, len(made)), ((99, 90), PROFILE_TRIES))
 
     def test_a_first_profile_is_judged_again_when_more_is_known(self):
