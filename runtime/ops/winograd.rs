@@ -7,7 +7,7 @@
 //! while they are in the cache. Weights are used once a block, so each product fetches those of the next.
 //! The scratch is one block of transformed inputs and one run of products, whatever the map's size. A step with less
 //! scratch than it wants has smaller blocks, down to a few tiles, and comes back to its weights more often; if it transforms
-//! them itself, it can go through the input channels in [portions](Portions) instead, with all tiles at once.
+//! them itself, it can go through the input channels in [portions](Portions) instead, with a band of tiles at once.
 //!
 //! Groups have nothing in common, so all that is done for some of them, before the next ones: as many as have frequencies
 //! that stay in the cache together. Their weights stay there for all blocks. Threads divide groups where they

@@ -12,11 +12,19 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// Slices into which a layer by Winograd's algorithm can be cut: of so many panels, each with its scratch.
-#[derive(Clone, Copy)]
 pub(super) struct Shape {
     pub(super) count: u32,
     pub(super) slices: u32,
     pub(super) scratch: Scratch,
+    /// What one takes with less and less of it, from all on.
+    pub(super) levels: Vec<Level>,
+}
+
+/// So much scratch, and what a step takes with it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    pub(super) bytes: u64,
+    pub(super) ns: u64,
 }
 
 /// Even slices of a layer: of so many panels, or parts of one; of so many bytes of weights at most; and what one takes, with the
@@ -56,10 +64,10 @@ impl Basis {
         let shapes = |layer: usize| {
             let mut shapes: [Vec<Shape>; 1 + TILES.len()] = Default::default();
             if Algorithm::of(network, layer) != Algorithm::Direct {
-                shapes[0] = self::shapes(request, layer, 0);
+                shapes[0] = self::shapes(request, &costs, layer, 0);
             }
             for algorithm in costs.on_load(layer) {
-                shapes[number(algorithm)] = self::shapes(request, layer, algorithm);
+                shapes[number(algorithm)] = self::shapes(request, &costs, layer, algorithm);
             }
             shapes
         };
@@ -110,14 +118,19 @@ impl Scratch {
 }
 
 /// What a layer can be cut into: even slices, of which each is no longer than half of the one before it.
-fn shapes(request: &Request<'_>, layer: usize, algorithm: u32) -> Vec<Shape> {
+fn shapes(request: &Request<'_>, costs: &Costs, layer: usize, algorithm: u32) -> Vec<Shape> {
     let network = request.network;
     let (panels, mut slices) = (network.layers[layer].panels.max(1), 1);
     let mut found = Vec::new();
     loop {
         let count = panels.div_ceil(slices);
-        let scratch = Scratch::of(request, &step(network, layer, count, algorithm));
-        found.push(Shape { count, slices, scratch });
+        let step = step(network, layer, count, algorithm);
+        let scratch = Scratch::of(request, &step);
+        let with = |scratch_bytes: u64| Step { scratch_bytes, ..step };
+        let less = |bytes: &u64| costs.less_scratch(&with(*bytes));
+        let levels = std::iter::successors(Some(scratch.all), less)
+            .map(|bytes| Level { bytes, ns: costs.step_ns(&with(bytes)) });
+        found.push(Shape { count, slices, scratch, levels: levels.collect() });
         if count == 1 {
             return found;
         }

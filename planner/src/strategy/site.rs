@@ -24,6 +24,9 @@ const ROOM: [f64; 2] = [1.0, 2.0];
 const FEW: f64 = 1.1;
 const FEWEST: f64 = 1.6;
 
+/// Less scratch is preferred if steps take no more than so many times as long.
+const NEARLY: f64 = 1.05;
+
 /// What all designs for a request and a way to slide share.
 pub struct Site<'a> {
     pub request: Request<'a>,
@@ -256,10 +259,8 @@ impl<'a> Site<'a> {
             {
                 return None;
             }
-            let scratch = shape.scratch.all.min(free - weights);
-            let scratch_bytes = if scratch == shape.scratch.all { 0 } else { scratch };
-            let step = Step { scratch_bytes, ..step(shape.count) };
-            let ns = self.costs.step_ns(&step) as f64 * f64::from(shape.slices);
+            let (scratch, ns) = self.scratch(shape, free - weights, step(shape.count));
+            let ns = ns as f64 * f64::from(shape.slices);
             Some((Cutting { scratch, ..Cutting::equal(limit) }, ns))
         };
         let all = || shapes.iter().filter_map(fitting);
@@ -267,6 +268,22 @@ impl<'a> Site<'a> {
         // Fewer slices are smaller tables and larger reads.
         let found = all().find(|(_, ns)| *ns <= least * few);
         found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
+    }
+
+    /// The scratch of a slice that may have so much: the least with which it is nearly as fast, since loads have the rest. And what it
+    /// takes then.
+    fn scratch(&self, shape: &Shape, room: u64, step: Step) -> (u64, u64) {
+        let most = shape.scratch.all.min(room);
+        let ns = |bytes: u64| {
+            let scratch_bytes = if bytes == shape.scratch.all { 0 } else { bytes };
+            self.costs.step_ns(&Step { scratch_bytes, ..step })
+        };
+        let with_most = ns(most);
+        let levels = shape.levels.iter().filter(|level| level.bytes < most);
+        let least = levels.clone().map(|level| level.ns).min().unwrap_or(u64::MAX);
+        let nearly = least.min(with_most) as f64 * NEARLY;
+        let level = levels.rev().find(|level| level.ns as f64 <= nearly);
+        level.map_or((most, with_most), |level| (level.bytes, ns(level.bytes)))
     }
 
     /// Slices of at most so many bytes, or of one panel where they cannot be parts of it, and what computing them takes.

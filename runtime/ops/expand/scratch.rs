@@ -85,7 +85,7 @@ impl Expansion {
     }
 
     /// How a step's panels are made with so much scratch: in groups, as few as there may be if there is scratch for that, if not, as many
-    /// as have panels take half of it; or in portions, if these move less.
+    /// as have panels take half of it; or in portions, if these are less work.
     pub(super) fn making(
         &self,
         inputs: &[Tensor; 2],
@@ -119,7 +119,7 @@ impl Expansion {
         let part = Slice { count: most(groups) as u32, algorithm: 0, ..*slice };
         let blocks =
             winograd::blocks(&self.plain, inputs, output, &part, threads as usize, self.isa, left);
-        match portions.moved_in_blocks(count, blocks, groups) <= portions.moved(count) {
+        match portions.work_in_blocks(count, blocks, groups) <= portions.work(count) {
             true => Making::Panels { groups },
             false => Making::Portions(portions),
         }

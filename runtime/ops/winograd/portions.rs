@@ -1,20 +1,21 @@
-//! Steps that transform their weights: for some panels at a time, in portions of the input channels, all tiles at once.
+//! Steps that transform their weights: for some panels at a time, in portions of the input channels, the tiles of some lines at once.
 //!
 //! What a step makes of its weights should be read as soon as it is made, while a cache holds it. A panel of frequencies of
 //! all input channels can be more than that, or than there is scratch for: 2.3 MiB for F(4,3), 512 channels and panels
-//! of 32. So the inputs of some channels are transformed, and, panel by panel, the weights of these, and the products of all
-//! tiles of the step go on from what the channels before have left: each is still one chain, with the bits that it has
-//! otherwise. Products stay until all channels are done.
-//! Weights are transformed once, however little scratch there is, inputs once for each group of panels; what it costs are
-//! shorter products, and reading and writing them once for each portion. With few tiles (a small map, or the few lines
-//! of a step that slides) these are less than the weights of a panel.
+//! of 32. So the inputs of some channels are transformed, and, panel by panel, the weights of these, and the products of a band of
+//! tiles go on from what the channels before have left: each is still one chain, with the bits that it has
+//! otherwise. Products stay until all channels are done, band after band.
+//! With all lines in one band weights are transformed once, however little scratch there is, inputs once for each group of panels; what it
+//! costs are shorter products, and reading and writing them once for each portion. With few tiles (a small map, or the few lines
+//! of a step that slides) these are less than the weights of a panel. Where a large map's products leave room for a few channels or
+//! panels only, several bands have larger portions and more panels, and inputs are transformed less often; but weights for each band anew.
 //!
 //! Threads have a panel each at a time; where there are fewer panels, they share the channels of each.
 //!
 //! Layers of one group, whose products are one chain.
 
 use super::block::{Block, Frequency};
-use super::inputs::images;
+use super::inputs::{Inputs, images};
 use super::part::empty;
 use super::work::GAP;
 use crate::arena::MatMut;
@@ -32,6 +33,13 @@ const UNIT: usize = 16;
 /// Bytes that a second-level cache holds, of weights that were just made and of the inputs that they are multiplied with.
 const NEAR_BYTES: u64 = 1 << 20;
 
+/// Floats of a frequency that transforms read or write in the time in which the products of a panel and a portion, of all frequencies,
+/// begin and end,
+const BEGUN: u64 = 140;
+
+/// and in that in which so many come from beyond that cache.
+const FAR: u64 = 4;
+
 /// What a step is cut into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portions {
@@ -45,8 +53,10 @@ pub struct Portions {
     /// Threads, and bytes that the transforms of weights of each take for themselves.
     threads: usize,
     filter_bytes: u64,
-    /// Tiles of an image that the step makes, at most.
-    tiles: usize,
+    /// Lines of tiles of an image that the step makes, at most,
+    down: usize,
+    /// and of a band.
+    lines: usize,
     /// Panels whose products are kept, at most,
     panels: usize,
     /// and input channels of a portion.
@@ -88,7 +98,8 @@ impl Portions {
             output: [output.dims[1] as usize, output.dims[2] as usize],
             threads: threads.max(1),
             filter_bytes,
-            tiles: 0,
+            down: 1,
+            lines: 1,
             panels: 1,
             portion: UNIT,
         };
@@ -99,43 +110,45 @@ impl Portions {
     pub fn of_rows(self, rows: u64) -> Self {
         let [height, width] = self.output;
         let lines = (rows as usize / width.max(1)).clamp(1, height.max(1));
-        let tiles = [lines, width].map(|extent| extent.div_ceil(self.tile));
-        Self { tiles: tiles[0].saturating_mul(tiles[1]), ..self }
+        Self { down: lines.div_ceil(self.tile), lines: 1, ..self }
     }
 
-    /// The same for a step of so many panels, in the portions and groups of panels that move least where they take no more than
+    /// The same for a step of so many panels, in the bands, portions and groups of panels that take least work in no more than
     /// so much scratch; `None` if none do.
     pub fn within(self, count: usize, scratch: u64) -> Option<Self> {
         let mut best: Option<(u64, Self)> = None;
-        let halves = core::iter::successors(Some(1usize), |parts| parts.checked_mul(2));
-        for parts in halves {
-            let portion = self.channels.div_ceil(parts).next_multiple_of(UNIT);
-            let one = Self { panels: 1, portion, ..self };
-            let room = scratch.saturating_sub(one.shared_bytes());
-            let most = one.panels_in(room).min(count as u64) as usize;
-            if most > 0 {
-                // Groups are even.
-                let panels = count.div_ceil(count.div_ceil(most));
-                let found = Self { panels, ..one };
-                let moved = found.moved(count);
-                if best.is_none_or(|(least, _)| moved < least) {
-                    best = Some((moved, found));
+        for of_band in self.in_bands() {
+            for portion in halves(self.channels, UNIT) {
+                let one = Self { panels: 1, portion, ..of_band };
+                // However many panels a group has, and no less in smaller portions.
+                let least = one.transformed(1).saturating_add(one.each(count));
+                if best.is_some_and(|(work, _)| work <= least) {
+                    break;
                 }
-            }
-            if portion == UNIT {
-                break;
+                let room = scratch.saturating_sub(one.shared_bytes());
+                let most = one.panels_in(room).min(count as u64) as usize;
+                if most > 0 {
+                    // Groups are even.
+                    let panels = count.div_ceil(count.div_ceil(most));
+                    let found = Self { panels, ..one };
+                    let work = found.work(count);
+                    if best.is_none_or(|(least, _)| work < least) {
+                        best = Some((work, found));
+                    }
+                }
             }
         }
         best.map(|(_, found)| found)
     }
 
-    /// The bytes of scratch of a step that keeps the products of so many panels, all of whose channels are one portion: what takes all of
-    /// it in any case, and what is divided by their number where there are more.
-    pub fn panels_bytes(&self, panels: usize) -> [u64; 2] {
-        let fixed = Indirection::rows_bytes(self.tiles) + panels as u64 * self.product_bytes();
-        let made = panels.min(self.threads);
-        let each = 4 * self.points() * self.channels * (self.tiles + made * self.nr);
-        [fixed, each as u64]
+    /// The same in all bands that there may be: of all lines, and of half as many as the ones before.
+    fn in_bands(self) -> impl Iterator<Item = Self> {
+        halves(self.down, 1).map(move |lines| Self { lines, ..self })
+    }
+
+    /// How many there are.
+    pub fn bands(&self) -> usize {
+        self.down.div_ceil(self.lines.max(1))
     }
 
     /// Groups of so many panels.
@@ -143,49 +156,63 @@ impl Portions {
         count.div_ceil(self.panels)
     }
 
-    /// How many there are.
+    /// How many portions there are.
     pub fn count(&self) -> usize {
         self.channels.div_ceil(self.portion)
     }
 
-    /// Floats of each frequency that are read and written for so many panels, from where the second-level cache does not hold them: a
-    /// measure for what is faster.
-    pub fn moved(&self, count: usize) -> u64 {
-        let products = 2 * (count as u64).saturating_mul(self.tile_floats(self.nr));
+    /// What so many panels take beside the products themselves, in floats of each frequency that transforms could read or write meanwhile:
+    /// inputs once for each group, weights once for each band, products for each portion. A measure for what is faster.
+    pub fn work(&self, count: usize) -> u64 {
         self.transformed(self.groups(count))
-            .saturating_add((self.count() as u64).saturating_mul(products))
+            .saturating_add(self.each(count))
             .saturating_add(self.far(count))
     }
 
-    /// Those of them that a portion's inputs and weights are.
+    /// That of bands and portions.
+    fn each(&self, count: usize) -> u64 {
+        let portions = self.count() as u64;
+        let begun = (portions * self.bands() as u64).saturating_mul(count as u64 * BEGUN);
+        self.remade(count)
+            .saturating_add(portions.saturating_mul(self.carried(count)))
+            .saturating_add(begun)
+    }
+
+    /// The share of it for what a portion's inputs and weights are too large for the second-level cache: each panel reads all inputs, and
+    /// its weights once they are written.
     pub fn far(&self, count: usize) -> u64 {
         let weights = (self.made() as u64).saturating_mul(self.weight_bytes());
-        match self.input_bytes().saturating_add(weights) <= NEAR_BYTES {
-            true => 0,
-            false => self.all_far(count),
+        if self.input_bytes().saturating_add(weights) <= NEAR_BYTES {
+            return 0;
         }
-    }
-
-    /// Those of them if they are too large for that cache: each panel reads all inputs, and its weights once they are written.
-    pub fn all_far(&self, count: usize) -> u64 {
-        (count as u64).saturating_mul(self.tile_floats(self.channels)) + 2 * self.all_weights(count)
-    }
-
-    /// No fewer than so many are so small that they are not, if so many panels are made at once at most.
-    pub fn fewest_near(&self, panels: usize) -> f64 {
-        let [_, divided] = self.panels_bytes(panels);
-        divided as f64 / NEAR_BYTES as f64
+        let inputs = (count as u64).saturating_mul(self.tile_floats(self.channels));
+        inputs.saturating_add(2 * self.remade(count)) / FAR
     }
 
     /// The same with whole panels, made in so many groups, in blocks of tiles, for each of which they are read again.
-    pub fn moved_in_blocks(&self, count: usize, blocks: usize, groups: usize) -> u64 {
+    pub fn work_in_blocks(&self, count: usize, blocks: usize, groups: usize) -> u64 {
         let whole = Self { portion: self.channels, ..*self };
         let made = count.div_ceil(groups.max(1)) as u64;
-        let times = match made.saturating_mul(whole.weight_bytes()) <= NEAR_BYTES {
+        let far = match made.saturating_mul(whole.weight_bytes()) <= NEAR_BYTES {
             true => 0,
-            false => blocks as u64 + 1,
+            false => (blocks as u64 + 1).saturating_mul(self.all_weights(count)) / FAR,
         };
-        self.transformed(groups).saturating_add(times.saturating_mul(self.all_weights(count)))
+        let begun = (blocks as u64).saturating_mul(count as u64 * BEGUN);
+        self.transformed(groups)
+            .saturating_add(self.all_weights(count))
+            .saturating_add(self.carried(count))
+            .saturating_add(begun)
+            .saturating_add(far)
+    }
+
+    /// Weights that are made, for each band anew.
+    fn remade(&self, count: usize) -> u64 {
+        (self.bands() as u64).saturating_mul(self.all_weights(count))
+    }
+
+    /// Products that are read and written: these are near, so that two take as long as one float of others.
+    fn carried(&self, count: usize) -> u64 {
+        (count as u64).saturating_mul(self.tile_floats(self.nr))
     }
 
     /// Floats of a frequency of so many panels' weights.
@@ -198,8 +225,32 @@ impl Portions {
         2 * (times as u64).saturating_mul(self.tile_floats(self.channels))
     }
 
+    /// Tiles of a band, at most.
+    fn tiles(&self) -> usize {
+        self.lines.saturating_mul(self.across())
+    }
+
+    /// Tiles of a line.
+    fn across(&self) -> usize {
+        self.output[1].div_ceil(self.tile)
+    }
+
+    /// Floats of all tiles, of which each has so many.
     fn tile_floats(&self, floats: usize) -> u64 {
-        (self.tiles as u64).saturating_mul(floats as u64)
+        (self.down as u64).saturating_mul(self.across() as u64).saturating_mul(floats as u64)
+    }
+
+    /// The bands of what a step makes of an image: the rows of each, and its inputs.
+    fn of_image<'a>(
+        self,
+        (rows, inputs): (Range<usize>, Inputs<'a>),
+        width: usize,
+    ) -> impl Iterator<Item = (Range<usize>, Inputs<'a>)> {
+        let lines = self.lines * self.tile;
+        (0..rows.len() / width).step_by(lines).map(move |line| {
+            let start = rows.start + line * width;
+            (start..(start + lines * width).min(rows.end), inputs.below(line))
+        })
     }
 
     /// Bytes that a step takes.
@@ -229,7 +280,7 @@ impl Portions {
 
     /// Floats from one frequency to the next, where each has so many a tile.
     fn stride(&self, floats: usize) -> usize {
-        self.tiles.saturating_mul(floats).next_multiple_of(UNIT) + GAP
+        self.tiles().saturating_mul(floats).next_multiple_of(UNIT) + GAP
     }
 
     /// Floats of a panel's weights of a portion's channels.
@@ -242,7 +293,7 @@ impl Portions {
         4 * self.weight_floats(self.portion) as u64
     }
 
-    /// Floats of a panel's products: rows of all tiles, for each frequency.
+    /// Floats of a panel's products: rows of a band's tiles, for each frequency.
     fn product_floats(&self) -> usize {
         self.points() * self.stride(self.nr)
     }
@@ -253,7 +304,7 @@ impl Portions {
 
     /// Bytes of pointers, of zeros and a portion's transformed inputs, and of what transforms of weights take.
     fn shared_bytes(&self) -> u64 {
-        Indirection::rows_bytes(self.tiles)
+        Indirection::rows_bytes(self.tiles())
             + self.input_bytes()
             + self.threads as u64 * self.filter_bytes
     }
@@ -265,6 +316,16 @@ impl Portions {
     }
 }
 
+/// All of something, and as many times half of it as there are at least so many.
+fn halves(all: usize, least: usize) -> impl Iterator<Item = usize> {
+    let parts = core::iter::successors(Some(1usize), |parts| parts.checked_mul(2));
+    let mut ends = false;
+    parts.map_while(move |parts| {
+        let half = all.div_ceil(parts).next_multiple_of(least);
+        (!core::mem::replace(&mut ends, half == least)).then_some(half)
+    })
+}
+
 /// Computes one step: a call with the record of the transformed layer, and the weights that are stored.
 pub(in crate::ops) fn run(mut call: Call<'_>, portions: Portions, making: &Making<'_>) {
     let scratch = core::mem::take(&mut call.scratch);
@@ -273,7 +334,7 @@ pub(in crate::ops) fn run(mut call: Call<'_>, portions: Portions, making: &Makin
     let (groups, width) = (portions.groups(call.count), call.output.dims[2] as usize);
     let mut out = core::mem::replace(&mut call.out, empty());
     let mut out = out.part_mut(out.slots(call.rows.clone()), outputs.cols(call.first, call.count));
-    for (rows, inputs) in images(&call) {
+    for (rows, inputs) in images(&call).flat_map(|image| portions.of_image(image, width)) {
         let extent = [rows.len() / width, width];
         let tiles = extent.map(|extent| extent.div_ceil(tile)).into_iter().product();
         let block = Block::new(tile, extent, 0..tiles);
@@ -283,7 +344,7 @@ pub(in crate::ops) fn run(mut call: Call<'_>, portions: Portions, making: &Makin
             let (products, bytes) = scratch.split_at_mut(4 * floats);
             let products: &mut [f32] = bytemuck::cast_slice_mut(products);
             let (list, bytes) =
-                bytes.split_at_mut(Indirection::rows_bytes(portions.tiles) as usize);
+                bytes.split_at_mut(Indirection::rows_bytes(portions.tiles()) as usize);
             let (inputs_of, bytes) = bytes.split_at_mut(portions.input_bytes() as usize);
             let floats: &mut [f32] = bytemuck::cast_slice_mut(inputs_of);
             let (zeros, frequencies) = floats.split_at_mut(portions.portion);
@@ -317,7 +378,7 @@ pub(in crate::ops) fn run(mut call: Call<'_>, portions: Portions, making: &Makin
     }
 }
 
-/// Some panels of an image, as the step counts them.
+/// Some panels of a band, as the step counts them.
 struct Part<'a> {
     call: &'a Call<'a>,
     portions: Portions,
@@ -457,18 +518,32 @@ mod tests {
                 let least = least(channels, lines, threads).unwrap();
                 for count in [1, 2, 5, 64] {
                     assert_eq!(least.within(count, least.bytes() - 1), None);
-                    let mut moved = u64::MAX;
+                    let found = least.within(count, least.bytes()).unwrap();
+                    assert_eq!((found.bands(), found.panels, found.portion), (least.down, 1, UNIT));
+                    let mut work = u64::MAX;
                     for scratch in (least.bytes()..16 << 20).step_by(40_000) {
                         let found = least.within(count, scratch).unwrap();
                         assert!(found.bytes() <= scratch);
                         assert!(found.portion * (found.count() - 1) < channels as usize);
                         assert!(found.panels * found.groups(count) >= count);
-                        // More scratch serves.
-                        assert!(found.moved(count) <= moved);
-                        moved = found.moved(count);
-                        let [fixed, divided] = found.panels_bytes(found.panels);
-                        let no_less = fixed as f64 + divided as f64 / found.count() as f64;
-                        assert!(no_less <= found.bytes() as f64);
+                        assert!(found.lines * (found.bands() - 1) < found.down);
+                        // None that fit are less work; and more scratch serves.
+                        let others = least.in_bands().flat_map(|of_band| {
+                            halves(channels as usize, UNIT).flat_map(move |portion| {
+                                (1..=count).map(move |panels| Portions {
+                                    panels,
+                                    portion,
+                                    ..of_band
+                                })
+                            })
+                        });
+                        let fit = others.filter(|other| other.bytes() <= scratch);
+                        assert_eq!(
+                            fit.map(|other| other.work(count)).min(),
+                            Some(found.work(count))
+                        );
+                        assert!(found.work(count) <= work);
+                        work = found.work(count);
                     }
                 }
             }

@@ -31,8 +31,10 @@ pub(super) struct Cut {
     pub(super) made: u32,
     /// How many times as many blocks of tiles there are as there were with all scratch, each with products of its own,
     pub(super) times: f64,
-    /// or portions of channels, with products of all tiles; 0 where whole panels are made.
+    /// or portions of channels, with products of all tiles of a band; 0 where whole panels are made.
     pub(super) portions: f64,
+    /// Bands of tiles, for each of which weights are made.
+    pub(super) bands: f64,
     /// Floats of each frequency of these that a thread's cache does not hold ([`Portions::far`]).
     pub(super) far: f64,
 }
@@ -47,7 +49,19 @@ impl Cut {
     /// Of so many panels, of which so many are made at once, in as few blocks as there may be.
     fn whole(count: u32, made: u32) -> Self {
         let groups = count.div_ceil(made).into();
-        Self { groups, made, times: 1.0, portions: 0.0, far: 0.0 }
+        Self { groups, made, times: 1.0, portions: 0.0, bands: 1.0, far: 0.0 }
+    }
+
+    /// Of so many panels, in portions.
+    fn portioned(portions: Portions, count: u32) -> Self {
+        Self {
+            groups: portions.groups(count as usize) as f64,
+            made: 1,
+            times: 1.0,
+            portions: portions.count() as f64,
+            bands: portions.bands() as f64,
+            far: portions.far(count as usize) as f64,
+        }
     }
 }
 
@@ -109,13 +123,7 @@ impl Blocks {
         }
         match self.portions_within(step, at_once) {
             None => self.in_panels(step, most),
-            Some(portions) => Cut {
-                groups: portions.groups(step.count as usize) as f64,
-                made: 1,
-                times: 1.0,
-                portions: portions.count() as f64,
-                far: portions.far(step.count as usize) as f64,
-            },
+            Some(portions) => Cut::portioned(portions, step.count),
         }
     }
 
@@ -126,10 +134,16 @@ impl Blocks {
         let portions = portions.within(count, all_or(step.scratch_bytes))?;
         let cut = self.in_panels(step, Self::most_panels(step.count, at_once));
         let blocks = (f64::from(step.rows) * self.row_tiles / self.most * cut.times).ceil();
-        let moved = portions.moved_in_blocks(count, blocks as usize, cut.groups as usize);
+        let work = portions.work_in_blocks(count, blocks as usize, cut.groups as usize);
         let least = self.beside(cut.made) + self.tile(cut.made) * winograd::FEW_TILES as f64;
         let fits = all_or(step.scratch_bytes) as f64 + ROUNDED >= least;
-        (!fits || moved > portions.moved(count)).then_some(portions)
+        (!fits || work > portions.work(count)).then_some(portions)
+    }
+
+    /// The portions in which a step could be computed with clearly less scratch than it has.
+    pub(super) fn less(&self, step: &Step) -> Option<Portions> {
+        let portions = self.portions?.of_rows(step.rows.into());
+        portions.within(step.count as usize, step.scratch_bytes.checked_sub(64)?)
     }
 
     /// Bytes of its scratch that a step uses, at most; 0 of layers that have no blocks.
@@ -173,26 +187,13 @@ impl Blocks {
         let most = Self::most_panels(count, at_once);
         let fewest = if self.panel_bytes == 0.0 { most } else { 1 };
         let portions = self.portions.map(|portions| portions.of_rows(step.rows.into()));
-        let groups = if portions.is_some() { count } else { 0 };
-        // Of as many groups those of the fewest panels have most room.
-        let even = (1..=groups).filter(move |groups| {
-            let panels = count.div_ceil(*groups);
-            count.div_ceil(panels) == *groups
-        });
-        let portioned = even.flat_map(move |groups| {
-            let panels = count.div_ceil(groups) as usize;
-            let all = portions.map(|portions| {
-                let [fixed, divided] = portions.panels_bytes(panels);
-                let room = scratch - fixed as f64;
-                let fewest =
-                    if room > 0.0 { (divided as f64 / room).max(1.0) } else { f64::INFINITY };
-                let far = portions.all_far(count as usize) as f64;
-                [(fewest.max(portions.fewest_near(panels)), 0.0), (fewest, far)]
-            });
-            let cut = move |(portions, far)| Cut { portions, far, ..Cut::whole(groups, 1) };
-            all.into_iter().flatten().map(cut).filter(|cut| cut.portions.is_finite())
-        });
-        (fewest..=most).map(move |panels| self.by(scratch, count, panels)).chain(portioned)
+        // What it is computed in with all of it, and with less and less.
+        let within = move |scratch: u64| portions?.within(count as usize, scratch);
+        let less = move |more: &Portions| within(more.bytes() - 1);
+        let portioned = std::iter::successors(within(scratch as u64), less);
+        (fewest..=most)
+            .map(move |panels| self.by(scratch, count, panels))
+            .chain(portioned.map(move |portions| Cut::portioned(portions, count)))
     }
 
     /// Whether a step takes the longer the less scratch it has.

@@ -263,12 +263,17 @@ impl LayerCost {
         portions.map_or(step.scratch_bytes, |portions| portions.bytes().next_multiple_of(64))
     }
 
+    /// The most scratch below its own with which it is computed in other portions.
+    pub(super) fn less_scratch(&self, step: &Step) -> Option<u64> {
+        self.blocks.less(step).map(|portions| portions.bytes().next_multiple_of(64))
+    }
+
     pub(super) fn wants_scratch(&self) -> bool {
         self.blocks.are_there()
     }
 
     fn ns_by(&self, step: &Step, cut: Cut, overhead_ns: u64, near: bool) -> f64 {
-        let Cut { groups, made, times, portions, far } = cut;
+        let Cut { groups, made, times, portions, bands, far } = cut;
         let rows = f64::from(step.rows);
         let pieces = rows * f64::from(step.count.max(1));
         let is_near = portions > 0.0 || f64::from(made) <= self.near_panels;
@@ -276,8 +281,9 @@ impl LayerCost {
             true => (rows * self.row_blocks * times).max(1.0),
             false => 0.0,
         };
-        // Portions are parts of a panel, which is read once.
-        let (products, reads) = if portions > 0.0 { (portions, 1.0) } else { (blocks, blocks) };
+        // Portions are parts of a panel, which is read once for each band.
+        let (products, reads) =
+            if portions > 0.0 { (portions * bands, bands) } else { (blocks, blocks) };
         let again = if is_near { 0.0 } else { (blocks - self.first_blocks).max(0.0) };
         let near_ns = if is_near { reads * self.near_block_ns } else { 0.0 };
         let carried = (portions - 1.0).max(0.0) * rows * self.row_carry_ns;
@@ -286,12 +292,14 @@ impl LayerCost {
             false => (self.panel_memory_ns, self.again_memory_ns),
         };
         let share = if step.chains == 0 { 1.0 } else { f64::from(step.chains) / self.chains };
-        let mut memory = f64::from(step.count) * (stored_ns * share + again_ns * again);
+        // What is made anew is what was read for the band before.
+        let stored_ns = stored_ns * share + (bands - 1.0) * self.panel_near_ns;
+        let mut memory = f64::from(step.count) * (stored_ns + again_ns * again);
         if rows > self.cached_rows {
             memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
         }
         let spill = groups * rows * self.row_spill_ns + pieces * self.piece_spill_ns;
-        let panel_ns = self.panel_expand_ns + products * self.block_ns + near_ns + carried;
+        let panel_ns = bands * self.panel_expand_ns + products * self.block_ns + near_ns + carried;
         let piece_ns = match step.chains {
             0 => self.piece_ns,
             _ => self.piece_start_ns + (self.piece_ns - self.piece_start_ns).max(0.0) * share,

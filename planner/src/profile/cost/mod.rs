@@ -128,6 +128,11 @@ impl Costs {
         self.cost(step).scratch_used(step)
     }
 
+    /// The most scratch below its own with which a step is computed in other portions.
+    pub fn less_scratch(&self, step: &Step) -> Option<u64> {
+        self.cost(step).less_scratch(step)
+    }
+
     fn cost(&self, step: &Step) -> &LayerCost {
         let layer = step.layer as usize;
         let tile = TILES.iter().position(|tile| *tile == step.algorithm as usize);
