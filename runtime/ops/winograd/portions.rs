@@ -118,27 +118,39 @@ impl Portions {
     pub fn within(self, count: usize, scratch: u64) -> Option<Self> {
         let mut best: Option<(u64, Self)> = None;
         for of_band in self.in_bands() {
-            for portion in halves(self.channels, UNIT) {
-                let one = Self { panels: 1, portion, ..of_band };
+            for one in of_band.in_portions() {
                 // However many panels a group has, and no less in smaller portions.
                 let least = one.transformed(1).saturating_add(one.each(count));
                 if best.is_some_and(|(work, _)| work <= least) {
                     break;
                 }
-                let room = scratch.saturating_sub(one.shared_bytes());
-                let most = one.panels_in(room).min(count as u64) as usize;
-                if most > 0 {
-                    // Groups are even.
-                    let panels = count.div_ceil(count.div_ceil(most));
-                    let found = Self { panels, ..one };
-                    let work = found.work(count);
-                    if best.is_none_or(|(least, _)| work < least) {
-                        best = Some((work, found));
-                    }
+                let Some(found) = one.in_groups(count, scratch) else { continue };
+                let work = found.work(count);
+                if best.is_none_or(|(least, _)| work < least) {
+                    best = Some((work, found));
                 }
             }
         }
         best.map(|(_, found)| found)
+    }
+
+    /// The same in all bands and portions that there may be, each in as few groups as fit.
+    pub fn all_within(self, count: usize, scratch: u64) -> impl Iterator<Item = Self> {
+        let all = self.in_bands().flat_map(Self::in_portions);
+        all.filter_map(move |one| one.in_groups(count, scratch))
+    }
+
+    /// The same in as few groups of panels as take no more than so much scratch.
+    fn in_groups(self, count: usize, scratch: u64) -> Option<Self> {
+        let room = scratch.saturating_sub(self.shared_bytes());
+        let most = self.panels_in(room).min(count as u64) as usize;
+        // Groups are even.
+        (most > 0).then(|| Self { panels: count.div_ceil(count.div_ceil(most)), ..self })
+    }
+
+    /// The same in all portions that there may be: of all channels, and of half as many as the ones before.
+    fn in_portions(self) -> impl Iterator<Item = Self> {
+        halves(self.channels, UNIT).map(move |portion| Self { panels: 1, portion, ..self })
     }
 
     /// The same in all bands that there may be: of all lines, and of half as many as the ones before.

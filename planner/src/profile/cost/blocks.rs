@@ -115,16 +115,18 @@ impl Blocks {
         }
     }
 
-    /// Of a step, of whose panels so many are made at once where scratch allows it.
-    pub(super) fn within(&self, step: &Step, at_once: u32) -> Cut {
+    /// Of a step, of whose panels so many are made at once where scratch allows it; and the bytes of its scratch that it uses, at most: 0
+    /// of layers that have no blocks.
+    pub(super) fn within(&self, step: &Step, at_once: u32) -> (Cut, f64) {
         let most = Self::most_panels(step.count, at_once);
         if !self.are_there() {
-            return Cut::whole(step.count, most);
+            return (Cut::whole(step.count, most), 0.0);
         }
-        match self.portions_within(step, at_once) {
-            None => self.in_panels(step, most),
-            Some(portions) => Cut::portioned(portions, step.count),
-        }
+        let (cut, used) = match self.portions_within(step, at_once) {
+            None => (self.in_panels(step, most), self.beside(most) + self.most * self.tile(most)),
+            Some(portions) => (Cut::portioned(portions, step.count), portions.bytes() as f64),
+        };
+        (cut, used.min(all_or(step.scratch_bytes) as f64))
     }
 
     /// The portions in which a step is computed, if it is, as the step itself chooses.
@@ -144,21 +146,6 @@ impl Blocks {
     pub(super) fn less(&self, step: &Step) -> Option<Portions> {
         let portions = self.portions?.of_rows(step.rows.into());
         portions.within(step.count as usize, step.scratch_bytes.checked_sub(64)?)
-    }
-
-    /// Bytes of its scratch that a step uses, at most; 0 of layers that have no blocks.
-    pub(super) fn used(&self, step: &Step, at_once: u32) -> f64 {
-        if !self.are_there() {
-            return 0.0;
-        }
-        let all = match self.portions_within(step, at_once) {
-            Some(portions) => portions.bytes() as f64,
-            None => {
-                let most = Self::most_panels(step.count, at_once);
-                self.beside(most) + self.most * self.tile(most)
-            }
-        };
-        all.min(all_or(step.scratch_bytes) as f64)
     }
 
     /// Of a step that makes whole panels, if any.
@@ -187,10 +174,8 @@ impl Blocks {
         let most = Self::most_panels(count, at_once);
         let fewest = if self.panel_bytes == 0.0 { most } else { 1 };
         let portions = self.portions.map(|portions| portions.of_rows(step.rows.into()));
-        // What it is computed in with all of it, and with less and less.
-        let within = move |scratch: u64| portions?.within(count as usize, scratch);
-        let less = move |more: &Portions| within(more.bytes() - 1);
-        let portioned = std::iter::successors(within(scratch as u64), less);
+        let all = move |portions: Portions| portions.all_within(count as usize, scratch as u64);
+        let portioned = portions.into_iter().flat_map(all);
         (fewest..=most)
             .map(move |panels| self.by(scratch, count, panels))
             .chain(portioned.map(move |portions| Cut::portioned(portions, count)))

@@ -240,9 +240,8 @@ impl LayerCost {
 
     /// `near`: weights are in the cache that all share; otherwise in memory.
     pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: bool) -> u64 {
-        let cut = self.blocks.within(step, self.group);
-        let scratch_ns = self.blocks.used(step, self.group) * self.scratch_ns;
-        (self.ns_by(step, cut, overhead_ns, near) + scratch_ns).round() as u64
+        let (cut, used) = self.blocks.within(step, self.group);
+        (self.ns_by(step, cut, overhead_ns, near) + used * self.scratch_ns).round() as u64
     }
 
     /// The least of any step like this with no more than so many bytes of scratch.
