@@ -134,10 +134,14 @@ impl Portions {
         best.map(|(_, found)| found)
     }
 
-    /// The same in all bands and portions that there may be, each in as few groups as fit.
+    /// The same in all bands and portions that there may be, each in as few groups as fit, and in all in which fewer weights are made at
+    /// once: no others that fit are less work.
     pub fn all_within(self, count: usize, scratch: u64) -> impl Iterator<Item = Self> {
         let all = self.in_bands().flat_map(Self::in_portions);
-        all.filter_map(move |one| one.in_groups(count, scratch))
+        let in_few = all.filter_map(move |one| one.in_groups(count, scratch));
+        in_few.flat_map(|few| {
+            (1..few.made()).map(move |panels| Self { panels, ..few }).chain(core::iter::once(few))
+        })
     }
 
     /// The same in as few groups of panels as take no more than so much scratch.
@@ -539,7 +543,7 @@ mod tests {
                         assert!(found.portion * (found.count() - 1) < channels as usize);
                         assert!(found.panels * found.groups(count) >= count);
                         assert!(found.lines * (found.bands() - 1) < found.down);
-                        // None that fit are less work; and more scratch serves.
+                        // None that fit are less work, in whatever groups; what is chosen is the least in as few as fit; and more scratch serves.
                         let others = least.in_bands().flat_map(|of_band| {
                             halves(channels as usize, UNIT).flat_map(move |portion| {
                                 (1..=count).map(move |panels| Portions {
