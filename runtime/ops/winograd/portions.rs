@@ -164,7 +164,7 @@ impl Portions {
 
     /// How many there are.
     pub fn bands(&self) -> usize {
-        self.down.div_ceil(self.lines.max(1))
+        self.down.div_ceil(self.lines)
     }
 
     /// Groups of so many panels.
@@ -332,14 +332,10 @@ impl Portions {
     }
 }
 
-/// All of something, and as many times half of it as there are at least so many.
+/// All of something, and half of it until there are no more than so many: multiples of these.
 fn halves(all: usize, least: usize) -> impl Iterator<Item = usize> {
-    let parts = core::iter::successors(Some(1usize), |parts| parts.checked_mul(2));
-    let mut ends = false;
-    parts.map_while(move |parts| {
-        let half = all.div_ceil(parts).next_multiple_of(least);
-        (!core::mem::replace(&mut ends, half == least)).then_some(half)
-    })
+    let halves = core::iter::successors(Some(all), move |n| (*n > least).then(|| n.div_ceil(2)));
+    halves.map(move |n| n.next_multiple_of(least))
 }
 
 /// Computes one step: a call with the record of the transformed layer, and the weights that are stored.
@@ -543,21 +539,16 @@ mod tests {
                         assert!(found.portion * (found.count() - 1) < channels as usize);
                         assert!(found.panels * found.groups(count) >= count);
                         assert!(found.lines * (found.bands() - 1) < found.down);
-                        // None that fit are less work, in whatever groups; what is chosen is the least in as few as fit; and more scratch serves.
-                        let others = least.in_bands().flat_map(|of_band| {
-                            halves(channels as usize, UNIT).flat_map(move |portion| {
-                                (1..=count).map(move |panels| Portions {
-                                    panels,
-                                    portion,
-                                    ..of_band
-                                })
-                            })
+                        // None that fit are less work, in whatever groups; the bound looks at the least; and more scratch serves.
+                        let others = least.in_bands().flat_map(Portions::in_portions);
+                        let others = others.flat_map(|one| {
+                            (1..=count).map(move |panels| Portions { panels, ..one })
                         });
                         let fit = others.filter(|other| other.bytes() <= scratch);
-                        assert_eq!(
-                            fit.map(|other| other.work(count)).min(),
-                            Some(found.work(count))
-                        );
+                        let fit = fit.map(|other| other.work(count)).min();
+                        assert_eq!(fit, Some(found.work(count)));
+                        let all = least.all_within(count, scratch).map(|one| one.work(count));
+                        assert_eq!(fit, all.min());
                         assert!(found.work(count) <= work);
                         work = found.work(count);
                     }

@@ -35,7 +35,7 @@ pub(super) struct Cut {
     pub(super) portions: f64,
     /// Bands of tiles, for each of which weights are made.
     pub(super) bands: f64,
-    /// Floats of each frequency of these that a thread's cache does not hold ([`Portions::far`]).
+    /// What a thread's cache does not hold of these, in floats of each frequency that transforms could read meanwhile ([`Portions::far`]).
     pub(super) far: f64,
 }
 
@@ -131,7 +131,7 @@ impl Blocks {
 
     /// The portions in which a step is computed, if it is, as the step itself chooses.
     pub(super) fn portions_within(&self, step: &Step, at_once: u32) -> Option<Portions> {
-        let portions = self.portions?.of_rows(step.rows.into());
+        let portions = self.portions_of(step)?;
         let count = step.count as usize;
         let portions = portions.within(count, all_or(step.scratch_bytes))?;
         let cut = self.in_panels(step, Self::most_panels(step.count, at_once));
@@ -144,8 +144,13 @@ impl Blocks {
 
     /// The portions in which a step could be computed with clearly less scratch than it has.
     pub(super) fn less(&self, step: &Step) -> Option<Portions> {
-        let portions = self.portions?.of_rows(step.rows.into());
-        portions.within(step.count as usize, step.scratch_bytes.checked_sub(64)?)
+        let less = step.scratch_bytes.checked_sub(64)?;
+        self.portions_of(step)?.within(step.count as usize, less)
+    }
+
+    /// The smallest portions of a step, if there are any.
+    fn portions_of(&self, step: &Step) -> Option<Portions> {
+        self.portions.map(|portions| portions.of_rows(step.rows.into()))
     }
 
     /// Of a step that makes whole panels, if any.
@@ -173,9 +178,8 @@ impl Blocks {
         let (count, scratch) = (step.count, scratch + ROUNDED);
         let most = Self::most_panels(count, at_once);
         let fewest = if self.panel_bytes == 0.0 { most } else { 1 };
-        let portions = self.portions.map(|portions| portions.of_rows(step.rows.into()));
         let all = move |portions: Portions| portions.all_within(count as usize, scratch as u64);
-        let portioned = portions.into_iter().flat_map(all);
+        let portioned = self.portions_of(step).into_iter().flat_map(all);
         (fewest..=most)
             .map(move |panels| self.by(scratch, count, panels))
             .chain(portioned.map(move |portions| Cut::portioned(portions, count)))
