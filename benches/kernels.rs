@@ -10,7 +10,7 @@ use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::ops::{Call, LayerError, Operand, Slice, conv, depthwise, winograd};
 use eyelet::pack::{
-    Activation, ConvParams, Layer, NONE, OpKind, Tensor, WinogradParams, params_words,
+    Activation, ConvParams, Kept, Layer, NONE, OpKind, Tensor, WinogradParams, params_words,
 };
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -332,6 +332,7 @@ fn measure(
             count: panels,
             chain: 0,
             chains: 0,
+            kept: Kept::Not,
             rows: 0..rows as usize,
             scratch: bytemuck::cast_slice_mut(&mut scratch),
             device,

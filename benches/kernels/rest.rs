@@ -7,8 +7,8 @@ use eyelet::device::Device;
 use eyelet::kernels::Kernels;
 use eyelet::ops::{self, Call, Operand};
 use eyelet::pack::{
-    Activation, ActivationKind as A, BinaryOp, BinaryParams, CopyParams, Layer, LrnParams, NONE,
-    OpKind, PoolParams, ReduceParams, Tensor, params_words,
+    Activation, ActivationKind as A, BinaryOp, BinaryParams, CopyParams, Kept, Layer, LrnParams,
+    NONE, OpKind, PoolParams, ReduceParams, Tensor, params_words,
 };
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -184,6 +184,7 @@ fn measure(case: &Case, kernels: &Kernels, device: &dyn Device) -> (Duration, us
             count: 0,
             chain: 0,
             chains: 0,
+            kept: Kept::Not,
             rows: 0..rows,
             scratch: &mut [],
             device,

@@ -8,7 +8,7 @@ use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
 use eyelet::ops::{self, Call, Operand};
-use eyelet::pack::{OpKind, PAGE, Step};
+use eyelet::pack::{Kept, OpKind, PAGE, Step};
 use eyelet_planner::network::Network;
 use eyelet_planner::profile::{Costs, Profile};
 use eyelet_planner::slice::{least_scratch_bytes, scratch_bytes, whole};
@@ -85,6 +85,7 @@ impl Memory {
             count: layer.panels as usize,
             chain: 0,
             chains: 0,
+            kept: Kept::Not,
             rows: 0..rows,
             scratch: &mut self.scratch.bytes()[..step.scratch_bytes as usize],
             device: &Inline,

@@ -9,7 +9,7 @@ use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
 use eyelet::ops::{self, Call, Operand, Slice};
-use eyelet::pack::{Encoding, Layer, NONE, OpKind, Tensor};
+use eyelet::pack::{Encoding, Kept, Layer, NONE, OpKind, Tensor};
 use std::ops::Range;
 
 /// Random inputs that are tried.
@@ -147,6 +147,7 @@ impl Activations {
             count: count as usize,
             chain: 0,
             chains: 0,
+            kept: Kept::Not,
             rows: 0..slice.rows as usize,
             scratch: bytemuck::cast_slice_mut(&mut scratch),
             device: &Inline,

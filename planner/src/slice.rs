@@ -11,7 +11,7 @@ use crate::plan::{chains, step_weights};
 use crate::slide::Sliding;
 use eyelet::kernels::Isa;
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{Layer, OpKind, PAGE, Step, Tensor};
+use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, Tensor};
 use std::ops::Range;
 
 /// A load before it has an address.
@@ -64,6 +64,8 @@ pub struct Cutting {
     pub resident_slice: u64,
     /// Most bytes of a step's scratch, where it can do with so few.
     pub scratch: u64,
+    /// Whether slices [keep](Kept) transformed inputs, whatever scratch that takes.
+    pub keep: bool,
 }
 
 /// Most bytes of a load of residents that serves several slices.
@@ -76,8 +78,14 @@ impl Cutting {
     }
 
     /// One slice a layer, one load a layer.
-    pub const LAYERS: Self =
-        Self { slice: u64::MAX, read: 1, resident: 0, resident_slice: u64::MAX, scratch: u64::MAX };
+    pub const LAYERS: Self = Self {
+        slice: u64::MAX,
+        read: 1,
+        resident: 0,
+        resident_slice: u64::MAX,
+        scratch: u64::MAX,
+        keep: false,
+    };
 
     /// One slice a layer, and it stays.
     pub const RESIDENT: Self = Self { resident: u32::MAX, ..Self::LAYERS };
@@ -204,7 +212,7 @@ pub fn slice(
         }
         let step = Step { algorithm: on_load[index], ..step };
         let cutting = cutting(index);
-        let stay = cutting.resident.min(layer.panels);
+        let (stay, before) = (cutting.resident.min(layer.panels), steps.len());
         for (first, count, limit) in
             [(0, stay, cutting.resident_slice), (stay, layer.panels - stay, cutting.slice)]
         {
@@ -220,6 +228,9 @@ pub fn slice(
                     parts.ranges().map(move |(chain, chains)| Step { chain, chains, ..step })
                 })),
             }
+        }
+        if cutting.keep && step.algorithm == 0 {
+            keep(&mut steps[before..]);
         }
     }
     let mut steps = sliding.interleave(steps);
@@ -244,6 +255,14 @@ pub fn slice(
         }
     });
     Slices { steps, reads, read_of, parts }
+}
+
+/// Has the steps of a layer, if there are several, keep its transformed inputs: all of them need to be of whole panels.
+pub fn keep(steps: &mut [Step]) {
+    let several = steps.len() > 1;
+    for (index, step) in steps.iter_mut().enumerate().filter(|_| several) {
+        step.kept = if index == 0 { Kept::Left } else { Kept::Found };
+    }
 }
 
 /// Even slices of so many panels, each of at most so many: the first of each, and how many it has.

@@ -5,16 +5,14 @@ mod command;
 mod common;
 
 use command::eyelet_in;
+use common::prove::{prove, skeleton};
 use common::{Subject, digits};
-use eyelet::pack::{
-    Bounds, Flaw, NONE, PAGE, PlanView, Proven, ProvenSkeleton, STRATEGIES, Skeleton, Step,
-};
+use eyelet::pack::{NONE, PAGE, STRATEGIES, Step};
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::lower_bound_ns;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::strategy::{PlanError, serves};
-use eyelet_planner::tables;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::ops::Range;
@@ -24,29 +22,6 @@ fn subject(board: &str) -> Subject {
     let mut board = Board::load(board).unwrap();
     board.profile = board.gpu.clone().unwrap().profile;
     Subject::for_board(&digits(), board)
-}
-
-/// As aligned as the runtime has it.
-fn aligned(bytes: &[u8]) -> Vec<u32> {
-    assert_eq!(bytes.len() % 4, 0);
-    let mut words = vec![0u32; bytes.len() / 4];
-    bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
-    words
-}
-
-/// The skeleton of its packs.
-fn skeleton(subject: &Subject) -> Vec<u32> {
-    aligned(&tables::skeleton(&subject.network).unwrap())
-}
-
-/// What the runtime says of a plan.
-fn prove(subject: &Subject, skeleton: &[u32], plan: &Plan) -> Result<(), Flaw> {
-    let stored = aligned(&tables::plan(plan, |_| 0)?);
-    let view = PlanView::view(bytemuck::cast_slice(&stored))?;
-    let bounds = Bounds { tables: plan.tables, arena: plan.arena_bytes, threads: plan.threads };
-    let skeleton = Skeleton::view(bytemuck::cast_slice(skeleton)).unwrap();
-    let network = ProvenSkeleton::new(skeleton, subject.isa(), subject.weights_bytes).unwrap();
-    Proven::new(&network, view, bounds).map(|_| ())
 }
 
 #[test]

@@ -345,6 +345,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             count: step.count as usize,
             chain: step.chain,
             chains: step.chains,
+            kept: step.kept,
             rows: step.row as usize..step.row as usize + step.rows as usize,
             scratch: operands.scratch,
             device,

@@ -52,7 +52,7 @@ use crate::arena::{MatMut, MatRef};
 use crate::device::{Device, Inline, Split};
 use crate::kernels::table::Soon;
 use crate::kernels::{Isa, Kernels};
-use crate::pack::{Encoding, Layer, NONE, OpKind, Tensor};
+use crate::pack::{Encoding, Kept, Layer, NONE, OpKind, Tensor};
 use expand::Expansion;
 use winograd::Portions;
 
@@ -96,6 +96,8 @@ pub struct Call<'a> {
     pub chain: u32,
     /// [`Step::chains`](crate::pack::Step::chains).
     pub chains: u32,
+    /// [`Step::kept`](crate::pack::Step::kept).
+    pub kept: Kept,
     /// Output rows of the step.
     pub rows: core::ops::Range<usize>,
     /// Scratch, aligned to 64 bytes, of at least `scratch_bytes`.
@@ -117,6 +119,7 @@ impl Call<'_> {
             algorithm: self.algorithm,
             chain: self.chain,
             chains: self.chains,
+            kept: self.kept,
         }
     }
 }
@@ -192,6 +195,11 @@ pub fn transformed(layer: &Layer, input: &Tensor, algorithm: u32, isa: Isa) -> O
 /// which a Winograd convolution transforms its inputs.
 pub fn panels_at_once(plain: &Layer) -> usize {
     expand::panels_at_once(plain)
+}
+
+/// Whether steps of a (valid) layer can [keep](crate::pack::Kept) what they make of its inputs.
+pub fn keeps(layer: &Layer, input: &Tensor, isa: Isa) -> bool {
+    winograd::keeps(layer, input, isa)
 }
 
 /// How a step that transforms its weights can be computed with little scratch; `None` where it cannot.

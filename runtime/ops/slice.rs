@@ -3,7 +3,7 @@
 use super::{LayerError, Reads, check, conv, copy, cuda, expand, reads, winograd};
 use crate::kernels::Isa;
 use crate::kernels::table::Chains;
-use crate::pack::{Encoding, Layer, OpKind, Tensor};
+use crate::pack::{Encoding, Kept, Layer, OpKind, Tensor};
 use core::ops::Range;
 
 /// The part of a layer that a step makes.
@@ -23,6 +23,8 @@ pub struct Slice {
     pub chain: u32,
     /// [`Step::chains`](crate::pack::Step::chains).
     pub chains: u32,
+    /// [`Step::kept`](crate::pack::Step::kept).
+    pub kept: Kept,
 }
 
 impl Slice {
@@ -103,6 +105,16 @@ pub fn validate_slice(
         check(algorithm == 0, "algorithm of a step of some chains", algorithm, 0)?;
     } else {
         check(slice.chain == 0, "first chain of a step of all of them", slice.chain.into(), 0)?;
+    }
+    if slice.kept != Kept::Not {
+        let own = slice.algorithm == 0 && slice.chains == 0;
+        let keeps = own && winograd::keeps(layer, &inputs[0], isa);
+        check(
+            keeps,
+            "kind of a layer of which a step keeps transformed inputs",
+            layer.kind.into(),
+            0,
+        )?;
     }
     if slice.algorithm != 0 && isa != Isa::Cuda {
         let plain = expand::transformed(layer, &inputs[0], slice.algorithm, isa)?;

@@ -240,6 +240,7 @@ impl Case {
                 count: slice.count as usize,
                 chain: slice.chain,
                 chains: slice.chains,
+                kept: slice.kept,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
                 scratch: bytemuck::cast_slice_mut(&mut scratch),
                 device: &Threads(threads),

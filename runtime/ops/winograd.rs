@@ -22,7 +22,8 @@
 //! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
 //!
 //! A step transforms the inputs for its own panels, those of their groups: a layer of one group that is cut into many
-//! steps does that often. A step makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are the same
+//! steps does that often, unless they [keep](crate::pack::Kept) them: then the first has scratch for those of all blocks, and
+//! the others begin with what it has left there. A step makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are the same
 //! however the lines are cut.
 
 mod block;
@@ -41,7 +42,9 @@ use super::conv::{check_weights, geometry};
 use super::{LayerError, Slice, Want};
 use crate::kernels::Isa;
 use crate::kernels::table::TILES;
-use crate::pack::{ConvParams, Layer, Tensor, WinogradParams, params, params_words};
+use crate::pack::{
+    ConvParams, Encoding, Layer, OpKind, Tensor, WinogradParams, params, params_words,
+};
 use work::Work;
 
 /// The only convolution that is computed so, but for its padding and groups: 3x3 of stride 1.
@@ -72,6 +75,15 @@ pub fn validate(
     let in_group = u64::from(output.cols() / p.groups);
     let panels = u64::from(p.groups) * in_group.div_ceil(isa.panel() as u64);
     check_weights(layer, panels, points.checked_mul(channels), isa)
+}
+
+/// Whether steps of a (valid) layer can keep its transformed inputs: of one image and one group, computed as it is stored.
+pub(super) fn keeps(layer: &Layer, input: &Tensor, isa: Isa) -> bool {
+    layer.kind == OpKind::Winograd as u32
+        && layer.encoding == Encoding::F32 as u32
+        && params::<WinogradParams>(layer).groups == 1
+        && input.dims[0] == 1
+        && isa != Isa::Cuda
 }
 
 /// Lines of an image that a step can make are as many as these or a multiple, from a multiple of them on; the last

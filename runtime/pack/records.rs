@@ -719,6 +719,23 @@ pub struct Step {
     /// How many, of one panel; 0 for all of them, of however many panels. The first chain's step begins the sums, the others add to
     /// what the output holds ([`chains`](crate::ops::chains)).
     pub chains: u32,
+    /// What becomes of the inputs that it transforms.
+    pub kept: Kept,
+}
+
+/// What becomes of the inputs that a step of a [Winograd convolution](crate::ops::winograd) transforms.
+///
+/// A layer that is cut into slices of its panels would transform the same inputs in each of them. Where a step leaves them in its
+/// scratch, the one behind it, of other panels and the same rows, finds them there: its scratch is the same bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Kept {
+    /// Nothing: they are transformed block by block, as they are used.
+    #[default]
+    Not,
+    /// All of them are left, for the next step.
+    Left,
+    /// The step before has left them, and so does this one.
+    Found,
 }
 
 /// Reads a parameter record from a layer's words.

@@ -6,7 +6,7 @@
 //! one. The planner stores them (`store` of each type), and is told of what is too large for that.
 
 use super::validate::flaw;
-use super::{Activation, Buffer, Flaw, Layer, Load, PAGE, Place, Stage, Step};
+use super::{Activation, Buffer, Flaw, Kept, Layer, Load, PAGE, Place, Stage, Step};
 use bytemuck::{Pod, Zeroable};
 
 /// What a pack stores as a record of another form.
@@ -329,7 +329,7 @@ impl Load {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct WorkRecord {
-    /// Loads that the step waits for, and in the upper eight bits its algorithm, or [`SOME_CHAINS`].
+    /// Loads that the step waits for, and in the upper eight bits its algorithm, or what it is [instead](SOME_CHAINS).
     pub ready_and_algorithm: u32,
     /// Index of the layer.
     pub layer: u16,
@@ -350,6 +350,10 @@ pub struct WorkRecord {
 
 /// In the place of an algorithm: a step of some chains of one panel, by the layer's own.
 pub const SOME_CHAINS: u32 = 1;
+/// In the place of an algorithm: a step that leaves its transformed inputs, by the layer's own algorithm,
+pub const LEFT: u32 = 3;
+/// or finds them.
+pub const FOUND: u32 = 5;
 
 /// Bits of the loads that a step waits for.
 const READY_BITS: u32 = 24;
@@ -376,6 +380,11 @@ impl ReadWith<&[WorkRecord]> for Step {
         let ready = work.ready_and_algorithm & ((1 << READY_BITS) - 1);
         let algorithm = work.ready_and_algorithm >> READY_BITS;
         let (count, ahead) = (u32::from(work.count), u32::from(work.reads_ahead));
+        let (algorithm, kept) = match algorithm {
+            LEFT => (0, Kept::Left),
+            FOUND => (0, Kept::Found),
+            other => (other, Kept::Not),
+        };
         let (algorithm, count, reads, chain, chains) = match algorithm {
             SOME_CHAINS => (0, 1, 0, ahead, count),
             _ => (algorithm, count, if ahead > 0 { ready + ahead } else { 0 }, 0, 0),
@@ -394,6 +403,7 @@ impl ReadWith<&[WorkRecord]> for Step {
             reads,
             chain,
             chains,
+            kept,
         }
     }
 }
@@ -414,13 +424,21 @@ impl Step {
         };
         // What there is no place for, and no step has.
         let lost = match self.chains {
-            0 => self.chain > 0 || self.algorithm == SOME_CHAINS,
+            0 => self.chain > 0 || [SOME_CHAINS, LEFT, FOUND].contains(&self.algorithm),
             _ => self.algorithm > 0 || self.reads > 0 || self.count != 1,
         };
         if lost {
             let (found, limit) = (self.chain.max(self.algorithm), self.chains);
             return Err(flaw("step: which chains it computes", found.into(), limit.into()));
         }
+        let algorithm = match self.kept {
+            Kept::Not => algorithm,
+            _ if algorithm > 0 => {
+                return Err(flaw("step: algorithm of one that keeps inputs", algorithm.into(), 0));
+            }
+            Kept::Left => LEFT,
+            Kept::Found => FOUND,
+        };
         let work = WorkRecord {
             ready_and_algorithm: self.ready | algorithm << READY_BITS,
             layer: short(self.layer, "step: index of its layer")?,
@@ -496,16 +514,27 @@ mod tests {
             reads: 1 << 24,
             chain: 0,
             chains: 0,
+            kept: Kept::Not,
         };
         let part = Step { algorithm: 0, reads: 0, count: 1, chain: 3, chains: 65535, ..step };
         let (record, work) = part.store().unwrap();
         assert_eq!(Step::read(&record, &[work]), part);
+        for kept in [Kept::Left, Kept::Found] {
+            let keeps = Step { algorithm: 0, kept, ..step };
+            let (record, work) = keeps.store().unwrap();
+            assert_eq!(Step::read(&record, &[work]), keeps);
+            assert!(
+                Step { kept, ..step }.store().is_err() && Step { kept, ..part }.store().is_err()
+            );
+        }
         for lost in [
             Step { algorithm: 2, ..part },
             Step { reads: 1 << 24, ..part },
             Step { count: 2, ..part },
             Step { chain: 1, ..step },
             Step { algorithm: 1, ..step },
+            Step { algorithm: 3, ..step },
+            Step { algorithm: 5, ..step },
         ] {
             assert!(lost.store().is_err(), "{lost:?}");
         }

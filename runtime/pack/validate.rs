@@ -27,7 +27,8 @@ mod races;
 mod stages;
 
 use super::{
-    Layer, Load, NONE, OpKind, PAGE, Place, PlanView, Port, Skeleton, Step, Tensor, ring_bytes,
+    Kept, Layer, Load, NONE, OpKind, PAGE, Place, PlanView, Port, Skeleton, Step, Tensor,
+    ring_bytes,
 };
 use crate::kernels::Isa;
 use crate::ops::{self, LayerError, Slice};
@@ -381,7 +382,7 @@ impl<'a> Proven<'a> {
     fn steps(&self, threads: u32) -> Result<(), Flaw> {
         let PlanView { steps, loads, .. } = self.plan;
         check(steps.len() <= MAX_TASKS, "plan: too many steps", 0, steps.len() as u64, 1 << 24)?;
-        let mut ready = 0;
+        let (mut ready, mut before) = (0, Step::default());
         for (i, step) in steps.iter().enumerate() {
             let layers = self.skeleton.layers;
             let ok = (step.layer as usize) < layers.len();
@@ -413,6 +414,10 @@ impl<'a> Proven<'a> {
                 ops::least_scratch_bytes(layer, &inputs, output, &slice, threads, self.isa);
             let ok = step.scratch_bytes >= needed;
             check(ok, "step: too little scratch", i, step.scratch_bytes, needed)?;
+            if step.kept == Kept::Found {
+                finds(&before, &step, i)?;
+            }
+            before = step;
             let [a, b, out, weights, scratch] = self.touched(&step);
             for (range, what) in [
                 (weights, "step: weights outside the arena"),
@@ -578,10 +583,25 @@ impl<'a> Proven<'a> {
     }
 }
 
+/// What the step before has left is what a step looks for, where it looks for it.
+fn finds(before: &Step, step: &Step, index: usize) -> Result<(), Flaw> {
+    let ok = before.kept != Kept::Not;
+    check(ok, "step: finds inputs that the step before does not keep", index, 0, 1)?;
+    let of = |step: &Step| {
+        let Step { layer, row, rows, .. } = *step;
+        [layer.into(), row.into(), rows.into(), step.scratch, step.scratch_bytes]
+    };
+    for (found, limit) in of(step).into_iter().zip(of(before)) {
+        let what = "step: finds inputs of another layer, other rows or in other scratch than the step before";
+        check(found == limit, what, index, found, limit)?;
+    }
+    Ok(())
+}
+
 impl From<&Step> for Slice {
     fn from(step: &Step) -> Self {
-        let Step { first, count, row, rows, algorithm, chain, chains, .. } = *step;
-        Self { first, count, row, rows, algorithm, chain, chains }
+        let Step { first, count, row, rows, algorithm, chain, chains, kept, .. } = *step;
+        Self { first, count, row, rows, algorithm, chain, chains, kept }
     }
 }
 

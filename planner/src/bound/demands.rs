@@ -8,7 +8,8 @@ use super::steps;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
 use crate::slice::{least_scratch_bytes, least_slice_bytes, whole};
-use eyelet::pack::{Layer, OpKind, PAGE, Step, WinogradParams, params};
+use eyelet::ops;
+use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, WinogradParams, params};
 
 /// The algorithms by which a layer may be computed.
 pub(super) type Algorithms<'a> = &'a dyn Fn(usize, &Costs) -> Vec<u32>;
@@ -68,6 +69,12 @@ pub(super) fn demands(
                 (true, false) => least(1),
                 (false, _) => least(lines),
             };
+            let keeps = algorithm == 0 && layer_keeps(network, layer);
+            // No step has fewer panels, nor threads.
+            let kept_bytes = |lines: u32| {
+                let step = Step { kept: Kept::Left, ..step(lines, 1) };
+                least_scratch_bytes(network, &step, 1) as f64
+            };
             let outside = slides.then_some(bound.outside[index]);
             let steps = steps::Layer {
                 lines,
@@ -77,6 +84,7 @@ pub(super) fn demands(
                 part_bytes: if algorithm == 0 { part } else { panel },
                 left: &left,
                 scratch: scratch as f64,
+                kept: keeps.then_some(&kept_bytes),
                 ns: &|lines, count, scratch| costs.least_ns(&step(lines, count), scratch, outside),
                 wants_scratch,
             };
@@ -92,6 +100,12 @@ pub(super) fn demands(
     }
     let most = of_loads(&most, &weights);
     Demands { bound, compute, weights, most, fits }
+}
+
+/// Whether steps of a layer can keep transformed inputs.
+fn layer_keeps(network: &Network, layer: &Layer) -> bool {
+    let input = network.tensors.get(layer.inputs[0] as usize);
+    input.is_some_and(|input| ops::keeps(layer, input, network.isa))
 }
 
 /// The most bytes of loads of each layer's weights, by those of a load that a layer is the first to use. A layer may be

@@ -9,6 +9,9 @@
 //! Of steps of the same panels with the same scratch, those of more lines take no more for a line: what a step does for each line is the same,
 //! and all else is divided by more. So without a thing that scratch changes the most lines that fit are best, and a step of lines that
 //! are not whole takes no less for each than one that makes all of them.
+//!
+//! Steps that [keep](eyelet::pack::Kept) what they transform do that once for all of their panels: together they take no less than one step
+//! with all of these and all scratch, and each must have what is kept, and a panel.
 
 /// A layer, by an algorithm, in a budget.
 pub(super) struct Layer<'a> {
@@ -26,6 +29,8 @@ pub(super) struct Layer<'a> {
     pub(super) left: &'a dyn Fn(u32) -> f64,
     /// The least scratch of a step.
     pub(super) scratch: f64,
+    /// What one of so many lines has if it keeps transformed inputs, where that can be.
+    pub(super) kept: Option<&'a dyn Fn(u32) -> f64>,
     /// What a step of so many lines and panels takes with so much scratch,
     pub(super) ns: &'a dyn Fn(u32, u32, f64) -> f64,
     /// and whether scratch changes that.
@@ -47,6 +52,13 @@ impl Layer<'_> {
         };
         for lines in (1..=self.lines).rev().filter(|lines| begins(*lines)) {
             let left = (self.left)(lines);
+            let keeps = |bytes: &dyn Fn(u32) -> f64| bytes(lines) + self.weights(fewest) <= left;
+            if self.kept.is_some_and(keeps) {
+                for (count, (least, _)) in (fewest..).zip(&mut found) {
+                    let all = (self.ns)(lines, count, f64::INFINITY) / f64::from(lines);
+                    *least = least.min(all);
+                }
+            }
             for (count, (least, known)) in (fewest..).zip(&mut found).filter(|(_, found)| !found.1)
             {
                 let scratch = left - self.weights(count);
@@ -107,6 +119,8 @@ mod tests {
         /// Of a step, of its lines, of its panels, of both, and of panels in blocks as small as scratch has them.
         ns: [f64; 5],
         wants_scratch: bool,
+        /// What is kept of a line, if that can be.
+        kept_bytes: Option<f64>,
     }
 
     impl Made {
@@ -122,6 +136,7 @@ mod tests {
         }
 
         fn least_ns(&self) -> Option<f64> {
+            let kept = |lines| self.kept(lines);
             let layer = Layer {
                 lines: self.lines,
                 tile: self.tile,
@@ -130,20 +145,38 @@ mod tests {
                 part_bytes: 1.0,
                 left: &|lines| self.left(lines),
                 scratch: 1.0,
+                kept: self.kept_bytes.is_some().then_some(&kept),
                 ns: &|lines, count, scratch| self.ns(lines, count, scratch),
                 wants_scratch: self.wants_scratch,
             };
             layer.least_ns()
         }
 
+        fn kept(&self, lines: u32) -> f64 {
+            self.kept_bytes.unwrap_or(f64::INFINITY) * f64::from(lines)
+        }
+
+        /// Of so many panels of so many lines in steps of one panel, of which the first leaves what it has made of the lines.
+        fn keeping_ns(&self, lines: u32, panels: u32) -> f64 {
+            let found = |count: u32| {
+                self.ns(lines, count, f64::INFINITY) - self.ns(lines, 0, f64::INFINITY)
+            };
+            let [step, line, ..] = self.ns;
+            match self.kept(lines) + 1.0 <= self.left(lines) {
+                true => f64::from(panels) * (step + found(1)) + line * f64::from(lines),
+                false => f64::INFINITY,
+            }
+        }
+
         /// Of so many panels of so many lines, one step after the other.
         fn band_ns(&self, lines: u32, panels: u32) -> f64 {
             let with = |count: u32| {
                 let scratch = self.left(lines) - f64::from(count);
-                match scratch >= 1.0 {
-                    true => self.ns(lines, count, scratch) + self.band_ns(lines, panels - count),
+                let ns = match scratch >= 1.0 {
+                    true => self.ns(lines, count, scratch),
                     false => f64::INFINITY,
-                }
+                };
+                ns.min(self.keeping_ns(lines, count)) + self.band_ns(lines, panels - count)
             };
             if panels == 0 { 0.0 } else { (1..=panels).map(with).fold(f64::INFINITY, f64::min) }
         }
@@ -164,7 +197,9 @@ mod tests {
             let with = |count: u32| {
                 let lines = (1..=self.lines).filter(begins);
                 let of_line = lines.filter_map(|lines| {
+                    let kept = self.kept(lines) + 1.0 <= self.left(lines);
                     let scratch = self.left(lines) - f64::from(count);
+                    let scratch = if kept { f64::INFINITY } else { scratch };
                     (scratch >= 1.0).then(|| self.ns(lines, count, scratch) / f64::from(lines))
                 });
                 of_line.fold(f64::INFINITY, f64::min) + self.line_ns(panels - count)
@@ -182,8 +217,12 @@ mod tests {
             (budget, line_bytes) in (1.0f64..20.0, 0.0f64..3.0),
             ns in prop::array::uniform5(0.0f64..10.0),
             wants_scratch in any::<bool>(),
+            kept_bytes in prop::option::of(0.0f64..3.0),
         ) {
-            let made = Made { lines, tile, panels, budget, line_bytes, ns, wants_scratch };
+            // What takes the same with any scratch keeps nothing.
+            let kept_bytes = kept_bytes.filter(|_| wants_scratch);
+            let made =
+                Made { lines, tile, panels, budget, line_bytes, ns, wants_scratch, kept_bytes };
             let (least, best) = (made.least_ns(), made.all_ns(0));
             prop_assert!(least.unwrap_or(f64::INFINITY) <= best * (1.0 + 1e-9), "{least:?} of {best}");
             // And as much as can be said line by line.
@@ -208,6 +247,7 @@ mod tests {
             line_bytes: 2.0,
             ns: [1.0, 0.0, 10.0, 1.0, 0.0],
             wants_scratch: false,
+            kept_bytes: None,
         };
         let least = |budget: f64| made(budget).least_ns();
         // All at once; panel by panel, or three of the lines at a time; two; one line of one panel.

@@ -4,7 +4,7 @@ use super::{Found, ScratchBytes, Violation, meet, rings, span};
 use crate::network::Network;
 use crate::plan::{Plan, chain_count, step_weights};
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{Load, NONE, PAGE, Place};
+use eyelet::pack::{Kept, Load, NONE, PAGE, Place, Step};
 use std::ops::Range;
 
 /// Alignment of buffers and scratch.
@@ -269,6 +269,25 @@ pub fn scratch(network: &Network, plan: &Plan, needed: ScratchBytes<'_>, found: 
                 threads: plan.threads,
             });
         }
+    }
+}
+
+/// What steps find in their scratch the steps before them have left there.
+pub fn kept(plan: &Plan, found: &mut Found) {
+    let before = std::iter::once(Step::default()).chain(plan.steps.iter().copied());
+    for (number, (step, before)) in plan.steps.iter().zip(before).enumerate() {
+        if step.kept != Kept::Found {
+            continue;
+        }
+        let made = |step: &Step| (step.layer, step.row, step.rows);
+        let scratch = |step: &Step| (step.scratch, step.scratch_bytes);
+        let reason = match before.kept {
+            Kept::Not => "keeps none",
+            _ if made(step) != made(&before) => "is of another layer, or other rows",
+            _ if scratch(step) != scratch(&before) => "has its scratch elsewhere",
+            _ => continue,
+        };
+        found.add(Violation::NotKept { step: number + 1, reason });
     }
 }
 

@@ -23,8 +23,8 @@ impl Costs {
         // Slices of a layer are alike.
         let (mut like, mut like_ns) = (None, 0);
         let step_ns = |step: &Step| {
-            let Step { layer, algorithm, count, rows, scratch_bytes, chains, .. } = *step;
-            let this = Some((layer, algorithm, count, rows, scratch_bytes, chains));
+            let Step { layer, algorithm, count, rows, scratch_bytes, chains, kept, .. } = *step;
+            let this = Some((layer, algorithm, count, rows, scratch_bytes, chains, kept));
             if like != this {
                 (like, like_ns) = (this, self.step_ns_from(step, near) as i64);
             }

@@ -9,7 +9,7 @@ use crate::memory::lifetimes;
 use crate::plan::{Plan, step_weights};
 use crate::slice::{Cutting, slice};
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{Load, NONE, PAGE, Place, Tensor, ring_bytes};
+use eyelet::pack::{Kept, Load, NONE, PAGE, Place, Tensor, ring_bytes};
 
 /// Runs of layers that can slide, longest first.
 pub(crate) fn runs(network: &Network) -> Vec<Range<usize>> {
@@ -97,6 +97,7 @@ pub(crate) fn lent_is_reckoned_with(network: &Network) -> usize {
                         algorithm: network.on_load[index],
                         chain: 0,
                         chains: 0,
+                        kept: Kept::Not,
                     };
                     let lent = &ops::rows_read(layer, &inputs, &output, &slice)[slot];
                     let of_line = u64::from(inputs[slot].dims[2]);

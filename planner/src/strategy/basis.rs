@@ -7,7 +7,8 @@ use crate::network::Network;
 use crate::simulate::Costs;
 use crate::slice::{least_scratch_bytes, panel_scratch_bytes, scratch_bytes};
 use eyelet::kernels::table::TILES;
-use eyelet::pack::Step;
+use eyelet::ops;
+use eyelet::pack::{Kept, Step};
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -18,6 +19,8 @@ pub(super) struct Shape {
     pub(super) scratch: Scratch,
     /// What one takes with less and less of it, from all on.
     pub(super) levels: Vec<Level>,
+    /// The scratch of each if they keep transformed inputs, and what all take then.
+    pub(super) kept: Option<Level>,
 }
 
 /// So much scratch, and what a step takes with it.
@@ -80,17 +83,17 @@ impl Basis {
 
     /// The scratch of a step; known or reckoned once for all that are like it.
     pub(super) fn scratch_of(&self, request: &Request<'_>, step: &Step) -> Scratch {
-        let Step { layer, algorithm, count, rows, .. } = *step;
+        let Step { layer, algorithm, count, rows, kept, .. } = *step;
         // The last panel may be narrower than the others.
         let last = step.first + count == request.network.layers[layer as usize].panels;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = taken.entry([layer, algorithm, count, rows, last.into()]);
+        let known = taken.entry(([layer, algorithm, count, rows, last.into()], kept));
         *known.or_insert_with(|| Scratch::of(request, step))
     }
 }
 
-/// Layer, algorithm, panels and rows of steps that take as much scratch, and whether the last panel is among them.
-type Taker = [u32; 5];
+/// Layer, algorithm, panels and rows of steps that take as much scratch, and whether the last panel is among them; and what they keep.
+type Taker = ([u32; 5], Kept);
 
 /// The scratch that a step cannot do without, and all that it can use.
 #[derive(Clone, Copy)]
@@ -130,12 +133,29 @@ fn shapes(request: &Request<'_>, costs: &Costs, layer: usize, algorithm: u32) ->
         let less = |bytes: &u64| costs.less_scratch(&with(*bytes));
         let levels = std::iter::successors(Some(scratch.all), less)
             .map(|bytes| Level { bytes, ns: costs.step_ns(&with(bytes)) });
-        found.push(Shape { count, slices, scratch, levels: levels.collect() });
+        let kept = keeping(request, costs, &step, slices);
+        found.push(Shape { count, slices, scratch, levels: levels.collect(), kept });
         if count == 1 {
             return found;
         }
         slices = panels.div_ceil(count / 2);
     }
+}
+
+/// What so many slices like this one take that keep transformed inputs; `None` where they cannot, or where threads would wait
+/// for each other: they divide panels.
+fn keeping(request: &Request<'_>, costs: &Costs, step: &Step, slices: u32) -> Option<Level> {
+    let Request { network, threads, .. } = *request;
+    let layer = &network.layers[step.layer as usize];
+    let input = network.tensors.get(layer.inputs[0] as usize)?;
+    let wide = threads == 1 || step.count >= 2 * threads;
+    if slices == 1 || step.algorithm != 0 || !wide || !ops::keeps(layer, input, network.isa) {
+        return None;
+    }
+    let [left, found] = [Kept::Left, Kept::Found].map(|kept| Step { kept, ..*step });
+    let bytes = scratch_bytes(network, &left, threads);
+    let ns = costs.step_ns(&left) + costs.step_ns(&found) * u64::from(slices - 1);
+    Some(Level { bytes, ns })
 }
 
 /// An algorithm's place among all of a layer: 0 for its own, then [`TILES`].

@@ -384,7 +384,7 @@ impl<'a, 'b> Found<'a, 'b> {
     /// what is faster than these shows at the end.
     fn hold_against_others(&mut self, request: &Request<'a>, meanwhile: impl FnOnce(&mut Self)) {
         let than_ns = self.best.as_ref().map_or(u64::MAX, |best| best.built.line.steady_ns);
-        let plain = Site::with(request, self.basis.clone(), Vec::new()).of_whole_panels();
+        let plain = Site::with(request, self.basis.clone(), Vec::new()).published();
         let rival = std::thread::scope(|scope| {
             let rival = scope.spawn(|| rivals::faster(&plain, than_ns));
             meanwhile(self);

@@ -10,7 +10,7 @@ use super::site::Site;
 use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, set_releases};
 use crate::plan::{Plan, step_weights};
 use crate::slice::Slices;
-use eyelet::pack::{self, Load, PAGE, Step};
+use eyelet::pack::{self, Kept, Load, PAGE, Step};
 use std::cell::Cell;
 use std::ops::Range;
 
@@ -63,7 +63,8 @@ impl<'a> Cut<'a> {
         for (index, step) in slices.steps.iter().enumerate() {
             let like = before[step.layer as usize].replace(index).filter(|like| {
                 let like = &slices.steps[*like];
-                (like.count, like.rows, like.chains) == (step.count, step.rows, step.chains)
+                (like.count, like.rows, like.chains, like.kept)
+                    == (step.count, step.rows, step.chains, step.kept)
             });
             scratch.push(match like {
                 Some(like) => scratch[like],
@@ -77,6 +78,11 @@ impl<'a> Cut<'a> {
                     }
                 }
             });
+        }
+        // What is kept lies in the same bytes for all.
+        for steps in kept(&slices.steps) {
+            let most = scratch[steps.clone()].iter().max().copied().unwrap_or(0);
+            scratch[steps].fill(most);
         }
         let tables = ground.tables_for(request, &slices, |step| scratch[step]);
         Self { ground, slices, lives, scratch, tables, looked: Cell::new(0) }
@@ -245,7 +251,9 @@ impl<'a> Cut<'a> {
                 sky.raise(range, self.lives[buffer].end as i64);
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
-            let scratch = self.scratch[index];
+            // Found where it was left.
+            let found = plan.steps[index].kept == Kept::Found;
+            let scratch = if found { 0 } else { self.scratch[index] };
             let raise = |sky: &mut Skyline, address: u64| {
                 if let Some(read) = read {
                     sky.raise_load(&self.slices, read, address);
@@ -266,10 +274,15 @@ impl<'a> Cut<'a> {
                 uses.push(Use { life, read, before: placed.before.max(-1) });
                 streamed += 1;
             }
+            let left = if found { plan.steps[index - 1].scratch } else { placed.scratch };
             let step = &mut plan.steps[index];
             step.ready = streamed;
             step.scratch_bytes = self.scratch[index];
-            step.scratch = if step.scratch_bytes > 0 { placed.scratch } else { 0 };
+            step.scratch = if step.scratch_bytes > 0 { left } else { 0 };
+            if step.kept == Kept::Left {
+                let range = left..left + step.scratch_bytes;
+                sky.raise(range, kept_from(&plan.steps, index).end as i64);
+            }
         }
         self.looked.set(self.looked.get() + sky.looked());
         Ok((sky, uses))
@@ -318,6 +331,18 @@ impl<'a> Cut<'a> {
         let read = &self.slices.reads[read];
         Load { offset: read.offset, address, bytes: read.bytes as u32, ..Load::default() }
     }
+}
+
+/// The runs of steps that keep inputs.
+pub(super) fn kept(steps: &[Step]) -> impl Iterator<Item = Range<usize>> {
+    let left = steps.iter().enumerate().filter(|(_, step)| step.kept == Kept::Left);
+    left.map(|(first, _)| kept_from(steps, first))
+}
+
+/// The run that begins with a step.
+fn kept_from(steps: &[Step], first: usize) -> Range<usize> {
+    let found = steps[first + 1..].iter().take_while(|step| step.kept == Kept::Found);
+    first..first + 1 + found.count()
 }
 
 /// The end of the highest buffer, scratch or streamed load.

@@ -81,6 +81,10 @@ fn fitted(site: &Site<'_>, design: &mut Design, made: &Built) -> Option<Built> {
             Err(misfit) if misfit.activations => return None,
             Err(misfit) => misfit.layer,
         };
+        // At first what is kept is not.
+        if std::mem::take(&mut design.layers[layer as usize].keep) {
+            continue;
+        }
         let of_layer = made.plan.steps.iter().filter(|step| step.layer == layer);
         let most = of_layer.map(|step| step.scratch_bytes).max()?;
         let scratch = &mut design.layers[layer as usize].scratch;

@@ -5,11 +5,12 @@
 //! scratch together, and the process takes what it needs.
 
 use super::ground::spans;
+use super::place::kept;
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::slide::line_lives;
-use eyelet::pack::{Load, PAGE};
+use eyelet::pack::{Kept, Load, PAGE};
 
 /// Moves what lies above the residents of a plan without loads closer together, if it can be.
 pub fn settle(network: &Network, plan: &mut Plan) {
@@ -25,10 +26,16 @@ pub fn settle(network: &Network, plan: &mut Plan) {
     let mut lives = lifetimes(network, period, |layer| spans[layer].clone());
     let mut lines = line_lives(network, &plan.steps, &rings, |_, _| false);
     for (index, step) in plan.steps.iter().enumerate() {
-        sizes.push(step.scratch_bytes);
-        let unused = if step.scratch_bytes == 0 { usize::MAX } else { index + 1 };
-        lives.push(Lifetime { start: unused, end: index + 1 });
+        // What is found is where it was left.
+        let found = step.kept == Kept::Found;
+        sizes.push(if found { 0 } else { step.scratch_bytes });
+        let unused = found || step.scratch_bytes == 0;
+        let start = if unused { usize::MAX } else { index + 1 };
+        lives.push(Lifetime { start, end: index + 1 });
         lines.push(None);
+    }
+    for steps in kept(&plan.steps) {
+        lives[plan.places.len() + steps.start].end = steps.end;
     }
     let offsets = place_buffers(&sizes, &lives, &lines, period, |_| 0);
     let used = offsets.iter().zip(&sizes).map(|(at, bytes)| at + bytes);
@@ -40,9 +47,11 @@ pub fn settle(network: &Network, plan: &mut Plan) {
     for (place, offset) in plan.places.iter_mut().zip(of_buffers) {
         place.address = base + offset;
     }
+    let mut left = 0;
     for (step, offset) in plan.steps.iter_mut().zip(of_scratch) {
         if step.scratch_bytes > 0 {
-            step.scratch = base + offset;
+            left = if step.kept == Kept::Found { left } else { base + offset };
+            step.scratch = left;
         }
     }
     plan.arena_bytes = end.next_multiple_of(PAGE);

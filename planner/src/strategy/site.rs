@@ -1,6 +1,6 @@
 //! A request and a way to slide, for which designs are made and become plans.
 
-use super::basis::{Basis, Shape, Slicing, number, step};
+use super::basis::{Basis, Level, Shape, Slicing, number, step};
 use super::design::{Built, Design, Grain, Pins};
 use super::ground::{Ground, Lay};
 use super::on_load::Options;
@@ -38,14 +38,14 @@ pub struct Site<'a> {
     beside: Vec<Option<u64>>,
     /// Whether steps may have so little scratch that they make their weights in portions.
     pub portions: bool,
-    /// Whether slices may be parts of a panel.
-    parts: bool,
+    /// Whether steps may be what published strategies have not: parts of a panel, and slices that keep transformed inputs.
+    extended: bool,
 }
 
 impl<'a> Site<'a> {
-    /// Without layers that slide, or slices that are parts of panels.
+    /// Without layers that slide, or steps that published strategies have not.
     pub fn new(request: &Request<'a>) -> Self {
-        Self::with(request, Arc::new(Basis::new(request)), Vec::new()).of_whole_panels()
+        Self::with(request, Arc::new(Basis::new(request)), Vec::new()).published()
     }
 
     /// With layers that slide.
@@ -66,7 +66,7 @@ impl<'a> Site<'a> {
             group.map(|_| members.map(bytes).sum())
         };
         let beside = groups.iter().map(of_group).collect();
-        Self { request: *request, basis, costs, ground, beside, portions: false, parts: true }
+        Self { request: *request, basis, costs, ground, beside, portions: false, extended: true }
     }
 
     /// Whether it is for these groups, with layers that compute by the same algorithms.
@@ -81,9 +81,9 @@ impl<'a> Site<'a> {
         Self { portions, ..self }
     }
 
-    /// The same where slices are whole panels.
-    pub fn of_whole_panels(self) -> Self {
-        Self { parts: false, ..self }
+    /// The same where slices are whole panels, and each transforms its inputs.
+    pub fn published(self) -> Self {
+        Self { extended: false, ..self }
     }
 
     /// Cuts the network as a design has it.
@@ -259,9 +259,21 @@ impl<'a> Site<'a> {
             {
                 return None;
             }
-            let (scratch, ns) = self.scratch(shape, free - weights, step(shape.count));
+            let room = free - weights;
+            let (scratch, ns) = self.scratch(shape, room, step(shape.count));
             let ns = ns as f64 * f64::from(shape.slices);
-            Some((Cutting { scratch, ..Cutting::equal(limit) }, ns))
+            let keeps = |kept: &&Level| {
+                let (bytes, kept_ns) = (kept.bytes, kept.ns as f64);
+                bytes <= room && kept_ns * (if bytes <= scratch { 1.0 } else { NEARLY }) < ns
+            };
+            Some(match shape.kept.as_ref().filter(|_| self.extended).filter(keeps) {
+                Some(kept) => {
+                    let scratch = kept.bytes;
+                    let cutting = Cutting { scratch, keep: true, ..Cutting::equal(limit) };
+                    (cutting, kept.ns as f64)
+                }
+                None => (Cutting { scratch, ..Cutting::equal(limit) }, ns),
+            })
         };
         let all = || shapes.iter().filter_map(fitting);
         let least = all().map(|(_, ns)| ns).fold(f64::INFINITY, f64::min);
@@ -291,7 +303,7 @@ impl<'a> Site<'a> {
         let network = self.request.network;
         let all = step(network, layer, network.layers[layer].panels, algorithm);
         let panel = u64::from(network.layers[layer].panel_bytes);
-        let parts = Parts::of(network, layer, limit).filter(|_| self.parts && algorithm == 0);
+        let parts = Parts::of(network, layer, limit).filter(|_| self.extended && algorithm == 0);
         let ns = match parts {
             Some(parts) => {
                 let part = Step { count: 1, chains: parts.each, ..all };
@@ -299,7 +311,7 @@ impl<'a> Site<'a> {
             }
             None => self.costs.step_ns(&all),
         };
-        (Cutting::equal(if self.parts { limit } else { limit.max(panel) }), ns as f64)
+        (Cutting::equal(if self.extended { limit } else { limit.max(panel) }), ns as f64)
     }
 
     /// Slices of one panel, and the smallest parts of panels: what needs the fewest tables, or the least memory for weights.
@@ -310,7 +322,7 @@ impl<'a> Site<'a> {
         for (cutting, layer) in panels.layers.iter_mut().zip(&self.request.network.layers) {
             cutting.slice = u64::from(layer.panel_bytes).max(1);
         }
-        if self.parts { vec![panels, parts] } else { vec![panels] }
+        if self.extended { vec![panels, parts] } else { vec![panels] }
     }
 
     /// Fits a design that was made for another site with the same groups: layers that slide, and those that have less memory.
@@ -330,10 +342,11 @@ impl<'a> Site<'a> {
             }
             let slice = fitting.slice.min(cutting.slice);
             let scratch = fitting.scratch.min(cutting.scratch);
+            let keep = fitting.keep && cutting.keep;
             let Cutting { resident, resident_slice, .. } = *cutting;
             *cutting = match slides {
                 true => Cutting { resident, resident_slice, ..fitting },
-                false => Cutting { slice, scratch, ..*cutting },
+                false => Cutting { slice, scratch, keep, ..*cutting },
             };
         }
     }
@@ -477,7 +490,7 @@ impl<'a> Site<'a> {
         });
         let panels = network.layers[layer].panels.max(1);
         let whole = all.partition_point(|cut| cut.slices <= panels);
-        if self.parts { all } else { &all[..whole] }
+        if self.extended { all } else { &all[..whole] }
     }
 
     /// The designs that need the least memory while weights come and go, of which one is feasible if any is: the coarsest slices

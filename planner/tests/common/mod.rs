@@ -9,6 +9,7 @@ pub mod forge;
 pub mod gpu;
 pub mod grouped;
 pub mod net;
+pub mod prove;
 pub mod records;
 pub mod sliding;
 pub mod transformer;

@@ -7,7 +7,7 @@ use crate::arena::MatRef;
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, available, pack, scratch};
 use crate::ops::testing::Residual;
-use crate::pack::{OpKind, params_words};
+use crate::pack::{Kept, OpKind, params_words};
 use std::vec;
 use std::vec::Vec;
 
@@ -206,6 +206,7 @@ fn special_values() {
                 count: layer.panels as usize,
                 chain: 0,
                 chains: 0,
+                kept: Kept::Not,
                 rows: 0..rows,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
                 device: &Threads(1),
@@ -315,6 +316,7 @@ fn random_records() {
             count: panels as usize,
             chain: 0,
             chains: 0,
+            kept: Kept::Not,
             rows: 0..rows as usize,
             scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
             device: &crate::device::Inline,

@@ -5,7 +5,7 @@ use super::*;
 use crate::arena::MatRef;
 use crate::kernels::Kernels;
 use crate::ops::{Slice, validate_rings, validate_slice};
-use crate::pack::{Activation, OpKind};
+use crate::pack::{Activation, Kept, OpKind};
 use std::prelude::rust_2024::*;
 use std::vec;
 
@@ -165,6 +165,7 @@ fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
             count: 0,
             chain: 0,
             chains: 0,
+            kept: Kept::Not,
             rows: slice.row as usize..(slice.row + slice.rows) as usize,
             scratch: &mut [],
             device: &Threads(threads),

@@ -9,7 +9,7 @@ use crate::kernels::table::{Addend, Indirection, Panel};
 use crate::ops::conv::{self, addend, clamp, finish, part};
 use crate::ops::winograd::{Portions, portions};
 use crate::ops::{Call, Operand, Slice, run_operator};
-use crate::pack::Tensor;
+use crate::pack::{Kept, Tensor};
 use core::ops::Range;
 
 /// Output channels of the widest panel.
@@ -48,6 +48,7 @@ impl Expansion {
                 count: panels.len(),
                 chain: 0,
                 chains: 0,
+                kept: Kept::Not,
                 rows: call.rows.clone(),
                 scratch,
                 ..call
@@ -129,6 +130,7 @@ impl Expansion {
                 count: panels.len(),
                 chain: 0,
                 chains: 0,
+                kept: Kept::Not,
                 rows: call.rows.clone(),
                 scratch,
                 device: &Inline,

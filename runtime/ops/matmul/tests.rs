@@ -5,7 +5,7 @@ use super::*;
 use crate::arena::{MatMut, MatRef};
 use crate::kernels::table::Chains;
 use crate::kernels::testing::{Threads, assert_close, available, floats, scratch};
-use crate::pack::{Activation, OpKind, params_words};
+use crate::pack::{Activation, Kept, OpKind, params_words};
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -84,6 +84,7 @@ fn check(p: MatMulParams) {
                     count: 0,
                     chain: 0,
                     chains: 0,
+                    kept: Kept::Not,
                     rows: range,
                     scratch: bytemuck::cast_slice_mut(&mut scratch),
                     device: &Threads(threads as usize),

@@ -4,6 +4,7 @@ use super::slide::{POISON, Slide};
 use super::*;
 use crate::kernels::testing::scratch;
 use crate::ops::rows_read;
+use crate::pack::Kept;
 
 /// Floats from a tensor's first element to the end of its rows `..rows`.
 fn floats(tensor: &Tensor, rows: u64) -> usize {
@@ -116,6 +117,7 @@ impl Slide<'_> {
                 count: layer.panels as usize,
                 chain: 0,
                 chains: 0,
+                kept: Kept::Not,
                 rows,
                 algorithm: slice.algorithm,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),

@@ -3,6 +3,7 @@
 use super::*;
 use crate::kernels::testing::scratch;
 use crate::ops::{Reads, reads, rows_read, validate_rings, winograd};
+use crate::pack::Kept;
 
 /// A layer over one image, with its tensors' floats from their first elements on.
 pub struct Slide<'a> {
@@ -147,6 +148,7 @@ impl Slide<'_> {
                 count: layer.panels as usize,
                 chain: 0,
                 chains: 0,
+                kept: Kept::Not,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
                 algorithm: slice.algorithm,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),

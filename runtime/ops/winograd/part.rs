@@ -8,7 +8,7 @@ use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::table::{Finish, Indirection, Product};
 use crate::ops::Call;
 use crate::ops::conv::{addend, clamp, finish};
-use crate::pack::ActivationKind;
+use crate::pack::{ActivationKind, Kept};
 use core::ops::Range;
 
 /// Weights are fetched at least so many bytes before their use: products of small groups are shorter than memory takes.
@@ -87,10 +87,11 @@ impl Part<'_> {
         let [down, across] = extent.map(|extent| extent.div_ceil(tile));
         let tiles = down * across;
         let blocks = tiles.div_ceil(block);
-        let (shared, own) = scratch.split_at_mut(self.work.frequency_bytes() as usize);
+        let (shared, own) = scratch.split_at_mut(self.work.input_bytes() as usize);
         let shared: &mut [f32] = bytemuck::cast_slice_mut(shared);
         let (zeros, frequencies) = shared.split_at_mut(self.work.zeros());
         zeros.fill(0.0);
+        let of_block = self.work.frequencies();
         let all = outputs.groups(self.panels.clone());
         let before = outputs.panel(self.panels.start).start;
         for first in all.clone().step_by(together) {
@@ -102,17 +103,23 @@ impl Part<'_> {
             let mut out = out.part_mut(all, cols.start - before..cols.end - before);
             for index in 0..blocks {
                 let block = Block::new(tile, extent, device::cut(tiles, blocks, 1, index));
-                let channels = groups.start * channels..groups.end * channels;
-                let stride = self.work.stride(self.work.width());
-                self.inputs.transform(
-                    self.call,
-                    self.device,
-                    &block,
-                    channels,
-                    zeros,
-                    frequencies,
-                    stride,
-                );
+                let frequencies = match self.work.keeps {
+                    true => &mut frequencies[index * of_block..(index + 1) * of_block],
+                    false => &mut *frequencies,
+                };
+                if self.call.kept != Kept::Found {
+                    let channels = groups.start * channels..groups.end * channels;
+                    let stride = self.work.stride(self.work.width());
+                    self.inputs.transform(
+                        self.call,
+                        self.device,
+                        &block,
+                        channels,
+                        zeros,
+                        frequencies,
+                        stride,
+                    );
+                }
                 self.multiply(&block, panels.clone(), frequencies, out.reborrow(), own);
             }
         }

@@ -7,7 +7,7 @@ use crate::kernels::testing::{Threads, available, floats, scratch};
 use crate::ops::conv::clamp;
 use crate::ops::testing::{Residual, Slide};
 use crate::ops::{Call, Operand, Slice};
-use crate::pack::{Activation, NONE, OpKind};
+use crate::pack::{Activation, Kept, NONE, OpKind};
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -180,12 +180,21 @@ impl Case {
             _ => vec![-7.0; residual.len()],
         };
         let before = out.clone();
-        for slice in slices {
+        let bytes = |slice: &Slice| {
             let of =
                 |want| scratch_of(&layer, &inputs, &self.output, slice, threads as u32, isa, want);
             let [least, all] = [Want::Least, Want::All].map(of);
-            let bytes = least + ((all - least) as f64 * share) as u64;
-            let mut scratch = scratch(bytes.next_multiple_of(64));
+            (least + ((all - least) as f64 * share) as u64).next_multiple_of(64)
+        };
+        let most = slices.iter().map(bytes).max().unwrap_or(0);
+        let mut memory = scratch(0);
+        for slice in slices {
+            // What is found was left there.
+            match slice.kept {
+                Kept::Not => memory = scratch(bytes(slice)),
+                Kept::Left => memory = scratch(most),
+                Kept::Found => {}
+            }
             let first = slice.first as usize;
             run(Call {
                 layer: &layer,
@@ -207,8 +216,9 @@ impl Case {
                 count: slice.count as usize,
                 chain: 0,
                 chains: 0,
+                kept: slice.kept,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
-                scratch: bytemuck::cast_slice_mut(&mut scratch),
+                scratch: bytemuck::cast_slice_mut(&mut memory),
                 // A device may have more or fewer threads than scratch was planned for.
                 device: &Threads(match threads {
                     2 => 3,
@@ -275,6 +285,16 @@ impl Case {
             };
             let by_line = lines(1, &whole);
             let cross = lines(2, &halves);
+            // Slices of the same lines that keep their inputs.
+            let keeping = |slices: &[Slice]| -> Vec<_> {
+                let kept = |at: usize, slice: &Slice| match at % panels as usize {
+                    0 => Slice { kept: Kept::Left, ..*slice },
+                    _ => Slice { kept: Kept::Found, ..*slice },
+                };
+                slices.iter().enumerate().map(|(at, slice)| kept(at, slice)).collect()
+            };
+            let kept = keeping(&single);
+            let kept_lines = keeping(&lines(2, &single));
             let last = height / self.tile * self.tile * width;
             let around: Vec<_> = [(0, last), (last, rows - last)]
                 .into_iter()
@@ -292,8 +312,15 @@ impl Case {
                 (3, &by_line),
                 (2, &cross),
                 (2, &around),
+                (1, &kept),
+                (3, &kept),
+                (2, &kept_lines),
             ]
             .into_iter()
+            .filter(|(_, slices)| {
+                let keep = slices.iter().any(|slice| slice.kept != Kept::Not);
+                !keep || super::keeps(&self.layer(kernels.isa()), &self.input, kernels.isa())
+            })
             .flat_map(|(threads, slices)| [1.0, 0.4, 0.0].map(|share| (threads, slices, share)))
             {
                 let got = self.run_in(kernels, threads, slices, share);

@@ -8,7 +8,7 @@ use crate::kernels::Kernels;
 use crate::kernels::testing::available;
 use crate::ops::Slice;
 use crate::ops::testing::Residual;
-use crate::pack::{Activation, NONE};
+use crate::pack::{Activation, Kept, NONE};
 use std::vec::Vec;
 
 #[test]
@@ -211,6 +211,53 @@ fn scratch_is_bounded_and_serves_fewer_threads() {
                 }
             }
         }
+    }
+}
+
+/// Of some lines of one image and one group, by the layer's own algorithm.
+#[test]
+fn only_what_is_found_is_kept() {
+    let isa = Isa::Portable;
+    let refused = |case: &Case, slice: Slice| {
+        let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
+        crate::ops::validate_slice(&layer, &inputs, &case.output, &slice, isa).is_err()
+    };
+    let good = case(4, [1, 9, 8, 20], 40);
+    for kept in [Kept::Left, Kept::Found] {
+        let slice = Slice { count: 1, rows: 72, kept, ..Slice::default() };
+        assert!(!refused(&good, slice) && !refused(&good, Slice { rows: 32, ..slice }));
+        assert!(refused(&good, Slice { algorithm: 4, ..slice }));
+        assert!(refused(&good, Slice { chains: 1, ..slice }));
+        assert!(refused(&case(4, [2, 9, 8, 20], 40), slice));
+        assert!(refused(&case(4, [1, 9, 8, 20], 40).groups(2), slice));
+        let (layer, inputs) = (good.layer(Isa::Cuda), [good.input, good.output]);
+        let valid = |slice: Slice| {
+            crate::ops::validate_slice(&layer, &inputs, &good.output, &slice, Isa::Cuda)
+        };
+        assert!(valid(slice).is_err() && valid(Slice { kept: Kept::Not, ..slice }).is_ok());
+    }
+}
+
+/// With any number of threads, and for any panels, what is kept lies in the same bytes: those of all tiles.
+#[test]
+fn what_is_kept_is_all_tiles() {
+    for isa in Isa::ALL.into_iter().filter(|isa| *isa != Isa::Cuda) {
+        let case = case(4, [1, 28, 28, 512], 512);
+        let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
+        let of = |kept, count, threads: usize| {
+            let slice = Slice { count, rows: 784, kept, ..Slice::default() };
+            Work::new(&layer, &inputs[0], &case.output, &slice, threads, isa)
+        };
+        let all = of(Kept::Left, layer.panels, 1);
+        assert!(all.input_bytes() >= 49 * 36 * 512 * 4);
+        for (threads, count) in [(1, 1), (1, 3), (4, 1), (3, 7)] {
+            for kept in [Kept::Left, Kept::Found] {
+                let work = of(kept, count, threads).within(64);
+                let lies = |work: &Work| (work.input_bytes(), work.block, work.tiles);
+                assert_eq!(lies(&work), lies(&all), "{isa:?}, {threads} threads, {count} panels");
+            }
+        }
+        assert!(of(Kept::Not, layer.panels, 1).input_bytes() < all.input_bytes() * 2 / 3);
     }
 }
 

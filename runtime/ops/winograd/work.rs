@@ -5,7 +5,7 @@ use crate::kernels::Isa;
 use crate::kernels::table::Indirection;
 use crate::ops::Slice;
 use crate::ops::conv::{Channels, Sizes, part};
-use crate::pack::{Layer, Tensor, WinogradParams, params};
+use crate::pack::{Kept, Layer, Tensor, WinogradParams, params};
 
 /// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles take more.
 const BLOCK_BYTES: usize = 2304 * 1024;
@@ -83,6 +83,8 @@ pub(super) struct Work {
     pub(super) each: usize,
     /// Threads that get a share.
     pub(super) shares: usize,
+    /// Whether all blocks' transformed inputs stay, side by side.
+    pub(super) keeps: bool,
 }
 
 impl Work {
@@ -121,7 +123,9 @@ impl Work {
         let frequencies = [lines, extent[1]].map(|outputs| along(tile as u64, outputs as u64));
         let pairs = panels.saturating_mul(isa.panel()).saturating_mul(channels) as u64;
         let macs = frequencies[0].saturating_mul(frequencies[1]).saturating_mul(pairs);
-        let (divide, units) = match sizes.divide_columns(threads) {
+        // Inputs that stay are those of all threads, and lie where they lie with any number of these.
+        let keeps = slice.kept != Kept::Not;
+        let (divide, units) = match keeps || sizes.divide_columns(threads) {
             true => (divide, by_cols),
             false => (Divide::Lines, down),
         };
@@ -142,6 +146,7 @@ impl Work {
             each,
             divide,
             shares,
+            keeps,
         };
         // So many whatever the threads: with more of them a part then takes no more memory.
         work.block = block_tiles(tile, channels, isa).min(work.tiles);
@@ -165,13 +170,14 @@ impl Work {
 
     /// In the smallest blocks.
     pub(super) fn least(self) -> Self {
-        self.in_blocks_of(self.block.min(FEW_TILES))
+        if self.keeps { self } else { self.in_blocks_of(self.block.min(FEW_TILES)) }
     }
 
-    /// In the largest blocks for which so many bytes of scratch do; the smallest ones where none do.
+    /// In the largest blocks for which so many bytes of scratch do; the smallest ones where none do. Inputs that stay are in the same
+    /// blocks whatever there is.
     pub(super) fn within(self, scratch: usize) -> Self {
         let fits = |work: &Self| work.bytes() <= scratch as u64;
-        if fits(&self) {
+        if self.keeps || fits(&self) {
             return self;
         }
         let smaller = (FEW_TILES..self.block).rev().map(|tiles| self.in_blocks_of(tiles));
@@ -197,10 +203,20 @@ impl Work {
         (self.block.saturating_mul(floats)).next_multiple_of(16) + GAP
     }
 
+    /// Floats of a block's transformed inputs.
+    pub(super) fn frequencies(&self) -> usize {
+        self.points().saturating_mul(self.stride(self.width()))
+    }
+
     /// Bytes of zeros and of a block's transformed inputs.
     pub(super) fn frequency_bytes(&self) -> u64 {
-        let floats = self.points() as u64 * self.stride(self.width()) as u64;
-        4 * (self.zeros() as u64 + floats)
+        4 * (self.zeros() as u64 + self.frequencies() as u64)
+    }
+
+    /// Bytes of zeros and of the transformed inputs that there are at a time: a block's, or those of all.
+    pub(super) fn input_bytes(&self) -> u64 {
+        let blocks = if self.keeps { self.tiles.div_ceil(self.block) } else { 1 };
+        4 * (self.zeros() as u64 + (self.frequencies() as u64).saturating_mul(blocks as u64))
     }
 
     /// Floats of a block's products with one panel.
@@ -222,7 +238,7 @@ impl Work {
     }
 
     pub(super) fn bytes(&self) -> u64 {
-        let shared = if self.divide == Divide::Panels { self.frequency_bytes() } else { 0 };
+        let shared = if self.divide == Divide::Panels { self.input_bytes() } else { 0 };
         shared.saturating_add(self.each().saturating_mul(self.shares as u64))
     }
 }

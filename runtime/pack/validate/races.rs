@@ -6,6 +6,7 @@
 //! which a load may that is in flight beside a part of the window alone, it is compared with the steps one by one.
 
 use super::{Flaw, MAX_COMPARISONS, PlanView, Proven, Range64, check, image};
+use crate::pack::Kept;
 use heapless::Vec;
 
 /// Steps of a window.
@@ -167,7 +168,9 @@ impl Proven<'_> {
         let steps = self.plan.steps;
         (0..steps.len()).step_by(WINDOW).map(move |first| {
             let all = steps.iter().skip(first).take(WINDOW);
-            let waited = steps.at(first).ready as usize;
+            // Before what the first one finds was left.
+            let kept = steps.at(first).kept == Kept::Found;
+            let waited = steps.at(first - usize::from(kept && first > 0)).ready as usize;
             let steps: Vec<_, WINDOW> = all.map(|step| self.touched(&step)).collect();
             let touched = Union::of(steps.iter().copied());
             let written = Union::of(steps.iter().map(|[_, _, out, _, scratch]| [*out, *scratch]));
@@ -193,7 +196,12 @@ impl Proven<'_> {
             let first = (release + before - window.first).max(0) as usize;
             for (at, step) in window.steps.iter().enumerate().skip(first) {
                 let index = window.first as usize - 1 + at;
-                if before == 0 && self.plan.steps.at(index).ready as usize > load {
+                let record = self.plan.steps.at(index);
+                if before == 0 && record.ready as usize > load {
+                    // What it finds has been there since the step before.
+                    let found = if record.kept == Kept::Found { step[4] } else { Range64::EMPTY };
+                    let what = "load: may be in flight where a step finds what it keeps";
+                    check(!found.overlaps(bytes), what, load, found.start, bytes.start)?;
                     break;
                 }
                 for range in step {

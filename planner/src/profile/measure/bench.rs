@@ -11,7 +11,7 @@ use eyelet::arena::{MappedArena, MatMut, MatRef};
 use eyelet::device::Device;
 use eyelet::kernels::Kernels;
 use eyelet::ops::{self, Call, Operand, Slice};
-use eyelet::pack::{Layer, NONE, OpKind, PAGE, Tensor};
+use eyelet::pack::{Kept, Layer, NONE, OpKind, PAGE, Tensor};
 use std::time::{Duration, Instant};
 
 /// Time for all layers on all devices, and the least number of turns.
@@ -192,6 +192,7 @@ impl<'a> Bench<'a> {
             count: layer.panels as usize,
             chain: 0,
             chains: 0,
+            kept: Kept::Not,
             rows: 0..rows,
             scratch: bytemuck::cast_slice_mut(&mut self.scratch),
             device,

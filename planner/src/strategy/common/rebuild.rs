@@ -3,7 +3,7 @@
 use super::pieces::{Holdings, pages};
 use crate::plan::Plan;
 use crate::tables::Tables;
-use eyelet::pack::{Load, Step};
+use eyelet::pack::{Kept, Load, Step};
 use std::ops::Range;
 
 /// A plan with its residents in pieces at these addresses, and everything else above them.
@@ -55,6 +55,11 @@ pub(super) fn rebuild(
                 let part = match within == using.bytes {
                     true => Step { weights, ..parts[0] },
                     false => Step {
+                        // The others find what the first of them leaves.
+                        kept: match parts[0].kept {
+                            Kept::Left if within.start != using.bytes.start => Kept::Found,
+                            kept => kept,
+                        },
                         first: step.first + ((within.start - using.bytes.start) / panel) as u32,
                         count: ((within.end - within.start) / panel) as u32,
                         weights,

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_as_published_and_delays_come_in_the_published_order() {
+    fn memory_is_published_and_delays_come_in_the_published_order() {
         for subject in &SUBJECTS {
             let timed = subject.timed(subject.side(SIDE));
             let (preloaded, largest) = (timed.preloaded(), *timed.layers.iter().max().unwrap());

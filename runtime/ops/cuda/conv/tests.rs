@@ -255,6 +255,7 @@ fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
         count: layer.panels as usize,
         chain: 0,
         chains: 0,
+        kept: Kept::Not,
         rows: 0..rows,
         scratch: bytemuck::cast_slice_mut(&mut scratch),
         device: &Inline,
