@@ -6,7 +6,7 @@ use super::groups::Groups;
 use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use super::steps;
 use crate::network::Network;
-use crate::profile::{Costs, Profile};
+use crate::profile::{Costs, Outside, Profile};
 use crate::slice::{least_scratch_bytes, least_slice_bytes, whole};
 use eyelet::ops;
 use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, WinogradParams, params};
@@ -75,7 +75,19 @@ pub(super) fn demands(
                 let step = Step { kept: Kept::Left, ..step(lines, 1) };
                 least_scratch_bytes(network, &step, 1) as f64
             };
-            let outside = slides.then_some(bound.outside[index]);
+            let nearness = &bound.nearness[index];
+            let ns_by = |lines: u32, count: u32, scratch: f64, outside: Option<Outside>| {
+                costs.least_ns(&step(lines, count), scratch, outside)
+            };
+            let ns = |lines: u32, count: u32, scratch: f64| match slides {
+                // What else slides is not asked where activations are.
+                true if wants_scratch => nearness
+                    .of(lines)
+                    .map(|outside| ns_by(lines, count, scratch, Some(outside)))
+                    .fold(f64::INFINITY, f64::min),
+                true => ns_by(lines, count, scratch, Some(nearness.best())),
+                false => ns_by(lines, count, scratch, None),
+            };
             let steps = steps::Layer {
                 lines,
                 tile,
@@ -85,7 +97,10 @@ pub(super) fn demands(
                 left: &left,
                 scratch: scratch as f64,
                 kept: keeps.then_some(&kept_bytes),
-                ns: &|lines, count, scratch| costs.least_ns(&step(lines, count), scratch, outside),
+                ns: &ns,
+                floor: &|lines, count| {
+                    ns_by(lines, count, f64::INFINITY, slides.then_some(nearness.best()))
+                },
                 wants_scratch,
             };
             // What takes more than there is is no choice.

@@ -50,12 +50,13 @@ mod alive;
 mod demands;
 mod drag;
 mod groups;
+mod nearness;
 mod reading;
 mod steps;
 
 use crate::memory::lifetimes;
 use crate::network::Network;
-use crate::profile::{Costs, Outside, Profile};
+use crate::profile::{Costs, Profile};
 use crate::slice::whole;
 use crate::slide::{least_bytes, touched};
 use crate::strategy::{Request, on_load};
@@ -63,6 +64,7 @@ use crate::tables::Tables;
 use alive::Alive;
 use demands::{Algorithms, Demands};
 use eyelet::pack::{Layer, NONE};
+use nearness::Nearness;
 use reading::{Channel, Task, channels, least_ns_per_byte};
 use std::collections::VecDeque;
 
@@ -78,8 +80,8 @@ pub struct Bound {
     slides: Vec<bool>,
     /// For each layer whether something that it touches can be a ring,
     in_rings: Vec<bool>,
-    /// and which shares of its activations are in none.
-    outside: Vec<Outside>,
+    /// and which shares of its activations are in none, for some choices of its rings.
+    nearness: Vec<Nearness>,
     /// What a byte takes at least in each channel that brings weights to the arena.
     channels: Vec<Channel<f64>>,
     /// What a byte that is read slows computing down by.
@@ -152,13 +154,14 @@ impl Bound {
         let tensors = |layer: &Layer| layer.inputs.into_iter().chain([layer.output]);
         let in_ring = |layer: &Layer| tensors(layer).any(|id| id != NONE && is_ring(buffer(id)));
         let in_rings: Vec<bool> = network.layers.iter().map(in_ring).collect();
-        // Those that can be rings are so small that a cache has room for them together.
-        let ring = |buffer: usize| is_ring(buffer).then_some(0);
-        let outside = |layer: usize| match in_rings[layer] {
-            true => Outside::of(network, layer, profile.compute.cache_bytes, ring),
-            false => Outside::ALL,
+        let cache_bytes = profile.compute.cache_bytes;
+        let nearness = |layer: usize| match &touched[layer] {
+            Some(touched) if in_rings[layer] => {
+                Nearness::new(network, layer, cache_bytes, touched, &is_ring)
+            }
+            _ => Nearness::none(),
         };
-        let outside = (0..layers).map(outside).collect();
+        let nearness = (0..layers).map(nearness).collect();
         let least = |channel: Channel<Task<'_>>| Channel {
             rate: least_ns_per_byte(profile, &channel.rate, 1 << 27),
             intervals: channel.intervals,
@@ -173,7 +176,7 @@ impl Bound {
             buffers,
             slides: touched.iter().map(Option::is_some).collect(),
             in_rings,
-            outside,
+            nearness,
             drag_ns_per_byte: profile.least_drag_ns_per_byte().min(reading),
             channels,
         }
@@ -183,7 +186,7 @@ impl Bound {
     pub(crate) fn of(alive: Vec<f64>, rate: f64) -> Self {
         Self {
             in_rings: vec![false; alive.len()],
-            outside: vec![Outside::ALL; alive.len()],
+            nearness: vec![Nearness::none(); alive.len()],
             slides: vec![false; alive.len()],
             buffers: Vec::new(),
             tables: 0,

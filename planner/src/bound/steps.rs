@@ -8,7 +8,8 @@
 //!
 //! Of steps of the same panels with the same scratch, those of more lines take no more for a line: what a step does for each line is the same,
 //! and all else is divided by more. So without a thing that scratch changes the most lines that fit are best, and a step of lines that
-//! are not whole takes no less for each than one that makes all of them.
+//! are not whole takes no less for each than one that makes all of them. But more lines may not stay near ([`nearness`](super::nearness)): then what
+//! they would take if they did is no more than what fewer take.
 //!
 //! Steps that [keep](eyelet::pack::Kept) what they transform do that once for all of their panels: together they take no less than one step
 //! with all of these and all scratch, and each must have what is kept, and a panel.
@@ -33,6 +34,8 @@ pub(super) struct Layer<'a> {
     pub(super) kept: Option<&'a dyn Fn(u32) -> f64>,
     /// What a step of so many lines and panels takes with so much scratch,
     pub(super) ns: &'a dyn Fn(u32, u32, f64) -> f64,
+    /// what no step of the same panels and fewer lines takes less than for each of these,
+    pub(super) floor: &'a dyn Fn(u32, u32) -> f64,
     /// and whether scratch changes that.
     pub(super) wants_scratch: bool,
 }
@@ -66,7 +69,8 @@ impl Layer<'_> {
                     break;
                 }
                 let of_line = |scratch: f64| (self.ns)(lines, count, scratch) / f64::from(lines);
-                *known = *least < f64::INFINITY && of_line(f64::INFINITY) >= *least;
+                let floor = || (self.floor)(lines, count) / f64::from(lines);
+                *known = *least < f64::INFINITY && floor() >= *least;
                 if !*known {
                     *least = least.min(of_line(scratch));
                     *known = !self.wants_scratch;
@@ -121,6 +125,8 @@ mod tests {
         wants_scratch: bool,
         /// What is kept of a line, if that can be.
         kept_bytes: Option<f64>,
+        /// Lines up to which they stay near, and what each takes longer otherwise.
+        near: (u32, f64),
     }
 
     impl Made {
@@ -129,6 +135,16 @@ mod tests {
         }
 
         fn ns(&self, lines: u32, count: u32, scratch: f64) -> f64 {
+            let (near, far_ns) = self.near;
+            let far = if lines > near { far_ns * f64::from(lines) } else { 0.0 };
+            self.near_ns(lines, count, scratch) + far
+        }
+
+        fn floor(&self, lines: u32, count: u32) -> f64 {
+            self.near_ns(lines, count, f64::INFINITY)
+        }
+
+        fn near_ns(&self, lines: u32, count: u32, scratch: f64) -> f64 {
             let [step, line, panel, piece, block] = self.ns;
             let (lines, count) = (f64::from(lines), f64::from(count));
             let blocks = if self.wants_scratch { (lines / scratch).max(1.0) } else { 1.0 };
@@ -147,6 +163,7 @@ mod tests {
                 scratch: 1.0,
                 kept: self.kept_bytes.is_some().then_some(&kept),
                 ns: &|lines, count, scratch| self.ns(lines, count, scratch),
+                floor: &|lines, count| self.floor(lines, count),
                 wants_scratch: self.wants_scratch,
             };
             layer.least_ns()
@@ -161,9 +178,11 @@ mod tests {
             let found = |count: u32| {
                 self.ns(lines, count, f64::INFINITY) - self.ns(lines, 0, f64::INFINITY)
             };
-            let [step, line, ..] = self.ns;
+            let step = self.ns[0];
+            // What is done for the lines whatever panels they have is done once.
+            let lines_ns = self.ns(lines, 0, f64::INFINITY) - step;
             match self.kept(lines) + 1.0 <= self.left(lines) {
-                true => f64::from(panels) * (step + found(1)) + line * f64::from(lines),
+                true => f64::from(panels) * (step + found(1)) + lines_ns,
                 false => f64::INFINITY,
             }
         }
@@ -218,11 +237,14 @@ mod tests {
             ns in prop::array::uniform5(0.0f64..10.0),
             wants_scratch in any::<bool>(),
             kept_bytes in prop::option::of(0.0f64..3.0),
+            near in (1u32..9, 0.0f64..10.0),
         ) {
             // What takes the same with any scratch keeps nothing.
             let kept_bytes = kept_bytes.filter(|_| wants_scratch);
-            let made =
-                Made { lines, tile, panels, budget, line_bytes, ns, wants_scratch, kept_bytes };
+            let near = if wants_scratch { near } else { (lines, 0.0) };
+            let made = Made {
+                lines, tile, panels, budget, line_bytes, ns, wants_scratch, kept_bytes, near,
+            };
             let (least, best) = (made.least_ns(), made.all_ns(0));
             prop_assert!(least.unwrap_or(f64::INFINITY) <= best * (1.0 + 1e-9), "{least:?} of {best}");
             // And as much as can be said line by line.
@@ -248,6 +270,7 @@ mod tests {
             ns: [1.0, 0.0, 10.0, 1.0, 0.0],
             wants_scratch: false,
             kept_bytes: None,
+            near: (4, 0.0),
         };
         let least = |budget: f64| made(budget).least_ns();
         // All at once; panel by panel, or three of the lines at a time; two; one line of one panel.

@@ -150,6 +150,10 @@ impl Work {
         };
         // So many whatever the threads: with more of them a part then takes no more memory.
         work.block = block_tiles(tile, channels, isa).min(work.tiles);
+        if keeps {
+            // Blocks are even: of all of them none is larger.
+            work.block = work.tiles.div_ceil(work.tiles.div_ceil(work.block));
+        }
         work.together = ((NEAR_BYTES / work.frequency_bytes()) as usize).clamp(1, groups.max(1));
         if divide == Divide::Lines {
             // Tiles of the largest part.

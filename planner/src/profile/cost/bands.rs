@@ -24,6 +24,22 @@ impl Outside {
     /// Of a layer that slides and that touches no ring.
     pub const ALL: Self = Self { read: 1.0, written: 1.0 };
 
+    /// So much of what is read, and of what is written.
+    #[cfg(test)]
+    pub(crate) fn new(read: f64, written: f64) -> Self {
+        Self { read, written }
+    }
+
+    /// What is outside of both.
+    pub fn least(self, other: Self) -> Self {
+        Self { read: self.read.min(other.read), written: self.written.min(other.written) }
+    }
+
+    /// Whether no more is outside than of another.
+    pub fn is_within(self, other: Self) -> bool {
+        self.read <= other.read && self.written <= other.written
+    }
+
     /// Of a layer that slides, where a thread's cache has so many bytes: `ring` says what a buffer takes that is a ring.
     pub fn of(
         network: &Network,
