@@ -1,8 +1,10 @@
 //! Slices of a Winograd convolution that keep what the first of them makes of the inputs: the same bits, in less time; what is not
 //! left where it is looked for, or not left alone, is refused, by the checker and by the runtime.
 
+mod command;
 mod common;
 
+use command::eyelet_in;
 use common::forge::Three;
 use common::net::Net;
 use common::prove::{prove, skeleton};
@@ -220,4 +222,25 @@ fn over_what_is_kept(subject: &Subject, skeleton: &[u32], plan: &Plan) -> usize 
         assert_eq!(prove(subject, skeleton, &apart), Ok(()));
     }
     tried
+}
+
+/// One sees which layers do so, in the pack and on the timeline.
+#[test]
+fn it_is_told() {
+    let subject = subject();
+    let plan = plans(&subject).next().expect("no plan keeps inputs");
+    let keeps = plan.steps.iter().find(|step| step.kept == Kept::Left).unwrap().layer as usize;
+    let steps = plan.steps.iter().filter(|step| step.layer as usize == keeps).count();
+    let folder = tempfile::tempdir().unwrap();
+    subject.write(&folder.path().join("kept.pack"), &[plan]);
+    let inspected = eyelet_in(folder.path(), &["inspect", "kept.pack", "--json"]).json();
+    let layer = &inspected["layers"][keeps];
+    assert_eq!((&layer["kept"][0], &layer["slices"][0]), (&true.into(), &steps.into()));
+    assert_eq!(inspected["layers"][0]["kept"][0], false);
+    let text = eyelet_in(folder.path(), &["inspect", "kept.pack"]).text();
+    assert!(text.lines().any(|line| line.ends_with(&format!(" {steps} K"))), "{text}");
+    let run = ["run", "kept.pack", "--io", "buffered", "--trace", "trace.json"];
+    eyelet_in(folder.path(), &run).text();
+    let trace = std::fs::read_to_string(folder.path().join("trace.json")).unwrap();
+    assert!(trace.contains("Winograd F(4,3), inputs kept"));
 }
