@@ -234,7 +234,6 @@ fn weights_of_all_encodings() {
                 pad: kernel,
                 groups: channels / group,
                 chains: 0,
-                kept: Kept::Not,
             };
             for (residual, gaps) in [(false, false), (true, false), (false, true), (true, true)] {
                 let make = if gaps { Case::new } else { Case::contiguous };

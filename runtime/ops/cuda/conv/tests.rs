@@ -8,7 +8,7 @@ use crate::kernels::testing::{floats, pack};
 use crate::kernels::{Isa, Kernels};
 use crate::ops::conv::testing::{Case, case};
 use crate::ops::testing::Residual;
-use crate::pack::{Activation, ActivationKind, Encoding, params_words};
+use crate::pack::{Activation, ActivationKind, Encoding, Kept, params_words};
 use std::prelude::rust_2024::*;
 use std::{format, vec};
 
