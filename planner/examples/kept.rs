@@ -9,11 +9,11 @@ use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
 use eyelet::ops::{self, Call, Operand};
 use eyelet::pack::{
-    Activation, Buffer, Kept, Layer, NONE, OpKind, Step, Tensor, WinogradParams, params_words,
+    Activation, Buffer, Layer, NONE, OpKind, Step, Tensor, WinogradParams, params_words,
 };
 use eyelet_planner::network::Network;
 use eyelet_planner::profile::{Costs, Profile};
-use eyelet_planner::slice::{scratch_bytes, whole};
+use eyelet_planner::slice::{self, scratch_bytes, whole};
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;
@@ -73,15 +73,13 @@ fn slices(network: &Network, count: u32, keep: bool) -> Vec<Step> {
     let panels = network.layers[0].panels;
     let at = |index: u32| panels * index / count;
     let step = |index: u32| {
-        let kept = match (keep, index) {
-            (false, _) => Kept::Not,
-            (true, 0) => Kept::Left,
-            (true, _) => Kept::Found,
-        };
-        let step = whole(network, 0);
-        Step { first: at(index), count: at(index + 1) - at(index), kept, ..step }
+        let (first, end) = (at(index), at(index + 1));
+        Step { first, count: end - first, ..whole(network, 0) }
     };
     let mut steps: Vec<Step> = (0..count).map(step).collect();
+    if keep {
+        slice::keep(&mut steps);
+    }
     let most = steps.iter().map(|step| scratch_bytes(network, step, 1)).max().unwrap_or(0);
     steps.iter_mut().for_each(|step| step.scratch_bytes = most);
     steps
@@ -96,7 +94,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(layer) => vec![layer],
         Err(_) => LAYERS.to_vec(),
     };
-    let mut weights = vec![0.01f32; COLD];
+    let weights = vec![0.01f32; COLD];
     for extents in layers {
         let network = network(&profile, extents);
         let costs = Costs::new(&network, &profile, 1);
@@ -168,7 +166,6 @@ fn main() -> Result<(), Box<dyn Error>> {
                 times[0] / 1e3
             );
         }
-        weights[0] += 0.001;
     }
     Ok(())
 }

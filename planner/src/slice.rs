@@ -10,7 +10,7 @@ use crate::network::Network;
 use crate::plan::{chains, step_weights};
 use crate::slide::Sliding;
 use eyelet::kernels::Isa;
-use eyelet::ops::{self, Slice};
+use eyelet::ops::{self, Slice, winograd};
 use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, Tensor};
 use std::ops::Range;
 
@@ -255,6 +255,13 @@ pub fn slice(
         }
     });
     Slices { steps, reads, read_of, parts }
+}
+
+/// Whether steps of a layer can keep its transformed inputs.
+pub fn keeps(network: &Network, layer: usize) -> bool {
+    let layer = &network.layers[layer];
+    let input = network.tensors.get(layer.inputs[0] as usize);
+    input.is_some_and(|input| winograd::keeps(layer, input, network.isa))
 }
 
 /// Has the steps of a layer, if there are several, keep its transformed inputs: all of them need to be of whole panels.

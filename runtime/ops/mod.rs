@@ -197,11 +197,6 @@ pub fn panels_at_once(plain: &Layer) -> usize {
     expand::panels_at_once(plain)
 }
 
-/// Whether steps of a (valid) layer can [keep](crate::pack::Kept) what they make of its inputs.
-pub fn keeps(layer: &Layer, input: &Tensor, isa: Isa) -> bool {
-    winograd::keeps(layer, input, isa)
-}
-
 /// How a step that transforms its weights can be computed with little scratch; `None` where it cannot.
 pub fn portions(
     layer: &Layer,

@@ -107,14 +107,10 @@ pub fn validate_slice(
         check(slice.chain == 0, "first chain of a step of all of them", slice.chain.into(), 0)?;
     }
     if slice.kept != Kept::Not {
-        let own = slice.algorithm == 0 && slice.chains == 0;
-        let keeps = own && winograd::keeps(layer, &inputs[0], isa);
-        check(
-            keeps,
-            "kind of a layer of which a step keeps transformed inputs",
-            layer.kind.into(),
-            0,
-        )?;
+        winograd::validate_kept(layer, &inputs[0], isa)?;
+        let (algorithm, chains) = (slice.algorithm.into(), slice.chains.into());
+        check(algorithm == 0, "algorithm of a step that keeps inputs", algorithm, 0)?;
+        check(chains == 0, "chains of a step that keeps inputs", chains, 0)?;
     }
     if slice.algorithm != 0 && isa != Isa::Cuda {
         let plain = expand::transformed(layer, &inputs[0], slice.algorithm, isa)?;

@@ -39,7 +39,7 @@ pub use weights::transform_weights;
 pub use work::{FEW_TILES, block_tiles};
 
 use super::conv::{check_weights, geometry};
-use super::{LayerError, Slice, Want};
+use super::{LayerError, Slice, Want, check};
 use crate::kernels::Isa;
 use crate::kernels::table::TILES;
 use crate::pack::{
@@ -77,13 +77,28 @@ pub fn validate(
     check_weights(layer, panels, points.checked_mul(channels), isa)
 }
 
-/// Whether steps of a (valid) layer can keep its transformed inputs: of one image and one group, computed as it is stored.
-pub(super) fn keeps(layer: &Layer, input: &Tensor, isa: Isa) -> bool {
-    layer.kind == OpKind::Winograd as u32
-        && layer.encoding == Encoding::F32 as u32
-        && params::<WinogradParams>(layer).groups == 1
-        && input.dims[0] == 1
-        && isa != Isa::Cuda
+/// Refuses a (valid) layer whose steps cannot [keep](crate::pack::Kept) its transformed inputs: they can on a processor, of one image and
+/// one group, computed as it is stored.
+pub(super) fn validate_kept(layer: &Layer, input: &Tensor, isa: Isa) -> Result<(), LayerError> {
+    let winograd = OpKind::Winograd as u32;
+    let of_processor = u64::from(isa != Isa::Cuda);
+    check(
+        layer.kind == winograd,
+        "operator that keeps inputs",
+        layer.kind.into(),
+        winograd.into(),
+    )?;
+    check(of_processor == 1, "processors of steps that keep inputs", of_processor, 1)?;
+    let (groups, images) = (params::<WinogradParams>(layer).groups, input.dims[0]);
+    check(groups == 1, "groups of a layer that keeps inputs", groups.into(), 1)?;
+    check(images == 1, "images of a layer that keeps inputs", images.into(), 1)?;
+    let (plain, encoding) = (Encoding::F32 as u32, layer.encoding);
+    check(encoding == plain, "encoding of a layer that keeps inputs", encoding.into(), plain.into())
+}
+
+/// Whether steps of a (valid) layer can.
+pub fn keeps(layer: &Layer, input: &Tensor, isa: Isa) -> bool {
+    validate_kept(layer, input, isa).is_ok()
 }
 
 /// Lines of an image that a step can make are as many as these or a multiple, from a multiple of them on; the last

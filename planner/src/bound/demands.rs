@@ -7,8 +7,7 @@ use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use super::steps;
 use crate::network::Network;
 use crate::profile::{Costs, Outside, Profile};
-use crate::slice::{least_scratch_bytes, least_slice_bytes, whole};
-use eyelet::ops;
+use crate::slice::{keeps, least_scratch_bytes, least_slice_bytes, whole};
 use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, WinogradParams, params};
 
 /// The algorithms by which a layer may be computed.
@@ -69,7 +68,7 @@ pub(super) fn demands(
                 (true, false) => least(1),
                 (false, _) => least(lines),
             };
-            let keeps = algorithm == 0 && layer_keeps(network, layer);
+            let keeps = algorithm == 0 && keeps(network, index);
             // No step has fewer panels, nor threads.
             let kept_bytes = |lines: u32| {
                 let step = Step { kept: Kept::Left, ..step(lines, 1) };
@@ -115,12 +114,6 @@ pub(super) fn demands(
     }
     let most = of_loads(&most, &weights);
     Demands { bound, compute, weights, most, fits }
-}
-
-/// Whether steps of a layer can keep transformed inputs.
-fn layer_keeps(network: &Network, layer: &Layer) -> bool {
-    let input = network.tensors.get(layer.inputs[0] as usize);
-    input.is_some_and(|input| ops::keeps(layer, input, network.isa))
 }
 
 /// The most bytes of loads of each layer's weights, by those of a load that a layer is the first to use. A layer may be

@@ -56,23 +56,18 @@ impl Layer<'_> {
         for lines in (1..=self.lines).rev().filter(|lines| begins(*lines)) {
             let left = (self.left)(lines);
             let keeps = |bytes: &dyn Fn(u32) -> f64| bytes(lines) + self.weights(fewest) <= left;
-            if self.kept.is_some_and(keeps) {
-                for (count, (least, _)) in (fewest..).zip(&mut found) {
-                    let all = (self.ns)(lines, count, f64::INFINITY) / f64::from(lines);
-                    *least = least.min(all);
-                }
-            }
+            let keeps = self.kept.is_some_and(keeps);
             for (count, (least, known)) in (fewest..).zip(&mut found).filter(|(_, found)| !found.1)
             {
-                let scratch = left - self.weights(count);
+                // What keeps takes no less than with all scratch.
+                let scratch = if keeps { f64::INFINITY } else { left - self.weights(count) };
                 if scratch < self.scratch {
                     break;
                 }
-                let of_line = |scratch: f64| (self.ns)(lines, count, scratch) / f64::from(lines);
                 let floor = || (self.floor)(lines, count) / f64::from(lines);
                 *known = *least < f64::INFINITY && floor() >= *least;
                 if !*known {
-                    *least = least.min(of_line(scratch));
+                    *least = least.min((self.ns)(lines, count, scratch) / f64::from(lines));
                     *known = !self.wants_scratch;
                 }
             }

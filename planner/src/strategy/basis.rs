@@ -5,9 +5,8 @@ use crate::algorithm::Algorithm;
 use crate::bound::least_bound_ns;
 use crate::network::Network;
 use crate::simulate::Costs;
-use crate::slice::{least_scratch_bytes, panel_scratch_bytes, scratch_bytes};
+use crate::slice::{keeps, least_scratch_bytes, panel_scratch_bytes, scratch_bytes};
 use eyelet::kernels::table::TILES;
-use eyelet::ops;
 use eyelet::pack::{Kept, Step};
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -146,10 +145,8 @@ fn shapes(request: &Request<'_>, costs: &Costs, layer: usize, algorithm: u32) ->
 /// for each other: they divide panels.
 fn keeping(request: &Request<'_>, costs: &Costs, step: &Step, slices: u32) -> Option<Level> {
     let Request { network, threads, .. } = *request;
-    let layer = &network.layers[step.layer as usize];
-    let input = network.tensors.get(layer.inputs[0] as usize)?;
     let wide = threads == 1 || step.count >= 2 * threads;
-    if slices == 1 || step.algorithm != 0 || !wide || !ops::keeps(layer, input, network.isa) {
+    if slices == 1 || step.algorithm != 0 || !wide || !keeps(network, step.layer as usize) {
         return None;
     }
     let [left, found] = [Kept::Left, Kept::Found].map(|kept| Step { kept, ..*step });

@@ -196,13 +196,16 @@ impl Proven<'_> {
             let first = (release + before - window.first).max(0) as usize;
             for (at, step) in window.steps.iter().enumerate().skip(first) {
                 let index = window.first as usize - 1 + at;
-                let record = self.plan.steps.at(index);
-                if before == 0 && record.ready as usize > load {
-                    // What it finds has been there since the step before.
-                    let found = if record.kept == Kept::Found { step[4] } else { Range64::EMPTY };
-                    let what = "load: may be in flight where a step finds what it keeps";
-                    check(!found.overlaps(bytes), what, load, found.start, bytes.start)?;
-                    break;
+                if before == 0 {
+                    let record = self.plan.steps.at(index);
+                    if record.ready as usize > load {
+                        // What it finds has been there since the step before.
+                        let [.., scratch] = *step;
+                        let meets = record.kept == Kept::Found && scratch.overlaps(bytes);
+                        let what = "load: may be in flight where a step finds what it keeps";
+                        check(!meets, what, load, scratch.start, bytes.start)?;
+                        break;
+                    }
                 }
                 for range in step {
                     let what = "load: may be in flight while a step uses its bytes";
