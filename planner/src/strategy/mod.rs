@@ -10,6 +10,7 @@ mod construct;
 pub mod demand;
 mod design;
 mod dynamic;
+mod fit;
 mod flexnn;
 mod found;
 mod frugal;
