@@ -29,7 +29,8 @@
 mod block;
 mod inputs;
 mod part;
-pub(super) mod portions;
+pub(super) mod portioned;
+mod portions;
 mod weights;
 mod work;
 

@@ -7,7 +7,7 @@ use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Kernels;
 use crate::kernels::table::{Addend, Indirection, Panel};
 use crate::ops::conv::{self, addend, clamp, finish, part};
-use crate::ops::winograd::{Portions, portions};
+use crate::ops::winograd::{Portions, portioned};
 use crate::ops::{Call, Operand, Slice, run_operator};
 use crate::pack::{Kept, Tensor};
 use core::ops::Range;
@@ -94,8 +94,8 @@ impl Expansion {
                 let weights = &weights[panels.start * stored..panels.end * stored];
                 self.transform_panels(kernels, device, weights, channels, 0, out, scratch);
             };
-        let making = portions::Making { transform: &transform, stored };
-        portions::run(Call { layer: &self.plain, algorithm: 0, ..call }, portions, &making);
+        let making = portioned::Making { transform: &transform, stored };
+        portioned::run(Call { layer: &self.plain, algorithm: 0, ..call }, portions, &making);
     }
 
     /// Divides a convolution's panels among threads, each with scratch of its own. `task` is given the

@@ -1,4 +1,4 @@
-//! Steps that transform their weights: for some panels at a time, in portions of the input channels, the tiles of some lines at once.
+//! What steps that transform their weights are cut into: some panels at a time, portions of the input channels, the tiles of some lines at once.
 //!
 //! What a step makes of its weights should be read as soon as it is made, while a cache holds it. A panel of frequencies of
 //! all input channels can be more than that, or than there is scratch for: 2.3 MiB for F(4,3), 512 channels and panels
@@ -14,17 +14,11 @@
 //!
 //! Layers of one group, whose products are one chain.
 
-use super::block::{Block, Frequency};
-use super::inputs::{Inputs, images};
-use super::part::empty;
+use super::inputs::Inputs;
 use super::work::GAP;
-use crate::arena::MatMut;
-use crate::device::{self, Share, Split};
 use crate::kernels::Isa;
-use crate::kernels::table::{Chains, Finish, Indirection, Product};
-use crate::ops::Call;
-use crate::ops::conv::{Channels, addend, clamp, finish};
-use crate::pack::{ActivationKind, Layer, Tensor, WinogradParams, params};
+use crate::kernels::table::{Chains, Indirection};
+use crate::pack::{Layer, Tensor, WinogradParams, params};
 use core::ops::Range;
 
 /// Channels of a portion, at least, and a multiple of them: a line of the cache.
@@ -44,11 +38,11 @@ const FAR: u64 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Portions {
     /// Input channels.
-    channels: usize,
+    pub(super) channels: usize,
     /// Output channels in a panel.
-    nr: usize,
+    pub(super) nr: usize,
     /// Lines of a tile's outputs, and lines and columns of the layer's.
-    tile: usize,
+    pub(super) tile: usize,
     output: [usize; 2],
     /// Threads, and bytes that the transforms of weights of each take for themselves.
     threads: usize,
@@ -60,18 +54,7 @@ pub struct Portions {
     /// Panels whose products are kept, at most,
     panels: usize,
     /// and input channels of a portion.
-    portion: usize,
-}
-
-/// Transforms some panels' weights of some channels, one panel after the other as they are stored, but without biases; given scratch
-/// that nothing else uses meanwhile.
-type Transform<'a> = dyn Fn(Range<usize>, Range<usize>, &mut [f32], &mut [u8]) + 'a;
-
-/// How the stored weights of a step become what is multiplied.
-pub(in crate::ops) struct Making<'a> {
-    pub(in crate::ops) transform: &'a Transform<'a>,
-    /// Floats from one stored panel, which begins with its biases, to the next.
-    pub(in crate::ops) stored: usize,
+    pub(super) portion: usize,
 }
 
 impl Portions {
@@ -242,7 +225,7 @@ impl Portions {
     }
 
     /// Tiles of a band, at most.
-    fn tiles(&self) -> usize {
+    pub(super) fn tiles(&self) -> usize {
         self.lines.saturating_mul(self.across())
     }
 
@@ -257,7 +240,7 @@ impl Portions {
     }
 
     /// The bands of what a step makes of an image: the rows of each, and its inputs.
-    fn of_image<'a>(
+    pub(super) fn of_image<'a>(
         self,
         (rows, inputs): (Range<usize>, Inputs<'a>),
         width: usize,
@@ -277,7 +260,7 @@ impl Portions {
     }
 
     /// Panels whose weights are made at once, at most.
-    fn made(&self) -> usize {
+    pub(super) fn made(&self) -> usize {
         self.panels.min(self.threads)
     }
 
@@ -290,17 +273,17 @@ impl Portions {
     }
 
     /// Frequencies of a tile.
-    fn points(&self) -> usize {
+    pub(super) fn points(&self) -> usize {
         (self.tile + 2) * (self.tile + 2)
     }
 
     /// Floats from one frequency to the next, where each has so many a tile.
-    fn stride(&self, floats: usize) -> usize {
+    pub(super) fn stride(&self, floats: usize) -> usize {
         self.tiles().saturating_mul(floats).next_multiple_of(UNIT) + GAP
     }
 
     /// Floats of a panel's weights of a portion's channels.
-    fn weight_floats(&self, channels: usize) -> usize {
+    pub(super) fn weight_floats(&self, channels: usize) -> usize {
         self.points() * channels * self.nr
     }
 
@@ -310,7 +293,7 @@ impl Portions {
     }
 
     /// Floats of a panel's products: rows of a band's tiles, for each frequency.
-    fn product_floats(&self) -> usize {
+    pub(super) fn product_floats(&self) -> usize {
         self.points() * self.stride(self.nr)
     }
 
@@ -326,7 +309,7 @@ impl Portions {
     }
 
     /// Bytes of zeros and of a portion's transformed inputs.
-    fn input_bytes(&self) -> u64 {
+    pub(super) fn input_bytes(&self) -> u64 {
         let floats = self.portion + self.points() * self.stride(self.portion);
         (4 * floats as u64).next_multiple_of(64)
     }
@@ -336,172 +319,6 @@ impl Portions {
 fn halves(all: usize, least: usize) -> impl Iterator<Item = usize> {
     let halves = core::iter::successors(Some(all), move |n| (*n > least).then(|| n.div_ceil(2)));
     halves.map(move |n| n.next_multiple_of(least))
-}
-
-/// Computes one step: a call with the record of the transformed layer, and the weights that are stored.
-pub(in crate::ops) fn run(mut call: Call<'_>, portions: Portions, making: &Making<'_>) {
-    let scratch = core::mem::take(&mut call.scratch);
-    let tile = portions.tile;
-    let outputs = Channels::new(call.output.cols(), 1, call.kernels.isa());
-    let (groups, width) = (portions.groups(call.count), call.output.dims[2] as usize);
-    let mut out = core::mem::replace(&mut call.out, empty());
-    let mut out = out.part_mut(out.slots(call.rows.clone()), outputs.cols(call.first, call.count));
-    for (rows, inputs) in images(&call).flat_map(|image| portions.of_image(image, width)) {
-        let extent = [rows.len() / width, width];
-        let tiles = extent.map(|extent| extent.div_ceil(tile)).into_iter().product();
-        let block = Block::new(tile, extent, 0..tiles);
-        for panels in (0..groups).map(|index| device::cut(call.count, groups, 1, index)) {
-            let part = Part { call: &call, portions, block: &block, panels: panels.clone() };
-            let floats = panels.len() * portions.product_floats();
-            let (products, bytes) = scratch.split_at_mut(4 * floats);
-            let products: &mut [f32] = bytemuck::cast_slice_mut(products);
-            let (list, bytes) =
-                bytes.split_at_mut(Indirection::rows_bytes(portions.tiles()) as usize);
-            let (inputs_of, bytes) = bytes.split_at_mut(portions.input_bytes() as usize);
-            let floats: &mut [f32] = bytemuck::cast_slice_mut(inputs_of);
-            let (zeros, frequencies) = floats.split_at_mut(portions.portion);
-            zeros.fill(0.0);
-            for start in (0..portions.channels).step_by(portions.portion) {
-                let channels = start..(start + portions.portion).min(portions.channels);
-                let stride = portions.stride(channels.len());
-                inputs.transform(
-                    &call,
-                    call.device,
-                    &block,
-                    channels.clone(),
-                    zeros,
-                    frequencies,
-                    stride,
-                );
-                let lists = part.rows(channels.len(), frequencies, list);
-                let made = portions.made();
-                let products = products.chunks_mut(made * portions.product_floats());
-                for (first, products) in panels.clone().step_by(made).zip(products) {
-                    let these = first..(first + made).min(panels.end);
-                    let floats = these.len() * portions.weight_floats(channels.len());
-                    let (weights, bytes) = bytes.split_at_mut(4 * floats);
-                    let weights: &mut [f32] = bytemuck::cast_slice_mut(weights);
-                    (making.transform)(these.clone(), channels.clone(), weights, bytes);
-                    part.multiply(these.len(), channels.clone(), &lists, weights, products);
-                }
-            }
-            part.finish(&mut out, rows.clone(), products, making.stored);
-        }
-    }
-}
-
-/// Some panels of a band, as the step counts them.
-struct Part<'a> {
-    call: &'a Call<'a>,
-    portions: Portions,
-    block: &'a Block,
-    panels: Range<usize>,
-}
-
-impl Part<'_> {
-    /// Where the frequencies of so many channels of each tile are. Each row reaches from a tile's first frequency to its last.
-    fn rows<'a>(&self, len: usize, frequencies: &'a [f32], list: &'a mut [u8]) -> Indirection<'a> {
-        let reach = (self.portions.points() - 1) * self.portions.stride(len) + len;
-        let rows = (0..self.block.count()).map(|tile| &frequencies[tile * len..]);
-        Indirection::rows(rows, reach, self.call.kernels.mr(), list).seg_len(len)
-    }
-
-    /// Multiplies all tiles' frequencies of some channels with so many panels' weights of these, and adds that to the products of
-    /// the channels before.
-    fn multiply(
-        &self,
-        panels: usize,
-        channels: Range<usize>,
-        lists: &Indirection<'_>,
-        weights: &[f32],
-        products: &mut [f32],
-    ) {
-        let (points, nr) = (self.portions.points(), self.portions.nr);
-        let kernels = self.call.kernels;
-        let stride = self.portions.stride(channels.len());
-        let floats = self.portions.stride(nr);
-        let all = MatMut::new(products, points * panels, floats, floats);
-        let all = all.unwrap_or_else(|| unreachable!("a step is no larger than its scratch"));
-        // Where the weights of a row of products lie.
-        let at = |row: usize| row * channels.len() * nr;
-        device::divide(self.call.device, all, Split::Rows(1), &mut [], 0, |share| {
-            let Share { rows, mut out, .. } = share;
-            let Some(out) = out.contiguous_mut() else { return };
-            let gemms = kernels.gemms(lists, weights, out);
-            let mut gemms = if channels.start > 0 { gemms.resume() } else { gemms };
-            let products = (0..panels).flat_map(|panel| {
-                self.block.frequencies().iter().map(move |frequency| (panel, frequency))
-            });
-            for (panel, Frequency { point, first, tiles }) in products {
-                let row = panel * points + point;
-                if rows.contains(&row) {
-                    gemms.multiply(Product {
-                        rows: *first..first + tiles,
-                        offset: point * stride,
-                        panel: at(row),
-                        next: (row + 1 < rows.end).then(|| at(row + 1)),
-                        out: (row - rows.start) * floats + first * nr,
-                    });
-                }
-            }
-        });
-    }
-
-    /// Transforms the products of all channels back, by lines of tiles.
-    fn finish(&self, out: &mut MatMut<'_>, rows: Range<usize>, products: &[f32], stored: usize) {
-        let Call { layer, weights, kernels, operands, device, output, .. } = self.call;
-        let nr = self.portions.nr;
-        let width = output.dims[2] as usize;
-        let tile = self.portions.tile;
-        let outputs = Channels::new(output.cols(), 1, kernels.isa());
-        let (clamp, floats) = (clamp(&layer.activation), self.portions.stride(nr));
-        let of_panel = self.portions.product_floats();
-        let first = self.call.first + self.panels.start;
-        let cols = outputs.cols(first, self.panels.len());
-        let before = outputs.panel(self.call.first).start;
-        let from = rows.start - self.call.rows.start;
-        let out = out.part_mut(from..from + rows.len(), cols.start - before..cols.end - before);
-        device::divide(*device, out, Split::Rows(tile * width), &mut [], 0, |share| {
-            let Share { rows: here, mut out, .. } = share;
-            let lines = here.start / width..here.end / width;
-            for (index, panel) in self.panels.clone().enumerate() {
-                let at = outputs.panel(self.call.first + panel);
-                let mut out =
-                    out.part_mut(0..here.len(), at.start - cols.start..at.end - cols.start);
-                // Tiles of these lines are several runs of slots.
-                let mut slot = 0;
-                let inside = |slot: &usize| lines.contains(&self.block.place(*slot)[0]);
-                while slot < self.block.count() {
-                    let run = (slot..self.block.count()).take_while(inside).count();
-                    let finish = Finish {
-                        products: &products[index * of_panel + slot * nr..],
-                        stride: floats,
-                        bias: &weights[panel * stored..][..nr],
-                        addend: addend(
-                            &operands[1],
-                            rows.start + here.start..rows.start + here.end,
-                            at.clone(),
-                        ),
-                        clamp,
-                        width,
-                    };
-                    let place = |slot: usize| {
-                        let [line, col] = self.block.place(slot);
-                        [line - lines.start, col]
-                    };
-                    if run > 0 {
-                        let places = (slot..slot + run).map(place);
-                        kernels.winograd_outputs(tile, &finish, places, out.reborrow());
-                    }
-                    slot += run.max(1);
-                }
-                let function = layer.activation.function();
-                if !matches!(function, Some(ActivationKind::None | ActivationKind::Clamp)) {
-                    finish(kernels, &layer.activation, out);
-                }
-            }
-        });
-    }
 }
 
 #[cfg(test)]
