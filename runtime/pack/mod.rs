@@ -5,11 +5,17 @@
 //! little-endian plain data; `docs/pack-format.md` is their specification.
 
 pub mod crc32c;
+pub mod layers;
+pub mod operators;
+pub mod plans;
 pub mod records;
 pub mod stored;
 mod validate;
 mod view;
 
+pub use layers::*;
+pub use operators::*;
+pub use plans::*;
 pub use records::*;
 pub use stored::{Layers, ReadWith, Records, Steps, Stored};
 pub(crate) use validate::layer_of;

@@ -1,0 +1,255 @@
+//! What layers compute: operators, how their weights are stored, and elementwise functions.
+
+use bytemuck::{Pod, Zeroable};
+
+/// What a layer computes. Codes are part of the format.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OpKind {
+    /// Convolution, also grouped; fully connected is a 1x1 convolution. [`ConvParams`](super::ConvParams).
+    Conv = 1,
+    /// Depthwise convolution, also per-channel scale and shift (1x1), and convolution in groups of so few
+    /// channels, as many in as out, that panels hold several ([`Isa::spans`](crate::kernels::Isa::spans)).
+    /// [`ConvParams`](super::ConvParams).
+    Depthwise = 2,
+    /// Maximum or average pooling. [`PoolParams`](super::PoolParams).
+    Pool = 3,
+    /// An elementwise function: the layer's activation. No parameters.
+    Unary = 4,
+    /// Elementwise arithmetic of two tensors with broadcasting. [`BinaryParams`](super::BinaryParams).
+    Binary = 5,
+    /// Softmax over the channels of each row. No parameters.
+    Softmax = 6,
+    /// Local response normalisation across channels. [`LrnParams`](super::LrnParams).
+    Lrn = 7,
+    /// Strided copy of up to six dimensions: layout change, transpose, concatenation, padding.
+    /// [`CopyParams`](super::CopyParams).
+    Copy = 8,
+    /// Product of two activations. [`MatMulParams`](super::MatMulParams).
+    MatMul = 9,
+    /// Reduction to the mean. [`ReduceParams`](super::ReduceParams).
+    Reduce = 10,
+    /// 3x3 convolution of stride 1 by Winograd's algorithm. [`WinogradParams`](super::WinogradParams).
+    Winograd = 11,
+    /// Normalisation over the channels of each row, with scale and shift. [`LayerNormParams`](super::LayerNormParams).
+    LayerNorm = 12,
+    /// Rows of a constant table, chosen by the input. [`GatherParams`](super::GatherParams).
+    Gather = 13,
+}
+
+impl OpKind {
+    /// The operator of a code, if there is one.
+    pub fn from_code(code: u32) -> Option<Self> {
+        use OpKind::*;
+        [
+            Conv, Depthwise, Pool, Unary, Binary, Softmax, Lrn, Copy, MatMul, Reduce, Winograd,
+            LayerNorm, Gather,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u32 == code)
+    }
+
+    /// Whether the weights are panels of output channels, of which a step may take some.
+    pub fn has_panels(self) -> bool {
+        matches!(self, Self::Conv | Self::Depthwise | Self::Winograd | Self::Gather)
+    }
+}
+
+/// How the weights of panels are stored. Biases, at the head of a panel, are floats always. Codes are part of
+/// the format.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Encoding {
+    /// 32-bit floats.
+    #[default]
+    F32 = 0,
+    /// IEEE 754's binary16.
+    F16 = 1,
+    /// The upper half of a 32-bit float.
+    Bf16 = 2,
+}
+
+impl Encoding {
+    /// All encodings.
+    pub const ALL: [Self; 3] = [Self::F32, Self::F16, Self::Bf16];
+
+    /// The encoding of a code, if there is one.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|encoding| *encoding as u32 == code)
+    }
+
+    /// Its name, as in options and `--json`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "fp32",
+            Self::F16 => "fp16",
+            Self::Bf16 => "bf16",
+        }
+    }
+
+    /// Bytes of a weight.
+    pub const fn weight_bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::F16 | Self::Bf16 => 2,
+        }
+    }
+
+    /// Bytes of a panel of `nr` output channels with `k` weights each; `None` where they cannot be counted.
+    pub fn panel_bytes(self, k: u64, nr: usize) -> Option<u64> {
+        let weights = k.checked_mul(nr as u64)?.checked_mul(self.weight_bytes() as u64)?;
+        weights.checked_add(4 * nr as u64)?.checked_next_multiple_of(32)
+    }
+}
+
+/// A layer after fusion: one operator, its activation, its tensors, its weights.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Layer {
+    /// [`OpKind`] code.
+    pub kind: u32,
+    /// Input tensors; absent ones are [`NONE`](super::NONE). Conv, Depthwise, Winograd: data, residual. Binary: a, b.
+    pub inputs: [u32; 2],
+    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Softmax, LayerNorm,
+    /// and for the residual of Conv, Depthwise and Winograd.
+    pub output: u32,
+    /// Applied to the result, after the residual.
+    pub activation: Activation,
+    /// Panels of packed weights; 0 where the layer has none.
+    pub panels: u32,
+    /// Bytes of one panel as it is stored, a multiple of 32.
+    pub panel_bytes: u32,
+    /// [`Encoding`] code: how the panels' weights are stored. 0 where there are no panels of output channels.
+    pub encoding: u32,
+    /// Where the weights start, in bytes from the start of the weights section (a multiple of 64).
+    pub weights: u64,
+    /// The operator's own parameters: one of the `…Params` records, zero-filled.
+    pub params: [u32; 24],
+}
+
+impl Layer {
+    /// How its weights are stored, if the code is one.
+    pub fn encoding(&self) -> Option<Encoding> {
+        Encoding::from_code(self.encoding)
+    }
+}
+
+/// An elementwise function with up to two parameters.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
+pub struct Activation {
+    /// [`ActivationKind`] code.
+    pub kind: u32,
+    /// First parameter.
+    pub alpha: f32,
+    /// Second parameter.
+    pub beta: f32,
+}
+
+/// The elementwise functions. Codes are part of the format.
+#[repr(u32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ActivationKind {
+    /// x
+    None = 0,
+    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf. A bound that is NaN does nothing. Of a bound of
+    /// zero the sign does not matter: kernels take a lower one as negative, an upper one as positive ([`Activation::for_kernels`]), since
+    /// then maximum and minimum are one instruction each with the same bits on every processor. Of two zeros with different signs
+    /// x86 takes the second, ARM the positive one as maximum and the negative one as minimum.
+    Clamp = 1,
+    /// x if x ≥ 0, alpha·x otherwise.
+    LeakyRelu = 2,
+    /// 1 / (1 + exp(-x))
+    Sigmoid = 3,
+    /// min(max(alpha·x + beta, 0), 1)
+    HardSigmoid = 4,
+    /// x · min(max(x/6 + 1/2, 0), 1)
+    HardSwish = 5,
+    /// tanh x
+    Tanh = 6,
+    /// x · sigmoid(x) (SiLU)
+    Silu = 7,
+    /// x/2 · (1 + erf(x/√2))
+    Gelu = 8,
+    /// x/2 · (1 + tanh(√(2/π) · (x + 0.044715·x³)))
+    GeluTanh = 9,
+    /// erf x
+    Erf = 10,
+    /// √x
+    Sqrt = 11,
+    /// eˣ
+    Exp = 12,
+}
+
+impl Activation {
+    /// No activation.
+    pub const NONE: Self = Self { kind: 0, alpha: 0.0, beta: 0.0 };
+    /// max(x, 0).
+    pub const RELU: Self =
+        Self { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: f32::INFINITY };
+
+    /// As kernels take it: of a clamp, a lower bound of zero is negative, an upper one positive, and one that is no number is
+    /// none.
+    pub fn for_kernels(&self) -> Self {
+        if self.kind != ActivationKind::Clamp as u32 {
+            return *self;
+        }
+        let bound = |bound: f32, zero: f32, none: f32| match bound {
+            0.0 => zero,
+            bound if bound.is_nan() => none,
+            bound => bound,
+        };
+        Self {
+            alpha: bound(self.alpha, -0.0, f32::NEG_INFINITY),
+            beta: bound(self.beta, 0.0, f32::INFINITY),
+            ..*self
+        }
+    }
+
+    /// The function, if the code is one.
+    pub fn function(&self) -> Option<ActivationKind> {
+        use ActivationKind::*;
+        [
+            None,
+            Clamp,
+            LeakyRelu,
+            Sigmoid,
+            HardSigmoid,
+            HardSwish,
+            Tanh,
+            Silu,
+            Gelu,
+            GeluTanh,
+            Erf,
+            Sqrt,
+            Exp,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u32 == self.kind)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_as_kernels_take_them() {
+        let bits = |kind: ActivationKind, alpha, beta| {
+            let taken = Activation { kind: kind as u32, alpha, beta }.for_kernels();
+            [taken.alpha, taken.beta].map(f32::to_bits)
+        };
+        let tiny = f32::MIN_POSITIVE / 2.0;
+        for (bound, lower, upper) in [
+            (0.0, -0.0, 0.0),
+            (-0.0, -0.0, 0.0),
+            (f32::NAN, f32::NEG_INFINITY, f32::INFINITY),
+            (-1.5, -1.5, -1.5),
+            (tiny, tiny, tiny),
+        ] {
+            let want = [lower, upper].map(f32::to_bits);
+            assert_eq!(bits(ActivationKind::Clamp, bound, bound), want, "{bound}");
+        }
+        // What other functions' numbers mean is theirs.
+        assert_eq!(bits(ActivationKind::LeakyRelu, 0.0, -0.0), [0.0, -0.0].map(f32::to_bits));
+    }
+}
