@@ -1,0 +1,134 @@
+//! The network: tensors lie in their buffers, layers have operators that fit their tensors and weights that are there, and what the
+//! host reads and writes is as large as it is said to be.
+
+use super::{Flaw, MAX_PORTS, ProvenSkeleton, check, end_of, layer_flaw};
+use crate::ops;
+use crate::pack::{NONE, OpKind, Skeleton, Tensor};
+
+impl ProvenSkeleton<'_> {
+    pub(super) fn tensors(&self) -> Result<(), Flaw> {
+        for (i, tensor) in self.skeleton.tensors.iter().enumerate() {
+            let buffers = self.skeleton.buffers;
+            let buffer = u64::from(tensor.buffer);
+            let inside = tensor.buffer < buffers.len() as u32;
+            check(inside, "tensor: no such buffer", i, buffer, buffers.len() as u64)?;
+            let pitch_ok = tensor.pitch >= tensor.cols() && tensor.cols() > 0;
+            check(
+                pitch_ok,
+                "tensor: pitch below channels",
+                i,
+                tensor.pitch.into(),
+                tensor.cols().into(),
+            )?;
+            let end = end_of(tensor).unwrap_or(u64::MAX);
+            let floats = buffers.at(tensor.buffer as usize).bytes / 4;
+            check(end <= floats, "tensor: reaches beyond its buffer", i, end, floats)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn layers(&self, weights_bytes: u64) -> Result<(), Flaw> {
+        let Skeleton { buffers, tensors, layers, .. } = self.skeleton;
+        for (i, layer) in layers.iter().enumerate() {
+            let kind = OpKind::from_code(layer.kind).ok_or(Flaw {
+                what: "layer: unknown operator",
+                index: i as u32,
+                found: layer.kind.into(),
+                limit: OpKind::Gather as u64,
+            })?;
+            for &input in &layer.inputs {
+                let ok = input == NONE || (input as usize) < tensors.len();
+                check(ok, "layer: no such input tensor", i, input.into(), tensors.len() as u64)?;
+            }
+            let ok = (layer.output as usize) < tensors.len();
+            check(
+                ok,
+                "layer: no such output tensor",
+                i,
+                layer.output.into(),
+                tensors.len() as u64,
+            )?;
+            let bytes = u64::from(layer.panels) * u64::from(layer.panel_bytes);
+            let end = layer.weights.saturating_add(bytes);
+            check(
+                end <= weights_bytes,
+                "layer: weights beyond the weights section",
+                i,
+                end,
+                weights_bytes,
+            )?;
+            let (ok, what) = (layer.panel_bytes % 32 == 0, "layer: panels are misaligned");
+            check(ok, what, i, layer.panel_bytes.into(), 32)?;
+            let inputs = self.skeleton.layer_inputs(&layer);
+            let output = tensors[layer.output as usize];
+            for (slot, &id) in layer.inputs.iter().enumerate() {
+                if id != NONE {
+                    let ok = compatible(kind, slot, &inputs[slot], &output);
+                    let what = "layer: its output overlaps its input";
+                    check(ok, what, i, layer.output.into(), id.into())?;
+                }
+            }
+            let first = inputs[0].buffer as usize;
+            let floats = [first, output.buffer as usize].map(|at| buffers.at(at).bytes / 4);
+            ops::validate(&layer, &inputs, &output, floats, self.isa)
+                .map_err(|error| layer_flaw(error, i))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn ports(&self) -> Result<(), Flaw> {
+        let Skeleton { tensors, inputs, outputs, .. } = self.skeleton;
+        let count = inputs.len().saturating_add(outputs.len());
+        let what = "skeleton: too many inputs and outputs";
+        check(count <= MAX_PORTS, what, 0, count as u64, MAX_PORTS as u64)?;
+        for (i, port) in inputs.iter().chain(outputs).enumerate() {
+            let ok = (port.tensor as usize) < tensors.len();
+            check(ok, "port: no such tensor", i, port.tensor.into(), tensors.len() as u64)?;
+            let tensor = &tensors[port.tensor as usize];
+            let ok = tensor.pitch == tensor.cols();
+            let what = "port: tensor is not contiguous";
+            check(ok, what, i, tensor.pitch.into(), tensor.cols().into())?;
+            check(port.rank <= 8, "port: rank", i, port.rank.into(), 8)?;
+            let (_, unused) = port.shape.split_at(port.rank as usize);
+            let other = unused.iter().find(|extent| **extent != 1);
+            let what = "port: extent beyond the rank";
+            check(other.is_none(), what, i, other.copied().unwrap_or(1).into(), 1)?;
+            let elements = port.shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d.into()));
+            let held = tensor.rows() * u64::from(tensor.cols());
+            let what = "port: shape disagrees with its tensor's elements";
+            check(elements == Some(held), what, i, elements.unwrap_or(u64::MAX), held)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a layer of this kind may have `output` where its input of this slot lies.
+fn compatible(kind: OpKind, slot: usize, input: &Tensor, output: &Tensor) -> bool {
+    if input.buffer != output.buffer {
+        return true;
+    }
+    let in_place = match kind {
+        OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm => slot == 0,
+        OpKind::Binary => true,
+        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd => slot == 1,
+        _ => false,
+    };
+    (in_place && input == output)
+        || (!matches!(kind, OpKind::Copy | OpKind::MatMul) && interleaved(input, output))
+}
+
+/// Two tensors of one buffer that share no float: apart, or different channels of the same rows.
+fn interleaved(a: &Tensor, b: &Tensor) -> bool {
+    let (a_end, b_end) = (end_of(a).unwrap_or(u64::MAX), end_of(b).unwrap_or(u64::MAX));
+    if a_end <= b.offset.into() || b_end <= a.offset.into() {
+        return true;
+    }
+    let column = |tensor: &Tensor| u64::from(tensor.offset % tensor.pitch.max(1));
+    let (a_column, b_column) = (column(a), column(b));
+    let (a_right, b_right) = (a_column + u64::from(a.cols()), b_column + u64::from(b.cols()));
+    let wraps = |right: u64| right > a.pitch.into();
+    a.pitch == b.pitch
+        && !wraps(a_right)
+        && !wraps(b_right)
+        && (a_right <= b_column || b_right <= a_column)
+}

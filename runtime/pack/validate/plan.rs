@@ -1,0 +1,183 @@
+//! The plan: buffers, loads and steps lie in the arena, steps are slices of their layers, and none writes what it reads.
+
+use super::{Flaw, MAX_COMPARISONS, MAX_TASKS, Proven, Range64, check, image, layer_flaw};
+use crate::kernels::Isa;
+use crate::ops::{self, Slice};
+use crate::pack::{Kept, NONE, PAGE, Place, PlanView, Step, ring_bytes};
+
+impl Proven<'_> {
+    pub(super) fn places(&self) -> Result<(), Flaw> {
+        let (buffers, places) = (self.skeleton.buffers, self.plan.places);
+        let same = buffers.len() == places.len();
+        let (found, limit) = (places.len() as u64, buffers.len() as u64);
+        check(same, "plan: one place per buffer", 0, found, limit)?;
+        let rings = places.iter().filter(|place| place.lines > 0).count() as u64;
+        let work = rings.saturating_mul(self.skeleton.tensors.len() as u64);
+        check(work <= MAX_COMPARISONS, "plan: too many rings", 0, work, MAX_COMPARISONS)?;
+        for (i, Place { address, lines }) in places.iter().enumerate() {
+            let on_gpu = lines > 0 && self.isa == Isa::Cuda;
+            check(!on_gpu, "plan: a ring on a GPU", i, lines.into(), 0)?;
+            let bytes = if lines == 0 { buffers.at(i).bytes } else { self.ring(i, lines)? };
+            self.inside(Range64::of(address, bytes), "plan: buffer outside the arena", i)?;
+        }
+        for (i, port) in self.skeleton.inputs.iter().chain(self.skeleton.outputs).enumerate() {
+            let lines = self.lines(&self.skeleton.tensors[port.tensor as usize]);
+            check(lines == 0, "plan: a port in a ring", i, lines.into(), 0)?;
+        }
+        // The host owns all ports at once: no two may share a byte.
+        let ports = || self.skeleton.inputs.iter().chain(self.skeleton.outputs);
+        for (i, a) in ports().enumerate() {
+            for b in ports().skip(i + 1) {
+                let (a, b) = (self.port_range(a), self.port_range(b));
+                check(!a.overlaps(b), "plan: two ports overlap", i, a.start, b.start)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of a buffer that holds a ring of so many lines: views of the pixels of one image.
+    fn ring(&self, buffer: usize, lines: u32) -> Result<u64, Flaw> {
+        let mut views =
+            self.skeleton.tensors.iter().filter(|tensor| tensor.buffer as usize == buffer);
+        let Some(first) = views.clone().next() else {
+            return Err(Flaw {
+                what: "plan: a ring that no tensor lies in",
+                index: buffer as u32,
+                found: lines.into(),
+                limit: 0,
+            });
+        };
+        let [_, height, width, _] = first.dims;
+        views.try_for_each(|tensor| {
+            let right = u64::from(tensor.offset) + u64::from(tensor.cols());
+            for (found, limit, what) in [
+                (tensor.dims[0], 1, "plan: images in a ring"),
+                (tensor.dims[1], height, "plan: height of another tensor in a ring"),
+                (tensor.dims[2], width, "plan: width of another tensor in a ring"),
+                (tensor.pitch, first.pitch, "plan: pitch of another tensor in a ring"),
+            ] {
+                check(found == limit, what, buffer, found.into(), limit.into())?;
+            }
+            let what = "plan: channels of a ring beyond its pitch";
+            check(right <= tensor.pitch.into(), what, buffer, right, tensor.pitch.into())
+        })?;
+        let what = "plan: more lines in a ring than in the image";
+        check(lines <= height, what, buffer, lines.into(), height.into())?;
+        Ok(ring_bytes(lines, width, first.pitch))
+    }
+
+    pub(super) fn loads(&self, weights_bytes: u64) -> Result<(), Flaw> {
+        let period = self.plan.period() as i64;
+        let PlanView { resident, loads, .. } = self.plan;
+        let count = resident.len().max(loads.len());
+        check(count <= MAX_TASKS, "plan: too many loads", 0, count as u64, MAX_TASKS as u64)?;
+        // Residents lie beside one another, so they cannot be larger than the arena (or `open` would
+        // have more to read than it has room for).
+        let held = resident.iter().map(|load| u64::from(load.bytes)).sum();
+        let room = self.arena.end.saturating_sub(self.arena.start);
+        check(held <= room, "plan: bytes of all resident loads", 0, held, room)?;
+        for (i, load) in resident.iter().chain(loads.iter()).enumerate() {
+            let (bytes, what) = (load.bytes.into(), "load: bytes are not a multiple of the page");
+            check(bytes % PAGE == 0, what, i, bytes, PAGE)?;
+            let end = load.offset.saturating_add(load.bytes.into());
+            let ok = end <= weights_bytes && load.bytes > 0;
+            check(ok, "load: beyond the weights section", i, end, weights_bytes)?;
+            self.inside(image(&load), "load: outside the arena", i)?;
+            let release = i64::from(load.release);
+            let ok = i < resident.len() || (release > -period && release < period);
+            check(
+                ok,
+                "load: release beyond one inference",
+                i,
+                release.unsigned_abs(),
+                period as u64,
+            )?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn steps(&self, threads: u32) -> Result<(), Flaw> {
+        let PlanView { steps, loads, .. } = self.plan;
+        check(steps.len() <= MAX_TASKS, "plan: too many steps", 0, steps.len() as u64, 1 << 24)?;
+        let (mut ready, mut before) = (0, Step::default());
+        for (i, step) in steps.iter().enumerate() {
+            let layers = self.skeleton.layers;
+            let ok = (step.layer as usize) < layers.len();
+            check(ok, "step: no such layer", i, step.layer.into(), layers.len() as u64)?;
+            let layer = &layers.at(step.layer as usize);
+            let output = &self.skeleton.tensors[layer.output as usize];
+            let slice = Slice::from(&step);
+            let inputs = self.skeleton.layer_inputs(layer);
+            ops::validate_slice(layer, &inputs, output, &slice, self.isa)
+                .map_err(|error| layer_flaw(error, i))?;
+            let ok = (step.count > 0) == (layer.panels > 0);
+            let what = "step: number of panels";
+            check(ok, what, i, step.count.into(), layer.panels.into())?;
+            check(
+                step.ready >= ready,
+                "step: ready decreases",
+                i,
+                step.ready.into(),
+                ready.into(),
+            )?;
+            ready = step.ready;
+            let inputs = self.skeleton.layer_inputs(layer);
+            let rings = [layer.inputs[0], layer.inputs[1], layer.output].map(|id| {
+                self.skeleton.tensors.get(id as usize).map_or(0, |tensor| self.lines(tensor))
+            });
+            ops::validate_rings(layer, &inputs, output, &slice, rings)
+                .map_err(|error| layer_flaw(error, i))?;
+            let needed =
+                ops::least_scratch_bytes(layer, &inputs, output, &slice, threads, self.isa);
+            let ok = step.scratch_bytes >= needed;
+            check(ok, "step: too little scratch", i, step.scratch_bytes, needed)?;
+            if step.kept == Kept::Found {
+                finds(&before, &step, i)?;
+            }
+            before = step;
+            let [a, b, out, weights, scratch] = self.touched(&step);
+            for (range, what) in [
+                (weights, "step: weights outside the arena"),
+                (scratch, "step: scratch outside the arena"),
+            ] {
+                if range != Range64::EMPTY {
+                    self.inside(range, what, i)?;
+                }
+            }
+            // Inputs in the output's own buffer were compared tensor by tensor, with the layer.
+            let same =
+                |slot: usize| layer.inputs[slot] != NONE && inputs[slot].buffer == output.buffer;
+            let apart =
+                |slot| same(slot) || self.apart_by_rows(layer, &inputs, output, &slice, slot);
+            for (written, read) in [
+                (out, weights),
+                (out, if out.overlaps(a) && apart(0) { Range64::EMPTY } else { a }),
+                (out, if out.overlaps(b) && apart(1) { Range64::EMPTY } else { b }),
+                (scratch, a),
+                (scratch, b),
+                (scratch, out),
+                (scratch, weights),
+            ] {
+                let what = "step: writes what it reads";
+                check(!written.overlaps(read), what, i, written.start, read.start)?;
+            }
+        }
+        let all = loads.len() as u32;
+        check(ready == all, "plan: steps wait for all loads", 0, ready.into(), all.into())
+    }
+}
+
+/// What the step before has left is what a step looks for, where it looks for it.
+fn finds(before: &Step, step: &Step, index: usize) -> Result<(), Flaw> {
+    let ok = before.kept != Kept::Not;
+    check(ok, "step: finds inputs that the step before does not keep", index, 0, 1)?;
+    let of = |step: &Step| {
+        let Step { layer, row, rows, .. } = *step;
+        [layer.into(), row.into(), rows.into(), step.scratch, step.scratch_bytes]
+    };
+    for (found, limit) in of(step).into_iter().zip(of(before)) {
+        let what = "step: finds inputs of another layer, other rows or in other scratch than the step before";
+        check(found == limit, what, index, found, limit)?;
+    }
+    Ok(())
+}
