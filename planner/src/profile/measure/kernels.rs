@@ -135,7 +135,7 @@ pub fn measure(
         asked.add(layers::of_class(isa, class), state)
     });
     let small = asked.add(vec![layers::conv(isa, OpKind::Conv, 8, 1, 16, 64)], State::Warm);
-    let shared = asked.add(vec![layers::conv(isa, OpKind::Conv, 1, 1, 2048, 1024)], State::Warm);
+    let shared = asked.add(layers::near(isa), State::Warm);
     let balanced = [State::Warm, State::Cold].map(|state| asked.add(layers::balanced(isa), state));
     let depthwise =
         [State::Warm, State::Cold].map(|state| asked.add(layers::small_depthwise(isa), state));
