@@ -248,3 +248,22 @@ pub(super) fn transforming(isa: Isa) -> Vec<Network> {
     };
     [(4, 28, 128), (4, 14, 256), (4, 14, 512), (2, 7, 512)].map(layer).into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn some_matrix_fits_half_of_a_small_cache() {
+        let bytes = |network: Network| {
+            let layer = &network.layers[0];
+            u64::from(layer.panels) * u64::from(layer.panel_bytes)
+        };
+        for isa in Isa::ALL {
+            let all: Vec<u64> = near(isa).into_iter().map(bytes).collect();
+            for (bytes, shared) in all.iter().zip([16 << 20, 8 << 20, 4 << 20]) {
+                assert!((shared / 3..=shared / 2).contains(bytes), "{isa:?}: {bytes} of {shared}");
+            }
+        }
+    }
+}
