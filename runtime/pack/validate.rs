@@ -67,10 +67,6 @@ fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> 
     if ok { Ok(()) } else { Err(Flaw { what, index: index as u32, found, limit }) }
 }
 
-/// Most loads or steps in a plan: counters wrap, and distances between them must stay below 2³¹.
-const MAX_TASKS: usize = 1 << 24;
-/// Most inputs and outputs together: they are compared pair by pair.
-const MAX_PORTS: usize = 1024;
 /// Most comparisons of a load with a step, a load or a port, or of a ring with a tensor.
 const MAX_COMPARISONS: u64 = 1 << 28;
 

@@ -1,9 +1,12 @@
 //! The network: tensors lie in their buffers, layers have operators that fit their tensors and weights that are there, and what the
 //! host reads and writes is as large as it is said to be.
 
-use super::{Flaw, MAX_PORTS, ProvenSkeleton, check, end_of, layer_flaw};
-use crate::ops;
+use super::{Flaw, ProvenSkeleton, check, end_of, layer_flaw};
+use crate::ops::{self, LayerError};
 use crate::pack::{NONE, OpKind, Skeleton, Tensor};
+
+/// Most inputs and outputs together: they are compared pair by pair.
+const MAX_PORTS: usize = 1024;
 
 impl ProvenSkeleton<'_> {
     pub(super) fn tensors(&self) -> Result<(), Flaw> {
@@ -30,12 +33,8 @@ impl ProvenSkeleton<'_> {
     pub(super) fn layers(&self, weights_bytes: u64) -> Result<(), Flaw> {
         let Skeleton { buffers, tensors, layers, .. } = self.skeleton;
         for (i, layer) in layers.iter().enumerate() {
-            let kind = OpKind::from_code(layer.kind).ok_or(Flaw {
-                what: "layer: unknown operator",
-                index: i as u32,
-                found: layer.kind.into(),
-                limit: OpKind::Gather as u64,
-            })?;
+            let kind = OpKind::from_code(layer.kind)
+                .ok_or_else(|| layer_flaw(LayerError::Kind(layer.kind), i))?;
             for &input in &layer.inputs {
                 let ok = input == NONE || (input as usize) < tensors.len();
                 check(ok, "layer: no such input tensor", i, input.into(), tensors.len() as u64)?;

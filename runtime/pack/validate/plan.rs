@@ -1,9 +1,12 @@
 //! The plan: buffers, loads and steps lie in the arena, steps are slices of their layers, and none writes what it reads.
 
-use super::{Flaw, MAX_COMPARISONS, MAX_TASKS, Proven, Range64, check, image, layer_flaw};
+use super::{Flaw, MAX_COMPARISONS, Proven, Range64, check, image, layer_flaw};
 use crate::kernels::Isa;
 use crate::ops::{self, Slice};
 use crate::pack::{Kept, NONE, PAGE, Place, PlanView, Step, ring_bytes};
+
+/// Most loads or steps in a plan: counters wrap, and distances between them must stay below 2³¹.
+const MAX_TASKS: usize = 1 << 24;
 
 impl Proven<'_> {
     pub(super) fn places(&self) -> Result<(), Flaw> {
@@ -98,7 +101,8 @@ impl Proven<'_> {
 
     pub(super) fn steps(&self, threads: u32) -> Result<(), Flaw> {
         let PlanView { steps, loads, .. } = self.plan;
-        check(steps.len() <= MAX_TASKS, "plan: too many steps", 0, steps.len() as u64, 1 << 24)?;
+        let count = steps.len();
+        check(count <= MAX_TASKS, "plan: too many steps", 0, count as u64, MAX_TASKS as u64)?;
         let (mut ready, mut before) = (0, Step::default());
         for (i, step) in steps.iter().enumerate() {
             let layers = self.skeleton.layers;
@@ -121,7 +125,6 @@ impl Proven<'_> {
                 ready.into(),
             )?;
             ready = step.ready;
-            let inputs = self.skeleton.layer_inputs(layer);
             let rings = [layer.inputs[0], layer.inputs[1], layer.output].map(|id| {
                 self.skeleton.tensors.get(id as usize).map_or(0, |tensor| self.lines(tensor))
             });
