@@ -126,6 +126,19 @@ impl Site<'_> {
         found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
     }
 
+    /// The same for a share of what there is beside tables and a layer's activations.
+    pub fn fitting_one(
+        &self,
+        layer: usize,
+        algorithm: u32,
+        slices: f64,
+        share: f64,
+    ) -> (Cutting, f64) {
+        let bytes = self.request.budget.saturating_sub(self.usual_tables());
+        let free = (self.ground.free(layer, bytes) as f64 * share) as u64;
+        self.cutting(layer, algorithm, free, slices, u64::MAX, FEW)
+    }
+
     /// The scratch of a slice that may have so much: the least with which it is nearly as fast, since loads have the rest. And what it
     /// takes then.
     fn scratch(&self, shape: &Shape, room: u64, step: Step) -> (u64, u64) {
@@ -193,19 +206,6 @@ impl Site<'_> {
                 false => Cutting { slice, scratch, keep, ..*cutting },
             };
         }
-    }
-
-    /// The same for a share of what there is beside tables and a layer's activations.
-    pub fn fitting_one(
-        &self,
-        layer: usize,
-        algorithm: u32,
-        slices: f64,
-        share: f64,
-    ) -> (Cutting, f64) {
-        let bytes = self.request.budget.saturating_sub(self.usual_tables());
-        let free = (self.ground.free(layer, bytes) as f64 * share) as u64;
-        self.cutting(layer, algorithm, free, slices, u64::MAX, FEW)
     }
 
     /// For each layer the algorithm by which it takes the least time where so many of its slices shall find room; its own
