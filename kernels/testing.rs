@@ -1,6 +1,7 @@
 //! What the tests of kernels and of the operators that call them share: numbers, packing, threads,
 //! scratch, and the two references: double precision, and the chain of fused multiply-adds that every
 //! kernel must reproduce bit for bit.
+#![allow(unsafe_code)]
 
 use super::Kernels;
 use crate::device::Device;
@@ -71,7 +72,8 @@ pub fn pack(weights: &[f32], bias: &[f32], groups: usize, nr: usize) -> Vec<f32>
 #[derive(Clone, Copy, Debug)]
 pub struct Threads(pub usize);
 
-impl Device for Threads {
+// SAFETY: `Workers` keeps the promise with this task, which unwinds nowhere; the other loop is one part after the other.
+unsafe impl Device for Threads {
     fn threads(&self) -> usize {
         self.0
     }

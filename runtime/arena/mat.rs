@@ -175,7 +175,9 @@ impl<'a> MatRef<'a> {
         assert!(rows.start <= rows.end && rows.end <= self.rows);
         assert!(cols.start <= cols.end && cols.end <= self.cols);
         MatRef {
-            data: self.data.wrapping_add(rows.start * self.pitch + cols.start),
+            data: self
+                .data
+                .wrapping_add(rows.start.wrapping_mul(self.pitch).wrapping_add(cols.start)),
             rows: rows.len(),
             cols: cols.len(),
             lent: self.lent.within(&rows),
@@ -188,8 +190,12 @@ impl<'a> MatRef<'a> {
         if self.lent != Lent::all(self.rows) || self.pitch != self.cols && self.rows > 1 {
             return None;
         }
-        // SAFETY: the rows are adjacent, so their union is one readable run.
-        Some(unsafe { core::slice::from_raw_parts(self.data, self.rows * self.cols) })
+        match self.rows * self.cols {
+            // A part with no rows may begin anywhere.
+            0 => Some(&[]),
+            // SAFETY: the rows are adjacent, so their union is one readable run.
+            floats => Some(unsafe { core::slice::from_raw_parts(self.data, floats) }),
+        }
     }
 
     /// The first element's address, for kernels.
@@ -304,8 +310,11 @@ impl<'a> MatMut<'a> {
         if self.lent != Lent::all(self.rows) || self.pitch != self.cols && self.rows > 1 {
             return None;
         }
-        // SAFETY: the rows are adjacent, so their union is one run, owned exclusively.
-        Some(unsafe { core::slice::from_raw_parts_mut(self.data, self.rows * self.cols) })
+        match self.rows * self.cols {
+            0 => Some(&mut []),
+            // SAFETY: the rows are adjacent, so their union is one run, owned exclusively.
+            floats => Some(unsafe { core::slice::from_raw_parts_mut(self.data, floats) }),
+        }
     }
 
     /// The first element's address, for kernels.
@@ -330,7 +339,9 @@ impl<'a> MatMut<'a> {
         assert!(rows.start <= rows.end && rows.end <= self.rows);
         assert!(cols.start <= cols.end && cols.end <= self.cols);
         MatMut {
-            data: self.data.wrapping_add(rows.start * self.pitch + cols.start),
+            data: self
+                .data
+                .wrapping_add(rows.start.wrapping_mul(self.pitch).wrapping_add(cols.start)),
             rows: rows.len(),
             cols: cols.len(),
             lent: self.lent.within(&rows),

@@ -89,6 +89,10 @@ pub struct Lent<'a> {
 ///   and lies where [`home`](Self::home) says.
 /// - `lend`, `reserve` and dropping the value wait until all that was issued has come to an end: only then is memory handed out
 ///   again or released.
+/// - What is issued to a stream is done in order. [`drain`](Self::drain) and [`wait`](Self::wait) return `Ok` only when all of it, or all
+///   before the mark, is done, and what comes after a [`follow`](Self::follow) that returns `Ok` begins only when the mark is reached.
+///   A call that fails has issued nothing.
+/// - `arena`, `home` and `multiprocessors` say the same while it is lent.
 pub unsafe trait Accelerator: Sync + core::fmt::Debug {
     /// Bytes of arena that plans may have.
     fn arena(&self) -> u64;

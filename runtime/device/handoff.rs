@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicU8, Ordering};
 
 const EMPTY: u8 = 0;
@@ -12,7 +13,8 @@ const FULL: u8 = 2;
 #[derive(Debug)]
 pub struct Handoff<T> {
     state: AtomicU8,
-    value: UnsafeCell<Option<T>>,
+    /// Written when the state first became FULL.
+    value: UnsafeCell<MaybeUninit<T>>,
 }
 
 // SAFETY: `value` is touched only by whoever has moved `state` to BUSY, one at a time; a value is
@@ -21,7 +23,7 @@ unsafe impl<T: Copy + Send> Sync for Handoff<T> {}
 
 impl<T: Copy + Send> Default for Handoff<T> {
     fn default() -> Self {
-        Self { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(None) }
+        Self { state: AtomicU8::new(EMPTY), value: UnsafeCell::new(MaybeUninit::uninit()) }
     }
 }
 
@@ -48,7 +50,7 @@ impl<T: Copy + Send> Handoff<T> {
     pub fn put(&self, value: T) {
         if self.claim(&[EMPTY, FULL]).is_some() {
             // SAFETY: this thread has claimed the value.
-            unsafe { *self.value.get() = Some(value) };
+            unsafe { *self.value.get() = MaybeUninit::new(value) };
             self.state.store(FULL, Ordering::Release);
         }
     }
@@ -56,10 +58,10 @@ impl<T: Copy + Send> Handoff<T> {
     /// The value, which stays.
     pub fn get(&self) -> Option<T> {
         self.claim(&[FULL])?;
-        // SAFETY: this thread has claimed the value.
-        let value = unsafe { *self.value.get() };
+        // SAFETY: this thread has claimed the value, which is there: the state was FULL.
+        let value = unsafe { (*self.value.get()).assume_init() };
         self.state.store(FULL, Ordering::Release);
-        value
+        Some(value)
     }
 
     /// Removes the value.

@@ -28,7 +28,39 @@ use crate::arena::MatMut;
 use core::ops::Range;
 
 /// Runs a task in parts.
-pub trait Device: Sync {
+///
+/// An own device takes `unsafe impl`: an output is divided by what [`run`](Self::run) promises.
+///
+/// # Safety
+/// However often it is called, from however many threads, and whatever the task does, a call of `run`
+///
+/// - calls the task with no part twice;
+/// - has no two calls of the task under way at a time that have the same `thread`;
+/// - returns, or unwinds, only when no call of the task is under way any more, and none follows.
+///
+/// [`divide`] checks the numbers of parts and threads by itself. That all parts are called is a matter of right results
+/// only, and so are the other methods.
+///
+/// ```compile_fail,E0200
+/// use eyelet::device::Device;
+///
+/// struct Twice;
+///
+/// impl Device for Twice {
+///     fn threads(&self) -> usize {
+///         2
+///     }
+///
+///     // Two exclusive references to one part of an output, at the same time.
+///     fn run(&self, _parts: usize, task: &(dyn Fn(usize, usize) + Sync)) {
+///         std::thread::scope(|scope| {
+///             scope.spawn(|| task(0, 0));
+///             task(0, 1);
+///         });
+///     }
+/// }
+/// ```
+pub unsafe trait Device: Sync {
     /// The largest number of parts that run at the same time; at least 1.
     fn threads(&self) -> usize;
 
@@ -47,7 +79,8 @@ pub trait Device: Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inline;
 
-impl Device for Inline {
+// SAFETY: one part after the other, each once.
+unsafe impl Device for Inline {
     fn threads(&self) -> usize {
         1
     }
@@ -128,6 +161,7 @@ pub fn divide(
     let base = &base;
     let out = &out;
     device.run(parts, &|index, thread| {
+        assert!(index < parts, "part {index} of {parts}");
         let range = cut(len, parts, align, index);
         if range.is_empty() {
             return;
@@ -138,8 +172,8 @@ pub fn divide(
         };
         let place = if by_part { index } else { thread };
         assert!(by_part || thread < threads, "thread {thread} of {threads}");
-        // SAFETY: `cut` gives disjoint ranges for different indices, and the device passes each index
-        // once, so that rectangles do not overlap. Nor do the pieces of scratch that are in use: there
+        // SAFETY: `cut` gives disjoint ranges for different indices below `parts`, and the device passes each index
+        // once, by its contract, so that rectangles do not overlap. Nor do the pieces of scratch that are in use: there
         // are as many as parts, or as many as threads (checked above and here), and no two parts run at
         // the same time on one thread; all are inside it.
         let (out, scratch) = unsafe {

@@ -138,33 +138,60 @@ pub(crate) unsafe fn spawn(
     entry: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
 ) -> Result<libc::pthread_t, i32> {
-    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::zeroed();
     let mut thread = MaybeUninit::<libc::pthread_t>::zeroed();
+    // SAFETY: the handle is written if that succeeds; the caller's promise is about the rest.
+    match unsafe { create(thread.as_mut_ptr(), entry, argument) } {
+        // SAFETY: creation succeeded and wrote the handle.
+        0 => Ok(unsafe { thread.assume_init() }),
+        errno => Err(errno),
+    }
+}
+
+/// Has the system create the thread: its error number.
+///
+/// # Safety
+/// As of [`spawn`].
+#[cfg(not(miri))]
+unsafe fn create(
+    thread: *mut libc::pthread_t,
+    entry: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> i32 {
+    let mut attributes = MaybeUninit::<libc::pthread_attr_t>::zeroed();
     let (mut all, mut before) =
         (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
     // SAFETY: each record is initialised by the first call that takes it, the attributes are destroyed
     // once on every way out, and a new thread inherits the mask as it is during creation.
-    let status = unsafe {
+    unsafe {
         let attributes = attributes.as_mut_ptr();
         let mut status = libc::pthread_attr_init(attributes);
         if status != 0 {
-            return Err(status);
+            return status;
         }
         status = libc::pthread_attr_setstacksize(attributes, STACK_BYTES);
         if status == 0 {
             libc::sigfillset(all.as_mut_ptr());
             libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
-            status = libc::pthread_create(thread.as_mut_ptr(), attributes, entry, argument);
+            status = libc::pthread_create(thread, attributes, entry, argument);
             libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut());
         }
         libc::pthread_attr_destroy(attributes);
         status
-    };
-    match status {
-        // SAFETY: creation succeeded and wrote the handle.
-        0 => Ok(unsafe { thread.assume_init() }),
-        errno => Err(errno),
     }
+}
+
+/// The same in Miri, which has neither attributes nor signals.
+///
+/// # Safety
+/// As of [`spawn`].
+#[cfg(miri)]
+unsafe fn create(
+    thread: *mut libc::pthread_t,
+    entry: extern "C" fn(*mut c_void) -> *mut c_void,
+    argument: *mut c_void,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { libc::pthread_create(thread, core::ptr::null(), entry, argument) }
 }
 
 /// Waits until a thread has ended.

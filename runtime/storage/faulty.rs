@@ -67,6 +67,12 @@ impl<'a, S: Storage> Faulty<'a, S> {
         self
     }
 
+    /// The storage inside.
+    #[cfg(test)]
+    pub(super) fn inner_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
     /// Reads that are under way.
     pub fn under_way(&self) -> usize {
         self.under_way.iter().flatten().count()
@@ -135,7 +141,8 @@ impl<S: Storage> Storage for Faulty<'_, S> {
     }
 }
 
-// SAFETY: bytes are written by `wait`, which first does all reads that are under way.
+// SAFETY: bytes are written by `wait`, which first does all reads that are under way. When the storage inside panics, it has forgotten
+// them.
 unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
     fn depth(&self) -> usize {
         self.depth
@@ -156,8 +163,9 @@ unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
     }
 
     fn wait(&mut self, number: usize, _: u64) -> Result<(), StorageError> {
-        while let Some((number, read)) = self
-            .under_way
+        // Put back when they are done, so that a panic leaves none.
+        let mut all = core::mem::take(&mut self.under_way);
+        while let Some((number, read)) = all
             .iter()
             .enumerate()
             .filter_map(|(number, read)| Some((number, (*read)?)))
@@ -166,8 +174,9 @@ unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
         {
             // SAFETY: the bytes are this read's, by the promise to `submit`, until it has been waited for.
             let result = self.read(read.offset, unsafe { &mut *read.into });
-            self.under_way[number] = Some(Read { result: Some(result), ..read });
+            all[number] = Some(Read { result: Some(result), ..read });
         }
+        self.under_way = all;
         let read = self.under_way.get_mut(number).and_then(Option::take);
         read.and_then(|read| read.result).unwrap_or(Ok(()))
     }

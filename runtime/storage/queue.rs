@@ -28,7 +28,8 @@ pub const SPIN_NS: u64 = 1_000_000;
 ///
 /// # Safety
 /// The bytes of a read are written only between a `submit` that succeeds and the end of the `wait` for it, however that ends; after one
-/// that fails, never. `wait` does not unwind.
+/// that fails, never. No two reads under way have one number. `wait` does not unwind, unless nothing is under way
+/// any more when it does.
 pub unsafe trait ReadQueue {
     /// So many reads may be under way at once: at least 1, at most [`MAX_DEPTH`].
     fn depth(&self) -> usize;

@@ -243,6 +243,45 @@ mod tests {
         }
     }
 
+    /// Panics at its first read.
+    struct Panics(bool);
+
+    impl Storage for Panics {
+        fn len(&self) -> Result<u64, StorageError> {
+            Ok(64)
+        }
+
+        fn read(&mut self, _: u64, into: &mut [u8]) -> Result<(), StorageError> {
+            assert!(self.0, "on purpose");
+            into.fill(7);
+            Ok(())
+        }
+
+        fn alignment(&self) -> u64 {
+            1
+        }
+    }
+
+    /// What the next lender begins is all that is read.
+    #[test]
+    fn a_storage_that_panics_forgets_what_was_under_way() {
+        let mut storage = Faulty::new(Panics(false), &[]).queued(3);
+        let mut room = [0; 48];
+        let base = room.as_mut_ptr();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            UnderWay::lend(&mut storage, 8, |reads| {
+                (0..3).for_each(|at| begin(reads, 0, place(base, 16 * at)));
+            })
+        }));
+        assert!(panicked.is_err());
+        assert_eq!((storage.under_way(), storage.attempts()), (0, 1));
+        storage.inner_mut().0 = true;
+        let mut other = [0; 16];
+        let base = other.as_mut_ptr();
+        UnderWay::lend(&mut storage, 8, |reads| begin(reads, 0, place(base, 0)));
+        assert_eq!((room, other), ([0; 48], [7; 16]));
+    }
+
     #[test]
     fn what_has_come_keeps_no_other_from_beginning() {
         let mut storage = Faulty::new(Slice(&BYTES), &[]).queued(2);

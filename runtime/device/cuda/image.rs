@@ -66,8 +66,8 @@ pub struct Image {
     pub kind: Kind,
     /// The version of the PTX: 65 is 6.5. 0 for machine code.
     pub ptx_version: u32,
-    /// What the driver loads.
-    pub bytes: &'static [u8],
+    /// What the driver loads. It reads as far as these say, and not as far as the slice: nobody else can make an image.
+    pub(crate) bytes: &'static [u8],
 }
 
 impl fmt::Display for Image {

@@ -44,6 +44,16 @@ pub struct Swapped {
     pub refilled_bytes: u64,
 }
 
+/// Waits for a stream when it is dropped, be it by a panic: copies that are under way must not find their memory gone.
+struct Quiet<'s>(&'s Stream<'s>);
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        // An error that stays comes again from the next call.
+        let _ = self.0.synchronize();
+    }
+}
+
 /// A network's range.
 pub(super) struct Mapped<'a> {
     reserved: Reserved<'a>,
@@ -136,7 +146,12 @@ impl<'a> Mapped<'a> {
         if source.is_none() && runs.iter().any(|run| self.slots[run.clone()].iter().any(refilled)) {
             return Err(ChunkError::NoRefill);
         }
+        // A refill that panics leaves a range that nobody knows the state of.
+        self.broken = true;
+        let quiet = Quiet(stream);
         let filled = self.map(pool, &runs).and_then(|()| self.fill(&runs, stream, source));
+        drop(quiet);
+        self.broken = false;
         // Even after an error: copies that are under way must not find their chunks gone.
         let filled = filled.and_then(|swapped| Ok((swapped, stream.synchronize()?)));
         match filled {
