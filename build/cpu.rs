@@ -69,6 +69,10 @@ pub fn build() {
         Ok("") | Err(env::VarError::NotPresent) => (),
         other => panic!("EYELET_CORE is in-order or out-of-order, not {other:?}"),
     }
+    if env::var_os("CARGO_CFG_MIRI").is_some() {
+        // An interpreter of Rust.
+        return;
+    }
     let var = |name: &str| env::var(name).unwrap_or_default();
     let neon = var("CARGO_CFG_TARGET_FEATURE").split(',').any(|feature| feature == "neon");
     let (kernels, cfg) = match var("CARGO_CFG_TARGET_ARCH").as_str() {

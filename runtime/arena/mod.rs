@@ -7,6 +7,7 @@ mod alloc;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod code;
 mod fixed;
+mod lapsing;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod map;
 mod mat;
@@ -19,6 +20,7 @@ pub use alloc::{Activations, PlannedMemory, Weights};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use code::give_back_code;
 pub use fixed::Arena;
+pub(crate) use lapsing::Lapsing;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use map::{MappedArena, Pages};
 pub use mat::{MatMut, MatRef};

@@ -8,6 +8,7 @@
 use super::enter::{PlanError, Switch};
 use super::model::{Feed, Model};
 use super::open::{Unfit, choose};
+use crate::arena::Lapsing;
 use crate::pack::{PlanEntry, PlanView, Proven};
 use bytemuck::bytes_of;
 
@@ -74,13 +75,13 @@ impl core::error::Error for BudgetError {}
 #[derive(Debug)]
 pub(super) struct Current<'a> {
     pub entry: PlanEntry,
-    /// `None` after a change of budget that failed, and during one.
-    pub proven: Option<Proven<'a>>,
+    /// None after a change of budget that failed, and during one.
+    pub proven: Lapsing<Proven<'a>>,
 }
 
 impl Current<'_> {
     pub fn plan(&self) -> &PlanView<'_> {
-        self.proven.as_ref().map_or(&PlanView::EMPTY, Proven::plan)
+        self.proven.get().map_or(&PlanView::EMPTY, Proven::plan)
     }
 }
 
@@ -116,17 +117,17 @@ impl<F: Feed> Model<'_, '_, F> {
             Unfit::Threads { planned } => BudgetError::Threads { opened, planned },
         })?;
         let same = bytes_of(&entry) == bytes_of(&self.current.entry);
-        if same && self.current.proven.is_some() {
+        if same && self.current.proven.get().is_some() {
             return Ok(Switch::default());
         }
-        *self.current = Current { entry, proven: None };
+        *self.current = Current { entry, proven: Lapsing::NONE };
         self.feed.switch(&entry);
         let answer = shared.answer.get();
         shared.answer.clear();
         self.rewind();
         match answer {
             Some(Ok((proven, switch))) => {
-                self.current.proven = Some(proven);
+                self.current.proven = proven;
                 Ok(switch)
             }
             Some(Err(error)) => Err(BudgetError::Plan(error)),
@@ -138,7 +139,7 @@ impl<F: Feed> Model<'_, '_, F> {
     /// The end of the arena that the plan has no use for, lent back to its owner until the budget is changed to a
     /// larger one, which may overwrite it. Empty after a change of budget that failed.
     pub fn unused(&mut self) -> &mut [u8] {
-        match &self.current.proven {
+        match self.current.proven.get() {
             Some(proven) => self.activations.unused(proven),
             None => &mut [],
         }

@@ -2,7 +2,7 @@
 
 use super::load::LoadError;
 use super::loader::Loader;
-use super::model::{Feed, Model};
+use super::model::{Feed, Model, Sealed};
 use super::open::Instance;
 use super::shared::Shared;
 use crate::device::futex::Counter;
@@ -48,6 +48,8 @@ impl Concurrent<'_, '_> {
     }
 }
 
+impl Sealed for Concurrent<'_, '_> {}
+
 impl Feed for Concurrent<'_, '_> {
     fn wait(&mut self, target: u32) -> Result<(), LoadError> {
         if !self.shared.loads_done.reached(target) {
@@ -60,11 +62,18 @@ impl Feed for Concurrent<'_, '_> {
         self.wait_for(&self.shared.reads_done, target)
     }
 
+    fn rest(&mut self) {
+        self.shared.rest.store(true, Ordering::Relaxed);
+        self.ask();
+    }
+
     fn restart(&mut self) {
+        self.shared.rest.store(false, Ordering::Relaxed);
         self.ask();
     }
 
     fn switch(&mut self, entry: &PlanEntry) {
+        self.shared.rest.store(false, Ordering::Relaxed);
         self.shared.asked.put(*entry);
         self.ask();
         self.shared.asked.clear();
@@ -93,6 +102,7 @@ impl<'a> Instance<'a> {
     pub(crate) fn beside<'m>(&'m mut self) -> (Loader<'m, 'a>, Model<'m, 'a, Concurrent<'m, 'a>>) {
         let failed = self.shared.start();
         self.shared.stop.store(false, Ordering::Release);
+        self.shared.rest.store(false, Ordering::Relaxed);
         let Self { shared, memory, current } = self;
         shared.spin_ns = spin_ns(shared);
         let shared = &*shared;

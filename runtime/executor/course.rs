@@ -10,7 +10,7 @@
 use super::load::{LoadError, crc32c_if, verify};
 use super::observer::Event;
 use super::shared::Shared;
-use crate::arena::Reads;
+use crate::arena::{Lapsing, Reads};
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Stream};
 use crate::pack::{PlanView, Proven};
@@ -21,7 +21,7 @@ use crate::storage::Storage;
 pub(super) struct Course<'m, 'a> {
     pub shared: &'m Shared<'a>,
     /// The plan that is followed, if there is one.
-    pub proven: Option<Proven<'a>>,
+    pub proven: Lapsing<Proven<'a>>,
     /// What is loaded next; with a staging ring, what is copied next.
     pub loads: Position,
     /// What is read next: as far ahead of the former as reads are under way, or have been made into the staging ring.
@@ -80,7 +80,7 @@ impl<'m, 'a> Course<'m, 'a> {
         reads: &mut Reads<'_, '_, 'm, 'a, S>,
         limit: Option<u32>,
     ) -> Result<Polled, LoadError> {
-        let Some(proven) = self.proven else { return Ok(Polled::Idle) };
+        let Some(proven) = self.proven.get().copied() else { return Ok(Polled::Idle) };
         let (plan, at) = (proven.plan(), self.loads);
         let Some(load) = plan.loads.get(at.next) else { return Ok(Polled::Idle) };
         if let Some(error) = self.broken {

@@ -5,7 +5,7 @@ use super::load::LoadError;
 use super::preload::preload;
 use super::residents::{Saved, room};
 use super::shared::Shared;
-use crate::arena::Weights;
+use crate::arena::{Lapsing, Weights};
 use crate::device::accelerator::Home;
 use crate::device::futex::now_ns;
 use crate::device::{Accelerator, DeviceError};
@@ -137,11 +137,11 @@ pub(super) fn enter<'a, S: Storage>(
     weights: &mut Weights<'_, 'a>,
     storage: &mut S,
     entry: &PlanEntry,
-    old: Option<Proven<'a>>,
-) -> Result<(Proven<'a>, Switch), PlanError> {
+    old: Lapsing<Proven<'a>>,
+) -> Result<(Lapsing<Proven<'a>>, Switch), PlanError> {
     let start = now_ns();
     let mut switch = Switch { table_bytes: page_up(entry.bytes)?, ..Switch::default() };
-    let saved = match old {
+    let saved = match old.get() {
         Some(old) if shared.staged().is_none() => save(shared, weights, old, entry)?,
         // In a memory of the GPU's own nothing is moved: residents are read again.
         _ => Saved::default(),
@@ -160,7 +160,7 @@ pub(super) fn enter<'a, S: Storage>(
         .map_err(PlanError::Load)?;
     switch.read_ns += now_ns().wrapping_sub(loading);
     switch.total_ns = now_ns().wrapping_sub(start);
-    Ok((proven, switch))
+    Ok((Lapsing::new(proven), switch))
 }
 
 /// Refuses a plan that needs a larger staging ring, or more memory of the GPU's own, than there is.
@@ -199,7 +199,7 @@ pub(super) fn ring_bytes(plan: &PlanView<'_>) -> Result<u64, PlanError> {
 fn save<'a>(
     shared: &Shared<'a>,
     weights: &mut Weights<'_, 'a>,
-    old: Proven<'a>,
+    old: &Proven<'a>,
     entry: &PlanEntry,
 ) -> Result<Saved, PlanError> {
     let end = tables_end(shared.fixed(), entry)?;

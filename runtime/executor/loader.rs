@@ -10,7 +10,7 @@ use super::course::{Course, Polled};
 use super::enter::{PlanError, enter};
 use super::load::LoadError;
 use super::shared::Shared;
-use crate::arena::{LoadList, Weights};
+use crate::arena::{Lapsing, LoadList, Weights};
 use crate::pack::{PlanEntry, Proven};
 use crate::storage::Storage;
 use core::ops::ControlFlow;
@@ -27,7 +27,7 @@ impl<'m, 'a> Loader<'m, 'a> {
     pub(super) fn new(
         shared: &'m Shared<'a>,
         weights: Weights<'m, 'a>,
-        proven: Option<Proven<'a>>,
+        proven: Lapsing<Proven<'a>>,
     ) -> Self {
         let (loads, reads) = Default::default();
         let course = Course { shared, proven, loads, reads, waited: [None; 2], broken: None };
@@ -48,13 +48,12 @@ impl<'m, 'a> Loader<'m, 'a> {
             return Ok(());
         }
         let depth = course.shared.depth;
-        let result = weights.reading(storage, LoadList::Streamed, depth, |reads| {
+        // What was under way when this was last left, by a panic too, is loaded again.
+        course.reads = course.loads;
+        weights.reading(storage, LoadList::Streamed, depth, |reads| {
             while then(course.poll(reads, limit)?).is_continue() {}
             Ok(())
-        });
-        // What was under way is loaded again, if at all.
-        course.reads = course.loads;
-        result
+        })
     }
 
     /// Back to the first load, when the accelerator has come to an end. The compute side waits.
@@ -68,14 +67,14 @@ impl<'m, 'a> Loader<'m, 'a> {
 
     /// Changes to another plan and answers whoever has asked for it, and waits without a plan.
     pub(super) fn switch<S: Storage>(&mut self, storage: &mut S, entry: &PlanEntry) {
-        let old = self.course.proven.take();
+        let old = core::mem::replace(&mut self.course.proven, Lapsing::NONE);
         self.restart();
         let shared = self.course.shared;
         let answer = match self.course.broken {
             Some(error) => Err(PlanError::Device(error)),
             None => enter(shared, &mut self.weights, storage, entry, old),
         };
-        self.course.proven = answer.ok().map(|(proven, _)| proven);
+        self.course.proven = answer.map_or(Lapsing::NONE, |(proven, _)| proven);
         shared.answer.put(answer);
     }
 
@@ -93,11 +92,17 @@ impl<'m, 'a> Loader<'m, 'a> {
         };
         while !stopped() {
             if asked() {
+                // What is asked for was written before the count of requests.
+                let resting = shared.rest.load(Ordering::Relaxed);
                 match shared.asked.get() {
                     Some(entry) => self.switch(storage, &entry),
+                    None if resting => {}
                     None => self.restart(),
                 }
                 shared.answers.set(shared.requests.get());
+                if resting {
+                    rest();
+                }
                 continue;
             }
             let result = self.work(storage, None, |polled| {

@@ -19,7 +19,8 @@
 //! counter, of reads into a staging ring, and loads are copies from there.
 //!
 //! An error of the loader ends the inference that needed the load, one of a GPU that which it had to do with. The next inference starts
-//! over with all counters at zero, so that storage which has healed is used again; residents stay. An error during a change
+//! over with all counters at zero, so that storage which has healed is used again; residents stay. Before the error is returned the
+//! loader has come to rest: inputs and outputs are the host's, whatever loads the step that failed had released. An error during a change
 //! of budget leaves a model without a plan, until a budget is set again.
 
 mod budget;
@@ -36,6 +37,10 @@ mod preload;
 mod residents;
 mod shared;
 mod staged;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod times;
 
 pub use budget::BudgetError;

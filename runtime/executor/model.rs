@@ -85,8 +85,14 @@ pub struct Stats {
     pub stall_ns: u64,
 }
 
-/// How the compute side gets its loads.
-pub trait Feed {
+mod sealed {
+    /// What only this crate implements: steps rest on the loads that a feed says are there.
+    pub trait Sealed {}
+}
+pub(super) use sealed::Sealed;
+
+/// How the compute side gets its loads: [`Inline`], or `Concurrent` with a loader's thread.
+pub trait Feed: Sealed {
     /// Returns when `loads_done` has reached `target`, or with the error that prevents it.
     #[doc(hidden)]
     fn wait(&mut self, target: u32) -> Result<(), LoadError>;
@@ -95,7 +101,12 @@ pub trait Feed {
     #[doc(hidden)]
     fn wait_reads(&mut self, target: u32) -> Result<(), LoadError>;
 
-    /// The inference has failed: has the loader start over, with all counters at zero.
+    /// The inference has failed: returns when no load is in flight any more, and none begins before a
+    /// [restart](Self::restart) or a [change of plan](Self::switch).
+    #[doc(hidden)]
+    fn rest(&mut self);
+
+    /// Has the loader start over, with all counters at zero.
     #[doc(hidden)]
     fn restart(&mut self);
 
@@ -136,6 +147,8 @@ impl<'m, 'a, S: Storage> Inline<'m, 'a, S> {
     }
 }
 
+impl<S: Storage> Sealed for Inline<'_, '_, S> {}
+
 impl<S: Storage> Feed for Inline<'_, '_, S> {
     fn wait(&mut self, target: u32) -> Result<(), LoadError> {
         self.wait_for(0, target)
@@ -143,6 +156,10 @@ impl<S: Storage> Feed for Inline<'_, '_, S> {
 
     fn wait_reads(&mut self, target: u32) -> Result<(), LoadError> {
         self.wait_for(1, target)
+    }
+
+    fn rest(&mut self) {
+        // Loads are in flight while a step waits for them, and only then.
     }
 
     fn restart(&mut self) {
@@ -230,7 +247,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     }
 
     fn port(&mut self, index: usize) -> Option<&mut [f32]> {
-        let proven = self.current.proven.as_ref().filter(|_| self.position == 0)?;
+        let proven = self.current.proven.get().filter(|_| self.position == 0)?;
         Some(self.activations.port(proven, index))
     }
 
@@ -249,7 +266,9 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     /// whatever it has to (kick a watchdog, run another task).
     pub fn step(&mut self, device: &dyn Device) -> Result<Progress, InferError> {
         let shared = self.shared;
-        let Some(proven) = self.current.proven else { return Err(InferError::NoPlan) };
+        let Some(proven) = self.current.proven.get().copied() else {
+            return Err(InferError::NoPlan);
+        };
         // At each step: the device may be another one each time.
         let (threads, opened) = (device.threads(), shared.threads);
         if threads > opened as usize {
@@ -258,8 +277,10 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         self.advance(&proven, device).inspect_err(|_| self.abandon())
     }
 
-    /// Ends an inference with an error.
+    /// Ends an inference with an error. The host's turn begins in the middle of an inference, when loads may have been released
+    /// that overwrite the ports: the loader rests first.
     pub(super) fn abandon(&mut self) {
+        self.feed.rest();
         self.failed = true;
         self.position = 0;
         if let Some(accelerator) = self.shared.accelerator() {

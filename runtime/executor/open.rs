@@ -10,7 +10,7 @@ use super::loader::Loader;
 use super::model::{Inline, Model};
 use super::observer::Observer;
 use super::shared::{Engine, Shared};
-use crate::arena::{PlannedMemory, mirrors};
+use crate::arena::{Lapsing, PlannedMemory, mirrors};
 use crate::device::Accelerator;
 use crate::device::accelerator::{Home, Lent};
 use crate::kernels::{Isa, Kernels};
@@ -98,8 +98,8 @@ impl<'a> Instance<'a> {
         entry: PlanEntry,
     ) -> Result<Self, OpenError> {
         let (mut weights, _) = memory.sides();
-        let (proven, _) = enter(&shared, &mut weights, storage, &entry, None)?;
-        Ok(Self { shared, memory, current: Current { entry, proven: Some(proven) } })
+        let (proven, _) = enter(&shared, &mut weights, storage, &entry, Lapsing::NONE)?;
+        Ok(Self { shared, memory, current: Current { entry, proven } })
     }
 
     /// The network.

@@ -297,7 +297,8 @@ mod tests {
 
     /// An arena whose bytes say of which byte of the weights they are a copy, if of any.
     struct Fixture {
-        bytes: Vec<u8>,
+        /// As aligned as records are.
+        words: Vec<u64>,
         saved: Saved,
         new: Vec<LoadRecord>,
         start: u64,
@@ -319,7 +320,8 @@ mod tests {
                 loads.iter().map(|load| load.store().unwrap()).collect()
             };
             let (old_records, new) = (stored(old), stored(new));
-            let mut bytes = std::vec![0u8; (pages * PAGE) as usize];
+            let mut words = std::vec![0u64; (pages * PAGE / 8) as usize];
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut words);
             for load in old {
                 for at in 0..u64::from(load.bytes) {
                     bytes[(load.address + at) as usize] = weight(load.offset + at);
@@ -331,16 +333,16 @@ mod tests {
             let start = tables * PAGE;
             let plan = PlanView { resident: Records::of(&old_records), ..PlanView::EMPTY };
             let room = room(&plan, start, pages * PAGE);
-            let saved = room
-                .map_or(Saved::default(), |room| Saved::new(&mut bytes, 0, records, room, start));
+            let saved =
+                room.map_or(Saved::default(), |room| Saved::new(bytes, 0, records, room, start));
             bytes[..start as usize].fill(0);
-            Self { bytes, saved, new, start }
+            Self { words, saved, new, start }
         }
 
         /// Moves, and says which of the new residents are there; those are.
         fn relocate(mut self) -> (Moved, Vec<bool>) {
-            let Self { bytes, saved, new, start } = &mut self;
-            let bytes = &mut bytes[*start as usize..];
+            let Self { words, saved, new, start } = &mut self;
+            let bytes = &mut bytemuck::cast_slice_mut(words)[*start as usize..];
             let new = Records::<Load>::of(new);
             let moved = saved.relocate(bytes, *start, new);
             let held: Vec<bool> =

@@ -2,6 +2,7 @@
 
 use super::enter::{PlanError, Switch};
 use super::{Event, LoadError, Observer, Options};
+use crate::arena::Lapsing;
 use crate::device::accelerator::{Accelerator, Home, drain};
 use crate::device::{DeviceError, futex::Counter, handoff::Handoff};
 use crate::kernels::Kernels;
@@ -35,6 +36,8 @@ pub(super) struct Shared<'a> {
     pub steps_done: Counter,
     /// The loader shall return.
     pub stop: AtomicBool,
+    /// Of what the compute side has asked for: to begin no load before it asks for something else.
+    pub rest: AtomicBool,
     /// The error that the loader has stopped at.
     pub failure: Handoff<LoadError>,
     /// Counts what the compute side has asked the loader for, another plan or to start over, and the loader's answers.
@@ -57,7 +60,7 @@ pub(super) enum Engine<'a> {
 }
 
 /// The plan that was asked for, or why it cannot be followed.
-pub(super) type Answer<'a> = Result<(Proven<'a>, Switch), PlanError>;
+pub(super) type Answer<'a> = Result<(Lapsing<Proven<'a>>, Switch), PlanError>;
 
 impl<'a> Shared<'a> {
     pub fn new(
@@ -83,6 +86,7 @@ impl<'a> Shared<'a> {
             awaited: AtomicU32::new(0),
             steps_done: Counter::new(),
             stop: AtomicBool::new(false),
+            rest: AtomicBool::new(false),
             failure: Handoff::default(),
             requests: Counter::new(),
             answers: Counter::new(),

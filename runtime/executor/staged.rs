@@ -61,7 +61,7 @@ impl<'m, 'a> Course<'m, 'a> {
         storage: &mut S,
         accelerator: &dyn Accelerator,
     ) -> Result<Polled, LoadError> {
-        let Some(proven) = self.proven else { return Ok(Polled::Idle) };
+        let Some(proven) = self.proven.get().copied() else { return Ok(Polled::Idle) };
         let plan = proven.plan();
         if plan.loads.is_empty() {
             return Ok(Polled::Idle);

@@ -1,0 +1,295 @@
+//! A pack that fits a page or two, made by hand: small enough for an interpreter.
+//!
+//! Three layers over an image of 2x1 pixels: a convolution of 8 channels to 16 in two panels, each a step, one back to 8, and a
+//! depthwise 3x3. Weights are small whole numbers, so that sums are exact. Each layer's weights are a page of the file. Three plans
+//! have different pages for residents, in different places, and stream the others through one page of the arena.
+
+use crate::kernels::Isa;
+use crate::kernels::testing::pack;
+use crate::ops::{self, Slice};
+use crate::pack::crc32c::crc32c;
+use crate::pack::{
+    Activation, Buffer, ConvParams, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE, Place,
+    PlanEntry, PlanHeader, Port, SKELETON, SkeletonHeader, Step, Tensor, VERSION, params_words,
+};
+use bytemuck::{Pod, Zeroable, bytes_of, cast_slice};
+use std::vec::Vec;
+
+const IMAGE: [u32; 2] = [2, 1];
+pub const PIXELS: usize = 2;
+const CHANNELS: [u32; 4] = [8, 16, 8, 8];
+const NR: usize = Isa::Portable.panel();
+
+/// Threads that plans have scratch for.
+pub const THREADS: u32 = 3;
+
+/// Pages of the arena of each plan: header and skeleton, tables, activations, streamed weights, and residents.
+pub const BUDGETS: [u64; 3] = [4 * PAGE, 5 * PAGE, 6 * PAGE];
+
+/// The pages of weights that are residents of each plan, and the page of the arena that each has.
+const RESIDENTS: [&[(u64, u64)]; 3] = [&[], &[(1, 4)], &[(0, 4), (1, 5)]];
+
+/// A memory that starts on a page.
+#[repr(align(4096))]
+pub struct Pages<const N: usize>(pub [u8; N]);
+
+fn input(at: usize) -> f32 {
+    (at % 7) as f32 - 3.0
+}
+
+/// The network's input.
+pub fn inputs() -> Vec<f32> {
+    (0..PIXELS * CHANNELS[0] as usize).map(input).collect()
+}
+
+/// Weights of a layer, `[channel][k]`.
+fn weights(layer: usize, count: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at * (layer + 3) + at / 5) % 5) as f32 - 2.0).collect()
+}
+
+fn bias(layer: usize, count: usize) -> Vec<f32> {
+    (0..count).map(|at| ((at + layer) % 3) as f32).collect()
+}
+
+/// What the network computes, by the definition.
+pub fn outputs() -> Vec<f32> {
+    let mut image = inputs();
+    for layer in 0..2 {
+        let [from, to] = [layer, layer + 1].map(|at| CHANNELS[at] as usize);
+        let (weights, bias) = (weights(layer, from * to), bias(layer, to));
+        let pixel = |pixel: &[f32]| -> Vec<f32> {
+            let sum = |channel: usize| -> f32 {
+                let weights = &weights[channel * from..][..from];
+                bias[channel] + pixel.iter().zip(weights).map(|(x, w)| x * w).sum::<f32>()
+            };
+            (0..to).map(sum).collect()
+        };
+        image = image.chunks_exact(from).flat_map(pixel).collect();
+    }
+    let channels = CHANNELS[3] as usize;
+    let (weights, bias) = (weights(2, 9 * channels), bias(2, channels));
+    let [height, width] = IMAGE.map(|extent| extent as i64);
+    let mut out = Vec::new();
+    for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
+        for channel in 0..channels {
+            let mut sum = bias[channel];
+            for (at, weight) in weights[channel * 9..][..9].iter().enumerate() {
+                let (y, x) = (y + at as i64 / 3 - 1, x + at as i64 % 3 - 1);
+                if (0..height).contains(&y) && (0..width).contains(&x) {
+                    sum += image[(y * width + x) as usize * channels + channel] * weight;
+                }
+            }
+            out.push(sum);
+        }
+    }
+    out
+}
+
+fn tensors() -> Vec<Tensor> {
+    let of = |(buffer, &channels): (usize, &u32)| Tensor {
+        buffer: buffer as u32,
+        offset: 0,
+        dims: [1, IMAGE[0], IMAGE[1], channels],
+        pitch: channels,
+    };
+    CHANNELS.iter().enumerate().map(of).collect()
+}
+
+fn buffers() -> Vec<Buffer> {
+    let bytes = |channels: &u32| (PIXELS as u64 * u64::from(*channels) * 4).next_multiple_of(64);
+    CHANNELS.iter().map(|channels| Buffer { bytes: bytes(channels) }).collect()
+}
+
+/// The layers, and a page of weights for each.
+fn layers() -> (Vec<Layer>, Vec<u8>) {
+    let mut pages = Vec::new();
+    let layer = |index: usize| {
+        let depthwise = index == 2;
+        let (taps, pad) = if depthwise { (3, 1) } else { (1, 0) };
+        let groups = if depthwise { CHANNELS[2] } else { 1 };
+        let params = ConvParams {
+            kernel: [taps; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            pad: [pad; 2],
+            groups,
+            chains: 0,
+        };
+        let (from, to) = (CHANNELS[index] / groups, CHANNELS[index + 1] as usize);
+        let k = (taps * taps * from) as usize;
+        let packed = pack(&weights(index, k * to), &bias(index, to), 1, NR);
+        pages.resize(index * PAGE as usize, 0);
+        pages.extend_from_slice(cast_slice(&packed));
+        let panels = to.div_ceil(NR) as u32;
+        Layer {
+            kind: if depthwise { OpKind::Depthwise } else { OpKind::Conv } as u32,
+            inputs: [index as u32, NONE],
+            output: index as u32 + 1,
+            activation: Activation::NONE,
+            panels,
+            panel_bytes: 4 * packed.len() as u32 / panels,
+            encoding: 0,
+            weights: index as u64 * PAGE,
+            params: params_words(&params),
+        }
+    };
+    let layers = (0..3).map(layer).collect();
+    pages.resize(3 * PAGE as usize, 0);
+    (layers, pages)
+}
+
+fn skeleton(layers: &[Layer]) -> Vec<u8> {
+    let mut words: Vec<u32> = Vec::new();
+    let stored = |layer: &Layer| {
+        let (mut record, all) = layer.store().unwrap();
+        record.first_word = words.len() as u32;
+        words.extend_from_slice(&all[..record.words.into()]);
+        record
+    };
+    let records: Vec<_> = layers.iter().map(stored).collect();
+    let port = |tensor: usize| Port {
+        name: Name::default(),
+        tensor: tensor as u32,
+        rank: 4,
+        shape: [1, IMAGE[0], IMAGE[1], CHANNELS[tensor], 1, 1, 1, 1],
+    };
+    let header = SkeletonHeader {
+        buffers: 4,
+        tensors: 4,
+        layers: 3,
+        words: words.len() as u32,
+        inputs: 1,
+        outputs: 1,
+        ..Zeroable::zeroed()
+    };
+    let buffers: Vec<_> = buffers().iter().map(|buffer| buffer.store().unwrap()).collect();
+    let mut bytes = bytes_of(&header).to_vec();
+    bytes.extend_from_slice(cast_slice(&buffers));
+    bytes.extend_from_slice(cast_slice(&tensors()));
+    bytes.extend_from_slice(cast_slice(&records));
+    bytes.extend_from_slice(cast_slice(&words));
+    bytes.extend_from_slice(cast_slice(&[port(0), port(3)]));
+    bytes
+}
+
+/// A plan with these residents; everything else is loaded to page 3, one layer after the other.
+fn plan(layers: &[Layer], pages: &[u8], residents: &[(u64, u64)]) -> Vec<u8> {
+    const ACTIVATIONS: u64 = 2 * PAGE;
+    const STREAMED: u64 = 3;
+    /// The steps of each layer.
+    const STEPS: [&[u32]; 3] = [&[0, 1], &[2], &[3]];
+    let mut address = ACTIVATIONS;
+    let mut take = |bytes: u64| {
+        address += bytes;
+        address - bytes
+    };
+    let places: Vec<Place> = buffers().iter().map(|b| Place::whole(take(b.bytes))).collect();
+    let load = |page: u64, address: u64, release: i32| {
+        let bytes = &pages[(page * PAGE) as usize..][..PAGE as usize];
+        let (offset, address) = (page * PAGE, address * PAGE);
+        Load { offset, address, bytes: PAGE as u32, crc: crc32c(0, bytes), release }
+    };
+    let resident: Vec<_> =
+        residents.iter().map(|&(page, address)| load(page, address, 0).store().unwrap()).collect();
+    let (mut loads, mut steps, mut works) = (Vec::new(), Vec::new(), Vec::new());
+    let mut free = 0;
+    for (index, layer) in layers.iter().enumerate() {
+        let found = residents.iter().find(|(page, _)| *page == index as u64);
+        let at = found.map_or(STREAMED, |(_, address)| *address);
+        if found.is_none() {
+            loads.push(load(index as u64, at, free).store().unwrap());
+            // With the host's turn, when all steps of the layer are done.
+            free = 2 + STEPS[index].last().copied().unwrap() as i32;
+        }
+        let tensors = tensors();
+        let (inputs, output) = ([tensors[index], Tensor::default()], tensors[index + 1]);
+        for first in 0..layer.panels {
+            let slice = Slice { first, count: 1, row: 0, rows: PIXELS as u32, ..Slice::default() };
+            let bytes = ops::scratch_bytes(layer, &inputs, &output, &slice, THREADS, Isa::Portable);
+            let step = Step {
+                layer: index as u32,
+                ready: loads.len() as u32,
+                first,
+                count: 1,
+                rows: PIXELS as u32,
+                weights: at * PAGE + u64::from(first * layer.panel_bytes),
+                scratch: take(bytes),
+                scratch_bytes: bytes,
+                ..Step::default()
+            };
+            let (mut record, work) = step.store().unwrap();
+            record.work = works.len() as u32;
+            steps.push(record);
+            works.push(work);
+        }
+    }
+    // What is loaded first waits in the inference before for what was loaded last.
+    assert!(address <= ACTIVATIONS + PAGE && loads.len() + resident.len() == 3);
+    let header = PlanHeader {
+        buffers: 4,
+        resident_loads: resident.len() as u32,
+        loads: loads.len() as u32,
+        works: works.len() as u32,
+        steps: steps.len() as u32,
+        staging_pages: 0,
+    };
+    let mut bytes = bytes_of(&header).to_vec();
+    let places: Vec<_> = places.iter().map(|place| place.store().unwrap()).collect();
+    bytes.extend_from_slice(cast_slice(&places));
+    bytes.extend_from_slice(cast_slice(&resident));
+    bytes.extend_from_slice(cast_slice(&loads));
+    bytes.extend_from_slice(cast_slice(&works));
+    bytes.extend_from_slice(cast_slice(&steps));
+    bytes
+}
+
+/// Puts a record into a page.
+fn put(page: &mut [u8], at: usize, record: &impl Pod) {
+    let bytes = bytes_of(record);
+    page[at..at + bytes.len()].copy_from_slice(bytes);
+}
+
+/// The pack.
+pub fn network() -> Vec<u8> {
+    let (layers, pages) = layers();
+    let skeleton = skeleton(&layers);
+    let page = PAGE as usize;
+    let plans = RESIDENTS.map(|residents| plan(&layers, &pages, residents));
+    let mut file = std::vec![0; page];
+    assert!(SKELETON as usize + skeleton.len() <= page);
+    for (index, (plan, bytes)) in plans.iter().zip(BUDGETS).enumerate() {
+        let entry = PlanEntry {
+            budget: bytes,
+            arena_bytes: bytes,
+            offset: file.len() as u64,
+            bytes: plan.len() as u64,
+            crc: crc32c(0, plan),
+            threads: THREADS,
+            ..PlanEntry::zeroed()
+        };
+        file.extend_from_slice(plan);
+        file.resize(file.len().next_multiple_of(page), 0);
+        put(&mut file, size_of::<Header>() + index * size_of::<PlanEntry>(), &entry);
+    }
+    let weights_offset = file.len() as u64;
+    file.extend_from_slice(&pages);
+    let mut header = Header {
+        magic: MAGIC,
+        version: VERSION,
+        isa: Isa::Portable as u32,
+        panel: NR as u32,
+        file_bytes: file.len() as u64,
+        skeleton_bytes: skeleton.len() as u64,
+        weights_offset,
+        weights_bytes: pages.len() as u64,
+        skeleton_crc: crc32c(0, &skeleton),
+        plans: plans.len() as u32,
+        ..Header::zeroed()
+    };
+    let at = SKELETON as usize;
+    file[at..at + skeleton.len()].copy_from_slice(&skeleton);
+    put(&mut file, 0, &header);
+    header.crc = crc32c(0, &file[..page]);
+    put(&mut file, 0, &header);
+    file
+}

@@ -1,0 +1,146 @@
+//! A small network by all that the executor does: what these tests do, an interpreter (Miri) judges reference by reference.
+
+use super::testing::{BUDGETS, PIXELS, Pages, THREADS, inputs, network, outputs};
+use super::{BudgetError, Feed, InferError, Instance, LoadError, Model, Options};
+use crate::device::{Device, Inline};
+use crate::kernels::testing::Threads;
+use crate::pack::PAGE;
+use crate::storage::faulty::Fault;
+use crate::storage::{Faulty, Slice, StorageError};
+use std::boxed::Box;
+use std::vec::Vec;
+
+/// Plans that follow one another: fewer in an interpreter.
+const CHANGES: &[usize] = if cfg!(miri) { &[0, 2, 1] } else { &[0, 2, 1, 2, 0, 1, 0, 0, 1] };
+
+type Arena = Box<Pages<{ 6 * PAGE as usize }>>;
+
+fn arena() -> Arena {
+    Box::new(Pages([0xa5; 6 * PAGE as usize]))
+}
+
+/// Checksums take an interpreter longer than all else.
+fn options(depth: u32) -> Options {
+    Options { threads: THREADS, depth, verify: !cfg!(miri), ..Options::default() }
+}
+
+/// One inference, with the right result.
+fn infer(model: &mut Model<'_, '_, impl Feed>, device: &dyn Device) -> Result<(), InferError> {
+    static WANTED: std::sync::LazyLock<Vec<f32>> = std::sync::LazyLock::new(outputs);
+    model.input_mut(0).unwrap().copy_from_slice(&inputs());
+    model.infer(device)?;
+    assert_eq!(model.output(0).unwrap(), *WANTED);
+    Ok(())
+}
+
+/// All budgets, up and down; the model is passed on, as programs do.
+fn every_budget(mut model: Model<'_, '_, impl Feed>, device: &dyn Device) {
+    infer(&mut model, device).unwrap();
+    for budget in CHANGES.iter().map(|&index| BUDGETS[index]) {
+        let switch = model.set_budget(budget).unwrap();
+        assert!(switch.kept_bytes + switch.moved_bytes + switch.read_bytes <= 2 * PAGE);
+        model.unused().fill(0xee);
+        assert_eq!(model.plan().resident.len() as u64, (budget - BUDGETS[0]) / PAGE);
+        infer(&mut model, device).unwrap();
+    }
+    model.input_mut(0).unwrap().copy_from_slice(&inputs());
+    model.step(device).unwrap();
+    assert_eq!(model.set_budget(BUDGETS[2]), Err(BudgetError::Running));
+    model.infer(device).unwrap();
+    assert_eq!(outputs().len(), 8 * PIXELS);
+}
+
+/// Opens a pack in an arena and passes the instance on.
+fn opened<'a>(storage: &mut impl crate::storage::Storage, arena: &'a mut Arena) -> Instance<'a> {
+    let instance = Instance::open(storage, &mut arena.0, options(4)).unwrap();
+    core::convert::identity(instance)
+}
+
+#[test]
+fn inline() {
+    let pack = network();
+    for (depth, device) in [(1, &Inline as &dyn Device), (3, &Threads(THREADS as usize))] {
+        let mut storage = Faulty::new(Slice(&pack), &[]).queued(depth);
+        let mut arena = arena();
+        let mut instance = opened(&mut storage, &mut arena);
+        every_budget(instance.inline(&mut storage), device);
+        infer(&mut instance.inline(&mut storage), device).unwrap();
+    }
+}
+
+#[test]
+#[cfg(all(feature = "linux", target_os = "linux"))]
+fn beside_a_loader() {
+    let pack = network();
+    for (depth, device) in [(1, &Inline as &dyn Device), (3, &Threads(THREADS as usize))] {
+        let mut storage = Faulty::new(Slice(&pack), &[]).queued(depth);
+        let mut arena = arena();
+        let mut instance = opened(&mut storage, &mut arena);
+        let all = |instance: &mut Instance<'_>, storage: &mut Faulty<'_, Slice<'_>>| {
+            instance
+                .with_loader(storage, |model| {
+                    infer(model, device).unwrap();
+                    for budget in CHANGES.iter().map(|&index| BUDGETS[index]) {
+                        model.set_budget(budget).unwrap();
+                        model.unused().fill(0xee);
+                        infer(model, device).unwrap();
+                    }
+                })
+                .unwrap();
+        };
+        all(&mut instance, &mut storage);
+        all(&mut instance, &mut storage);
+    }
+}
+
+/// Errors of storage and checksums at any read: the inference ends, the inputs are the host's, and the next one is right.
+fn recovers(model: &mut Model<'_, '_, impl Feed>) -> Vec<InferError> {
+    let mut errors = Vec::new();
+    for _ in 0..if cfg!(miri) { 2 } else { 4 } {
+        while let Err(error) = infer(model, &Inline) {
+            errors.push(error);
+            // Nothing is written there any more.
+            let input = model.input_mut(0).unwrap();
+            input.fill(7.0);
+            assert!(input.iter().all(|x| *x == 7.0));
+        }
+        while model.set_budget(BUDGETS[errors.len() % 2]).is_err() {}
+    }
+    errors
+}
+
+#[test]
+fn errors_leave_the_ports_to_the_host() {
+    let pack = network();
+    let script = [
+        (14, Fault::Errno(5)),
+        (15, Fault::FlipBit { byte: 3, bit: 1 }),
+        (18, Fault::Partial(0)),
+        (21, Fault::FlipBit { byte: 40, bit: 7 }),
+        (23, Fault::Errno(5)),
+    ];
+    for depth in if cfg!(miri) { 3..4 } else { 1..4 } {
+        let mut arena = arena();
+        let mut storage = Faulty::new(Slice(&pack), &script).queued(depth);
+        let mut instance = opened(&mut storage, &mut arena);
+        let small = Options { budget: BUDGETS[0], verify: true, ..options(4) };
+        drop(instance);
+        instance = Instance::open(&mut storage, &mut arena.0, small).unwrap();
+        let errors = recovers(&mut instance.inline(&mut storage));
+        let io = |error: &InferError| {
+            matches!(
+                error,
+                InferError::Load(LoadError::Storage { error: StorageError::Io { .. }, .. })
+            )
+        };
+        assert!(errors.iter().any(io), "{errors:?}");
+        #[cfg(all(feature = "linux", target_os = "linux"))]
+        {
+            let mut storage = Faulty::new(Slice(&pack), &script).queued(depth);
+            let options = Options { budget: BUDGETS[0], verify: true, ..options(4) };
+            let mut instance = Instance::open(&mut storage, &mut arena.0, options).unwrap();
+            let errors = instance.with_loader(&mut storage, recovers).unwrap();
+            assert!(!errors.is_empty());
+        }
+    }
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Runs tests in Miri, an interpreter that finds undefined behaviour: by the rules of Stacked Borrows and of Tree Borrows, for 64 bits and
+# for 32. It has no C, so that kernels are the portable ones, and no files.
+#
+# Says that it skips where there is no nightly toolchain with Miri:
+#
+#   rustup toolchain install nightly --component miri,rust-src
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+if ! cargo +nightly miri --version >/dev/null 2>&1; then
+    echo "tools/miri.sh: skipped: no cargo +nightly miri"
+    exit 0
+fi
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/miri
+if ! cargo +nightly miri setup >/dev/null 2>&1; then
+    echo "tools/miri.sh: skipped: Miri's standard library could not be built (rustup component add rust-src --toolchain nightly)"
+    exit 0
+fi
+
+run() { # target, flags, tests
+    MIRIFLAGS="$2" cargo +nightly miri test -q -p eyelet --lib --target "$1" -- "${@:3}"
+}
+host=$(rustc -vV | sed -n 's/^host: //p')
+# What is interpreted in seconds: no files, no thousands of rounds.
+small=(arena::mat arena::memory device::tests device::handoff::tests::put device::threads::tests::a_panic
+    device::threads::tests::both pack:: storage::memory storage::under_way storage::faulty executor::residents::tests::{in_order,loads_are,neighbours,a_circle} executor::tests)
+for target in "$host" i686-unknown-linux-gnu; do
+    for flags in "" -Zmiri-tree-borrows; do
+        run "$target" "$flags" "${small[@]}"
+    done
+done
+# Sizes on 32 bits, also where no program of 32 bits can be linked.
+run i686-unknown-linux-gnu "" ops::extremes
