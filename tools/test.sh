@@ -53,6 +53,9 @@ if [ -z "${EYELET_BROWSER:-}" ]; then
 fi
 cargo test --workspace
 
+section "undefined behaviour: tests in Miri"
+tools/miri.sh
+
 section "GPU: kernels for every board, by their compilers"
 tools/cuda.sh
 tools/cuda_check.py
@@ -74,6 +77,13 @@ CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clink-arg=--defsym=PACK=0x40000000
 section "32-bit ARM: it compiles, with and without Linux"
 tools/cross.sh bare32 check --no-default-features -p eyelet
 tools/cross.sh linux32 check -p eyelet
+
+section "32-bit x86: operators, kernels, arena, pack and executor"
+if rustup target add i686-unknown-linux-gnu >/dev/null 2>&1 && tools/apt.sh gcc-multilib; then
+    cargo test -p eyelet --lib --target i686-unknown-linux-gnu -- ops:: kernels:: arena:: pack:: executor::
+else
+    echo "no standard library or no C library for 32 bits: not tested"
+fi
 
 section "64-bit ARM Linux: with a GPU"
 EYELET_CUDA_ARCHS=87 tools/cross.sh linux build -p eyelet --features cuda

@@ -181,7 +181,8 @@ impl Kernels {
     ) {
         let window = grid.window();
         let ([tap_lines, tap_cols], channels) = (window.kernel, out.cols());
-        assert!(out.rows() == lines.len() * pixels.len() && channels > 0);
+        let rows = lines.len().checked_mul(pixels.len());
+        assert!(rows == Some(out.rows()) && channels > 0);
         assert!(self.isa.spans(group) && channels.is_multiple_of(group), "groups of {group}");
         let k = (tap_lines * tap_cols).saturating_mul(group);
         let panel = k.saturating_add(1).saturating_mul(self.nr());
@@ -206,7 +207,7 @@ impl Kernels {
             pixels: width,
             lines: lines.len(),
             lines_apart: taps.lines_apart,
-            c_lines_apart: width * out.pitch(),
+            c_lines_apart: width.wrapping_mul(out.pitch()),
             channels,
             regular: usize::from(grid.regular()),
             group,
@@ -243,7 +244,8 @@ impl Kernels {
             unsafe { function(&pixels) }
             pixels.a = pixels.a.wrapping_add(pixels.lines_apart);
             pixels.c = pixels.c.wrapping_add(pixels.c_lines_apart);
-            pixels.residual = pixels.residual.wrapping_add(width * pixels.residual_pitch);
+            pixels.residual =
+                pixels.residual.wrapping_add(width.wrapping_mul(pixels.residual_pitch));
         }
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Window;
 use super::indirection::pointers;
-use super::window::POINTER;
+use super::window::{POINTER, bytes_here};
 use crate::arena::MatRef;
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -70,14 +70,15 @@ impl<'a> Grid<'a> {
         assert!(window.reads(&input), "{window:?} over {} rows", input.rows());
         assert!(image < window.images && !lines.is_empty() && lines.end <= window.output[0]);
 
-        let [listed, zeros] = parts(window, lines.len()).map(|bytes| bytes as usize);
+        let [listed, zeros] = parts(window, lines.len()).map(bytes_here);
         let (list, rest) = scratch.split_at_mut(listed);
         let zeros: &'a mut [f32] = bytemuck::cast_slice_mut(&mut rest[..zeros]);
         zeros.fill(0.0);
         let zeros: &'a [f32] = zeros;
-        let columns = reach(window, 1, window.output[1]) as usize;
-        let rows = reach(window, 0, lines.len()) as usize;
-        let pointers = pointers(list, rows * columns);
+        // As many pointers as there are, of which the list has at least eight bytes each, are counted without overflow.
+        let columns = bytes_here(reach(window, 1, window.output[1]));
+        let rows = bytes_here(reach(window, 0, lines.len()));
+        let pointers = pointers(list, rows.saturating_mul(columns));
 
         // Columns of the grid that lie in the image.
         let pad = window.pad[1].min(columns);
@@ -124,18 +125,35 @@ impl<'a> Grid<'a> {
     pub(super) fn taps(&self, lines: Range<usize>, pixels: Range<usize>) -> Taps<'_> {
         let Window { kernel, stride, dilation, output, .. } = self.window;
         assert!(!lines.is_empty() && !pixels.is_empty() && pixels.end <= output[1]);
-        let lines_apart = stride[0] * self.columns;
-        let first = lines.start * lines_apart + pixels.start * stride[1];
-        let line_pitch = dilation[0] * self.columns;
-        let last = (lines.len() - 1) * lines_apart
-            + (kernel[0] - 1) * line_pitch
-            + (kernel[1] - 1) * dilation[1]
-            + (pixels.len() - 1) * stride[1];
+        // A distance that is taken no time may be anything: of one tap, of one line.
+        let taken = |times: usize, distance: [usize; 2]| match times {
+            0 => Some(0),
+            _ => times.checked_mul(distance[0])?.checked_mul(distance[1]),
+        };
+        let sum = |parts: [Option<usize>; 4]| {
+            parts.into_iter().try_fold(0usize, |sum, part| sum.checked_add(part?))
+        };
+        let columns = self.columns;
+        let first = sum([
+            taken(lines.start, [stride[0], columns]),
+            taken(pixels.start, [stride[1], 1]),
+            Some(0),
+            Some(0),
+        ]);
+        let last = sum([
+            taken(lines.len() - 1, [stride[0], columns]),
+            taken(kernel[0] - 1, [dilation[0], columns]),
+            taken(kernel[1] - 1, [dilation[1], 1]),
+            taken(pixels.len() - 1, [stride[1], 1]),
+        ]);
+        let taps = first.zip(last).and_then(|(first, last)| {
+            self.pointers.get(first..first.checked_add(last)?.checked_add(1)?)
+        });
         Taps {
-            pointers: &self.pointers[first..=first + last],
+            pointers: taps.unwrap_or_else(|| panic!("{lines:?} and {pixels:?} of {self:?}")),
             stride: stride[1],
-            lines_apart,
-            line_pitch,
+            lines_apart: stride[0].wrapping_mul(columns),
+            line_pitch: dilation[0].wrapping_mul(columns),
             col_pitch: dilation[1],
         }
     }

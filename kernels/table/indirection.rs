@@ -9,7 +9,7 @@
 //! The lists are built for a block of pixels at a time, one [chain](Chains) of the reduction after the other (of which
 //! several may share a segment), strip by strip as the kernels want them: `[segment][row of the strip]`.
 
-use super::window::POINTER;
+use super::window::{POINTER, bytes_here};
 use super::{Chains, Window};
 use crate::arena::MatRef;
 use core::marker::PhantomData;
@@ -69,7 +69,7 @@ impl<'a> Indirection<'a> {
         assert!(window.pitch == input.pitch());
         assert!(rows.start <= rows.end && rows.end.div_ceil(area) <= window.images);
 
-        let [listed, zeros, gathered] = window.parts(rows.len()).map(|bytes| bytes as usize);
+        let [listed, zeros, gathered] = window.parts(rows.len()).map(bytes_here);
         let (list, rest) = scratch.split_at_mut(listed);
         let (zeros, rest) = rest.split_at_mut(zeros);
         let gathered: &'a mut [f32] = bytemuck::cast_slice_mut(&mut rest[..gathered]);

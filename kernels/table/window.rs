@@ -150,5 +150,10 @@ impl Window {
     }
 }
 
+/// A number of bytes or pointers on this processor. What it cannot count is more than there can be of scratch.
+pub(super) fn bytes_here(count: u64) -> usize {
+    usize::try_from(count).unwrap_or(usize::MAX)
+}
+
 /// Bytes that are planned for a pointer: those of a 64-bit address, also where addresses are shorter.
 pub(super) const POINTER: u64 = 8;

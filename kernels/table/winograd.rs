@@ -276,7 +276,7 @@ impl Kernels {
             channels,
             out: out.as_mut_ptr(),
             stride: out.pitch(),
-            ahead: tile * patch.image.pitch(),
+            ahead: tile.wrapping_mul(patch.image.pitch()),
         };
         // SAFETY: behind every pointer lies a row of the image or of zeros, at least `channels` floats;
         // the sizes of `out` were checked; these kernels exist only on processors that can run them.
@@ -339,10 +339,10 @@ impl Kernels {
             cols: 0,
             c,
             c_pitch,
-            c_line: c_pitch * width,
+            c_line: c_pitch.wrapping_mul(width),
             residual,
             residual_pitch,
-            residual_line: residual_pitch * width,
+            residual_line: residual_pitch.wrapping_mul(width),
             min: clamp[0],
             max: clamp[1],
         };

@@ -12,9 +12,10 @@ use eyelet::executor::{
     header, tables_bytes,
 };
 use eyelet::pack::{Load, PAGE, Step};
-use eyelet::storage::Slice;
 use eyelet::storage::faulty::{Fault, Faulty};
+use eyelet::storage::{Slice, Storage, StorageError};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A pack of one network, and what a device must find.
 struct Case {
@@ -259,6 +260,63 @@ fn any_call_may_fail_once() {
             }
             assert!(failed * 10 > call * 8, "{failed} of {call} calls");
         }
+    }
+}
+
+/// A storage that takes its time, counts its reads, and says whether one goes on.
+struct Slow<'a> {
+    pack: Slice<'a>,
+    reading: Arc<AtomicBool>,
+    reads: Arc<AtomicUsize>,
+}
+
+impl Storage for Slow<'_> {
+    fn len(&self) -> Result<u64, StorageError> {
+        self.pack.len()
+    }
+
+    fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError> {
+        self.reading.store(true, Ordering::SeqCst);
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        (0..100).for_each(|_| std::thread::yield_now());
+        let result = self.pack.read(offset, into);
+        self.reading.store(false, Ordering::SeqCst);
+        result
+    }
+
+    fn alignment(&self) -> u64 {
+        1
+    }
+}
+
+/// A step that has failed may have released loads over the inputs, which are the host's again.
+#[test]
+fn after_an_error_the_loader_rests() {
+    for case in cases() {
+        let mut errors = 0;
+        for (seed, call) in (0..3).flat_map(|seed| (1..40).map(move |call| (seed, call))) {
+            let (reading, reads) = (Arc::new(AtomicBool::new(false)), Arc::default());
+            let pack = Slice(&case.pack);
+            let mut storage = Slow { pack, reading: reading.clone(), reads: Arc::clone(&reads) };
+            let device = case.device(seed);
+            with_model!(case, device, case.budgets[0], true, storage, |model| {
+                infer(model, 1.0).unwrap();
+                device.fail(call, false);
+                if (2..5).any(|number| infer(model, number as f32 * 100.0).is_err()) {
+                    errors += 1;
+                    assert!(!reading.load(Ordering::SeqCst), "a load after the error of {call}");
+                    let before = reads.load(Ordering::SeqCst);
+                    model.input_mut(0).unwrap().fill(5.0);
+                    (0..100).for_each(|_| std::thread::yield_now());
+                    assert!(model.input_mut(0).unwrap().iter().all(|x| *x == 5.0));
+                    assert_eq!(reads.load(Ordering::SeqCst), before);
+                }
+                // What the loader has run into for the next inference is told there.
+                let _ = infer(model, 7.0);
+                infer(model, 8.0).unwrap();
+            });
+        }
+        assert!(errors > 60, "{errors}");
     }
 }
 

@@ -381,6 +381,8 @@ fn device_for(device: &dyn Device, floats: usize) -> &dyn Device {
 }
 
 #[cfg(test)]
+mod extremes;
+#[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

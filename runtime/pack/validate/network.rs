@@ -9,7 +9,14 @@ use crate::pack::{NONE, OpKind, Skeleton, Tensor};
 const MAX_PORTS: usize = 1024;
 
 impl ProvenSkeleton<'_> {
+    /// Buffers are no larger than what this processor addresses, so that places in them are numbers of its: in a ring, too, of
+    /// which memory holds a part. Tensors lie inside of them.
     pub(super) fn tensors(&self) -> Result<(), Flaw> {
+        for (i, buffer) in self.skeleton.buffers.iter().enumerate() {
+            let what = "buffer: more bytes than this processor addresses";
+            let limit = isize::MAX as u64;
+            check(buffer.bytes <= limit, what, i, buffer.bytes, limit)?;
+        }
         for (i, tensor) in self.skeleton.tensors.iter().enumerate() {
             let buffers = self.skeleton.buffers;
             let buffer = u64::from(tensor.buffer);
