@@ -140,15 +140,21 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
             let [batch, m, k, n] = from_fn(|_| number(random));
             shape.inputs = [Some([1, batch, m, k]), Some([1, batch, k, n])];
             shape.output = [1, batch, m, n];
+            // Strides that are taken no time may be anything.
+            let mut stride = |times: u32, usual: u32| match times {
+                1 => number(random),
+                _ => usual,
+            };
             shape.params = params_words(&MatMulParams {
                 scale: 1.0,
                 batch,
                 m,
                 k,
                 n,
-                batch_stride: [m.wrapping_mul(k), k.wrapping_mul(n)],
-                row_stride: [k, n],
-                col_stride: [1; 2],
+                batch_stride: [m.wrapping_mul(k), k.wrapping_mul(n)]
+                    .map(|usual| stride(batch, usual)),
+                row_stride: [stride(m, k), stride(k, n)],
+                col_stride: [stride(k, 1), stride(n, 1)],
             });
         }
         OpKind::Reduce => {

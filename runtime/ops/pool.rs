@@ -101,7 +101,8 @@ impl Axis {
         let (first, last) = (before(0), before(self.extent));
         Taps {
             positions: Positions {
-                first: (start + first * self.dilation).max(0) as usize,
+                // Of none it may be anywhere: inside, so that what is counted from there is.
+                first: (start + first * self.dilation).clamp(0, self.extent) as usize,
                 count: (last - first) as usize,
                 step: self.dilation as usize,
             },
