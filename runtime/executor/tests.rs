@@ -122,10 +122,9 @@ fn errors_leave_the_ports_to_the_host() {
     for depth in if cfg!(miri) { 3..4 } else { 1..4 } {
         let mut arena = arena();
         let mut storage = Faulty::new(Slice(&pack), &script).queued(depth);
-        let mut instance = opened(&mut storage, &mut arena);
+        opened(&mut storage, &mut arena);
         let small = Options { budget: BUDGETS[0], verify: true, ..options(4) };
-        drop(instance);
-        instance = Instance::open(&mut storage, &mut arena.0, small).unwrap();
+        let mut instance = Instance::open(&mut storage, &mut arena.0, small).unwrap();
         let errors = recovers(&mut instance.inline(&mut storage));
         let io = |error: &InferError| {
             matches!(

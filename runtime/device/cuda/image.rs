@@ -66,8 +66,18 @@ pub struct Image {
     pub kind: Kind,
     /// The version of the PTX: 65 is 6.5. 0 for machine code.
     pub ptx_version: u32,
-    /// What the driver loads. It reads as far as these say, and not as far as the slice: nobody else can make an image.
+    /// What the driver loads. It reads as far as these say, and not as far as the slice.
     pub(crate) bytes: &'static [u8],
+}
+
+impl Image {
+    /// An image that was not compiled with this crate.
+    ///
+    /// # Safety
+    /// What the driver reads is inside `bytes`: PTX ends with a zero byte, machine code is all of a file that is not damaged.
+    pub const unsafe fn new(arch: u32, kind: Kind, ptx_version: u32, bytes: &'static [u8]) -> Self {
+        Self { arch, kind, ptx_version, bytes }
+    }
 }
 
 impl fmt::Display for Image {
