@@ -8,6 +8,7 @@
 //! Without Linux there is no sleeping: the wait spins until the count is reached.
 #![allow(unsafe_code)]
 
+use super::spin::Spin;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
 
 /// A count that others can wait for. It wraps: counts up to 2³¹ ahead of it are
@@ -135,40 +136,15 @@ fn is_reached(count: u32, target: u32) -> bool {
     count.wrapping_sub(target) as i32 >= 0
 }
 
-/// Looking again and again, for a while.
-#[derive(Debug)]
-pub(crate) struct Spin {
-    start: u64,
-    /// When others are next let have the core.
-    patience_ns: u64,
-}
-
-impl Spin {
-    pub(crate) fn new() -> Self {
-        Self { start: system::now_ns(), patience_ns: YIELD_NS }
-    }
-
-    /// Whether to look once more, if that is done for so long. Gives way in between.
-    pub(crate) fn goes_on(&mut self, spin_ns: u64) -> bool {
-        let waited = system::now_ns().wrapping_sub(self.start);
-        if waited >= spin_ns {
-            return false;
-        }
-        if waited >= self.patience_ns {
-            system::give_way();
-            self.patience_ns = waited + YIELD_NS;
-        }
-        true
-    }
-}
-
 /// A clock that never goes back, in nanoseconds; always 0 where there is none.
 pub(crate) fn now_ns() -> u64 {
     system::now_ns()
 }
 
-/// Who spins lets others have the core every so often: one of them may be who is waited for.
-const YIELD_NS: u64 = 10_000;
+/// Lets another thread have the core, if one waits for it.
+pub(super) fn give_way() {
+    system::give_way();
+}
 
 /// Looks at the count between two looks at the clock and at `stop`: about a microsecond.
 const SPINS_PER_LOOK: u32 = 32;
@@ -195,7 +171,6 @@ mod system {
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, i32::MAX) };
     }
 
-    /// Lets another thread have the core, if one waits for it.
     pub(super) fn give_way() {
         // SAFETY: nothing but a call.
         unsafe { libc::sched_yield() };

@@ -16,6 +16,7 @@ pub mod cuda;
 mod error;
 pub mod futex;
 pub mod handoff;
+pub(crate) mod spin;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod threads;
 #[cfg(all(feature = "linux", target_os = "linux"))]

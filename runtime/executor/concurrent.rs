@@ -12,26 +12,33 @@ use crate::storage::Storage;
 use crate::storage::queue::SPIN_NS;
 use core::sync::atomic::Ordering;
 
-/// How long the compute side spins in any case.
+/// How long the compute side spins for what is issued to a GPU.
 const BRIEF_NS: u64 = 20_000;
 
-/// How long either side spins for the other before it sleeps. With a GPU the counters tell of what has been issued: the
-/// loader's time is in the GPU's events, which nobody spins for.
-fn spin_ns(shared: &Shared<'_>) -> u64 {
+/// How long the loader and the compute side spin for each other before they sleep: not at all where the loader has no core
+/// of its own. With a GPU the counters tell of what has been issued: the loader's time is in the GPU's events, which
+/// nobody spins for.
+fn spin_ns(shared: &Shared<'_>) -> [u64; 2] {
     let room = threads::available_cores() > shared.threads as usize;
-    if room && shared.accelerator().is_none() { SPIN_NS } else { 0 }
+    match (room, shared.accelerator()) {
+        (false, _) => [0, 0],
+        (true, Some(_)) => [0, BRIEF_NS],
+        (true, None) => [SPIN_NS, SPIN_NS],
+    }
 }
 
 /// Waits for a loader that runs beside it.
 #[derive(Debug)]
 pub struct Concurrent<'m, 'a> {
     shared: &'m Shared<'a>,
+    /// How long it spins for the loader.
+    spin_ns: u64,
 }
 
 impl Concurrent<'_, '_> {
     fn wait_for(&self, counter: &Counter, target: u32) -> Result<(), LoadError> {
         let failed = || self.shared.failure.get().is_some();
-        if counter.wait_until(target, self.shared.spin_ns.max(BRIEF_NS), failed) {
+        if counter.wait_until(target, self.spin_ns, failed) {
             return Ok(());
         }
         self.shared.failure.get().map_or(Ok(()), Err)
@@ -44,7 +51,7 @@ impl Concurrent<'_, '_> {
         shared.requests.set(number);
         // The loader waits for one of the two.
         shared.steps_done.wake();
-        shared.answers.wait_until(number, BRIEF_NS, || false);
+        shared.answers.wait_until(number, self.spin_ns.min(BRIEF_NS), || false);
     }
 }
 
@@ -104,11 +111,13 @@ impl<'a> Instance<'a> {
         self.shared.stop.store(false, Ordering::Release);
         self.shared.rest.store(false, Ordering::Relaxed);
         let Self { shared, memory, current } = self;
-        shared.spin_ns = spin_ns(shared);
+        let [loader_ns, spin_ns] = spin_ns(shared);
+        shared.spin_ns = loader_ns;
         let shared = &*shared;
         let (weights, activations) = memory.sides();
         let loader = Loader::new(shared, weights, current.proven);
-        let model = Model::new(shared, current, activations, Concurrent { shared }, failed);
+        let model =
+            Model::new(shared, current, activations, Concurrent { shared, spin_ns }, failed);
         (loader, model)
     }
 

@@ -17,7 +17,7 @@
 use super::fd::{Fd, errno};
 use super::queue::MAX_DEPTH;
 use super::{StorageError, read_exact};
-use crate::device::futex::Spin;
+use crate::device::spin::Spin;
 use core::ffi::{c_long, c_ulong};
 use core::ptr::{null_mut, slice_from_raw_parts_mut};
 
