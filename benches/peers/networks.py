@@ -19,7 +19,7 @@ import numpy
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, Failed, call  # noqa: E402
-from settings import VOCABULARY  # noqa: E402
+from settings import BUSY, VOCABULARY  # noqa: E402
 
 # Room for the activations, input, output and tables of a plan that keeps all weights: given in excess, since
 # what a plan does not touch is not resident.
@@ -86,6 +86,7 @@ class Network:
         if kept["bytes_read_per_inference"]:
             raise Failed(f"a budget of {self.everything} bytes does not keep all weights of {self.name}")
         self.eighth = self.feasible(self.parameters // 8, self.warm_pack, warm_profile)
+        self.least = self.least_budget(profile) if self.name in BUSY else None
         self.budgets = sorted(b for b in budgets if self.feasible(b, self.pack(b), profile) == b)
 
     def pack(self, budget):
@@ -117,6 +118,13 @@ class Network:
                 raise
         self.pack_for(int(least[1]), pack, profile)
         return int(least[1])
+
+    def least_budget(self, profile):
+        """Writes a pack for the least budget that is possible."""
+        part = self.folder / f"{self.name}-least.pack"
+        least = self.feasible(1, part, profile)
+        part.replace(self.pack(least))
+        return least
 
     def parameter_bytes(self):
         """Bytes of the weights in the model as 32-bit floats: the file but for its structure."""

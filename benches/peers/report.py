@@ -9,8 +9,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, ms, table  # noqa: E402
+from busy import loops  # noqa: E402
 from measure import EIGHTH, PEERS, REFERENCE, RESIDENT, Way  # noqa: E402
-from settings import MEMORY_RATIO, TOLERANCE  # noqa: E402
+from settings import BUSY_LOOPS_PER_CORE, MEMORY_RATIO, TOLERANCE  # noqa: E402
 
 # Operators that multiply: what others do is no matter of the peak.
 MULTIPLYING = {"Conv", "F(2,3)", "F(4,3)", "Depthwise", "MatMul"}
@@ -27,8 +28,9 @@ def geometric_mean(values):
 
 
 class Report:
-    def __init__(self, bench, machine, unmeasured, shares):
+    def __init__(self, bench, machine, unmeasured, shares, loaded):
         self.bench, self.machine, self.unmeasured, self.shares = bench, machine, unmeasured, shares
+        self.loaded = loaded
         self.networks, self.threads = bench.networks, bench.threads
 
     def result(self, network, threads, engine):
@@ -41,7 +43,7 @@ class Report:
         return result if result is not None and result.ok else None
 
     def write(self):
-        parts = [self.head(), self.peers(), self.memory(), self.checksums()]
+        parts = [self.head(), self.peers(), self.memory(), self.checksums(), self.busy()]
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def head(self):
@@ -303,5 +305,28 @@ eyelet within a budget, weights read past the page cache (`--io direct`).
 
 {name} within {budget / MIB:g} MiB, with the checksum of every load compared before use (as by default) and with
 `--no-verify`, in turns with everything above.
+
+{table(head, rows)}"""
+
+    # 4
+
+    def busy(self):
+        rows = []
+        count = loops()
+        for network in self.loaded.networks:
+            for threads in self.threads:
+                for engine in self.loaded.engines(network):
+                    name = engine.name if isinstance(engine, Way) else engine
+                    idle, busy = (self.loaded.results.get((network.name, threads, name, loops)) for loops in (0, count))
+                    if idle and busy and idle.ok and busy.ok:
+                        rows.append([network.name, threads, NAMES.get(name, name), ms(idle.ms), ms(busy.ms), f"{busy.ms / idle.ms:.1f}"])
+        if not rows:
+            return ""
+        head = ["network", "threads", "engine", "idle (ms)", "busy (ms)", "busy / idle"]
+        return f"""## 4. Busy machines
+
+Latency next to {count} processes that loop and want all cores, and without them, in turns. An engine that used its share of a core and
+nothing else would take {1 + BUSY_LOOPS_PER_CORE} times as long on one thread. eyelet's budgets are read past the page cache; the first one is
+the least that is possible.
 
 {table(head, rows)}"""

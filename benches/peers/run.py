@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from common import MIB, ROOT, Failed, call, eyelet, facts  # noqa: E402
-from settings import BUDGETS, NETWORKS  # noqa: E402
+from settings import BUDGETS, BUSY, NETWORKS  # noqa: E402
 
 
 def arguments():
@@ -42,6 +42,7 @@ def arguments():
     parser.add_argument("--rounds", type=count, default=5, metavar="N", help="turns that every engine takes [default: 5]")
     parser.add_argument("--seconds", type=above_zero, default=1.0, metavar="S", help="of inferences for each engine in each turn [default: 1]")
     parser.add_argument("--profile", metavar="FILE.toml", help="costs to plan with, as `eyelet profile` writes them")
+    parser.add_argument("--only-busy", action="store_true", help="measures nothing but latency next to busy loops, and prints its table")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results.md", metavar="FILE.md", help="[default: docs/results.md]")
     return parser.parse_args()
 
@@ -72,6 +73,7 @@ def machine(found, networks):
 def main():
     args = arguments()
     # After --help, which is there before what these need is installed.
+    from busy import Busy
     from measure import Bench
     from networks import Network
     from report import Report
@@ -89,7 +91,8 @@ def main():
     call([command, "profile", "--io", "buffered", "--threads", max(args.threads), "--dir", work, "-o", warm])
 
     networks, unmeasured = [], {}
-    for name in args.networks:
+    wanted = [name for name in args.networks if name in BUSY] if args.only_busy else args.networks
+    for name in wanted:
         log(f"preparing {name}")
         try:
             budgets = [budget * MIB for budget in BUDGETS.get(name, [])]
@@ -101,7 +104,13 @@ def main():
         sys.exit("peers: error: no network can be measured")
 
     bench = Bench(networks, args.threads, args.rounds, args.seconds, work, found, log)
+    busy = Busy(bench, BUSY)
+    if args.only_busy:
+        busy.run()
+        print(Report(bench, {}, unmeasured, {}, busy).busy())
+        return
     bench.run()
+    busy.run()
     log("measuring where eyelet's time goes")
     profile = {}
     for network in networks:
@@ -115,9 +124,13 @@ def main():
         {"network": name, "threads": threads, "engine": engine} | vars(result)
         for (name, threads, engine), result in bench.results.items()
     ]
+    raw += [
+        {"network": name, "threads": threads, "engine": engine, "busy_loops": loops} | vars(result)
+        for (name, threads, engine, loops), result in busy.results.items()
+    ]
     (work / "results.json").write_text(json.dumps(raw, indent=1))
     args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.write_text(Report(bench, facts, unmeasured, profile).write())
+    args.output.write_text(Report(bench, facts, unmeasured, profile, busy).write())
     log(f"wrote {args.output}")
 
 

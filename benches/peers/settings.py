@@ -26,6 +26,10 @@ BUDGETS = {
     "gpt2": [64],
 }
 
+# Networks that are also measured on a busy machine, and loops that keep each of its cores busy.
+BUSY = ["squeezenet1_1", "resnet50"]
+BUSY_LOOPS_PER_CORE = 4
+
 # Networks that read tokens, and how many there are.
 VOCABULARY = {"gpt2": 50_257}
 
