@@ -123,6 +123,11 @@ typedef struct eyelet_options {
      * eyelet_open: the thread that loads may run where the one that opened could, and a single core has no room for both.
      */
     const uint32_t *cores;
+    /*
+     * Multiply-adds and elements of one step, counted together, at most: a pack with a step that does more is refused (EYELET_PACK), so
+     * that no pack keeps eyelet_step from returning as long as it likes. 0: 2^40, a hundred times what usual networks need.
+     */
+    uint64_t step_work;
 } eyelet_options;
 
 typedef struct eyelet_model eyelet_model;

@@ -110,7 +110,15 @@ unsafe fn infer(model: *mut ffi::Model) -> Vec<u32> {
 
 fn options(budget: u64, threads: u32, load_inline: bool) -> ffi::Options {
     let load_inline = load_inline.into();
-    ffi::Options { budget, threads, load_inline, no_verify: 0, depth: 0, cores: null() }
+    ffi::Options {
+        budget,
+        threads,
+        load_inline,
+        no_verify: 0,
+        depth: 0,
+        cores: null(),
+        step_work: 0,
+    }
 }
 
 /// A source, opened for a budget.

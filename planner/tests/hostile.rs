@@ -4,17 +4,18 @@
 mod common;
 
 use common::forge::{Guarded, Manner, PLAIN, Three, entries, header, run, seal, seal_first_page};
+use common::prove::aligned;
 use common::records::Records;
 use common::sliding;
 use common::transformer::transformer;
 use common::{Subject, digits};
 use eyelet::device::Inline;
-use eyelet::executor::{InferError, Instance, OpenError, Options, Progress};
+use eyelet::executor::{InferError, Instance, OpenError, Options, Progress, STEP_WORK};
 use eyelet::kernels::Isa;
 use eyelet::ops::transformed;
 use eyelet::pack::{
-    Buffer, Encoding, Header, Load, NONE, PAGE, Place, PlanEntry, Port, SkeletonHeader, Step,
-    Tensor,
+    Bounds, Buffer, Encoding, Header, Load, NONE, PAGE, Place, PlanEntry, PlanView, Port, Proven,
+    ProvenSkeleton, Skeleton, SkeletonHeader, Step, Tensor,
 };
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{Faulty, Slice};
@@ -214,19 +215,117 @@ fn random_forgeries_are_refused_or_harmless() {
     }
 }
 
+/// So many steps, and as many loads that are in flight beside all of them.
+fn in_flight(count: u32, arena: u64) -> Records {
+    let mut records = Records::copy(arena);
+    let address = (arena - 128 - PAGE) / PAGE * PAGE;
+    let load = Load { address, bytes: PAGE as u32, ..Load::default() };
+    let last = -(count as i32) + 1;
+    records.loads = vec![Load { release: last, ..load }; count as usize];
+    records.steps = vec![Step { rows: 1, ..Step::default() }; count as usize];
+    records.steps.last_mut().unwrap().ready = count;
+    records
+}
+
+/// What the proof of a plan takes grows as the plan does, and no faster.
+#[test]
+fn proofs_take_as_long_as_plans_are() {
+    let arena = 1 << 20;
+    let effort = |count: u32| {
+        let pack = in_flight(count, arena).pack();
+        let (head, entry) = (header(&pack), entries(&pack)[0].1);
+        let section = |start: u64, bytes: u64| aligned(&pack[start as usize..][..bytes as usize]);
+        let skeleton = section(head.skeleton().start, head.skeleton_bytes);
+        let plan = section(entry.offset, entry.bytes);
+        let skeleton = Skeleton::view(bytemuck::cast_slice(&skeleton)).unwrap();
+        let plan = PlanView::view(bytemuck::cast_slice(&plan)).unwrap();
+        let network = ProvenSkeleton::new(skeleton, Isa::Portable, head.weights_bytes).unwrap();
+        let proves = |effort: u64| {
+            let (tables, threads) = (512 << 10, 1);
+            let bounds = Bounds { tables, arena, threads, step_work: STEP_WORK, effort };
+            match Proven::new(&network, plan, bounds) {
+                Ok(_) => true,
+                Err(flaw) => {
+                    assert_eq!(flaw.limit, effort, "{flaw}");
+                    false
+                }
+            }
+        };
+        // The least that is enough.
+        let (mut refused, mut enough) = (0, 1 << 40);
+        while enough - refused > 1 {
+            let middle = (refused + enough) / 2;
+            *(if proves(middle) { &mut enough } else { &mut refused }) = middle;
+        }
+        enough
+    };
+    let [one, two, four] = [500, 1000, 2000].map(effort);
+    assert!(two <= 2 * one && four <= 2 * two, "{one}, {two}, {four}");
+    // Such a plan is proved in a pack of 1 MiB.
+    assert!(four < Bounds::effort_for(1 << 20, 1));
+}
+
+#[test]
+fn a_section_has_one_plan() {
+    let mut pack = Records::copy(1 << 20).pack();
+    let (at, entry) = entries(&pack)[0];
+    // Sixteen entries of it, each of another budget.
+    for i in 0..16u64 {
+        let entry = PlanEntry { budget: entry.budget + i, ..entry };
+        let at = at + i as usize * size_of::<PlanEntry>();
+        pack[at..at + size_of::<PlanEntry>()].copy_from_slice(bytemuck::bytes_of(&entry));
+    }
+    let plans = offset_of!(Header, plans);
+    pack[plans..plans + 4].copy_from_slice(&16u32.to_le_bytes());
+    seal(&mut pack);
+    let error = run(&pack, &mut Guarded::new(1 << 20), PLAIN).unwrap_err();
+    let OpenError::Flaw(flaw) = error else { panic!("{error}") };
+    assert_eq!((flaw.what, flaw.found), ("pack: two plans in one section", entry.offset));
+}
+
+/// A small pack whose one step is pooling by a window that is as large as the image.
+#[test]
+fn steps_that_take_as_long_as_they_like_are_refused() {
+    let (side, arena) = (64, 1 << 20);
+    let records = Records::pooling(arena, side, false);
+    let pack = records.pack();
+    let mut arena = Guarded::new(arena as usize);
+    let mut open = |step_work| {
+        let options = Options { step_work, ..Options::default() };
+        Instance::open(&mut Slice(&pack), arena.bytes(), options).err()
+    };
+    let pixels = u64::from(side * side);
+    let work = pixels * u64::from(2 * side - 1).pow(2) + 2 * pixels;
+    assert_eq!(open(Options::default().step_work), None);
+    assert_eq!(open(work), None);
+    let Some(OpenError::Flaw(flaw)) = open(work - 1) else { panic!("it is not refused") };
+    assert_eq!((flaw.index, flaw.found, flaw.limit), (0, work, work - 1));
+    assert!(flaw.to_string().contains("step_work"), "{flaw}");
+}
+
 #[test]
 fn packs_that_take_long_to_prove_are_refused() {
     let arena = 64 << 20;
     assert_eq!(Records::copy(arena).flaw(), None);
 
-    // Every load is in flight for as long as can be: a comparison with each step.
-    let mut long = Records::copy(arena);
-    let first = arena - 128 - PAGE;
-    let load = Load { address: first / PAGE * PAGE, bytes: PAGE as u32, ..Load::default() };
-    long.loads = vec![Load { release: -100_000, ..load }; 200_000];
-    long.steps = vec![Step { rows: 1, ..Step::default() }; 200_000];
-    long.steps.last_mut().unwrap().ready = 200_000;
-    assert_eq!(long.flaw(), Some("plan: too many loads in flight over too many steps"));
+    // Every load is in flight for as long as can be, beside each step: they are not compared.
+    let long = in_flight(20_000, arena);
+    assert_eq!(long.flaw(), None);
+    // All of them in the same pages, so that what is left of them is found out again and again.
+    let mut mixed = in_flight(20_000, arena);
+    for (ready, step) in mixed.steps.iter_mut().enumerate() {
+        step.ready = 1 + ready as u32;
+    }
+    let too_long =
+        Some("plan: takes too long to prove, in comparisons, beside the size of its pack");
+    assert_eq!(mixed.flaw(), too_long);
+    // Each step of a ring is looked for in all tensors.
+    let mut rings = Records::copy(arena);
+    let lines = |buffer| Tensor { buffer, dims: [1, 1, 16, 16], pitch: 16, ..Tensor::default() };
+    rings.buffers.extend(vec![Buffer { bytes: 1024 }; 1000]);
+    rings.tensors.extend((2..1002).map(lines));
+    rings.places.extend((0..1000).map(|i| Place { address: arena / 2 + 1024 * i, lines: 1 }));
+    assert_eq!(rings.flaw(), too_long);
 
     // So many ports that comparing them in pairs takes hours.
     let mut ports = Records::copy(arena);

@@ -278,6 +278,9 @@ fn rings_that_take_long_to_prove_are_refused() {
         }
         records.flaw()
     };
-    assert_eq!(many(16_000), None);
-    assert_eq!(many(20_000), Some("plan: too many rings"));
+    assert_eq!(many(300), None);
+    assert_eq!(
+        many(2000),
+        Some("plan: takes too long to prove, in comparisons, beside the size of its pack")
+    );
 }

@@ -265,7 +265,7 @@ fn each_broken_rule_is_named() {
         plan.stages[last].copies = last as i32;
     });
     // As many loads as would take long to compare.
-    expect("too many copies", &|plan| {
+    expect("takes too long to prove", &|plan| {
         let (load, many) = (*plan.loads.last().unwrap(), 1 << 15);
         let last = plan.steps.len() - 1;
         plan.loads.resize(many, load);

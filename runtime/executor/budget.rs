@@ -111,7 +111,7 @@ impl<F: Feed> Model<'_, '_, F> {
             return Err(BudgetError::Arena { asked: bytes, arena: shared.arena });
         }
         let opened = shared.threads;
-        let chosen = choose(shared.page(), &shared.header, bytes, opened);
+        let chosen = choose(shared.page(), shared.header, bytes, opened);
         let entry = chosen.map_err(|unfit| match unfit {
             Unfit::Budget { smallest } => BudgetError::Budget { asked: bytes, smallest },
             Unfit::Threads { planned } => BudgetError::Threads { opened, planned },

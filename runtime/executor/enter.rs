@@ -125,7 +125,13 @@ pub(super) fn tables<'a, S: Storage>(
     if found != entry.crc {
         return Err(PlanError::Checksum { found, expected: entry.crc });
     }
-    let bounds = Bounds { tables: end, arena: entry.arena_bytes, threads: shared.threads };
+    let bounds = Bounds {
+        tables: end,
+        arena: entry.arena_bytes,
+        threads: shared.threads,
+        step_work: shared.step_work,
+        effort: Bounds::effort_for(shared.header.file_bytes, shared.header.plans),
+    };
     Ok(Proven::new(&shared.network, PlanView::view(bytes)?, bounds)?)
 }
 

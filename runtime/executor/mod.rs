@@ -51,5 +51,5 @@ pub use load::LoadError;
 pub use loader::Loader;
 pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
 pub use observer::{Event, Observer};
-pub use open::{Instance, OpenError, Options, entries, entry_for, header, tables_bytes};
+pub use open::{Instance, OpenError, Options, STEP_WORK, entries, entry_for, header, tables_bytes};
 pub use times::StepTimes;

@@ -34,11 +34,17 @@ pub struct Options {
     /// Most reads under way at once, as far as the [storage](Storage::queue) can. With 1 a load is read when the one
     /// before it is there.
     pub depth: u32,
+    /// Most multiply-adds and elements of one step, counted together: a pack with a step that does more is refused. It bounds how long
+    /// a pack can keep [`Model::step`] from returning. Steps of usual networks stay below a hundredth of the [default](STEP_WORK).
+    pub step_work: u64,
 }
+
+/// [`Options::step_work`] where nothing else is asked for: about two minutes of a small core, ten seconds of a large one.
+pub const STEP_WORK: u64 = 1 << 40;
 
 impl Default for Options {
     fn default() -> Self {
-        Self { verify: true, threads: 1, budget: u64::MAX, depth: u32::MAX }
+        Self { verify: true, threads: 1, budget: u64::MAX, depth: u32::MAX, step_work: STEP_WORK }
     }
 }
 
@@ -180,8 +186,18 @@ fn front<'a, S: Storage>(
         ),
     };
     let isa = Isa::from_code(header.isa).ok_or(OpenError::Isa { found: header.isa })?;
-    for entry in entries(page, header.plans) {
+    for (i, entry) in entries(page, header.plans).enumerate() {
         section("pack: plan beyond the file", entry.offset, entry.bytes, size)?;
+        for other in entries(page, header.plans).take(i) {
+            // Each would be proved anew.
+            let apart = other.offset.saturating_add(other.bytes) <= entry.offset
+                || entry.offset.saturating_add(entry.bytes) <= other.offset;
+            if !apart {
+                return Err(
+                    flaw("pack: two plans in one section", entry.offset, other.offset).into()
+                );
+            }
+        }
     }
     let (threads, budget) = (options.threads, options.budget.min(arena));
     let entry = entry_for(page, &header, budget, threads)?;
@@ -206,7 +222,10 @@ fn front<'a, S: Storage>(
     verify("skeleton", skeleton, header.skeleton_crc)?;
     let skeleton = Skeleton::view(skeleton)?;
     let network = ProvenSkeleton::new(skeleton, isa, header.weights_bytes)?;
-    let shared = Shared::new(network, front, header, arena, engine, options);
+    // The same, where it stays.
+    let kept = bytemuck::try_from_bytes(&front[..size_of::<Header>()]);
+    let kept = kept.map_err(|_| OpenError::Arena { address })?;
+    let shared = Shared::new(network, front, kept, arena, engine, options);
     let (mut weights, _) = memory.sides();
     let mut needs = Needs::default();
     let staged = shared.staged().is_some();

@@ -16,7 +16,7 @@ pub(super) struct Shared<'a> {
     pub network: ProvenSkeleton<'a>,
     /// Header page and skeleton, at the front of the arena.
     pub front: &'a [u8],
-    pub header: Header,
+    pub header: &'a Header,
     /// Bytes of the arena.
     pub arena: u64,
     pub engine: Engine<'a>,
@@ -26,7 +26,9 @@ pub(super) struct Shared<'a> {
     pub verify: bool,
     /// Most reads under way at once.
     pub depth: u32,
-    /// How long a loader's thread and the compute side spin for each other before they sleep, in nanoseconds.
+    /// Most multiply-adds and elements of a step.
+    pub step_work: u64,
+    /// How long a loader's thread spins for the compute side, and for its storage, before it sleeps, in nanoseconds.
     pub spin_ns: u64,
     /// Reads into a staging ring; nobody counts others.
     pub reads_done: Counter,
@@ -66,7 +68,7 @@ impl<'a> Shared<'a> {
     pub fn new(
         network: ProvenSkeleton<'a>,
         front: &'a [u8],
-        header: Header,
+        header: &'a Header,
         arena: u64,
         engine: Engine<'a>,
         options: Options,
@@ -80,6 +82,7 @@ impl<'a> Shared<'a> {
             threads: options.threads.max(1),
             verify: options.verify,
             depth: options.depth,
+            step_work: options.step_work,
             spin_ns: 0,
             reads_done: Counter::new(),
             loads_done: Counter::new(),

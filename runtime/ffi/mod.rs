@@ -52,7 +52,7 @@ unsafe fn give<T>(pointer: *mut T, value: T) {
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(size_of::<Source>() == 48 && core::mem::offset_of!(Source, read) == 32);
-    assert!(size_of::<Options>() == 32 && core::mem::offset_of!(Options, cores) == 24);
+    assert!(size_of::<Options>() == 40 && core::mem::offset_of!(Options, cores) == 24);
     assert!(size_of::<Error>() == 256);
     assert!(size_of::<TensorInfo>() == 64 && core::mem::offset_of!(TensorInfo, shape) == 32);
     assert!(size_of::<PlanInfo>() == 48 && core::mem::offset_of!(PlanInfo, steps) == 40);

@@ -19,7 +19,7 @@ use crate::device::{
     threads::{self, ThreadError, available_cores},
     workers::{MAX_THREADS, Pool, Workers},
 };
-use crate::executor::{self, Inline, Instance, OpenError};
+use crate::executor::{self, Inline, Instance, OpenError, STEP_WORK};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::executor::{Concurrent, Loader};
 use crate::pack::PlanEntry;
@@ -43,6 +43,9 @@ pub struct Options {
     /// Null, or for each thread the core that it keeps to. The first is the caller's, who must see to it by itself,
     /// when the model is open: the loader's thread may run where the opening one may.
     pub cores: *const u32,
+    /// Most multiply-adds and elements of one step, beyond which a pack is refused; 0 for
+    /// [`STEP_WORK`](executor::STEP_WORK).
+    pub step_work: u64,
 }
 
 /// A model: opaque to C.
@@ -172,6 +175,7 @@ pub unsafe extern "C" fn eyelet_open(
         no_verify: 0,
         depth: 0,
         cores: core::ptr::null(),
+        step_work: 0,
     };
     // SAFETY: the caller's promises.
     unsafe {
@@ -225,7 +229,8 @@ unsafe fn open(
         unsafe { (arena.add(at).cast::<Model>(), core::slice::from_raw_parts_mut(arena, at)) };
     let verify = options.no_verify == 0;
     let depth = if options.depth == 0 { u32::MAX } else { options.depth };
-    let opening = executor::Options { verify, threads, budget, depth };
+    let step_work = if options.step_work == 0 { STEP_WORK } else { options.step_work };
+    let opening = executor::Options { verify, threads, budget, depth, step_work };
     let instance = Instance::open(&mut storage, memory, opening)?;
     let streams = !instance.plan().loads.is_empty() || header.plans > 1;
     // SAFETY: the record is aligned, and each part of it is written before it is referred to.

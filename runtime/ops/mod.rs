@@ -46,7 +46,7 @@ mod work;
 
 pub use reads::{Reads, reads, rows_read};
 pub use slice::{Slice, chains, row_unit, slides, validate_rings, validate_slice, weights};
-pub use work::{Work, work};
+pub use work::{Work, step_work, work};
 
 use crate::arena::{MatMut, MatRef};
 use crate::device::{Device, Inline, Split};

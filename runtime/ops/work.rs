@@ -1,7 +1,7 @@
 //! How much a layer has to do, from its records alone, as `eyelet run --layers` holds it against time. Of
 //! Winograd: what a processor multiplies; a GPU multiplies whole tiles.
 
-use super::winograd;
+use super::{Slice, winograd};
 use crate::pack::{
     ActivationKind, ConvParams, Layer, LrnParams, MatMulParams, NONE, OpKind, PoolParams, Tensor,
     WinogradParams, params,
@@ -77,6 +77,26 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
         macs: macs.saturating_add(made.saturating_mul(activation)),
         bytes: touched.saturating_mul(4),
     }
+}
+
+/// What a step does at most: multiply-accumulates, and elements read and written. A slice has its share of its layer's rows and panels;
+/// of those that make some chains only, one has as much as all.
+pub fn step_work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
+    let Work { macs, bytes } = work(layer, inputs, output);
+    if macs == u64::MAX || bytes == u64::MAX {
+        // More than is counted, of which a share says nothing.
+        return u64::MAX;
+    }
+    let share = |part: u64, all: u64| {
+        move |of: u64| match all {
+            0 => of,
+            all => (u128::from(of) * u128::from(part.min(all))).div_ceil(u128::from(all)) as u64,
+        }
+    };
+    let rows = share(slice.rows.into(), output.rows());
+    let panels = share(slice.count.into(), layer.panels.into());
+    // An input is read by each panel.
+    panels(rows(macs)).saturating_add(rows(bytes / 4))
 }
 
 #[cfg(test)]

@@ -17,13 +17,14 @@
 //! - no deadlock: a step never waits for a load that waits for that step;
 //! - of a plan with a staging ring (whose loads then are copies from there) the same for what is read into the ring
 //!   ([`stages`]);
-//! - bounds on the proof itself: a pack whose tables make it long is refused, so that `open` takes at
-//!   most seconds, whatever it is given.
+//! - bounds on the proof itself, and on the work of each step: a pack that takes more than its size and
+//!   the caller permit is refused, so that neither `open` nor a step takes as long as a pack likes.
 //!
 //! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten) is
 //! the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
 
 mod network;
+mod pages;
 mod plan;
 mod races;
 mod stages;
@@ -67,8 +68,23 @@ fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> 
     if ok { Ok(()) } else { Err(Flaw { what, index: index as u32, found, limit }) }
 }
 
-/// Most comparisons of a load with a step, a load or a port, or of a ring with a tensor.
-const MAX_COMPARISONS: u64 = 1 << 28;
+/// What the proof of one plan may take: looks at a set of pages, comparisons of two records. Each takes some nanoseconds.
+///
+/// It is counted, and what takes more than is due to a pack's size is refused, since no other bound on a pack is one on the time
+/// that `open` takes.
+#[derive(Debug)]
+struct Effort {
+    spent: u64,
+    most: u64,
+}
+
+impl Effort {
+    fn spend(&mut self, more: u64) -> Result<(), Flaw> {
+        self.spent = self.spent.saturating_add(more);
+        let what = "plan: takes too long to prove, in comparisons, beside the size of its pack";
+        check(self.spent <= self.most, what, 0, self.spent, self.most)
+    }
+}
 
 /// A skeleton that has been proved: all that holds whatever the plan.
 #[derive(Clone, Copy, Debug)]
@@ -124,6 +140,19 @@ pub struct Bounds {
     pub arena: u64,
     /// Threads that the scratch must serve.
     pub threads: u32,
+    /// Most multiply-adds and elements of a step.
+    pub step_work: u64,
+    /// Most comparisons that the proof may take.
+    pub effort: u64,
+}
+
+impl Bounds {
+    /// Comparisons that a proof may take of each of so many plans in a pack of `bytes` bytes: half a million for a MiB in all, which
+    /// take less than 10 ms, and for each plan what those of small networks take.
+    pub fn effort_for(bytes: u64, plans: u32) -> u64 {
+        const EACH: u64 = 1 << 17;
+        (bytes / 2 / u64::from(plans.max(1))).max(EACH)
+    }
 }
 
 impl<'a> Proven<'a> {
@@ -135,12 +164,13 @@ impl<'a> Proven<'a> {
     ) -> Result<Self, Flaw> {
         let arena = Range64 { start: bounds.tables, end: bounds.arena };
         let proven = Self { skeleton: network.skeleton, plan, isa: network.isa, arena };
-        proven.places()?;
+        let mut effort = Effort { spent: 0, most: bounds.effort };
+        proven.places(&mut effort)?;
         proven.loads(network.weights)?;
-        proven.steps(bounds.threads)?;
+        proven.steps(&bounds)?;
         proven.stages()?;
-        proven.races()?;
-        proven.stage_races()?;
+        proven.races(&mut effort)?;
+        proven.stage_races(&mut effort)?;
         Ok(proven)
     }
 

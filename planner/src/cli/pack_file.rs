@@ -1,7 +1,7 @@
 //! Packs as `inspect` and `check` read them: mapped, and viewed in place.
 
 use super::Error;
-use eyelet::executor::{self, OpenError};
+use eyelet::executor::{self, OpenError, STEP_WORK};
 use eyelet::kernels::Isa;
 use eyelet::pack::crc32c::crc32c;
 use eyelet::pack::{
@@ -77,8 +77,13 @@ impl PackFile {
     /// A plan, proved as the runtime proves it before it runs it.
     pub fn prove(&self, entry: &PlanEntry) -> Result<Proven<'_>, Error> {
         let plan = self.plan(entry)?;
-        let bounds =
-            Bounds { tables: self.tables(entry), arena: entry.arena_bytes, threads: entry.threads };
+        let bounds = Bounds {
+            tables: self.tables(entry),
+            arena: entry.arena_bytes,
+            threads: entry.threads,
+            step_work: STEP_WORK,
+            effort: Bounds::effort_for(self.header.file_bytes, self.header.plans),
+        };
         ProvenSkeleton::new(self.skeleton()?, self.isa, self.header.weights_bytes)
             .and_then(|network| Proven::new(&network, plan, bounds))
             .map_err(|flaw| self.wrong(flaw.into()))

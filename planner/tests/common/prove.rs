@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 use super::Subject;
+use eyelet::executor::STEP_WORK;
 use eyelet::pack::{Bounds, Flaw, PlanView, Proven, ProvenSkeleton, Skeleton};
 use eyelet_planner::plan::Plan;
 use eyelet_planner::tables;
@@ -23,7 +24,13 @@ pub fn skeleton(subject: &Subject) -> Vec<u32> {
 pub fn prove(subject: &Subject, skeleton: &[u32], plan: &Plan) -> Result<(), Flaw> {
     let stored = aligned(&tables::plan(plan, |_| 0)?);
     let view = PlanView::view(bytemuck::cast_slice(&stored))?;
-    let bounds = Bounds { tables: plan.tables, arena: plan.arena_bytes, threads: plan.threads };
+    let bounds = Bounds {
+        tables: plan.tables,
+        arena: plan.arena_bytes,
+        threads: plan.threads,
+        step_work: STEP_WORK,
+        effort: Bounds::effort_for(0, 1),
+    };
     let skeleton = Skeleton::view(bytemuck::cast_slice(skeleton)).unwrap();
     let network = ProvenSkeleton::new(skeleton, subject.isa(), subject.weights_bytes).unwrap();
     Proven::new(&network, view, bounds).map(|_| ())

@@ -7,7 +7,8 @@ use eyelet::kernels::Isa;
 use eyelet::pack::stored::{LayerRecord, StepRecord, WorkRecord};
 use eyelet::pack::{
     Buffer, CopyParams, Flaw, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE, Place,
-    PlanEntry, PlanHeader, Port, SKELETON, SkeletonHeader, Step, Tensor, VERSION, params_words,
+    PlanEntry, PlanHeader, PoolParams, Port, SKELETON, SkeletonHeader, Step, Tensor, VERSION,
+    params_words,
 };
 use std::time::{Duration, Instant};
 
@@ -74,6 +75,32 @@ impl Records {
             data: Vec::new(),
             isa: Isa::Portable,
         }
+    }
+
+    /// Pooling of an image of one channel by a window that covers all of it, wherever its middle is.
+    pub fn pooling(arena: u64, side: u32, average: bool) -> Self {
+        let mut records = Self::copy(arena);
+        let image = Tensor { dims: [1, side, side, 1], pitch: 1, ..Tensor::default() };
+        records.tensors = vec![image, Tensor { buffer: 1, ..image }];
+        let bytes = u64::from(side * side * 4).next_multiple_of(64);
+        records.buffers = vec![Buffer { bytes }; 2];
+        records.places = vec![Place::whole(arena - 2 * bytes), Place::whole(arena - bytes)];
+        let params = PoolParams {
+            average: average.into(),
+            kernel: [2 * side - 1; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            pad: [side - 1; 2],
+            pad_end: [side - 1; 2],
+            ..PoolParams::default()
+        };
+        let layer = &mut records.layers[0];
+        (layer.kind, layer.params) = (OpKind::Pool as u32, params_words(&params));
+        for port in records.inputs.iter_mut().chain(&mut records.outputs) {
+            (port.rank, port.shape) = (2, [side, side, 1, 1, 1, 1, 1, 1]);
+        }
+        records.steps[0].rows = side * side;
+        records
     }
 
     pub fn pack(&self) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! The plan: buffers, loads and steps lie in the arena, steps are slices of their layers, and none writes what it reads.
 
-use super::{Flaw, MAX_COMPARISONS, Proven, Range64, check, image, layer_flaw};
+use super::{Bounds, Effort, Flaw, Proven, Range64, check, image, layer_flaw};
 use crate::kernels::Isa;
 use crate::ops::{self, Slice};
 use crate::pack::{Kept, NONE, PAGE, Place, PlanView, Step, ring_bytes};
@@ -9,18 +9,20 @@ use crate::pack::{Kept, NONE, PAGE, Place, PlanView, Step, ring_bytes};
 const MAX_TASKS: usize = 1 << 24;
 
 impl Proven<'_> {
-    pub(super) fn places(&self) -> Result<(), Flaw> {
+    pub(super) fn places(&self, effort: &mut Effort) -> Result<(), Flaw> {
         let (buffers, places) = (self.skeleton.buffers, self.plan.places);
         let same = buffers.len() == places.len();
         let (found, limit) = (places.len() as u64, buffers.len() as u64);
         check(same, "plan: one place per buffer", 0, found, limit)?;
-        let rings = places.iter().filter(|place| place.lines > 0).count() as u64;
-        let work = rings.saturating_mul(self.skeleton.tensors.len() as u64);
-        check(work <= MAX_COMPARISONS, "plan: too many rings", 0, work, MAX_COMPARISONS)?;
         for (i, Place { address, lines }) in places.iter().enumerate() {
             let on_gpu = lines > 0 && self.isa == Isa::Cuda;
             check(!on_gpu, "plan: a ring on a GPU", i, lines.into(), 0)?;
-            let bytes = if lines == 0 { buffers.at(i).bytes } else { self.ring(i, lines)? };
+            let bytes = if lines == 0 {
+                buffers.at(i).bytes
+            } else {
+                effort.spend(self.skeleton.tensors.len() as u64)?;
+                self.ring(i, lines)?
+            };
             self.inside(Range64::of(address, bytes), "plan: buffer outside the arena", i)?;
         }
         for (i, port) in self.skeleton.inputs.iter().chain(self.skeleton.outputs).enumerate() {
@@ -30,6 +32,7 @@ impl Proven<'_> {
         // The host owns all ports at once: no two may share a byte.
         let ports = || self.skeleton.inputs.iter().chain(self.skeleton.outputs);
         for (i, a) in ports().enumerate() {
+            effort.spend(i as u64)?;
             for b in ports().skip(i + 1) {
                 let (a, b) = (self.port_range(a), self.port_range(b));
                 check(!a.overlaps(b), "plan: two ports overlap", i, a.start, b.start)?;
@@ -99,7 +102,7 @@ impl Proven<'_> {
         Ok(())
     }
 
-    pub(super) fn steps(&self, threads: u32) -> Result<(), Flaw> {
+    pub(super) fn steps(&self, bounds: &Bounds) -> Result<(), Flaw> {
         let PlanView { steps, loads, .. } = self.plan;
         let count = steps.len();
         check(count <= MAX_TASKS, "plan: too many steps", 0, count as u64, MAX_TASKS as u64)?;
@@ -114,6 +117,10 @@ impl Proven<'_> {
             let inputs = self.skeleton.layer_inputs(layer);
             ops::validate_slice(layer, &inputs, output, &slice, self.isa)
                 .map_err(|error| layer_flaw(error, i))?;
+            let work = ops::step_work(layer, &inputs, output, &slice);
+            let what =
+                "step: multiply-adds and elements, of which `step_work` permits so many at once";
+            check(work <= bounds.step_work, what, i, work, bounds.step_work)?;
             let ok = (step.count > 0) == (layer.panels > 0);
             let what = "step: number of panels";
             check(ok, what, i, step.count.into(), layer.panels.into())?;
@@ -131,7 +138,7 @@ impl Proven<'_> {
             ops::validate_rings(layer, &inputs, output, &slice, rings)
                 .map_err(|error| layer_flaw(error, i))?;
             let needed =
-                ops::least_scratch_bytes(layer, &inputs, output, &slice, threads, self.isa);
+                ops::least_scratch_bytes(layer, &inputs, output, &slice, bounds.threads, self.isa);
             let ok = step.scratch_bytes >= needed;
             check(ok, "step: too little scratch", i, step.scratch_bytes, needed)?;
             if step.kept == Kept::Found {

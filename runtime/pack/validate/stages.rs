@@ -10,7 +10,7 @@
 //!   `steps` steps, no more than are before the step that first waits for it or its copy, and for copies of loads
 //!   before it, each of which waits for no more steps than that.
 
-use super::{Flaw, MAX_COMPARISONS, PlanView, Proven, Range64, check};
+use super::{Effort, Flaw, PlanView, Proven, Range64, check};
 use crate::kernels::Isa;
 use crate::pack::PAGE;
 
@@ -60,16 +60,11 @@ impl Proven<'_> {
     }
 
     /// No read goes where a copy may be reading, and nothing waits for ever. The rules of `stages` and of `races` hold.
-    pub(super) fn stage_races(&self) -> Result<(), Flaw> {
+    pub(super) fn stage_races(&self, effort: &mut Effort) -> Result<(), Flaw> {
         let stages = self.plan.stages;
         let count = stages.len() as i64;
-        let mut work = 0u64;
         for (j, stage) in stages.iter().enumerate() {
-            work = work.saturating_add((j as i64 - i64::from(stage.copies)) as u64);
-        }
-        let what = "plan: too many copies that may be under way beside reads";
-        check(work <= MAX_COMPARISONS, what, 0, work, MAX_COMPARISONS)?;
-        for (j, stage) in stages.iter().enumerate() {
+            effort.spend(1 + (j as i64 - i64::from(stage.copies)) as u64)?;
             let place = self.staged(j);
             for other in i64::from(stage.copies)..j as i64 {
                 let other = self.staged(other.rem_euclid(count) as usize);

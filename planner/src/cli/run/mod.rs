@@ -125,7 +125,7 @@ impl Args {
     /// How the pack is opened.
     fn options(&self, threads: u32, budget: u64) -> Options {
         let depth = self.depth.unwrap_or(u32::MAX);
-        Options { verify: !self.no_verify, threads, budget, depth }
+        Options { verify: !self.no_verify, threads, budget, depth, ..Options::default() }
     }
 }
 
