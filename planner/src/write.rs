@@ -39,7 +39,8 @@ impl From<Flaw> for WriteError {
 
 /// Writes a pack with one or several plans over `network`, whose weights have been placed
 /// ([`place_weights`](crate::layout::place_weights)) and take `weights_bytes`. `predicted_ns` has one
-/// latency per plan. `progress` is called with the bytes of weights written so far.
+/// latency per plan. `progress` is called with the bytes of weights written so far. Returns how many weights were denormal, which are
+/// stored as zeros.
 pub fn write_pack(
     path: &Path,
     network: &Network,
@@ -47,7 +48,7 @@ pub fn write_pack(
     plans: &[Plan],
     predicted_ns: &[u64],
     progress: &mut dyn FnMut(u64),
-) -> Result<(), WriteError> {
+) -> Result<u64, WriteError> {
     if plans.len() > MAX_PLANS || plans.is_empty() {
         return Err(WriteError::Plans(plans.len()));
     }
@@ -68,10 +69,11 @@ pub fn write_pack(
     let weights_offset = names_offset + (names.len() as u64).next_multiple_of(PAGE);
     let file_bytes = weights_offset + weights_bytes;
 
+    let mut denormal = 0;
     let mut content = |file: &mut std::fs::File| {
         file.set_len(file_bytes)?;
         file.seek(SeekFrom::Start(weights_offset))?;
-        write_weights(file, network, weights_bytes, progress)?;
+        denormal = write_weights(file, network, weights_bytes, progress)?;
         // SAFETY: a private temporary file that nobody else knows; it is not shortened while mapped.
         let map = unsafe { memmap2::Mmap::map(&*file) }?;
         let weights = &map[weights_offset as usize..];
@@ -127,7 +129,8 @@ pub fn write_pack(
     .map_err(|error| match error.downcast::<WriteError>() {
         Ok(ours) => ours,
         Err(error) => WriteError::Io { path: path.to_owned(), error },
-    })
+    })?;
+    Ok(denormal)
 }
 
 /// Header, entries and skeleton, with the checksum of the first page.
@@ -143,16 +146,16 @@ fn front_pages(header: Header, entries: &[PlanEntry], skeleton: &[u8]) -> Vec<u8
     front
 }
 
-/// Packs and writes the weights section from the file's position on.
+/// Packs and writes the weights section from the file's position on. Returns how many weights were denormal.
 fn write_weights(
     file: &mut std::fs::File,
     network: &Network,
     weights_bytes: u64,
     progress: &mut dyn FnMut(u64),
-) -> io::Result<()> {
+) -> io::Result<u64> {
     /// Panels are packed this many bytes at a time.
     const CHUNK: u64 = 8 << 20;
-    let mut written = 0u64;
+    let (mut written, mut denormal) = (0u64, 0);
     let mut buffer = Vec::new();
     for ((layer, weights), name) in network.layers.iter().zip(&network.weights).zip(&network.names)
     {
@@ -167,14 +170,17 @@ fn write_weights(
         while first < layer.panels {
             let last = (first + at_once).min(layer.panels);
             buffer.clear();
-            pack_panels(weights, layer, network.isa.panel(), first..last, &mut buffer).map_err(
-                |source| io::Error::other(WriteError::Overflow { layer: name.clone(), source }),
-            )?;
+            let nr = network.isa.panel();
+            denormal +=
+                pack_panels(weights, layer, nr, first..last, &mut buffer).map_err(|source| {
+                    io::Error::other(WriteError::Overflow { layer: name.clone(), source })
+                })?;
             file.write_all(&buffer)?;
             written += buffer.len() as u64;
             first = last;
             progress(written);
         }
     }
-    file.write_all(&vec![0; (weights_bytes - written) as usize])
+    file.write_all(&vec![0; (weights_bytes - written) as usize])?;
+    Ok(denormal)
 }

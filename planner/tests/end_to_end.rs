@@ -3,6 +3,7 @@
 mod common;
 
 use common::grouped::grouped;
+use common::records::Records;
 use common::transformer::transformer;
 use common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
@@ -110,6 +111,50 @@ fn run_beside(
         let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
         instance.with_loader(&mut storage, body).unwrap()
     }
+}
+
+/// Whatever mode a program has set its threads to: denormals as zeros, and results rounded up.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn the_mode_of_the_callers_thread_changes_no_bits_and_stays() {
+    fn mode(set: Option<u32>) -> u32 {
+        let mut found = 0u32;
+        // SAFETY: stores the register, and loads one that differs from it in its modes only.
+        unsafe {
+            std::arch::asm!("stmxcsr [{}]", in(reg) &raw mut found, options(nostack));
+            if let Some(set) = set {
+                std::arch::asm!("ldmxcsr [{}]", in(reg) &raw const set, options(nostack));
+            }
+        }
+        found & 0xffc0
+    }
+    // Averages of denormals, and thirds of numbers that are not.
+    let pack = Records::pooling(MIB, 32, true).pack();
+    let tiny = |at: usize| f32::from_bits(at as u32 * 977 + 1);
+    let input: Vec<f32> =
+        (0..32 * 32).map(|at| if at % 37 < 36 { tiny(at) } else { at as f32 / 3e38 }).collect();
+    let run = |disturbed: Option<u32>| {
+        std::thread::scope(|scope| {
+            let run = || {
+                let before = mode(disturbed);
+                let expected = disturbed.unwrap_or(before);
+                let pool = Pool::new();
+                let all = pool.scope(2, None, |workers| {
+                    let devices: [&dyn eyelet::device::Device; 2] = [&Inline, workers];
+                    devices.map(|device| bits(&run_inline(&pack, MIB, &[input.clone()], device, 1)))
+                });
+                assert_eq!(mode(None), expected);
+                all.unwrap()
+            };
+            scope.spawn(run).join().unwrap()
+        })
+    };
+    let plain = run(None);
+    assert_eq!(plain[0], plain[1]);
+    let denormal = |bits: &u32| f32::from_bits(*bits).is_subnormal();
+    assert!(plain[0][0].iter().any(denormal), "nothing is denormal");
+    // Rounding up, flush to zero, denormals are zero.
+    assert_eq!(run(Some(0x1f80 | 0xc040)), plain);
 }
 
 /// With Winograd's algorithms wherever they apply, one and the other in turn: another network, but again

@@ -14,6 +14,7 @@ mod claims;
 #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
 pub mod cuda;
 mod error;
+pub(crate) mod float_mode;
 pub mod futex;
 pub mod handoff;
 pub(crate) mod spin;

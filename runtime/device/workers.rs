@@ -21,6 +21,7 @@
 
 use super::Device;
 use super::claims::Claims;
+use super::float_mode::Ieee;
 use super::futex::Counter;
 use super::threads::{self, ThreadError, available_cores};
 use core::cell::{Cell, UnsafeCell};
@@ -264,6 +265,7 @@ extern "C" fn work(pool: *mut c_void) -> *mut c_void {
     // SAFETY: `start_unscoped` passes a pool that outlives the thread. A panic in a task does not
     // unwind past here: it aborts, and so can neither hang the caller nor end a borrow early.
     let pool = unsafe { &*pool.cast::<Pool>() };
+    let _mode = Ieee::enter();
     let index = pool.begun.fetch_add(1, Ordering::Relaxed) + 1;
     let core = pool.cores.get(index).map_or(ANY_CORE, |core| core.load(Ordering::Relaxed));
     if core != ANY_CORE {

@@ -8,6 +8,7 @@ use super::observer::Event;
 use super::shared::{Engine, Shared};
 use crate::arena::Activations;
 use crate::device::accelerator::{Accelerator, Stream};
+use crate::device::float_mode::Ieee;
 use crate::device::{Device, DeviceError};
 use crate::kernels::table::{CHAIN, Soon};
 use crate::ops::{self, Call, Slice};
@@ -353,6 +354,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         let layer = layer_of(skeleton, &step);
         let soon = self.soon(proven, index).first((1 + CHAIN) * kernels.nr());
         let operands = self.activations.operands(proven, index);
+        // Whatever the caller's thread is set to.
+        let _mode = Ieee::enter();
         ops::run(Call {
             layer: &layer,
             inputs: skeleton.layer_inputs(&layer),

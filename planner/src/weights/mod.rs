@@ -4,6 +4,9 @@
 //! memory map, so that a model of any size is packed through one slice's worth of memory. One place
 //! decides how large a panel is ([`panels`]) and one fills it ([`pack_panels`]).
 //!
+//! Weights that are denormal (closer to zero than 1.18e-38) are stored as zeros: processors multiply by them up to a hundred times
+//! more slowly than by others.
+//!
 //! Panels are filled with floats and then encoded: weights of 16 bits are rounded to nearest, ties to even;
 //! what is too small for a normal number of fp16 stays as a subnormal one. A number that fp16 rounds to
 //! infinity is refused ([`Overflow`]).
@@ -55,20 +58,34 @@ pub fn encode(network: &mut Network, encoding: Encoding) {
     }
 }
 
-/// Appends the packed bytes of some of a layer's panels. Channels that only pad a panel are zero.
+/// Makes zeros of denormal weights; how many there were.
+fn flush(weights: &mut [u32]) -> u64 {
+    let mut flushed = 0;
+    for word in weights {
+        if f32::from_bits(u32::from_le(*word)).is_subnormal() {
+            *word = 0;
+            flushed += 1;
+        }
+    }
+    flushed
+}
+
+/// Appends the packed bytes of some of a layer's panels, and returns how many weights were denormal. Channels that only pad a panel are
+/// zero.
 pub fn pack_panels(
     weights: &Weights,
     layer: &Layer,
     nr: usize,
     indices: Range<u32>,
     out: &mut Vec<u8>,
-) -> Result<(), Overflow> {
+) -> Result<u64, Overflow> {
+    let mut flushed = 0;
     let encoding = layer.encoding().unwrap_or_default();
     out.reserve(layer.panel_bytes as usize * indices.len());
     let mut panel = vec![0; panels(weights, nr, Encoding::F32).1 / 4];
     for index in indices {
         match weights {
-            Weights::None => return Ok(()),
+            Weights::None => return Ok(0),
             Weights::Plain(constant) => {
                 let end = constant.len().min(panel.len());
                 (0..end).for_each(|i| panel[i] = constant.get(i).to_bits().to_le());
@@ -78,6 +95,9 @@ pub fn pack_panels(
             Weights::Winograd(dense, tile) => {
                 fill_transformed(dense, *tile, nr, index as usize, &mut panel);
             }
+        }
+        if !matches!(weights, Weights::Plain(_)) {
+            flushed += flush(&mut panel[nr..]);
         }
         let end = out.len() + layer.panel_bytes as usize;
         let halve = match encoding {
@@ -100,7 +120,7 @@ pub fn pack_panels(
         }
         out.resize(end, 0);
     }
-    Ok(())
+    Ok(flushed)
 }
 
 #[cfg(test)]
@@ -254,7 +274,7 @@ mod tests {
                 };
                 let pack = |weights: &Weights| {
                     let mut out = Vec::new();
-                    pack_panels(weights, &layer, nr, 0..count as u32, &mut out).map(|()| out)
+                    pack_panels(weights, &layer, nr, 0..count as u32, &mut out).map(|_| out)
                 };
                 let packed = pack(&dense(&data)).unwrap();
                 assert_eq!(packed.len(), count * bytes);
@@ -271,6 +291,48 @@ mod tests {
                 assert_eq!(pack(&dense(&data)).err(), refused);
             }
         }
+    }
+
+    #[test]
+    fn denormal_weights_are_stored_as_zeros_and_counted() {
+        let tiny = f32::MIN_POSITIVE;
+        let data = vec![tiny, tiny / 2.0, -tiny / 2.0, -tiny, 0.0, f32::from_bits(1), 1.0, -1.0];
+        let dense = Dense {
+            data: Constant::Owned(Arc::new(data)),
+            out_channels: 2,
+            groups: 1,
+            k: 4,
+            row: 4,
+            col: 1,
+            order: None,
+            scale: None,
+            bias: Some(vec![tiny / 2.0; 2].into()),
+        };
+        for (encoding, weights) in [
+            (Encoding::F32, Weights::Dense(dense.clone())),
+            (Encoding::Bf16, Weights::Dense(dense)),
+        ] {
+            let (count, bytes) = panels(&weights, 8, encoding);
+            let layer = Layer {
+                panels: count as u32,
+                panel_bytes: bytes as u32,
+                encoding: encoding as u32,
+                ..Layer::default()
+            };
+            let mut out = Vec::new();
+            assert_eq!(pack_panels(&weights, &layer, 8, 0..1, &mut out), Ok(3));
+            if encoding == Encoding::F32 {
+                let floats: &[f32] = bytemuck::cast_slice(&out);
+                let lane = |lane: usize| [1, 2, 3, 4].map(|k| floats[k * 8 + lane]);
+                assert_eq!(lane(0), [tiny, 0.0, 0.0, -tiny]);
+                assert_eq!(lane(1), [0.0, 0.0, 1.0, -1.0]);
+                // Biases are added once and stay.
+                assert_eq!(floats[..2], [tiny / 2.0; 2]);
+            }
+        }
+        // What is no factor of a product is stored as it is.
+        let constant = Weights::Plain(Constant::Owned(Arc::new(vec![tiny / 2.0; 16])));
+        assert_eq!(unpack(&constant, 8)[..16], [tiny / 2.0; 16]);
     }
 
     #[test]

@@ -94,9 +94,9 @@ impl Order {
         let start = Instant::now();
         let progress = Progress::bytes(output, "writing weights", weights_bytes);
         let predicted: Vec<u64> = report.plans.iter().map(|plan| plan.predicted_ns).collect();
-        write::write_pack(path, &network, weights_bytes, &plans, &predicted, &mut |bytes| {
-            progress.set(bytes);
-        })?;
+        let mut set = |bytes| progress.set(bytes);
+        report.denormal_weights =
+            write::write_pack(path, &network, weights_bytes, &plans, &predicted, &mut set)?;
         drop(progress);
         // What the board will prove before it runs the pack is proved here first.
         let pack = PackFile::open(path)?;

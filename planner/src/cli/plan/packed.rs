@@ -30,6 +30,8 @@ pub struct Packed {
     pub(super) winograd_layers: usize,
     pub weights_bytes: u64,
     pub(super) weights: &'static str,
+    /// Weights that are closer to zero than normal numbers of 32 bits, and stored as zeros.
+    pub(super) denormal_weights: u64,
     /// Of all outputs the largest difference that rounding the weights makes, relative to the largest magnitude of
     /// the output with fp32. None where nothing is rounded, or this machine lacks the instruction set.
     pub(super) rounding_error: Option<f64>,
@@ -145,6 +147,7 @@ impl Packed {
                 .count(),
             weights_bytes,
             weights: order.weights.name(),
+            denormal_weights: 0,
             rounding_error: None,
             inputs: network.inputs.iter().map(port).collect(),
             outputs: network.outputs.iter().map(port).collect(),
@@ -236,6 +239,14 @@ impl fmt::Display for Packed {
                 f,
                 "\nhow much {} weights change the outputs was not measured: this machine has no kernels for {}",
                 self.weights, self.isa
+            )?;
+        }
+        if self.denormal_weights > 0 {
+            writeln!(
+                f,
+                "\nnote: {} weights are denormal (closer to zero than 1.18e-38), which processors multiply by very slowly: they are \
+                 stored as zeros",
+                self.denormal_weights
             )?;
         }
         if self.estimated {
