@@ -128,11 +128,12 @@ fn the_mode_of_the_callers_thread_changes_no_bits_and_stays() {
         }
         found & 0xffc0
     }
-    // Averages of denormals, and thirds of numbers that are not.
+    // Averages of denormals, and of numbers that nearly are.
     let pack = Records::pooling(MIB, 32, true).pack();
     let tiny = |at: usize| f32::from_bits(at as u32 * 977 + 1);
-    let input: Vec<f32> =
-        (0..32 * 32).map(|at| if at % 37 < 36 { tiny(at) } else { at as f32 / 3e38 }).collect();
+    let input: Vec<f32> = (0..32 * 32)
+        .map(|at| tiny(at) + if at % 37 < 36 { 0.0 } else { f32::MIN_POSITIVE })
+        .collect();
     let run = |disturbed: Option<u32>| {
         std::thread::scope(|scope| {
             let run = || {

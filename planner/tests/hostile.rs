@@ -309,10 +309,10 @@ fn packs_that_take_long_to_prove_are_refused() {
     assert_eq!(Records::copy(arena).flaw(), None);
 
     // Every load is in flight for as long as can be, beside each step: they are not compared.
-    let long = in_flight(20_000, arena);
+    let long = in_flight(4000, arena);
     assert_eq!(long.flaw(), None);
     // All of them in the same pages, so that what is left of them is found out again and again.
-    let mut mixed = in_flight(20_000, arena);
+    let mut mixed = in_flight(4000, arena);
     for (ready, step) in mixed.steps.iter_mut().enumerate() {
         step.ready = 1 + ready as u32;
     }
