@@ -5,6 +5,8 @@
 //! pads, axes non-negative, defaults filled in).
 
 use bytes::Bytes;
+use eyelet::kernels::table::{bf16, f16};
+use eyelet::pack::Encoding;
 use std::sync::Arc;
 
 /// Index of a value in [`Graph::values`].
@@ -40,8 +42,8 @@ impl Value {
 /// Constant floats.
 #[derive(Clone, Debug)]
 pub enum Constant {
-    /// Little-endian f32, not necessarily aligned: a slice of the model's memory map.
-    Raw(Bytes),
+    /// Little-endian numbers of 32 or 16 bits, not necessarily aligned: a slice of the model's memory map.
+    Raw(Bytes, Encoding),
     /// Computed by the importer, or converted from another type.
     Owned(Arc<Vec<f32>>),
 }
@@ -49,7 +51,7 @@ pub enum Constant {
 impl Constant {
     pub fn len(&self) -> usize {
         match self {
-            Constant::Raw(bytes) => bytes.len() / 4,
+            Constant::Raw(bytes, encoding) => bytes.len() / encoding.weight_bytes(),
             Constant::Owned(data) => data.len(),
         }
     }
@@ -61,10 +63,9 @@ impl Constant {
     /// Element `index`.
     pub fn get(&self, index: usize) -> f32 {
         match self {
-            Constant::Raw(bytes) => {
-                let at = index * 4;
-                f32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-            }
+            Constant::Raw(bytes, Encoding::F32) => f32::from_le_bytes(bytes.as_chunks().0[index]),
+            Constant::Raw(bytes, Encoding::F16) => f16(word(&bytes.as_chunks().0[index])),
+            Constant::Raw(bytes, Encoding::Bf16) => bf16(word(&bytes.as_chunks().0[index])),
             Constant::Owned(data) => data[index],
         }
     }
@@ -72,12 +73,15 @@ impl Constant {
     /// All elements, copied.
     pub fn to_vec(&self) -> Vec<f32> {
         match self {
-            Constant::Raw(bytes) => {
-                bytes.as_chunks().0.iter().map(|&word| f32::from_le_bytes(word)).collect()
-            }
+            Constant::Raw(..) => (0..self.len()).map(|index| self.get(index)).collect(),
             Constant::Owned(data) => data.to_vec(),
         }
     }
+}
+
+/// A number of 16 bits as it is stored.
+pub(crate) fn word(bytes: &[u8; 2]) -> u16 {
+    u16::from_le_bytes(*bytes)
 }
 
 /// A node.

@@ -1,11 +1,11 @@
 //! `eyelet chunks`: what physical chunks of a GPU's memory would waste.
 
 use super::Error;
+use super::model::Reading;
 use super::output::Output;
 use super::pack_file::{PackFile, refuse_folder, strategy};
 use eyelet::pack::MAGIC;
 use eyelet_planner::chunks::{self, Cover, Objects};
-use eyelet_planner::import::import;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
@@ -24,6 +24,8 @@ pub struct Args {
     /// Models (ONNX) and packs.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
+    #[command(flatten)]
+    reading: Reading,
 }
 
 const EXAMPLE: &str = "\
@@ -61,7 +63,7 @@ fn covers(range_bytes: u64) -> Vec<Cover> {
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let files = args.files.iter().map(|path| match is_pack(path)? {
         true => of_pack(path),
-        false => of_model(path),
+        false => of_model(path, &args.reading),
     });
     let files = files.collect::<Result<_, Error>>()?;
     output.report(&Report { granularity_bytes: chunks::GRANULARITY, files })
@@ -77,9 +79,8 @@ fn is_pack(path: &Path) -> Result<bool, Error> {
     Ok(start == MAGIC)
 }
 
-fn of_model(path: &Path) -> Result<FileReport, Error> {
-    let graph = import(path)
-        .map_err(|error| Error::Import { path: path.to_owned(), source: Box::new(error) })?;
+fn of_model(path: &Path, reading: &Reading) -> Result<FileReport, Error> {
+    let graph = reading.import(path)?;
     let objects = Objects::new(&chunks::of_graph(&graph), chunks::GRANULARITY);
     let covers = covers(objects.range_bytes);
     let (file, network) = (path.to_owned(), graph.name);

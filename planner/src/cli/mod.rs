@@ -12,6 +12,7 @@ mod describe;
 mod error;
 mod forecast;
 mod inspect;
+mod model;
 mod output;
 mod pack_file;
 mod plan;

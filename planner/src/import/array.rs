@@ -76,38 +76,24 @@ impl<T: Copy> Array<T> {
 
     /// The array of `shape` whose element at an index is the one at `start + Σ index · stride`.
     pub fn strided(&self, shape: Vec<usize>, start: usize, stride: &[isize]) -> Self {
-        let mut data = Vec::new();
-        if !shape.contains(&0) {
-            data.reserve_exact(shape.iter().product());
-            let mut index = vec![0; shape.len()];
-            let mut at = start as isize;
-            'next: loop {
-                data.push(self.data[at as usize]);
-                for axis in (0..shape.len()).rev() {
-                    index[axis] += 1;
-                    at += stride[axis];
-                    if index[axis] < shape[axis] {
-                        continue 'next;
-                    }
-                    at -= stride[axis] * shape[axis] as isize;
-                    index[axis] = 0;
-                }
-                break;
-            }
-        }
+        let data = Places::new(&shape, start, stride).map(|at| self.data[at]).collect();
         Self { shape, data }
+    }
+
+    /// The strides with which elements repeat in a shape that the array broadcasts to.
+    fn repeating(&self, shape: &[usize]) -> Vec<isize> {
+        let own = strides(&self.shape);
+        let new = shape.len() - self.shape.len();
+        let stride = |axis: usize| match axis.checked_sub(new) {
+            Some(axis) if self.shape[axis] != 1 => own[axis] as isize,
+            _ => 0,
+        };
+        (0..shape.len()).map(stride).collect()
     }
 
     /// Broadcast to a shape that it broadcasts to.
     pub fn expand(&self, shape: Vec<usize>) -> Self {
-        let own = strides(&self.shape);
-        let new = shape.len() - self.shape.len();
-        let stride: Vec<isize> = (0..shape.len())
-            .map(|axis| match axis.checked_sub(new) {
-                Some(axis) if self.shape[axis] != 1 => own[axis] as isize,
-                _ => 0,
-            })
-            .collect();
+        let stride = self.repeating(&shape);
         self.strided(shape, 0, &stride)
     }
 
@@ -163,8 +149,9 @@ impl<T: Copy> Array<T> {
         shape: Vec<usize>,
         function: impl Fn(T, U) -> V,
     ) -> Array<V> {
-        let (a, b) = (self.expand(shape.clone()), other.expand(shape.clone()));
-        let data = a.data.iter().zip(&b.data).map(|(&a, &b)| function(a, b)).collect();
+        let own = Places::new(&shape, 0, &self.repeating(&shape));
+        let others = Places::new(&shape, 0, &other.repeating(&shape));
+        let data = own.zip(others).map(|(a, b)| function(self.data[a], other.data[b])).collect();
         Array { shape, data }
     }
 
@@ -184,6 +171,46 @@ impl<T: Copy> Array<T> {
             data[target] = function(data[target], value);
         }
         Self { shape, data }
+    }
+}
+
+/// The places `start + Σ index · stride` of all indices of a shape, in row-major order.
+struct Places {
+    /// Extent and stride of each axis, the last first.
+    axes: Vec<(usize, isize)>,
+    index: Vec<usize>,
+    at: isize,
+    left: usize,
+}
+
+impl Places {
+    fn new(shape: &[usize], start: usize, stride: &[isize]) -> Self {
+        let axes = shape.iter().copied().zip(stride.iter().copied()).rev().collect();
+        let index = vec![0; shape.len()];
+        Self { axes, index, at: start as isize, left: shape.iter().product() }
+    }
+}
+
+impl Iterator for Places {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        self.left = self.left.checked_sub(1)?;
+        let place = self.at as usize;
+        for (index, &(extent, stride)) in self.index.iter_mut().zip(&self.axes) {
+            *index += 1;
+            self.at += stride;
+            if *index < extent {
+                break;
+            }
+            self.at -= stride * extent as isize;
+            *index = 0;
+        }
+        Some(place)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
     }
 }
 

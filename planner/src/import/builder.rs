@@ -4,6 +4,7 @@ use super::array::{Array, elements};
 use super::attributes::Attributes;
 use super::data::External;
 use super::error::{NodeProblem, ShapeProblem};
+use super::memory::{Allowance, OverWork};
 use super::onnx::NodeProto;
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
 use crate::reference;
@@ -30,12 +31,15 @@ impl Operand {
 /// The graph so far.
 pub(super) struct Builder {
     pub graph: Graph,
-    /// Elements that folding may still touch: what keeps a small file from making large constants.
-    pub folding: usize,
+    /// What constants may still take: it is asked before they are made.
+    pub allowance: Allowance,
 }
 
 /// The largest rank of a tensor that flows: what a pack can state of its inputs and outputs.
 const MOST_DIMENSIONS: usize = 8;
+
+/// The longest list of extents, axes or pads that is read: twice the largest rank of a constant.
+pub(super) const MOST_LISTED: usize = 128;
 
 /// Checks that a tensor of this shape can flow.
 pub(super) fn check_flowing(shape: &[usize]) -> Result<(), ShapeProblem> {
@@ -55,27 +59,52 @@ impl Builder {
         shape: Vec<usize>,
         constant: Option<Constant>,
     ) -> ValueId {
+        // Reshaping shares data, which are counted once.
+        if let Some(Constant::Owned(data)) = &constant
+            && Arc::strong_count(data) == 1
+        {
+            self.allowance.hold(size_of_val(&data[..]));
+        }
         self.graph.values.push(Value { name, shape, constant });
         self.graph.values.len() - 1
+    }
+
+    /// Integers that were read, as an operand.
+    pub fn integers(&mut self, array: Array<i64>) -> Operand {
+        let operand = Operand::integers(array);
+        self.hold(&operand);
+        operand
+    }
+
+    /// Counts the integers of an operand that a node has made; what it hands on was counted before.
+    pub fn hold(&mut self, operand: &Operand) {
+        if let Operand::Integer(array) = operand
+            && Rc::strong_count(array) == 1
+        {
+            self.allowance.hold(size_of_val(&array.data[..]));
+        }
     }
 
     pub fn shape(&self, value: ValueId) -> &[usize] {
         &self.graph.values[value].shape
     }
 
+    /// Charges for folded elements of so many bytes each before they are made.
+    pub fn charge(&mut self, elements: usize, bytes_each: usize) -> Result<(), NodeProblem> {
+        self.allowance.ask(elements, bytes_each)?;
+        self.work(elements)
+    }
+
     /// Takes work from what folding may do.
-    pub fn charge(&mut self, work: usize) -> Result<(), NodeProblem> {
-        match self.folding.checked_sub(work) {
-            Some(left) => self.folding = left,
-            None => return Err(NodeProblem::Folding { work, left: self.folding }),
-        }
-        Ok(())
+    fn work(&mut self, work: usize) -> Result<(), NodeProblem> {
+        let done = self.allowance.work(work);
+        done.map_err(|OverWork { work, left }| NodeProblem::Folding { work, left })
     }
 
     /// A float constant as an array, charged for.
     pub fn array(&mut self, value: ValueId) -> Result<Option<Array<f32>>, NodeProblem> {
         let Some(constant) = self.graph.values[value].constant.clone() else { return Ok(None) };
-        self.charge(constant.len())?;
+        self.charge(constant.len(), size_of::<f32>())?;
         Ok(Some(Array { shape: self.shape(value).to_vec(), data: constant.to_vec() }))
     }
 
@@ -97,7 +126,7 @@ impl Builder {
             check_flowing(shape)
                 .map_err(|problem| NodeProblem::Output { value: value.clone(), problem })?;
         }
-        if let Some(values) = self.folded(&op, &inputs, &outputs) {
+        if let Some(values) = self.folded(&op, &inputs, &outputs)? {
             return Ok(values);
         }
         let outputs: Vec<ValueId> =
@@ -106,7 +135,7 @@ impl Builder {
         Ok(outputs)
     }
 
-    /// The outputs of a node whose inputs are all constant, if they can be had within the allowance.
+    /// The outputs of a node whose inputs are all constant, if they take no more work than is left.
     /// Reshaping shares the data; everything else is computed by the double-precision reference and
     /// rounded once.
     fn folded(
@@ -114,8 +143,8 @@ impl Builder {
         op: &Op,
         inputs: &[Option<ValueId>],
         outputs: &[(String, Vec<usize>)],
-    ) -> Option<Vec<ValueId>> {
-        let constants: Vec<Option<(Vec<usize>, Constant)>> = inputs
+    ) -> Result<Option<Vec<ValueId>>, NodeProblem> {
+        let constants: Option<Vec<Option<(Vec<usize>, Constant)>>> = inputs
             .iter()
             .map(|input| match input {
                 None => Some(None),
@@ -124,28 +153,27 @@ impl Builder {
                     Some(Some((value.shape.clone(), value.constant.clone()?)))
                 }
             })
-            .collect::<Option<_>>()?;
+            .collect();
+        let Some(constants) = constants else { return Ok(None) };
         if let (Op::Reshape, [Some((_, constant))]) = (op, &constants[..]) {
             let (name, shape) = outputs[0].clone();
-            return Some(vec![self.value(name, shape, Some(constant.clone()))]);
+            return Ok(Some(vec![self.value(name, shape, Some(constant.clone()))]));
         }
-        let mut work = 0usize;
-        for (_, shape) in outputs {
-            let each = match (op, constants.first()) {
-                (Op::Conv { .. }, _) => constants[1].as_ref()?.0[1..].iter().product(),
-                (Op::Gemm { .. } | Op::MatMul, Some(Some((shape, _)))) => shape.iter().product(),
-                (Op::MaxPool { window, .. } | Op::AveragePool { window, .. }, _) => {
-                    window.kernel[0].checked_mul(window.kernel[1])?
-                }
-                (Op::Lrn { size, .. }, _) => *size,
-                _ => 1usize,
-            };
-            work = work.checked_add(elements(shape)?.checked_mul(each)?)?;
+        let Some(work) = folding_work(op, &constants, outputs) else { return Ok(None) };
+        let count = |shapes: &mut dyn Iterator<Item = &Vec<usize>>| {
+            shapes.fold(0usize, |sum, shape| {
+                sum.saturating_add(elements(shape).unwrap_or(usize::MAX))
+            })
+        };
+        let read = count(&mut constants.iter().flatten().map(|(shape, _)| shape));
+        let made = count(&mut outputs.iter().map(|(_, shape)| shape));
+        // The reference computes in double precision, what is kept is rounded.
+        self.allowance.ask(made, size_of::<f32>())?;
+        let all = read.saturating_add(made);
+        self.allowance.ask(all, size_of::<f64>() + size_of::<f32>())?;
+        if self.work(work).is_err() {
+            return Ok(None);
         }
-        for (shape, _) in constants.iter().flatten() {
-            work = work.checked_add(elements(shape)?)?;
-        }
-        self.charge(work).ok()?;
         let data: Vec<Option<Vec<f64>>> = constants
             .iter()
             .map(|input| input.as_ref().map(|(_, constant)| reference::widen(constant)))
@@ -164,8 +192,33 @@ impl Builder {
             let data = data.into_iter().map(|value| value as f32).collect();
             self.constant(name.clone(), Array { shape: shape.clone(), data })
         });
-        Some(narrowed.collect())
+        Ok(Some(narrowed.collect()))
     }
+}
+
+/// Elements that folding a node touches; `None` if they cannot be counted.
+fn folding_work(
+    op: &Op,
+    constants: &[Option<(Vec<usize>, Constant)>],
+    outputs: &[(String, Vec<usize>)],
+) -> Option<usize> {
+    let mut work = 0usize;
+    for (_, shape) in outputs {
+        let each = match (op, constants.first()) {
+            (Op::Conv { .. }, _) => constants[1].as_ref()?.0[1..].iter().product(),
+            (Op::Gemm { .. } | Op::MatMul, Some(Some((shape, _)))) => shape.iter().product(),
+            (Op::MaxPool { window, .. } | Op::AveragePool { window, .. }, _) => {
+                window.kernel[0].checked_mul(window.kernel[1])?
+            }
+            (Op::Lrn { size, .. }, _) => *size,
+            _ => 1usize,
+        };
+        work = work.checked_add(elements(shape)?.checked_mul(each)?)?;
+    }
+    for (shape, _) in constants.iter().flatten() {
+        work = work.checked_add(elements(shape)?)?;
+    }
+    Some(work)
 }
 
 /// One node of the model while it is translated.
@@ -285,6 +338,18 @@ impl<'a> Context<'a, '_> {
         self.optional_integers(index, role)?.ok_or(NodeProblem::Missing { index, role })
     }
 
+    /// Input `index`, constant integers of which there are no more than a tensor has dimensions, or a little.
+    pub fn few(&self, index: usize, role: &'static str) -> Result<Rc<Array<i64>>, NodeProblem> {
+        let list = self.integers(index, role)?;
+        match list.data.len() <= MOST_LISTED {
+            true => Ok(list),
+            false => Err(NodeProblem::shape(format!(
+                "`{role}` lists {} numbers, at most {MOST_LISTED} are read",
+                list.data.len()
+            ))),
+        }
+    }
+
     pub fn shape(&self, value: ValueId) -> Vec<usize> {
         self.builder.shape(value).to_vec()
     }
@@ -322,14 +387,19 @@ impl<'a> Context<'a, '_> {
         Ok(self.builder.node(name, op, vec![Some(input)], outputs)?[0])
     }
 
-    /// Charges for a folded array of this shape before it is made.
+    /// Charges for folded integers of this shape before they are made.
     pub fn charge(&mut self, shape: &[usize]) -> Result<(), NodeProblem> {
+        self.charge_for(shape, size_of::<i64>())
+    }
+
+    /// Charges for a folded array of this shape, of so many bytes an element, before it is made.
+    pub fn charge_for(&mut self, shape: &[usize], bytes_each: usize) -> Result<(), NodeProblem> {
         // Empty extents count as one: what leads to the result may be larger than it.
         let work = match elements(shape) {
             Some(_) => shape.iter().map(|&extent| extent.max(1)).product(),
             None => usize::MAX,
         };
-        self.builder.charge(work)
+        self.builder.charge(work, bytes_each)
     }
 }
 
@@ -344,6 +414,12 @@ pub(super) fn axis(given: i64, rank: usize) -> Result<usize, NodeProblem> {
 
 /// Axes counted from either end, each at most once, ascending.
 pub(super) fn axes(given: &[i64], rank: usize) -> Result<Vec<usize>, NodeProblem> {
+    if given.len() > rank {
+        return Err(NodeProblem::shape(format!(
+            "{} axes are named of a tensor of rank {rank}",
+            given.len()
+        )));
+    }
     let mut axes = given.iter().map(|&one| axis(one, rank)).collect::<Result<Vec<_>, _>>()?;
     axes.sort_unstable();
     if axes.windows(2).any(|pair| pair[0] == pair[1]) {

@@ -1,13 +1,15 @@
 //! Constant tensors: from the model's bytes, or from files beside it, to floats or integers.
 //!
-//! f32 data stay where they are, as slices of a memory map; other float types are converted.
+//! Floats of 32 and 16 bits stay where they are, as slices of a memory map; doubles are converted.
 
 use super::array::{Array, elements};
 use super::error::TensorProblem;
 use super::file;
+use super::memory::Allowance;
 use super::onnx::{DataType, TensorProto};
 use crate::graph::Constant;
 use bytes::Bytes;
+use eyelet::pack::Encoding;
 use std::collections::HashMap;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -57,6 +59,11 @@ fn element_bytes(data_type: DataType) -> Option<usize> {
         Double | Int64 | Uint64 => 8,
         String | Undefined => return None,
     })
+}
+
+/// Bytes that an element takes once it is read.
+fn kept_bytes(data_type: DataType) -> usize {
+    if is_float(data_type as i32) { size_of::<f32>() } else { size_of::<i64>() }
 }
 
 /// The files of external data, each mapped once.
@@ -139,10 +146,11 @@ fn shape_of(dims: &[i64]) -> Result<(Vec<usize>, usize), TensorProblem> {
     }
 }
 
-/// Reads a tensor.
+/// Reads a tensor; what it takes in memory is asked for.
 pub(super) fn read(
     tensor: &TensorProto,
     external: &mut External<'_>,
+    allowance: &Allowance,
 ) -> Result<Data, TensorProblem> {
     let (shape, count) = shape_of(&tensor.dims)?;
     let unsupported = || TensorProblem::Type(type_name(tensor.data_type));
@@ -154,15 +162,20 @@ pub(super) fn read(
     } else if !tensor.raw_data.is_empty() || count == 0 {
         tensor.raw_data.clone()
     } else {
+        allowance.ask(count, kept_bytes(data_type))?;
         return typed(tensor, shape, count, data_type);
     };
     if raw.len() != needs {
         return Err(TensorProblem::Bytes { dims: tensor.dims.clone(), needs, has: raw.len() });
     }
+    let stays = matches!(data_type, DataType::Float | DataType::Float16 | DataType::Bfloat16);
+    if !stays {
+        allowance.ask(count, kept_bytes(data_type))?;
+    }
     Ok(match data_type {
-        DataType::Float => Data::Float { shape, constant: Constant::Raw(raw) },
-        DataType::Float16 => floats(shape, words(&raw).map(u16::from_le_bytes).map(half)),
-        DataType::Bfloat16 => floats(shape, words(&raw).map(u16::from_le_bytes).map(bfloat)),
+        DataType::Float => stored(shape, raw, Encoding::F32),
+        DataType::Float16 => stored(shape, raw, Encoding::F16),
+        DataType::Bfloat16 => stored(shape, raw, Encoding::Bf16),
         DataType::Double => floats(shape, words(&raw).map(|word| f64::from_le_bytes(word) as f32)),
         DataType::Bool => integers(shape, raw.iter().map(|&byte| i64::from(byte != 0))),
         DataType::Uint8 => integers(shape, raw.iter().map(|&byte| i64::from(byte))),
@@ -213,6 +226,11 @@ fn typed(
 
 fn words<const N: usize>(raw: &[u8]) -> impl Iterator<Item = [u8; N]> {
     raw.as_chunks::<N>().0.iter().copied()
+}
+
+/// Floats that stay where they are.
+fn stored(shape: Vec<usize>, raw: Bytes, encoding: Encoding) -> Data {
+    Data::Float { shape, constant: Constant::Raw(raw, encoding) }
 }
 
 fn floats(shape: Vec<usize>, data: impl Iterator<Item = f32>) -> Data {

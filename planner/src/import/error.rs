@@ -1,5 +1,6 @@
 //! What can be wrong with a model, said so that its owner can act on it.
 
+use super::memory::OverMemory;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -128,6 +129,9 @@ pub enum TensorProblem {
     #[error("an element does not fit a 64-bit signed integer")]
     Integer,
 
+    #[error(transparent)]
+    Memory(#[from] OverMemory),
+
     #[error("its data are external, but no `location` says where; export the model again")]
     NoLocation,
 
@@ -188,6 +192,9 @@ pub enum NodeProblem {
         "folding this constant takes too much work ({work} elements, {left} left); simplify the model with onnxsim"
     )]
     Folding { work: usize, left: usize },
+
+    #[error(transparent)]
+    Memory(#[from] OverMemory),
 
     #[error("in its constant: {0}")]
     Tensor(#[from] TensorProblem),

@@ -13,11 +13,14 @@ mod data;
 mod error;
 mod file;
 mod finish;
+mod memory;
 pub mod onnx;
 mod ops;
 mod order;
 #[cfg(test)]
 mod tests;
+
+pub use memory::{IMPORT_MEMORY, OverMemory};
 
 pub use error::{
     ImportError, NEWEST_OPSET, NodeProblem, OLDEST_OPSET, ShapeProblem, TensorProblem,
@@ -27,37 +30,45 @@ use crate::graph::{Graph, ValueId};
 use builder::{Builder, Context, Operand};
 use bytes::Bytes;
 use data::{Data, External};
+use memory::Allowance;
 use onnx::{Dimension, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto};
 use prost::Message;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Elements that folding may touch in any model; more with the bytes of the initializers read.
+/// Elements that folding may touch in a model in memory; more with the bytes of the initializers read.
 const FOLDING: usize = 1 << 24;
 /// The same for a file that its user named: some make their weights by `ConstantOfShape`.
 const FOLDING_OF_FILE: usize = 1 << 28;
+/// Bytes of constants that import may make for a model in memory.
+const MEMORY_OF_BYTES: u64 = 256 << 20;
 
 /// Reads the model in a file.
 ///
 /// The file is mapped into memory for as long as the graph lives; it must not be changed meanwhile.
 pub fn import(path: &Path) -> Result<Graph, ImportError> {
+    import_within(path, IMPORT_MEMORY)
+}
+
+/// Reads the model in a file, and makes constants of at most `memory` bytes.
+pub fn import_within(path: &Path, memory: u64) -> Result<Graph, ImportError> {
     let bytes =
         file::map(path).map_err(|source| ImportError::Open { path: path.into(), source })?;
     let folder = match path.parent() {
         Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    decode(bytes, Some(folder), FOLDING_OF_FILE)
+    decode(bytes, Some(folder), Allowance::new(memory, FOLDING_OF_FILE))
 }
 
 /// Reads a model from memory. External data are looked for in `folder`, and refused without one.
 ///
 /// Memory stays proportional to the bytes: constants that the model merely describes are limited.
 pub fn import_bytes(bytes: Bytes, folder: Option<&Path>) -> Result<Graph, ImportError> {
-    decode(bytes, folder, FOLDING)
+    decode(bytes, folder, Allowance::new(MEMORY_OF_BYTES, FOLDING))
 }
 
-fn decode(bytes: Bytes, folder: Option<&Path>, folding: usize) -> Result<Graph, ImportError> {
+fn decode(bytes: Bytes, folder: Option<&Path>, allowance: Allowance) -> Result<Graph, ImportError> {
     file::check_frame(&bytes)?;
     let length = bytes.len();
     let model = ModelProto::decode(bytes)
@@ -69,7 +80,7 @@ fn decode(bytes: Bytes, folder: Option<&Path>, folding: usize) -> Result<Graph, 
         return Err(ImportError::Opset { version: opset });
     }
     let graph = model.graph.as_ref().ok_or(missing("a graph"))?;
-    Importer::new(graph, opset, folder, folding).run()
+    Importer::new(graph, opset, folder, allowance).run()
 }
 
 /// The name a node goes by.
@@ -94,7 +105,12 @@ struct Importer<'a> {
 }
 
 impl<'a> Importer<'a> {
-    fn new(proto: &'a GraphProto, opset: i64, folder: Option<&'a Path>, folding: usize) -> Self {
+    fn new(
+        proto: &'a GraphProto,
+        opset: i64,
+        folder: Option<&'a Path>,
+        allowance: Allowance,
+    ) -> Self {
         let initializers =
             proto.initializer.iter().map(|tensor| (tensor.name.as_str(), tensor)).collect();
         let graph = Graph { name: proto.name.clone(), ..Graph::default() };
@@ -105,7 +121,7 @@ impl<'a> Importer<'a> {
             external: External::new(folder),
             names: HashMap::new(),
             not_computed: HashMap::new(),
-            builder: Builder { graph, folding },
+            builder: Builder { graph, allowance },
         }
     }
 
@@ -191,14 +207,14 @@ impl<'a> Importer<'a> {
         let Some(tensor) = self.initializers.get(name) else {
             return Err(ImportError::Undefined { value: name.into(), reader: reader() });
         };
-        let data = data::read(tensor, &mut self.external)
+        let data = data::read(tensor, &mut self.external, &self.builder.allowance)
             .map_err(|problem| ImportError::Tensor { tensor: name.into(), problem })?;
         let operand = match data {
             Data::Float { shape, constant } => {
-                self.builder.folding += constant.len() * 4;
+                self.builder.allowance.more_work(constant.len() * 4);
                 Operand::Float(self.builder.value(name.into(), shape, Some(constant)))
             }
-            Data::Integer(array) => Operand::integers(array),
+            Data::Integer(array) => self.builder.integers(array),
         };
         self.names.insert(name, operand.clone());
         Ok(operand)
@@ -229,6 +245,7 @@ impl<'a> Importer<'a> {
             opset: self.opset,
             problem,
         })?;
+        made.iter().for_each(|operand| self.builder.hold(operand));
         let mut made = made.into_iter();
         for (at, output) in proto.output.iter().enumerate() {
             match made.next() {

@@ -90,9 +90,8 @@ fn read<'a>(graph: &Graph, values: &'a [Option<Vec<f64>>], id: ValueId) -> Cow<'
 pub fn widen(constant: &Constant) -> Vec<f64> {
     match constant {
         Constant::Owned(data) => data.iter().map(|&value| f64::from(value)).collect(),
-        Constant::Raw(bytes) => {
-            let words = bytes.as_chunks().0.iter();
-            words.map(|&word| f64::from(f32::from_le_bytes(word))).collect()
+        Constant::Raw(..) => {
+            (0..constant.len()).map(|index| f64::from(constant.get(index))).collect()
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Fills panels with floats, from wherever the model has them.
 
-use crate::graph::Constant;
+use crate::graph::{Constant, word};
 use crate::network::Dense;
+use eyelet::kernels::table::{bf16, f16};
 use eyelet::ops::winograd;
+use eyelet::pack::Encoding;
 use std::ops::Range;
 
 /// Values of `k` that are transposed together: a block of a panel that stays in the first-level cache.
@@ -39,9 +41,17 @@ pub(super) fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel:
     let body = start(dense, &channels, nr, panel);
     match &dense.data {
         Constant::Owned(data) => fill_body(dense, &channels, nr, body, data, |&value| value),
-        Constant::Raw(bytes) => {
+        Constant::Raw(bytes, Encoding::F32) => {
             let words = bytes.as_chunks::<4>().0;
             fill_body(dense, &channels, nr, body, words, |&word| f32::from_le_bytes(word));
+        }
+        Constant::Raw(bytes, Encoding::F16) => {
+            let words = bytes.as_chunks::<2>().0;
+            fill_body(dense, &channels, nr, body, words, |bytes| f16(word(bytes)));
+        }
+        Constant::Raw(bytes, Encoding::Bf16) => {
+            let words = bytes.as_chunks::<2>().0;
+            fill_body(dense, &channels, nr, body, words, |bytes| bf16(word(bytes)));
         }
     }
 }

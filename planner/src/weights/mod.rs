@@ -158,7 +158,8 @@ mod tests {
             let bytes: Vec<u8> = data.iter().flat_map(|value| value.to_le_bytes()).collect();
             // not aligned
             let raw = Bytes::from([vec![0], bytes].concat()).slice(1..);
-            for data in [Constant::Owned(Arc::new(data.clone())), Constant::Raw(raw)] {
+            for data in [Constant::Owned(Arc::new(data.clone())), Constant::Raw(raw, Encoding::F32)]
+            {
                 for (order, scale) in [(false, false), (true, false), (false, true), (true, true)] {
                     let dense = Dense {
                         data: data.clone(),

@@ -5,11 +5,11 @@ mod packed;
 
 pub use order::Order;
 
+use super::model::Reading;
 use super::output::Output;
 use super::target::Target;
 use super::{Error, report};
 use eyelet::pack::Encoding;
-use eyelet_planner::import::import;
 use eyelet_planner::size;
 use eyelet_planner::strategy::{self, Effort, demand};
 use order::to_ms;
@@ -29,12 +29,14 @@ pub struct Args {
     model: PathBuf,
     /// Bytes of memory, as in 24MiB or 512KiB; several make a pack with several plans.
     #[arg(long, value_name = "SIZE", required_unless_present = "min_budget", num_args = 1..,
-        value_parser = size::parse)]
+        value_parser = size::parse, allow_negative_numbers = true)]
     budget: Vec<u64>,
     /// Says the smallest budget that can be met, and which layer sets it. A pack for it is written if
     /// there is an output.
     #[arg(long, conflicts_with = "budget")]
     min_budget: bool,
+    #[command(flatten)]
+    reading: Reading,
     #[command(flatten)]
     target: Target,
     /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct, and the pipelines of
@@ -48,7 +50,7 @@ pub struct Args {
     #[arg(long)]
     dynamic: bool,
     /// For demand-async-md and demand-2s-md: what queues grow by until the delay is the least [default: 1MiB].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, allow_negative_numbers = true)]
     delta: Option<u64>,
     /// How long to search, for each budget: fast (not at all), default (about a second), best (about a
     /// quarter of a minute), or so many seconds by the clock.
@@ -88,8 +90,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut order = Order { budgets, profile, strategy, threads, exact, effort, delta, weights };
 
     let start = Instant::now();
-    let graph = import(&args.model)
-        .map_err(|error| Error::Import { path: args.model.clone(), source: Box::new(error) })?;
+    let graph = args.reading.import(&args.model)?;
     let import_time = start.elapsed();
     let least = match args.min_budget {
         true => Some(order.least(&args.model, &graph)?),

@@ -6,6 +6,7 @@
 mod chart;
 
 use super::Error;
+use super::model::Reading;
 use super::output::{Output, milliseconds};
 use super::plan::{Order, encoding};
 use super::progress::Progress;
@@ -13,7 +14,6 @@ use super::target::Target;
 use eyelet::pack::{Encoding, PAGE, STRATEGIES};
 use eyelet_planner::board::Device;
 use eyelet_planner::bound::lower_bound_ns;
-use eyelet_planner::import::import;
 use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
@@ -44,6 +44,8 @@ pub struct Args {
     /// Strategies to compare, separated by commas [default: all].
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(STRATEGIES))]
     strategies: Vec<String>,
+    #[command(flatten)]
+    reading: Reading,
     #[command(flatten)]
     target: Target,
     /// Computes each layer by the direct algorithm.
@@ -166,8 +168,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
             .collect(),
         false => args.strategies,
     };
-    let graph = import(&args.model)
-        .map_err(|error| Error::Import { path: args.model.clone(), source: Box::new(error) })?;
+    let graph = args.reading.import(&args.model)?;
     let mut order = Order {
         budgets: Vec::new(),
         profile,

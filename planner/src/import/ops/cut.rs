@@ -24,7 +24,9 @@ fn split_sizes(cx: &Context<'_, '_>, extent: usize) -> Result<Vec<usize>, NodePr
             given.iter().map(|&one| size("split", one, 0)).collect::<Result<_, _>>()?;
         if sizes.iter().sum::<usize>() != extent || sizes.len() < cx.proto.output.len() {
             return Err(NodeProblem::shape(format!(
-                "the parts {sizes:?} do not cover an extent of {extent} with {} outputs",
+                "its {} parts have {} entries together, but there are {} outputs of an extent of {extent}",
+                sizes.len(),
+                sizes.iter().sum::<usize>(),
                 cx.proto.output.len()
             )));
         }
@@ -180,6 +182,7 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
         return embed(cx, data, indices, axis);
     }
     let given = cx.integers(1, "indices")?;
+    cx.charge(&given.shape)?;
     let extent = shape[axis];
     let index = |given: i64| {
         let counted = if given < 0 { given.saturating_add(extent as i64) } else { given };
@@ -203,7 +206,7 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
         }
         Operand::Float(value) => {
             if let Some(array) = cx.builder.array(value)? {
-                cx.charge(&gathered)?;
+                cx.charge_for(&gathered, size_of::<f32>())?;
                 let name = cx.output(0);
                 let folded = cx.builder.constant(name, array.gather(axis, &indices));
                 return Ok(vec![Operand::Float(folded)]);
@@ -281,7 +284,7 @@ pub(super) fn pad(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>
             attributes.ints("pads")?.ok_or_else(|| NodeProblem::attribute("pads", "is missing"))?;
         (pads.to_vec(), attributes.float_or("value", 0.0)?, None)
     } else {
-        let pads = cx.integers(1, "pads")?.data.clone();
+        let pads = cx.few(1, "pads")?.data.clone();
         let value = cx.optional_scalar(2, "constant_value")?.unwrap_or(0.0);
         (pads, value, cx.optional_integers(3, "axes")?)
     };

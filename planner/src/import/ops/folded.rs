@@ -173,7 +173,7 @@ pub(super) fn power(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         };
     }
     let Some(base) = cx.builder.array(base)? else { return Err(only_folded()) };
-    cx.charge(&shape)?;
+    cx.charge_for(&shape, size_of::<f32>())?;
     let power = |x: f32, y: f32| f64::from(x).powf(f64::from(y)) as f32;
     Ok(float(cx, base.zip(&exponent, shape, power)))
 }
@@ -186,7 +186,7 @@ fn modulo(a: i64, b: i64) -> Option<i64> {
 
 /// A tensor of the file, as an operand.
 fn loaded(cx: &mut Context<'_, '_>, tensor: &TensorProto) -> Result<Vec<Operand>, NodeProblem> {
-    Ok(vec![match data::read(tensor, cx.external)? {
+    Ok(vec![match data::read(tensor, cx.external, &cx.builder.allowance)? {
         Data::Integer(array) => Operand::integers(array),
         Data::Float { shape, constant } => {
             Operand::Float(cx.builder.value(cx.output(0), shape, Some(constant)))
@@ -218,18 +218,19 @@ fn shape_from(given: &[i64]) -> Result<Vec<usize>, NodeProblem> {
 }
 
 pub(super) fn constant_of_shape(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let shape = shape_from(&cx.integers(0, "shape")?.data)?;
-    cx.charge(&shape)?;
+    let shape = shape_from(&cx.few(0, "shape")?.data)?;
     let count = elements(&shape).unwrap_or(0);
     let value = match cx.attributes().tensor("value")? {
         None => Data::Float { shape: vec![], constant: Constant::Owned(Arc::new(vec![0.0])) },
-        Some(tensor) => data::read(tensor, cx.external)?,
+        Some(tensor) => data::read(tensor, cx.external, &cx.builder.allowance)?,
     };
     match value {
         Data::Float { constant, .. } if constant.len() == 1 => {
+            cx.charge_for(&shape, size_of::<f32>())?;
             Ok(float(cx, Array { shape, data: vec![constant.get(0); count] }))
         }
         Data::Integer(array) if array.data.len() == 1 => {
+            cx.charge(&shape)?;
             Ok(vec![Operand::integers(Array { shape, data: vec![array.data[0]; count] })])
         }
         _ => Err(NodeProblem::attribute("value", "is not one number")),
@@ -283,6 +284,7 @@ pub(super) fn cast(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
                     data::type_name(to)
                 )));
             };
+            cx.charge(&array.shape)?;
             Ok(vec![Operand::integers(match known {
                 DataType::Bool => array.map(|value| i64::from(value != 0.0)),
                 _ => array.map(|value| value as i64),
@@ -293,7 +295,7 @@ pub(super) fn cast(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
         (Operand::Whole(value), false) if data::is_index(to) => Ok(vec![Operand::Whole(value)]),
         (Operand::Whole(_), false) => Err(only_folded()),
         (Operand::Integer(array), true) => {
-            cx.charge(&array.shape)?;
+            cx.charge_for(&array.shape, size_of::<f32>())?;
             Ok(float(cx, array.map(|value| value as f32)))
         }
         (Operand::Integer(array), false) => {
@@ -319,7 +321,7 @@ pub(super) fn range(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         if count.is_nan() {
             return Err(NodeProblem::shape("the step is zero"));
         }
-        cx.charge(&[count as usize])?;
+        cx.charge_for(&[count as usize], size_of::<f32>())?;
         let data = (0..count as usize).map(|at| (start + at as f64 * delta) as f32).collect();
         return Ok(float(cx, Array::vector(data)));
     }
@@ -390,7 +392,8 @@ fn choose<T: Copy>(
     y: &Array<T>,
 ) -> Result<Array<T>, NodeProblem> {
     let shape = common(&condition.shape, &common(&x.shape, &y.shape)?)?;
-    cx.charge(&shape)?;
+    // The pairs, and what is chosen of them.
+    cx.charge_for(&shape, 3 * size_of::<T>())?;
     let both = x.zip(y, common(&x.shape, &y.shape)?, |x, y| (x, y));
     Ok(condition.zip(&both, shape, |which, (x, y)| if which != 0 { x } else { y }))
 }
@@ -398,7 +401,7 @@ fn choose<T: Copy>(
 /// `Expand`: nothing where the shape stays.
 pub(super) fn expand(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let input = cx.input(0, "input")?;
-    let wanted = shape_from(&cx.integers(1, "shape")?.data)?;
+    let wanted = shape_from(&cx.few(1, "shape")?.data)?;
     let own = cx.shape_of(&input);
     let shape = common(&own, &wanted)?;
     if shape == own {
@@ -414,7 +417,7 @@ pub(super) fn expand(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
             let Some(array) = cx.builder.array(value)? else {
                 return cx.emit(Op::Expand, vec![Some(value)], shape);
             };
-            cx.charge(&shape)?;
+            cx.charge_for(&shape, size_of::<f32>())?;
             Ok(float(cx, array.expand(shape)))
         }
     }

@@ -3,7 +3,7 @@
 //! Each works on flowing floats (a node), constant floats (folded by the builder) and integers.
 
 use super::super::array::{Array, elements};
-use super::super::builder::{Context, Operand, axes, axis};
+use super::super::builder::{Context, MOST_LISTED, Operand, axes, axis};
 use super::super::error::NodeProblem;
 use crate::graph::Op;
 
@@ -41,7 +41,7 @@ fn reshaped(
 
 pub(super) fn reshape(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let data = cx.input(0, "data")?;
-    let wanted = cx.integers(1, "shape")?;
+    let wanted = cx.few(1, "shape")?;
     let own = cx.shape_of(&data);
     let allow_zero = cx.attributes().flag("allowzero", false)?;
     let misfit = || {
@@ -112,6 +112,9 @@ pub(super) fn unsqueeze(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
     let data = cx.input(0, "data")?;
     let mut shape = cx.shape_of(&data);
     let given = given_axes(cx)?.ok_or(NodeProblem::Missing { index: 1, role: "axes" })?;
+    if given.len() > MOST_LISTED {
+        return Err(NodeProblem::shape(format!("{} axes are added", given.len())));
+    }
     for at in axes(&given, shape.len() + given.len())? {
         shape.insert(at, 1);
     }

@@ -74,7 +74,7 @@ pub(super) fn layer_norm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeP
         let value = match own == normalised {
             true => value,
             false => {
-                cx.charge(normalised)?;
+                cx.charge_for(normalised, size_of::<f32>())?;
                 let array = cx.builder.array(value)?.ok_or(NodeProblem::Missing { index, role })?;
                 let name = format!("{}/{role}", cx.name);
                 cx.builder.constant(name, array.expand(normalised.to_vec()))

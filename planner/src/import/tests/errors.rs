@@ -203,7 +203,7 @@ fn external_data() {
         let graph = try_with(&entries).expect("a model");
         assert_eq!(reference::run(&graph, &[vec![1.0, 1.0]]), [[1.0, -2.0]]);
         let constants = graph.values.iter().filter_map(|value| value.constant.as_ref());
-        assert!(constants.into_iter().all(|c| matches!(c, crate::graph::Constant::Raw(_))));
+        assert!(constants.into_iter().all(|c| matches!(c, crate::graph::Constant::Raw(_, _))));
     }
     let text = error(&[("location", "weights"), ("offset", "12")]);
     says(&text, &["tensor `w`", "bytes 12 to 20 of", "which has only 16 bytes"]);

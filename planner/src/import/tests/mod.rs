@@ -3,6 +3,7 @@
 mod constants;
 mod errors;
 mod layout;
+mod memory;
 mod mutations;
 mod operators;
 mod structure;
