@@ -65,7 +65,7 @@ pub fn open(path: impl AsRef<Path>) -> Result<Npy, Error> {
     };
     let length = file.metadata().ok().filter(|found| found.is_file()).map(|found| found.len());
     let mut data = BufReader::with_capacity(BUFFER_BYTES, file);
-    let header = match NpyHeader::from_reader(data.by_ref().take(HEADER_BYTES)) {
+    let header = match header(&mut data) {
         Ok(header) => header,
         Err(source) => return Err(Error::Header { path, source }),
     };
@@ -93,6 +93,24 @@ pub fn open(path: impl AsRef<Path>) -> Result<Npy, Error> {
         }
     }
     Ok(Npy { path, header, kind, shape, elements, data })
+}
+
+/// Reads a header, whose length is looked at before memory is taken for it.
+fn header(data: &mut impl Read) -> io::Result<NpyHeader> {
+    // Magic, version, and the length: of two bytes in version 1, of four in later ones.
+    let mut start = Vec::with_capacity(12);
+    data.by_ref().take(12).read_to_end(&mut start)?;
+    let length = match start[..] {
+        [_, _, _, _, _, _, 1, _, a, b, ..] => u32::from(u16::from_le_bytes([a, b])),
+        [_, _, _, _, _, _, _, _, a, b, c, d] => u32::from_le_bytes([a, b, c, d]),
+        _ => 0,
+    };
+    if start.starts_with(b"\x93NUMPY") && u64::from(length) > HEADER_BYTES {
+        let reason =
+            format!("its header says that it has {length} bytes, at most {HEADER_BYTES} are read");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    NpyHeader::from_reader(start.chain(data.take(HEADER_BYTES)))
 }
 
 impl Npy {
@@ -402,5 +420,8 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             assert!(matches!(open(&path), Err(Error::Header { .. })));
         }
+        std::fs::write(&path, b"\x93NUMPY\x02\x00\xf0\xff\xff\xff{").unwrap();
+        let error = open(&path).err().expect("a long header").to_string();
+        assert!(error.contains("4294967280 bytes, at most 1024"), "{error}");
     }
 }

@@ -2,6 +2,9 @@
 
 /// Parses `24MiB`, `512KiB`, `1.5GiB`, `4096` (bytes); `B` may be left out (`24Mi`), case does not matter.
 pub fn parse(text: &str) -> Result<u64, String> {
+    if text.starts_with('-') {
+        return Err(format!("`{text}` is negative: a size is at least 1 byte"));
+    }
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.trim().to_ascii_lowercase().as_str() {
@@ -15,14 +18,21 @@ pub fn parse(text: &str) -> Result<u64, String> {
             ));
         }
     };
-    let bad = || format!("`{text}` is not a size: write a number such as 24MiB");
-    let value: f64 = number.parse().map_err(|_| bad())?;
+    let value: f64 = number
+        .parse()
+        .map_err(|_| format!("`{text}` is not a size: write a number such as 24MiB"))?;
     let bytes = value * (1u64 << shift) as f64;
-    if !(bytes.is_finite() && bytes >= 1.0 && bytes < (1u64 << 50) as f64) {
-        return Err(bad());
+    if bytes < 1.0 {
+        return Err(format!("`{text}` is too small: a size is at least 1 byte"));
+    }
+    if bytes >= LARGEST as f64 {
+        return Err(format!("`{text}` is too large: a size is less than {}", human(LARGEST)));
     }
     Ok(bytes as u64)
 }
+
+/// Sizes stay below this, so that sums of them do not overflow.
+const LARGEST: u64 = 1 << 50;
 
 /// Two or three significant digits: `24 MiB`, `1.5 GiB`.
 pub fn human(bytes: u64) -> String {
@@ -59,8 +69,18 @@ mod tests {
         assert_eq!(parse("1.5GiB"), Ok(3 << 29));
         assert_eq!(parse("4096"), Ok(4096));
         assert_eq!(parse("6m"), Ok(6 << 20));
-        for bad in ["", "MiB", "12MB5", "-3MiB", "1e9", "0", "9999999GiB", "12 parsecs", "1.2.3K"] {
+        for bad in ["", "MiB", "12MB5", "1e9", "12 parsecs", "1.2.3K"] {
             assert!(parse(bad).unwrap_err().contains("is not a size"), "{bad}");
+        }
+        for (bad, text) in [
+            ("0", "`0` is too small"),
+            ("0.4", "is too small: a size is at least 1 byte"),
+            ("-1", "`-1` is negative"),
+            ("-3MiB", "`-3MiB` is negative"),
+            ("100000000000000000000", "is too large: a size is less than 1024 TiB"),
+            ("9999999GiB", "is too large"),
+        ] {
+            assert!(parse(bad).unwrap_err().contains(text), "{bad}");
         }
     }
 

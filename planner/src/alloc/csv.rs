@@ -4,7 +4,7 @@
 //! `alignment`. Any others are carried along. An answer is the same lines with `offset` added.
 
 use super::Buffer;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
 /// A file of buffers.
@@ -117,8 +117,9 @@ impl Columns {
             return Err(CsvError::Quoted { line: 1 });
         }
         let names: Vec<&str> = header.split(',').map(str::trim).collect();
-        for (index, name) in names.iter().enumerate() {
-            if names[..index].contains(name) {
+        let mut seen = HashSet::new();
+        for name in &names {
+            if !seen.insert(name) {
                 return Err(CsvError::Repeated((*name).to_owned()));
             }
         }

@@ -3,6 +3,7 @@
 
 use super::{Buffer, Placement};
 use std::cmp::Reverse;
+use std::time::Instant;
 
 /// Which of the gaps that are high enough a buffer takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,8 +13,8 @@ enum Fit {
     Best,
 }
 
-/// The lowest of several greedy placements; stops at the first that is no higher than `enough`.
-pub fn place(buffers: &[Buffer], enough: u64) -> Placement {
+/// The lowest of several greedy placements; stops at the first that is no higher than `enough`, and at the deadline.
+pub fn place(buffers: &[Buffer], enough: u64, deadline: Option<Instant>) -> Placement {
     let life = |b: &Buffer| b.upper.abs_diff(b.lower);
     let area = |b: &Buffer| u128::from(b.size) * u128::from(life(b));
     type Key<'a> = &'a dyn Fn(&Buffer) -> (u128, u128);
@@ -25,30 +26,52 @@ pub fn place(buffers: &[Buffer], enough: u64) -> Placement {
         &|b| (u128::MAX - u128::from(b.upper.abs_diff(i64::MIN)), u128::MAX - u128::from(b.size)),
     ];
     let mut best: Option<Placement> = None;
-    for key in orders {
+    'orders: for key in orders {
         let mut order: Vec<usize> = (0..buffers.len()).collect();
         order.sort_by_cached_key(|&b| (key(&buffers[b]), b));
         for fit in [Fit::Lowest, Fit::Best] {
-            let placement = Placement::new(buffers, in_order(buffers, &order, fit));
+            let Some(offsets) = in_order(buffers, &order, fit, deadline) else { break 'orders };
+            let placement = Placement::new(buffers, offsets);
             if best.as_ref().is_none_or(|best| placement.height < best.height) {
                 best = Some(placement);
             }
             if best.as_ref().is_some_and(|best| best.height <= enough) {
-                break;
+                break 'orders;
             }
         }
-        if best.as_ref().is_some_and(|best| best.height <= enough) {
-            break;
-        }
     }
-    best.unwrap_or(Placement { offsets: Vec::new(), height: 0 })
+    best.unwrap_or_else(|| Placement::new(buffers, stacked(buffers)))
 }
 
-fn in_order(buffers: &[Buffer], order: &[usize], fit: Fit) -> Vec<u64> {
+/// One on top of the other: a placement that takes no time to find.
+fn stacked(buffers: &[Buffer]) -> Vec<u64> {
+    let mut end = 0u64;
+    let place = |buffer: &Buffer| {
+        let offset = end.next_multiple_of(buffer.align);
+        end = offset + buffer.size;
+        offset
+    };
+    buffers.iter().map(place).collect()
+}
+
+/// Buffers placed between two looks at the clock.
+const BETWEEN_LOOKS: usize = 64;
+
+/// A greedy placement; `None` if it takes longer than until the deadline.
+fn in_order(
+    buffers: &[Buffer],
+    order: &[usize],
+    fit: Fit,
+    deadline: Option<Instant>,
+) -> Option<Vec<u64>> {
     let mut offsets = vec![0; buffers.len()];
     // By offset.
     let mut placed: Vec<usize> = Vec::with_capacity(order.len());
-    for &b in order {
+    for (count, &b) in order.iter().enumerate() {
+        let late = || deadline.is_some_and(|deadline| deadline <= Instant::now());
+        if count.is_multiple_of(BETWEEN_LOOKS) && late() {
+            return None;
+        }
         let buffer = &buffers[b];
         if buffer.size == 0 {
             continue;
@@ -73,7 +96,7 @@ fn in_order(buffers: &[Buffer], order: &[usize], fit: Fit) -> Vec<u64> {
         let at = placed.partition_point(|&other| offsets[other] <= offsets[b]);
         placed.insert(at, b);
     }
-    offsets
+    Some(offsets)
 }
 
 #[cfg(test)]
@@ -92,22 +115,32 @@ mod tests {
             Buffer::new(5, 6, 1),
         ];
         let order = [0, 1, 2, 3, 4, 5];
-        assert_eq!(in_order(&buffers, &order, Fit::Lowest), [0, 2, 5, 7, 8, 2]);
-        assert_eq!(in_order(&buffers, &order, Fit::Best), [0, 2, 5, 7, 8, 7]);
+        let placed = |fit| in_order(&buffers, &order, fit, None).unwrap();
+        assert_eq!(placed(Fit::Lowest), [0, 2, 5, 7, 8, 2]);
+        assert_eq!(placed(Fit::Best), [0, 2, 5, 7, 8, 7]);
     }
 
     #[test]
     fn offsets_are_aligned() {
         let aligned = |size| Buffer { align: 64, ..Buffer::new(0, 1, size) };
         let buffers = [aligned(65), Buffer::new(0, 1, 10), aligned(1)];
-        let placement = place(&buffers, 0);
+        let placement = place(&buffers, 0, None);
         super::super::validate(&buffers, &placement.offsets, placement.height).unwrap();
         assert_eq!(placement.height, 129);
     }
 
     #[test]
     fn nothing_needs_nothing() {
-        assert_eq!(place(&[], 0).height, 0);
-        assert_eq!(place(&[Buffer::new(0, 1, 0)], 0).offsets, [0]);
+        assert_eq!(place(&[], 0, None).height, 0);
+        assert_eq!(place(&[Buffer::new(0, 1, 0)], 0, None).offsets, [0]);
+    }
+
+    #[test]
+    fn a_deadline_that_has_passed_leaves_a_placement() {
+        let aligned = |size| Buffer { align: 64, ..Buffer::new(0, 1, size) };
+        let buffers = [aligned(65), Buffer::new(0, 1, 10), aligned(1), Buffer::new(7, 9, 3)];
+        let placement = place(&buffers, 0, Some(Instant::now()));
+        super::super::validate(&buffers, &placement.offsets, placement.height).unwrap();
+        assert_eq!(placement.offsets, [0, 65, 128, 129]);
     }
 }

@@ -102,13 +102,13 @@ const CONSOLATION: u64 = 200_000;
 
 /// Fits buffers into a capacity.
 pub fn solve(buffers: &[Buffer], capacity: u64, limit: Limit) -> Outcome {
+    let mut budget = Budget::new(limit);
     let lower_bound = peak(buffers).bytes;
-    let placement = greedy::place(buffers, capacity.max(lower_bound));
+    let placement = greedy::place(buffers, capacity.max(lower_bound), budget.deadline);
     if placement.height <= capacity {
         return Outcome::Fits(placement);
     }
     let mut best = Minimum { placement, lower_bound };
-    let mut budget = Budget::new(limit);
     if lower_bound <= capacity {
         // The last quarter is for a best that is better than greedy.
         match attempt(buffers, capacity, budget.share(3, 4)) {
@@ -132,8 +132,9 @@ pub fn solve(buffers: &[Buffer], capacity: u64, limit: Limit) -> Outcome {
 /// Places buffers as low as it can within the limit; without one, until the minimum is proven.
 pub fn minimise(buffers: &[Buffer], limit: Limit) -> Minimum {
     let lower_bound = peak(buffers).bytes;
-    let placement = greedy::place(buffers, lower_bound);
-    lower(buffers, Minimum { placement, lower_bound }, lower_bound, Budget::new(limit))
+    let budget = Budget::new(limit);
+    let placement = greedy::place(buffers, lower_bound, budget.deadline);
+    lower(buffers, Minimum { placement, lower_bound }, lower_bound, budget)
 }
 
 /// Lowers the best: tries the height `from`, then bisects between what is undecided and the best, with more

@@ -135,7 +135,7 @@ fn more_than_a_capacity_live_is_known_at_once() {
 #[test]
 fn what_greedy_misses_the_search_finds_or_refutes() {
     let wall = cut(3, 40, 1000, 1 << 20);
-    let greedy = greedy::place(&wall, 1 << 20).height;
+    let greedy = greedy::place(&wall, 1 << 20, None).height;
     assert!(greedy > 1 << 20, "choose another seed: greedy is enough");
     assert!(matches!(solve(&wall, 1 << 20, Limit::default()), Outcome::Fits(_)));
     // A limit of nothing leaves what greedy found.

@@ -26,10 +26,10 @@ pub struct Args {
     #[arg(value_name = "FILE.csv")]
     file: PathBuf,
     /// Into how much they must fit: bytes, or with a unit, as in 1MiB.
-    #[arg(long, value_parser = size::parse)]
+    #[arg(long, allow_negative_numbers = true, value_parser = size::parse)]
     capacity: u64,
     /// How long to search at most.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds, allow_negative_numbers = true)]
     time_limit: f64,
     /// Where to write the answer [default: standard output].
     #[arg(short, long, value_name = "FILE.csv")]

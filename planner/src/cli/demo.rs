@@ -29,7 +29,7 @@ use std::process::{Command, Stdio};
 #[command(after_help = EXAMPLE)]
 pub struct Args {
     /// The small budget.
-    #[arg(long, value_name = "SIZE", default_value = "24MiB", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", default_value = "24MiB", allow_negative_numbers = true, value_parser = size::parse)]
     budget: u64,
     /// A network of the zoo.
     #[arg(long, value_name = "NAME", default_value = "resnet152")]

@@ -16,6 +16,7 @@ mod model;
 mod output;
 mod pack_file;
 mod plan;
+mod printable;
 mod profile;
 mod progress;
 mod report;
@@ -86,7 +87,9 @@ pub fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("eyelet: error: {error}");
+            let text = format_args!("eyelet: error: {error}\n");
+            // Nobody reads it if that fails.
+            let _ = printable::write(&mut std::io::stderr().lock(), text);
             ExitCode::FAILURE
         }
     }

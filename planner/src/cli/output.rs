@@ -1,6 +1,6 @@
 //! Where reports go.
 
-use super::Error;
+use super::{Error, printable};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::Write;
@@ -29,7 +29,7 @@ impl Output {
                 .map_err(std::io::Error::from)
                 .and_then(|()| writeln!(stdout))
         } else {
-            write!(stdout, "{report}")
+            printable::write(&mut stdout, report)
         };
         written.and_then(|()| stdout.flush()).map_err(Error::Print)
     }
@@ -40,7 +40,9 @@ impl Output {
             return Ok(());
         }
         let mut stdout = std::io::stdout().lock();
-        writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(Error::Print)
+        printable::write(&mut stdout, format_args!("{line}\n"))
+            .and_then(|()| stdout.flush())
+            .map_err(Error::Print)
     }
 }
 

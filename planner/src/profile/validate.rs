@@ -1,114 +1,163 @@
 //! Which numbers a profile may have.
 
-use super::{Drag, Near, Profile, ProfileError};
+use super::{Compute, Near, Profile, ProfileError, Reads, Storage, Transfer};
 use eyelet::kernels::Isa;
 use eyelet::storage::MAX_DEPTH;
+
+/// Rates, in whatever they are counted by: time for work and bytes of any size stays far below what a number holds.
+const RATES: Range = Range { least: 1e-4, most: 1e9, text: "between 0.0001 and 1e9" };
+/// Rates of work that may take no time.
+const FREE: Range = Range { most: f64::INFINITY, text: "0.0001 or more", ..RATES };
+/// Nanoseconds of something that is done many times.
+const TIMES: Range = Range { least: 0.0, most: 1e9, text: "between 0 and 1e9" };
+const SHARES: Range = Range { least: 0.0, most: 1.0, text: "between 0 and 1" };
+const SIZES: Range = Range { least: 1.0, most: (1u64 << 50) as f64, text: "between 1 and 2^50" };
+const CACHES: Range = Range { least: 0.0, ..SIZES };
+const THREADS: Range = Range { least: 1.0, most: 1024.0, text: "between 1 and 1024" };
+const DEPTHS: Range = Range { least: 1.0, most: MAX_DEPTH as f64, text: "between 1 and 8" };
+/// What a fit came to: any number.
+const FITTED: Range = Range { least: f64::MIN, most: f64::MAX, text: "finite" };
+
+/// Which numbers there may be; none is no number.
+struct Range {
+    least: f64,
+    most: f64,
+    text: &'static str,
+}
+
+impl Range {
+    fn holds(&self, field: impl Into<String>, value: f64) -> Result<(), ProfileError> {
+        must(field, value, (self.least..=self.most).contains(&value), self.text)
+    }
+}
+
+fn must(
+    field: impl Into<String>,
+    value: f64,
+    good: bool,
+    expected: &'static str,
+) -> Result<(), ProfileError> {
+    match good {
+        true => Ok(()),
+        false => Err(ProfileError::Value { field: field.into(), value, expected }),
+    }
+}
 
 impl Profile {
     /// Refuses numbers with which time would not be a positive, finite number that grows with work.
     pub fn validate(&self) -> Result<(), ProfileError> {
-        let value = |field: String, value: f64, good: bool, expected| {
-            if good { Ok(()) } else { Err(ProfileError::Value { field, value, expected }) }
-        };
-        let compute = &self.compute;
-        let rates = [
-            ("compute.conv_1x1_gflops", compute.conv_1x1_gflops),
-            ("compute.conv_kxk_gflops", compute.conv_kxk_gflops),
-            ("compute.depthwise_gflops", compute.depthwise_gflops),
-            ("compute.matmul_gflops", compute.matmul_gflops),
-            ("compute.fully_connected_gbs", compute.fully_connected_gbs),
-            ("compute.transform_gbs", compute.transform_gbs),
-            ("compute.widen_gbs", compute.widen_gbs),
-            ("compute.transform_weights_gbs", compute.transform_weights_gbs),
-            ("compute.elementwise_gbs", compute.elementwise_gbs),
-            ("compute.function_gbs", compute.function_gbs),
-            ("compute.pool_gbs", compute.pool_gbs),
-            ("compute.copy_gbs", compute.copy_gbs),
-            ("compute.memory_gbs", compute.memory_gbs),
-            ("storage.checksum_gbs", self.storage.checksum_gbs),
-        ];
-        for (field, rate) in rates {
-            // A rate may be infinite (no checksum), time may not.
-            value(field.to_owned(), rate, rate >= 1e-6, "positive")?;
-        }
-        let drag =
-            self.storage.drag.unwrap_or(Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 0.0 });
-        let costs = [
-            ("compute.conv_1x1_piece_ns", compute.conv_1x1_piece_ns),
-            ("compute.conv_kxk_piece_ns", compute.conv_kxk_piece_ns),
-            ("compute.depthwise_piece_ns", compute.depthwise_piece_ns),
-            ("compute.depthwise_wait_ns_per_byte", compute.depthwise_wait_ns_per_byte),
-            ("compute.transform_spill_ns_per_byte", compute.transform_spill_ns_per_byte),
-            ("compute.product_ns", compute.product_ns),
-            ("compute.product_ns_per_byte", compute.product_ns_per_byte),
-            ("compute.shared_cache_gbs", compute.shared_cache_gbs),
-            ("storage.drag.near_ns_per_byte", drag.near_ns_per_byte),
-            ("storage.drag.far_ns_per_byte", drag.far_ns_per_byte),
-        ];
-        for (field, cost) in costs {
-            let good = cost >= 0.0 && cost.is_finite();
-            value(field.to_owned(), cost, good, "finite, and not less than 0")?;
-        }
-        for (field, share) in [
-            ("compute.scaling", compute.scaling),
-            ("compute.exposed", compute.exposed),
-            ("compute.winograd_exposed", compute.winograd_exposed.unwrap_or(compute.exposed)),
-        ] {
-            value(field.to_owned(), share, (0.0..=1.0).contains(&share), "between 0 and 1")?;
-        }
-        value("threads".to_owned(), self.threads.into(), self.threads > 0, "positive")?;
+        THREADS.holds("threads", self.threads.into())?;
         let (gpu, multiprocessors) = (self.isa == Isa::Cuda, self.multiprocessors);
-        let expected =
-            if gpu { "positive with isa = \"cuda\"" } else { "0 without isa = \"cuda\"" };
-        let named = gpu == (multiprocessors > 0);
-        value("multiprocessors".to_owned(), multiprocessors.into(), named, expected)?;
-        if let Some(transfer) = &self.transfer {
-            let gbs = transfer.gbs;
-            value("transfer.gbs".to_owned(), gbs, gbs >= 1e-6, "positive")?;
-            value("transfer.gbs".to_owned(), gbs, gpu, "left out without isa = \"cuda\"")?;
+        let expected = if gpu {
+            "between 1 and 65536 with isa = \"cuda\""
+        } else {
+            "0 without isa = \"cuda\""
+        };
+        let named = if gpu { (1..=65536).contains(&multiprocessors) } else { multiprocessors == 0 };
+        must("multiprocessors", multiprocessors.into(), named, expected)?;
+        validate_compute(&self.compute)?;
+        validate_storage(&self.storage)?;
+        if let Some(Transfer { latency_ns, gbs }) = self.transfer {
+            RATES.holds("transfer.gbs", gbs)?;
+            TIMES.holds("transfer.latency_ns", latency_ns as f64)?;
+            must("transfer.gbs", gbs, gpu, "left out without isa = \"cuda\"")?;
         }
-        let near = self.storage.near.as_ref();
-        if let Some(Near { checksum_gbs, .. }) = near {
-            let field = "storage.near.checksum_gbs".to_owned();
-            value(field, *checksum_gbs, *checksum_gbs >= 1e-6, "positive")?;
-        }
-        let near = near.map(|near| ("near.reads", &near.reads));
-        for (name, reads) in [("reads", &self.storage.reads)].into_iter().chain(near) {
-            let count = reads.len();
-            let field = format!("the length of storage.{name}");
-            value(field, count as f64, count > 0, "positive")?;
-            for (index, read) in reads.iter().enumerate() {
-                let field = |of| format!("storage.{name}[{index}].{of}");
-                value(field("bytes"), read.bytes as f64, read.bytes > 0, "positive")?;
-                value(field("mbs"), read.mbs, read.mbs >= 1e-6, "positive")?;
-                if let Some(before) = index.checked_sub(1).map(|before| reads[before]) {
-                    let larger = read.bytes > before.bytes;
-                    value(field("bytes"), read.bytes as f64, larger, "larger than the one before")?;
-                    let slower = read.ns() >= before.ns();
-                    let expected = "such that a larger read takes no less time than the one before";
-                    value(field("mbs"), read.mbs, slower, expected)?;
-                }
-            }
-        }
-        let depth = self.storage.depth;
-        let possible = (1..=MAX_DEPTH as u32).contains(&depth);
-        value("storage.depth".to_owned(), depth.into(), possible, "1 to 8")?;
-        let window = self.storage.window.unwrap_or(u64::MAX);
-        value("storage.window".to_owned(), window as f64, window > 0, "positive")?;
-        for (index, deeper) in self.storage.deeper.iter().enumerate() {
-            let field = |of| format!("storage.deeper[{index}].{of}");
-            value(field("depth"), deeper.depth.into(), deeper.depth > 0, "positive")?;
-            value(field("bytes"), deeper.bytes as f64, deeper.bytes > 0, "positive")?;
-            value(field("mbs"), deeper.mbs, deeper.mbs >= 1e-6, "positive")?;
+        if let Some(delays) = &self.delays {
+            FITTED.holds("delays.alpha_ns_per_byte", delays.alpha_ns_per_byte)?;
+            FITTED.holds("delays.beta_ns", delays.beta_ns)?;
+            FITTED.holds("delays.gamma_ns_per_flop", delays.gamma_ns_per_flop)?;
+            FITTED.holds("delays.eta_ns", delays.eta_ns)?;
+            FITTED.holds("delays.in_residual", delays.in_residual)?;
+            FITTED.holds("delays.ex_residual", delays.ex_residual)?;
         }
         Ok(())
     }
 }
 
+fn validate_compute(compute: &Compute) -> Result<(), ProfileError> {
+    for (field, rate) in [
+        ("compute.conv_1x1_gflops", compute.conv_1x1_gflops),
+        ("compute.conv_kxk_gflops", compute.conv_kxk_gflops),
+        ("compute.depthwise_gflops", compute.depthwise_gflops),
+        ("compute.matmul_gflops", compute.matmul_gflops),
+        ("compute.fully_connected_gbs", compute.fully_connected_gbs),
+        ("compute.transform_gbs", compute.transform_gbs),
+        ("compute.elementwise_gbs", compute.elementwise_gbs),
+        ("compute.function_gbs", compute.function_gbs),
+        ("compute.pool_gbs", compute.pool_gbs),
+        ("compute.copy_gbs", compute.copy_gbs),
+        ("compute.memory_gbs", compute.memory_gbs),
+        ("compute.gauge_gflops", compute.gauge_gflops.unwrap_or(1.0)),
+    ] {
+        RATES.holds(field, rate)?;
+    }
+    FREE.holds("compute.widen_gbs", compute.widen_gbs)?;
+    FREE.holds("compute.transform_weights_gbs", compute.transform_weights_gbs)?;
+    for (field, ns) in [
+        ("compute.conv_1x1_piece_ns", compute.conv_1x1_piece_ns),
+        ("compute.conv_kxk_piece_ns", compute.conv_kxk_piece_ns),
+        ("compute.depthwise_piece_ns", compute.depthwise_piece_ns),
+        ("compute.depthwise_wait_ns_per_byte", compute.depthwise_wait_ns_per_byte),
+        ("compute.transform_spill_ns_per_byte", compute.transform_spill_ns_per_byte),
+        ("compute.product_ns", compute.product_ns),
+        ("compute.product_ns_per_byte", compute.product_ns_per_byte),
+        ("compute.shared_cache_gbs", compute.shared_cache_gbs),
+        ("compute.step_overhead_ns", compute.step_overhead_ns as f64),
+    ] {
+        TIMES.holds(field, ns)?;
+    }
+    CACHES.holds("compute.cache_bytes", compute.cache_bytes as f64)?;
+    CACHES.holds("compute.shared_cache_bytes", compute.shared_cache_bytes as f64)?;
+    SHARES.holds("compute.scaling", compute.scaling)?;
+    SHARES.holds("compute.exposed", compute.exposed)?;
+    SHARES.holds("compute.winograd_exposed", compute.winograd_exposed.unwrap_or(compute.exposed))
+}
+
+fn validate_storage(storage: &Storage) -> Result<(), ProfileError> {
+    RATES.holds("storage.checksum_gbs", storage.checksum_gbs)?;
+    TIMES.holds("storage.latency_ns", storage.latency_ns as f64)?;
+    DEPTHS.holds("storage.depth", storage.depth.into())?;
+    SIZES.holds("storage.window", storage.window.unwrap_or(1) as f64)?;
+    if let Some(drag) = storage.drag {
+        TIMES.holds("storage.drag.near_ns_per_byte", drag.near_ns_per_byte)?;
+        TIMES.holds("storage.drag.far_ns_per_byte", drag.far_ns_per_byte)?;
+    }
+    validate_reads("reads", &storage.reads)?;
+    if let Some(Near { reads, checksum_gbs }) = &storage.near {
+        RATES.holds("storage.near.checksum_gbs", *checksum_gbs)?;
+        validate_reads("near.reads", reads)?;
+    }
+    for (index, deeper) in storage.deeper.iter().enumerate() {
+        let field = |of| format!("storage.deeper[{index}].{of}");
+        DEPTHS.holds(field("depth"), deeper.depth.into())?;
+        SIZES.holds(field("bytes"), deeper.bytes as f64)?;
+        RATES.holds(field("mbs"), deeper.mbs)?;
+    }
+    Ok(())
+}
+
+fn validate_reads(name: &str, reads: &[Reads]) -> Result<(), ProfileError> {
+    let field = format!("the length of storage.{name}");
+    must(field, reads.len() as f64, !reads.is_empty(), "positive")?;
+    for (index, read) in reads.iter().enumerate() {
+        let field = |of| format!("storage.{name}[{index}].{of}");
+        SIZES.holds(field("bytes"), read.bytes as f64)?;
+        RATES.holds(field("mbs"), read.mbs)?;
+        if let Some(before) = index.checked_sub(1).map(|before| reads[before]) {
+            let larger = read.bytes > before.bytes;
+            must(field("bytes"), read.bytes as f64, larger, "larger than the one before")?;
+            let slower = read.ns() >= before.ns();
+            let expected = "such that a larger read takes no less time than the one before";
+            must(field("mbs"), read.mbs, slower, expected)?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::tests::profile;
-    use super::super::{Deeper, Reads, Transfer};
+    use super::super::{Deeper, Drag};
     use super::*;
 
     #[test]
@@ -121,6 +170,18 @@ mod tests {
         };
         refused(&|p| p.compute.matmul_gflops = 0.0, "matmul_gflops is 0");
         refused(&|p| p.compute.pool_gbs = f64::NAN, "pool_gbs is NaN");
+        refused(&|p| p.compute.copy_gbs = f64::INFINITY, "compute.copy_gbs is inf");
+        refused(&|p| p.compute.memory_gbs = -1.0, "it must be between 0.0001 and 1e9");
+        refused(&|p| p.compute.gauge_gflops = Some(0.0), "compute.gauge_gflops is 0");
+        refused(&|p| p.storage.checksum_gbs = f64::INFINITY, "storage.checksum_gbs is inf");
+        let endless = i64::MAX as u64;
+        refused(&|p| p.compute.step_overhead_ns = endless, "compute.step_overhead_ns is 9223");
+        refused(&|p| p.storage.latency_ns = endless, "storage.latency_ns is 9223");
+        refused(&|p| p.storage.window = Some(endless), "storage.window is 9223");
+        refused(&|p| p.compute.cache_bytes = endless, "compute.cache_bytes is 9223");
+        refused(&|p| p.compute.shared_cache_bytes = endless, "compute.shared_cache_bytes is 9223");
+        refused(&|p| p.storage.reads.last_mut().unwrap().bytes = endless, "bytes is 9223");
+        refused(&|p| p.storage.deeper = vec![Deeper { depth: 99, bytes: 1, mbs: 1.0 }], "99");
         refused(&|p| p.compute.conv_1x1_piece_ns = -1.0, "conv_1x1_piece_ns is -1");
         refused(&|p| p.compute.transform_spill_ns_per_byte = f64::INFINITY, "per_byte is inf");
         let drag = Drag { near_ns_per_byte: 0.0, far_ns_per_byte: f64::NAN };

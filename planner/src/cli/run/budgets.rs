@@ -29,6 +29,7 @@ pub struct Budgets {
     #[arg(
         long = "budgets",
         value_name = "SIZE,…",
+        allow_negative_numbers = true,
         value_parser = size::parse,
         value_delimiter = ',',
         conflicts_with_all = ["budget", "runs", "warmup", "layers", "output", "trace", "gauge"],

@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(value_name = "FILE.pack")]
     pack: PathBuf,
     /// Runs the plan with the largest budget up to this [default: the largest in the pack].
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    #[arg(long, value_name = "SIZE", allow_negative_numbers = true, value_parser = size::parse)]
     budget: Option<u64>,
     /// An input; once for each, in the model's order.
     #[arg(long = "input", value_name = "FILE.npy")]
