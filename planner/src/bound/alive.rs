@@ -12,9 +12,13 @@ use crate::memory::Lifetime;
 use crate::network::Network;
 use crate::slide::{Shares, Touched};
 use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 
 /// Buffers of a layer with which others may share that are looked at together. Of more the smallest count with nothing.
 const MOST: usize = 10;
+
+/// Buffers that are alive in a layer and looked at. Of more the smallest count with nothing.
+const MOST_ALIVE: usize = 256;
 
 /// A buffer that is alive in a layer.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +36,9 @@ struct Live {
 /// The buffers that are alive in a layer.
 #[derive(Clone, Debug)]
 pub(super) struct Alive {
-    /// Those that share nothing, and those that may.
+    /// Bytes of those that share nothing and that the layer does not touch.
+    rest: u64,
+    /// Those that share nothing and that it touches, and those that may share.
     alone: Vec<Live>,
     shared: Vec<Live>,
     /// What the layer touches of them, if it slides: which of both, and the place there.
@@ -42,15 +48,16 @@ pub(super) struct Alive {
 impl Alive {
     /// The least bytes of all in any step, or (of a layer that slides) in one that makes so many lines.
     pub(super) fn bytes(&self, lines: Option<u32>) -> u64 {
+        let apart = |alone: &[Live]| self.rest + alone.iter().map(Live::taken).sum::<u64>();
         let Some(lines) = lines.filter(|_| !self.touched.is_empty()) else {
-            return self.alone.iter().map(Live::taken).sum::<u64>() + least_together(&self.shared);
+            return apart(&self.alone) + least_together(&self.shared);
         };
         let (mut alone, mut shared) = (self.alone.clone(), self.shared.clone());
         for (shares, at, touched) in &self.touched {
             let live = if *shares { &mut shared[*at] } else { &mut alone[*at] };
             live.touched = live.touched.max(touched.bytes(lines));
         }
-        alone.iter().map(Live::taken).sum::<u64>() + least_together(&shared)
+        apart(&alone) + least_together(&shared)
     }
 }
 
@@ -69,34 +76,65 @@ pub(super) fn alive(
     touched: &[Option<Vec<Touched>>],
 ) -> Vec<Alive> {
     let shares = Shares::new(network);
-    let alive = |layer: usize| {
-        let here = |life: &Lifetime| {
-            life.start != usize::MAX && (life.start..=life.end).contains(&(layer + 1))
-        };
-        let here: Vec<usize> = (0..lives.len()).filter(|at| here(&lives[*at])).collect();
-        let may = |at: usize, other: usize| at != other && shares.may(at, other);
-        let (mut shared, alone): (Vec<usize>, Vec<usize>) =
-            here.iter().partition(|&&at| here.iter().any(|other| may(at, *other)));
-        shared.sort_by_key(|at| Reverse(least[*at]));
-        shared.truncate(MOST);
-        let live = |at: &usize| {
-            let with = |(bit, other): (usize, &usize)| u32::from(may(*at, *other)) << bit;
-            let shares = shared.iter().enumerate().map(with).sum();
-            let whole = network.buffers[*at].bytes;
-            Live { least: least[*at], whole, touched: 0, shares }
-        };
-        let of = |touched: &Touched| {
-            let at = |all: &[usize]| all.iter().position(|at| *at == touched.buffer);
-            let shares = at(&shared).map(|at| (true, at, *touched));
-            shares.or_else(|| at(&alone).map(|at| (false, at, *touched)))
-        };
-        Alive {
-            touched: touched[layer].iter().flatten().filter_map(of).collect(),
-            alone: alone.iter().map(live).collect(),
-            shared: shared.iter().map(live).collect(),
+    // By when they begin to live, the last first, and those that live: by what they take, and by when they cease to.
+    let used = |buffer: &usize| lives[*buffer].start != usize::MAX;
+    let mut coming: Vec<usize> = (0..lives.len()).filter(used).collect();
+    coming.sort_by_key(|buffer| Reverse(lives[*buffer].start));
+    let (mut here, mut going) = (BTreeSet::new(), BinaryHeap::new());
+    let of_layer = |layer: usize| {
+        let time = layer + 1;
+        while let Some(buffer) = coming.pop_if(|buffer| lives[*buffer].start <= time) {
+            here.insert((Reverse(least[buffer]), buffer));
+            going.push(Reverse((lives[buffer].end, buffer)));
         }
+        while let Some(Reverse((_, buffer))) =
+            going.peek().copied().filter(|Reverse((end, _))| *end < time)
+        {
+            going.pop();
+            here.remove(&(Reverse(least[buffer]), buffer));
+        }
+        let largest: Vec<usize> = here.iter().take(MOST_ALIVE).map(|(_, buffer)| *buffer).collect();
+        of_buffers(network, &shares, least, &largest, touched[layer].as_deref())
     };
-    (0..network.layers.len()).map(alive).collect()
+    (0..network.layers.len()).map(of_layer).collect()
+}
+
+/// These buffers, alive in a layer, the largest first.
+fn of_buffers(
+    network: &Network,
+    shares: &Shares,
+    least: &[u64],
+    buffers: &[usize],
+    touched: Option<&[Touched]>,
+) -> Alive {
+    let may = shares.among(buffers);
+    let of = |shared: bool| {
+        let these = buffers.iter().zip(&may).filter(move |(_, may)| **may == shared);
+        these.map(|(buffer, _)| *buffer)
+    };
+    let shared: Vec<usize> = of(true).take(MOST).collect();
+    let touches = |buffer: &usize| {
+        touched.is_some_and(|all| all.iter().any(|touched| touched.buffer == *buffer))
+    };
+    let (alone, rest): (Vec<usize>, Vec<usize>) = of(false).partition(touches);
+    let live = |at: &usize| {
+        let share = |other: &usize| other != at && shares.may(*at, *other);
+        let with = |(bit, other): (usize, &usize)| u32::from(share(other)) << bit;
+        let shares = shared.iter().enumerate().map(with).sum();
+        let whole = network.buffers[*at].bytes;
+        Live { least: least[*at], whole, touched: 0, shares }
+    };
+    let place = |touched: &Touched| {
+        let at = |all: &[usize]| all.iter().position(|at| *at == touched.buffer);
+        let shares = at(&shared).map(|at| (true, at, *touched));
+        shares.or_else(|| at(&alone).map(|at| (false, at, *touched)))
+    };
+    Alive {
+        rest: rest.iter().map(|at| live(at).taken()).sum(),
+        touched: touched.unwrap_or_default().iter().filter_map(place).collect(),
+        alone: alone.iter().map(live).collect(),
+        shared: shared.iter().map(live).collect(),
+    }
 }
 
 /// The least of all choices of the buffers that are whole.

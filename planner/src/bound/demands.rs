@@ -9,6 +9,7 @@ use crate::network::Network;
 use crate::profile::{Costs, Outside, Profile};
 use crate::slice::{keeps, least_scratch_bytes, least_slice_bytes, whole};
 use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, WinogradParams, params};
+use std::ops::Range;
 
 /// The algorithms by which a layer may be computed.
 pub(super) type Algorithms<'a> = &'a dyn Fn(usize, &Costs) -> Vec<u32>;
@@ -201,29 +202,66 @@ pub(super) fn most(
     intervals: bool,
 ) -> Said {
     let layers = compute.len();
+    // Layers between two ends of intervals.
+    let block = layers.div_ceil(ENDS).max(1);
+    let blocks: Vec<Block> = (0..layers)
+        .step_by(block)
+        .map(|first| Block::new(first..layers.min(first + block), compute, weights, reading))
+        .collect();
     let mut all_weights = vec![0.0; reading.ns_per_byte.len()];
     for (bytes, class) in weights.iter().zip(&reading.class) {
         all_weights[*class] += bytes;
     }
     let mut bound = Said::default();
+    let mut say = |inside: f64, outside: &[f64], held: f64| {
+        let beside = reading.least_ns(outside, held);
+        if inside + beside > bound.inside + bound.beside {
+            bound = Said { inside, beside };
+        }
+    };
     for last in 0..layers {
+        say(0.0, &all_weights, held[last][0]);
+        let ends = (last + 1).is_multiple_of(block) || last + 1 == layers;
+        if !intervals || !ends {
+            continue;
+        }
         let mut time = 0.0;
         let mut outside = all_weights.clone();
-        // Backwards from `last`, once around at most.
-        for length in 0..=if intervals { layers } else { 0 } {
-            let held = held[last][usize::from(length > 0)];
-            let beside = reading.least_ns(&outside, held);
-            if time + beside > bound.inside + bound.beside {
-                bound = Said { inside: time, beside };
-            }
-            if length < layers {
-                let layer = if length <= last { last - length } else { last + layers - length };
-                time += compute[layer];
+        // Backwards from the block of `last`, once around.
+        let (behind, before) = blocks.split_at(last / block + 1);
+        for Block { compute, weights } in behind.iter().rev().chain(before.iter().rev()) {
+            time += compute;
+            for (class, bytes) in weights {
                 // No less than nothing, for all that sums are rounded.
-                let outside = &mut outside[reading.class[layer]];
-                *outside = (*outside - weights[layer]).max(0.0);
+                outside[*class] = (outside[*class] - bytes).max(0.0);
             }
+            say(time, &outside, held[last][1]);
         }
     }
     bound
+}
+
+/// Intervals of layers begin and end at no more than so many places: there are as many as pairs of these. Fewer say no more than all
+/// do, and so are a bound, too.
+const ENDS: usize = 2048;
+
+/// Layers between two places at which intervals may begin and end.
+struct Block {
+    compute: f64,
+    /// Bytes of weights by class.
+    weights: Vec<(usize, f64)>,
+}
+
+impl Block {
+    fn new(layers: Range<usize>, compute: &[f64], weights: &[f64], reading: &Reading) -> Self {
+        let mut found: Vec<(usize, f64)> = Vec::new();
+        for layer in layers.clone().filter(|layer| weights[*layer] > 0.0) {
+            let class = reading.class[layer];
+            match found.iter_mut().find(|(of, _)| *of == class) {
+                Some((_, bytes)) => *bytes += weights[layer],
+                None => found.push((class, weights[layer])),
+            }
+        }
+        Self { compute: compute[layers].iter().sum(), weights: found }
+    }
 }

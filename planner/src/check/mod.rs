@@ -22,6 +22,7 @@
 mod bits;
 mod dataflow;
 mod lines;
+mod meeting;
 mod order;
 mod overlap;
 mod rings;

@@ -85,9 +85,17 @@ pub(super) fn has_rows(
 /// Layers whose steps alternate though one writes what another touches.
 fn alternating(uses: &[Use], spans: &[Option<(usize, usize)>]) -> BTreeSet<usize> {
     let mut found = BTreeSet::new();
+    // The first step of any of the uses from each one on: all behind it come later.
+    let start = |using: &Use| spans[using.layer].map_or(usize::MAX, |span| span.0);
+    let mut first: Vec<usize> = uses.iter().map(start).collect();
+    (1..first.len()).rev().for_each(|at| first[at - 1] = first[at - 1].min(first[at]));
     for (index, a) in uses.iter().enumerate() {
-        for b in &uses[index + 1..] {
-            let (Some(of_a), Some(of_b)) = (spans[a.layer], spans[b.layer]) else { continue };
+        let Some(of_a) = spans[a.layer] else { continue };
+        for (at, b) in uses.iter().enumerate().skip(index + 1) {
+            if of_a.1 < first[at] {
+                break;
+            }
+            let Some(of_b) = spans[b.layer] else { continue };
             if a.layer == b.layer || !(a.writes || b.writes) || of_a.1 < of_b.0 {
                 continue;
             }

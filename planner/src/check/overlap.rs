@@ -6,6 +6,7 @@
 //! Residents conflict with everything at any time. Two buffers may share bytes where one has lines that are dead
 //! before the other's are made ([`super::lines`]).
 
+use super::meeting::{Union, pairs};
 use super::structure::image;
 use super::weights::Source;
 use super::{Found, Holder, Occupant, Proof, Schedule, Violation, lines, meet, rings, span};
@@ -32,12 +33,6 @@ impl Held {
     /// The steps during which it is held. Half step 2t + 1 is step t; a load runs from gap to gap.
     fn steps(&self) -> Range<i64> {
         steps(&self.time)
-    }
-
-    /// Whether it is held during a step, of any inference.
-    fn is_there(&self, step: i64, period: i64) -> bool {
-        let steps = self.steps();
-        (step - steps.start).rem_euclid(period) < steps.end - steps.start
     }
 
     /// Whether both are held at some moment, any number of periods apart.
@@ -71,25 +66,18 @@ pub fn check(
             found.add(Violation::Overlap { a: a.occupant(), b: b.occupant() });
         }
     };
-    for (index, buffer) in buffers.iter().enumerate() {
-        for other in &buffers[index + 1..] {
-            if !(meet(&buffer.bytes, &other.bytes) && buffer.meets(other, period)) {
-                continue;
+    // Buffers with everything, scratch with loads and weights.
+    let kinds = [&buffers[..], &scratch, &flights, &weights];
+    let matters = |one: usize, other: usize| one == 0 || one == 1 && other > 1;
+    pairs(&kinds, period, matters, |one, other| {
+        match by_lines(network, plan, one, other) {
+            // Line by line.
+            Some([ours, theirs]) => {
+                ours.iter().for_each(|line| theirs.iter().for_each(|other| pair(line, other)));
             }
-            match by_lines(network, plan, buffer, other) {
-                // Line by line.
-                Some([ours, theirs]) => {
-                    ours.iter().for_each(|line| theirs.iter().for_each(|other| pair(line, other)));
-                }
-                None => pair(buffer, other),
-            }
+            None => pair(one, other),
         }
-        let others = scratch.iter().chain(&flights).chain(&weights);
-        others.for_each(|other| pair(buffer, other));
-    }
-    for scratch in &scratch {
-        flights.iter().chain(&weights).for_each(|other| pair(scratch, other));
-    }
+    });
     residents(plan, &[&buffers, &scratch, &flights], found);
     summarise(plan, &buffers, &scratch, &flights, &weights)
 }
@@ -219,19 +207,25 @@ fn summarise(
 
 /// Bytes that buffers hold during each step of an inference; those that two of them share, line by line, count once.
 fn bytes_of_buffers(buffers: &[Held], period: i64) -> Vec<u64> {
-    let mut order: Vec<&Held> = buffers.iter().collect();
-    order.sort_by_key(|held| held.bytes.start);
-    let of_step = |step: i64| {
-        let mut end = 0;
-        let there = order.iter().filter(|held| held.is_there(step, period));
-        let more = there.map(|held| {
-            let from = held.bytes.start.max(end);
-            end = end.max(held.bytes.end);
-            held.bytes.end.saturating_sub(from)
-        });
-        more.sum()
+    let ends = buffers.iter().flat_map(|held| [held.bytes.start, held.bytes.end]).collect();
+    let mut union = Union::new(ends);
+    let mut events: Vec<Vec<(usize, bool)>> = vec![Vec::new(); period as usize + 1];
+    for (at, held) in buffers.iter().enumerate() {
+        let steps = held.steps();
+        let length = (steps.end - steps.start).min(period);
+        let start = steps.start.rem_euclid(period);
+        for (from, to) in [(start, period.min(start + length)), (0, start + length - period)] {
+            if from < to {
+                events[from as usize].push((at, true));
+                events[to as usize].push((at, false));
+            }
+        }
+    }
+    let of_step = |events: &Vec<(usize, bool)>| {
+        events.iter().for_each(|&(at, comes)| union.change(&buffers[at].bytes, comes));
+        union.bytes()
     };
-    (0..period).map(of_step).collect()
+    events[..period as usize].iter().map(of_step).collect()
 }
 
 /// Bytes held during each step of an inference, from ranges of them and of half steps.

@@ -1,5 +1,6 @@
 //! Static allocation: offsets for activations, and the free memory over time that loads compete for.
 
+mod many;
 mod place;
 mod releases;
 mod skyline;

@@ -1,16 +1,20 @@
 //! Offsets of activations, in the order of their sizes.
 
 use super::Lifetime;
+use super::many::place_in_time;
 use crate::slide::Lines;
 use std::cmp::Reverse;
 
 /// Addresses of buffers are multiples of this.
 const ALIGN: i64 = 64;
 
+/// Of more buffers than these not every pair is looked at.
+const MANY: usize = 2048;
+
 /// Offsets (from 0) for buffers of these sizes: those of the highest rank first, of these the largest, each at the lowest
 /// place where it meets no other that lives at the same time. With one rank for all this reaches the peak of live bytes
 /// on the networks studied. Buffers of which `lines` are known may share bytes, as long as their lines do not: then the
-/// one goes below the other, if all together take less so.
+/// one goes below the other, if all together take less so. Very many go where there is [room](super::many) when they begin.
 pub fn place_buffers(
     sizes: &[u64],
     lives: &[Lifetime],
@@ -18,6 +22,9 @@ pub fn place_buffers(
     period: usize,
     rank: impl Fn(usize) -> u64,
 ) -> Vec<u64> {
+    if sizes.len() > MANY {
+        return place_in_time(sizes, lives, period, ALIGN as u64);
+    }
     let buffers = Buffers { sizes, lives, lines, period };
     let largest = |rank: &dyn Fn(usize) -> u64| {
         let used = |buffer: &usize| lives[*buffer].start != usize::MAX;

@@ -119,6 +119,7 @@ fn write_in_place(drafts: &mut Drafts) {
         is_output[tensor.buffer as usize] = true;
         last[tensor.buffer as usize] = usize::MAX;
     }
+    let (mut users, outputs) = users(drafts);
     for index in 0..drafts.layers.len() {
         let layer = &drafts.layers[index];
         let to = layer.output.buffer as usize;
@@ -139,14 +140,31 @@ fn write_in_place(drafts: &mut Drafts) {
         let Some(from) = fits else { continue };
         last[from] = last[to];
         is_output[from] |= is_output[to];
-        let ports = drafts.outputs.iter_mut().map(|(_, tensor)| tensor);
-        let layers = drafts.layers[index..].iter_mut();
-        let tensors =
-            layers.flat_map(|layer| layer.inputs.iter_mut().flatten().chain([&mut layer.output]));
-        for tensor in tensors.chain(ports) {
+        let rename = |tensor: &mut Tensor| {
             if tensor.buffer as usize == to {
                 tensor.buffer = from as u32;
             }
+        };
+        // No layer before this one touches it, so that it stands for no other buffer.
+        outputs[to].iter().for_each(|&port| rename(&mut drafts.outputs[port].1));
+        for user in std::mem::take(&mut users[to]) {
+            let layer = &mut drafts.layers[user];
+            layer.inputs.iter_mut().flatten().chain([&mut layer.output]).for_each(rename);
         }
     }
+}
+
+/// For each buffer the layers that touch it, and the outputs that are its.
+fn users(drafts: &Drafts) -> (Vec<Vec<usize>>, Vec<Vec<usize>>) {
+    let mut users = vec![Vec::new(); drafts.buffers.len()];
+    for (index, layer) in drafts.layers.iter().enumerate() {
+        for tensor in layer.inputs.iter().flatten().chain([&layer.output]) {
+            users[tensor.buffer as usize].push(index);
+        }
+    }
+    let mut outputs = vec![Vec::new(); drafts.buffers.len()];
+    for (index, (_, tensor)) in drafts.outputs.iter().enumerate() {
+        outputs[tensor.buffer as usize].push(index);
+    }
+    (users, outputs)
 }

@@ -1,7 +1,7 @@
 //! What layers take on their own.
 
 use super::price::{Price, slice_bytes};
-use crate::memory::Lifetime;
+use super::times::Times;
 use crate::network::Network;
 use crate::simulate::Costs;
 use crate::slice::{least_slice_bytes, panel_scratch_bytes, whole};
@@ -10,7 +10,7 @@ use eyelet::pack::{OpKind, PAGE, Step};
 /// What a layer takes in the smallest slices whose steps transform weights, and how much longer it takes if they do not.
 pub(super) fn transforms(
     network: &Network,
-    lives: &[Lifetime],
+    live: &[u64],
     costs: &Costs,
     threads: u32,
     layer: usize,
@@ -20,22 +20,19 @@ pub(super) fn transforms(
         return None;
     }
     let slice = Step { count: 1, ..all };
-    let bytes = live_bytes(network, lives, layer)
-        + slice_bytes(network, &slice)
-        + panel_scratch_bytes(network, &slice, threads);
+    let bytes =
+        live[layer] + slice_bytes(network, &slice) + panel_scratch_bytes(network, &slice, threads);
     let ns = |algorithm: u32| costs.step_ns(&Step { algorithm, ..all }) as i64;
     Some(Price { bytes, extra_ns: ns(0) - ns(all.algorithm) })
 }
 
-/// Bytes of the buffers that live beside a layer.
-fn live_bytes(network: &Network, lives: &[Lifetime], layer: usize) -> u64 {
-    let alive = |life: &Lifetime| (life.start..=life.end).contains(&(layer + 1));
-    let live = lives.iter().zip(&network.buffers).filter(|(life, _)| alive(life));
-    live.map(|(_, buffer)| buffer.bytes).sum()
+/// For each layer the bytes of the buffers that live while it computes.
+pub(super) fn live_bytes(layers: usize, times: &Times) -> Vec<u64> {
+    (0..layers).map(|layer| times.bytes(&(layer..layer + 1))).collect()
 }
 
 /// What a layer takes in the smallest slices: what is alive, and one panel with its scratch.
-pub(super) fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: usize) -> u64 {
+pub(super) fn alone(network: &Network, live: &[u64], threads: u32, layer: usize) -> u64 {
     let all = whole(network, layer);
     let panels = OpKind::from_code(network.layers[layer].kind).is_some_and(OpKind::has_panels);
     let slices = if panels { all.count } else { 1 };
@@ -52,5 +49,5 @@ pub(super) fn alone(network: &Network, lives: &[Lifetime], threads: u32, layer: 
         true => weights.min((least_slice_bytes(network, layer) + PAGE).next_multiple_of(PAGE)),
         false => weights,
     };
-    live_bytes(network, lives, layer) + (weights + scratch(slice(0))).min(part + scratch(own))
+    live[layer] + (weights + scratch(slice(0))).min(part + scratch(own))
 }

@@ -7,7 +7,7 @@
 //! ends), where the price of a group is what its steps are predicted to cost beyond whole layers.
 
 use super::Group;
-use super::alone::{alone, transforms};
+use super::alone::{alone, live_bytes, transforms};
 use super::price::{Price, Prices};
 use crate::network::Network;
 use crate::simulate::Costs;
@@ -81,10 +81,11 @@ impl<'a> Search<'a> {
     pub fn new(network: &'a Network, costs: &'a Costs, threads: u32) -> Self {
         let layers = 0..network.layers.len();
         let prices = Prices::new(network, costs, threads);
-        let lives = &prices.lives;
-        let alone = layers.clone().map(|layer| alone(network, lives, threads, layer)).collect();
+        let live = live_bytes(layers.len(), &prices.times);
+        let live = &live;
+        let alone = layers.clone().map(|layer| alone(network, live, threads, layer)).collect();
         let transforms =
-            layers.clone().map(|layer| transforms(network, lives, costs, threads, layer));
+            layers.clone().map(|layer| transforms(network, live, costs, threads, layer));
         let transforms = transforms.collect();
         let spills = layers.map(|layer| costs.spills(&whole(network, layer))).collect();
         Self { prices, tables: Tables::of(network), alone, spills, transforms }

@@ -14,8 +14,14 @@ pub struct Facts<'a> {
     /// For each buffer the first and the last layer that touch it; `None` if the host does, too, or if its
     /// tensors are not images of one height, width and pitch.
     inner: Vec<Option<Range<usize>>>,
-    /// For each layer the buffers it touches.
+    /// For each layer the buffers it touches,
     touched: Vec<Vec<usize>>,
+    /// and for each buffer the layers that touch it, in their order.
+    touching: Vec<Vec<usize>>,
+    /// For each buffer the first of its tensors.
+    tensor_of: Vec<Option<usize>>,
+    /// So many of the first layers slide.
+    sliding: Vec<usize>,
     /// For each layer the first after it that no group can have with it.
     parted: Vec<usize>,
 }
@@ -30,7 +36,7 @@ impl<'a> Facts<'a> {
     pub fn new(network: &'a Network) -> Self {
         // A GPU makes all lines of a layer at once.
         let lines = network.isa != Isa::Cuda;
-        let operands = (0..network.layers.len())
+        let operands: Vec<Option<Vec<Operand>>> = (0..network.layers.len())
             .map(|layer| lines.then(|| operands(network, layer)).flatten())
             .collect();
         let mut planes = vec![None; network.buffers.len()];
@@ -49,6 +55,7 @@ impl<'a> Facts<'a> {
             inner[network.tensors[port.tensor as usize].buffer as usize] = None;
         }
         let mut touched = Vec::new();
+        let mut touching = vec![Vec::new(); network.buffers.len()];
         for (index, layer) in network.layers.iter().enumerate() {
             let tensors = layer.inputs.into_iter().chain([layer.output]).filter(|id| *id != NONE);
             let mut buffers: Vec<usize> =
@@ -56,6 +63,7 @@ impl<'a> Facts<'a> {
             buffers.sort_unstable();
             buffers.dedup();
             for &buffer in &buffers {
+                touching[buffer].push(index);
                 if let Some(users) = &mut inner[buffer] {
                     *users = users.start.min(index)..index + 1;
                 }
@@ -77,7 +85,15 @@ impl<'a> Facts<'a> {
                 }
             }
         }
-        Self { network, operands, inner, touched, parted }
+        let mut tensor_of = vec![None; network.buffers.len()];
+        for (index, tensor) in network.tensors.iter().enumerate() {
+            tensor_of[tensor.buffer as usize].get_or_insert(index);
+        }
+        let mut sliding = vec![0];
+        for operands in &operands {
+            sliding.push(sliding[sliding.len() - 1] + usize::from(operands.is_some()));
+        }
+        Self { network, operands, inner, touched, touching, tensor_of, sliding, parted }
     }
 
     /// Whether a layer can belong to a group.
@@ -108,7 +124,7 @@ impl<'a> Facts<'a> {
     pub fn images(&self, layer: usize) -> impl Iterator<Item = (usize, usize, i64)> + '_ {
         let images = self.touched[layer].iter().filter(|&&buffer| self.inner[buffer].is_some());
         images.filter_map(|&buffer| {
-            let tensor = self.network.tensors.iter().find(|t| t.buffer as usize == buffer)?;
+            let tensor = &self.network.tensors[self.tensor_of[buffer]?];
             let bytes = 4 * i64::from(tensor.dims[2]) * i64::from(tensor.pitch);
             Some((buffer, tensor.dims[1] as usize, bytes))
         })
@@ -134,14 +150,16 @@ impl<'a> Facts<'a> {
 
     /// Whether any group can: the layers from the first to the last that touch it all slide.
     pub fn can_be_inner(&self, buffer: usize) -> bool {
-        let users = self.inner[buffer].clone();
-        users.is_some_and(|mut users| users.all(|layer| self.slides(layer)))
+        let all = |users: &Range<usize>| {
+            self.sliding[users.end] - self.sliding[users.start] == users.len()
+        };
+        // What no layer touches has no users.
+        self.inner[buffer].as_ref().is_some_and(|users| users.start == usize::MAX || all(users))
     }
 
     /// The fewest lines that a ring in place of a buffer has: as many as one of its readers sees at once.
     pub fn least_lines(&self, buffer: usize) -> u32 {
-        let users = self.inner[buffer].clone().unwrap_or(0..0);
-        let seen = users.flat_map(|layer| {
+        let seen = self.touching(buffer).iter().flat_map(|&layer| {
             let made = self.output(layer).dims[1];
             let here = self.operands_in(layer, buffer);
             here.map(move |(_, window)| window.reach(made))
@@ -154,9 +172,14 @@ impl<'a> Facts<'a> {
         ring_bytes(self.least_lines(tensor.buffer as usize), tensor.dims[2], tensor.pitch)
     }
 
+    /// The layers that touch a buffer with lines of its own, in their order; none of another.
+    pub fn touching(&self, buffer: usize) -> &[usize] {
+        if self.inner[buffer].is_some() { &self.touching[buffer] } else { &[] }
+    }
+
     /// The layers that write a buffer.
     pub fn writers(&self, buffer: usize) -> impl Iterator<Item = usize> + '_ {
-        let users = self.inner[buffer].clone().unwrap_or(0..0);
+        let users = self.touching(buffer).iter().copied();
         users.filter(move |layer| self.output(*layer).buffer as usize == buffer)
     }
 
@@ -167,8 +190,7 @@ impl<'a> Facts<'a> {
         let buffer = output.buffer as usize;
         let users = self.inner[buffer].clone()?;
         let next = layer + 1;
-        let writes = |user: &usize| self.output(*user).buffer == output.buffer;
-        if !users.contains(&next) || users.filter(writes).ne([layer]) {
+        if !users.contains(&next) || self.writers(buffer).ne([layer]) {
             return None;
         }
         let made = self.output(next).dims[1];

@@ -99,18 +99,28 @@ impl Lines {
     /// The distances from the start of this buffer to that of another one between which lines would meet, both ends
     /// excluded. `None` if they share no moment.
     pub fn forbidden(&self, lines: &Self) -> Option<(i64, i64)> {
+        let theirs: Vec<(i64, Lifetime)> = alive(&lines.lives).collect();
+        // The latest end of the first so many lines, and the earliest start of the others.
+        let mut ends: Vec<usize> = theirs.iter().map(|(_, life)| life.end).collect();
+        (1..ends.len()).for_each(|at| ends[at] = ends[at].max(ends[at - 1]));
+        let mut starts: Vec<usize> = theirs.iter().map(|(_, life)| life.start).collect();
+        (1..starts.len()).rev().for_each(|at| starts[at - 1] = starts[at - 1].min(starts[at]));
         let mut found: Option<(i64, i64)> = None;
-        for (x, a) in (0..).zip(&self.lives) {
-            for (y, b) in (0..).zip(&lines.lives) {
-                let (Some(a), Some(b)) = (a, b) else { continue };
-                if a.start > b.end || b.start > a.end {
-                    continue;
-                }
-                let least: i64 = x * self.bytes - (y + 1) * lines.bytes;
-                let most: i64 = (x + 1) * self.bytes - y * lines.bytes;
-                let held = found.get_or_insert((least, most));
-                *held = (held.0.min(least), held.1.max(most));
-            }
+        for (x, a) in alive(&self.lives) {
+            // Lines before the first of these have ended, and those from the last on begin later.
+            let first = ends.partition_point(|end| *end < a.start);
+            let last = starts.partition_point(|start| *start <= a.end);
+            let meets = |(_, b): &&(i64, Lifetime)| a.start <= b.end && b.start <= a.end;
+            let near = theirs.get(first..last).unwrap_or_default();
+            let (Some((low, _)), Some((high, _))) =
+                (near.iter().find(meets), near.iter().rev().find(meets))
+            else {
+                continue;
+            };
+            let least: i64 = x * self.bytes - (high + 1) * lines.bytes;
+            let most: i64 = (x + 1) * self.bytes - low * lines.bytes;
+            let held = found.get_or_insert((least, most));
+            *held = (held.0.min(least), held.1.max(most));
         }
         found
     }
@@ -122,4 +132,8 @@ impl Lines {
         let theirs = || other.lives.iter().flatten();
         self.lives.iter().flatten().all(|one| theirs().all(|other| meets(one, other)))
     }
+}
+/// The lines that hold something, with their numbers.
+fn alive(lives: &[Option<Lifetime>]) -> impl Iterator<Item = (i64, Lifetime)> + '_ {
+    (0..).zip(lives).filter_map(|(line, life)| Some((line, (*life)?)))
 }

@@ -23,6 +23,7 @@ mod price;
 mod rings;
 mod schedule;
 mod shares;
+mod times;
 mod touched;
 mod window;
 

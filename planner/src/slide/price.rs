@@ -3,11 +3,12 @@
 //! A group takes the whole buffers that live beside it, its rings, its weights, or two slices where these are read anew, and the
 //! largest scratch of its steps. Where that is too much, its outputs can lie over dead lines of its inputs.
 
-use super::choose::{Aim, FASTEST, LONGEST};
+use super::choose::{Aim, FASTEST};
 use super::group::{Chain, Facts};
 use super::least::{Least, outside};
 use super::lines::line_lives_of;
 use super::schedule::Schedule;
+use super::times::Times;
 use super::{Group, Lines, steps_of};
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
@@ -46,6 +47,7 @@ pub(super) struct Prices<'a> {
     costs: &'a Costs,
     threads: u32,
     pub(super) lives: Vec<Lifetime>,
+    pub(super) times: Times,
     /// Bytes of weights of the first so many layers.
     weights: Vec<u64>,
     /// Of groups by their layers and lines, and whether they read weights anew.
@@ -54,8 +56,6 @@ pub(super) struct Prices<'a> {
     shares: HashMap<(usize, usize, u32, bool), u64>,
     /// No more than these.
     most_shared: HashMap<(usize, usize), u64>,
-    /// For each group, by its first layer and its length, what it takes beside rings, and no less than these take.
-    beside: Vec<Option<(u64, u64)>>,
     /// For each buffer that can be a ring the least that it takes so.
     least_rings: Vec<u64>,
     least: Least,
@@ -80,6 +80,7 @@ impl<'a> Prices<'a> {
             weights.push(weights[weights.len() - 1] + bytes);
         }
         let (prices, shares, most_shared, least) = Default::default();
+        let lives = lifetimes(network, layers + 1, |layer| layer + 1..layer + 2);
         let facts = Facts::new(network);
         let mut least_rings = vec![0; network.buffers.len()];
         for tensor in &network.tensors {
@@ -90,12 +91,12 @@ impl<'a> Prices<'a> {
             least_rings,
             costs,
             threads,
-            lives: lifetimes(network, layers + 1, |layer| layer + 1..layer + 2),
+            times: Times::new(network, &lives),
+            lives,
             weights,
             prices,
             shares,
             most_shared,
-            beside: vec![None; layers * LONGEST],
             least,
             laid: None,
         }
@@ -200,27 +201,22 @@ impl<'a> Prices<'a> {
         LINES.map(both).to_vec()
     }
 
-    /// Bytes of weights of a group, and of buffers beside it that are no rings; and the least that its rings take. Known or reckoned
-    /// once.
-    fn beside(&mut self, layers: &Range<usize>) -> (u64, u64) {
-        let key = layers.start * LONGEST + layers.len() - 1;
-        if let Some(bytes) = self.beside[key] {
-            return bytes;
-        }
+    /// Bytes of weights of a group, and of buffers beside it that are no rings; and the least that its rings take.
+    fn beside(&self, layers: &Range<usize>) -> (u64, u64) {
         let (mut whole, mut rings) = (self.weights(layers), 0);
-        let here = |life: &Lifetime| life.start <= layers.end && life.end > layers.start;
-        for buffer in (0..self.lives.len()).filter(|&buffer| here(&self.lives[buffer])) {
-            match self.facts.is_inner(buffer, layers) {
-                true => rings += self.least_rings[buffer],
-                false => whole += self.facts.network.buffers[buffer].bytes,
+        whole += self.times.bytes(layers);
+        // What is inner begins to live inside.
+        for &buffer in self.times.starts(layers) {
+            if self.facts.is_inner(buffer, layers) {
+                rings += self.least_rings[buffer];
+                whole -= self.facts.network.buffers[buffer].bytes;
             }
         }
-        self.beside[key] = Some((whole, rings));
         (whole, rings)
     }
 
     /// The same, without the weights of a group that reads them anew.
-    fn kept(&mut self, layers: &Range<usize>, anew: bool) -> (u64, u64) {
+    fn kept(&self, layers: &Range<usize>, anew: bool) -> (u64, u64) {
         let (beside, rings) = self.beside(layers);
         (beside - if anew { self.weights(layers) } else { 0 }, rings)
     }
@@ -243,14 +239,16 @@ impl<'a> Prices<'a> {
 
     /// The whole buffers that outlive a group that writes them first, and those that it reads last.
     fn passing(&self, layers: &Range<usize>) -> [Vec<usize>; 2] {
-        let inside = |time: usize| time > layers.start && time <= layers.end;
-        let whole = |passes: &dyn Fn(&Lifetime) -> bool| {
-            let found = (0..self.lives.len()).filter(|&buffer| passes(&self.lives[buffer]));
-            found.filter(|&buffer| !self.facts.is_inner(buffer, layers)).collect()
+        let whole = |buffers: &[usize], passes: &dyn Fn(&Lifetime) -> bool| {
+            let found = buffers.iter().copied().filter(|&buffer| passes(&self.lives[buffer]));
+            let mut found: Vec<usize> =
+                found.filter(|&buffer| !self.facts.is_inner(buffer, layers)).collect();
+            found.sort_unstable();
+            found
         };
         [
-            whole(&|life| inside(life.start) && life.end > layers.end),
-            whole(&|life| inside(life.end) && life.start <= layers.start),
+            whole(self.times.starts(layers), &|life| life.end > layers.end),
+            whole(self.times.ends(layers), &|life| life.start <= layers.start),
         ]
     }
 

@@ -34,6 +34,7 @@ impl Schedule {
             chunks: chunks.collect(),
             done: vec![0; chain.members.len()],
             pieces: Vec::new(),
+            row: (usize::MAX, 0),
             rings: vec![0; chain.inner.len()],
         };
         let Some(last) = chain.members.len().checked_sub(1) else { return Self::default() };
@@ -63,6 +64,8 @@ struct Run<'a> {
     /// Lines of each member that have been made.
     done: Vec<u32>,
     pieces: Vec<Piece>,
+    /// Who made the last pieces in a row, and its first line of these.
+    row: (usize, u32),
     /// Most lines of each inner buffer that had to be kept at once.
     rings: Vec<u32>,
 }
@@ -102,8 +105,10 @@ impl Run<'_> {
     fn make(&mut self, index: usize, end: u32) {
         let lines = self.done[index]..end;
         // What a layer makes in a row may be made slice by slice, so that all of it is there at once, whatever of it is read.
-        let row = self.pieces.iter().rev().take_while(|piece| piece.member == index);
-        let start = row.map(|piece| piece.lines.start).last().unwrap_or(lines.start);
+        if self.row.0 != index {
+            self.row = (index, lines.start);
+        }
+        let start = self.row.1;
         for &at in &self.chain.written[index] {
             let (inner, kept) = (&self.chain.inner[at], &mut self.rings[at]);
             let members = &self.chain.members;

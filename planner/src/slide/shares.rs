@@ -29,11 +29,37 @@ impl Shares {
         let slide = (0..layers).any(|layer| facts.slides(layer));
         let span = |buffer: usize| {
             let users = facts.users(buffer).filter(|users| slide && !users.is_empty())?;
-            let last = users.clone().rev().find(|layer| facts.touches_all(*layer, buffer))?;
+            let all = |layer: &&usize| facts.touches_all(**layer, buffer);
+            let last = *facts.touching(buffer).iter().rev().find(all)?;
             Some((users.start, last))
         };
         let spans = (0..network.buffers.len()).map(span).collect();
         Self { parted, spans }
+    }
+
+    /// For each of some buffers, all live in one layer, whether it may share bytes with another of them.
+    pub fn among(&self, buffers: &[usize]) -> Vec<bool> {
+        // The least end and the greatest start of a group, and the same of all others than the one that has it.
+        let (mut ends, mut starts) = ([(usize::MAX, usize::MAX); 2], [(0, usize::MAX); 2]);
+        for (at, (first, last)) in spans(self, buffers) {
+            let (end, start) = ((last, at), (self.parted[first], at));
+            if end.0 < ends[0].0 {
+                ends = [end, ends[0]];
+            } else if end.0 < ends[1].0 {
+                ends[1] = end;
+            }
+            if start.0 > starts[0].0 {
+                starts = [start, starts[0]];
+            } else if start.0 > starts[1].0 {
+                starts[1] = start;
+            }
+        }
+        let mut may = vec![false; buffers.len()];
+        for (at, (first, last)) in spans(self, buffers) {
+            let of_others = |of: [(usize, usize); 2]| of[usize::from(of[0].1 == at)].0;
+            may[at] = of_others(ends) < self.parted[first] || last < of_others(starts);
+        }
+        may
     }
 
     /// Whether two buffers may share bytes if both are whole and live in the same layer.
@@ -43,4 +69,12 @@ impl Shares {
         let before = |one: (usize, usize), other: (usize, usize)| other.1 < self.parted[one.0];
         before(one, other) || before(other, one)
     }
+}
+
+/// Those of some buffers that have lines of their own: the place among them, and the span.
+fn spans<'a>(
+    shares: &'a Shares,
+    buffers: &'a [usize],
+) -> impl Iterator<Item = (usize, (usize, usize))> + 'a {
+    buffers.iter().enumerate().filter_map(|(at, &buffer)| Some((at, shares.spans[buffer]?)))
 }

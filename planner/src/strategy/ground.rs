@@ -7,6 +7,8 @@ use crate::slice::{Read, Slices, whole};
 use crate::slide::{self, Group, Sliding};
 use crate::tables::{Counts, Tables, different};
 use eyelet::pack::Step;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 
 /// Where the activations of a network lie, whatever way it is cut.
@@ -64,23 +66,15 @@ impl Ground {
         let offsets = place_buffers(&sizes, &lives, &lines, period, first);
         let end = |buffer: usize| offsets[buffer] + sizes[buffer];
         let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
-        let mut by_offset: Vec<usize> =
-            (0..lives.len()).filter(|&b| lives[b].start != usize::MAX).collect();
-        by_offset.sort_by_key(|&buffer| offsets[buffer]);
         let (mut holes, mut torn) = (Vec::new(), Vec::new());
         let (mut most, mut peak_layer) = (0, 0);
+        let mut live = Live::new(&lives, &offsets, &sizes);
         for (layer, span) in spans.iter().enumerate() {
-            let (mut hole, mut high, mut alive) = (0, 0, 0);
-            for &buffer in &by_offset {
-                if lives_in(&lives[buffer], span) {
-                    hole = hole.max(offsets[buffer].saturating_sub(high));
-                    high = high.max(end(buffer));
-                    alive += sizes[buffer];
-                }
+            live.advance(span);
+            if live.bytes > most {
+                (most, peak_layer) = (live.bytes, layer as u32);
             }
-            if alive > most {
-                (most, peak_layer) = (alive, layer as u32);
-            }
+            let (hole, high) = live.hole();
             holes.push((hole, high));
             if hole > 0 {
                 torn.push(layer);
@@ -155,6 +149,65 @@ impl Ground {
         let (hole, high) = self.holes[layer];
         let above = bytes.saturating_sub(high);
         [hole.max(above), hole.min(above)]
+    }
+}
+
+/// The buffers that live while a layer computes, for one layer after the other: each begins and ends no earlier than the one before.
+struct Live<'a> {
+    lives: &'a [Lifetime],
+    offsets: &'a [u64],
+    sizes: &'a [u64],
+    /// Those that begin to live later, the last first.
+    coming: Vec<usize>,
+    /// Those that live, by when they cease to, by their offsets, and by their ends.
+    going: BinaryHeap<Reverse<(usize, usize)>>,
+    by_offset: BTreeSet<(u64, usize)>,
+    by_end: BTreeSet<(u64, usize)>,
+    bytes: u64,
+}
+
+/// Of more live buffers than these holes between them are not looked for.
+const MOST_LIVE: usize = 1024;
+
+impl<'a> Live<'a> {
+    fn new(lives: &'a [Lifetime], offsets: &'a [u64], sizes: &'a [u64]) -> Self {
+        let used = |buffer: &usize| lives[*buffer].start != usize::MAX;
+        let mut coming: Vec<usize> = (0..lives.len()).filter(used).collect();
+        coming.sort_by_key(|buffer| Reverse(lives[*buffer].start));
+        let (going, by_offset, by_end) = Default::default();
+        Self { lives, offsets, sizes, coming, going, by_offset, by_end, bytes: 0 }
+    }
+
+    fn advance(&mut self, span: &Range<usize>) {
+        let Self { lives, offsets, sizes, .. } = *self;
+        let end = |buffer: usize| offsets[buffer] + sizes[buffer];
+        while let Some(buffer) = self.coming.pop_if(|buffer| lives[*buffer].start < span.end) {
+            self.going.push(Reverse((lives[buffer].end, buffer)));
+            self.by_offset.insert((offsets[buffer], buffer));
+            self.by_end.insert((end(buffer), buffer));
+            self.bytes += sizes[buffer];
+        }
+        let ended = |Reverse((end, _)): &Reverse<(usize, usize)>| *end < span.start;
+        while let Some(Reverse((_, buffer))) = self.going.peek().copied().filter(ended) {
+            self.going.pop();
+            self.by_offset.remove(&(offsets[buffer], buffer));
+            self.by_end.remove(&(end(buffer), buffer));
+            self.bytes -= sizes[buffer];
+        }
+    }
+
+    /// The largest hole below the highest, and the end of that.
+    fn hole(&self) -> (u64, u64) {
+        let highest = self.by_end.last().map_or(0, |(end, _)| *end);
+        if self.by_offset.len() > MOST_LIVE {
+            return (0, highest);
+        }
+        let (mut hole, mut high) = (0, 0);
+        for &(offset, buffer) in &self.by_offset {
+            hole = hole.max(offset.saturating_sub(high));
+            high = high.max(offset + self.sizes[buffer]);
+        }
+        (hole, highest)
     }
 }
 
