@@ -73,7 +73,12 @@ typedef struct eyelet_error {
 enum {
     EYELET_DIRECT = 0,   /* Linux: a file, read past the page cache, so that no copy of it takes memory */
     EYELET_BUFFERED = 1, /* Linux: a file, read through the page cache */
-    EYELET_MAPPED = 2,   /* Linux: a file, mapped and brought into memory as a whole */
+    /*
+     * Linux: a file, mapped and brought into memory as a whole. Its length is checked before every read. If the file is cut short, or
+     * its storage fails, during a read, the kernel raises SIGBUS: replace a pack by renaming another over it, never in place. A
+     * program that cannot rely on that reads by EYELET_DIRECT or EYELET_BUFFERED, where the same is an error.
+     */
+    EYELET_MAPPED = 2,
     EYELET_MEMORY = 3,   /* addressable memory, such as flash */
     EYELET_CALLBACK = 4  /* whatever `read` reads */
 };

@@ -11,6 +11,7 @@ mod demo;
 mod describe;
 mod error;
 mod forecast;
+mod guard;
 mod inspect;
 mod model;
 mod output;
@@ -66,6 +67,7 @@ enum Verb {
 
 /// The whole command.
 pub fn main() -> ExitCode {
+    guard::install();
     let Command { json, verb } = Command::parse();
     let output = Output::new(json);
     let result = match verb {

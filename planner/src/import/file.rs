@@ -22,7 +22,7 @@ pub(super) fn map(path: &Path) -> io::Result<Bytes> {
     }
     // SAFETY: the map is private and read-only. It is sound as long as no other process changes or
     // truncates the file meanwhile, which no program that maps its input can exclude; the planner's
-    // documentation asks for it. The alternative, a copy, would double the memory a model takes.
+    // documentation asks for it, and the command makes an error of it. A copy would double the memory a model takes.
     let map = unsafe { memmap2::Mmap::map(&file)? };
     Ok(Bytes::from_owner(map))
 }
