@@ -17,8 +17,12 @@ use std::collections::{BTreeSet, BinaryHeap};
 /// Buffers of a layer with which others may share that are looked at together. Of more the smallest count with nothing.
 const MOST: usize = 10;
 
+/// The same in networks of more than so many layers: each choice of which are whole is looked at.
+const FEW: usize = 4;
+const MANY_LAYERS: usize = 2048;
+
 /// Buffers that are alive in a layer and looked at. Of more the smallest count with nothing.
-const MOST_ALIVE: usize = 256;
+const MOST_ALIVE: usize = 64;
 
 /// A buffer that is alive in a layer.
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +116,8 @@ fn of_buffers(
         let these = buffers.iter().zip(&may).filter(move |(_, may)| **may == shared);
         these.map(|(buffer, _)| *buffer)
     };
-    let shared: Vec<usize> = of(true).take(MOST).collect();
+    let most = if network.layers.len() > MANY_LAYERS { FEW } else { MOST };
+    let shared: Vec<usize> = of(true).take(most).collect();
     let touches = |buffer: &usize| {
         touched.is_some_and(|all| all.iter().any(|touched| touched.buffer == *buffer))
     };

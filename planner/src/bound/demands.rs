@@ -9,6 +9,8 @@ use crate::network::Network;
 use crate::profile::{Costs, Outside, Profile};
 use crate::slice::{keeps, least_scratch_bytes, least_slice_bytes, whole};
 use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, WinogradParams, params};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::ops::Range;
 
 /// The algorithms by which a layer may be computed.
@@ -120,20 +122,21 @@ pub(super) fn demands(
 /// The most bytes of loads of each layer's weights, by those of a load that a layer is the first to use. A layer may be
 /// another that a load serves: then all between the two is in it, too.
 fn of_loads(first: &[u64], weights: &[f64]) -> Vec<u64> {
-    let mut most = first.to_vec();
-    for (layer, most) in most.iter_mut().enumerate() {
-        let mut between = 0.0;
-        for before in (0..layer).rev() {
-            if between <= first[before] as f64 {
-                *most = (*most).max(first[before]);
-            }
-            between += weights[before];
-            if between > LARGEST as f64 {
-                break;
-            }
+    // Of the layers before, those whose load reaches this far, the largest load first. None does again once it does not.
+    let mut loads: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
+    let mut behind = vec![0.0];
+    weights.iter().for_each(|bytes| behind.push(behind[behind.len() - 1] + bytes));
+    let reaches =
+        |before: usize, layer: usize| behind[layer] - behind[before + 1] <= first[before] as f64;
+    let of_layer = |layer: usize| {
+        while loads.peek().is_some_and(|&(_, Reverse(before))| !reaches(before, layer)) {
+            loads.pop();
         }
-    }
-    most
+        let largest = loads.peek().map_or(0, |(bytes, _)| *bytes);
+        loads.push((first[layer], Reverse(layer)));
+        largest.max(first[layer])
+    };
+    (0..first.len()).map(of_layer).collect()
 }
 
 /// Nanoseconds below which no plan stays whose layers take no less than that.

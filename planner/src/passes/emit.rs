@@ -98,6 +98,8 @@ pub(super) fn tensor(node: &str, rect: Rect) -> Result<Tensor, PassError> {
     for (dim, extent) in dims.iter_mut().zip(rect.dims) {
         *dim = field(node, "an extent", extent)?;
     }
+    // Steps count them.
+    field(node, "the number of rows", rect.dims[..3].iter().product())?;
     Ok(Tensor {
         buffer: field(node, "the number of buffers", rect.buffer)?,
         offset: field(node, "an offset in floats", rect.offset)?,
