@@ -6,8 +6,9 @@ mod command;
 
 use command::{eyelet_in, folder};
 use eyelet_planner::import::onnx::{
-    DataType, Dimension, DimensionProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto,
-    TensorProto, TensorShapeProto, TensorTypeProto, TypeProto, ValueInfoProto,
+    AttributeProto, AttributeType, DataType, Dimension, DimensionProto, GraphProto, ModelProto,
+    NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto,
+    ValueInfoProto,
 };
 use prost::Message;
 use std::os::unix::process::CommandExt;
@@ -160,6 +161,19 @@ fn memory_for_constants_is_an_option() {
     let tight = [&plan[..], &["--import-memory", "256KiB"]].concat();
     eyelet_in(folder.path(), &tight).fails(&["needs 512 KiB", "of the 256 KiB"]);
     eyelet_in(folder.path(), &plan).fails(&["`shape` lists 65536 numbers"]);
+    // What a chain keeps adds up: 512 KiB, 1 MiB, 2 MiB.
+    let (mut nodes, constants) = range(1 << 16);
+    nodes.pop();
+    for [from, to] in [["r", "s"], ["s", "t"], ["t", "u"]] {
+        let r#type = AttributeType::Int as i32;
+        let axis = AttributeProto { name: "axis".into(), r#type, ..AttributeProto::default() };
+        nodes.push(NodeProto { attribute: vec![axis], ..node("Concat", &[from, from], to) });
+    }
+    nodes.push(node("Reshape", &["x", "u"], "y"));
+    write(&folder.path().join("net.onnx"), &[1], nodes, constants, &["y"]);
+    let tight = [&plan[..], &["--import-memory", "4MiB"]].concat();
+    let parts = ["node `Concat_3`", "needs 4 MiB", "others hold 3.5 MiB", "of the 4 MiB"];
+    eyelet_in(folder.path(), &tight).fails(&parts);
 }
 
 /// Runs the command where the kernel gives it no more than so much memory that is its own.

@@ -42,17 +42,6 @@ fn every_operator_that_makes_constants_asks_before() {
 }
 
 #[test]
-fn what_a_chain_keeps_adds_up() {
-    let mut model = filled(&[1 << 20]);
-    for (at, name) in ["d", "e", "f", "g", "h", "y"].into_iter().enumerate() {
-        let before = ["c", "d", "e", "f", "g", "h"][at];
-        model = model.node("Concat", &format!("{before} {before}"), name, vec![int("axis", 0)]);
-    }
-    // 4 + 8 + 16 + 32 MiB are held, and the reference computes what makes 64 of 32 in double precision.
-    too_much(model, "Concat_4");
-}
-
-#[test]
 fn a_list_of_extents_is_short() {
     let model = filled(&[1 << 16]).node("Cast", "c", "r", vec![int("to", DataType::Int64 as i64)]);
     let error = model.node("Reshape", "x r", "y", vec![]).output("y").error();
