@@ -59,7 +59,7 @@ pub struct Npy {
 /// Reads the header of the file at `path`.
 pub fn open(path: impl AsRef<Path>) -> Result<Npy, Error> {
     let path = path.as_ref().to_path_buf();
-    let file = match File::open(&path) {
+    let file = match crate::open::open(&path) {
         Ok(file) => file,
         Err(source) => return Err(Error::Read { path, source }),
     };

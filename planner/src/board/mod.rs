@@ -84,7 +84,7 @@ impl Board {
             let known = Self::names().collect::<Vec<_>>().join(", ");
             return Err(BoardError::Unknown { name: name_or_path.to_owned(), known });
         }
-        let text = std::fs::read_to_string(&path)
+        let text = crate::open::read_to_string(&path)
             .map_err(|error| BoardError::Read { path: Path::to_owned(&path), error })?;
         Self::parse(name_or_path, &text)
     }

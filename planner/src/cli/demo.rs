@@ -14,6 +14,7 @@ use eyelet::executor::{Instance, Options};
 use eyelet::pack::Encoding;
 use eyelet::storage::Slice;
 use eyelet_planner::import::{import, import_bytes};
+use eyelet_planner::leftovers::{self, Scratch};
 use eyelet_planner::strategy::{self, Effort};
 use eyelet_planner::{board, size};
 use serde::{Deserialize, Serialize};
@@ -37,9 +38,10 @@ pub struct Args {
     /// Inferences of each kind.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
-    /// Where to work: on a disk, not in memory. What is written there is removed at the end.
-    #[arg(long, value_name = "DIR", default_value = "target/eyelet-demo")]
-    dir: PathBuf,
+    /// Where to work: on a disk, not in memory. What is written there is removed at the end [default: the system's
+    /// folder for temporary files, or /var/tmp if that one is in memory].
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
 }
 
 const EXAMPLE: &str = "\
@@ -73,8 +75,8 @@ struct Report {
 struct Row {
     budget_bytes: u64,
     arena_bytes: u64,
-    peak_rss_bytes: u64,
-    page_cache_bytes: u64,
+    peak_rss_bytes: Option<u64>,
+    page_cache_bytes: Option<u64>,
     bytes_read_per_inference: u64,
     latency_ms: Latency,
     stall_ms: f64,
@@ -101,15 +103,15 @@ struct Digit {
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
-    let folder = Folder::new(&args.dir)?;
-    let model = folder.0.join(format!("{}.onnx", args.network));
+    let folder = folder(args.dir.as_deref())?;
+    let model = folder.path().join(format!("{}.onnx", args.network));
     output.line(format_args!("writing {} with random weights", args.network))?;
     zoo::write(&args.network, 1, &model, output)?;
     let (pack, weights_bytes, full) = plan(&args, &model, output)?;
     let streamed = run_pack(&pack, args.budget, args.runs, output)?;
     let resident = run_pack(&pack, full, args.runs, output)?;
     let identical = streamed.output_digest == resident.output_digest;
-    let digit = digit(&folder.0, output)?;
+    let digit = digit(folder.path(), output)?;
     output.report(&Report {
         network: args.network,
         weights_bytes,
@@ -123,23 +125,29 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     }
 }
 
-/// A folder of this process, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(parent: &Path) -> Result<Self, Error> {
-        let path = parent.join(format!("run-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
+/// A folder of this process, removed at the end, in a folder or where the system has its temporary files: on a disk, if
+/// there is one. What earlier demos left there goes.
+fn folder(parent: Option<&Path>) -> Result<Scratch, Error> {
+    let make = |parent: &Path| {
+        leftovers::sweep(parent);
+        Scratch::folder(parent).map_err(|source| Error::Write { path: parent.to_owned(), source })
+    };
+    if let Some(parent) = parent {
+        std::fs::create_dir_all(parent)
             .map_err(|source| Error::Write { path: parent.to_owned(), source })?;
-        Ok(Self(path))
+        return make(parent);
+    }
+    let folder = make(&std::env::temp_dir())?;
+    match on_disk(&folder) {
+        true => Ok(folder),
+        false => Ok(make(Path::new("/var/tmp")).ok().filter(on_disk).unwrap_or(folder)),
     }
 }
 
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // Nobody can do more about it than whoever finds it there.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Whether files in a folder can be read past the page cache.
+fn on_disk(folder: &Scratch) -> bool {
+    let path = folder.path().join("page");
+    std::fs::write(&path, [0; eyelet::pack::PAGE as usize]).is_ok() && !on_memory(&path)
 }
 
 /// Plans the model for both budgets: the pack, the bytes of its weights, and the budget that holds them
@@ -168,6 +176,11 @@ fn order(budgets: Vec<u64>) -> Order {
     Order { budgets, profile, strategy, threads, exact: true, effort, delta, weights }
 }
 
+/// A size that may not be known.
+fn known(bytes: Option<u64>) -> String {
+    bytes.map_or("unknown".to_owned(), size::human)
+}
+
 /// Runs a plan in a process of its own.
 fn run_pack(pack: &Path, budget: u64, runs: u32, output: Output) -> Result<Row, Error> {
     output.line(format_args!("running it within {}", size::human(budget)))?;
@@ -180,7 +193,8 @@ fn run_pack(pack: &Path, budget: u64, runs: u32, output: Output) -> Result<Row, 
         output.line("  (this file system has no direct I/O: the page cache will hold the pack)")?;
         command.args(["--io", "buffered"]);
     }
-    let done = command.stdin(Stdio::null()).output().map_err(|error| failed(error.to_string()))?;
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let done = leftovers::output(command).map_err(|error| failed(error.to_string()))?;
     if !done.status.success() {
         let text = String::from_utf8_lossy(&done.stderr);
         let text = text.trim().trim_start_matches("eyelet: error: ");
@@ -267,8 +281,8 @@ impl fmt::Display for Report {
             writeln!(f, "{what:<width$}{:>22} {:>22}", cell(streamed), cell(resident))
         };
         row("budget", &|row| size::human(row.budget_bytes))?;
-        row("peak memory of the process", &|row| size::human(row.peak_rss_bytes))?;
-        row("weights in the page cache", &|row| size::human(row.page_cache_bytes))?;
+        row("peak memory of the process", &|row| known(row.peak_rss_bytes))?;
+        row("weights in the page cache", &|row| known(row.page_cache_bytes))?;
         row("read in each inference", &|row| size::human(row.bytes_read_per_inference))?;
         row("latency, median", &|row| format!("{:.1} ms", row.latency_ms.median))?;
         row("of that waiting for weights", &|row| format!("{:.1} ms", row.stall_ms))?;

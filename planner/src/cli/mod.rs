@@ -22,12 +22,14 @@ mod profile;
 mod progress;
 mod report;
 mod run;
+mod signals;
 mod sweep;
 mod target;
 mod zoo;
 
 use clap::{Parser, Subcommand};
 use error::Error;
+use eyelet_planner::leftovers;
 use output::Output;
 use std::process::ExitCode;
 
@@ -70,6 +72,7 @@ pub fn main() -> ExitCode {
     guard::install();
     let Command { json, verb } = Command::parse();
     let output = Output::new(json);
+    leftovers::before_any(signals::clean_up);
     let result = match verb {
         Verb::Zoo(args) => zoo::run(args, output),
         Verb::Profile(args) => profile::run(args, output),

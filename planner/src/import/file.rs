@@ -5,17 +5,18 @@
 //! must end within the file.
 
 use super::ImportError;
+use crate::open::open;
 use bytes::Bytes;
-use std::fs::File;
 use std::io;
 use std::path::Path;
 
 /// Maps a file into memory. Slices of the result keep the map alive.
 pub(super) fn map(path: &Path) -> io::Result<Bytes> {
-    let file = File::open(path)?;
+    let file = open(path)?;
     let metadata = file.metadata()?;
     if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        let what = "it is a block device; give a file";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
     if metadata.len() == 0 {
         return Ok(Bytes::new());

@@ -109,7 +109,7 @@ impl Profile {
 
     /// Reads a profile from a file.
     pub fn load(path: &Path) -> Result<Self, ProfileError> {
-        let text = std::fs::read_to_string(path)
+        let text = crate::open::read_to_string(path)
             .map_err(|error| ProfileError::Read { path: path.to_owned(), error })?;
         Self::parse(&text)
     }

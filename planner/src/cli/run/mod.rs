@@ -10,7 +10,7 @@ mod budgets;
 mod device;
 pub(super) mod input;
 mod layers;
-mod process;
+pub(super) mod process;
 mod report;
 mod trace;
 

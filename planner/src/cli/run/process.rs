@@ -7,6 +7,14 @@ pub fn status_bytes(field: &str) -> u64 {
     parse(&text, field)
 }
 
+/// A line of `/proc/self/status` that is a mask: `SigIgn` (signals that are ignored, the first in the lowest bit). 0 where
+/// the kernel does not tell.
+pub fn status_mask(field: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()).unwrap_or(0)
+}
+
 fn parse(text: &str, field: &str) -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());

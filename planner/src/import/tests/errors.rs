@@ -22,7 +22,7 @@ fn missing_file() {
     let error = file_error(Path::new("no/such/model.onnx"));
     says(&error, &["cannot read the model no/such/model.onnx", "No such file"]);
     let folder = tempfile::tempdir().expect("a folder");
-    says(&file_error(folder.path()), &["cannot read the model", "not a regular file"]);
+    says(&file_error(folder.path()), &["cannot read the model", "it is a directory; give a file"]);
 }
 
 #[test]

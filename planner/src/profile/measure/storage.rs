@@ -3,6 +3,7 @@
 use super::bench::usual;
 use super::{MeasureError, drag};
 use crate::cores::Cores;
+use crate::leftovers::{self, Scratch};
 use crate::profile::fit::terms;
 use crate::profile::{Deeper, Near, Reads, Storage};
 use crate::source::{Io, Source};
@@ -17,7 +18,7 @@ use std::fs::File;
 use std::hint::black_box;
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Sizes of reads that are measured.
@@ -50,16 +51,6 @@ const DEEPER_TURN: Duration = Duration::from_millis(5);
 /// More than most storage reads in a turn.
 const DEEPER_BYTES: u64 = 24 << 20;
 
-/// A file that goes away with its value.
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        // Nothing can be done about a file that does not go.
-        let _ = std::fs::remove_file(&self.0);
-    }
-}
-
 /// Measures the storage that `folder` is on, as it is read by `io`: with everything in the page cache, unless it
 /// is read past that, and as a loader reads it beside so many threads that compute. What hands a load over costs `latency_ns`.
 pub fn measure(
@@ -69,11 +60,13 @@ pub fn measure(
     kernels: &Kernels,
     threads: u32,
 ) -> Result<Storage, MeasureError> {
-    let path = folder.join(format!(".eyelet-profile-{}", std::process::id()));
+    leftovers::sweep(folder);
+    let in_folder = |error| MeasureError::File { path: folder.to_owned(), error };
+    let mut scratch = Scratch::file(folder).map_err(in_folder)?;
+    let path = scratch.path().to_owned();
     let file = |error| MeasureError::File { path: path.clone(), error };
     let storage = |error| MeasureError::Storage { path: path.clone(), error };
-    let temporary = Temporary(path.clone());
-    fill(&temporary.0).map_err(file)?;
+    fill(scratch.as_file_mut()).map_err(file)?;
     let name = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| file(std::io::Error::from(error)))?;
     let mut source = Source::open(&name, io).map_err(storage)?;
@@ -305,8 +298,7 @@ fn rates(
 }
 
 /// Fills a file with what no device compresses, and waits until it is on the device.
-fn fill(path: &Path) -> std::io::Result<()> {
-    let mut file = File::create_new(path)?;
+fn fill(file: &mut File) -> std::io::Result<()> {
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut block = vec![0u8; 1 << 20];
     for _ in 0..FILE_BYTES >> 20 {

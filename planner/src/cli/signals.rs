@@ -1,0 +1,27 @@
+//! Signals that end the command: nothing half-made is left, and the exit status says which it was.
+
+use super::run::process;
+use eyelet_planner::leftovers;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+/// Cleans up when a signal comes that is to end the process, and ends it by that signal.
+///
+/// A thread waits for them, as removing folders is more than a handler may do. `run` has none, unless it writes files where
+/// the file system has none without a name: a thread takes memory, which is measured there.
+pub fn clean_up() {
+    // What a caller ignores (`nohup`, a script's background) stays ignored.
+    let ignored = process::status_mask("SigIgn");
+    let wanted = [SIGHUP, SIGINT, SIGTERM].into_iter();
+    let wanted = wanted.filter(|signal| ignored & (1 << (signal - 1)) == 0);
+    let Ok(mut signals) = Signals::new(wanted) else { return };
+    let waiting = move || {
+        for signal in signals.forever() {
+            let _held = leftovers::remove_all();
+            let _ = emulate_default_handler(signal);
+        }
+    };
+    // Without a thread signals end the command as they always do, when they come a second time.
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(waiting);
+}
