@@ -108,6 +108,13 @@ typedef struct eyelet_source {
 uint64_t eyelet_arena_bytes(const eyelet_source *source, uint64_t budget, uint32_t threads, eyelet_error *error);
 
 /*
+ * Linux: bytes of a source's file that are in the page cache, whose memory no budget counts. For EYELET_DIRECT, after an inference:
+ * those that others had left there, which are dropped; an error if they stay, or if direct reads bring them back (file systems that
+ * compress, or are in memory). -1 on an error, also if it is unknown (a file of another user).
+ */
+int64_t eyelet_page_cache(const eyelet_source *source, eyelet_error *error);
+
+/*
  * Linux: an arena of zeros, aligned, and in huge pages as far as the system has them, which makes a difference of several percent. Memory is resident
  * from when it is first touched; but the last bytes, which fill no huge page, at once. NULL on an error.
  *

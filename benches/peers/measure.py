@@ -63,7 +63,8 @@ class Result:
         return statistics.median(self.rounds) if self.rounds else None
 
     def peak(self, key="peak_rss_bytes"):
-        return max((report[key] for report in self.reports), default=None)
+        known = (report[key] for report in self.reports if report[key] is not None)
+        return max(known, default=None)
 
     def median(self, key):
         return statistics.median(report[key] for report in self.reports)

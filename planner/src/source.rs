@@ -1,5 +1,6 @@
 //! Ways to read a pack, one of which is chosen by an option: what `run` reads by and `profile` measures.
 
+use eyelet::storage::residency::PageCache;
 use eyelet::storage::{
     BufferedFile, DirectFile, MappedFile, Populate, ReadQueue, Storage, StorageError,
 };
@@ -47,6 +48,17 @@ impl Source {
             Io::Buffered => Self::Buffered(BufferedFile::open(path)?),
             Io::Memory => Self::Memory(MappedFile::open(path, Populate::AtOpen)?),
         })
+    }
+}
+
+impl Source {
+    /// The page cache's share of the pack.
+    pub fn page_cache(&self) -> Result<PageCache, StorageError> {
+        match self {
+            Self::Direct(file) => file.page_cache(),
+            Self::Buffered(file) => file.page_cache(),
+            Self::Memory(file) => file.page_cache(),
+        }
     }
 }
 

@@ -399,6 +399,6 @@ fn chunks_tells_what_models_and_packs_waste() {
     let text = eyelet_in(folder.path(), &args[..3]).text();
     assert!(text.contains("digits.onnx") && text.contains("arena, 112 KiB"), "{text}");
     eyelet_in(folder.path(), &["chunks", "missing.onnx"]).fails(&["missing.onnx", "cannot read"]);
-    eyelet_in(folder.path(), &["chunks", "."]).fails(&["directory"]);
+    eyelet_in(folder.path(), &["chunks", "."]).fails(&["it is a directory"]);
     eyelet_in(folder.path(), &["chunks"]).misused(&["FILE"]);
 }

@@ -399,3 +399,28 @@ fn mistakes_are_errors() {
         eyelet_close(model);
     }
 }
+
+#[test]
+fn of_a_file_it_is_known_what_the_page_cache_holds() {
+    let folder = packed();
+    let file = folder.path().join("digits.pack");
+    let path = CString::new(file.as_os_str().as_bytes()).unwrap();
+    let at = |kind| Source { path: path.as_ptr(), ..source(kind) };
+    let bytes = std::fs::read(&file).unwrap();
+    let mut error = no_error();
+    for kind in [Kind::Buffered, Kind::Mapped] {
+        let cached = unsafe { eyelet_page_cache(&at(kind), &mut error) };
+        assert!(cached >= bytes.len() as i64, "{cached}");
+    }
+    // What has been read by others is dropped, unless the file lies in memory.
+    let found = unsafe { eyelet_page_cache(&at(Kind::Direct), &mut error) };
+    match found {
+        -1 => assert_eq!(error.status, Status::Storage as i32, "{}", text(&error)),
+        found => {
+            assert!(found >= bytes.len() as i64, "{found}");
+            assert_eq!(unsafe { eyelet_page_cache(&at(Kind::Direct), &mut error) }, 0);
+        }
+    }
+    assert_eq!(unsafe { eyelet_page_cache(&in_memory(&bytes), &mut error) }, -1);
+    assert_eq!(error.status, Status::Argument as i32);
+}

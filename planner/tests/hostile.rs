@@ -81,9 +81,11 @@ fn truncated_packs_are_refused() {
             other => panic!("{len} bytes: {other:?}"),
         }
     }
-    let mut longer = pack.clone();
-    longer.push(0);
-    assert!(matches!(run(&longer, &mut arena, PLAIN), Err(OpenError::Size { .. })));
+    // As in a partition, whose end is not the pack's.
+    for more in [1, PAGE as usize, 1 << 20] {
+        let longer = [&pack[..], &vec![0xff; more]].concat();
+        run(&longer, &mut arena, PLAIN).unwrap();
+    }
 }
 
 #[test]
@@ -97,7 +99,11 @@ fn every_flipped_bit_of_the_tables_is_noticed() {
             match at {
                 0..8 => assert_eq!(error, OpenError::NotAPack),
                 8..12 => assert!(matches!(error, OpenError::Version { .. })),
-                24..32 => assert!(matches!(error, OpenError::Size { .. })),
+                // Storage may be longer than a pack, not shorter.
+                24..32 => assert!(matches!(
+                    error,
+                    OpenError::Size { .. } | OpenError::Checksum { section: "header", .. }
+                )),
                 _ => assert!(matches!(error, OpenError::Checksum { .. }), "{at}: {error}"),
             }
             pack[at] ^= 1 << bit;

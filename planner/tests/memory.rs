@@ -85,8 +85,9 @@ impl Packed {
         );
         // Streamed: the budget is less than the weights, so something is read in every inference.
         assert!(report["bytes_read_per_inference"].as_u64().unwrap() > 0);
-        let (cached, pages) = eyelet::storage::residency::cached_pages(&file).unwrap();
-        assert_eq!(cached, 0, "{} in {mib} MiB left {cached} of {pages} pages cached", self.name);
+        let cache = eyelet::storage::residency::PageCache::open(&file).unwrap();
+        let cached = cache.count(u64::MAX).unwrap();
+        assert_eq!(cached.pages, 0, "{} in {mib} MiB left {cached:?}", self.name);
         Some(report["output_digest"].as_str().unwrap().to_owned())
     }
 }

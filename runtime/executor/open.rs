@@ -187,7 +187,7 @@ fn front<'a, S: Storage>(
     };
     let isa = Isa::from_code(header.isa).ok_or(OpenError::Isa { found: header.isa })?;
     for (i, entry) in entries(page, header.plans).enumerate() {
-        section("pack: plan beyond the file", entry.offset, entry.bytes, size)?;
+        section("pack: plan beyond the file", entry.offset, entry.bytes, header.file_bytes)?;
         for other in entries(page, header.plans).take(i) {
             // Each would be proved anew.
             let apart = other.offset.saturating_add(other.bytes) <= entry.offset
@@ -280,7 +280,7 @@ fn verify(section: &'static str, bytes: &[u8], expected: u32) -> Result<(), Open
     Ok(())
 }
 
-/// Checks the header page of a pack of `size` bytes, as [`Instance::open`] does: for tools that look
+/// Checks the header page of a pack in storage of `size` bytes, which may be longer, as [`Instance::open`] does: for tools that look
 /// into packs without an arena.
 ///
 /// # Panics
@@ -293,7 +293,7 @@ pub fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
     if header.version != pack::VERSION {
         return Err(OpenError::Version { found: header.version, supported: pack::VERSION });
     }
-    if header.file_bytes != size {
+    if header.file_bytes > size {
         return Err(OpenError::Size { found: size, expected: header.file_bytes });
     }
     // The checksum covers the page with its own field zero.
@@ -317,7 +317,7 @@ pub fn header(page: &[u8], size: u64) -> Result<Header, OpenError> {
         ("pack: names of layers beyond the file", header.names_offset, header.names_bytes),
         ("pack: weights beyond the file", header.weights_offset, header.weights_bytes),
     ] {
-        section(what, offset, bytes, size)?;
+        section(what, offset, bytes, header.file_bytes)?;
     }
     Ok(header)
 }

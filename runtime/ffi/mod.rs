@@ -25,7 +25,7 @@ pub use model::{
 pub use open::{Model, Options, eyelet_close, eyelet_open};
 pub use pack::{eyelet_arena_bytes, eyelet_version};
 #[cfg(all(feature = "linux", target_os = "linux"))]
-pub use pack::{eyelet_map, eyelet_unmap};
+pub use pack::{eyelet_map, eyelet_page_cache, eyelet_unmap};
 pub use source::{Kind, Read, Source};
 
 /// A reference to what a caller's pointer points to, if there is one.

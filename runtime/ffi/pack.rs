@@ -8,9 +8,11 @@ use super::source::{Kind, Opened, Source};
 use crate::arena::MappedArena;
 use crate::executor::{OpenError, entry_for, header};
 use crate::pack::{Header, PAGE, PlanEntry};
+#[cfg(all(feature = "linux", target_os = "linux"))]
+use crate::storage::residency::PageCache;
 use crate::storage::{Storage, TWO_PAGES, aligned_page};
 #[cfg(all(feature = "linux", target_os = "linux"))]
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 
 /// Counts changes of the interface after which a program must be compiled again.
 const VERSION: u32 = 1;
@@ -107,6 +109,41 @@ pub unsafe extern "C" fn eyelet_unmap(arena: *mut c_void, bytes: u64) {
     {
         // SAFETY: the caller's promise.
         drop(unsafe { MappedArena::from_raw(start, bytes) });
+    }
+}
+
+/// Bytes of a source's file that are in the page cache, or -1 and an error. Of one that is read directly, after an inference:
+/// those that others had left there and that were dropped, an error if they stay or if reads bring them back.
+///
+/// # Safety
+/// As the header says: pointers are null or valid.
+#[cfg(all(feature = "linux", target_os = "linux"))]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn eyelet_page_cache(source: *const Source, error: *mut Error) -> i64 {
+    // SAFETY: the caller's promises, here and for all pointers.
+    unsafe {
+        let direct = Kind::Direct as u32;
+        let is_file = |kind| [direct, Kind::Buffered as u32, Kind::Mapped as u32].contains(&kind);
+        let found = match given(source) {
+            Some(source) if is_file(source.kind) && !source.path.is_null() => {
+                let path = CStr::from_ptr(source.path);
+                match source.kind == direct {
+                    true => PageCache::open_direct(path).and_then(|cache| cache.keep_out(u64::MAX)),
+                    false => PageCache::open(path).and_then(|cache| cache.count(u64::MAX)),
+                }
+            }
+            _ => {
+                argument("the source is no file with a path").tell(error);
+                return -1;
+            }
+        };
+        match found {
+            Ok(found) => i64::try_from(found.bytes()).unwrap_or(i64::MAX),
+            Err(why) => {
+                why.failure().tell(error);
+                -1
+            }
+        }
     }
 }
 

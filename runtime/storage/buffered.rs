@@ -4,6 +4,7 @@
 //! in memory that no budget counts, and fetches ahead of sequential reads.
 
 use super::fd::Fd;
+use super::residency::PageCache;
 use super::{Storage, StorageError, read_exact};
 use core::ffi::CStr;
 
@@ -16,8 +17,12 @@ pub struct BufferedFile {
 impl BufferedFile {
     /// Opens a file.
     pub fn open(path: &CStr) -> Result<Self, StorageError> {
-        let fd = Fd::open(path, 0).map_err(|errno| StorageError::Open { errno })?;
-        Ok(Self { fd })
+        Ok(Self { fd: Fd::open(path, 0)? })
+    }
+
+    /// The page cache's share of the file.
+    pub fn page_cache(&self) -> Result<PageCache, StorageError> {
+        PageCache::of(&self.fd)
     }
 }
 
@@ -37,7 +42,7 @@ impl Storage for BufferedFile {
 
 #[cfg(test)]
 mod tests {
-    use super::super::residency::cached_pages;
+    use super::super::NoFile;
     use super::super::scratch_file::{ScratchFile, contents};
     use super::*;
 
@@ -58,16 +63,16 @@ mod tests {
         let short = StorageError::Short { offset: 0, wanted: 777, got: 100 };
         assert_eq!(file.read(0, &mut into), Err(short));
         assert_eq!(file.len(), Ok(100));
-        assert_eq!(cached_pages(scratch.path()), Ok((1, 1)));
+        let cached = file.page_cache().unwrap().count(u64::MAX).unwrap();
+        assert_eq!((cached.pages, cached.of_pages), (1, 1));
     }
 
     #[test]
-    fn missing_files_and_folders_are_errors() {
-        let missing = BufferedFile::open(c"/does/not/exist").unwrap_err();
-        assert_eq!(missing, StorageError::Open { errno: libc::ENOENT });
-        let mut folder = BufferedFile::open(c"/").unwrap();
-        let error = StorageError::Io { errno: libc::EISDIR, offset: 0 };
-        assert_eq!(folder.read(0, &mut [0; 8]), Err(error));
+    fn what_is_no_file_is_refused_at_once() {
+        let refused = |path: &CStr| BufferedFile::open(path).unwrap_err();
+        assert_eq!(refused(c"/does/not/exist"), StorageError::Open { errno: libc::ENOENT });
+        assert_eq!(refused(c"/"), StorageError::NoFile(NoFile::Directory));
+        assert_eq!(refused(c"/dev/null"), StorageError::NoFile(NoFile::CharacterDevice));
     }
 
     #[test]

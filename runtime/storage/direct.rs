@@ -5,17 +5,21 @@
 //!
 //! - `open` fails with EINVAL: it has no direct I/O.
 //! - It lives in memory (tmpfs, ramfs): the cache *is* the file. tmpfs takes the flag since Linux 6.6.
-//! - `statx` tells an alignment of zero: this file cannot (encrypted, compressed, data journalling). It
-//!   is believed if a page read on trial turns up in the cache: emulators tell zero for want of knowing.
+//! - Pages that are read on trial turn up in the cache: the file system decompresses or decrypts there (btrfs), or lies over
+//!   one in memory (an overlay). `statx` tells of some of these by an alignment of zero, which is not believed by
+//!   itself: emulators tell zero for want of knowing.
 //!
-//! Kernels before 6.1 and some file systems tell nothing; that a page can be read is then enough.
+//! Kernels before 6.1 and some file systems tell no alignment; that a page can be read is then enough.
+//!
+//! Only some of a file may be compressed: [`DirectFile::page_cache`] says after an inference what is in the cache, and keeps
+//! it out.
 //!
 //! Several reads can be under way at once: see [`aio`](super::aio).
 #![allow(unsafe_code)]
 
 use super::aio::{PIECE, PIECES, Requests};
-use super::fd::{Fd, errno};
-use super::residency::{count_cached, forget};
+use super::fd::Fd;
+use super::residency::{PageCache, forget, is_cached, is_overlay, leaves_page};
 use super::{
     ReadQueue, Storage, StorageError, TWO_PAGES, aligned_page, check_aligned, check_alignment,
     read_exact,
@@ -40,30 +44,30 @@ const DEPTH: usize = 4;
 impl DirectFile {
     /// Opens a file, or says that its file system has no direct I/O.
     pub fn open(path: &CStr) -> Result<Self, StorageError> {
-        let fd = Fd::open(path, libc::O_DIRECT).map_err(|errno| match errno {
-            libc::EINVAL => StorageError::NoDirectIo,
-            errno => StorageError::Open { errno },
+        let fd = Fd::open(path, libc::O_DIRECT).map_err(|error| match error {
+            StorageError::Open { errno: libc::EINVAL } => StorageError::NoDirectIo,
+            error => error,
         })?;
         if lives_in_memory(&fd)? {
             return Err(StorageError::NoDirectIo);
         }
-        let alignment = match told_alignment(&fd) {
-            Some(0) => {
-                // What cannot be forgotten is found below.
-                let _ = forget(&fd);
-                let alignment = probe(&fd)?;
-                if count_cached(&fd, fd.len()?.min(PAGE))?.0 > 0 {
-                    return Err(StorageError::NoDirectIo);
-                }
-                alignment
-            }
+        let told = told_alignment(&fd);
+        let alignment = match told {
+            Some(0) | None => probe(&fd)?,
             Some(alignment) => alignment,
-            None => probe(&fd)?,
         };
         if alignment > PAGE || !alignment.is_power_of_two() {
             return Err(StorageError::Coarse { alignment, limit: PAGE });
         }
+        if goes_through_cache(&fd, told == Some(0) || is_overlay(&fd)?)? {
+            return Err(StorageError::NoDirectIo);
+        }
         Ok(Self { fd, alignment, requests: None })
+    }
+
+    /// The page cache's share of the file. Ask it after an inference, and what is there is what reads have left, or others.
+    pub fn page_cache(&self) -> Result<PageCache, StorageError> {
+        PageCache::of(&self.fd)
     }
 }
 
@@ -117,19 +121,45 @@ unsafe impl ReadQueue for DirectFile {
     }
 }
 
-/// Whether the file's only home is the page cache.
+/// Whether the file's only home is the page cache. (Nodes of devices are in one that is; the devices are not.)
 fn lives_in_memory(fd: &Fd) -> Result<bool, StorageError> {
     const TMPFS: u32 = 0x0102_1994;
     const RAMFS: u32 = 0x8584_58f6;
-    let mut stats = MaybeUninit::<libc::statfs>::zeroed();
-    // SAFETY: the call fills the record, which is plain numbers and valid even if it does not.
-    let stats = unsafe {
-        if libc::fstatfs(fd.raw(), stats.as_mut_ptr()) != 0 {
-            return Err(StorageError::Open { errno: errno() });
+    Ok(matches!(fd.file_system()?, TMPFS | RAMFS) && !fd.is_block_device()?)
+}
+
+/// Whether direct reads leave pages in the cache, by pages at the file's start, middle and end. Where the file is
+/// `suspected` of it, a page that the cache does not forget is proof, too; of others somebody may have a map.
+fn goes_through_cache(fd: &Fd, suspected: bool) -> Result<bool, StorageError> {
+    let len = fd.len()?;
+    for offset in [0, len / 2, len.saturating_sub(PAGE)].map(|offset| offset / PAGE * PAGE) {
+        let read = match is_cached(fd, offset) {
+            // Reads cannot be judged by what cannot be known.
+            Err(_) => return Ok(false),
+            Ok(true) => {
+                // What cannot be forgotten is found now.
+                let _ = forget(fd);
+                match is_cached(fd, offset)? {
+                    true if suspected => return Ok(is_cached_for_good(fd, offset)),
+                    cached => !cached,
+                }
+            }
+            Ok(false) => true,
+        };
+        if read && leaves_page(fd, offset)? {
+            return Ok(true);
         }
-        stats.assume_init()
-    };
-    Ok(matches!(stats.f_type as u32, TMPFS | RAMFS))
+    }
+    Ok(false)
+}
+
+/// Whether the cache keeps a page that it was asked to forget, even if all that is dirty is written. (An overlay does not
+/// pass on that a file below it is to be written.)
+fn is_cached_for_good(fd: &Fd, offset: u64) -> bool {
+    // SAFETY: a call without arguments.
+    unsafe { libc::sync() };
+    let _ = forget(fd);
+    is_cached(fd, offset).unwrap_or(false)
 }
 
 /// The record of the `statx` system call up to what is needed here; the whole has 256 bytes on every
@@ -185,9 +215,17 @@ fn probe(fd: &Fd) -> Result<u64, StorageError> {
 #[cfg(test)]
 mod tests {
     use super::super::MAX_DEPTH;
-    use super::super::residency::{cached_pages, drop_cache};
     use super::super::scratch_file::{Aligned, ScratchFile, contents};
     use super::*;
+
+    /// Pages of the file in the cache.
+    fn cached(scratch: &ScratchFile) -> u64 {
+        PageCache::open(scratch.path()).unwrap().count(u64::MAX).unwrap().pages
+    }
+
+    fn forget(scratch: &ScratchFile) {
+        PageCache::open(scratch.path()).unwrap().forget().unwrap();
+    }
 
     /// The file, unless the tests run where there is no direct I/O.
     fn open(scratch: &ScratchFile) -> Option<DirectFile> {
@@ -204,7 +242,7 @@ mod tests {
     fn reads_pages_and_leaves_nothing_in_the_cache() {
         let bytes = contents(64 * 4096);
         let scratch = ScratchFile::new(&bytes);
-        drop_cache(scratch.path()).unwrap();
+        forget(&scratch);
         let Some(mut file) = open(&scratch) else { return };
         assert_eq!(file.len(), Ok(64 * 4096));
         assert!(file.alignment().is_power_of_two() && file.alignment() <= PAGE);
@@ -213,7 +251,7 @@ mod tests {
             file.read(page * PAGE, &mut into.0).unwrap();
             assert_eq!(into.0, bytes[(page * PAGE) as usize..][..8 * 4096]);
         }
-        assert_eq!(cached_pages(scratch.path()).unwrap().0, 0);
+        assert_eq!(cached(&scratch), 0);
     }
 
     #[test]
@@ -285,7 +323,7 @@ mod tests {
         const PAGES: usize = 96;
         let bytes = contents(PAGES * 4096);
         let scratch = ScratchFile::new(&bytes);
-        drop_cache(scratch.path()).unwrap();
+        forget(&scratch);
         let Some(mut file) = open(&scratch) else { return };
         let refused = file.queue().is_none();
         let (mut state, most) = (1u64, file.depth());
@@ -314,7 +352,7 @@ mod tests {
             assert!(room[at..at + PAGES * 4096] == bytes);
         }
         assert!(refused || file.requests.as_ref().unwrap().taken());
-        assert_eq!(cached_pages(scratch.path()).unwrap().0, 0);
+        assert_eq!(cached(&scratch), 0);
         // What was not begun is done.
         assert_eq!(file.wait(0, 0), Ok(()));
         assert_eq!(file.wait(1000, 0), Ok(()));
@@ -355,7 +393,7 @@ mod tests {
         const PAGES: usize = 700;
         let bytes = contents(4 * PAGES * 4096);
         let scratch = ScratchFile::new(&bytes);
-        drop_cache(scratch.path()).unwrap();
+        forget(&scratch);
         let Some(mut file) = open(&scratch) else { return };
         assert!(PAGES * 4096 > 5 * PIECE && file.depth() == 4);
         let mut room = std::vec![0; (4 * PAGES + 1) * 4096];
@@ -431,7 +469,7 @@ mod tests {
         const PAGES: usize = 128;
         let bytes = contents(3 * PAGES * 4096);
         let scratch = ScratchFile::new(&bytes);
-        drop_cache(scratch.path()).unwrap();
+        forget(&scratch);
         let mut into: std::boxed::Box<[_; 3]> =
             std::boxed::Box::new([const { Aligned([0; PAGES * 4096]) }; 3]);
         for _ in 0..10 {

@@ -1,8 +1,9 @@
 //! An open file of Linux: the system calls that the back ends share.
 #![allow(unsafe_code)]
 
-use super::StorageError;
+use super::{NoFile, StorageError};
 use core::ffi::{CStr, c_int};
+use core::mem::MaybeUninit;
 
 /// The calling thread's last system error number.
 pub(crate) fn errno() -> i32 {
@@ -10,21 +11,89 @@ pub(crate) fn errno() -> i32 {
     unsafe { *libc::__errno_location() }
 }
 
+/// The record of a call that fills it.
+fn stat(call: impl FnOnce(*mut libc::stat) -> c_int) -> Result<libc::stat, StorageError> {
+    let mut found = MaybeUninit::<libc::stat>::zeroed();
+    match call(found.as_mut_ptr()) {
+        // SAFETY: plain numbers, valid as zeros and as the call has filled them.
+        0 => Ok(unsafe { found.assume_init() }),
+        _ => Err(StorageError::Open { errno: errno() }),
+    }
+}
+
+/// Refuses what is neither a regular file nor a block device.
+fn refuse_others(found: &libc::stat) -> Result<(), StorageError> {
+    Err(StorageError::NoFile(match found.st_mode & libc::S_IFMT {
+        libc::S_IFREG | libc::S_IFBLK => return Ok(()),
+        libc::S_IFDIR => NoFile::Directory,
+        libc::S_IFIFO => NoFile::Fifo,
+        libc::S_IFSOCK => NoFile::Socket,
+        _ => NoFile::CharacterDevice,
+    }))
+}
+
 /// A file descriptor, closed when dropped.
 #[derive(Debug)]
 pub(crate) struct Fd(c_int);
 
 impl Fd {
-    /// Opens a file for reading; `flags` are added to `O_RDONLY | O_CLOEXEC`. The error is the system's.
-    pub(crate) fn open(path: &CStr, flags: c_int) -> Result<Self, i32> {
-        loop {
+    /// Opens a regular file or a block device for reading; `flags` are added to `O_RDONLY | O_CLOEXEC`. What is neither is
+    /// refused at once: a FIFO without a writer would keep its reader waiting.
+    pub(crate) fn open(path: &CStr, flags: c_int) -> Result<Self, StorageError> {
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | flags;
+        let fd = loop {
             // SAFETY: the path is a terminated string; without O_CREAT there is no third argument.
-            let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC | flags) };
-            match fd {
-                0.. => return Ok(Self(fd)),
+            match unsafe { libc::open(path.as_ptr(), flags) } {
+                fd @ 0.. => break Self(fd),
                 _ if errno() == libc::EINTR => continue,
-                _ => return Err(errno()),
+                _ => {
+                    let errno = errno();
+                    // A socket cannot be opened, and most of what is no file not with all flags.
+                    let found = stat(|into| {
+                        // SAFETY: the path is a terminated string, and the call fills the record.
+                        unsafe { libc::stat(path.as_ptr(), into) }
+                    });
+                    found.map_or(Ok(()), |found| refuse_others(&found))?;
+                    return Err(StorageError::Open { errno });
+                }
             }
+        };
+        refuse_others(&fd.stat()?)?;
+        // Of a file the flag means nothing; of a device it may.
+        // SAFETY: a call without pointers on an open descriptor.
+        unsafe { libc::fcntl(fd.0, libc::F_SETFL, flags & !libc::O_NONBLOCK) };
+        Ok(fd)
+    }
+
+    /// Another descriptor of the same open file.
+    pub(crate) fn duplicate(&self) -> Result<Self, StorageError> {
+        // SAFETY: a call without pointers on an open descriptor.
+        match unsafe { libc::fcntl(self.0, libc::F_DUPFD_CLOEXEC, 0) } {
+            fd @ 0.. => Ok(Self(fd)),
+            _ => Err(StorageError::Open { errno: errno() }),
+        }
+    }
+
+    /// What the system knows of the file.
+    pub(crate) fn stat(&self) -> Result<libc::stat, StorageError> {
+        stat(|into| {
+            // SAFETY: the descriptor is open, and the call fills the record.
+            unsafe { libc::fstat(self.0, into) }
+        })
+    }
+
+    /// Whether it is a block device, such as a partition.
+    pub(crate) fn is_block_device(&self) -> Result<bool, StorageError> {
+        Ok(self.stat()?.st_mode & libc::S_IFMT == libc::S_IFBLK)
+    }
+
+    /// The number of the file system that it is on.
+    pub(crate) fn file_system(&self) -> Result<u32, StorageError> {
+        let mut found = MaybeUninit::<libc::statfs>::zeroed();
+        // SAFETY: the call fills the record, which is plain numbers and valid even if it does not.
+        match unsafe { (libc::fstatfs(self.0, found.as_mut_ptr()), found.assume_init()) } {
+            (0, found) => Ok(found.f_type as u32),
+            _ => Err(StorageError::Open { errno: errno() }),
         }
     }
 
@@ -56,7 +125,7 @@ impl Drop for Fd {
     }
 }
 
-/// A shared, read-only map of a whole file.
+/// A shared, read-only map of a part of a file.
 ///
 /// The file may change underneath, so no reference into it is ever made: bytes are copied out. If it
 /// shrinks, touching what is gone raises SIGBUS.
@@ -72,17 +141,18 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Maps the first `len` bytes of a file; `flags` are added to `MAP_SHARED`.
-    pub(crate) fn new(fd: &Fd, len: u64, flags: c_int) -> Result<Self, StorageError> {
+    /// Maps `len` bytes of a file from `offset` on, a multiple of the system's page; `flags` are added to `MAP_SHARED`.
+    pub(crate) fn new(fd: &Fd, offset: u64, len: u64, flags: c_int) -> Result<Self, StorageError> {
         let too_large = StorageError::Open { errno: libc::EOVERFLOW };
         let len = usize::try_from(len).map_err(|_| too_large)?;
+        let offset = libc::off64_t::try_from(offset).map_err(|_| too_large)?;
         if len == 0 {
             return Ok(Self { start: core::ptr::null_mut(), len });
         }
         // SAFETY: a new mapping at an address of the system's choice touches no existing memory.
         let start = unsafe {
             let flags = libc::MAP_SHARED | flags;
-            libc::mmap(core::ptr::null_mut(), len, libc::PROT_READ, flags, fd.raw(), 0)
+            libc::mmap64(core::ptr::null_mut(), len, libc::PROT_READ, flags, fd.raw(), offset)
         };
         if start == libc::MAP_FAILED {
             return Err(StorageError::Open { errno: errno() });
@@ -124,5 +194,40 @@ impl Drop for Map {
             // SAFETY: exactly the mapping that `new` made; no reference into it was ever given out.
             unsafe { libc::munmap(self.start, self.len) };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::DirectFile;
+    use super::*;
+    use std::ffi::CString;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn fifos_and_sockets_are_refused_at_once() {
+        let folder = std::env::temp_dir().join(std::format!("fifos-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| CString::new(folder.join(name).to_str().unwrap()).unwrap();
+        let (fifo, socket) = (path("fifo"), path("socket"));
+        // SAFETY: a terminated path.
+        assert_eq!(unsafe { libc::mkfifo(fifo.as_ptr(), 0o600) }, 0);
+        let _socket = UnixListener::bind(folder.join("socket")).unwrap();
+        for (path, what) in [(&fifo, NoFile::Fifo), (&socket, NoFile::Socket)] {
+            let error = StorageError::NoFile(what);
+            assert_eq!(Fd::open(path, 0).unwrap_err(), error);
+            assert_eq!(DirectFile::open(path).unwrap_err(), error);
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_read_later_waits() {
+        // Of files the flag by which FIFOs are found is gone again.
+        let program = std::env::current_exe().unwrap();
+        let fd = Fd::open(&CString::new(program.to_str().unwrap()).unwrap(), 0).unwrap();
+        // SAFETY: a call without pointers on an open descriptor.
+        let flags = unsafe { libc::fcntl(fd.raw(), libc::F_GETFL) };
+        assert_eq!(flags & libc::O_NONBLOCK, 0);
     }
 }

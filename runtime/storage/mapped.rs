@@ -10,7 +10,9 @@
 //! neither problem.
 
 use super::fd::{Fd, Map};
-use super::{Storage, StorageError};
+use super::residency::PageCache;
+use super::{Storage, StorageError, read_exact};
+use crate::pack::{Header, MAGIC};
 use core::ffi::CStr;
 
 /// When a mapped file's pages are fetched.
@@ -32,13 +34,33 @@ pub struct MappedFile {
 impl MappedFile {
     /// Opens and maps a file.
     pub fn open(path: &CStr, populate: Populate) -> Result<Self, StorageError> {
-        let fd = Fd::open(path, 0).map_err(|errno| StorageError::Open { errno })?;
+        let fd = Fd::open(path, 0)?;
         let flags = match populate {
             Populate::OnDemand => 0,
             Populate::AtOpen => libc::MAP_POPULATE,
         };
-        let map = Map::new(&fd, fd.len()?, flags)?;
+        let map = Map::new(&fd, 0, pack_bytes(&fd)?, flags)?;
         Ok(Self { fd, map })
+    }
+
+    /// The page cache's share of the file.
+    pub fn page_cache(&self) -> Result<PageCache, StorageError> {
+        PageCache::of(&self.fd)
+    }
+}
+
+/// Bytes of a file, or of the pack that begins it: a partition may be much longer.
+fn pack_bytes(fd: &Fd) -> Result<u64, StorageError> {
+    let len = fd.len()?;
+    let mut start = [0; size_of::<Header>()];
+    match read_exact(0, &mut start, 1, |at, into| fd.pread(at, into)) {
+        Ok(()) => {
+            let header: Header = bytemuck::pod_read_unaligned(&start);
+            Ok(if header.magic == MAGIC { header.file_bytes.min(len) } else { len })
+        }
+        // Too short for a pack.
+        Err(StorageError::Short { .. }) => Ok(len),
+        Err(error) => Err(error),
     }
 }
 

@@ -103,6 +103,17 @@ pub enum StorageError {
         /// The system's error number.
         errno: i32,
     },
+    /// It is neither a regular file nor a block device.
+    NoFile(NoFile),
+    /// What the page cache holds of the file cannot be found out: it is another's, or of a file system that does not say.
+    CacheUnknown,
+    /// Direct reads of the file leave pages in the page cache.
+    StaysCached {
+        /// Pages there, of the system's size.
+        pages: u64,
+        /// Pages of the pack.
+        of_pages: u64,
+    },
     /// The file system has no direct I/O, so that a read would leave a copy in the page cache.
     NoDirectIo,
     /// Direct I/O needs coarser alignment than packs have.
@@ -141,10 +152,45 @@ pub enum StorageError {
     },
 }
 
+/// What something is that has a path and is no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoFile {
+    /// A directory.
+    Directory,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A device that is read byte by byte.
+    CharacterDevice,
+}
+
+impl core::fmt::Display for NoFile {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(match self {
+            Self::Directory => "a directory",
+            Self::Fifo => "a FIFO (a named pipe)",
+            Self::Socket => "a socket",
+            Self::CharacterDevice => "a character device",
+        })
+    }
+}
+
 impl core::fmt::Display for StorageError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match *self {
             Self::Open { errno } => write!(f, "cannot open the storage: system error {errno}"),
+            Self::NoFile(what) => {
+                write!(f, "cannot read it: it is {what}; give a file or a block device")
+            }
+            Self::CacheUnknown => f.write_str(
+                "what the page cache holds of the file is unknown: ask as its owner, or on another file system",
+            ),
+            Self::StaysCached { pages, of_pages } => write!(
+                f,
+                "direct reads leave {pages} of {of_pages} pages in the page cache (a file system in memory, or one that \
+                 compresses): use --io buffered, or put the pack elsewhere"
+            ),
             Self::NoDirectIo => f.write_str("storage without direct I/O: use --io buffered"),
             Self::Coarse { alignment, limit } => write!(
                 f,

@@ -1,8 +1,14 @@
-//! What the page cache holds of a file: how tests and reports show that direct reads leave nothing.
+//! What the page cache holds of a file: how reports show that direct reads leave nothing, and how it is kept so.
+//!
+//! [`PageCache::count`] asks `mincore`. For whoever neither owns the file nor may write it the kernel answers that every page
+//! is there; where a file cannot be mapped, nothing can be asked. `cachestat` answers then (since Linux 6.5; since 6.13 under the
+//! conditions of `mincore`), but not of overlays, whose files are in the cache under another name. Where neither can be
+//! believed, the answer is that it is [unknown](StorageError::CacheUnknown), not a number.
 #![allow(unsafe_code)]
 
-use super::StorageError;
 use super::fd::{Fd, Map, errno};
+use super::{StorageError, TWO_PAGES, aligned_page};
+use crate::pack::PAGE;
 use core::ffi::CStr;
 
 /// Bytes of a page of the system, a power of two.
@@ -12,22 +18,122 @@ pub fn page_bytes() -> usize {
     page.ok().filter(|page| page.is_power_of_two()).unwrap_or(4096)
 }
 
-/// Pages of the file that are in the page cache, and pages that it has, in pages of the system.
-///
-/// The kernel answers truthfully only to whoever owns the file or may write it; to others every page
-/// looks cached.
-pub fn cached_pages(path: &CStr) -> Result<(u64, u64), StorageError> {
-    let fd = Fd::open(path, 0).map_err(|errno| StorageError::Open { errno })?;
-    count_cached(&fd, fd.len()?)
+/// The page cache's share of a file. It stays of that file when its name is given to another, or to none.
+#[derive(Debug)]
+pub struct PageCache {
+    fd: Fd,
 }
 
-/// The same for the first `bytes` of an open file.
-pub(super) fn count_cached(fd: &Fd, bytes: u64) -> Result<(u64, u64), StorageError> {
+/// What the page cache holds of a file, in pages of the system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cached {
+    /// Pages in the cache.
+    pub pages: u64,
+    /// Pages of the file, as far as it was looked at.
+    pub of_pages: u64,
+    /// The first page in the cache.
+    first: u64,
+}
+
+impl Cached {
+    /// Bytes in the cache.
+    pub fn bytes(&self) -> u64 {
+        self.pages * page_bytes() as u64
+    }
+}
+
+impl PageCache {
+    /// Of the file at a path.
+    pub fn open(path: &CStr) -> Result<Self, StorageError> {
+        Ok(Self { fd: Fd::open(path, 0)? })
+    }
+
+    /// Of the file at a path that is read directly: what [`keep_out`](Self::keep_out) wants.
+    pub fn open_direct(path: &CStr) -> Result<Self, StorageError> {
+        Ok(Self { fd: Fd::open(path, libc::O_DIRECT)? })
+    }
+
+    /// Of an open file.
+    pub(super) fn of(fd: &Fd) -> Result<Self, StorageError> {
+        Ok(Self { fd: fd.duplicate()? })
+    }
+
+    /// What is in the cache of the first `bytes` of the file; of all of it, if it has fewer.
+    pub fn count(&self, bytes: u64) -> Result<Cached, StorageError> {
+        count(&self.fd, bytes.min(self.fd.len()?))
+    }
+
+    /// Writes the file back and has the cache forget it. Pages that are mapped stay.
+    pub fn forget(&self) -> Result<(), StorageError> {
+        forget(&self.fd)
+    }
+
+    /// Sees to it that the cache holds nothing of the first `bytes` of a file that is read directly, once some of it has been
+    /// read: what others have left there is dropped. An error if pages stay, or if direct reads bring them back. Returns what
+    /// was there.
+    pub fn keep_out(&self, bytes: u64) -> Result<Cached, StorageError> {
+        let found = self.count(bytes)?;
+        if found.pages == 0 {
+            return Ok(found);
+        }
+        self.forget()?;
+        let left = self.count(bytes)?;
+        let page = found.first * page_bytes() as u64;
+        match left.pages {
+            0 if !leaves_page(&self.fd, page)? => Ok(found),
+            // Whatever it was brings back as much.
+            0 => Err(StorageError::StaysCached { pages: found.pages, of_pages: found.of_pages }),
+            pages => Err(StorageError::StaysCached { pages, of_pages: left.of_pages }),
+        }
+    }
+}
+
+/// Whether a direct read leaves a copy in the cache of a page, a byte of which is at `offset`, and which is not there before.
+pub(super) fn leaves_page(fd: &Fd, offset: u64) -> Result<bool, StorageError> {
+    let mut room = [0; TWO_PAGES];
+    let page = aligned_page(&mut room);
+    let offset = offset / PAGE * PAGE;
+    loop {
+        match fd.pread(offset, page) {
+            Ok(_) => break,
+            Err(libc::EINTR) => continue,
+            Err(errno) => return Err(StorageError::Io { errno, offset }),
+        }
+    }
+    is_cached(fd, offset)
+}
+
+/// Whether the page with the byte at `offset` is in the cache.
+pub(super) fn is_cached(fd: &Fd, offset: u64) -> Result<bool, StorageError> {
+    let system = page_bytes() as u64;
+    let start = offset / system * system;
+    Ok(count_range(fd, start, system.min(fd.len()?.saturating_sub(start)))?.pages > 0)
+}
+
+/// What is in the cache of the first `bytes` of an open file.
+pub(super) fn count(fd: &Fd, bytes: u64) -> Result<Cached, StorageError> {
+    count_range(fd, 0, bytes)
+}
+
+/// What is in the cache of `bytes` from `start` on, a multiple of the system's page.
+fn count_range(fd: &Fd, start: u64, bytes: u64) -> Result<Cached, StorageError> {
+    match by_map(fd, start, bytes) {
+        // That every page is there is also what strangers are told.
+        Ok(found) if found.pages < found.of_pages || found.of_pages == 0 || is_told_truth(fd)? => {
+            Ok(found)
+        }
+        _ if is_overlay(fd)? => Err(StorageError::CacheUnknown),
+        _ => by_cachestat(fd, start, bytes).ok_or(StorageError::CacheUnknown),
+    }
+}
+
+/// What `mincore` says.
+fn by_map(fd: &Fd, start: u64, bytes: u64) -> Result<Cached, StorageError> {
     // Mapping a file does not fetch it.
-    let map = Map::new(fd, bytes, 0)?;
+    let map = Map::new(fd, start, bytes, 0)?;
     let page = page_bytes();
-    let (mut cached, mut done) = (0, 0);
-    let mut flags = [0u8; 1024];
+    let (mut found, mut done) = (None, 0);
+    let (mut pages, mut flags) = (0, [0u8; 1024]);
     while done < map.len() {
         let bytes = (map.len() - done).min(flags.len() * page);
         // SAFETY: the range is inside the map and starts on a page; the vector has a byte for each of
@@ -37,19 +143,52 @@ pub(super) fn count_cached(fd: &Fd, bytes: u64) -> Result<(u64, u64), StorageErr
         if status != 0 {
             return Err(StorageError::Open { errno: errno() });
         }
-        cached += flags[..bytes.div_ceil(page)].iter().map(|flag| (flag & 1) as u64).sum::<u64>();
+        let flags = &flags[..bytes.div_ceil(page)];
+        let is_there = |flag: &u8| flag & 1 != 0;
+        let first = || flags.iter().position(is_there).map(|at| done / page + at);
+        found = found.or_else(first);
+        pages += flags.iter().filter(|flag| is_there(flag)).count() as u64;
         done += bytes;
     }
-    Ok((cached, map.len().div_ceil(page) as u64))
+    let first = start / page as u64 + found.unwrap_or(0) as u64;
+    Ok(Cached { pages, of_pages: map.len().div_ceil(page) as u64, first })
 }
 
-/// Writes the file back and asks the page cache to forget it. Pages that are mapped stay.
-pub fn drop_cache(path: &CStr) -> Result<(), StorageError> {
-    let fd = Fd::open(path, 0).map_err(|errno| StorageError::Open { errno })?;
-    forget(&fd)
+/// Whether `mincore` answers truthfully: who owns the file, or may write it, is told.
+fn is_told_truth(fd: &Fd) -> Result<bool, StorageError> {
+    // SAFETY: a question without pointers.
+    if fd.stat()?.st_uid == unsafe { libc::geteuid() } {
+        return Ok(true);
+    }
+    let flags = libc::AT_EMPTY_PATH | libc::AT_EACCESS;
+    // SAFETY: an empty, terminated path with AT_EMPTY_PATH asks about the descriptor.
+    let may =
+        unsafe { libc::syscall(libc::SYS_faccessat2, fd.raw(), c"".as_ptr(), libc::W_OK, flags) };
+    Ok(may == 0)
 }
 
-/// The same for an open file.
+/// Whether the file is one of an overlay.
+pub(super) fn is_overlay(fd: &Fd) -> Result<bool, StorageError> {
+    const OVERLAY: u32 = 0x794c_7630;
+    Ok(fd.file_system()? == OVERLAY)
+}
+
+/// What `cachestat` says, if anything.
+fn by_cachestat(fd: &Fd, start: u64, bytes: u64) -> Option<Cached> {
+    /// The same on all architectures but alpha, like all system calls since 424.
+    const CACHESTAT: libc::c_long = 451;
+    let range = [start, bytes];
+    // Pages in the cache, dirty, being written back, evicted, recently evicted.
+    let mut answer = [0u64; 5];
+    // SAFETY: the call reads two numbers and fills five.
+    let status =
+        unsafe { libc::syscall(CACHESTAT, fd.raw(), range.as_ptr(), answer.as_mut_ptr(), 0) };
+    let page = page_bytes() as u64;
+    let (of_pages, first) = (bytes.div_ceil(page), start / page);
+    (status == 0).then_some(Cached { pages: answer[0].min(of_pages), of_pages, first })
+}
+
+/// Writes an open file back and has the cache forget it.
 pub(super) fn forget(fd: &Fd) -> Result<(), StorageError> {
     // SAFETY: calls without pointers on an open descriptor.
     let status = unsafe {
@@ -67,25 +206,67 @@ pub(super) fn forget(fd: &Fd) -> Result<(), StorageError> {
 #[cfg(test)]
 mod tests {
     use super::super::scratch_file::{ScratchFile, contents};
-    use super::super::{BufferedFile, Storage};
+    use super::super::{BufferedFile, DirectFile, Storage};
     use super::*;
 
     #[test]
     fn what_is_read_is_cached_until_dropped() {
         let scratch = ScratchFile::new(&contents(2000 * 4096 - 7));
-        drop_cache(scratch.path()).unwrap();
-        let (cached, pages) = cached_pages(scratch.path()).unwrap();
-        assert!(pages > 0 && pages <= 2000);
+        let cache = PageCache::open(scratch.path()).unwrap();
+        cache.forget().unwrap();
+        let found = cache.count(u64::MAX).unwrap();
+        assert!(found.of_pages > 0 && found.of_pages <= 2000);
         // A file system in memory never drops anything.
-        if cached == 0 {
+        if found.pages == 0 {
             let mut file = BufferedFile::open(scratch.path()).unwrap();
             file.read(0, &mut [0; 4096]).unwrap();
-            assert!(cached_pages(scratch.path()).unwrap().0 > 0);
-            drop_cache(scratch.path()).unwrap();
-            assert_eq!(cached_pages(scratch.path()).unwrap().0, 0);
+            assert!(cache.count(u64::MAX).unwrap().pages > 0);
+            // Of one that has lost its name, too.
+            drop(scratch);
+            assert!(cache.count(4096).unwrap().pages == 1);
+            cache.forget().unwrap();
+            assert_eq!(cache.count(u64::MAX).unwrap().pages, 0);
         }
         let missing = StorageError::Open { errno: libc::ENOENT };
-        assert_eq!(cached_pages(c"/does/not/exist"), Err(missing));
-        assert_eq!(drop_cache(c"/does/not/exist"), Err(missing));
+        assert_eq!(PageCache::open(c"/does/not/exist").unwrap_err(), missing);
+    }
+
+    #[test]
+    fn what_others_leave_is_dropped_and_what_reads_leave_is_an_error() {
+        let scratch = ScratchFile::new(&contents(64 * 4096));
+        let Ok(direct) = DirectFile::open(scratch.path()) else {
+            std::eprintln!("skipped: the test program lies where there is no direct I/O");
+            return;
+        };
+        let direct = direct.page_cache().unwrap();
+        direct.forget().unwrap();
+        assert_eq!(direct.keep_out(u64::MAX).unwrap().pages, 0);
+        let mut file = BufferedFile::open(scratch.path()).unwrap();
+        file.read(17 * 4096, &mut [0; 1]).unwrap();
+        assert!(direct.keep_out(u64::MAX).unwrap().pages > 0);
+        assert_eq!(direct.count(u64::MAX).unwrap().pages, 0);
+        // These bring back what was forgotten.
+        file.read(17 * 4096, &mut [0; 1]).unwrap();
+        let error = file.page_cache().unwrap().keep_out(u64::MAX).unwrap_err();
+        assert!(matches!(error, StorageError::StaysCached { pages: 1.., .. }), "{error:?}");
+        // What lies behind the pack is none of its.
+        direct.forget().unwrap();
+        file.read(60 * 4096, &mut [0; 1]).unwrap();
+        assert_eq!(direct.count(8 * 4096).unwrap().pages, 0);
+    }
+
+    #[test]
+    fn both_ways_of_asking_agree() {
+        let scratch = ScratchFile::new(&contents(100 * 4096));
+        let fd = Fd::open(scratch.path(), 0).unwrap();
+        for bytes in [0, 1, 4096, 65 * 4096 + 1, 100 * 4096] {
+            let by_map = by_map(&fd, 0, bytes).unwrap();
+            // Older kernels lack the one, and overlays answer it with nothing.
+            if let Some(by_call) = by_cachestat(&fd, 0, bytes).filter(|_| bytes > 0)
+                && !is_overlay(&fd).unwrap()
+            {
+                assert_eq!((by_call.pages, by_call.of_pages), (by_map.pages, by_map.of_pages));
+            }
+        }
     }
 }

@@ -3,13 +3,13 @@
 use super::Error;
 use super::model::Reading;
 use super::output::Output;
-use super::pack_file::{PackFile, refuse_folder, strategy};
+use super::pack_file::{PackFile, strategy};
 use eyelet::pack::MAGIC;
 use eyelet_planner::chunks::{self, Cover, Objects};
+use eyelet_planner::open::open;
 use eyelet_planner::size;
 use serde::Serialize;
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -71,10 +71,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
 
 /// Whether a file starts as packs do.
 fn is_pack(path: &Path) -> Result<bool, Error> {
-    refuse_folder(path)?;
     let unreadable = |source| Error::Read { path: path.to_owned(), source };
     let mut start = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
+    let file = open(path).map_err(unreadable)?;
     file.take(MAGIC.len() as u64).read_to_end(&mut start).map_err(unreadable)?;
     Ok(start == MAGIC)
 }

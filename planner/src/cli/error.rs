@@ -160,6 +160,10 @@ impl Error {
             OpenError::Storage(StorageError::Open { errno } | StorageError::Io { errno, .. }) => {
                 Self::Read { path, source: io::Error::from_raw_os_error(errno) }
             }
+            OpenError::Storage(StorageError::NoFile(what)) => {
+                let text = format!("it is {what}; give a file or a block device");
+                Self::Read { path, source: io::Error::new(io::ErrorKind::InvalidInput, text) }
+            }
             source => Self::Pack { path, source },
         }
     }

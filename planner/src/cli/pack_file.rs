@@ -8,9 +8,12 @@ use eyelet::pack::{
     self, Bounds, Header, LayerNames, PAGE, PlanEntry, PlanView, Proven, ProvenSkeleton, Skeleton,
 };
 use eyelet_planner::network::{Network, Port, Weights};
+use eyelet_planner::open::open;
 use eyelet_planner::plan::Plan;
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// A pack whose header has been checked.
@@ -26,22 +29,31 @@ impl PackFile {
     /// Maps a pack and checks its header.
     pub fn open(path: &Path) -> Result<Self, Error> {
         let unreadable = |source| Error::Read { path: path.to_owned(), source };
+        Self::of(path, &open(path).map_err(unreadable)?)
+    }
+
+    /// Maps a pack that is open, whether it still has its path or not, and checks its header. What it lies in may be longer,
+    /// as a partition is.
+    pub fn of(path: &Path, mut file: &File) -> Result<Self, Error> {
+        let unreadable = |source| Error::Read { path: path.to_owned(), source };
         let wrong = |source| Error::Pack { path: path.to_owned(), source };
-        refuse_folder(path)?;
-        let file = File::open(path).map_err(unreadable)?;
-        let size = file.metadata().map_err(unreadable)?.len();
+        // A block device has no length but this.
+        let size = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
+        let mut page = vec![0; PAGE.min(size) as usize];
+        file.read_exact_at(&mut page, 0).map_err(unreadable)?;
         if size < PAGE {
-            let start = std::fs::read(path).map_err(unreadable)?;
-            return Err(wrong(too_short(&start, size)));
+            return Err(wrong(too_short(&page, size)));
         }
+        let header = executor::header(&page, size).map_err(wrong)?;
+        // The header has been checked: no more than there is.
+        let bytes = header.file_bytes as usize;
         // SAFETY: a pack is replaced by renaming, never written in place (`eyelet_planner::replace`); a
         // file that something else cuts short meanwhile ends this process, which holds nothing.
         #[allow(unsafe_code)]
-        let map = unsafe { Mmap::map(&file) }.map_err(unreadable)?;
-        let header = executor::header(&map[..PAGE as usize], size).map_err(wrong)?;
+        let map = unsafe { MmapOptions::new().len(bytes).map(file) }.map_err(unreadable)?;
         // The header has been checked: the code is one.
         let isa = Isa::from_code(header.isa).ok_or(wrong(OpenError::Isa { found: header.isa }))?;
-        let entries = executor::entries(&map, header.plans).collect();
+        let entries = executor::entries(&page, header.plans).collect();
         Ok(Self { path: path.to_owned(), map, header, isa, entries })
     }
 
@@ -135,17 +147,6 @@ impl PackFile {
                 limit: self.header.file_bytes,
             }))
         })
-    }
-}
-
-/// A folder can be opened, and fails later in ways that say nothing.
-pub fn refuse_folder(path: &Path) -> Result<(), Error> {
-    match path.is_dir() {
-        true => {
-            let source = std::io::ErrorKind::IsADirectory.into();
-            Err(Error::Read { path: path.to_owned(), source })
-        }
-        false => Ok(()),
     }
 }
 

@@ -22,7 +22,7 @@ pub enum OpenError {
         /// Of this library.
         supported: u32,
     },
-    /// The file is shorter or longer than the pack says.
+    /// The file is shorter than the pack says. (It may be longer: a partition is.)
     Size {
         /// Bytes of the file.
         found: u64,

@@ -8,7 +8,7 @@ use crate::cli::progress::Progress;
 use crate::cli::run::input::seeded;
 use crate::cli::target::Beside;
 use eyelet::pack::{Encoding, Step};
-use eyelet::storage::residency;
+use eyelet::storage::residency::PageCache;
 use eyelet_planner::bound::least_bound_ns;
 use eyelet_planner::check::check;
 use eyelet_planner::graph::Graph;
@@ -179,7 +179,7 @@ fn transformed_layers(steps: &[Step]) -> usize {
 /// there is memory nobody asked for. Where that fails the pack is as good.
 fn forget(path: &Path) {
     if let Ok(path) = CString::new(path.as_os_str().as_bytes()) {
-        let _ = residency::drop_cache(&path);
+        let _ = PageCache::open(&path).and_then(|cache| cache.forget());
     }
 }
 

@@ -1,8 +1,9 @@
 //! `eyelet run --budgets`: one process, whose budget changes between inferences.
 
+use super::cache::Cache;
 use super::device::{Device as Computes, Gpu, with_gpu};
 use super::input::Input;
-use super::report::Spread;
+use super::report::{Spread, known};
 use super::{Output, choose, digest_of, process};
 use crate::cli::Error;
 use crate::cli::output::milliseconds;
@@ -57,7 +58,7 @@ struct Report {
     runs_each: u32,
     open_ms: f64,
     phases: Vec<Phase>,
-    peak_rss_bytes: u64,
+    peak_rss_bytes: Option<u64>,
 }
 
 /// The inferences with one budget.
@@ -69,7 +70,7 @@ struct Phase {
     strategy: &'static str,
     arena_bytes: u64,
     /// Of the process, after the inferences.
-    rss_bytes: u64,
+    rss_bytes: Option<u64>,
     /// Given back to the system after the change. A GPU's memory stays what it is.
     given_back_bytes: u64,
     /// Taken from the system before the change.
@@ -120,6 +121,7 @@ pub fn run(
     args: &super::Args,
     output: Output,
     storage: &mut (impl Storage + Send),
+    cache: &Cache,
     computes: Computes,
 ) -> Result<(), Error> {
     let path = &args.pack;
@@ -143,14 +145,14 @@ pub fn run(
             let start = Instant::now();
             let instance = Instance::open(storage, memory.as_mut_slice(), options);
             let instance = instance.map_err(wrong)?;
-            phases(args, output, options, (instance, start), storage, Room::Pages(&pages))?
+            phases(args, output, options, (instance, start), (storage, cache), Room::Pages(&pages))?
         }
         Computes::Cuda(number) => {
             let body = |gpu: &mut dyn Accelerator, storage: &mut _| {
                 let start = Instant::now();
                 let room = Room::Bytes(gpu.arena());
                 let instance = Instance::open_on(storage, gpu, options).map_err(wrong)?;
-                phases(args, output, options, (instance, start), storage, room)
+                phases(args, output, options, (instance, start), (storage, cache), room)
             };
             let (report, gpu) = with_gpu(number, path, storage, &header, &largest, false, body)?;
             Report { gpu: Some(gpu), ..report }
@@ -184,7 +186,7 @@ fn phases(
     output: Output,
     options: Options,
     (mut instance, start): (Instance<'_>, Instant),
-    storage: &mut (impl Storage + Send),
+    (storage, cache): (&mut (impl Storage + Send), &Cache),
     room: Room<'_, '_>,
 ) -> Result<Report, Error> {
     let threads = options.threads;
@@ -202,7 +204,7 @@ fn phases(
         runs_each: args.budgets.runs_each,
         open_ms: milliseconds(start.elapsed().as_nanos() as u64),
         phases: Vec::with_capacity(args.budgets.list.len()),
-        peak_rss_bytes: 0,
+        peak_rss_bytes: None,
     };
     let apart = match room {
         Room::Pages(_) => args.cores(storage, threads),
@@ -219,6 +221,9 @@ fn phases(
             let progress = Progress::count(output, "running", args.budgets.list.len() as u64);
             for &budget in &args.budgets.list {
                 report.phases.push(phase(model, workers, args, &inputs, room, budget)?);
+                if report.phases.len() == 1 {
+                    cache.prove(&args.pack)?;
+                }
                 progress.set(report.phases.len() as u64);
             }
             Ok::<(), Error>(())
@@ -308,7 +313,7 @@ impl fmt::Display for Report {
             self.io,
             if self.verify { "" } else { ", checksums not compared" },
             self.open_ms,
-            size::human(self.peak_rss_bytes)
+            known(self.peak_rss_bytes)
         )?;
         if let Some(gpu) = &self.gpu {
             writeln!(f, "{gpu}")?;
@@ -338,7 +343,7 @@ impl fmt::Display for Report {
                 size::human(phase.budget_bytes),
                 size::human(phase.plan_budget_bytes),
                 size::human(phase.arena_bytes),
-                size::human(phase.rss_bytes),
+                phase.rss_bytes.map_or("?".to_owned(), size::human),
                 phase.latency_ms.median,
                 phase.first_ms,
                 phase.memory_ms,

@@ -7,6 +7,7 @@
 //! does nothing else.
 
 mod budgets;
+mod cache;
 mod device;
 pub(super) mod input;
 mod layers;
@@ -14,26 +15,28 @@ pub(super) mod process;
 mod report;
 mod trace;
 
+use super::forecast::costs;
 use super::output::milliseconds;
-use super::pack_file::{PackFile, refuse_folder, shape_of, strategy, too_short};
+use super::pack_file::{PackFile, shape_of, strategy, too_short};
 use super::progress::Progress;
 use super::{Error, Output};
+use cache::Cache;
 use device::Device;
 use eyelet::arena::{MappedArena, give_back_code};
 use eyelet::device::threads::{available_cores, cores, pin_current};
 use eyelet::device::workers::{MAX_THREADS, Pool};
 use eyelet::device::{Accelerator, Inline};
 use eyelet::executor::{self, Concurrent, Feed, Instance, Model, OpenError, Options};
-use eyelet::kernels::Kernels;
+use eyelet::kernels::{Isa, Kernels};
 use eyelet::pack::{Header, PAGE, PlanEntry};
-use eyelet::storage::{MAX_DEPTH, Storage, residency};
+use eyelet::storage::{MAX_DEPTH, Storage};
 use eyelet_planner::board::Board;
 use eyelet_planner::cores::Cores;
 use eyelet_planner::paced::Paced;
 use eyelet_planner::profile::gauge;
 use eyelet_planner::profile::{self, Profile};
 use eyelet_planner::source::{Io, Source};
-use eyelet_planner::{npy, size};
+use eyelet_planner::{npy, open::open, size};
 use input::Input;
 use layers::Layers;
 use report::{Digest, Gauge, Gauged, Report, Spread, Tensor};
@@ -140,17 +143,15 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let rss_before_bytes = process::status_bytes("VmRSS");
     let path = &args.pack;
     let wrong = |source| Error::pack(path, source);
-    refuse_folder(path)?;
     let c_path = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| Error::Read { path: path.clone(), source: error.into() })?;
     let pace = args.pace.as_deref().map(pace_of).transpose()?;
     let storage = Source::open(&c_path, args.io).map_err(|error| wrong(error.into()))?;
+    let mut cache = Cache::of(&storage, args.io);
+    cache.clear();
     let mut storage = Paced::new(storage, pace);
-    if args.io == Io::Direct {
-        // What a copy or a download has left in the page cache is none of this run's.
-        let _ = residency::drop_cache(&c_path);
-    }
     let (entry, header) = choose(path, &mut storage, args.budget)?;
+    cache.expect(header.file_bytes);
     let device = args.device.unwrap_or(Device::of(header.isa));
     if let Device::Cuda(_) = device {
         let options = [("--trace", args.trace.is_some()), ("--threads", args.threads.is_some())];
@@ -159,8 +160,15 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         }
     }
     if !args.budgets.list.is_empty() {
-        return budgets::run(&args, output, &mut storage, device);
+        return budgets::run(&args, output, &mut storage, &cache, device);
     }
+    // What comes after the inferences must not fail for what can be known before, nor for what becomes of the path meanwhile.
+    let costs = match (&args.trace, Isa::from_code(header.isa)) {
+        (Some(_), Some(isa)) => Some(costs(path, isa, args.profile.as_deref())?),
+        _ => None,
+    };
+    let again = (args.layers || args.trace.is_some()).then(|| open(path)).transpose();
+    let again = again.map_err(|source| Error::Read { path: path.clone(), source })?;
 
     let threads = match device {
         Device::Cpu => args.threads.unwrap_or(entry.threads.min(available_cores() as u32)).max(1),
@@ -169,8 +177,16 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let recorder = args.trace.is_some().then(Recorder::new);
     let options = args.options(threads, u64::MAX);
     let gpu = device != Device::Cpu;
-    let mut session =
-        Session { args: &args, output, entry, options, gpu, open_ns: 0, rss_before_bytes };
+    let mut session = Session {
+        args: &args,
+        output,
+        cache: &cache,
+        entry,
+        options,
+        gpu,
+        open_ns: 0,
+        rss_before_bytes,
+    };
     let mut report = match device {
         Device::Cpu => {
             give_back_code();
@@ -195,31 +211,43 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     };
 
     report.peak_rss_bytes = process::status_bytes("VmHWM");
-    let (cached, _) = residency::cached_pages(&c_path).map_err(|error| wrong(error.into()))?;
-    report.page_cache_bytes = cached * residency::page_bytes() as u64;
-    if let Some(layers) = &mut report.layers {
-        let pack = PackFile::open(path)?;
-        let names = pack.names()?;
-        (0..).zip(layers).for_each(|(index, layer)| layer.name = names.of(index).to_owned());
+    report.page_cache_bytes = cache.held();
+    let mut traced = Ok(());
+    if let Some(file) = &again {
+        let pack = PackFile::of(path, file);
+        if let Some(layers) = &mut report.layers {
+            name_layers(layers, pack.as_ref().ok());
+        }
+        if let (Some(to), Some(recorder), Some(costs)) = (&args.trace, &recorder, costs) {
+            let depth = report.depth.unwrap_or(1);
+            let recorded = trace::Recorded { recorder, entry: &entry, threads, depth };
+            traced = pack.and_then(|pack| trace::write(to, &recorded, &pack, costs));
+        }
     }
-    if let (Some(file), Some(recorder)) = (&args.trace, &recorder) {
-        let depth = report.depth.unwrap_or(1);
-        let recorded = trace::Recorded { recorder, entry: &entry, threads, depth };
-        trace::write(file, &recorded, path, args.profile.as_deref())?;
+    // The inferences are done, whatever became of their timeline.
+    output.report(&report)?;
+    traced
+}
+
+/// Names the layers, by their numbers where the pack cannot be read any more.
+fn name_layers(layers: &mut [layers::LayerTimes], pack: Option<&PackFile>) {
+    let names = pack.and_then(|pack| pack.names().ok());
+    for (index, layer) in layers.iter_mut().enumerate() {
+        layer.name = names.map_or_else(|| index.to_string(), |names| names.of(index).to_owned());
     }
-    output.report(&report)
 }
 
 /// A run of a pack that is being opened, wherever that is.
 struct Session<'a> {
     args: &'a Args,
     output: Output,
+    cache: &'a Cache,
     entry: PlanEntry,
     options: Options,
     /// Whether a GPU computes.
     gpu: bool,
     open_ns: u64,
-    rss_before_bytes: u64,
+    rss_before_bytes: Option<u64>,
 }
 
 impl Session<'_> {
@@ -230,7 +258,7 @@ impl Session<'_> {
         storage: &mut (impl Storage + Send),
         recorder: Option<&'i Recorder>,
     ) -> Result<Report, Error> {
-        let Self { args, output, entry, options, .. } = self;
+        let Self { args, output, cache, entry, options, .. } = self;
         let threads = options.threads;
         if let Some(recorder) = recorder {
             recorder.expect(instance.plan(), args.runs as usize, args.warmup);
@@ -275,7 +303,14 @@ impl Session<'_> {
         if self.gpu {
             // The processor only hands steps over.
             instance.with_loader(storage, |model| {
-                measure(model, &Inline, args, &inputs, *output, &mut report, layers.as_mut())
+                measure(
+                    model,
+                    &Inline,
+                    (args, *output, cache),
+                    &inputs,
+                    &mut report,
+                    layers.as_mut(),
+                )
             })??;
             report.layers = layers.map(Layers::finish);
             return Ok(report);
@@ -300,7 +335,14 @@ impl Session<'_> {
                     let _ = pin_current(*core);
                 }
                 apart.compute();
-                measure(model, workers, args, &inputs, *output, &mut report, layers.as_mut())
+                measure(
+                    model,
+                    workers,
+                    (args, *output, cache),
+                    &inputs,
+                    &mut report,
+                    layers.as_mut(),
+                )
             })
         })???;
         apart.free();
@@ -362,9 +404,8 @@ const MOST_ARENA: u64 = 1 << 44;
 fn measure(
     model: &mut Model<'_, '_, Concurrent<'_, '_>>,
     device: &dyn eyelet::device::Device,
-    args: &Args,
+    (args, output, cache): (&Args, Output, &Cache),
     inputs: &[Input],
-    output: Output,
     report: &mut Report,
     mut layers: Option<&mut Layers>,
 ) -> Result<(), Error> {
@@ -404,6 +445,7 @@ fn measure(
         }
         if number == 1 {
             report.first_ms = milliseconds(ns);
+            cache.prove(&args.pack)?;
         }
         if number > args.warmup {
             latency.push(ns);

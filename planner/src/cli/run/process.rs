@@ -1,8 +1,8 @@
 //! What the kernel says of this process.
 
 /// A line of `/proc/self/status` that is a size: `VmRSS` (resident now), `VmHWM` (the most it has been).
-/// 0 where the kernel does not tell.
-pub fn status_bytes(field: &str) -> u64 {
+/// `None` where the kernel does not tell.
+pub fn status_bytes(field: &str) -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     parse(&text, field)
 }
@@ -15,10 +15,10 @@ pub fn status_mask(field: &str) -> u64 {
     line.and_then(|line| u64::from_str_radix(line.trim(), 16).ok()).unwrap_or(0)
 }
 
-fn parse(text: &str, field: &str) -> u64 {
+fn parse(text: &str, field: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kib.unwrap_or(0) * 1024
+    Some(kib? * 1024)
 }
 
 #[cfg(test)]
@@ -28,9 +28,9 @@ mod tests {
     #[test]
     fn sizes_are_found_by_their_whole_name() {
         let text = "Name:\teyelet\nVmHWMx:\t 7 kB\nVmHWM:\t    3504 kB\nVmRSS:\t    3100 kB\n";
-        assert_eq!(parse(text, "VmHWM"), 3504 * 1024);
-        assert_eq!(parse(text, "VmRSS"), 3100 * 1024);
-        assert_eq!(parse(text, "VmSwap"), 0);
-        assert!(status_bytes("VmHWM") >= status_bytes("VmRSS") / 2);
+        assert_eq!(parse(text, "VmHWM"), Some(3504 * 1024));
+        assert_eq!(parse(text, "VmRSS"), Some(3100 * 1024));
+        assert_eq!(parse(text, "VmSwap"), None);
+        assert!(status_bytes("VmHWM") >= status_bytes("VmRSS").map(|bytes| bytes / 2));
     }
 }

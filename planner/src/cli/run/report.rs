@@ -45,9 +45,10 @@ pub struct Report {
     pub predicted_threads: Option<u32>,
     pub bytes_read_per_inference: u64,
     pub resident_bytes: u64,
-    pub peak_rss_bytes: u64,
-    pub rss_before_bytes: u64,
-    pub page_cache_bytes: u64,
+    /// None of these three where the system does not say.
+    pub peak_rss_bytes: Option<u64>,
+    pub rss_before_bytes: Option<u64>,
+    pub page_cache_bytes: Option<u64>,
     pub output_digest: String,
     pub outputs: Vec<Tensor>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -124,6 +125,11 @@ impl Spread {
     }
 }
 
+/// A size that may not be known.
+pub fn known(bytes: Option<u64>) -> String {
+    bytes.map_or("unknown bytes".to_owned(), size::human)
+}
+
 /// FNV-1a, 64 bits, over the bytes of all outputs in order (little-endian floats).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
@@ -193,16 +199,16 @@ impl fmt::Display for Report {
                 f,
                 "memory       {} of the process at most, its arena of {} included; {} of the pack in the \
                  page cache",
-                mib(self.peak_rss_bytes),
+                known(self.peak_rss_bytes),
                 mib(self.arena_bytes),
-                mib(self.page_cache_bytes)
+                known(self.page_cache_bytes)
             )?,
             Some(gpu) => writeln!(
                 f,
                 "{gpu}, arena of {}; {} of the process at most, {} of the pack in the page cache",
                 mib(self.arena_bytes),
-                mib(self.peak_rss_bytes),
-                mib(self.page_cache_bytes)
+                known(self.peak_rss_bytes),
+                known(self.page_cache_bytes)
             )?,
         }
         if let Some(Gauge { min_gflops, median_gflops, max_gflops, .. }) = &self.gauge {

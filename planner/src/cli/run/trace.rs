@@ -2,12 +2,12 @@
 
 use super::super::Error;
 use super::super::describe;
-use super::super::forecast::costs;
 use super::super::pack_file::{PackFile, planner_types};
 use eyelet::executor::{Event, Observer};
 use eyelet::pack::PlanEntry;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
+use eyelet_planner::profile::Profile;
 use eyelet_planner::replace::replace;
 use eyelet_planner::simulate::{Timeline, simulate};
 use eyelet_planner::size;
@@ -133,19 +133,17 @@ pub struct Recorded<'r> {
     pub depth: u32,
 }
 
-/// Writes what was recorded, and beside it as many inferences as the simulator predicts them.
+/// Writes what was recorded of a pack, and next to it as many inferences as the simulator predicts them, by these costs.
 pub fn write(
     file: &Path,
     recorded: &Recorded<'_>,
-    pack: &Path,
-    profile: Option<&Path>,
+    found: &PackFile,
+    mut profile: Profile,
 ) -> Result<(), Error> {
     let &Recorded { recorder, entry, threads, depth } = recorded;
-    let found = PackFile::open(pack)?;
-    let mut profile = costs(pack, found.isa, profile)?;
     profile.storage.depth = profile.storage.depth.min(depth);
     let proven = found.prove(entry)?;
-    let (network, plan) = planner_types(&found, &proven, entry)?;
+    let (network, plan) = planner_types(found, &proven, entry)?;
     let mut trace = Trace::new(&network, &plan);
     let (steps, loads) = (lock(&recorder.steps), lock(&recorder.loads));
     let inferences = trace.measured_steps(&steps);
