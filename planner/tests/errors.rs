@@ -310,7 +310,7 @@ fn outputs_that_cannot_be_written() {
         let named = format!("cannot write {target}: ");
         plan(path, "digits.onnx", &["-o", target]).fails(&[&named, reason]);
         let zoo = ["zoo", "squeezenet1_1", "-o", target];
-        eyelet_in(path, &zoo).fails(&["cannot write squeezenet1_1", target, reason]);
+        eyelet_in(path, &zoo).fails(&["cannot write ", target, reason]);
     }
     run(path, "digits.pack", &["--output", "digits.onnx"])
         .fails(&["cannot write digits.onnx", "exists"]);

@@ -1,8 +1,10 @@
-//! Files of the command: what is no file is refused, figures do not depend on names, and whatever ends the command leaves no
-//! fragment.
+//! Files of the command: no output replaces an input, no output replaces another, what is no file is refused, and whatever
+//! ends the command leaves no fragment.
 
 mod command;
 
+#[path = "files/clobber.rs"]
+mod clobber;
 #[path = "files/mounts.rs"]
 mod mounts;
 #[path = "files/signals.rs"]
@@ -12,7 +14,7 @@ mod statistics;
 #[path = "files/strange.rs"]
 mod strange;
 
-use eyelet_planner::import::onnx::ModelProto;
+use eyelet_planner::import::onnx::{ModelProto, NodeProto};
 use prost::Message;
 use std::path::Path;
 
@@ -22,4 +24,19 @@ fn changed(to: &Path, change: impl FnOnce(&mut ModelProto)) {
     let mut model = ModelProto::decode(bytes::Bytes::from(bytes)).unwrap();
     change(&mut model);
     std::fs::write(to, model.encode_to_vec()).unwrap();
+}
+
+/// Names the network's output by all of these: the values are the same in each.
+fn name_outputs(model: &mut ModelProto, names: &[&str]) {
+    let graph = model.graph.as_mut().unwrap();
+    let output = graph.output[0].clone();
+    graph.output.clear();
+    for name in names {
+        let (input, result) = (vec![output.name.clone()], vec![(*name).to_owned()]);
+        let op_type = "Neg".to_owned();
+        graph.node.push(NodeProto { input, output: result, op_type, ..NodeProto::default() });
+        let mut port = output.clone();
+        port.name = (*name).to_owned();
+        graph.output.push(port);
+    }
 }

@@ -1,6 +1,7 @@
 //! `eyelet alloc`: offsets for buffers whose lifetimes are known.
 
 use super::Error;
+use super::files::Files;
 use super::output::Output;
 use super::progress::Progress;
 use eyelet_planner::alloc::csv::Table;
@@ -91,6 +92,7 @@ impl fmt::Display for Report {
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let Args { file, capacity, time_limit, output: to } = args;
+    Files::default().reads("the file of buffers", [&file]).writes("-o", &to).check()?;
     let text = std::fs::read_to_string(&file)
         .map_err(|source| Error::Read { path: file.clone(), source })?;
     let table = Table::parse(&text).map_err(|source| Error::Csv { path: file.clone(), source })?;

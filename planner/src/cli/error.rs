@@ -27,6 +27,11 @@ pub enum Error {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
+    #[error(
+        "{what} {}: it is {other} ({}), which would be replaced; give another path",
+        path.display(), of.display()
+    )]
+    Replaces { what: &'static str, path: PathBuf, other: &'static str, of: PathBuf },
     #[error("cannot print: {0}")]
     Print(io::Error),
 

@@ -10,6 +10,7 @@ mod chunks;
 mod demo;
 mod describe;
 mod error;
+mod files;
 mod forecast;
 mod guard;
 mod inspect;

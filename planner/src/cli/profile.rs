@@ -1,6 +1,7 @@
 //! `eyelet profile`: what computing and reading cost on this machine.
 
 use super::Error;
+use super::files::Files;
 use super::output::Output;
 use super::progress::Progress;
 use eyelet::device::workers::MAX_THREADS;
@@ -51,6 +52,10 @@ struct Report {
 }
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
+    Files::default()
+        .reads_board("--board", args.board.as_deref())
+        .writes("-o", [&args.output])
+        .check()?;
     let board = match &args.board {
         Some(name) => Board::load(name)?,
         None => board::host(),

@@ -1,6 +1,7 @@
 //! What plans are made for: the options that say so, and what GPUs take beside an arena.
 
 use super::Error;
+use super::files::Files;
 use eyelet::device::workers::MAX_THREADS;
 use eyelet::kernels::Isa;
 use eyelet::pack::{PAGE, Tensor};
@@ -39,6 +40,13 @@ pub struct Target {
 }
 
 impl Target {
+    /// The files that its options name.
+    pub fn files(&self) -> Files {
+        Files::default()
+            .reads("--profile", &self.profile)
+            .reads_board("--board", self.board.as_deref())
+    }
+
     /// The profile of an option, or of the board of an option, or of this machine; and how many threads it is for.
     pub fn choose(&self) -> Result<(Profile, u32), Error> {
         let profile = self.profile()?;

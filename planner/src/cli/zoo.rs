@@ -1,6 +1,7 @@
 //! `eyelet zoo`: networks to try things with.
 
 use super::Error;
+use super::files::Files;
 use super::output::{Output, shape};
 use super::progress::{Counted, Progress};
 use eyelet_planner::replace::replace;
@@ -118,6 +119,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     };
     let start = Instant::now();
     let path = args.output.unwrap_or_else(|| PathBuf::from(format!("{name}.onnx")));
+    Files::default().writes("-o", [&path]).check()?;
     let model = write(&name, args.seed, &path, output)?;
     let network = Network::new(&model);
     let seconds = (start.elapsed().as_secs_f64() * 1e3).round() / 1e3;

@@ -11,6 +11,7 @@ mod attributes;
 mod builder;
 mod data;
 mod error;
+mod external;
 mod file;
 mod finish;
 mod memory;
@@ -25,6 +26,7 @@ pub use memory::{IMPORT_MEMORY, OverMemory};
 pub use error::{
     ImportError, NEWEST_OPSET, NodeProblem, OLDEST_OPSET, ShapeProblem, TensorProblem,
 };
+pub use external::external_files;
 
 use crate::graph::{Graph, ValueId};
 use builder::{Builder, Context, Operand};

@@ -148,4 +148,7 @@ fn a_pack_on_a_raw_partition_is_read_directly() {
     for verb in ["check", "inspect", "chunks"] {
         eyelet_in(folder.path(), &[verb, &device.0]).text();
     }
+    // An output would destroy it.
+    let trace = ["run", &device.0, "--io", "buffered", "--trace", &device.0];
+    eyelet_in(folder.path(), &trace).fails(&["would be replaced"]);
 }

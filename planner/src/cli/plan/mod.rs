@@ -89,6 +89,13 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let delta = delta(args.delta, &strategy)?;
     let mut order = Order { budgets, profile, strategy, threads, exact, effort, delta, weights };
 
+    let path = match args.min_budget {
+        true => args.output,
+        false => Some(args.output.unwrap_or_else(|| args.model.with_extension("pack"))),
+    };
+    let files = args.target.files().reads_model(&args.model);
+    files.writes("-o", &path).writes("--report", &args.report).check()?;
+
     let start = Instant::now();
     let graph = args.reading.import(&args.model)?;
     let import_time = start.elapsed();
@@ -96,10 +103,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         true => Some(order.least(&args.model, &graph)?),
         false => None,
     };
-    let path = match (&least, args.output) {
+    let path = match (&least, path) {
         (_, Some(path)) => path,
-        (None, None) => args.model.with_extension("pack"),
         (Some(least), None) => return output.report(least),
+        (None, None) => return Err(Error::Internal("no path for the pack".to_owned())),
     };
     order.budgets.extend(least.as_ref().map(|least| least.min_budget_bytes));
     let mut packed = order.pack(&args.model, &graph, &path, output)?;

@@ -11,10 +11,12 @@ mod cache;
 mod device;
 pub(super) mod input;
 mod layers;
+mod outputs;
 pub(super) mod process;
 mod report;
 mod trace;
 
+use super::files::Files;
 use super::forecast::costs;
 use super::output::milliseconds;
 use super::pack_file::{PackFile, shape_of, strategy, too_short};
@@ -36,7 +38,7 @@ use eyelet_planner::paced::Paced;
 use eyelet_planner::profile::gauge;
 use eyelet_planner::profile::{self, Profile};
 use eyelet_planner::source::{Io, Source};
-use eyelet_planner::{npy, open::open, size};
+use eyelet_planner::{open::open, size};
 use input::Input;
 use layers::Layers;
 use report::{Digest, Gauge, Gauged, Report, Spread, Tensor};
@@ -111,6 +113,17 @@ pub struct Args {
 }
 
 impl Args {
+    /// The files that its options name; those of the outputs are known when the pack is open.
+    fn files(&self) -> Files {
+        let pace = self.pace.as_deref().and_then(Path::to_str);
+        Files::default()
+            .reads("the pack", [&self.pack])
+            .reads("--input", &self.inputs)
+            .reads("--profile", &self.profile)
+            .reads_board("--pace", pace)
+            .writes("--trace", &self.trace)
+    }
+
     /// Reads under way at once, at most.
     fn under_way(&self, storage: &mut impl Storage) -> u32 {
         let takes = storage.queue().map_or(1, |queue| queue.depth() as u32);
@@ -143,6 +156,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let rss_before_bytes = process::status_bytes("VmRSS");
     let path = &args.pack;
     let wrong = |source| Error::pack(path, source);
+    args.files().check()?;
     let c_path = CString::new(path.as_os_str().as_bytes())
         .map_err(|error| Error::Read { path: path.clone(), source: error.into() })?;
     let pace = args.pace.as_deref().map(pace_of).transpose()?;
@@ -298,6 +312,11 @@ impl Session<'_> {
             ..Report::default()
         };
         let inputs = Input::all(&args.inputs, skeleton.inputs, name)?;
+        if let Some(folder) = &args.output {
+            outputs::decide(folder, &mut report.outputs)?;
+            let files = report.outputs.iter().filter_map(|tensor| tensor.file.as_ref());
+            args.files().writes("--output", files).check()?;
+        }
         let steps = &instance.plan().steps;
         let mut layers = args.layers.then(|| Layers::new(&skeleton, steps, args.runs as usize));
         if self.gpu {
@@ -469,10 +488,7 @@ fn measure(
     report.stall_ms = Spread::of(&mut stall).median;
     report.gauge = gauge.map(|_| Gauge::of(gauged));
     report.output_digest = digest.map(|digest| digest.to_string()).unwrap_or_default();
-    match &args.output {
-        Some(folder) => write_outputs(model, folder, &mut report.outputs),
-        None => Ok(()),
-    }
+    outputs::write(model, &report.outputs)
 }
 
 fn digest_of(model: &mut Model<'_, '_, impl Feed>) -> Digest {
@@ -483,22 +499,4 @@ fn digest_of(model: &mut Model<'_, '_, impl Feed>) -> Digest {
         }
     }
     digest
-}
-
-fn write_outputs(
-    model: &mut Model<'_, '_, Concurrent<'_, '_>>,
-    folder: &Path,
-    outputs: &mut [Tensor],
-) -> Result<(), Error> {
-    std::fs::create_dir_all(folder)
-        .map_err(|source| Error::Write { path: folder.to_owned(), source })?;
-    for (index, tensor) in outputs.iter_mut().enumerate() {
-        // Names of tensors may look like paths.
-        let path = folder.join(format!("{}.npy", tensor.name.replace(['/', '\\', '\0'], "_")));
-        if let Some(floats) = model.output(index) {
-            npy::write(&path, &tensor.shape, floats)?;
-        }
-        tensor.file = Some(path);
-    }
-    Ok(())
 }

@@ -168,6 +168,8 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
             .collect(),
         false => args.strategies,
     };
+    let outputs = args.output.iter().map(|file| &file.path);
+    args.target.files().reads_model(&args.model).writes("-o", outputs).check()?;
     let graph = args.reading.import(&args.model)?;
     let mut order = Order {
         budgets: Vec::new(),
