@@ -307,7 +307,7 @@ mod tests {
             col: 1,
             order: None,
             scale: None,
-            bias: Some(vec![tiny / 2.0; 2].into()),
+            bias: Some(vec![tiny / 2.0; 2]),
         };
         for (encoding, weights) in [
             (Encoding::F32, Weights::Dense(dense.clone())),
