@@ -142,7 +142,9 @@ fn the_mode_of_the_callers_thread_changes_no_bits_and_stays() {
                 let pool = Pool::new();
                 let all = pool.scope(2, None, |workers| {
                     let devices: [&dyn eyelet::device::Device; 2] = [&Inline, workers];
-                    devices.map(|device| bits(&run_inline(&pack, MIB, &[input.clone()], device, 1)))
+                    devices.map(|device| {
+                        bits(&run_inline(&pack, MIB, std::slice::from_ref(&input), device, 1))
+                    })
                 });
                 assert_eq!(mode(None), expected);
                 all.unwrap()
