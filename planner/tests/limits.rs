@@ -130,7 +130,7 @@ fn extents_alone_take_no_time() {
     let net = folder.path().join("net.onnx");
     let least = [&["plan", "net.onnx", "--min-budget"][..], &BOARD].concat();
     write(&net, &[1, 1, 1 << 20, 1 << 20], vec![node("Relu", &["x"], "y")], vec![], &["y"]);
-    let parts = ["node Relu_0: the number of rows is 1099511627776", "limits it to 4294967294"];
+    let parts = ["node x: the number of rows is 1099511627776", "limits it to 4294967294"];
     eyelet_in(folder.path(), &least).fails(&parts);
     write(&net, &[1 << 20, 1, 1], vec![node("MatMul", &["x", "z"], "y")], vec![], &["y"]);
     let report = eyelet_in(folder.path(), &[&least[..], &["--json"]].concat()).json();
@@ -154,7 +154,7 @@ fn memory_for_constants_is_an_option() {
     let (nodes, constants) = range((1 << 28) - 1);
     write(&folder.path().join("net.onnx"), &[1], nodes, constants, &["y"]);
     let plan = ["plan", "net.onnx", "--min-budget"];
-    let parts = ["node `Range_0`", "needs 2 GiB", "of the 512 MiB", "--import-memory"];
+    let parts = ["node `Range_0`", "needs 2.0 GiB", "of the 512 MiB", "--import-memory"];
     within(&folder, 64 << 20, &plan).fails(&parts);
     let (nodes, constants) = range(1 << 16);
     write(&folder.path().join("net.onnx"), &[1], nodes, constants, &["y"]);
@@ -257,7 +257,7 @@ fn control_characters_of_names_are_shown() {
     assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
     // JSON has escapes of its own.
     let least = eyelet_in(folder.path(), &[&plan[..], &["--json"]].concat()).json();
-    assert_eq!(least["layer"], "\u{1b}]0;title\u{7}evil");
+    assert_eq!(least["min_budget_layer"], "\u{1b}]0;title\u{7}evil");
     let broken = NodeProto { name: "\u{1b}[2J".into(), ..node("Nothing", &["x"], "y") };
     write(&folder.path().join("net.onnx"), &[1, 8], vec![broken], vec![], &["y"]);
     eyelet_in(folder.path(), &plan).fails(&["`\\u{1b}[2J`", "Nothing"]);
