@@ -14,6 +14,18 @@ use eyelet::pack::{
 };
 use std::sync::Arc;
 
+/// Those of a tensor record.
+const DIMENSIONS: usize = 4;
+
+/// The order with the axes of extent 1 first, if there are more than a record has dimensions: then its last axis is the
+/// last of what is left when these are dropped ([`groups`]), so that both take the same axis for channels.
+fn folded(mut order: Vec<usize>, shape: &[usize]) -> Vec<usize> {
+    if order.len() > DIMENSIONS {
+        order.sort_by_key(|&axis| shape[axis] > 1);
+    }
+    order
+}
+
 /// The axes behind each of a tensor record's four dimensions.
 type Groups = [Vec<usize>; 4];
 
@@ -21,7 +33,7 @@ type Groups = [Vec<usize>; 4];
 /// or not, in both operands.
 fn groups(order: &[usize], shape: &[usize], full: impl Fn(usize) -> [bool; 2]) -> Option<Groups> {
     let mut order = order.to_vec();
-    if order.len() > 4 {
+    if order.len() > DIMENSIONS {
         order.retain(|&axis| shape[axis] > 1);
     }
     let channels = order.pop().into_iter().collect();
@@ -148,6 +160,7 @@ impl Emitter<'_> {
             Some(lead) => self.view(name, operands[lead])?.pad_rank(rank).order(),
             None => row_major(rank),
         };
+        let order = folded(order, &shape);
         let full = |axis: usize| [0, 1].map(|i| extents[i][axis] == shape[axis]);
         let groups = groups(&order, &shape, full).ok_or_else(|| PassError::Unsupported {
             node: name.into(),

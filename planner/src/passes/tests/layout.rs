@@ -409,3 +409,61 @@ fn too_many_dimensions_are_refused() {
     let error = lower(&net.graph, Isa::Neon).unwrap_err().to_string();
     assert!(error.contains("a copy of 8 dimensions, but the pack format has 6"), "{error}");
 }
+
+/// Of more axes than a tensor's record has dimensions, and of extent 1 anywhere: also behind all others.
+#[test]
+fn arithmetic_of_many_axes() {
+    for shape in [
+        vec![1, 2, 3, 4, 1],
+        vec![2, 3, 4, 5, 1],
+        vec![2, 1, 3, 1, 4, 1],
+        vec![2, 3, 1, 4, 1, 1],
+        vec![1, 1, 1, 1, 1],
+        vec![3, 1, 1, 1, 1, 1],
+        vec![1, 2, 3, 4, 5],
+        vec![2, 3, 2, 1, 3, 2],
+    ] {
+        let rank = shape.len();
+        let (mut net, x) = Net::input(&shape);
+        let y = net.relu(x);
+        let z = net.same(Op::Add, &[x, y]);
+        net.output(z);
+        let constant = net.constant(&shape);
+        let z = net.same(Op::Mul, &[z, constant]);
+        net.output(z);
+        // Broadcast along each axis, as a constant and not.
+        for axis in 0..rank {
+            let mut own = shape.clone();
+            own[axis] = 1;
+            let constant = net.constant(&own);
+            let sum = net.same(Op::Add, &[x, constant]);
+            let mean = net.node(Op::ReduceMean { axes: vec![axis], keep: true }, &[y], &own);
+            let difference = net.same(Op::Sub, &[sum, mean]);
+            net.output(difference);
+        }
+        let back: Vec<usize> = (0..rank).rev().collect();
+        let turned = net.transpose(x, &back);
+        let constant = net.constant(&shape.iter().rev().copied().collect::<Vec<_>>());
+        let z = net.same(Op::Add, &[turned, constant]);
+        let again = net.transpose(z, &back);
+        let z = net.same(Op::Sub, &[again, y]);
+        net.check(z);
+    }
+}
+
+#[test]
+fn concatenations_of_many_axes() {
+    for shape in [vec![1, 3, 4, 2, 1], vec![2, 1, 3, 2, 1, 1], vec![1, 1, 1, 1, 1]] {
+        for axis in 0..shape.len() {
+            let (mut net, x) = Net::input(&shape);
+            let mut other = shape.clone();
+            other[axis] = 1;
+            let constant = net.constant(&other);
+            let y = net.relu(x);
+            let z = net.concat(&[x, constant, y], axis);
+            net.output(z);
+            let z = net.relu(z);
+            net.check(z);
+        }
+    }
+}
