@@ -54,7 +54,8 @@ uint32_t eyelet_version(void);
 enum {
     EYELET_OK = 0,
     EYELET_RUNNING = 1,    /* eyelet_step only: more steps follow */
-    EYELET_ARGUMENT = -1,  /* an argument is missing, or says what cannot be */
+    EYELET_ARGUMENT = -1,  /* an argument is missing, or says what cannot be; or an
+                            * input has an index outside of a table */
     EYELET_STORAGE = -2,   /* the storage failed */
     EYELET_PACK = -3,      /* the pack is none, or damaged */
     EYELET_PROCESSOR = -4, /* the pack is for another processor */

@@ -490,6 +490,39 @@ fn after_a_damaged_load_healed_storage_works_again() {
     }
 }
 
+/// The error names the step, the index and the table; what comes after is as if nothing had been.
+#[test]
+fn an_index_outside_of_its_table_ends_the_inference() {
+    let subject = Subject::of_graph(transformer(), board::Board::load("portable").unwrap());
+    let budget = subject.smallest(1);
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = folder.path().join("net.pack");
+    subject.pack(&path, &[budget], 1);
+    let pack = std::fs::read(&path).unwrap();
+    let ids = [0.0, 3.0, -1.0, 10.0, -11.0, 5.0];
+    let whole = run_inline(&pack, budget, &[ids.to_vec()], &Inline, 1);
+
+    let mut arena = Aligned::new(budget);
+    let mut storage = Slice(&pack);
+    let mut instance = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap();
+    let mut model = instance.inline(&mut storage);
+    for outside in [11.0, -12.0, 1e30, f32::INFINITY, f32::NAN] {
+        model.input_mut(0).unwrap().copy_from_slice(&ids);
+        model.input_mut(0).unwrap()[4] = outside;
+        let error = model.infer(&Inline).unwrap_err();
+        let InferError::Index { step, index, entries } = error else { panic!("{error}") };
+        assert!((index == outside || index.is_nan() && outside.is_nan()) && entries == 11);
+        let text = error.to_string();
+        let named = format!("step {step} looks up entry {outside} of a table that has 11");
+        assert!(text.starts_with(&named), "{text}");
+        assert!(text.contains("write indices from -11 to below 11"), "{text}");
+
+        model.input_mut(0).unwrap().copy_from_slice(&ids);
+        model.infer(&Inline).unwrap();
+        assert_eq!(model.output(0).unwrap(), whole[0]);
+    }
+}
+
 fn subject_smallest() -> u64 {
     Subject::new(&digits()).smallest(1)
 }

@@ -19,9 +19,9 @@ use core::ops::ControlFlow;
 /// Steps behind the one that is computed whose weights are fetched: pooling and copies have none.
 const STEPS_AHEAD: usize = 2;
 
-/// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load) and
+/// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load), [`Index`](Self::Index) and
 /// [`Device`](Self::Device) the next inference starts over, after [`Threads`](Self::Threads) the same step may be tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum InferError {
     /// A load that the inference needs failed.
     Load(LoadError),
@@ -34,6 +34,15 @@ pub enum InferError {
     },
     /// The last change of budget failed: set one that can be had.
     NoPlan,
+    /// A step looks up an entry that its table does not have. A GPU does not say so: there the row is NaN.
+    Index {
+        /// Number of the step in its plan.
+        step: u32,
+        /// The index that was asked for: from -`entries` up to `entries` - 1 it would be one.
+        index: f32,
+        /// Entries of the table.
+        entries: u32,
+    },
     /// The GPU failed. The next inference starts over; a GPU that does not recover says so again.
     Device(DeviceError),
 }
@@ -45,6 +54,11 @@ impl core::fmt::Display for InferError {
             Self::Threads { device, opened } => {
                 write!(f, "the device has {device} threads, the pack was opened for {opened}")
             }
+            Self::Index { step, index, entries } => write!(
+                f,
+                "step {step} looks up entry {index} of a table that has {entries}: write indices from -{entries} \
+                 to below {entries} to the inputs"
+            ),
             Self::Device(error) => error.fmt(f),
             Self::NoPlan => f.write_str(
                 "the last change of budget failed, so there is no plan to follow: set the budget again",
@@ -336,7 +350,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         proven: &Proven<'_>,
         loads: u32,
         device: &dyn Device,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<(), InferError> {
         let (shared, index) = (self.shared, self.position - 1);
         let kernels = match shared.engine {
             Engine::Processor(kernels) => kernels,
@@ -347,13 +361,18 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
                 }
                 self.moment.map_or(Ok(()), |moment| accelerator.keep(moment))?;
                 self.activations.launch(proven, index, accelerator)?;
-                return self.moment.map_or(Ok(()), |moment| accelerator.keep(moment + 1));
+                self.moment.map_or(Ok(()), |moment| accelerator.keep(moment + 1))?;
+                return Ok(());
             }
         };
         let (skeleton, step) = (proven.skeleton(), proven.plan().steps.at(index));
         let layer = layer_of(skeleton, &step);
         let soon = self.soon(proven, index).first((1 + CHAIN) * kernels.nr());
         let operands = self.activations.operands(proven, index);
+        let rows = step.row as usize..step.row as usize + step.rows as usize;
+        if let Some((index, entries)) = ops::outside(&layer, &operands.inputs, rows.clone()) {
+            return Err(InferError::Index { step: self.position as u32 - 1, index, entries });
+        }
         // Whatever the caller's thread is set to.
         let _mode = Ieee::enter();
         ops::run(Call {
@@ -370,7 +389,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             chain: step.chain,
             chains: step.chains,
             kept: step.kept,
-            rows: step.row as usize..step.row as usize + step.rows as usize,
+            rows,
             scratch: operands.scratch,
             device,
             kernels,

@@ -16,7 +16,7 @@ pub enum Status {
     Ok = 0,
     /// None, and more steps follow.
     Running = 1,
-    /// An argument is missing, or says what cannot be.
+    /// An argument is missing, or says what cannot be; an input has an index that is outside of a table.
     Argument = -1,
     /// The storage failed.
     Storage = -2,
@@ -184,6 +184,7 @@ impl Kind for InferError {
             InferError::Load(error) => error.status(),
             InferError::Threads { .. } => Status::Threads,
             InferError::NoPlan => Status::State,
+            InferError::Index { .. } => Status::Argument,
             InferError::Device(_) => Status::Device,
         }
     }

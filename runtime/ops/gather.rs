@@ -2,8 +2,9 @@
 //!
 //! The table's columns are panels of output channels, as a convolution's are, so that a table that is larger
 //! than the memory streams through it like any other weights: each step makes some columns of all rows. The
-//! panel's biases are added. An index counts from the end where it is negative; the row of one that is no
-//! entry of the table (or no number) is NaN. Of a table that is stored in fewer bits, only the entries that are
+//! panel's biases are added. An index counts from the end where it is negative. One that is no entry of
+//! the table (or no number) ends the inference with an error before the step runs ([`outside`]). The operator itself
+//! makes such rows NaN, and so does a GPU, whose indices the processor does not read. Of a table that is stored in fewer bits, only the entries that are
 //! asked for are widened.
 
 use super::conv::check_weights;
@@ -11,6 +12,7 @@ use super::{Call, LayerError, Operand, check, check_one_input_panels, device_for
 use crate::device::{Split, divide};
 use crate::kernels::Isa;
 use crate::pack::{GatherParams, Layer, Tensor, params};
+use core::ops::Range;
 
 /// Output channels of the widest panel.
 const MOST_LANES: usize = 32;
@@ -31,6 +33,14 @@ pub fn validate(
     check(entries > 0, "number of entries", entries.into(), 1)?;
     let panels = u64::from(output.cols()).div_ceil(isa.panel() as u64);
     check_weights(layer, panels, Some(entries.into()), isa)
+}
+
+/// The first index that a step would look up and that is no entry of the table, and the number of entries.
+pub fn outside(layer: &Layer, operand: &Operand<'_>, rows: Range<usize>) -> Option<(f32, u32)> {
+    let Operand::Mat(indices) = operand else { return None };
+    let GatherParams { entries } = params(layer);
+    let found = rows.map(|row| indices.row(row)[0]).find(|&index| entry(index, entries).is_none());
+    found.map(|index| (index, entries))
 }
 
 /// Computes one step.
@@ -125,6 +135,26 @@ mod tests {
         for outside in [4.0, -5.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -1e30] {
             assert_eq!(entry(outside, 4), None, "{outside}");
         }
+    }
+
+    #[test]
+    fn the_first_index_outside_is_found() {
+        let mut case = case(&mut Random::new(3), 5, 7, 9);
+        let found = |case: &Case, rows: Range<usize>| {
+            let tensor = case.inputs[0];
+            let data = &case.data[0][tensor.offset as usize..];
+            let indices = crate::arena::MatRef::new(data, 5, 1, tensor.pitch as usize).unwrap();
+            outside(&case.layer, &Operand::Mat(indices), rows)
+        };
+        assert_eq!(found(&case, 0..5), None);
+        let tensor = case.inputs[0];
+        for (row, index) in [(2, 7.0), (4, -8.0)] {
+            case.data[0][(tensor.offset + row * tensor.pitch) as usize] = index;
+        }
+        assert_eq!(found(&case, 0..5), Some((7.0, 7)));
+        assert_eq!(found(&case, 0..2), None);
+        assert_eq!(found(&case, 3..5), Some((-8.0, 7)));
+        assert_eq!(found(&case, 3..4), None);
     }
 
     #[test]

@@ -295,6 +295,17 @@ fn operator_scratch_bytes(
     }
 }
 
+/// The first index that a step would look up in a table and that is no entry of it, and the number of entries.
+pub fn outside(
+    layer: &Layer,
+    operands: &[Operand<'_>; 2],
+    rows: core::ops::Range<usize>,
+) -> Option<(f32, u32)> {
+    (layer.kind == OpKind::Gather as u32)
+        .then(|| gather::outside(layer, &operands[0], rows))
+        .flatten()
+}
+
 /// Computes one step of a layer that [`validate`] has accepted, over a slice that [`validate_slice`] has.
 pub fn run(call: Call<'_>) {
     match Expansion::of(&call) {
