@@ -119,7 +119,7 @@ pub enum Op {
     BatchNorm {
         epsilon: f32,
     },
-    /// min and max resolved (infinite where absent); Relu is Clip { 0, inf }
+    /// min and max resolved (the lowest and the largest float where absent); Relu is Clip { 0, inf }
     Clip {
         min: f32,
         max: f32,

@@ -31,7 +31,8 @@ pub(super) fn clip(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     } else {
         (cx.optional_scalar(1, "min")?, cx.optional_scalar(2, "max")?)
     };
-    let (min, max) = (min.unwrap_or(f32::NEG_INFINITY), max.unwrap_or(f32::INFINITY));
+    // What is absent is the lowest and the largest float, so that infinities do not stay. A bound that is NaN bounds nothing.
+    let (min, max) = (min.unwrap_or(f32::MIN), max.unwrap_or(f32::MAX));
     unary(cx, Op::Clip { min, max })
 }
 

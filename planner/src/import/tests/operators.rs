@@ -112,11 +112,16 @@ fn functions() {
     let clip = |min, max| Op::Clip { min, max };
     for (opset, operator, inputs, attributes, expected) in [
         (9, "Relu", "x", vec![], clip(0.0, f32::INFINITY)),
-        (9, "Clip", "x", vec![float("max", 6.0)], clip(f32::NEG_INFINITY, 6.0)),
+        (9, "Clip", "x", vec![float("max", 6.0)], clip(f32::MIN, 6.0)),
         (10, "Clip", "x", vec![float("min", 0.0), float("max", 6.0)], clip(0.0, 6.0)),
         (11, "Clip", "x low high", vec![], clip(-2.0, 3.0)),
-        (13, "Clip", "x - high", vec![], clip(f32::NEG_INFINITY, 3.0)),
-        (21, "Clip", "x low", vec![], clip(-2.0, f32::INFINITY)),
+        (13, "Clip", "x - high", vec![], clip(f32::MIN, 3.0)),
+        (21, "Clip", "x low", vec![], clip(-2.0, f32::MAX)),
+        (9, "Clip", "x", vec![], clip(f32::MIN, f32::MAX)),
+        (13, "Clip", "x", vec![], clip(f32::MIN, f32::MAX)),
+        (13, "Clip", "x - -", vec![], clip(f32::MIN, f32::MAX)),
+        // The lower bound above the upper one, which is then all there is.
+        (13, "Clip", "x high low", vec![], clip(3.0, -2.0)),
         (9, "LeakyRelu", "x", vec![], Op::LeakyRelu { alpha: 0.01 }),
         (16, "LeakyRelu", "x", vec![float("alpha", 0.5)], Op::LeakyRelu { alpha: 0.5 }),
         (9, "Sigmoid", "x", vec![], Op::Sigmoid),
