@@ -18,6 +18,13 @@ use eyelet::pack::{ConvParams, Layer, OpKind, WinogradParams, params, params_wor
 /// Channels in and out, of a group, below which the transforms, which work on vectors of channels, are not worth it.
 const FEW_CHANNELS: u32 = 16;
 
+/// The largest sum of the magnitudes of an output channel's weights with which a layer may be computed by Winograd's
+/// algorithm. What its transforms add up is at most 2,400 times as large as that sum times the largest input, with F(4,3):
+/// the magnitudes of a row of the input's transform add up to less than 5.7, those of the outputs' to less than 8.6, both
+/// of them twice (at edges the product is less), and no transformed weight is larger than its filter's sum. So nothing
+/// overflows for inputs of up to 2¹⁰⁰, about 1.3e30.
+const LARGEST_SUM: f64 = 1e5;
+
 /// How a layer is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
@@ -88,9 +95,13 @@ impl Algorithm {
                 let square = p.kernel == [3; 2] && p.stride == ones && p.dilation == ones;
                 // Transformed, a panel must still fit its field.
                 let fits = layer.panel_bytes < u32::MAX / 4;
+                let in_range = match &network.weights[index] {
+                    Weights::Dense(dense) => dense.largest_sum() <= LARGEST_SUM,
+                    _ => true,
+                };
                 // A GPU has products of one group.
                 let has = groups == 1 || network.isa != Isa::Cuda;
-                square && has && !few && fits
+                square && has && !few && fits && in_range
             }
             _ => false,
         }

@@ -7,6 +7,7 @@
 use crate::graph::Constant;
 use eyelet::kernels::Isa;
 use eyelet::pack::{Buffer, Layer, Tensor};
+use std::sync::{Arc, OnceLock};
 
 /// A network, ready to be planned.
 #[derive(Clone, Debug)]
@@ -82,4 +83,27 @@ pub struct Dense {
     pub scale: Option<Vec<f32>>,
     /// Per output channel; `None` is 0.
     pub bias: Option<Vec<f32>>,
+    /// [`largest_sum`](Dense::largest_sum), once it has been asked for.
+    pub sum: Arc<OnceLock<f64>>,
+}
+
+impl Dense {
+    /// Offset within an output channel of the weight that is packed as number `k`.
+    pub fn offset(&self, k: usize) -> usize {
+        self.order.as_ref().map_or(k, |order| order[k] as usize) * self.col
+    }
+
+    /// The sum of the magnitudes of an output channel's weights, of the channel where it is largest: times the largest
+    /// input it bounds every output. It is no number where a weight is none.
+    pub fn largest_sum(&self) -> f64 {
+        *self.sum.get_or_init(|| {
+            let sum = |channel: usize| {
+                let scale = self.scale.as_ref().map_or(1.0, |scale| f64::from(scale[channel]));
+                let weight = |k| self.data.get(channel * self.row + self.offset(k));
+                (0..self.k).map(|k| (f64::from(weight(k)) * scale).abs()).sum::<f64>()
+            };
+            let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
+            (0..self.out_channels).map(sum).fold(0.0, larger)
+        })
+    }
 }

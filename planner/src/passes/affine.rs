@@ -65,6 +65,7 @@ impl Linear {
             col: self.col,
             scale: round(&self.scale),
             bias: round(&self.bias),
+            sum: Default::default(),
         }
     }
 }

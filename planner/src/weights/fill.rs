@@ -68,10 +68,9 @@ pub(super) fn fill_transformed(
     let (outputs, points) = (channels(dense, dense.groups, nr, index), (tile + 2) * (tile + 2));
     let channels = dense.k / 9;
     let body = start(dense, &outputs, nr, panel);
-    let at = |k: usize| dense.order.as_ref().map_or(k, |order| order[k] as usize) * dense.col;
     let mut block = vec![0; points * nr];
     for channel in 0..channels {
-        let taps: [usize; 9] = std::array::from_fn(|tap| at(tap * channels + channel));
+        let taps: [usize; 9] = std::array::from_fn(|tap| dense.offset(tap * channels + channel));
         for (lane, output) in outputs.clone().enumerate() {
             let scale = dense.scale.as_ref().map_or(1.0, |scale| f64::from(scale[output]));
             let filter =

@@ -171,6 +171,7 @@ mod tests {
                         order: order.then(|| (0..k as u32).rev().collect()),
                         scale: scale.then(|| (0..out_channels).map(|o| 0.1 + o as f32).collect()),
                         bias: scale.then(|| (0..out_channels).map(|o| o as f32).collect()),
+                        sum: Default::default(),
                     };
                     check(&dense, unpack(&Weights::Dense(dense.clone()), nr), nr);
                 }
@@ -220,6 +221,7 @@ mod tests {
             order: Some(order),
             scale: Some(scale.clone()),
             bias: Some(scale.clone()),
+            sum: Default::default(),
         };
         for tile in [2, 4] {
             let points = (tile + 2) * (tile + 2);
@@ -262,6 +264,7 @@ mod tests {
                         order: None,
                         scale: None,
                         bias: Some((0..19).map(|o| 0.1 + o as f32).collect()),
+                        sum: Default::default(),
                     })
                 };
                 let plain = unpack(&dense(&data), nr);

@@ -20,6 +20,8 @@ pub struct Case {
     pad: [u32; 2],
     pub residual: Residual,
     pub activation: Activation,
+    /// What inputs and filters are multiplied by: powers of two.
+    scale: [f32; 2],
 }
 
 /// Images, height, width, channels of the input, channels of the output, padded so that the map stays.
@@ -33,6 +35,7 @@ pub fn case(tile: u32, dims: [u32; 4], channels: u32) -> Case {
         pad: [1, 1],
         residual: Residual::None,
         activation: Activation::NONE,
+        scale: [1.0; 2],
     }
 }
 
@@ -56,6 +59,10 @@ impl Case {
         self.pad = pad;
         [self.output.dims[1], self.output.dims[2]] = extent;
         self
+    }
+
+    pub fn scaled(self, scale: [f32; 2]) -> Self {
+        Self { scale, ..self }
     }
 
     /// Channels of a group, of the input and of the output.
@@ -86,11 +93,15 @@ impl Case {
     pub fn data(&self) -> [Vec<f32>; 4] {
         let buffer = |t: &Tensor| t.rows() as usize * t.pitch as usize;
         let (from, to) = (self.in_group()[0] as usize, self.output.dims[3] as usize);
+        let floats = |count, seed, scale: f32| -> Vec<f32> {
+            floats(count, seed).into_iter().map(|x| x * scale).collect()
+        };
+        let [inputs, filters] = self.scale;
         [
-            floats(buffer(&self.input), 1),
-            floats(to * from * 9, 2),
-            floats(to, 3),
-            floats(buffer(&self.output), 4),
+            floats(buffer(&self.input), 1, inputs),
+            floats(to * from * 9, 2, filters),
+            floats(to, 3, inputs * filters),
+            floats(buffer(&self.output), 4, inputs * filters),
         ]
     }
 
@@ -338,9 +349,16 @@ impl Case {
     }
 }
 
-/// The largest error, relative to the largest magnitude.
+/// The largest error, relative to the largest magnitude; that of NaN is infinite.
 pub fn relative_error(got: &[f32], exact: &[f64]) -> f64 {
     let largest = exact.iter().fold(0.0f64, |m, x| m.max(x.abs()));
     let errors = got.iter().zip(exact).map(|(&got, exact)| (got as f64 - exact).abs());
-    errors.fold(0.0, f64::max) / largest
+    let largest_error =
+        errors.fold(
+            0.0,
+            |most: f64, error: f64| {
+                if error.is_nan() { f64::INFINITY } else { most.max(error) }
+            },
+        );
+    largest_error / largest
 }

@@ -24,6 +24,18 @@ fn odd_shapes() {
     }
 }
 
+/// Inputs of 2¹⁰⁰ with filters whose magnitudes add up to nearly 1e5, and inputs as small: nothing overflows, and the error
+/// is that of other inputs.
+#[test]
+fn the_range_of_inputs() {
+    for tile in [2, 4] {
+        for scale in [[2f32.powi(100), 256.0], [2f32.powi(-60), 1.0], [1.0, 2f32.powi(-60)]] {
+            case(tile, [1, 9, 11, 64], 24).scaled(scale).check();
+            case(tile, [1, 3, 6, 40], 16).scaled(scale).residual(Residual::Apart).check();
+        }
+    }
+}
+
 /// Tiles at the edge with any number of outputs, of one tile's map and of several; maps smaller than a tile.
 #[test]
 fn edges() {

@@ -8,6 +8,7 @@ mod interpret;
 mod layout;
 mod models;
 mod random;
+mod range;
 mod sliding;
 mod transformers;
 
