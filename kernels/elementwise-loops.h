@@ -141,8 +141,8 @@ EYELET_INLINE void elementwise_binary(const struct eyelet_binary *t)
     case EYELET_DIV: binary_steps(t, over); break;
     case EYELET_PRELU: binary_steps(t, prelu); break;
     case EYELET_MASK: binary_steps(t, masked); break;
-    case EYELET_MAX: binary_steps(t, larger); break;
-    case EYELET_MIN: binary_steps(t, smaller); break;
+    case EYELET_MAX: binary_steps(t, maximum); break;
+    case EYELET_MIN: binary_steps(t, minimum); break;
     }
 }
 

@@ -58,8 +58,8 @@ enum eyelet_binary_op {
     EYELET_DIV = 3,
     EYELET_PRELU = 4, /* a where it is not less than 0, a * b elsewhere */
     EYELET_MASK = 5,  /* b, but a where b is NaN */
-    EYELET_MAX = 6,   /* a > b ? a : b */
-    EYELET_MIN = 7,   /* a < b ? a : b */
+    EYELET_MAX = 6,   /* a > b ? a : b; NaN where either is */
+    EYELET_MIN = 7,   /* a < b ? a : b; NaN where either is */
 };
 
 #endif

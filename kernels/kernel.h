@@ -18,6 +18,10 @@
 #define EYELET_INFINITY __builtin_inff()
 #endif
 
+/* Floats that a chain of a sum adds. Longer sums are made in two levels: those of blocks of so many terms, each a chain, and
+ * their total, which is kept with what rounding took from it (`join` in `vector.h`). */
+enum { EYELET_BLOCK = 256 };
+
 /* Keeps a variable that loops step, or that many addresses are made of: compilers would otherwise make
  * several of it that differ by constants. */
 #ifdef __CUDACC__

@@ -1,6 +1,6 @@
 /* The contract of the f32_pool kernels: adjacent pixels of an output line whose windows cover equally many taps,
- * equally far from each other. Every channel adds its taps one after the other, line by line; of maxima the order does not
- * matter.
+ * equally far from each other. Every channel adds its taps one after the other, line by line, in blocks of
+ * EYELET_BLOCK; of maxima the order does not matter.
  * `kernels/table/pool.rs` has the same record and calls with bounds checked. */
 #ifndef EYELET_POOL_H
 #define EYELET_POOL_H
@@ -8,7 +8,7 @@
 #include "kernel.h"
 
 struct eyelet_pool {
-    size_t average;     /* 1: the mean; 0: the maximum, which passes over NaN; of zeros it is the positive one */
+    size_t average;     /* 1: the mean; 0: the maximum, NaN where a tap is; of zeros the positive one */
     const float *in;    /* the input's first line, at the column of the first tap of the first pixel */
     size_t tap_lines;   /* taps of a window; where there are none: minus infinity, or 0 */
     size_t tap_cols;

@@ -37,17 +37,50 @@ EYELET_INLINE vec load_part(const float *x, size_t n, vec rest)
 EYELET_COMBINED(combined_sum, add)
 EYELET_COMBINED(combined_max, larger)
 
-EYELET_INLINE float row_sum(const float *x, size_t n)
+/* A row that is summed, and the function that makes the chains of `n` of its floats from `at` on. */
+struct row {
+    const float *x;
+    float *out;
+    float middle;
+};
+typedef void (*row_chains)(const struct row *row, size_t at, size_t n, vec acc[PARTS]);
+
+/* What chains of EYELET_BLOCK terms have in all: of a row of so many floats. */
+enum { ROW_BLOCK = EYELET_PARTIAL * EYELET_BLOCK };
+
+EYELET_INLINE float summed(const struct row *row, size_t n, row_chains chains)
 {
-    vec acc[PARTS];
-    EYELET_EACH_PART(part) acc[part] = all(0.0f);
+    vec total[PARTS], lost[PARTS];
+    EYELET_EACH_PART(part) total[part] = lost[part] = all(0.0f);
+    for (size_t at = 0; at < n; at += ROW_BLOCK) {
+        vec acc[PARTS];
+        EYELET_EACH_PART(part) acc[part] = all(0.0f);
+        chains(row, at, n - at < ROW_BLOCK ? n - at : ROW_BLOCK, acc);
+        if (at == 0)
+            EYELET_EACH_PART(part) total[part] = acc[part];
+        else
+            EYELET_EACH_PART(part) join(&total[part], &lost[part], acc[part]);
+    }
+    if (n > ROW_BLOCK)
+        EYELET_EACH_PART(part) total[part] = joined(total[part], lost[part]);
+    return combined_sum(total);
+}
+
+EYELET_INLINE void chains_of_floats(const struct row *row, size_t at, size_t n, vec acc[PARTS])
+{
+    const float *x = row->x + at;
     for (; n >= EYELET_PARTIAL; n -= EYELET_PARTIAL, x += EYELET_PARTIAL)
         EYELET_EACH_PART(part) acc[part] = add(acc[part], load(x + part * LANES));
     /* No partial sum is -0, so that adding 0 changes none. */
     if (n)
         EYELET_EACH_PART(part)
             acc[part] = add(acc[part], load_part(x + part * LANES, in_part(n, part), all(0.0f)));
-    return combined_sum(acc);
+}
+
+EYELET_INLINE float row_sum(const float *x, size_t n)
+{
+    const struct row row = {x, 0, 0.0f};
+    return summed(&row, n, chains_of_floats);
 }
 
 EYELET_INLINE float row_max(const float *x, size_t n)
@@ -63,11 +96,10 @@ EYELET_INLINE float row_max(const float *x, size_t n)
     return combined_max(acc);
 }
 
-EYELET_INLINE float row_square_differences(const float *x, size_t n, float mean)
+EYELET_INLINE void chains_of_squares(const struct row *row, size_t at, size_t n, vec acc[PARTS])
 {
-    const vec middle = all(mean);
-    vec acc[PARTS];
-    EYELET_EACH_PART(part) acc[part] = all(0.0f);
+    const float *x = row->x + at;
+    const vec middle = all(row->middle);
     for (; n >= EYELET_PARTIAL; n -= EYELET_PARTIAL, x += EYELET_PARTIAL)
         EYELET_EACH_PART(part)
         {
@@ -82,39 +114,51 @@ EYELET_INLINE float row_square_differences(const float *x, size_t n, float mean)
             const vec kept = first(d, some, all(0.0f));
             acc[part] = fused(kept, kept, acc[part]);
         }
-    return combined_sum(acc);
 }
 
-EYELET_INLINE void row_softmax(const float *x, float *out, size_t n)
+EYELET_INLINE float row_square_differences(const float *x, size_t n, float mean)
 {
-    const vec largest = all(row_max(x, n));
-    vec acc[PARTS];
-    EYELET_EACH_PART(part) acc[part] = all(0.0f);
+    const struct row row = {x, 0, mean};
+    return summed(&row, n, chains_of_squares);
+}
+
+/* Stores the exponentials. */
+EYELET_INLINE void chains_of_exponentials(const struct row *row, size_t at, size_t n, vec acc[PARTS])
+{
+    const float *x = row->x + at;
+    float *out = row->out + at;
+    const vec largest = all(row->middle);
     size_t i = 0;
     for (; i + EYELET_PARTIAL <= n; i += EYELET_PARTIAL)
         EYELET_EACH_PART(part)
         {
-            const size_t at = i + (size_t)part * LANES;
-            const vec e = exponential(sub(load(x + at), largest));
+            const size_t of = i + (size_t)part * LANES;
+            const vec e = exponential(sub(load(x + of), largest));
             acc[part] = add(acc[part], e);
-            store(out + at, e);
+            store(out + of, e);
         }
     if (i < n)
         EYELET_EACH_PART(part)
         {
-            const size_t at = i + (size_t)part * LANES;
+            const size_t of = i + (size_t)part * LANES;
             const size_t some = in_part(n - i, part);
             if (!some)
                 break;
-            const vec e = exponential(sub(load_part(x + at, some, largest), largest));
+            const vec e = exponential(sub(load_part(x + of, some, largest), largest));
             acc[part] = add(acc[part], first(e, some, all(0.0f)));
             if (some == LANES)
-                store(out + at, e);
+                store(out + of, e);
             else
-                store_some(out + at, e, some);
+                store_some(out + of, e, some);
         }
-    const vec scale = all(1.0f / combined_sum(acc));
-    for (i = 0; i + LANES <= n; i += LANES)
+}
+
+EYELET_INLINE void row_softmax(const float *x, float *out, size_t n)
+{
+    const struct row row = {x, out, row_max(x, n)};
+    const vec scale = all(1.0f / summed(&row, n, chains_of_exponentials));
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES)
         store(out + i, mul(load(out + i), scale));
     if (i < n)
         store_some(out + i, mul(load_some(out + i, n - i), scale), n - i);

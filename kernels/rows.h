@@ -2,7 +2,8 @@
  *
  * Sums and maxima have sixteen partial results: element i goes to the one numbered i mod 16, the elements behind
  * the last whole sixteen too; then l and l + 8 are combined, l and l + 4, l and l + 2, and the last two. The
- * order suits vectors of up to sixteen lanes and depends on none.
+ * order suits vectors of up to sixteen lanes and depends on none. A partial sum is a chain of up to EYELET_BLOCK terms;
+ * longer ones are joined from such chains before they are combined.
  * `kernels/table/rows.rs` has the same records and calls with bounds checked. */
 #ifndef EYELET_ROWS_H
 #define EYELET_ROWS_H

@@ -11,6 +11,7 @@
  *   fused(a, b, c)         a * b + c, rounded once
  *   larger(a, b)           a > b ? a : b, so that b stays where one is NaN
  *   smaller(a, b)          a < b ? a : b
+ *   largest(x, acc), largest_of(x, y, acc)  the largest; NaN where one of them is; of zeros any
  *   less, less_or_equal    a < b, a <= b; false for NaN
  *   choose(m, yes, no)     lane by lane
  *   magnitude, with_sign   bits: without the sign; with that of the second
@@ -33,5 +34,25 @@
 
 /* See `kernel.h`. */
 EYELET_INLINE vec clamp(vec v, vec min, vec max) { return smaller(max, larger(min, v)); }
+
+/* larger and smaller, but NaN where either is. */
+EYELET_INLINE vec maximum(vec a, vec b) { return choose(less_or_equal(a, a), larger(a, b), a); }
+EYELET_INLINE vec minimum(vec a, vec b) { return choose(less_or_equal(a, a), smaller(a, b), a); }
+
+/* Long sums are those of blocks (EYELET_BLOCK): adds a block's sum to the total, and to `lost` what rounding took from
+ * it, exactly. */
+EYELET_INLINE void join(vec *total, vec *lost, vec block)
+{
+    const vec sum = add(*total, block);
+    const vec added = sub(sum, *total);
+    *lost = add(*lost, add(sub(*total, sub(sum, added)), sub(block, added)));
+    *total = sum;
+}
+
+/* Total and what was lost. Of infinities nothing is lost that is a number. */
+EYELET_INLINE vec joined(vec total, vec lost)
+{
+    return choose(less_or_equal(lost, lost), add(total, lost), total);
+}
 
 #endif

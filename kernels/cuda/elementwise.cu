@@ -101,8 +101,8 @@ template <int N> EYELET_INLINE void binary_all(const BinaryRecord &r)
         case EYELET_DIV: pairs<over>(a, b); break;
         case EYELET_PRELU: pairs<prelu>(a, b); break;
         case EYELET_MASK: pairs<masked>(a, b); break;
-        case EYELET_MAX: pairs<larger>(a, b); break;
-        case EYELET_MIN: pairs<smaller>(a, b); break;
+        case EYELET_MAX: pairs<maximum>(a, b); break;
+        case EYELET_MIN: pairs<minimum>(a, b); break;
         }
         activate(r.activation, a);
         put(r.out + row * r.out_pitch + col, a);

@@ -22,7 +22,7 @@ struct PoolRecord {
     unsigned cols;
     unsigned in_pitch; /* floats from one pixel to the next */
     unsigned out_pitch;
-    unsigned average;           /* 1: the mean; 0: the maximum, as pool.h has it */
+    unsigned average;           /* 1: the mean; 0: the maximum, both as pool.h has them */
     unsigned count_include_pad; /* 1: padded positions count in a mean */
     Axis down;
     Axis along;
@@ -58,7 +58,10 @@ EYELET_INLINE Window window(const Axis &axis, unsigned output)
     return w;
 }
 
-template <bool AVERAGE, int N> EYELET_INLINE void pool_all(const PoolRecord &r)
+/* Means of one block, and of several. */
+enum Pooling { MAXIMUM, MEAN, LONG_MEAN };
+
+template <Pooling POOLING, int N> EYELET_INLINE void pool_all(const PoolRecord &r)
 {
     const size_t col = EYELET_COLUMN(N);
     if (col >= r.cols)
@@ -69,10 +72,13 @@ template <bool AVERAGE, int N> EYELET_INLINE void pool_all(const PoolRecord &r)
         const unsigned image = line / r.down.outputs;
         const Window y = window(r.down, line % r.down.outputs);
         const Window x = window(r.along, (unsigned)row % r.along.outputs);
-        float v[N];
+        float v[N], total[N], lost[N];
 #pragma unroll
-        for (int i = 0; i < N; i++)
-            v[i] = AVERAGE ? 0.0f : -EYELET_INFINITY;
+        for (int i = 0; i < N; i++) {
+            v[i] = POOLING == MAXIMUM ? -EYELET_INFINITY : 0.0f;
+            total[i] = lost[i] = 0.0f;
+        }
+        size_t left = EYELET_BLOCK;
         if (y.count && x.count) {
             const size_t first = ((size_t)image * r.down.extent + y.first) * r.along.extent + x.first;
             const float *start = r.in + first * r.in_pitch + col;
@@ -86,17 +92,37 @@ template <bool AVERAGE, int N> EYELET_INLINE void pool_all(const PoolRecord &r)
             }
             for (; lines > 0; lines--, start += line_pitch) {
                 const float *tap = start;
+                for (size_t done = 0; done < taps;) {
+                    const size_t some = POOLING == LONG_MEAN && left < taps - done ? left : taps - done;
 #pragma unroll(N == 1 ? 8 : 4)
-                for (size_t j = 0; j < taps; j++, tap += tap_pitch) {
-                    float t[N];
-                    get_constant(t, tap);
+                    for (size_t j = 0; j < some; j++, tap += tap_pitch) {
+                        float t[N];
+                        get_constant(t, tap);
 #pragma unroll
-                    for (int i = 0; i < N; i++)
-                        v[i] = AVERAGE ? add(v[i], t[i]) : larger(t[i], v[i]);
+                        for (int i = 0; i < N; i++)
+                            v[i] = POOLING == MAXIMUM ? largest(t[i], v[i]) : add(v[i], t[i]);
+                    }
+                    done += some;
+                    left -= some;
+                    if (POOLING == LONG_MEAN && left == 0) {
+#pragma unroll
+                        for (int i = 0; i < N; i++) {
+                            join(&total[i], &lost[i], v[i]);
+                            v[i] = 0.0f;
+                        }
+                        left = EYELET_BLOCK;
+                    }
                 }
             }
         }
-        if (AVERAGE) {
+        if (POOLING == LONG_MEAN) {
+#pragma unroll
+            for (int i = 0; i < N; i++) {
+                join(&total[i], &lost[i], v[i]);
+                v[i] = joined(total[i], lost[i]);
+            }
+        }
+        if (POOLING != MAXIMUM) {
             const unsigned long long inside = (unsigned long long)y.count * x.count;
             const unsigned long long padded = (unsigned long long)y.padded * x.padded;
             const unsigned long long positions = r.count_include_pad ? padded : inside;
@@ -116,10 +142,13 @@ template <bool AVERAGE, int N> EYELET_INLINE void pool_all(const PoolRecord &r)
 
 extern "C" __global__ void __launch_bounds__(256, 4) eyelet_pool(const PoolRecord r)
 {
-    if (r.average)
-        r.wide ? pool_all<true, 4>(r) : pool_all<true, 1>(r);
+    const unsigned long long taps = (unsigned long long)r.down.kernel * r.along.kernel;
+    if (!r.average)
+        r.wide ? pool_all<MAXIMUM, 4>(r) : pool_all<MAXIMUM, 1>(r);
+    else if (taps <= EYELET_BLOCK)
+        r.wide ? pool_all<MEAN, 4>(r) : pool_all<MEAN, 1>(r);
     else
-        r.wide ? pool_all<false, 4>(r) : pool_all<false, 1>(r);
+        r.wide ? pool_all<LONG_MEAN, 4>(r) : pool_all<LONG_MEAN, 1>(r);
 }
 EYELET_EXPORT(eyelet_pool);
 

@@ -13,6 +13,7 @@ namespace rows {
 
 /* Elements that are loaded before the first of them is added: what hides the latency of memory. */
 enum { BATCH = 4 };
+static_assert(16 * EYELET_BLOCK % (32 * BATCH) == 0, "blocks of chains end where a batch does");
 
 EYELET_INLINE float entered(float sum, float x) { return add(sum, x); }
 EYELET_INLINE float square_entered(float sum, float x) { return fused(x, x, sum); }
@@ -22,9 +23,14 @@ EYELET_INLINE float square_entered(float sum, float x) { return fused(x, x, sum)
 template <float (*ENTER)(float, float), class F>
 EYELET_INLINE float ordered_sum(unsigned n, unsigned lane, const F &f)
 {
-    float sum = 0.0f;
+    float total = 0.0f, lost = 0.0f, sum = 0.0f;
     for (size_t i = 0; i < n; i += 32 * BATCH) {
         float v[BATCH];
+        /* A block of each chain. */
+        if (i > 0 && i % (16 * EYELET_BLOCK) == 0) {
+            join(&total, &lost, sum);
+            sum = 0.0f;
+        }
         /* No chain's sum is -0, so that adding 0 changes none. */
 #pragma unroll
         for (int b = 0; b < BATCH; b++) {
@@ -37,6 +43,8 @@ EYELET_INLINE float ordered_sum(unsigned n, unsigned lane, const F &f)
             sum = ENTER(sum, __shfl_down_sync(EYELET_ALL_LANES, v[b], 16));
         }
     }
+    join(&total, &lost, sum);
+    sum = joined(total, lost);
 #pragma unroll
     for (int half = 8; half > 0; half /= 2)
         sum = add(sum, __shfl_down_sync(EYELET_ALL_LANES, sum, half));

@@ -30,6 +30,7 @@ EYELET_INLINE vec root(vec a) { return __fsqrt_rn(a); }
 EYELET_INLINE vec fused(vec a, vec b, vec c) { return __fmaf_rn(a, b, c); }
 EYELET_INLINE vec larger(vec a, vec b) { return a > b ? a : b; }
 EYELET_INLINE vec smaller(vec a, vec b) { return a < b ? a : b; }
+EYELET_INLINE vec largest(vec x, vec acc) { return x > acc || x != x ? x : acc; }
 
 EYELET_INLINE mask less(vec a, vec b) { return a < b; }
 EYELET_INLINE mask less_or_equal(vec a, vec b) { return a <= b; }

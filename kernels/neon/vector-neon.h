@@ -53,6 +53,8 @@ EYELET_INLINE vec root(vec a) { return vsqrtq_f32(a); }
 EYELET_INLINE vec fused(vec a, vec b, vec c) { return vfmaq_f32(c, a, b); }
 EYELET_INLINE vec larger(vec a, vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }
 EYELET_INLINE vec smaller(vec a, vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
+EYELET_INLINE vec largest(vec x, vec acc) { return vmaxq_f32(x, acc); }
+EYELET_INLINE vec largest_of(vec x, vec y, vec acc) { return vmaxq_f32(y, vmaxq_f32(x, acc)); }
 
 EYELET_INLINE mask less(vec a, vec b) { return vcltq_f32(a, b); }
 EYELET_INLINE mask less_or_equal(vec a, vec b) { return vcleq_f32(a, b); }

@@ -43,8 +43,8 @@ pub fn binary(op: BinaryOp, a: f32, b: f32) -> f32 {
                 b
             }
         }
-        BinaryOp::Max => larger(a, b),
-        BinaryOp::Min => smaller(a, b),
+        BinaryOp::Max => maximum(a, b),
+        BinaryOp::Min => minimum(a, b),
     }
 }
 
@@ -60,7 +60,14 @@ pub fn larger(a: f32, b: f32) -> f32 {
     if a > b { a } else { b }
 }
 
+/// NaN where either is; of equal ones `b`.
 #[inline(always)]
-fn smaller(a: f32, b: f32) -> f32 {
-    if a < b { a } else { b }
+pub fn maximum(a: f32, b: f32) -> f32 {
+    if a.is_nan() { a } else { larger(a, b) }
+}
+
+/// NaN where either is; of equal ones `b`.
+#[inline(always)]
+fn minimum(a: f32, b: f32) -> f32 {
+    if a.is_nan() || a < b { a } else { b }
 }

@@ -7,5 +7,6 @@ pub mod igemm;
 pub mod math;
 pub mod pool;
 pub mod rows;
+pub mod sums;
 pub mod widen;
 pub mod winograd;

@@ -3,25 +3,15 @@
 
 use super::elementwise::larger;
 use super::math;
+use super::sums::{BLOCK, Total};
 use crate::kernels::table::fma;
 
 /// Partial sums, and partial maxima.
 const PARTIAL: usize = 16;
 
-/// Element i goes to the partial result i mod 16; then they are combined by halves.
+/// Partial results by halves.
 #[inline(always)]
-fn reduce(
-    x: &[f32],
-    initial: f32,
-    enter: impl Fn(f32, f32) -> f32,
-    combine: impl Fn(f32, f32) -> f32,
-) -> f32 {
-    let mut partial = [initial; PARTIAL];
-    for part in x.chunks(PARTIAL) {
-        for (result, x) in partial.iter_mut().zip(part) {
-            *result = enter(*result, *x);
-        }
-    }
+fn combined(mut partial: [f32; PARTIAL], combine: impl Fn(f32, f32) -> f32) -> f32 {
     let mut half = PARTIAL / 2;
     while half > 0 {
         for lane in 0..half {
@@ -32,9 +22,27 @@ fn reduce(
     partial[0]
 }
 
+/// A sum of what `enter` adds for each element: sixteen sums in blocks, each as [`sums::sum`](super::sums::sum).
+#[inline(always)]
+fn total(x: &[f32], enter: impl Fn(f32, f32) -> f32) -> f32 {
+    let mut totals = [Total::default(); PARTIAL];
+    for block in x.chunks(PARTIAL * BLOCK) {
+        let mut chains = [0.0; PARTIAL];
+        for part in block.chunks(PARTIAL) {
+            for (chain, x) in chains.iter_mut().zip(part) {
+                *chain = enter(*chain, *x);
+            }
+        }
+        for (total, chain) in totals.iter_mut().zip(chains) {
+            total.join(chain);
+        }
+    }
+    combined(totals.map(Total::value), |a, b| a + b)
+}
+
 /// Σ x.
 pub fn sum(x: &[f32]) -> f32 {
-    reduce(x, 0.0, |sum, x| sum + x, |a, b| a + b)
+    total(x, |sum, x| sum + x)
 }
 
 /// Σ (x - mean)², products and sums fused.
@@ -43,12 +51,18 @@ pub fn square_differences(x: &[f32], mean: f32) -> f32 {
         let difference = x - mean;
         fma(difference, difference, sum)
     };
-    reduce(x, 0.0, enter, |a, b| a + b)
+    total(x, enter)
 }
 
 /// The largest element, NaN passed over; minus infinity where there is none.
 pub fn max(x: &[f32]) -> f32 {
-    reduce(x, f32::NEG_INFINITY, |max, x| larger(x, max), |a, b| larger(b, a))
+    let mut partial = [f32::NEG_INFINITY; PARTIAL];
+    for part in x.chunks(PARTIAL) {
+        for (max, x) in partial.iter_mut().zip(part) {
+            *max = larger(*x, *max);
+        }
+    }
+    combined(partial, |a, b| larger(b, a))
 }
 
 /// Exponentials of the differences to the largest element, over their sum, in place.

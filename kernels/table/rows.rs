@@ -146,7 +146,8 @@ unsafe extern "C" fn f32_lrn_portable(t: &Lrn) {
 }
 
 impl Kernels {
-    /// The sum of a row: sixteen partial sums, element i to the one numbered i mod 16, then those by halves.
+    /// The sum of a row: sixteen partial sums, element i to the one numbered i mod 16, then those by halves. Partial sums
+    /// of more than 256 terms are made in blocks (`portable::sums`).
     pub fn sum(&self, x: &[f32]) -> f32 {
         // SAFETY (of all calls here): lengths are those of the slices, and were compared; these kernels exist
         // only on processors that can run them.
@@ -221,7 +222,7 @@ mod tests {
     use std::{format, vec};
 
     fn lengths() -> impl Iterator<Item = usize> {
-        (1..=70).chain([197, 768, 1000, 4099])
+        (1..=70).chain([197, 768, 1000, 4096, 4099, 8192, 20_011])
     }
 
     #[test]

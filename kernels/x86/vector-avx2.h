@@ -39,6 +39,15 @@ EYELET_INLINE vec root(vec a) { return _mm256_sqrt_ps(a); }
 EYELET_INLINE vec fused(vec a, vec b, vec c) { return _mm256_fmadd_ps(a, b, c); }
 EYELET_INLINE vec larger(vec a, vec b) { return _mm256_max_ps(a, b); }
 EYELET_INLINE vec smaller(vec a, vec b) { return _mm256_min_ps(a, b); }
+EYELET_INLINE vec largest_of(vec x, vec y, vec acc)
+{
+    /* Bits that are all ones are a NaN. */
+    return _mm256_or_ps(_mm256_max_ps(y, _mm256_max_ps(x, acc)), _mm256_cmp_ps(x, y, _CMP_UNORD_Q));
+}
+EYELET_INLINE vec largest(vec x, vec acc)
+{
+    return _mm256_or_ps(_mm256_max_ps(x, acc), _mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+}
 
 EYELET_INLINE mask less(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP_LT_OQ); }
 EYELET_INLINE mask less_or_equal(vec a, vec b) { return _mm256_cmp_ps(a, b, _CMP_LE_OQ); }

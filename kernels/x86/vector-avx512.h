@@ -36,6 +36,17 @@ EYELET_INLINE vec root(vec a) { return _mm512_sqrt_ps(a); }
 EYELET_INLINE vec fused(vec a, vec b, vec c) { return _mm512_fmadd_ps(a, b, c); }
 EYELET_INLINE vec larger(vec a, vec b) { return _mm512_max_ps(a, b); }
 EYELET_INLINE vec smaller(vec a, vec b) { return _mm512_min_ps(a, b); }
+EYELET_INLINE vec largest_of(vec x, vec y, vec acc)
+{
+    /* Bits that are all ones are a NaN. */
+    const __m512i v = _mm512_castps_si512(_mm512_max_ps(y, _mm512_max_ps(x, acc)));
+    const __mmask16 nan = _mm512_cmp_ps_mask(x, y, _CMP_UNORD_Q);
+    return _mm512_castsi512_ps(_mm512_mask_ternarylogic_epi32(v, nan, v, v, 0xff));
+}
+EYELET_INLINE vec largest(vec x, vec acc)
+{
+    return _mm512_mask_max_ps(x, _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q), x, acc);
+}
 
 EYELET_INLINE mask less(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
 EYELET_INLINE mask less_or_equal(vec a, vec b) { return _mm512_cmp_ps_mask(a, b, _CMP_LE_OQ); }

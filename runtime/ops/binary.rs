@@ -205,6 +205,7 @@ mod tests {
                     b
                 }
             }
+            BinaryOp::Max | BinaryOp::Min if a.is_nan() || b.is_nan() => f64::NAN,
             BinaryOp::Max => a.max(b),
             BinaryOp::Min => a.min(b),
         }

@@ -394,6 +394,8 @@ fn device_for(device: &dyn Device, floats: usize) -> &dyn Device {
 #[cfg(test)]
 mod extremes;
 #[cfg(test)]
+mod odd;
+#[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;

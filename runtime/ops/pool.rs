@@ -2,10 +2,11 @@
 //!
 //! Vectors run over channels; each channel takes its taps one after the other, row by row. Taps outside of
 //! the image are never visited: a window is clipped by arithmetic, so that its cost is that of the
-//! pixels it covers. The maximum passes over NaN, and is minus infinity where a window covers nothing; a maximum of zero is
+//! pixels it covers. The maximum is NaN where a tap is, minus infinity where a window covers nothing; a maximum of zero is
 //! positive, so that the order of taps does not matter to it.
-//! The average is the sum divided by the number of positions that count; 0 where none does.
-//!
+//! The average is the sum divided by the number of positions that count; 0 where none does. Sums of more than 256 taps are
+//! made in blocks (`kernels::portable::sums`).
+
 use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};
 use crate::device::divide;
 use crate::kernels::Isa;
@@ -187,7 +188,7 @@ mod tests {
                 inside += 1;
                 let at = ((n as i64 * height + y) * width + x) * channels + c as i64;
                 let value = case.input(0, at as usize);
-                max = max.max(value);
+                max = if max > value || max.is_nan() { max } else { value };
                 sum += value;
             }
         }

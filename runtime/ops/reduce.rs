@@ -1,7 +1,7 @@
 //! The mean over the middle of `outer × reduce × inner` contiguous floats.
 //!
 //! Where `inner` is 1 the values of an average lie side by side and are summed in the order of
-//! [`Kernels::sum`](crate::kernels::Kernels::sum); otherwise each average is one chain, in ascending order, and
+//! [`Kernels::sum`](crate::kernels::Kernels::sum); otherwise each average is a sum in ascending order, and
 //! vectors run over `inner`: average pooling. The mean is the sum divided by the count.
 
 use super::work::elements;

@@ -5,6 +5,8 @@ use crate::graph::Op;
 
 pub(super) fn unary(op: &Op, x: f64) -> f64 {
     match *op {
+        // A bound that is NaN bounds nothing; NaN stays.
+        Op::Clip { .. } if x.is_nan() => x,
         Op::Clip { min, max } => x.max(f64::from(min)).min(f64::from(max)),
         Op::LeakyRelu { alpha } => {
             if x < 0.0 {

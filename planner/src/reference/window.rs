@@ -97,7 +97,8 @@ fn pool(
 }
 
 pub(super) fn max_pool(window: &Window, x: Tensor<'_>, out: &[usize]) -> Vec<f64> {
-    pool(window, x, out, f64::NEG_INFINITY, f64::max, |maximum, _| maximum)
+    let larger = |a: f64, b: f64| if a.is_nan() || a > b { a } else { b };
+    pool(window, x, out, f64::NEG_INFINITY, larger, |maximum, _| maximum)
 }
 
 pub(super) fn average_pool(

@@ -87,7 +87,7 @@ fn arithmetic_of_numbers_of_all_kinds() {
     }
 }
 
-/// NaN is passed over, in windows of any kind: also of whole lines that do not follow each other.
+/// NaN stays, in windows of any kind: also of whole lines that do not follow each other.
 #[test]
 fn windows_of_numbers_of_all_kinds() {
     let mut random = Random::new(8);

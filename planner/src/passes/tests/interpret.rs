@@ -236,7 +236,7 @@ impl Machine<'_> {
                 if inside {
                     let value = self.read(x, [i[0], h as usize, w as usize, i[3]]);
                     sum += value;
-                    max = max.max(value);
+                    max = if max > value || max.is_nan() { max } else { value };
                 }
                 let padding = within(0, h, true) && within(1, w, true);
                 count += (inside || p.count_include_pad == 1 && padding) as u32;
@@ -276,6 +276,7 @@ impl Machine<'_> {
                 BinaryOp::PRelu => a * b,
                 BinaryOp::Mask if b.is_nan() => a,
                 BinaryOp::Mask => b,
+                BinaryOp::Max | BinaryOp::Min if a.is_nan() || b.is_nan() => f64::NAN,
                 BinaryOp::Max => a.max(b),
                 BinaryOp::Min => a.min(b),
             }
