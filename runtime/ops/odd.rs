@@ -13,12 +13,15 @@ use std::vec;
 
 const IMAGE: [u32; 4] = [1, 6, 7, 21];
 
+/// Whether, of an input, this element matters to that one of the output.
+type Depends = fn(usize, usize) -> bool;
+
 /// A layer of each operator that has no weights over channels, and which elements of its output depend on which of its
 /// input.
-fn operators() -> Vec<(Case, fn(usize, usize) -> bool)> {
+fn operators() -> Vec<(Case, Depends)> {
     let mut random = Random::new(1);
     let one = |layer, random: &mut Random| Case::new(layer, random, &[IMAGE], IMAGE);
-    let mut all: Vec<(Case, fn(usize, usize) -> bool)> = vec![];
+    let mut all: Vec<(Case, Depends)> = vec![];
     for kind in 0..13 {
         let layer = layer(OpKind::Unary, Activation { kind, alpha: 0.2, beta: 0.5 }, &());
         all.push((one(layer, &mut random), |input, output| input == output));
@@ -46,7 +49,7 @@ fn operators() -> Vec<(Case, fn(usize, usize) -> bool)> {
     for average in [0, 1] {
         // Windows that share columns, that do not, that have an even number of taps, and the whole image.
         for (kernel, stride, depends) in [
-            ([3, 3], 2, near::<3, 2> as fn(usize, usize) -> bool),
+            ([3, 3], 2, near::<3, 2> as Depends),
             ([2, 2], 1, near::<2, 1>),
             ([2, 2], 2, near::<2, 2>),
             ([6, 7], 1, |input: usize, output: usize| input % 21 == output % 21),
