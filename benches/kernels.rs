@@ -10,7 +10,8 @@ use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::ops::{Call, LayerError, Operand, Slice, conv, depthwise, winograd};
 use eyelet::pack::{
-    Activation, ConvParams, Kept, Layer, NONE, OpKind, Tensor, WinogradParams, params_words,
+    Activation, ConvParams, Encoding, Kept, Layer, NONE, OpKind, Tensor, WinogradParams,
+    params_words,
 };
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -128,6 +129,12 @@ const SHAPES: &[Shape] = &[
     Shape("gpt2 8 1x1", false, 8, 768, 3072, 1, 1, 12),
     Shape("gpt2 8 1x1", false, 8, 3072, 768, 1, 1, 12),
     Shape("vgg19 fc", false, 1, 4096, 4096, 1, 1, 1),
+    Shape("narrow fc", false, 1, 25088, 1, 1, 1, 1),
+    Shape("narrow fc", false, 1, 25088, 5, 1, 1, 1),
+    Shape("narrow fc", false, 1, 4096, 33, 1, 1, 1),
+    Shape("narrow 14 3x3", false, 14, 256, 33, 3, 1, 1),
+    Shape("narrow 56 1x1", false, 56, 144, 24, 1, 1, 1),
+    Shape("narrow 28 1x1", false, 28, 256, 17, 1, 1, 1),
     Shape("mobilenet_v2 224 3x3/2", false, 224, 3, 32, 3, 2, 1),
     Shape("mobilenet_v2 112 1x1", false, 112, 32, 16, 1, 1, 1),
     Shape("mobilenet_v2 112 1x1", false, 112, 16, 96, 1, 1, 1),
@@ -260,20 +267,27 @@ fn measure(
     let output = tensor([1, out_extent, out_extent, oc]);
     let nr = kernels.nr();
     let k = (kernel * kernel * if is_depthwise { 1 } else { c }) as usize;
-    let panels = (oc as usize).div_ceil(nr);
+    // Layers of this name have all channels in as few panels as they would be in, equally filled.
+    let width = match shape.0.starts_with("narrow") {
+        true => (oc as usize).div_ceil((oc as usize).div_ceil(nr)),
+        false => nr,
+    };
+    let panels = (oc as usize).div_ceil(width);
     let kind = match (is_depthwise, tile) {
         (true, _) => OpKind::Depthwise,
         (false, 0) => OpKind::Conv,
         _ => OpKind::Winograd,
     };
     let stored = if tile == 0 { k } else { ((tile + 2) * (tile + 2) * c) as usize };
+    let panel_bytes = Encoding::F32.panel_bytes(stored as u64, width, nr).expect("a small panel");
     let layer = Layer {
         kind: kind as u32,
         inputs: [0, NONE],
         output: 1,
         activation: Activation::RELU,
         panels: panels as u32,
-        panel_bytes: ((1 + stored) * nr * 4) as u32,
+        panel_bytes: panel_bytes as u32,
+        width: if width < nr { width as u32 } else { 0 },
         params: match kind {
             OpKind::Winograd => {
                 params_words(&WinogradParams { tile, pad: params.pad, groups: params.groups })
@@ -296,7 +310,7 @@ fn measure(
 
     let mut data = lines(input.rows() as usize * c as usize * 4);
     fill(&mut data);
-    let floats = panels * (1 + stored) * nr;
+    let floats = panels * panel_bytes as usize / 4;
     let copies = (COLD_BYTES / (floats * 4)).clamp(1, 64);
     let mut weights = lines(floats * 4 * copies);
     fill(&mut weights);

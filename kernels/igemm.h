@@ -21,11 +21,12 @@ struct eyelet_igemm {
     size_t rows;           /* at least 1 */
     size_t strips;         /* so many that each has 1 to MR rows */
     size_t nr;             /* columns that are stored: 1 to NR */
+    size_t width;          /* floats from the weights of a k to those of the next: 1 to NR */
     size_t segments;       /* at least 1 */
     size_t seg_len;        /* floats in a run, at least 1 */
     const float *bias;     /* [NR] for each row; may be `c` */
     size_t bias_pitch;     /* floats from the bias of a row to that of the next; 0 where all have the same */
-    const float *panel;    /* [segments * seg_len][NR] */
+    const float *panel;    /* [segments * seg_len][width], of which each k is read as if it had NR: the last one has */
     float *c;              /* the output */
     size_t c_pitch;        /* floats from one of its rows to the next */
     const float *residual; /* added before the clamp; may be `c`; null when there is none */

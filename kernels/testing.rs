@@ -52,16 +52,29 @@ pub fn assert_clamped(found: &[f32], sums: &[f32], [min, max]: [f32; 2], what: &
 /// Packs weights `[channel][k]` of `groups` equal groups, and biases, into panels of `nr` channels:
 /// `bias[nr]`, then `[k][nr]`. A group's last panel is filled with zeros.
 pub fn pack(weights: &[f32], bias: &[f32], groups: usize, nr: usize) -> Vec<f32> {
+    pack_narrow(weights, bias, groups, nr, nr)
+}
+
+/// The same in panels that hold `width` channels. What is read after their last weights is NaN, which a result would show.
+pub fn pack_narrow(
+    weights: &[f32],
+    bias: &[f32],
+    groups: usize,
+    width: usize,
+    nr: usize,
+) -> Vec<f32> {
     let (in_group, k) = (bias.len() / groups, weights.len() / bias.len());
     let mut packed = Vec::new();
     for group in 0..groups {
-        for first in (0..in_group).step_by(nr) {
-            let channel =
-                |lane: usize| (first + lane < in_group).then_some(group * in_group + first + lane);
+        for first in (0..in_group).step_by(width) {
+            let inside = |lane: usize| lane < width && first + lane < in_group;
+            let channel = |lane: usize| inside(lane).then_some(group * in_group + first + lane);
             packed.extend((0..nr).map(|lane| channel(lane).map_or(0.0, |c| bias[c])));
             for i in 0..k {
-                packed.extend((0..nr).map(|l| channel(l).map_or(0.0, |c| weights[c * k + i])));
+                packed.extend((0..width).map(|l| channel(l).map_or(0.0, |c| weights[c * k + i])));
             }
+            packed.extend((width..nr).map(|_| f32::NAN));
+            packed.resize(packed.len().next_multiple_of(8), f32::NAN);
         }
     }
     packed

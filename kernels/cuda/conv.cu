@@ -16,23 +16,23 @@ struct ConvRecord {
     u32 first;          /* panel of the layer that is the step's first */
     u32 panels;         /* of the step */
     u32 panels_a_group; /* of the layer; the last one of each group may be filled in part */
+    u32 width;          /* columns that a panel holds, of the 32 that there is room for */
     u32 columns;        /* of a group */
     ChainsRecord chains;
     TermsRecord terms;
     u32 biased; /* 1: the first chain starts from the bias; 0: from zero, as the others */
-    u32 zero;
 };
 
 /* The columns of the tensor that a panel of the layer holds. */
 EYELET_INLINE u32 panel_column(const ConvRecord &r, u32 panel)
 {
-    return panel / r.panels_a_group * r.columns + panel % r.panels_a_group * PANEL;
+    return panel / r.panels_a_group * r.columns + panel % r.panels_a_group * r.width;
 }
 
 EYELET_INLINE u32 panel_width(const ConvRecord &r, u32 panel)
 {
-    const u32 rest = r.columns - panel % r.panels_a_group * PANEL;
-    return rest < PANEL ? rest : PANEL;
+    const u32 rest = r.columns - panel % r.panels_a_group * r.width;
+    return rest < r.width ? rest : r.width;
 }
 
 template <class S, class Left, class W>
@@ -50,7 +50,7 @@ EYELET_INLINE void convolve(const ConvRecord &r, Chunks<S> &chunks, Pixel (&pixe
 
     find_pixels<S>(r.window, first_row, group, pixels);
     Left left(r.window, pixels, begin);
-    Panels<S, W> right(weights, r.panel_bytes, panels, begin);
+    Panels<S, W> right(weights, r.panel_bytes, panels, begin, r.width);
 
     float sums[S::TM][S::TN];
     const bool biased = r.biased && chain == 0;

@@ -6,18 +6,20 @@ namespace gathering {
 
 struct GatherRecord {
     const float *indices;
-    const void *panels; /* of each panel the biases, then [entries][32] */
+    const void *panels; /* of each panel the biases, then [entries][width] */
     float *out;
     unsigned rows;
     unsigned cols;
     unsigned first_panel;
     unsigned end_panel; /* behind the last one */
     unsigned panel_bytes;
+    unsigned width; /* channels that a panel holds */
     unsigned encoding;
     unsigned entries;
     unsigned index_pitch; /* floats from one index to the next */
     unsigned out_pitch;
     Activation activation;
+    unsigned zero;
 };
 
 /* The entry that an index stands for, counted from the end where it is negative; none where there is no such one. */
@@ -39,15 +41,15 @@ extern "C" __global__ void __launch_bounds__(256) eyelet_gather(const GatherReco
         return;
     const long long entry = entry_of(r.indices[row * r.index_pitch], r.entries);
     for (size_t panel = (size_t)r.first_panel + blockIdx.y; panel < r.end_panel; panel += gridDim.y) {
-        const size_t channel = panel * panels::WIDTH + lane;
-        if (channel >= r.cols)
+        const size_t channel = panel * r.width + lane;
+        if (lane >= r.width || channel >= r.cols)
             return;
         const char *stored = (const char *)r.panels + (panel - r.first_panel) * r.panel_bytes;
         const void *weights = stored + panels::WIDTH * sizeof(float);
         float x = from_bits(0x7fc00000);
         if (entry >= 0)
             x = add(
-            panels::weight_at(weights, r.encoding, (size_t)entry, lane), __ldg((const float *)stored + lane));
+            panels::weight_at(weights, r.encoding, (size_t)entry * r.width + lane), __ldg((const float *)stored + lane));
         r.out[row * r.out_pitch + channel] = activated(r.activation, x);
     }
 }

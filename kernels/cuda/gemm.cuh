@@ -154,9 +154,14 @@ EYELET_INLINE u32 terms_end(const ChainsRecord &c, const TermsRecord &t, u32 cha
     return end < last ? end : last;
 }
 
-/* Weights as they are stored: four of them at a time. */
+/* Weights as they are stored: four of them at a time, also where they are not at a multiple of four (`apart`). */
 struct F32 {
     typedef float4 Four;
+    typedef float One;
+    static EYELET_MEMBER float4 apart(const float *p)
+    {
+        return make_float4(__ldg(p), __ldg(p + 1), __ldg(p + 2), __ldg(p + 3));
+    }
     static EYELET_MEMBER float4 nothing() { return make_float4(-0.0f, -0.0f, -0.0f, -0.0f); }
     static EYELET_MEMBER float4 widened(float4 four) { return four; }
     static EYELET_MEMBER float one(const void *from, size_t at)
@@ -167,6 +172,11 @@ struct F32 {
 
 template <float (*Widen)(unsigned short)> struct Half {
     typedef uint2 Four;
+    typedef unsigned short One;
+    static EYELET_MEMBER uint2 apart(const unsigned short *p)
+    {
+        return make_uint2(__ldg(p) | u32(__ldg(p + 1)) << 16, __ldg(p + 2) | u32(__ldg(p + 3)) << 16);
+    }
     static EYELET_MEMBER uint2 nothing() { return make_uint2(0x80008000, 0x80008000); }
     static EYELET_MEMBER float4 widened(uint2 four)
     {
@@ -181,31 +191,34 @@ template <float (*Widen)(unsigned short)> struct Half {
 typedef Half<from_fp16> F16;
 typedef Half<from_bf16> Bf16;
 
-/* Output channels of a panel of packed weights, and bytes of their biases. */
+/* Output channels that a panel of packed weights has room for, and bytes of their biases. */
 static const u32 PANEL = 32;
 static const u32 BIAS_BYTES = 4 * PANEL;
 
-/* Weights of neighbouring panels, [bias 32][k][32] each. DEPTH k of a panel are one run of memory. */
+/* Weights of neighbouring panels, [bias 32][k][width] each, of which each k is read as if it had 32. DEPTH k of a panel are
+ * one run of memory. */
 template <class S, class W> struct Panels {
     typedef typename W::Four Four;
+    typedef typename W::One One;
     static const u32 RUN = DEPTH * PANEL / 4; /* fours in a panel's chunk */
     static const u32 EACH = DEPTH * S::COLUMNS / 4 / S::THREADS;
     static_assert(S::THREADS % RUN == 0 && EACH > 0, "a thread has the same place in all its panels");
 
-    const Four *from[EACH];
+    const One *from[EACH];
     Four held[EACH];
-    u32 at;    /* fours, from there */
+    u32 at;    /* weights, from there */
+    u32 step;  /* from one chunk to the next */
     u32 place; /* in shared memory */
 
     /* From k `begin` on. Panels that do not exist are the last one again. */
-    EYELET_MEMBER Panels(const char *panels, u32 panel_bytes, u32 count, u32 begin)
-        : at(begin * (PANEL / 4) + threadIdx.x % RUN)
+    EYELET_MEMBER Panels(const char *panels, u32 panel_bytes, u32 count, u32 begin, u32 width)
+        : at((begin + k()) * width + threadIdx.x % (PANEL / 4) * 4), step(DEPTH * width)
     {
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
             const u32 panel = threadIdx.x / RUN + i * (S::THREADS / RUN);
             const char *own = panels + size_t(panel < count ? panel : count - 1) * panel_bytes;
-            from[i] = reinterpret_cast<const Four *>(own + BIAS_BYTES);
+            from[i] = reinterpret_cast<const One *>(own + BIAS_BYTES);
             EYELET_KEEP_POINTER(from[i]);
         }
         place = k() * S::RIGHT + threadIdx.x / RUN * PANEL + threadIdx.x % (PANEL / 4) * 4;
@@ -217,10 +230,11 @@ template <class S, class W> struct Panels {
     template <bool Whole> EYELET_MEMBER void fetch(u32 left)
     {
         const bool exists = Whole || k() < left;
+        const bool fours = step % (4 * DEPTH) == 0;
 #pragma unroll
         for (u32 i = 0; i < EACH; i++)
-            held[i] = exists ? __ldg(from[i] + at) : W::nothing();
-        at += RUN;
+            held[i] = !exists ? W::nothing() : fours ? __ldg(reinterpret_cast<const Four *>(from[i] + at)) : W::apart(from[i] + at);
+        at += step;
     }
 
     EYELET_MEMBER void put(float *to) const

@@ -22,22 +22,24 @@ struct GemvRecord {
     u32 first;   /* panel of the layer that is the step's first */
     u32 panels;  /* of the step */
     u32 columns; /* of the layer */
+    u32 width;   /* as in `ConvRecord` */
     ChainsRecord chains;
     TermsRecord terms;
     u32 biased; /* as in `ConvRecord` */
+    u32 zero;
 };
 
-template <class W> EYELET_INLINE void take(float (&w)[AHEAD], const char *panel, u32 from, u32 end)
+template <class W> EYELET_INLINE void take(float (&w)[AHEAD], const char *panel, u32 width, u32 from, u32 end)
 {
 #pragma unroll
     for (u32 i = 0; i < AHEAD; i++)
-        w[i] = from + i < end ? W::one(panel, size_t(from + i) * PANEL + threadIdx.x % 32) : -0.0f;
+        w[i] = from + i < end ? W::one(panel, size_t(from + i) * width + threadIdx.x % 32) : -0.0f;
 }
 
 template <u32 Rows, class W> EYELET_INLINE void gemv(const GemvRecord &r, float (&x)[Rows][SPAN])
 {
     const u32 panel = blockIdx.x * WARPS + threadIdx.x / 32;
-    const u32 column = (r.first + panel) * PANEL + threadIdx.x % 32;
+    const u32 column = (r.first + panel) * r.width + threadIdx.x % 32;
     const u32 chain = blockIdx.y;
     const u32 begin = chain_begin(r.chains, chain) + r.terms.from;
     const u32 end = terms_end(r.chains, r.terms, chain);
@@ -51,7 +53,7 @@ template <u32 Rows, class W> EYELET_INLINE void gemv(const GemvRecord &r, float 
     for (u32 row = 0; row < Rows; row++)
         sums[row] = r.biased && chain == 0 ? bias : 0.0f;
     float next[AHEAD];
-    take<W>(next, own, begin, end);
+    take<W>(next, own, r.width, begin, end);
     for (u32 at = begin; at < end; at += SPAN) {
         __syncthreads();
         for (u32 i = threadIdx.x; i < Rows * SPAN; i += WARPS * 32) {
@@ -67,7 +69,7 @@ template <u32 Rows, class W> EYELET_INLINE void gemv(const GemvRecord &r, float 
 #pragma unroll
             for (u32 i = 0; i < AHEAD; i++)
                 w[i] = next[i];
-            take<W>(next, own, at + k + AHEAD, end);
+            take<W>(next, own, r.width, at + k + AHEAD, end);
 #pragma unroll
             for (u32 i = 0; i < AHEAD; i += 4) {
 #pragma unroll
@@ -90,7 +92,7 @@ template <u32 Rows, class W> EYELET_INLINE void gemv(const GemvRecord &r, float 
         if (r.sums) {
             const size_t at = (size_t(chain) * r.rows + row) * r.panels + panel;
             r.sums[at * PANEL + threadIdx.x % 32] = sums[row];
-        } else if (column < r.columns) {
+        } else if (threadIdx.x % 32 < r.width && column < r.columns) {
             finish_one(r.finish, sums[row], row, column);
         }
     }

@@ -50,10 +50,10 @@ EYELET_INLINE void weights_at(
     }
 }
 
-EYELET_INLINE float weight_at(const void *weights, unsigned encoding, size_t at, unsigned channel)
+EYELET_INLINE float weight_at(const void *weights, unsigned encoding, size_t at)
 {
     float w[1][1];
-    weights_at(w, weights, encoding, at, channel);
+    weights_at(w, (const char *)weights + at * (encoding == ENCODING_F32 ? 4 : 2), encoding, 0, 0);
     return w[0][0];
 }
 

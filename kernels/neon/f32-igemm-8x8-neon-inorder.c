@@ -121,7 +121,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
     from.w = t->panel;
     const float *const *a = t->a;
     for (size_t s = t->segments; s != 0; s--) {
-        const size_t fours = t->seg_len / 4;
+        const size_t fours = t->width < NR ? 0 : t->seg_len / 4;
         const float *row[MR];
 #pragma GCC unroll 8
         for (size_t i = 0; i < mr; i++)
@@ -151,7 +151,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
             two_k(acc, &even, &odd, &from, mr);
             two_k(acc, &odd, NULL, &from, mr);
         }
-        from.w = rest(acc, row, from.w, t->seg_len % 4, mr);
+        from.w = rest(acc, row, from.w, t->width, t->seg_len - 4 * fours, mr);
     }
     finish(t, acc, mr);
 }

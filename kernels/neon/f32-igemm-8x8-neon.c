@@ -96,7 +96,8 @@ EYELET_INLINE void strips(const struct eyelet_igemm *t, struct place *at, size_t
 {
     const size_t share = t->next_share >= LINE ? t->next_share : 0;
     const size_t fetched = share < MOST ? share : MOST;
-    const size_t fours_of = t->seg_len / 4, rest_of = t->seg_len % 4;
+    const size_t width = t->width;
+    const size_t fours_of = width < NR ? 0 : t->seg_len / 4, rest_of = t->seg_len - 4 * fours_of;
     const size_t offset = sizeof(float) * t->offset;
     const size_t pitch = sizeof(float) * t->c_pitch;
     for (; count != 0; count--) {
@@ -125,7 +126,7 @@ EYELET_INLINE void strips(const struct eyelet_igemm *t, struct place *at, size_t
             if (fours_of != 0)
                 w = fours(acc, row, w, fours_of, mr);
             if (rest_of != 0)
-                w = rest(acc, row, w, rest_of, mr);
+                w = rest(acc, row, w, width, rest_of, mr);
         }
 
         if (t->nr < NR) {

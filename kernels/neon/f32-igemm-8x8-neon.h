@@ -50,13 +50,15 @@ EYELET_INLINE void next_rows(const float *const **a, const float *row[MR], const
         row[mr - 1] = *(*a)++;
 }
 
-/* A run's last one to three k, one by one: nothing past a run is read. Returns the rest of the panel. */
-EYELET_INLINE const float *rest(float32x4_t acc[MR][2], const float *row[MR], const float *w, size_t k,
+/* A run's last one to three k, or all of them where panels hold fewer than eight channels, one by one: nothing past a run is
+ * read. Returns the rest of the panel. */
+EYELET_INLINE const float *rest(float32x4_t acc[MR][2], const float *row[MR], const float *w, size_t width, size_t k,
                                 const size_t mr)
 {
     for (; k != 0; k--) {
         float32x4_t b0, b1;
-        load_next_eight(&w, &b0, &b1);
+        load_eight(w, &b0, &b1);
+        w += width;
 #pragma GCC unroll 8
         for (size_t i = 0; i < mr; i++) {
             const float32x4_t x = load_one(&row[i]);

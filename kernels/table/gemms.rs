@@ -149,6 +149,7 @@ impl Kernels {
             rows: 0,
             strips: 0,
             nr: self.nr(),
+            width: self.nr(),
             segments,
             seg_len,
             bias: ZEROS.as_ptr(),

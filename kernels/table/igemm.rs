@@ -15,6 +15,7 @@ pub(super) struct Strips {
     pub(super) rows: usize,
     pub(super) strips: usize,
     pub(super) nr: usize,
+    pub(super) width: usize,
     pub(super) segments: usize,
     pub(super) seg_len: usize,
     pub(super) bias: *const f32,
@@ -36,7 +37,7 @@ pub(super) struct Strips {
 /// # Safety
 /// For `strips` so many that none has more rows than the kernel's tile or none at all, and `nr` up to its
 /// columns NR: `a` has `segments · rows` pointers, behind each of which `offset .. offset + seg_len` floats
-/// are readable; `bias` has NR for each row, `bias_pitch` apart, in a readable run or in `c`, `panel` has `segments · seg_len · NR`; `c` is an exclusive matrix of `rows`
+/// are readable; `bias` has NR for each row, `bias_pitch` apart, in a readable run or in `c`, `panel` has `segments · seg_len · width`, and `NR - width` are readable after them, `width` being up to NR; `c` is an exclusive matrix of `rows`
 /// rows of `nr`, and `residual` null, the same matrix, or a readable one of that size. `next` is only
 /// fetched into a cache, never read. The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Strips);
@@ -83,9 +84,14 @@ unsafe extern "C" fn f32_igemm_4x8_portable(call: &Strips) {
                 core::slice::from_raw_parts(call.bias.add(row * call.bias_pitch), NR)
             });
         }
+        let beyond = NR - call.width;
         // SAFETY: as above.
-        let mut weights =
-            unsafe { core::slice::from_raw_parts(call.panel, call.segments * call.seg_len * NR) };
+        let mut weights = unsafe {
+            core::slice::from_raw_parts(
+                call.panel,
+                beyond + call.segments * call.seg_len * call.width,
+            )
+        };
         for segment in 0..call.segments {
             let mut runs = [&[][..]; portable::MR];
             for (row, run) in runs.iter_mut().enumerate().take(mr) {
@@ -95,9 +101,9 @@ unsafe extern "C" fn f32_igemm_4x8_portable(call: &Strips) {
                     core::slice::from_raw_parts((*call.a.add(at)).add(call.offset), call.seg_len)
                 };
             }
-            let (now, rest) = weights.split_at(call.seg_len * NR);
-            portable::accumulate(&mut acc[..mr], &runs[..mr], now);
-            weights = rest;
+            let len = call.seg_len * call.width;
+            portable::accumulate(&mut acc[..mr], &runs[..mr], &weights[..len + beyond], call.width);
+            weights = &weights[len..];
         }
         for (row, acc) in (first..).zip(acc.iter().take(mr)) {
             for (col, &sum) in acc.iter().enumerate().take(call.nr) {
@@ -162,12 +168,21 @@ pub struct Panel<'a> {
     soon: Soon,
     /// Floats of the panel before these, which only chains before the first one that is computed have use for.
     missing: usize,
+    /// Channels that it holds, if not as many as the kernels' panels.
+    width: usize,
 }
 
 impl<'a> Panel<'a> {
     /// A panel that is in the cache, as what follows it is.
     pub fn cached(weights: &'a [f32]) -> Self {
-        Self { weights, ahead: &[], next: None, soon: Soon::default(), missing: 0 }
+        Self {
+            weights,
+            ahead: &[],
+            next: None,
+            soon: Soon::default(),
+            missing: 0,
+            width: usize::MAX,
+        }
     }
 
     /// The `len` floats of `weights` at `start`, which a chain of those at `next` follows. Each strip of pixels is to
@@ -184,6 +199,7 @@ impl<'a> Panel<'a> {
             next: next.map(|(next, chain)| (&weights[next..next + len], chain)),
             soon: Soon::default(),
             missing: 0,
+            width: usize::MAX,
         }
     }
 
@@ -195,6 +211,12 @@ impl<'a> Panel<'a> {
     /// The same of a panel whose first `missing` floats are not there, nor those of what follows it.
     pub fn without(self, missing: usize) -> Self {
         Self { missing, ..self }
+    }
+
+    /// The same of panels with so many channels: a weight of each for every k, and at their end some that are read but not used,
+    /// as many as kernels' panels have more channels.
+    pub fn width(self, width: usize) -> Self {
+        Self { width, ..self }
     }
 
     /// Without the first `floats`, none of which are there if some are missing.
@@ -212,12 +234,15 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// What `chain` has of these weights, `nr` for each term, of which so many are missing.
+    /// What `chain` has of these weights, for kernels of `nr` channels: a panel's width for each term, of which so many are missing.
     fn of_chain(&self, weights: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &'a [f32] {
         let Range { start, end } = chains.terms(chain);
-        let floats =
-            |terms: usize| terms.saturating_mul(nr).saturating_sub(self.missing).min(weights.len());
-        &weights[floats(start)..floats(end)]
+        let width = self.width.min(nr);
+        let floats = |terms: usize, beyond: usize| {
+            let all = terms.saturating_mul(width).saturating_add(beyond);
+            all.saturating_sub(self.missing).min(weights.len())
+        };
+        &weights[floats(start, 0)..floats(end, nr - width)]
     }
 }
 
@@ -227,7 +252,7 @@ pub(super) const UNBOUNDED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
 impl Kernels {
     /// Computes the rows that `lists` are for and the channels of a panel, each element in the [chains](Chains) of the
     /// lists: `out = clamp(bias + rows · panel + addend)`. The rows are read from channel `offset` on. `panel` is
-    /// `bias[nr]`, then `[k][nr]`.
+    /// `bias[nr]`, then `[k][nr]`, or `[k][width]` and `nr - width` more.
     ///
     /// # Panics
     /// When the sizes of lists, panel, addend and output disagree.
@@ -311,7 +336,15 @@ impl Kernels {
         assert!(out.rows() == rows && (1..=self.mr()).contains(&mr));
         assert!((1..=self.nr()).contains(&out.cols()));
         assert!(bias.len() >= self.nr(), "{} biases", bias.len());
-        assert!(weights.len() / self.nr() >= k, "{} weights for k = {k}", weights.len());
+        let width = panel.width.min(self.nr());
+        assert!(width > 0, "panels of no channels");
+        // Of the last k as many weights are read as the kernel has columns.
+        let read = k.checked_mul(width).and_then(|read| read.checked_add(self.nr() - width));
+        assert!(
+            read.is_some_and(|read| weights.len() >= read),
+            "{} weights for k = {k} of {width}",
+            weights.len()
+        );
         assert!(pointers.len() / segments.max(1) >= rows, "{} pointers", pointers.len());
         let offset = offset.saturating_add(from);
         assert!(
@@ -344,6 +377,7 @@ impl Kernels {
             rows,
             strips,
             nr: out.cols(),
+            width,
             segments,
             seg_len,
             bias: bias.as_ptr(),

@@ -66,18 +66,20 @@ impl Kernels {
     /// many as `to` has room for.
     ///
     /// # Panics
-    /// When there are not so many, or they are no multiple of the panel's width.
+    /// When there are not so many.
     pub fn widen(&self, encoding: Encoding, from: &[f32], start: usize, to: &mut [f32]) {
-        assert!(to.len().is_multiple_of(self.nr()), "{} weights", to.len());
-        let function = match encoding {
+        let (function, one): (_, fn(u16) -> f32) = match encoding {
             Encoding::F32 => return to.copy_from_slice(&from[start..start + to.len()]),
-            Encoding::F16 => self.widen.f16,
-            Encoding::Bf16 => self.widen.bf16,
+            Encoding::F16 => (self.widen.f16, f16),
+            Encoding::Bf16 => (self.widen.bf16, bf16),
         };
         let from = &bytemuck::cast_slice::<f32, u16>(from)[start..start + to.len()];
-        // SAFETY: as many weights as floats, a multiple of the width; these kernels exist only on processors
+        let whole = to.len() / self.nr() * self.nr();
+        let (whole, rest) = to.split_at_mut(whole);
+        // SAFETY: there are as many weights as floats, a multiple of the width; these kernels exist only on processors
         // that can run them.
-        unsafe { function(from.as_ptr(), to.len(), to.as_mut_ptr()) }
+        unsafe { function(from.as_ptr(), whole.len(), whole.as_mut_ptr()) }
+        rest.iter_mut().zip(&from[whole.len()..]).for_each(|(to, from)| *to = one(*from));
     }
 }
 
@@ -122,7 +124,8 @@ mod tests {
             for encoding in [Encoding::F16, Encoding::Bf16] {
                 for start in [0, 1, 7, 64] {
                     let most = (1 << 16) / kernels.nr() - 8;
-                    for count in [0, 1, 2, 3, 5, most].map(|panels| panels * kernels.nr()) {
+                    let panels = [0, 1, 2, 3, 5, most].map(|panels| panels * kernels.nr());
+                    for count in panels.into_iter().chain([1, 3, 7, 9, 31, 37, 65]) {
                         let mut wide = vec![-1.0f32; count + 1];
                         kernels.widen(encoding, &words, start, &mut wide[..count]);
                         assert_eq!(wide[count], -1.0);

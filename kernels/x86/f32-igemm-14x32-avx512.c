@@ -2,7 +2,8 @@
  *
  * Registers: 28 accumulators (14 rows of two vectors), two vectors of the panel, two for the
  * broadcasts. A broadcast is a separate instruction: embedded ones would be loaded twice per k and
- * bind the loop to the load ports. Panels of up to 16 channels have a body with one vector a row.
+ * bind the loop to the load ports. Panels of up to 16 channels have a body with one vector a row,
+ * and those that hold fewer channels than there is room for bodies that step from k to k by as many.
  *
  * With few k, a tile waits for memory at its end: what is written, or added to, is fetched at its start. */
 #include "../igemm.h"
@@ -18,8 +19,9 @@ EYELET_INLINE const char *fetch(const char *next, size_t step)
     return next + step;
 }
 
-EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const size_t vectors)
+EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const size_t vectors, const size_t whole)
 {
+    const size_t width = whole ? NR : t->width;
     const float *r = t->residual;
     float *c = t->c;
 #pragma GCC unroll 14
@@ -64,7 +66,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
                 next = fetch(next, step);
                 for (size_t v = 0; v < vectors; v++)
                     b[v] = _mm512_loadu_ps(w + 16 * v);
-                w += NR;
+                w += width;
 #pragma GCC unroll 14
                 for (size_t i = 0; i < mr; i++) {
                     const __m512 x = _mm512_set1_ps(row[i][k + u]);
@@ -77,7 +79,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
             next = fetch(next, step);
             for (size_t v = 0; v < vectors; v++)
                 b[v] = _mm512_loadu_ps(w + 16 * v);
-            w += NR;
+            w += width;
 #pragma GCC unroll 14
             for (size_t i = 0; i < mr; i++) {
                 const __m512 x = _mm512_set1_ps(row[i][k]);
@@ -121,30 +123,24 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const siz
     }
 }
 
-#define STRIPS(vectors)                                                                                \
-    EYELET_STRIPS(call,                                                                                \
-                  EYELET_STRIPS_CASE(1, vectors)                                                       \
-                  EYELET_STRIPS_CASE(2, vectors)                                                       \
-                  EYELET_STRIPS_CASE(3, vectors)                                                       \
-                  EYELET_STRIPS_CASE(4, vectors)                                                       \
-                  EYELET_STRIPS_CASE(5, vectors)                                                       \
-                  EYELET_STRIPS_CASE(6, vectors)                                                       \
-                  EYELET_STRIPS_CASE(7, vectors)                                                       \
-                  EYELET_STRIPS_CASE(8, vectors)                                                       \
-                  EYELET_STRIPS_CASE(9, vectors)                                                       \
-                  EYELET_STRIPS_CASE(10, vectors)                                                      \
-                  EYELET_STRIPS_CASE(11, vectors)                                                      \
-                  EYELET_STRIPS_CASE(12, vectors)                                                      \
-                  EYELET_STRIPS_CASE(13, vectors)                                                      \
-                  EYELET_STRIPS_CASE(14, vectors))
+#define CASE(n) EYELET_STRIPS_CASE(n, vectors, whole)
+EYELET_INLINE void strips(const struct eyelet_igemm *call, const size_t vectors, const size_t whole)
+{
+    EYELET_STRIPS(call,
+                  CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7)
+                  CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14));
+}
 
-static __attribute__((noinline)) void wide(const struct eyelet_igemm *call) { STRIPS(2); }
-static __attribute__((noinline)) void narrow(const struct eyelet_igemm *call) { STRIPS(1); }
+static __attribute__((noinline)) void two(const struct eyelet_igemm *call) { strips(call, 2, 1); }
+static __attribute__((noinline)) void one(const struct eyelet_igemm *call) { strips(call, 1, 1); }
+static __attribute__((noinline)) void two_of_fewer(const struct eyelet_igemm *call) { strips(call, 2, 0); }
+static __attribute__((noinline)) void one_of_fewer(const struct eyelet_igemm *call) { strips(call, 1, 0); }
 
 void eyelet_f32_igemm_14x32__avx512(const struct eyelet_igemm *call)
 {
+    const int whole = call->width == NR;
     if (call->nr > 16)
-        wide(call);
+        (whole ? two : two_of_fewer)(call);
     else
-        narrow(call);
+        (whole ? one : one_of_fewer)(call);
 }

@@ -14,8 +14,9 @@ EYELET_INLINE __m256i lanes(size_t n)
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), index);
 }
 
-EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
+EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr, const size_t whole)
 {
+    const size_t width = whole ? NR : t->width;
     __m256 acc[MR][2];
     const float *w = t->bias;
 #pragma GCC unroll 6
@@ -45,7 +46,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
                 next += step;
                 const __m256 b0 = _mm256_loadu_ps(w);
                 const __m256 b1 = _mm256_loadu_ps(w + 8);
-                w += NR;
+                w += width;
 #pragma GCC unroll 6
                 for (size_t i = 0; i < mr; i++) {
                     const __m256 x = _mm256_broadcast_ss(row[i] + k + u);
@@ -59,7 +60,7 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
             next += step;
             const __m256 b0 = _mm256_loadu_ps(w);
             const __m256 b1 = _mm256_loadu_ps(w + 8);
-            w += NR;
+            w += width;
 #pragma GCC unroll 6
             for (size_t i = 0; i < mr; i++) {
                 const __m256 x = _mm256_broadcast_ss(row[i] + k);
@@ -101,13 +102,20 @@ EYELET_INLINE void tile(const struct eyelet_igemm *t, const size_t mr)
     }
 }
 
+#define CASE(n) EYELET_STRIPS_CASE(n, whole)
+EYELET_INLINE void strips(const struct eyelet_igemm *call, const size_t whole)
+{
+    EYELET_STRIPS(call, CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6));
+}
+
+static __attribute__((noinline)) void all(const struct eyelet_igemm *call) { strips(call, 1); }
+static __attribute__((noinline)) void fewer(const struct eyelet_igemm *call) { strips(call, 0); }
+
 void eyelet_f32_igemm_6x16__avx2(const struct eyelet_igemm *call)
 {
-    EYELET_STRIPS(call,
-                  EYELET_STRIPS_CASE(1)
-                  EYELET_STRIPS_CASE(2)
-                  EYELET_STRIPS_CASE(3)
-                  EYELET_STRIPS_CASE(4)
-                  EYELET_STRIPS_CASE(5)
-                  EYELET_STRIPS_CASE(6));
+    /* Panels that hold fewer channels than there is room for have bodies that step from k to k by as many. */
+    if (call->width == NR)
+        all(call);
+    else
+        fewer(call);
 }

@@ -140,8 +140,9 @@ impl Algorithm {
             }
         };
         layer.kind = kind as u32;
-        let (panels, bytes) =
-            weights::panels(recipe, network.isa.panel(), layer.encoding().unwrap_or_default());
-        (layer.panels, layer.panel_bytes) = (panels as u32, bytes as u32);
+        let encoding = layer.encoding().unwrap_or_default();
+        let panels = weights::panels(recipe, network.isa.panel(), encoding);
+        (layer.panels, layer.panel_bytes) = (panels.count as u32, panels.bytes as u32);
+        layer.width = panels.width as u32;
     }
 }

@@ -46,7 +46,7 @@ pub fn error(
     for (index, (layer, weights)) in network.layers.iter().zip(&network.weights).enumerate() {
         let plain_bytes = match layer.encoding() {
             None | Some(Encoding::F32) => layer.panel_bytes,
-            _ => panels(weights, nr, Encoding::F32).1 as u32,
+            _ => panels(weights, nr, Encoding::F32).bytes as u32,
         };
         let plain = Layer { encoding: Encoding::F32 as u32, panel_bytes: plain_bytes, ..*layer };
         let at_once = match OpKind::from_code(layer.kind) {

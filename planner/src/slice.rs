@@ -114,13 +114,16 @@ impl Parts {
             return None;
         }
         let all = chains(network, layer)?;
-        let row = 4 * network.isa.panel() as u64;
-        let longest = all.longest() as u64 * row;
+        let (nr, width) = (network.isa.panel(), network.layers[layer].columns(network.isa));
+        // Biases, and of panels that hold fewer channels what lies around their parts.
+        let around = if width < nr { 4 * (nr - width) as u64 + 2 * 32 } else { 0 };
+        let fixed = 4 * nr as u64 + around;
+        let longest = 4 * (all.longest() * width) as u64;
         let chains = all.count() as u32;
-        let fit = (most.saturating_sub(row) / longest.max(1)).clamp(1, chains.into()) as u32;
+        let fit = (most.saturating_sub(fixed) / longest.max(1)).clamp(1, chains.into()) as u32;
         let count = chains.div_ceil(fit);
         let each = chains.div_ceil(count);
-        let bytes = (row + u64::from(each) * longest).min(panel);
+        let bytes = (fixed + u64::from(each) * longest).min(panel);
         (count > 1).then_some(Self { chains, each, count, bytes })
     }
 

@@ -3,15 +3,17 @@
 
 mod common;
 
-use common::{Subject, bits, noise, run_inline, zoo_model};
+use common::{Subject, bits, difference, noise, run_inline, zoo_model};
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
-use eyelet::pack::{Load, STRATEGIES};
+use eyelet::kernels::Isa;
+use eyelet::pack::{Encoding, Load, STRATEGIES};
 use eyelet::storage::Slice;
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::{Bound, least_bound_ns, least_steps_ns, lower_bound_ns};
 use eyelet_planner::check::{Violation, check};
 use eyelet_planner::graph::{Constant, Graph, Node, Op, Value, ValueId, Window};
+use eyelet_planner::layout::place_weights;
 use eyelet_planner::memory::{buffer_sizes, lifetimes};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
@@ -592,4 +594,85 @@ fn panels_come_in_parts() {
     assert!(says(&missing, |one| matches!(one, Violation::SliceTwice { .. })), "{missing:?}");
     let outside = broken(&|plan| plan.steps[second].chain += 1000);
     assert!(says(&outside, |one| matches!(one, Violation::NotSliceable { .. })), "{outside:?}");
+}
+
+/// A network of one convolution, `from` channels of so many pixels.
+fn of_one_layer(side: usize, from: usize, to: usize, kernel: usize, groups: usize) -> Graph {
+    let mut net = Net::default();
+    let input = net.value(&[1, from, side, side], None);
+    net.0.inputs.push(input);
+    let output = net.conv(input, to, kernel, groups);
+    net.0.outputs.push(output);
+    net.0
+}
+
+/// Packs of layers whose channels do not fill panels are hardly larger than their weights, for every instruction set and encoding.
+#[test]
+fn packs_of_narrow_layers_are_as_large_as_their_weights() {
+    let boards = ["portable", "host-avx2", "host-avx512", "host-neon", "gpu-host"];
+    let boards = boards.map(|name| Board::load(name).unwrap());
+    let sets = boards.clone().map(|board| board.profile_on(None, None).unwrap().isa);
+    assert!(Isa::ALL.into_iter().all(|isa| sets.contains(&isa)));
+    let layers = [
+        (1, 25088, 1, 1, 1),
+        (1, 25088, 3, 1, 1),
+        (1, 4096, 9, 1, 1),
+        (1, 12000, 25, 1, 1),
+        (1, 9000, 33, 1, 1),
+        (1, 9000, 57, 1, 1),
+        (1, 4096, 65, 1, 1),
+        (9, 512, 17, 3, 1),
+        (9, 300, 43, 3, 1),
+        (5, 64, 2, 7, 1),
+        (5, 640, 5 * 20, 3, 5),
+    ];
+    for board in boards {
+        for (side, from, to, kernel, groups) in layers {
+            let graph = of_one_layer(side, from, to, kernel, groups);
+            let mut subject = Subject::of_graph(graph, board.clone());
+            for encoding in Encoding::ALL {
+                subject.encode(encoding);
+                let plan = subject.plan(1 << 30, 1).unwrap();
+                let file = tempfile::NamedTempFile::new().unwrap();
+                subject.write(file.path(), &[plan]);
+                let k = kernel * kernel * from / groups;
+                let weights = (to * (k * encoding.weight_bytes() + 4)) as f64;
+                let stored = file.as_file().metadata().unwrap().len() as f64;
+                assert!(
+                    stored <= 1.1 * weights + 65536.0,
+                    "{}, {encoding:?}, {from} to {to}: {stored} bytes for {weights}",
+                    board.profile.isa.name()
+                );
+            }
+        }
+    }
+}
+
+/// Panels that hold fewer channels come in parts, too: with the bits of full panels, in no more memory.
+#[test]
+fn narrow_panels_come_in_parts() {
+    for (from, to) in [(25088, 1), (5000, 7), (9000, 33)] {
+        let subject = || {
+            let graph = of_one_layer(1, from, to, 1, 1);
+            Subject::of_graph(graph, Board::load("portable").unwrap())
+        };
+        let (narrow, mut full) = (subject(), subject());
+        let layer = &mut full.network.layers[0];
+        assert!(layer.width > 0, "{from} to {to}");
+        (layer.width, layer.panels) = (0, to.div_ceil(8) as u32);
+        layer.panel_bytes = 32 * (1 + from as u32);
+        full.weights_bytes = place_weights(&mut full.network);
+        let inputs = narrow.inputs(1);
+        let wide = run_inline(&pack(&full, AMPLE, 1), AMPLE, &inputs, &Inline, 1);
+        let off = difference(&wide[0], &narrow.reference(&inputs)[0]);
+        assert!(off < 1e-5, "{from} to {to}: {off:e}");
+        let smallest = narrow.smallest(1);
+        assert!(smallest <= full.smallest(1), "{from} to {to}: {smallest}");
+        let plan = narrow.plan(smallest, 1).unwrap();
+        assert!(plan.steps.iter().any(|step| step.chains > 0), "{from} to {to}");
+        for budget in [smallest, smallest + PAGE, smallest + 4 * PAGE, AMPLE] {
+            let found = run_inline(&pack(&narrow, budget, 1), budget, &inputs, &Inline, 2);
+            assert!(bits(&found) == bits(&wide), "{from} to {to} in {budget} bytes");
+        }
+    }
 }

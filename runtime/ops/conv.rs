@@ -122,15 +122,16 @@ pub(super) fn chains_of(layer: &Layer, input: &Tensor) -> Chains {
     Chains::new(p.kernel.map(|taps| taps as usize), (input.dims[3] / p.groups.max(1)) as usize)
 }
 
-/// Checks that a layer's weights are `panels` panels of `nr` biases and `k · nr` weights.
+/// Checks that a layer's weights are `panels` panels, with `k` weights of each of `width` channels.
 pub(super) fn check_weights(
     layer: &Layer,
     panels: u64,
     k: Option<u64>,
+    width: usize,
     isa: Isa,
 ) -> Result<(), LayerError> {
     let encoding = layer.encoding().unwrap_or_default();
-    let bytes = k.and_then(|k| encoding.panel_bytes(k, isa.panel())).unwrap_or(u64::MAX);
+    let bytes = k.and_then(|k| encoding.panel_bytes(k, width, isa.panel())).unwrap_or(u64::MAX);
     if layer.panel_bytes as u64 != bytes {
         return Err(LayerError::Field("bytes of a panel", layer.panel_bytes as u64, bytes));
     }
@@ -156,8 +157,9 @@ pub fn validate(
     }
     let taps = p.kernel[0] as u64 * p.kernel[1] as u64;
     let in_group = (output.dims[3] / p.groups) as u64;
-    let panels = p.groups as u64 * in_group.div_ceil(isa.panel() as u64);
-    check_weights(layer, panels, taps.checked_mul(window.channels as u64), isa)
+    let width = layer.columns(isa);
+    let panels = p.groups as u64 * in_group.div_ceil(width as u64);
+    check_weights(layer, panels, taps.checked_mul(window.channels as u64), width, isa)
 }
 
 /// Bytes of intermediates for one step: enough for every number of threads up to this one.
@@ -203,7 +205,7 @@ impl Work {
     ) -> Self {
         let p: ConvParams = params(layer);
         let window = window(layer, &inputs[0], output);
-        let channels = Channels::new(output.dims[3], p.groups, isa);
+        let channels = Channels::new(output.dims[3], p.groups, layer.columns(isa));
         let (rows, mr) = (slice.rows as usize, isa.rows());
         // What a block's pixels add to its reads: with a stride below the kernel, windows overlap.
         let steps = (0..2).map(|axis| window.stride[axis].min(window.kernel[axis]));
@@ -306,22 +308,22 @@ pub(super) struct Channels {
     /// Panels of a group; the last one may be filled in part.
     pub panels: usize,
     /// Output channels of a panel.
-    nr: usize,
+    pub width: usize,
     groups: usize,
 }
 
 impl Channels {
-    /// Of so many output channels in so many groups.
-    pub fn new(channels: u32, groups: u32, isa: Isa) -> Self {
+    /// Of so many output channels in so many groups, where panels hold `width`.
+    pub fn new(channels: u32, groups: u32, width: usize) -> Self {
         let in_group = (channels / groups.max(1)) as usize;
-        let (panels, groups) = (in_group.div_ceil(isa.panel()), groups as usize);
-        Self { in_group, panels, nr: isa.panel(), groups }
+        let (panels, groups) = (in_group.div_ceil(width), groups as usize);
+        Self { in_group, panels, width, groups }
     }
 
     /// The output columns of panel `index`.
     pub fn panel(&self, index: usize) -> Range<usize> {
-        let start = index / self.panels * self.in_group + index % self.panels * self.nr;
-        let end = (start + self.nr).min((index / self.panels + 1) * self.in_group);
+        let start = index / self.panels * self.in_group + index % self.panels * self.width;
+        let end = (start + self.width).min((index / self.panels + 1) * self.in_group);
         start..end
     }
 
@@ -350,7 +352,7 @@ impl Channels {
     fn align(&self) -> Option<usize> {
         match self.panels {
             1 => Some(self.in_group),
-            _ if self.groups == 1 || self.in_group.is_multiple_of(self.nr) => Some(self.nr),
+            _ if self.groups == 1 || self.in_group.is_multiple_of(self.width) => Some(self.width),
             _ => None,
         }
     }
@@ -399,15 +401,15 @@ pub fn run(call: Call<'_>) {
     }
     let work = Work::new(layer, &inputs, &output, &slice, device.threads(), kernels.isa());
     let (window, channels) = (work.window, work.channels);
-    let k = window.segments() * window.seg_len();
-    let panel_floats = (1 + k) * channels.nr;
     let clamp = clamp(&layer.activation);
     let columns = channels.cols(call.first, call.count);
     // Of a panel's floats those that the step has, and which chains they are for.
     let held = super::weights(layer, &inputs[0], &slice, kernels.isa());
     let missing = held.start as usize / 4;
-    let panel_floats =
-        if slice.chains > 0 { held.end as usize / 4 - missing } else { panel_floats };
+    let panel_floats = match slice.chains {
+        0 => layer.panel_bytes as usize / 4,
+        _ => held.end as usize / 4 - missing,
+    };
     let all = window.chains().count();
     let terms = slice.terms(all as u32);
     let terms = terms.start as usize..terms.end as usize;
@@ -441,7 +443,7 @@ pub fn run(call: Call<'_>) {
                     _ => None,
                 };
                 let panel = Panel::of(weights, at(number), panel_floats, next);
-                let panel = panel.without(missing).then(call.soon);
+                let panel = panel.width(channels.width).without(missing).then(call.soon);
                 let here = cols.start - first_col..cols.end - first_col;
                 let residual = addend(&operands[1], pixels.clone(), cols.clone());
                 let mut tile = out.part_mut(block.clone(), here);

@@ -64,7 +64,7 @@ pub fn validate(
     if group > 1 && terms > CHAIN as u64 {
         return Err(LayerError::Field("terms of a chain", terms, CHAIN as u64));
     }
-    check_weights(layer, panels, taps.checked_mul(group as u64), isa)
+    check_weights(layer, panels, taps.checked_mul(group as u64), isa.panel(), isa)
 }
 
 /// Bytes of intermediates for one step: enough for every number of threads up to this one.

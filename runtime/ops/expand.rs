@@ -60,7 +60,7 @@ pub(super) fn transformed(
     check(p == winograd::direct(p.pad, p.groups), what, taps, 9)?;
     let points = u64::from(algorithm + 2) * u64::from(algorithm + 2);
     let channels = u64::from(input.cols() / p.groups.max(1));
-    let bytes = Encoding::F32.panel_bytes(points * channels, isa.panel());
+    let bytes = Encoding::F32.panel_bytes(points * channels, isa.panel(), isa.panel());
     let bytes = bytes.unwrap_or(u64::MAX);
     let panel_bytes = u32::try_from(bytes)
         .map_err(|_| LayerError::Field("bytes of a transformed panel", bytes, u32::MAX.into()))?;
@@ -125,7 +125,7 @@ impl Expansion {
         let k = reduction(layer, &inputs[0]);
         let plain = match slice.algorithm {
             0 => {
-                let bytes = Encoding::F32.panel_bytes(k, isa.panel())?;
+                let bytes = Encoding::F32.panel_bytes(k, layer.columns(isa), isa.panel())?;
                 Layer { encoding: 0, panel_bytes: u32::try_from(bytes).ok()?, ..*layer }
             }
             algorithm => transformed(layer, &inputs[0], algorithm, isa).ok()?,

@@ -197,7 +197,7 @@ fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
     let encoding = if kind.has_panels() { Encoding::ALL[random.below(3)] } else { Encoding::F32 };
     let panel_bytes = match (kind, shape.k) {
         (OpKind::LayerNorm, Some(k)) => (8 * k).next_multiple_of(32),
-        (_, Some(k)) => encoding.panel_bytes(k, isa.panel())?,
+        (_, Some(k)) => encoding.panel_bytes(k, isa.panel(), isa.panel())?,
         (_, None) => 0,
     };
     let activation = Activation { kind: ActivationKind::Clamp as u32, alpha: -1.0, beta: 6.0 };

@@ -31,8 +31,9 @@ pub fn validate(
     let (found, limit) = (inputs[0].rows(), output.rows());
     check(found == limit, "number of indices", found, limit)?;
     check(entries > 0, "number of entries", entries.into(), 1)?;
-    let panels = u64::from(output.cols()).div_ceil(isa.panel() as u64);
-    check_weights(layer, panels, Some(entries.into()), isa)
+    let width = layer.columns(isa);
+    let panels = u64::from(output.cols()).div_ceil(width as u64);
+    check_weights(layer, panels, Some(entries.into()), width, isa)
 }
 
 /// The first index that a step would look up and that is no entry of the table, and the number of entries.
@@ -50,7 +51,7 @@ pub fn run(mut call: Call<'_>) {
         return;
     }
     let GatherParams { entries } = params(call.layer);
-    let width = call.kernels.nr();
+    let (width, nr) = (call.layer.columns(call.kernels.isa()), call.kernels.nr());
     let first = call.rows.start;
     let columns = call.first * width..call.out.cols().min((call.first + call.count) * width);
     let out = call.out.part_mut(call.rows, columns);
@@ -58,7 +59,7 @@ pub fn run(mut call: Call<'_>) {
     let panel = call.layer.panel_bytes as usize / 4;
     let encoding = call.layer.encoding().unwrap_or_default();
     // Weights of a panel before the table's: its biases, which are floats.
-    let biases = width * 4 / encoding.weight_bytes();
+    let biases = nr * 4 / encoding.weight_bytes();
     divide(device, out, Split::Rows(1), &mut [], 0, |mut share| {
         for row in 0..share.out.rows() {
             let out = share.out.row_mut(row);
@@ -68,7 +69,7 @@ pub fn run(mut call: Call<'_>) {
             };
             for (out, panel) in out.chunks_mut(width).zip(call.weights.chunks_exact(panel)) {
                 let mut line = [0.0; MOST_LANES];
-                let line = &mut line[..width];
+                let line = &mut line[..nr];
                 call.kernels.widen(encoding, panel, biases + entry * width, line);
                 for ((out, x), bias) in out.iter_mut().zip(&*line).zip(panel) {
                     *out = *x + bias;

@@ -168,6 +168,7 @@ pub fn validate(
     }
     check(!output.dims.contains(&0), "smallest extent of the output", 0, 1)?;
     check_encoding(layer, kind)?;
+    check_width(layer, kind, isa)?;
     match kind {
         OpKind::Pool => pool::validate(layer, inputs, output, isa),
         OpKind::Unary => unary::validate(layer, inputs, output, isa),
@@ -346,6 +347,16 @@ fn check_encoding(layer: &Layer, kind: OpKind) -> Result<(), LayerError> {
     let plain = layer.encoding == Encoding::F32 as u32;
     let ok = plain || kind.has_panels() && layer.panel_bytes <= u32::MAX / 2;
     check(ok, "encoding of the weights of this operator", layer.encoding.into(), 0)
+}
+
+/// Panels hold as many output channels as they have room for, or fewer where the operator can do with that.
+fn check_width(layer: &Layer, kind: OpKind, isa: Isa) -> Result<(), LayerError> {
+    let most = match kind {
+        OpKind::Conv | OpKind::Gather => isa.panel() as u64 - 1,
+        _ => 0,
+    };
+    let width = u64::from(layer.width);
+    check(width <= most, "output channels of a panel, where these are fewer,", width, most)
 }
 
 /// For operators with one input, no weights, and an output elsewhere.

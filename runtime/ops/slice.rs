@@ -6,6 +6,9 @@ use crate::kernels::table::Chains;
 use crate::pack::{Encoding, Kept, Layer, OpKind, Tensor};
 use core::ops::Range;
 
+/// What addresses of weights in the arena are multiples of.
+const ALIGNED: u64 = 32;
+
 /// The part of a layer that a step makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slice {
@@ -60,13 +63,16 @@ pub fn weights(layer: &Layer, input: &Tensor, slice: &Slice, isa: Isa) -> Range<
     }
     let Some(chains) = chains(layer, input, isa) else { return all };
     let terms = slice.terms(chains.count() as u32);
-    // Behind the biases.
-    let behind = |chain: u32| {
+    let (nr, width) = (isa.panel() as u64, layer.columns(isa) as u64);
+    // The biases come first. Parts begin where addresses can. The last k of each is read as if panels were full. So narrow
+    // panels have bytes that belong to two parts.
+    let after = |chain: u32, beyond: u64| {
         let terms = chains.terms(chain as usize).start as u64;
-        (1 + terms).saturating_mul(4 * isa.panel() as u64).min(panel)
+        4u64.saturating_mul(terms.saturating_mul(width).saturating_add(nr + beyond))
     };
-    let start = if terms.start == 0 { 0 } else { behind(terms.start) };
-    start..behind(terms.end).max(start)
+    let start = if terms.start == 0 { 0 } else { after(terms.start, 0) / ALIGNED * ALIGNED };
+    let end = after(terms.end, nr - width).checked_next_multiple_of(ALIGNED);
+    start.min(panel)..end.unwrap_or(panel).min(panel).max(start.min(panel))
 }
 
 /// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of them: one, but with Winograd whole lines

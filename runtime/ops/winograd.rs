@@ -74,8 +74,8 @@ pub fn validate(
     }
     let points = u64::from(p.tile + 2) * u64::from(p.tile + 2);
     let in_group = u64::from(output.cols() / p.groups);
-    let panels = u64::from(p.groups) * in_group.div_ceil(isa.panel() as u64);
-    check_weights(layer, panels, points.checked_mul(channels), isa)
+    let panels = u64::from(p.groups) * in_group.div_ceil(layer.columns(isa) as u64);
+    check_weights(layer, panels, points.checked_mul(channels), isa.panel(), isa)
 }
 
 /// Refuses a (valid) layer whose steps cannot [keep](crate::pack::Kept) its transformed inputs: they can on a processor, of one image and

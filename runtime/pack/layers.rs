@@ -1,5 +1,6 @@
 //! What layers compute: operators, how their weights are stored, and elementwise functions.
 
+use crate::kernels::Isa;
 use bytemuck::{Pod, Zeroable};
 
 /// What a layer computes. Codes are part of the format.
@@ -95,10 +96,13 @@ impl Encoding {
         }
     }
 
-    /// Bytes of a panel of `nr` output channels with `k` weights each; `None` where they cannot be counted.
-    pub fn panel_bytes(self, k: u64, nr: usize) -> Option<u64> {
-        let weights = k.checked_mul(nr as u64)?.checked_mul(self.weight_bytes() as u64)?;
-        weights.checked_add(4 * nr as u64)?.checked_next_multiple_of(32)
+    /// Bytes of a panel of `width` output channels with `k` weights each; `None` where they cannot be counted. Kernels for `nr`
+    /// channels read as many biases and, of the last k, as many weights.
+    pub fn panel_bytes(self, k: u64, width: usize, nr: usize) -> Option<u64> {
+        let beyond = nr.saturating_sub(width) as u64;
+        let weights = k.checked_mul(width as u64)?.checked_add(beyond)?;
+        let bytes = weights.checked_mul(self.weight_bytes() as u64)?;
+        bytes.checked_add(4 * nr as u64)?.checked_next_multiple_of(32)
     }
 }
 
@@ -118,6 +122,8 @@ pub struct Layer {
     pub panels: u32,
     /// Bytes of one panel as it is stored, a multiple of 32.
     pub panel_bytes: u32,
+    /// Output channels that a panel holds; 0: as many as it has room for. Only panels of Conv and Gather are stored with fewer.
+    pub width: u32,
     /// [`Encoding`] code: how the panels' weights are stored. 0 where there are no panels of output channels.
     pub encoding: u32,
     /// Where the weights start, in bytes from the start of the weights section (a multiple of 64).
@@ -130,6 +136,14 @@ impl Layer {
     /// How its weights are stored, if the code is one.
     pub fn encoding(&self) -> Option<Encoding> {
         Encoding::from_code(self.encoding)
+    }
+
+    /// Output channels that a panel holds.
+    pub fn columns(&self, isa: Isa) -> usize {
+        match self.width {
+            0 => isa.panel(),
+            width => width as usize,
+        }
     }
 }
 

@@ -171,7 +171,9 @@ pub struct LayerRecord {
     /// [`Encoding`](super::Encoding) code.
     pub encoding: u8,
     /// Words that say more: its activation and its parameters, without the zeros at the end.
-    pub words: u16,
+    pub words: u8,
+    /// Output channels that a panel holds; 0: as many as it has room for.
+    pub width: u8,
     /// The first of them, in the skeleton's table of words.
     pub first_word: u32,
     /// Input tensors.
@@ -218,6 +220,7 @@ impl ReadWith<&[u32]> for Layer {
             activation: Activation { kind, alpha, beta },
             panels,
             panel_bytes,
+            width: record.width.into(),
             encoding: record.encoding.into(),
             weights: bytes(record.weights, LINE),
             params,
@@ -241,7 +244,8 @@ impl Layer {
         let record = LayerRecord {
             kind: code(self.kind, "layer: code of its operator")?,
             encoding: code(self.encoding, "layer: code of its encoding")?,
-            words: used as u16,
+            words: used as u8,
+            width: code(self.width, "layer: output channels of a panel")?,
             first_word: 0,
             inputs,
             output,
@@ -546,6 +550,7 @@ mod tests {
 
         let mut layer = Layer { kind: 8, inputs: [1, 2], output: 3, panels: 9, ..Layer::default() };
         (layer.panel_bytes, layer.encoding, layer.weights) = (160, 2, 640);
+        layer.width = 31;
         layer.activation = Activation::RELU;
         for used in [0, 5, 24] {
             layer.params = [0; 24];

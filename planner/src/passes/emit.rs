@@ -11,7 +11,7 @@ use super::program::{Item, Program, Work};
 use super::view::{Rect, View, image_order, row_major};
 use crate::graph::{ValueId, Window};
 use crate::network::{Dense, Port, Weights};
-use crate::weights;
+use crate::weights::{self, Panels};
 use eyelet::kernels::Isa;
 use eyelet::kernels::table::CHAIN;
 use eyelet::pack::{self, Activation, ConvParams, Encoding, OpKind, PoolParams, Tensor};
@@ -29,6 +29,7 @@ pub(super) struct Draft {
     pub weights: Weights,
     pub panels: u32,
     pub panel_bytes: u32,
+    pub width: u32,
 }
 
 /// All layers, over buffers that do not share memory yet.
@@ -282,10 +283,12 @@ impl Emitter<'_> {
         params: [u32; 24],
         weights: Weights,
     ) -> Result<(), PassError> {
-        let (panels, bytes) = weights::panels(&weights, self.isa.panel(), Encoding::F32);
+        let Panels { count, bytes, width } =
+            weights::panels(&weights, self.isa.panel(), Encoding::F32);
         self.out.layers.push(Draft {
-            panels: field(&item.name, "the number of panels", panels)?,
+            panels: field(&item.name, "the number of panels", count)?,
             panel_bytes: field(&item.name, "the bytes of a panel", bytes)?,
+            width: width as u32,
             name: item.name.clone(),
             kind,
             inputs,

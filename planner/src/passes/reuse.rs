@@ -28,6 +28,7 @@ pub(super) fn finish(mut drafts: Drafts, name: String, isa: Isa) -> Network {
             activation: draft.activation,
             panels: draft.panels,
             panel_bytes: draft.panel_bytes,
+            width: draft.width,
             encoding: Encoding::F32 as u32,
             weights: 0,
             params: draft.params,

@@ -11,11 +11,11 @@ use std::ops::Range;
 const BLOCK: usize = 64;
 
 /// The output channels of panel `index`.
-fn channels(dense: &Dense, groups: usize, nr: usize, index: usize) -> Range<usize> {
+fn channels(dense: &Dense, groups: usize, width: usize, index: usize) -> Range<usize> {
     let group = dense.out_channels / groups;
-    let panels = group.div_ceil(nr);
-    let start = index % panels * nr;
-    index / panels * group + start..index / panels * group + group.min(start + nr)
+    let panels = group.div_ceil(width);
+    let start = index % panels * width;
+    index / panels * group + start..index / panels * group + group.min(start + width)
 }
 
 /// Empties a panel, but for the biases at its head; the rest is left to be filled.
@@ -35,23 +35,29 @@ fn start<'a>(
     body
 }
 
-/// Fills one panel: `[bias nr][k][nr]`.
-pub(super) fn fill(dense: &Dense, groups: usize, nr: usize, index: usize, panel: &mut [u32]) {
-    let channels = channels(dense, groups, nr, index);
+/// Fills one panel: `[bias nr][k][width]`, then zeros.
+pub(super) fn fill(
+    dense: &Dense,
+    groups: usize,
+    [width, nr]: [usize; 2],
+    index: usize,
+    panel: &mut [u32],
+) {
+    let channels = channels(dense, groups, width, index);
     let body = start(dense, &channels, nr, panel);
     match &dense.data {
-        Constant::Owned(data) => fill_body(dense, &channels, nr, body, data, |&value| value),
+        Constant::Owned(data) => fill_body(dense, &channels, width, body, data, |&value| value),
         Constant::Raw(bytes, Encoding::F32) => {
             let words = bytes.as_chunks::<4>().0;
-            fill_body(dense, &channels, nr, body, words, |&word| f32::from_le_bytes(word));
+            fill_body(dense, &channels, width, body, words, |&word| f32::from_le_bytes(word));
         }
         Constant::Raw(bytes, Encoding::F16) => {
             let words = bytes.as_chunks::<2>().0;
-            fill_body(dense, &channels, nr, body, words, |bytes| f16(word(bytes)));
+            fill_body(dense, &channels, width, body, words, |bytes| f16(word(bytes)));
         }
         Constant::Raw(bytes, Encoding::Bf16) => {
             let words = bytes.as_chunks::<2>().0;
-            fill_body(dense, &channels, nr, body, words, |bytes| bf16(word(bytes)));
+            fill_body(dense, &channels, width, body, words, |bytes| bf16(word(bytes)));
         }
     }
 }
@@ -86,26 +92,26 @@ pub(super) fn fill_transformed(
     }
 }
 
-/// Fills `[k][nr]`, a block of `k` at a time.
+/// Fills `[k][width]`, a block of `k` at a time.
 fn fill_body<T>(
     dense: &Dense,
     channels: &Range<usize>,
-    nr: usize,
+    width: usize,
     body: &mut [u32],
     data: &[T],
     value: impl Fn(&T) -> f32 + Copy,
 ) {
     if dense.row == 1 && dense.order.is_none() && dense.scale.is_none() {
         // the panel's rows lie in the matrix as they are
-        for (k, to) in body.chunks_exact_mut(nr).take(dense.k).enumerate() {
+        for (k, to) in body.chunks_exact_mut(width).take(dense.k).enumerate() {
             let at = k * dense.col;
             let from = &data[at + channels.start..at + channels.end];
             to.iter_mut().zip(from).for_each(|(to, from)| *to = value(from).to_bits().to_le());
         }
         return;
     }
-    let block_floats = BLOCK * nr;
-    for (block, to) in body[..dense.k * nr].chunks_mut(block_floats).enumerate() {
+    let block_floats = BLOCK * width;
+    for (block, to) in body[..dense.k * width].chunks_mut(block_floats).enumerate() {
         let from = block * BLOCK;
         for (lane, channel) in channels.clone().enumerate() {
             let row = &data[channel * dense.row..];
@@ -115,7 +121,7 @@ fn fill_body<T>(
                 let weight = value(from);
                 *to = scale.map_or(weight, |scale| weight * scale).to_bits().to_le();
             };
-            let lanes = to.iter_mut().skip(lane).step_by(nr);
+            let lanes = to.iter_mut().skip(lane).step_by(width);
             match &dense.order {
                 None if dense.col == 1 => lanes.zip(&row[from..]).for_each(|(to, w)| put(to, w)),
                 None => {

@@ -14,7 +14,7 @@
 mod fill;
 mod halves;
 
-use crate::network::{Network, Weights};
+use crate::network::{Dense, Network, Weights};
 use eyelet::pack::{Encoding, Layer, OpKind};
 use fill::{fill, fill_transformed};
 use halves::{bf16, f16};
@@ -27,22 +27,68 @@ pub struct Overflow {
     pub value: f32,
 }
 
-/// The number of panels, and the bytes of each in an encoding.
-pub fn panels(weights: &Weights, nr: usize, encoding: Encoding) -> (usize, usize) {
-    let bytes = |k: usize| encoding.panel_bytes(k as u64, nr).map_or(usize::MAX, |n| n as usize);
+/// How a layer's weights divide into panels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Panels {
+    pub count: usize,
+    /// Bytes of one.
+    pub bytes: usize,
+    /// [`Layer::width`].
+    pub width: usize,
+}
+
+/// The panels of weights in an encoding, where the instruction set's have room for `nr` channels.
+pub fn panels(weights: &Weights, nr: usize, encoding: Encoding) -> Panels {
+    let of = |count: usize, k: usize, width: usize| {
+        let bytes = encoding.panel_bytes(k as u64, width, nr);
+        let bytes = bytes.map_or(usize::MAX, |bytes| bytes as usize);
+        Panels { count, bytes, width: if width < nr { width } else { 0 } }
+    };
     match weights {
-        Weights::None => (0, 0),
+        Weights::None => Panels::default(),
         Weights::Dense(dense) => {
-            let group = dense.out_channels / dense.groups;
-            (dense.groups * group.div_ceil(nr), bytes(dense.k))
+            let (group, width) = (dense.out_channels / dense.groups, width(dense, nr));
+            of(dense.groups * group.div_ceil(width), dense.k, width)
         }
-        Weights::Depthwise(dense) => (dense.out_channels.div_ceil(nr), bytes(dense.k)),
+        Weights::Depthwise(dense) => of(dense.out_channels.div_ceil(nr), dense.k, nr),
         Weights::Winograd(dense, tile) => {
             let points = (tile + 2) * (tile + 2);
             let group = dense.out_channels / dense.groups;
-            (dense.groups * group.div_ceil(nr), bytes(points * (dense.k / 9)))
+            of(dense.groups * group.div_ceil(nr), points * (dense.k / 9), nr)
         }
-        Weights::Plain(constant) => (1, (constant.len() * 4).next_multiple_of(64)),
+        Weights::Plain(constant) => {
+            Panels { count: 1, bytes: (constant.len() * 4).next_multiple_of(64), width: 0 }
+        }
+    }
+}
+
+/// Zeros that a layer's panels may have whatever its size, in floats: a KiB, where fewer would take narrower panels, and four
+/// where they would take more panels.
+const FEW_ZEROS: usize = 256;
+const MORE_ZEROS: usize = 1024;
+
+/// Output channels that each panel of a layer holds: all that there is room for, where of the weights no more than a sixteenth
+/// are zeros then, or few. If not, as few panels as leave at most a tenth, equally filled. Kernels compute whole panels, so
+/// more of them take longer.
+fn width(dense: &Dense, nr: usize) -> usize {
+    let channels = dense.out_channels / dense.groups;
+    let weights = |channels: usize| channels * dense.k * dense.groups;
+    let mut panels = channels.div_ceil(nr).max(1);
+    let zeros = |panels: usize, width: usize| weights(panels * width - channels);
+    if zeros(panels, nr) <= (weights(channels) / 16).max(FEW_ZEROS) {
+        return nr;
+    }
+    loop {
+        let width = channels.div_ceil(panels);
+        // Channels of which GPUs load four at a time.
+        let fours = width.next_multiple_of(4);
+        if fours <= nr && zeros(panels, fours) <= weights(channels) / 16 {
+            return fours;
+        }
+        if zeros(panels, width) <= (weights(channels) / 10).max(MORE_ZEROS) {
+            return width;
+        }
+        panels += 1;
     }
 }
 
@@ -53,7 +99,7 @@ pub fn encode(network: &mut Network, encoding: Encoding) {
     for (layer, weights) in network.layers.iter_mut().zip(&network.weights) {
         if OpKind::from_code(layer.kind).is_some_and(OpKind::has_panels) {
             layer.encoding = encoding as u32;
-            layer.panel_bytes = panels(weights, nr, encoding).1 as u32;
+            layer.panel_bytes = panels(weights, nr, encoding).bytes as u32;
         }
     }
 }
@@ -82,7 +128,12 @@ pub fn pack_panels(
     let mut flushed = 0;
     let encoding = layer.encoding().unwrap_or_default();
     out.reserve(layer.panel_bytes as usize * indices.len());
-    let mut panel = vec![0; panels(weights, nr, Encoding::F32).1 / 4];
+    let width = if layer.width == 0 { nr } else { layer.width as usize };
+    let floats = match encoding {
+        Encoding::F32 => layer.panel_bytes as usize,
+        _ => panels(weights, nr, Encoding::F32).bytes,
+    };
+    let mut panel = vec![0; floats / 4];
     for index in indices {
         match weights {
             Weights::None => return Ok(0),
@@ -90,8 +141,10 @@ pub fn pack_panels(
                 let end = constant.len().min(panel.len());
                 (0..end).for_each(|i| panel[i] = constant.get(i).to_bits().to_le());
             }
-            Weights::Dense(dense) => fill(dense, dense.groups, nr, index as usize, &mut panel),
-            Weights::Depthwise(dense) => fill(dense, 1, nr, index as usize, &mut panel),
+            Weights::Dense(dense) => {
+                fill(dense, dense.groups, [width, nr], index as usize, &mut panel);
+            }
+            Weights::Depthwise(dense) => fill(dense, 1, [nr; 2], index as usize, &mut panel),
             Weights::Winograd(dense, tile) => {
                 fill_transformed(dense, *tile, nr, index as usize, &mut panel);
             }
@@ -127,14 +180,18 @@ pub fn pack_panels(
 mod tests {
     use super::*;
     use crate::graph::Constant;
-    use crate::network::Dense;
     use bytes::Bytes;
     use eyelet::ops::winograd;
     use std::sync::Arc;
 
     fn unpack(weights: &Weights, nr: usize) -> Vec<f32> {
-        let (count, bytes) = panels(weights, nr, Encoding::F32);
-        let layer = Layer { panels: count as u32, panel_bytes: bytes as u32, ..Layer::default() };
+        let Panels { count, bytes, width } = panels(weights, nr, Encoding::F32);
+        let layer = Layer {
+            panels: count as u32,
+            panel_bytes: bytes as u32,
+            width: width as u32,
+            ..Layer::default()
+        };
         let mut whole = Vec::new();
         pack_panels(weights, &layer, nr, 0..count as u32, &mut whole).unwrap();
         let mut streamed = Vec::new();
@@ -153,6 +210,9 @@ mod tests {
             (8, 3, 15, 5, false),
             (16, 1, 33, 130, true),
             (32, 2, 8, 9, false),
+            (32, 1, 1, 300, false),
+            (16, 1, 17, 100, true),
+            (8, 3, 57, 130, false),
         ] {
             let data: Vec<f32> = (0..out_channels * k).map(|i| i as f32 * 0.37 - 3.0).collect();
             let bytes: Vec<u8> = data.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -181,10 +241,12 @@ mod tests {
 
     fn check(dense: &Dense, packed: Vec<f32>, nr: usize) {
         let group = dense.out_channels / dense.groups;
-        let per_group = group.div_ceil(nr);
-        for (p, panel) in packed.chunks_exact((1 + dense.k) * nr).enumerate() {
-            for lane in 0..nr {
-                let inside = p % per_group * nr + lane;
+        let Panels { bytes, width, .. } = panels(&Weights::Dense(dense.clone()), nr, Encoding::F32);
+        let width = if width == 0 { nr } else { width };
+        let per_group = group.div_ceil(width);
+        for (p, panel) in packed.chunks_exact(bytes / 4).enumerate() {
+            for lane in 0..width {
+                let inside = p % per_group * width + lane;
                 let o = p / per_group * group + inside;
                 for k in 0..=dense.k {
                     let expected = match (inside < group, k.checked_sub(1)) {
@@ -196,7 +258,45 @@ mod tests {
                             dense.scale.as_ref().map_or(weight, |scale| weight * scale[o])
                         }
                     };
-                    assert_eq!(panel[k * nr + lane], expected, "panel {p} lane {lane} k {k}");
+                    let at = if k == 0 { lane } else { nr + (k - 1) * width + lane };
+                    assert_eq!(panel[at], expected, "panel {p} lane {lane} k {k}");
+                }
+            }
+        }
+    }
+
+    /// For every number of channels: panels hold them all, hardly more, and are no more than they have to be where few zeros
+    /// are left without that.
+    #[test]
+    fn panels_are_hardly_larger_than_their_weights() {
+        let dense = |out_channels: usize, groups: usize, k: usize| Dense {
+            data: Constant::Owned(Arc::new(Vec::new())),
+            out_channels,
+            groups,
+            k,
+            row: k,
+            col: 1,
+            order: None,
+            scale: None,
+            bias: None,
+        };
+        for (groups, k) in [(1, 1), (1, 9), (1, 100), (1, 4096), (1, 100_000), (3, 900), (32, 288)]
+        {
+            for (nr, group) in [8, 16, 32].into_iter().flat_map(|nr| (1..300).map(move |n| (nr, n)))
+            {
+                let weights = Weights::Dense(dense(group * groups, groups, k));
+                for encoding in Encoding::ALL {
+                    let Panels { count, bytes, width } = panels(&weights, nr, encoding);
+                    let width = if width == 0 { nr } else { width };
+                    let what = format!("{groups} groups of {group}, {k}, {nr}: {count} of {width}");
+                    assert!(width <= nr && count == groups * group.div_ceil(width), "{what}");
+                    let stored = (count * bytes) as f64;
+                    let own = (group * groups * (k * encoding.weight_bytes() + 4)) as f64;
+                    assert!(stored <= 1.1 * own + 32768.0, "{what}: {stored} bytes, not {own}");
+                    let fewest = group.div_ceil(nr);
+                    let few = (fewest * nr - group) * 16 <= group;
+                    assert!(!few || (count, width) == (groups * fewest, nr), "{what}");
+                    assert!(nr == 8 || count == groups * fewest, "{what}");
                 }
             }
         }
@@ -268,7 +368,7 @@ mod tests {
                     })
                 };
                 let plain = unpack(&dense(&data), nr);
-                let (count, bytes) = panels(&dense(&data), nr, encoding);
+                let Panels { count, bytes, .. } = panels(&dense(&data), nr, encoding);
                 assert_eq!(bytes, (4 * nr + 2 * 5 * nr).next_multiple_of(32));
                 let layer = Layer {
                     panels: count as u32,

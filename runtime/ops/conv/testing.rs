@@ -5,10 +5,10 @@ use super::*;
 use crate::arena::MatRef;
 use crate::kernels::Kernels;
 use crate::kernels::table::Chains;
-use crate::kernels::testing::{Threads, assert_close, available, floats, pack, scratch};
+use crate::kernels::testing::{Threads, assert_close, available, floats, pack_narrow, scratch};
 use crate::ops::depthwise;
 use crate::ops::testing::{Residual, Slide};
-use crate::pack::{OpKind, params_words};
+use crate::pack::{Encoding, OpKind, params_words};
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -21,6 +21,8 @@ pub struct Case {
     pub output: Tensor,
     pub residual: Residual,
     pub activation: Activation,
+    /// Channels that panels hold, where they have room for more.
+    pub width: u32,
 }
 
 pub type Functions = (
@@ -50,6 +52,7 @@ pub fn case(dims: [u32; 4], channels: u32, kernel: [u32; 2]) -> Case {
         output: tensor([dims[0], 0, 0, channels], 0),
         residual: Residual::None,
         activation: Activation::NONE,
+        width: 0,
     }
     .sized()
 }
@@ -114,6 +117,24 @@ impl Case {
         self
     }
 
+    /// Panels of so many channels, if they have room for more.
+    pub fn width(mut self, width: u32) -> Self {
+        self.width = width;
+        self
+    }
+
+    /// The weights as a pack has them.
+    pub fn packed(&self, isa: Isa) -> Vec<f32> {
+        let [_, weights, bias, _] = self.data();
+        self.pack(&weights, &bias, isa)
+    }
+
+    /// These weights as a pack has them.
+    pub fn pack(&self, weights: &[f32], bias: &[f32], isa: Isa) -> Vec<f32> {
+        let width = self.layer(isa).columns(isa);
+        pack_narrow(weights, bias, self.packed_groups().0, width, isa.panel())
+    }
+
     /// Groups as the packing sees them, and output channels of each.
     pub fn packed_groups(&self) -> (usize, usize) {
         let (groups, channels) = (self.params.groups as usize, self.output.dims[3] as usize);
@@ -130,13 +151,17 @@ impl Case {
 
     pub fn layer(&self, isa: Isa) -> Layer {
         let (groups, in_group) = self.packed_groups();
+        let width = if (self.width as usize) < isa.panel() { self.width } else { 0 };
+        let columns = Layer { width, ..Layer::default() }.columns(isa);
+        let bytes = Encoding::F32.panel_bytes(self.k() as u64, columns, isa.panel());
         Layer {
             kind: self.kind as u32,
             inputs: [0, if matches!(self.residual, Residual::None) { NONE } else { 1 }],
             output: 2,
             activation: self.activation,
-            panels: (groups * in_group.div_ceil(isa.panel())) as u32,
-            panel_bytes: ((1 + self.k()) * isa.panel() * 4) as u32,
+            panels: (groups * in_group.div_ceil(columns)) as u32,
+            panel_bytes: bytes.unwrap() as u32,
+            width,
             params: params_words(&self.params),
             ..Layer::default()
         }
@@ -245,13 +270,13 @@ impl Case {
 
     /// The result of [`run`] in the given slices, without the output's gaps, which must not change.
     fn run(&self, kernels: &'static Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
-        let [input, weights, bias, residual] = self.data();
+        let [input, _, _, residual] = self.data();
         let layer = self.layer(kernels.isa());
         let inputs =
             [self.input, if layer.inputs[1] == NONE { Tensor::default() } else { self.output }];
         let (validate, scratch_bytes, run) = self.functions();
         assert_eq!(validate(&layer, &inputs, &self.output, kernels.isa()), Ok(()), "{self:?}");
-        let packed = pack(&weights, &bias, self.packed_groups().0, kernels.nr());
+        let packed = self.packed(kernels.isa());
         let panel = layer.panel_bytes as usize / 4;
         assert_eq!(packed.len(), panel * layer.panels as usize);
 
@@ -390,9 +415,9 @@ impl Case {
     /// The same on a GPU, in the whole and by panels.
     #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
     fn check_on_gpu(&self, chain: &[f32]) {
-        let [input, weights, bias, residual] = self.data();
+        let [input, _, _, residual] = self.data();
         let layer = self.layer(Isa::Cuda);
-        let packed = pack(&weights, &bias, self.packed_groups().0, Isa::Cuda.panel());
+        let packed = self.packed(Isa::Cuda);
         let (cols, pitch) = (self.output.dims[3] as usize, self.output.pitch as usize);
         let mut inputs = [self.input, Tensor::default()];
         let out = match self.residual {
@@ -424,7 +449,7 @@ impl Case {
 
     /// The same in rings.
     fn slide(&self, kernels: &'static Kernels, whole: &[f32]) {
-        let [input, weights, bias, residual] = self.data();
+        let [input, _, _, residual] = self.data();
         let mut layer = self.layer(kernels.isa());
         if matches!(self.residual, Residual::InPlace) {
             layer.inputs[1] = layer.output;
@@ -435,7 +460,7 @@ impl Case {
             output: self.output,
             data: [&input, &residual],
             out: &residual,
-            weights: &pack(&weights, &bias, self.packed_groups().0, kernels.nr()),
+            weights: &self.packed(kernels.isa()),
             algorithm: 0,
         };
         slide.check(kernels, whole, &format!("{}, {self:?}", kernels.name()));

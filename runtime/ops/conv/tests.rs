@@ -83,6 +83,32 @@ fn residual_and_activation() {
     }
 }
 
+/// Panels that hold fewer channels than they have room for: as few as a layer has, as many as are even, and others; in
+/// slices of panels and chains.
+#[test]
+fn narrow_panels() {
+    for channels in [1u32, 2, 3, 5, 7, 9, 15, 17, 31, 33, 63, 65] {
+        let even = [8, 16, 32].map(|nr| channels.div_ceil(channels.div_ceil(nr)));
+        let mut widths = [even[0], even[1], even[2], 1, 3, 7];
+        widths.sort_unstable();
+        let widths: Vec<u32> = widths.into_iter().filter(|&width| width <= channels).collect();
+        for &width in widths.chunk_by(|a, b| a == b).map(|same| &same[0]) {
+            for (rows, k) in [(1, 37), (23, 6), (8, 1)] {
+                case([1, 1, rows, k], channels, [1, 1]).width(width).check();
+            }
+            case([1, 4, 5, 3], channels, [3, 3]).pad([1, 1]).width(width).check();
+        }
+    }
+    for (residual, width) in [(Residual::InPlace, 1), (Residual::Apart, 6), (Residual::None, 31)] {
+        let with = |case: Case| case.residual(residual).width(width).check();
+        with(case([1, 6, 7, 12], 6 * 31, [3, 3]).groups(6).pad([1, 1]));
+        with(case([1, 1, 1, 3333], 19, [1, 1]).activation(Activation::RELU));
+        with(case([1, 1, 40, 1030], 37, [1, 1]).gaps(6, 3));
+        with(case([1, 5, 4, 260], 35, [3, 3]).pad([1, 1]));
+    }
+    case([1, 1, 1, 25_088], 1, [1, 1]).width(1).check();
+}
+
 /// More rows than a block has, and runs that are long.
 #[test]
 fn blocks() {
@@ -126,7 +152,7 @@ fn hostile_records() {
         validate(&layer, &[input, Tensor::default()], &output, isa)
     };
     assert_eq!(valid(base), Ok(()));
-    let refused: [fn(&mut Record); 22] = [
+    let refused: [fn(&mut Record); 23] = [
         |r| r.0.inputs[0] = NONE,
         |r| r.0.inputs[0] = r.0.output,
         |r| r.0.inputs[1] = 1,
@@ -134,6 +160,7 @@ fn hostile_records() {
         |r| r.0.panels = 0,
         |r| r.0.panel_bytes += 64,
         |r| r.0.panel_bytes = 0,
+        |r| r.0.width = 1,
         |r| r.0.activation.kind = 99,
         |r| r.1.kernel[0] = 0,
         |r| r.1.kernel = [u32::MAX; 2],

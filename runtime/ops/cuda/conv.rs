@@ -10,6 +10,7 @@ use super::gemm::{
 use super::launch::{launch, line};
 use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::kernels::Isa;
 use crate::kernels::table::cuda::Function;
 use crate::kernels::table::{CHAIN, Chains};
 use crate::ops::Slice;
@@ -38,11 +39,11 @@ pub(super) struct ConvRecord {
     pub first: u32,
     pub panels: u32,
     pub panels_a_group: u32,
+    pub width: u32,
     pub columns: u32,
     pub chains: ChainsRecord,
     pub terms: TermsRecord,
     pub biased: u32,
-    pub zero: u32,
 }
 
 /// `struct GemvRecord` of `kernels/cuda/gemv.cu`, which says what the fields are.
@@ -59,9 +60,11 @@ struct GemvRecord {
     first: u32,
     panels: u32,
     columns: u32,
+    width: u32,
     chains: ChainsRecord,
     terms: TermsRecord,
     biased: u32,
+    zero: u32,
 }
 
 /// Warps of a multiprocessor that keep memory busy, where each reads one panel.
@@ -132,6 +135,13 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let k = p.kernel[0] * p.kernel[1] * channels;
     let of_a_processor = Chains::new(p.kernel.map(|taps| taps as usize), channels as usize);
     let own = p.chains > 1;
+    let width = layer.columns(Isa::Cuda) as u32;
+    // Groups begin anywhere, and panels that hold fewer channels.
+    let runs = match p.groups {
+        _ if !width.is_multiple_of(4) => 1,
+        1 => 4,
+        _ => columns,
+    };
     let mut record = ConvRecord {
         window: WindowRecord {
             input: call.operands[0],
@@ -147,19 +157,18 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
             pad: p.pad,
             rows: slice.rows,
         },
-        // Groups begin anywhere.
-        finish: FinishRecord::new(call, if p.groups > 1 { columns } else { 4 }, true),
+        finish: FinishRecord::new(call, runs, true),
         weights: call.weights,
         sums: if p.chains > 1 { call.scratch } else { 0 },
         panel_bytes: layer.panel_bytes,
         first: slice.first,
         panels: 0,
-        panels_a_group: columns.div_ceil(PANEL),
+        panels_a_group: columns.div_ceil(width),
+        width,
         columns,
         chains: ChainsRecord { k, chains: p.chains.max(1), unit: UNIT },
         terms: TermsRecord { from: 0, to: k },
         biased: 1,
-        zero: 0,
     };
     let plain = p.kernel == [1; 2] && p.stride == [1; 2] && p.pad == [0; 2] && p.groups == 1;
     let few = slice.rows <= FEW_ROWS && plain && input.dims[..3] == output.dims[..3];
@@ -242,9 +251,11 @@ fn multiply_rows(
         first: record.first,
         panels: record.panels,
         columns: record.columns,
+        width: record.width,
         chains: record.chains,
         terms: record.terms,
         biased: record.biased,
+        zero: 0,
     };
     let function = functions[call.layer.encoding().unwrap_or_default() as usize];
     let grid = [record.panels.div_ceil(GEMV_WARPS), record.chains.chains, 1];

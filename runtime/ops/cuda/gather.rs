@@ -3,6 +3,7 @@
 use super::launch::{launch, warps};
 use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::kernels::Isa;
 use crate::kernels::table::cuda::Function;
 use crate::pack::{Activation, GatherParams, params};
 use bytemuck::{Pod, Zeroable};
@@ -19,11 +20,13 @@ struct Gather {
     first_panel: u32,
     end_panel: u32,
     panel_bytes: u32,
+    width: u32,
     encoding: u32,
     entries: u32,
     index_pitch: u32,
     out_pitch: u32,
     activation: Activation,
+    zero: u32,
 }
 
 /// Launches [`OpKind::Gather`](crate::pack::OpKind::Gather).
@@ -39,11 +42,13 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
         first_panel: slice.first,
         end_panel: slice.first + slice.count,
         panel_bytes: call.layer.panel_bytes,
+        width: call.layer.columns(Isa::Cuda) as u32,
         encoding: call.layer.encoding,
         entries,
         index_pitch: call.inputs[0].pitch,
         out_pitch: call.output.pitch,
         activation: call.layer.activation.for_kernels(),
+        zero: 0,
     };
     let sizes = warps(slice.rows.into(), slice.count, call.multiprocessors);
     launch(queue, Function::Gather, sizes, &record)

@@ -235,6 +235,7 @@ pub fn stored(packed: &[f32], panel: usize, encoding: Encoding) -> Vec<u8> {
             Encoding::F32 => bytes.extend_from_slice(bytemuck::cast_slice(weights)),
             _ => weights.iter().for_each(|x| bytes.extend(halved(*x, encoding).to_le_bytes())),
         }
+        bytes.resize(bytes.len().next_multiple_of(32), 0);
     }
     bytes
 }

@@ -197,7 +197,7 @@ fn check_panels(random: &mut Random, case: &mut Case, k: usize) {
         let [portable, stored] = encoded(random, channels, k, encoding);
         let panels = |isa: Isa, encoding: Encoding| Layer {
             panels: channels.div_ceil(isa.panel()) as u32,
-            panel_bytes: encoding.panel_bytes(k as u64, isa.panel()).unwrap() as u32,
+            panel_bytes: encoding.panel_bytes(k as u64, isa.panel(), isa.panel()).unwrap() as u32,
             encoding: encoding as u32,
             ..case.layer
         };

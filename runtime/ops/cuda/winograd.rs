@@ -152,6 +152,7 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
                 first: slice.first + panel,
                 panels,
                 panels_a_group: layer.panels,
+                width: PANEL,
                 columns,
                 chains: ChainsRecord {
                     k: work.points * channels,
@@ -160,7 +161,6 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
                 },
                 terms: TermsRecord { from: 0, to: channels },
                 biased: 0,
-                zero: 0,
             };
             let chains = Chains::of_run(channels as usize);
             conv::each_chain(&products, Some(&chains), |products| {

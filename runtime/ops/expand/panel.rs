@@ -14,9 +14,15 @@ impl Expansion {
     /// Bytes of filters that one thread widens before it transforms them.
     pub(super) fn filter_bytes(&self) -> usize {
         match (self.algorithm, self.encoding) {
-            (0, _) | (_, Encoding::F32) => 0,
+            (0, _) => 0,
+            (_, Encoding::F32) if !self.is_narrow() => 0,
             _ => 4 * 9 * FILTERS * self.isa.panel(),
         }
+    }
+
+    /// Whether panels hold fewer channels than they have room for.
+    fn is_narrow(&self) -> bool {
+        self.plain.columns(self.isa) < self.isa.panel()
     }
 
     /// Weights of a panel, as stored, before those of its channels: its biases, which are floats.
@@ -92,9 +98,10 @@ impl Expansion {
         filters: &mut [u8],
     ) {
         let (nr, tile) = (self.isa.panel(), self.algorithm as usize);
-        // Filters of a whole panel.
-        let count = self.channels() * nr;
-        if self.encoding == Encoding::F32 {
+        let channels = self.channels();
+        if self.encoding == Encoding::F32 && !self.is_narrow() {
+            // Filters of a whole panel.
+            let count = channels * nr;
             let taps = MatRef::new(&stored[nr..], 9, count, count);
             let taps = taps.unwrap_or_else(|| unreachable!("`validate` has measured the panel"));
             return kernels.winograd_weights(tile, taps.part(0..9, these), out);
@@ -103,12 +110,22 @@ impl Expansion {
         for at in (0..these.len()).step_by(FILTERS * nr) {
             let len = (FILTERS * nr).min(these.len() - at);
             for (tap, filters) in filters.chunks_exact_mut(len).take(9).enumerate() {
-                let start = self.biases() + tap * count + these.start + at;
-                kernels.widen(self.encoding, stored, start, filters);
+                let first = tap * channels + (these.start + at) / nr;
+                self.widen_filters(kernels, stored, first, filters);
             }
             let Some(taps) = MatRef::new(filters, 9, len, len) else { continue };
             let points = 0..out.rows();
             kernels.winograd_weights(tile, taps, out.part_mut(points, at..at + len));
+        }
+    }
+
+    /// Weights of a panel from its k `first` on as floats, with room for a full panel's channels for each k.
+    fn widen_filters(&self, kernels: &Kernels, stored: &[f32], first: usize, out: &mut [f32]) {
+        let (nr, width) = (self.isa.panel(), self.plain.columns(self.isa));
+        let run = if width == nr { out.len() } else { nr };
+        for (k, out) in (first..).zip(out.chunks_mut(run)) {
+            // A narrow panel's weights are followed by those of the next k, or by what ends the panel.
+            kernels.widen(self.encoding, stored, self.biases() + k * width, out);
         }
     }
 }

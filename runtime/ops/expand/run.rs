@@ -103,12 +103,12 @@ impl Expansion {
     /// columns as if these were the whole output.
     fn divide(&self, call: Call<'_>, each: usize, bytes: usize, task: impl Fn(Call<'_>) + Sync) {
         let Call { layer, inputs, output, operands, mut out, weights, kernels, device, .. } = call;
-        let (nr, stored) = (self.isa.panel(), self.stored_bytes / 4);
-        let cols = call.first * nr..((call.first + call.count) * nr).min(out.cols());
+        let (width, stored) = (self.plain.columns(self.isa), self.stored_bytes / 4);
+        let cols = call.first * width..((call.first + call.count) * width).min(out.cols());
         let part = out.cut_mut(0..out.rows(), cols.clone());
-        device::divide(device, part, Split::Cols(each * nr), call.scratch, bytes, |share| {
+        device::divide(device, part, Split::Cols(each * width), call.scratch, bytes, |share| {
             let Share { cols: here, out, scratch, .. } = share;
-            let panels = here.start / nr..here.end.div_ceil(nr);
+            let panels = here.start / width..here.end.div_ceil(width);
             let residual = match operands[1] {
                 Operand::Mat(mat) => {
                     let at = cols.start + here.start..cols.start + here.end;
@@ -171,7 +171,8 @@ impl Expansion {
     }
 
     pub(super) fn run_rows_of_one(&self, call: Call<'_>) {
-        let (nr, stored) = (self.isa.panel(), self.stored_bytes / 4);
+        let (nr, width) = (self.isa.panel(), self.plain.columns(self.isa));
+        let stored = self.stored_bytes / 4;
         let window = conv::window(&self.plain, &call.inputs[0], &call.output);
         let (piece, k) = (self.piece_bytes(), call.inputs[0].cols() as usize);
         let bytes = self.row_bytes(&call.inputs, &call.output) as usize;
@@ -187,7 +188,7 @@ impl Expansion {
             let (chains, unbounded) = (lists.chains(), [f32::NEG_INFINITY, f32::INFINITY]);
             let limits = clamp(&part.layer.activation);
             for (panel, stored) in part.weights.chunks_exact(stored).enumerate() {
-                let cols = panel * nr..((panel + 1) * nr).min(part.out.cols());
+                let cols = panel * width..((panel + 1) * width).min(part.out.cols());
                 let mut out = part.out.part_mut(row.clone(), cols.clone());
                 for chain in 0..chains.count() {
                     let terms = chains.terms(chain);
@@ -200,14 +201,16 @@ impl Expansion {
                         Addend::Output
                     };
                     let limits = if chain + 1 == chains.count() { limits } else { unbounded };
-                    for from in terms.clone().step_by(ROW_WEIGHTS / nr) {
-                        let len = (ROW_WEIGHTS / nr).min(terms.end - from);
-                        let piece = &mut piece[..(1 + len) * nr];
+                    // Of the last k of a piece as many weights are read as kernels have channels.
+                    let (beyond, most) = (nr - width, (ROW_WEIGHTS - (nr - width)) / width);
+                    for from in terms.clone().step_by(most) {
+                        let len = most.min(terms.end - from);
+                        let piece = &mut piece[..nr + len * width + beyond];
                         let (bias, body) = piece.split_at_mut(nr);
                         bias.copy_from_slice(&sums[..nr]);
-                        kernels.widen(self.encoding, stored, self.biases() + from * nr, body);
+                        kernels.widen(self.encoding, stored, self.biases() + from * width, body);
                         let lists = lists.seg_len(len);
-                        let piece = Panel::cached(piece);
+                        let piece = Panel::cached(piece).width(width);
                         if from + len < terms.end {
                             let Some(to) = MatMut::new(&mut sums[..nr], 1, nr, nr) else {
                                 continue;

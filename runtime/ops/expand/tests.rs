@@ -40,7 +40,8 @@ fn pair(
 ) -> Pair {
     let encoding = layer.encoding().unwrap();
     let nr = isa.panel();
-    let bytes = |encoding: Encoding| encoding.panel_bytes(k, nr).unwrap() as u32;
+    let width = layer.columns(isa);
+    let bytes = |encoding: Encoding| encoding.panel_bytes(k, width, nr).unwrap() as u32;
     let dims = shapes.map(|[height, width, channels]| [1, height, width, channels]);
     let inputs = if residual { vec![dims[0], dims[1]] } else { vec![dims[0]] };
     let layer = Layer { panels, panel_bytes: bytes(encoding), ..layer };
@@ -50,11 +51,13 @@ fn pair(
     plain.layer.panel_bytes = bytes(Encoding::F32);
     for _ in 0..panels {
         let biases: Vec<f32> = (0..nr).map(|_| random.float()).collect();
-        let start = stored.weights.len();
+        let (start, before) = (stored.weights.len(), plain.weights.len());
         for to in [&mut stored.weights, &mut plain.weights] {
             to.extend_from_slice(&biases);
         }
-        let weights: Vec<u16> = (0..k as usize * nr).map(|_| weight(random, encoding)).collect();
+        // And what is read after the last of them.
+        let count = k as usize * width + nr - width;
+        let weights: Vec<u16> = (0..count).map(|_| weight(random, encoding)).collect();
         let wide = |bits: u16| if encoding == Encoding::F16 { f16(bits) } else { bf16(bits) };
         match encoding {
             Encoding::F32 => {
@@ -72,6 +75,7 @@ fn pair(
             }
         }
         stored.weights.resize(start + bytes(encoding) as usize / 4, 0.0);
+        plain.weights.resize(before + bytes(Encoding::F32) as usize / 4, 0.0);
     }
     Pair { stored, plain }
 }
@@ -161,6 +165,26 @@ fn encoded_panels_give_the_bits_of_widened_ones() {
                 let wanted = everywhere(&plain, kernels, 0, None);
                 everywhere(&stored, kernels, 0, Some(&wanted));
             }
+            // Panels that hold fewer channels than they have room for.
+            for (size, from, to, kernel, groups, width) in [
+                (1, 5, 3, 1, 1, 1),
+                (1, 3000, 1, 1, 1, 1),
+                (1, 1500, 5 * nr + 3, 1, 1, nr - 1),
+                (3, 40, 2 * nr - 3, 3, 1, nr - 1),
+                (13, 7, nr + 1, 3, 1, nr / 2 + 1),
+                (2, 700, 3 * nr, 1, 1, 3),
+                (5, 6, 10, 1, 2, 5),
+            ] {
+                let params = convolution(kernel, kernel / 2, groups);
+                let encoding = encoding as u32;
+                let layer = Layer { encoding, width, ..layer(OpKind::Conv, sigmoid, &params) };
+                let k = u64::from(kernel * kernel * (from / groups));
+                let panels = groups * (to / groups).div_ceil(width);
+                let shapes = [[size, size, from], [size, size, to]];
+                let Pair { stored, plain } = pair(&mut random, isa, layer, k, panels, shapes, true);
+                let wanted = everywhere(&plain, kernels, 0, None);
+                everywhere(&stored, kernels, 0, Some(&wanted));
+            }
             let depthwise = convolution(3, 1, 3 * nr);
             let layer = Layer {
                 encoding: encoding as u32,
@@ -193,24 +217,25 @@ fn encoded_frequencies_and_tables_too() {
                 everywhere(&stored, kernels, 0, Some(&wanted));
             }
             let params = GatherParams { entries: 11 };
-            let layer = Layer {
-                encoding: encoding as u32,
-                ..layer(OpKind::Gather, Activation::NONE, &params)
-            };
-            let shapes = [[1, 6, 1], [1, 6, 2 * nr + 1]];
-            let Pair { mut stored, mut plain } =
-                pair(&mut random, isa, layer, 11, 3, shapes, false);
-            for case in [&mut stored, &mut plain] {
-                case.data[0].copy_from_slice(&[0.0, 10.0, -1.0, 3.0, 3.0, 5.0]);
+            for (cols, width, panels) in [(2 * nr + 1, 0, 3), (3 * nr - 5, nr - 1, 3), (3, 1, 3)] {
+                let encoding = encoding as u32;
+                let gather = layer(OpKind::Gather, Activation::NONE, &params);
+                let layer = Layer { encoding, width, ..gather };
+                let shapes = [[1, 6, 1], [1, 6, cols]];
+                let Pair { mut stored, mut plain } =
+                    pair(&mut random, isa, layer, 11, panels, shapes, false);
+                for case in [&mut stored, &mut plain] {
+                    case.data[0].copy_from_slice(&[0.0, 10.0, -1.0, 3.0, 3.0, 5.0]);
+                }
+                let wanted = everywhere(&plain, kernels, 0, None);
+                everywhere(&stored, kernels, 0, Some(&wanted));
             }
-            let wanted = everywhere(&plain, kernels, 0, None);
-            everywhere(&stored, kernels, 0, Some(&wanted));
         }
     }
 }
 
 /// A 3x3 convolution in double precision, with weights as floats in panels.
-fn truth(case: &Case, nr: usize) -> Vec<f64> {
+fn truth(case: &Case, columns: usize, nr: usize) -> Vec<f64> {
     let [_, height, width, all] = case.inputs[0].dims.map(|x| x as usize);
     let to = case.output.dims[3] as usize;
     let groups = params::<ConvParams>(&case.layer).groups as usize;
@@ -220,9 +245,9 @@ fn truth(case: &Case, nr: usize) -> Vec<f64> {
     for (at, out) in out.iter_mut().enumerate() {
         let (y, x, o) = (at / to / width, at / to % width, at % to);
         let (group, o) = (o / in_group, o % in_group);
-        let index = group * in_group.div_ceil(nr) + o / nr;
+        let index = group * in_group.div_ceil(columns) + o / columns;
         let weights = &case.weights[index * panel..][..panel];
-        *out = f64::from(weights[o % nr]);
+        *out = f64::from(weights[o % columns]);
         for tap in 0..9 {
             let (row, col) = (y + tap / 3, x + tap % 3);
             if !(1..=height).contains(&row) || !(1..=width).contains(&col) {
@@ -231,7 +256,7 @@ fn truth(case: &Case, nr: usize) -> Vec<f64> {
             for c in 0..from {
                 let pixel = (row - 1) * width + col - 1;
                 let input = case.data[0][pixel * all + group * from + c];
-                let weight = weights[(1 + tap * from + c) * nr + o % nr];
+                let weight = weights[nr + (tap * from + c) * columns + o % columns];
                 *out += f64::from(input) * f64::from(weight);
             }
         }
@@ -257,17 +282,20 @@ fn transformed_by_the_step() {
             // The same layers for each width of panels: some of one group, of which one is made in several portions of channels; more
             // groups than are transformed at once.
             let layers = [
-                (1, 35, 11 * nr - 3, 11),
-                (1, 100, 3 * nr, 3),
-                (13, 13 * 6, 13 * (nr + 2), 13 * 2),
+                (1, 35, 11 * nr - 3, 11, 0),
+                (1, 100, 3 * nr, 3, 0),
+                (13, 13 * 6, 13 * (nr + 2), 13 * 2, 0),
+                (1, 37, 3 * (nr - 3) - 1, 3, nr - 3),
+                (3, 3 * 17, 3 * (nr + 1), 3 * 2, nr / 2 + 1),
             ];
             let all = Encoding::ALL.into_iter();
             let all = all.flat_map(|encoding| layers.map(|layer| (encoding, layer)));
-            for (encoding, (groups, from, to, panels)) in all {
+            for (encoding, (groups, from, to, panels, width)) in all {
                 let mut random = Random::new(9);
                 let params = convolution(3, 1, groups);
                 let layer = Layer {
                     encoding: encoding as u32,
+                    width,
                     ..layer(OpKind::Conv, Activation::NONE, &params)
                 };
                 let shapes = [[9, 11, from], [9, 11, to]];
@@ -276,7 +304,7 @@ fn transformed_by_the_step() {
                 let found = everywhere(&stored, kernels, tile, None);
                 let wide = everywhere(&plain, kernels, tile, None);
                 assert_eq!(found, wide);
-                let error = error(&found, &truth(&plain, nr as usize));
+                let error = error(&found, &truth(&plain, layer.columns(isa), nr as usize));
                 assert!(error < bound, "F({tile},3) {} {encoding:?}: {error:e}", kernels.name());
                 made.push(found.iter().map(|x| x.to_bits()).collect());
             }
@@ -343,6 +371,9 @@ fn what_cannot_be_is_refused() {
         assert!(!valid(&|layer| layer.encoding = u32::from(layer.encoding == 0)));
         assert!(!valid(&|layer| layer.panel_bytes += 32));
         assert!(!valid(&|layer| layer.panel_bytes -= 32));
+        for width in [1, 7, 8, 9, 255, u32::MAX] {
+            assert!(!valid(&|layer| layer.width = width), "{width}");
+        }
         let slice = |algorithm| Slice {
             first: 0,
             count: 2,

@@ -147,7 +147,7 @@ impl Part<'_> {
         let width = groups.len() * channels;
         let (all, before) = (panels.clone(), outputs.panel(panels.start).start);
         // Other than in one group these are all columns.
-        let split = Split::Cols(self.work.each * nr);
+        let split = Split::Cols(self.work.each * outputs.width);
         device::divide(self.device, out, split, scratch, each, |share| {
             let Share { cols, mut out, scratch, .. } = share;
             let cols = before + cols.start..before + cols.end;

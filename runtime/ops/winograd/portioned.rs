@@ -28,7 +28,7 @@ pub(in crate::ops) struct Making<'a> {
 pub(in crate::ops) fn run(mut call: Call<'_>, portions: Portions, making: &Making<'_>) {
     let scratch = core::mem::take(&mut call.scratch);
     let tile = portions.tile;
-    let outputs = Channels::new(call.output.cols(), 1, call.kernels.isa());
+    let outputs = Channels::new(call.output.cols(), 1, call.layer.columns(call.kernels.isa()));
     let (groups, width) = (portions.groups(call.count), call.output.dims[2] as usize);
     let mut out = core::mem::replace(&mut call.out, empty());
     let mut out = out.part_mut(out.slots(call.rows.clone()), outputs.cols(call.first, call.count));
@@ -139,7 +139,7 @@ impl Part<'_> {
         let nr = self.portions.nr;
         let width = output.dims[2] as usize;
         let tile = self.portions.tile;
-        let outputs = Channels::new(output.cols(), 1, kernels.isa());
+        let outputs = Channels::new(output.cols(), 1, layer.columns(kernels.isa()));
         let (clamp, floats) = (clamp(&layer.activation), self.portions.stride(nr));
         let of_panel = self.portions.product_floats();
         let first = self.call.first + self.panels.start;

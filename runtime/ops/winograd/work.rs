@@ -100,7 +100,7 @@ impl Work {
         let pair = |pair: [u32; 2]| pair.map(|x| x as usize);
         let tile = p.tile as usize;
         let channels = (input.cols() / p.groups.max(1)) as usize;
-        let outputs = Channels::new(output.cols(), p.groups, isa);
+        let outputs = Channels::new(output.cols(), p.groups, layer.columns(isa));
         let extent = pair([output.dims[1], output.dims[2]]);
         let panels = slice.count as usize;
         // At least so many groups have them: scratch is the same wherever a slice begins.

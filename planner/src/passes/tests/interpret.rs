@@ -169,7 +169,7 @@ impl Machine<'_> {
     ) -> Vec<f64> {
         let p: ConvParams = params(layer);
         let x = inputs[0].unwrap();
-        let nr = self.network.isa.panel();
+        let (nr, width) = (self.network.isa.panel(), layer.columns(self.network.isa));
         let groups = p.groups as usize;
         let (ic, oc) = (x.dims[3] as usize, output.dims[3] as usize);
         let spanned = kind == OpKind::Depthwise;
@@ -180,7 +180,7 @@ impl Machine<'_> {
             let o = i[3];
             let (at_panel, lane) = match spanned {
                 true => (o / nr, o % nr),
-                false => (o / group * group.div_ceil(nr) + o % group / nr, o % group % nr),
+                false => (o / group * group.div_ceil(width) + o % group / width, o % group % width),
             };
             let panel = &packed[at_panel * panel..][..panel];
             let mut sum = panel[lane];
@@ -198,7 +198,7 @@ impl Machine<'_> {
                     for c in 0..depth {
                         let channel = o / group * depth + c;
                         let tap = (r * p.kernel[1] + s) as usize;
-                        let weight = panel[(1 + tap * depth + c) * nr + lane];
+                        let weight = panel[nr + (tap * depth + c) * width + lane];
                         sum += weight * self.read(&x, [i[0], h as usize, w as usize, channel]);
                     }
                 }
@@ -316,13 +316,14 @@ impl Machine<'_> {
     fn gather(&self, layer: &Layer, x: &Tensor, output: &Tensor, packed: &[f64]) -> Vec<f64> {
         let p: GatherParams = params(layer);
         let (nr, panel) = (self.network.isa.panel(), layer.panel_bytes as usize / 4);
-        assert_eq!((panel, x.dims[3]), ((1 + p.entries as usize) * nr, 1));
+        let width = layer.columns(self.network.isa);
+        assert!(panel >= nr + p.entries as usize * width && x.dims[3] == 1);
         assert_eq!(x.rows(), output.rows());
         let rows: Vec<f64> = indices(x.dims).map(|i| self.read(x, i)).collect();
         let result = indices(output.dims).enumerate().map(|(at, i)| {
             let entry = rows[at / output.dims[3] as usize] as usize;
-            let panel = &packed[i[3] / nr * panel..];
-            panel[(1 + entry) * nr + i[3] % nr] + panel[i[3] % nr]
+            let panel = &packed[i[3] / width * panel..];
+            panel[nr + entry * width + i[3] % width] + panel[i[3] % width]
         });
         result.collect()
     }

@@ -28,7 +28,7 @@ fn check_as(queue: &mut Recorder, case: &Case, chains: u32, encoding: Encoding) 
         _ => ranges(case.k(), chains as usize),
     };
     let (exact, truth) = case.reference_in_chains(&weights, &of_all);
-    let packed = pack(&weights, &bias, case.packed_groups().0, PANEL as usize);
+    let packed = case.pack(&weights, &bias, Isa::Cuda);
     let mut layer = case.layer(Isa::Cuda);
     let panel = layer.panel_bytes as usize / 4;
     let packed = stored(&packed, panel, encoding);
@@ -75,6 +75,13 @@ fn cases() -> Vec<Case> {
         case([1, 1, 1, 37], 70, [1, 1]),
         case([1, 1, 3, 5], 8, [1, 1]),
         case([1, 7, 7, 64], 33, [1, 1]),
+        // Panels that hold fewer channels: few rows and many, widths that four do and do not divide.
+        case([1, 1, 1, 37], 1, [1, 1]).width(1),
+        case([1, 1, 3, 1100], 33, [1, 1]).width(17),
+        case([1, 7, 7, 64], 33, [1, 1]).width(17),
+        case([1, 7, 5, 12], 55, [3, 3]).pad([1, 1]).width(28),
+        case([1, 6, 7, 12], 6 * 31, [3, 3]).groups(6).width(31),
+        case([1, 9, 5, 8], 3, [1, 1]).width(2).residual(Residual::Apart),
         case([1, 8, 16, 12], 128, [1, 1]).activation(Activation::RELU),
         case([1, 3, 43, 8], 129, [1, 1]),
         case([1, 13, 17, 20], 68, [1, 1]).gaps(4, 8),

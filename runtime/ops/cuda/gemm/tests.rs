@@ -70,7 +70,7 @@ fn what_is_accepted_is_launched_within_limits() {
         record.inputs[0] = 0;
         let encoding = Encoding::ALL[random.below(3)];
         let mut panels = |panels: u64, k: u64| {
-            let bytes = encoding.panel_bytes(k, PANEL as usize).unwrap_or(0);
+            let bytes = encoding.panel_bytes(k, PANEL as usize, PANEL as usize).unwrap_or(0);
             record.encoding = encoding as u32;
             record.panels = u32::try_from(panels).unwrap_or(0);
             record.panel_bytes = u32::try_from(bytes).unwrap_or(0);
