@@ -56,6 +56,13 @@ cargo test --workspace
 section "undefined behaviour: tests in Miri"
 tools/miri.sh
 
+section "plans and runs with the host described as other boards"
+for board in host-avx512 portable; do # the tests above have run with host-avx2
+    if [ $board = portable ] || grep -qw avx512f /proc/cpuinfo; then
+        EYELET_HOST_BOARD=$board cargo test -p eyelet-planner --test budgets --test kept
+    fi
+done
+
 section "GPU: kernels for every board, by their compilers"
 tools/cuda.sh
 tools/cuda_check.py

@@ -116,7 +116,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let threads = args.next().map_or(Ok(1), |threads| threads.parse())?;
     let profile = match args.next() {
         Some(path) => Profile::load(Path::new(&path))?,
-        None => board::host().profile,
+        None => board::host()?.profile,
     };
     let graph = import::import(Path::new(&model)).map_err(|error| error.to_string())?;
     let network = passes::lower(&graph, profile.isa)?;

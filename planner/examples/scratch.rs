@@ -102,7 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let model = args.next().ok_or("which model?")?;
     let profile = match args.next() {
         Some(path) => Profile::load(Path::new(&path))?,
-        None => board::host().profile,
+        None => board::host()?.profile,
     };
     let graph = import::import(Path::new(&model)).map_err(|error| error.to_string())?;
     let mut network = passes::lower(&graph, profile.isa)?;

@@ -360,7 +360,7 @@ fn the_demo_compares_and_reads_a_digit() {
 fn a_closed_pipe_is_no_error() {
     let folder = packed();
     let script = "exec 3>&1; { \"$0\" inspect digits.pack; echo code=$? >&3; } | true";
-    let done = std::process::Command::new("sh")
+    let done = command::program("sh")
         .args(["-c", script, env!("CARGO_BIN_EXE_eyelet")])
         .current_dir(folder.path())
         .output()

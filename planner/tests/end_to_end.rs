@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::board::board;
 use common::grouped::grouped;
 use common::records::Records;
 use common::transformer::transformer;
@@ -17,7 +18,7 @@ use eyelet_planner::graph::Graph;
 use eyelet_planner::import::import;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::strategy::Effort;
-use eyelet_planner::{board, bound::lower_bound_ns, rounding, simulate::simulate};
+use eyelet_planner::{board::Board, bound::lower_bound_ns, rounding, simulate::simulate};
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -170,7 +171,7 @@ fn same_everywhere_by_winograd(name: &str, budgets: &[u64]) {
 
 fn by_winograd(graph: Graph) -> Subject {
     let subject =
-        Subject::by(|layer| Algorithm::Winograd { tile: [2, 4][layer % 2] }, graph, board::host());
+        Subject::by(|layer| Algorithm::Winograd { tile: [2, 4][layer % 2] }, graph, board());
     let layers = &subject.network.layers;
     assert!(layers.iter().any(|layer| layer.kind == OpKind::Winograd as u32));
     subject
@@ -219,8 +220,8 @@ fn squeezenet_transformed_by_steps_is_the_same_everywhere() {
 fn groups_by_winograd_and_transformed_by_steps_are_the_same_everywhere() {
     for subject in [
         by_winograd(grouped()),
-        transformed(Subject::of_graph(grouped(), board::host())),
-        Subject::of_graph(grouped(), board::host()),
+        transformed(Subject::of_graph(grouped(), board())),
+        Subject::of_graph(grouped(), board()),
     ] {
         subject_same_everywhere(subject, &[MIB, 8 * MIB], true, TOLERANCE);
     }
@@ -241,7 +242,7 @@ fn networks_in_half_the_bytes_are_the_same_everywhere() {
         subject.encode(encoding);
         assert!(subject.weights_bytes < whole * 51 / 100);
         subject_same_everywhere(subject, &[6 * MIB, 32 * MIB], true, tolerance);
-        let mut subject = Subject::of_graph(transformer(), board::host());
+        let mut subject = Subject::of_graph(transformer(), board());
         subject.encode(encoding);
         subject_same_everywhere(subject, &[MIB / 8, MIB], true, tolerance);
     }
@@ -280,7 +281,7 @@ fn what_keeps_all_weights_takes_what_is_alive_at_its_peak() {
     let folder = tempfile::tempdir().unwrap();
     let graph = import(&zoo_model("resnet18", folder.path())).unwrap();
     let four = |_| Algorithm::Winograd { tile: 4 };
-    let subject = Subject::by(four, graph, board::host());
+    let subject = Subject::by(four, graph, board());
     let plan = subject.plan(512 * MIB, 2).unwrap();
     let proof = check(&subject.network, &plan, subject.weights_bytes).unwrap();
     assert_eq!(plan.bytes_per_inference(), 0);
@@ -290,9 +291,9 @@ fn what_keeps_all_weights_takes_what_is_alive_at_its_peak() {
 
 #[test]
 fn a_transformer_is_the_same_everywhere() {
-    let subject = Subject::of_graph(transformer(), board::host());
+    let subject = Subject::of_graph(transformer(), board());
     subject_same_everywhere(subject, &[MIB / 8, MIB], true, TOLERANCE);
-    let subject = Subject::of_graph(transformer(), board::host());
+    let subject = Subject::of_graph(transformer(), board());
     assert!(subject.network.layers.iter().any(|layer| layer.kind == OpKind::Gather as u32));
     assert!(subject.network.layers.iter().any(|layer| layer.kind == OpKind::LayerNorm as u32));
 }
@@ -322,7 +323,7 @@ fn smallest_budgets_are_small() {
     for (name, most) in [("squeezenet1_1", 2 * MIB), ("mobilenet_v2", 2 * MIB)] {
         let graph = import(&zoo_model(name, folder.path())).unwrap();
         for board in ["jetson-nano", "raspberry-pi-4"] {
-            let subject = Subject::of_graph(graph.clone(), board::Board::load(board).unwrap());
+            let subject = Subject::of_graph(graph.clone(), Board::load(board).unwrap());
             let smallest = subject.smallest(4);
             assert!(smallest <= most, "{name} on {board}: {smallest}");
             let plan = subject.plan(smallest, 4).unwrap();

@@ -335,7 +335,7 @@ fn full_device() {
 
 /// Runs a script with the command as `$0`, and tells what it left.
 fn shell(folder: &Path, program: &str, args: &[&str]) -> Done {
-    let done = std::process::Command::new(program)
+    let done = command::program(program)
         .args(args)
         .arg(env!("CARGO_BIN_EXE_eyelet"))
         .current_dir(folder)

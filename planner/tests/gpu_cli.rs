@@ -2,14 +2,13 @@
 
 mod command;
 
-use command::{Done, eyelet_in, packed};
+use command::{Done, command, eyelet_in, packed};
 use std::path::Path;
-use std::process::Command;
 
 /// Runs the command with other variables in its environment.
 #[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 fn with(folder: &Path, variables: &[(&str, &str)], args: &[&str]) -> Done {
-    let done = Command::new(env!("CARGO_BIN_EXE_eyelet"))
+    let done = command()
         .args(args)
         .envs(variables.iter().copied())
         .current_dir(folder)

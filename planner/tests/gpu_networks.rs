@@ -42,7 +42,7 @@ impl Case {
     }
 
     fn of_graph(graph: impl Fn() -> Graph, rounds: u64) -> Self {
-        let on_cpu = Subject::of_graph(graph(), eyelet_planner::board::host());
+        let on_cpu = Subject::of_graph(graph(), common::board::board());
         let [shared, staged] =
             ["jetson-nano", "gpu-host"].map(|board| Subject::of_graph(graph(), gpu::board(board)));
         let folder = tempfile::tempdir().unwrap();

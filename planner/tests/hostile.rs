@@ -38,7 +38,7 @@ fn packs() -> Vec<(u64, Vec<u8>)> {
     let smallest = subject.smallest(3);
     let budgets = [smallest, smallest + (128 << 10), 1 << 20];
     let mut packs: Vec<_> = budgets.into_iter().map(|budget| pack(&subject, budget)).collect();
-    let subject = Subject::of_graph(transformer(), eyelet_planner::board::host());
+    let subject = Subject::of_graph(transformer(), common::board::board());
     packs.insert(1, pack(&subject, subject.smallest(3)));
     packs.insert(2, (sliding::ARENA, sliding::LEAST.plan(Isa::Portable).pack()));
     // Weights in 16 bits, transformed by the steps where that can be.

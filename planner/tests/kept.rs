@@ -37,7 +37,7 @@ fn subject() -> Subject {
     }
     net.0.outputs.push(x);
     let winograd = |_| Algorithm::Winograd { tile: 4 };
-    Subject::by(winograd, net.0, eyelet_planner::board::host())
+    Subject::by(winograd, net.0, common::board::board())
 }
 
 /// The bytes of a pack with these plans.

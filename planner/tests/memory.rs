@@ -4,11 +4,13 @@
 //! The largest networks take minutes and gigabytes of disk:
 //! `cargo test --release --test memory -- --include-ignored --nocapture`.
 
+mod command;
+
+use command::command;
 use serde_json::Value;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 const MIB: u64 = 1 << 20;
 
@@ -18,8 +20,7 @@ const BESIDE: u64 = 6 * MIB;
 
 /// Runs the command; its report.
 fn eyelet(arguments: &[&str]) -> Value {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_eyelet"));
-    let output = command.args(arguments).arg("--json").output().unwrap();
+    let output = command().args(arguments).arg("--json").output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "eyelet {}: {errors}", arguments.join(" "));
     serde_json::from_slice(&output.stdout).unwrap()

@@ -222,7 +222,7 @@ proptest! {
         (window, together) in (prop::option::of(4096u64..200_000), any::<bool>()),
         threads in 1u32..3,
     ) {
-        let mut board = eyelet_planner::board::host();
+        let mut board = common::board::board();
         let mut storage = board.profile.storage.faster(speed);
         (storage.depth, storage.window, storage.together) = (depth, window, together);
         storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
@@ -268,7 +268,7 @@ proptest! {
         slowdown in 1.0f64..30.0,
         threads in 1u32..3,
     ) {
-        let mut board = eyelet_planner::board::host();
+        let mut board = common::board::board();
         board.profile.storage = Storage::flat(1000, 10_000.0, 20.0);
         let (storage, compute) = (&mut board.profile.storage, &mut board.profile.compute);
         storage.io = Io::Buffered;
@@ -294,7 +294,7 @@ proptest! {
         budgets in prop::collection::vec(0u64..400, 4),
         threads in 1u32..4,
     ) {
-        let board = eyelet_planner::board::host();
+        let board = common::board::board();
         let subject = Subject::of_graph(network(size, &decisions), board);
         let inputs = subject.inputs(1);
         let expected = bits(&run_inline(&pack(&subject, AMPLE, 1), AMPLE, &inputs, &Inline, 1));
@@ -328,7 +328,7 @@ proptest! {
         pages in 0u64..400,
         threads in 1u32..4,
     ) {
-        let board = eyelet_planner::board::host();
+        let board = common::board::board();
         let subject = Subject::of_graph(network(size, &decisions), board);
         let (network, profile) = (&subject.network, &subject.board.profile);
         let inputs = subject.inputs(1);
@@ -439,7 +439,7 @@ proptest! {
         exact in any::<bool>(),
         threads in 1u32..3,
     ) {
-        let mut board = eyelet_planner::board::host();
+        let mut board = common::board::board();
         let mut storage = board.profile.storage.faster(speed);
         (storage.depth, storage.window, storage.together) = (depth, window, together);
         storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
@@ -480,7 +480,7 @@ proptest! {
         (depth, window) in (2u32..9, prop::option::of(4096u64..600_000)),
         exact in any::<bool>(),
     ) {
-        let mut board = eyelet_planner::board::host();
+        let mut board = common::board::board();
         board.profile.storage = together(1e3 * latency_us, ns_per_byte, depth, window);
         let subject = Subject::of_graph(network(size, &decisions), board);
         let smallest = subject.smallest(1);
@@ -558,7 +558,7 @@ fn panels_come_in_parts() {
     let hidden = net.conv(input, 80, 1, 1);
     let output = net.conv(hidden, 10, 1, 1);
     net.0.outputs.push(output);
-    let subject = Subject::of_graph(net.0, eyelet_planner::board::host());
+    let subject = Subject::of_graph(net.0, common::board::board());
     let inputs = subject.inputs(1);
     let expected = bits(&run_inline(&pack(&subject, AMPLE, 1), AMPLE, &inputs, &Inline, 1));
     let smallest = subject.smallest(1);

@@ -9,6 +9,10 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum BoardError {
     #[error(
+        "{variable} names the board that stands for this machine: {error}; correct it or unset it"
+    )]
+    Host { variable: &'static str, error: Box<BoardError> },
+    #[error(
         "there is no board `{name}` and no such file; the boards are: {known}; or give the path of a \
          board.toml"
     )]

@@ -1,9 +1,29 @@
-//! The board that is this machine.
+//! The board that stands for this machine.
 
-use super::Board;
+use super::{Board, BoardError};
+use std::env;
 
-/// The board that is this machine: by what its processor can do, with as many threads as it has.
-pub fn host() -> Board {
+/// The environment variable that names the board that stands for this machine. Without it, the
+/// processor decides.
+pub const HOST_BOARD: &str = "EYELET_HOST_BOARD";
+
+/// The board that stands for this machine: the one that [`HOST_BOARD`] names, as its description
+/// has it; otherwise the one with the instruction set of this processor, with as many threads as it
+/// has.
+pub fn host() -> Result<Board, BoardError> {
+    let named = env::var_os(HOST_BOARD).filter(|name| !name.is_empty());
+    match named {
+        Some(name) => named_host(&name.to_string_lossy()),
+        None => Ok(detected_host()),
+    }
+}
+
+fn named_host(name: &str) -> Result<Board, BoardError> {
+    Board::load(name)
+        .map_err(|error| BoardError::Host { variable: HOST_BOARD, error: error.into() })
+}
+
+fn detected_host() -> Board {
     let mut board = Board::load(host_name()).expect("the boards that come with eyelet are valid");
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     board.profile.threads = threads as u32;
@@ -35,9 +55,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_is_a_board() {
-        let board = host();
+    fn the_detected_host_is_a_board() {
+        let board = detected_host();
         assert!(board.profile.threads >= 1);
         assert!(Board::names().any(|name| name == board.name()));
+    }
+
+    #[test]
+    fn a_named_host_is_that_board() {
+        for name in ["host-avx512", "host-avx2", "portable"] {
+            assert_eq!(named_host(name).unwrap(), Board::load(name).unwrap());
+        }
+        let error = named_host("host-avx1024").unwrap_err().to_string();
+        assert!(error.contains(HOST_BOARD) && error.contains("host-avx1024"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ mod host;
 
 pub use device::{Device, Memory};
 pub use error::BoardError;
-pub use host::host;
+pub use host::{HOST_BOARD, host};
 
 use crate::profile::Profile;
 use eyelet::kernels::Isa;

@@ -163,17 +163,17 @@ fn plan(args: &Args, model: &Path, output: Output) -> Result<(PathBuf, u64, u64)
     output.line(format_args!("planning it into {small}, and into memory that holds all of it"))?;
     let mut budgets = vec![args.budget, full.max(args.budget)];
     budgets.dedup();
-    let packed = order(budgets).pack(model, &graph, &model.with_extension("pack"), output)?;
+    let packed = order(budgets)?.pack(model, &graph, &model.with_extension("pack"), output)?;
     output.line(format_args!("  planned in {:.0} ms", packed.planning_ms))?;
     Ok((model.with_extension("pack"), packed.weights_bytes, full.max(args.budget)))
 }
 
-fn order(budgets: Vec<u64>) -> Order {
-    let profile = board::host().profile;
+fn order(budgets: Vec<u64>) -> Result<Order, Error> {
+    let profile = board::host()?.profile;
     let threads = profile.threads.clamp(1, super::target::DEFAULT_THREADS);
     let strategy = strategy::DEFAULT.to_owned();
     let (effort, delta, weights) = (Effort::Default, strategy::demand::DELTA, Encoding::F32);
-    Order { budgets, profile, strategy, threads, exact: true, effort, delta, weights }
+    Ok(Order { budgets, profile, strategy, threads, exact: true, effort, delta, weights })
 }
 
 /// A size that may not be known.
@@ -220,7 +220,7 @@ fn digit(folder: &Path, output: Output) -> Result<Digit, Error> {
     let graph = import_bytes(Bytes::from_static(MODEL), None)
         .map_err(|error| Error::Import { path: name.to_owned(), source: Box::new(error) })?;
     let path = folder.join("digits.pack");
-    let packed = order(vec![DIGITS_BUDGET]).pack(name, &graph, &path, output)?;
+    let packed = order(vec![DIGITS_BUDGET])?.pack(name, &graph, &path, output)?;
     let bytes =
         std::fs::read(&path).map_err(|source| Error::Read { path: path.clone(), source })?;
 

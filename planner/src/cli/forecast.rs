@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// The costs of a profile, or of the board that is this machine with the kernels of the pack.
 pub fn costs(pack: &Path, isa: Isa, profile: Option<&Path>) -> Result<Profile, Error> {
     let Some(path) = profile else {
-        let host = board::host();
+        let host = board::host()?;
         if host.profile.isa == isa {
             return Ok(host.profile);
         }

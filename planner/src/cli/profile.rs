@@ -58,12 +58,12 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         .check()?;
     let board = match &args.board {
         Some(name) => Board::load(name)?,
-        None => board::host(),
+        None => board::host()?,
     };
     let isa = board.profile.isa;
     let kernels = Kernels::for_isa(isa)
         .ok_or_else(|| Error::NotHere { board: board.name().to_owned(), isa: isa.name() })?;
-    let cores = board::host().profile.threads.min(MAX_THREADS as u32);
+    let cores = board::host()?.profile.threads.min(MAX_THREADS as u32);
     let folder = args.dir.or_else(|| args.output.parent().map(Path::to_owned));
     let folder = folder.filter(|folder| folder != Path::new("")).unwrap_or_else(|| ".".into());
     let progress = Progress::elapsed(output, "measuring");

@@ -21,7 +21,8 @@ pub const DEFAULT_THREADS: u32 = 4;
 /// Where packs are to run.
 #[derive(Debug, clap::Args)]
 pub struct Target {
-    /// Where the pack will run: a board's name or the path of a board.toml [default: this machine].
+    /// Where the pack will run: a board's name or the path of a board.toml [default: this machine,
+    /// or the board that the environment variable EYELET_HOST_BOARD names].
     #[arg(long, value_name = "BOARD")]
     board: Option<String>,
     /// What of the board computes [default: cpu, or cuda where the board has no other].
@@ -76,7 +77,7 @@ impl Target {
         };
         let board = match (&self.board, &given) {
             (Some(name), _) => Board::load(name)?,
-            (None, None) => board::host(),
+            (None, None) => board::host()?,
             // A profile is enough.
             (None, Some(profile)) => {
                 let device = Device::of(profile.isa);

@@ -1,6 +1,12 @@
 //! The built command, and a small pack to try it on.
 #![allow(dead_code)]
 
+// Some tests have both folders.
+#[allow(clippy::duplicate_mod)]
+#[path = "../common/board.rs"]
+mod board;
+
+use eyelet_planner::board::HOST_BOARD;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -13,9 +19,23 @@ pub struct Done {
     pub err: String,
 }
 
+/// The command, which takes the board that tests plan for to be its host.
+pub fn command() -> Command {
+    program(env!("CARGO_BIN_EXE_eyelet"))
+}
+
+/// A program that may run the command.
+pub fn program(name: &str) -> Command {
+    let mut command = Command::new(name);
+    if std::env::var_os(HOST_BOARD).is_none() {
+        command.env(HOST_BOARD, board::NAME);
+    }
+    command
+}
+
 /// Runs the command in `folder`.
 pub fn eyelet_in(folder: &Path, args: &[impl AsRef<OsStr>]) -> Done {
-    let done = Command::new(env!("CARGO_BIN_EXE_eyelet"))
+    let done = command()
         .args(args)
         .current_dir(folder)
         .stdin(Stdio::null())

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod adversary;
+pub mod board;
 pub mod counting;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -56,7 +57,7 @@ pub fn digits() -> PathBuf {
 
 impl Subject {
     pub fn new(path: &Path) -> Self {
-        Self::for_board(path, eyelet_planner::board::host())
+        Self::for_board(path, board::board())
     }
 
     pub fn for_board(path: &Path, board: Board) -> Self {
@@ -129,19 +130,25 @@ impl Subject {
         self.write(path, &budgets.iter().map(plan).collect::<Vec<_>>());
     }
 
-    /// The same, the plans made together.
-    pub fn pack_together(&self, path: &Path, budgets: &[u64], threads: u32) {
+    /// Plans for these budgets, made together and checked.
+    pub fn together(&self, budgets: &[u64], threads: u32, effort: Effort) -> Chosen {
         let (profile, strategy) = (&self.board.profile, "joint");
-        let (exact, effort, delta) = (true, Effort::Default, DELTA);
+        let (exact, delta) = (true, DELTA);
         let wanted = Wanted { budgets, profile, strategy, threads, exact, effort, delta };
-        let Chosen { network, weights_bytes, made, predicted_ns } =
-            choose(&self.network, &wanted).unwrap();
-        let plans: Vec<Plan> = made.into_iter().map(|made| made.plan).collect();
-        for plan in &plans {
-            if let Err(violations) = check(&network, plan, weights_bytes) {
+        let chosen = choose(&self.network, &wanted).unwrap();
+        for plan in chosen.made.iter().map(|made| &made.plan) {
+            if let Err(violations) = check(&chosen.network, plan, chosen.weights_bytes) {
                 panic!("budget {}: {}", plan.budget, violations[0]);
             }
         }
+        chosen
+    }
+
+    /// A pack with a plan for each budget, made together.
+    pub fn pack_together(&self, path: &Path, budgets: &[u64], threads: u32) {
+        let chosen = self.together(budgets, threads, Effort::Default);
+        let Chosen { network, weights_bytes, made, predicted_ns } = chosen;
+        let plans: Vec<Plan> = made.into_iter().map(|made| made.plan).collect();
         write_pack(path, &network, weights_bytes, &plans, &predicted_ns, &mut |_| {}).unwrap();
     }
 
