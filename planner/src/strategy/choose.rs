@@ -11,9 +11,10 @@
 //! what that holds is planned for, too, where a budget is larger.
 
 use super::algorithms::{Choice, Means, choices};
+use super::common::{Guest, lay_out};
 use super::on_load::Transformed;
-use super::roomier::hardly_slower;
-use super::{Begun, Effort, Made, PlanError, Request, begin, common, refusal, transforms};
+use super::refit::Refit;
+use super::{Begun, Effort, Made, PlanError, Request, begin, refusal, transforms};
 use crate::bound::least_bound_ns;
 use crate::layout::place_weights;
 use crate::network::Network;
@@ -21,6 +22,7 @@ use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::simulate::simulate;
 use eyelet::pack::PAGE;
+use std::sync::Arc;
 
 /// So many choices of algorithms of each kind are planned, those with the least bounds, and the direct one.
 const MOST_CHOICES: usize = 2;
@@ -67,6 +69,12 @@ struct Candidate {
 /// A candidate's plans, as far as no search is needed: of each room that has one.
 type Rooms<'a> = Vec<Option<Begun<'a>>>;
 
+/// The plans of a candidate before they are laid out, and what each was made of, if that is known.
+struct Finished<'a> {
+    chosen: Chosen,
+    refits: Vec<Option<Arc<Refit<'a>>>>,
+}
+
 /// Chooses the algorithms of a network's layers and plans it for all budgets.
 pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanError> {
     let rooms = wanted.rooms();
@@ -110,7 +118,7 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
     let promising = found.into_iter().take_while(|(ns, ..)| *ns <= clearly(least)).take(searched);
     let promising: Vec<_> = promising.collect();
     // At once: none of them needs what another finds. The first is searched on this thread.
-    let finished: Vec<(&Candidate, Chosen)> = std::thread::scope(|scope| {
+    let finished: Vec<(&Candidate, Finished<'_>)> = std::thread::scope(|scope| {
         let rooms = &rooms;
         let mut promising = promising.into_iter();
         let first = promising.next();
@@ -124,26 +132,24 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
         });
         first.into_iter().chain(others).collect()
     });
-    let mut chosen: Option<(u64, Chosen)> = None;
+    let mut chosen: Option<(u64, Finished<'_>)> = None;
     for (candidate, mut this) in finished {
         let held = chosen.as_ref().map_or(u64::MAX, |(ns, _)| *ns);
         if candidate.bound_ns >= held {
             continue;
         }
-        let ns = this.predicted_ns.iter().sum();
+        let ns = this.chosen.predicted_ns.iter().sum();
         if let Some((_, mut other)) = chosen.take() {
             if held <= ns {
                 std::mem::swap(&mut this, &mut other);
             }
-            this.made.iter_mut().zip(&other.made).for_each(|(made, other)| made.add(other));
+            let both = this.chosen.made.iter_mut().zip(&other.chosen.made);
+            both.for_each(|(made, other)| made.add(other));
         }
         chosen = Some((ns.min(held), this));
     }
     match chosen {
-        Some((_, mut chosen)) => {
-            chosen.lay_out(wanted);
-            Ok(chosen)
-        }
+        Some((_, finished)) => Ok(finished.laid_out(wanted)),
         None => Err(refused.expect("there is a choice, and it was refused")),
     }
 }
@@ -171,38 +177,44 @@ fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
     offered
 }
 
-impl Chosen {
+impl Finished<'_> {
     /// Has no plan slower than one for less memory: where it would be, it is that one.
     fn take_smaller(&mut self) {
-        for larger in 1..self.made.len() {
-            if self.predicted_ns[larger - 1] < self.predicted_ns[larger] {
-                let budget = self.made[larger].plan.budget;
-                self.made[larger].plan = Plan { budget, ..self.made[larger - 1].plan.clone() };
-                self.made[larger].roomier = None;
-                self.predicted_ns[larger] = self.predicted_ns[larger - 1];
+        let Self { chosen: Chosen { made, predicted_ns, .. }, refits } = self;
+        for larger in 1..made.len() {
+            if predicted_ns[larger - 1] < predicted_ns[larger] {
+                let budget = made[larger].plan.budget;
+                made[larger].plan = Plan { budget, ..made[larger - 1].plan.clone() };
+                predicted_ns[larger] = predicted_ns[larger - 1];
+                refits[larger] = refits[larger - 1].clone();
             }
         }
     }
 
-    /// Has residents that plans have in common lie at one address.
-    fn lay_out(&mut self, wanted: &Wanted<'_>) {
-        let Self { network, made, predicted_ns, .. } = self;
+    /// Has residents that plans share lie at one address.
+    fn laid_out(mut self, wanted: &Wanted<'_>) -> Chosen {
         if !wanted.lays_out() {
-            return;
+            return self.chosen;
         }
+        let Self { chosen: Chosen { network, made, predicted_ns, .. }, refits } = &mut self;
         let predict =
             |plan: &Plan| simulate(network, plan, wanted.profile, wanted.threads).steady_ns;
-        let roomier = made.iter().map(|made| made.roomier.as_ref().unwrap_or(&made.plan)).collect();
-        let plans = common::lay_out(network, roomier, |at, plan| {
-            let ns = predict(plan);
-            (ns <= hardly_slower(predicted_ns[at])).then_some(ns)
-        });
+        let guests = made.iter().zip(&*predicted_ns).zip(&*refits);
+        let guests: Vec<Guest<'_>> = guests
+            .map(|((made, predicted_ns), refit)| Guest {
+                plan: &made.plan,
+                predicted_ns: *predicted_ns,
+                refit: refit.as_deref(),
+            })
+            .collect();
+        let plans = lay_out(network, &guests, &predict);
         for ((plan, made), held_ns) in plans.into_iter().zip(made).zip(predicted_ns) {
             if let Some((plan, ns)) = plan {
                 (made.plan, *held_ns) = (plan, ns);
             }
         }
         self.take_smaller();
+        self.chosen
     }
 }
 
@@ -257,32 +269,36 @@ impl Candidate {
     }
 
     /// Improves the plans, of which each budget takes one.
-    fn finish(&self, wanted: &Wanted<'_>, rooms: &[u64], begun: Rooms<'_>) -> Chosen {
+    fn finish<'a>(&self, wanted: &Wanted<'_>, rooms: &[u64], begun: Rooms<'a>) -> Finished<'a> {
         let Self { network, weights_bytes, .. } = self;
         let room_of = |budget: &u64| wanted.room(rooms, &begun, *budget);
         let rooms_of: Vec<usize> = wanted.budgets.iter().map(room_of).collect();
-        let finish = |(room, begun): (usize, Option<Begun<'_>>)| {
-            let left = if wanted.lays_out() { common::reserve(rooms[room]) } else { 0 };
+        let finish = |(room, begun): (usize, Option<Begun<'a>>)| {
             let begun = begun.filter(|_| rooms_of.contains(&room));
-            begun.map(|begun| begun.finish(wanted.effort, left))
+            begun.map(|begun| {
+                let (made, refit) = begun.finish(wanted.effort);
+                (made, refit.map(Arc::new))
+            })
         };
-        let finished: Vec<Option<Made>> = begun.into_iter().enumerate().map(finish).collect();
-        let mut made: Vec<Made> = Vec::new();
+        let finished: Vec<_> = begun.into_iter().enumerate().map(finish).collect();
+        let (mut made, mut refits) = (Vec::new(), Vec::new());
         for (budget, room) in wanted.budgets.iter().zip(rooms_of) {
-            let mut found = finished[room].clone().expect("every budget has a room with a plan");
-            let plans = [Some(&mut found.plan), found.roomier.as_mut()];
-            plans.into_iter().flatten().for_each(|plan| plan.budget = *budget);
+            let (mut found, refit) =
+                finished[room].clone().expect("every budget has a room with a plan");
+            found.plan.budget = *budget;
             made.push(found);
+            refits.push(refit);
         }
         let predict =
             |made: &Made| simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns;
         let predicted_ns: Vec<u64> = made.iter().map(predict).collect();
         let (network, weights_bytes) = (network.clone(), *weights_bytes);
-        let mut chosen = Chosen { network, weights_bytes, made, predicted_ns };
+        let chosen = Chosen { network, weights_bytes, made, predicted_ns };
+        let mut finished = Finished { chosen, refits };
         if transforms(wanted.strategy) {
-            chosen.take_smaller();
+            finished.take_smaller();
         }
-        chosen
+        finished
     }
 
     fn request<'a>(

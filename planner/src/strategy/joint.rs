@@ -22,11 +22,12 @@ use super::improve::improve;
 use super::on_load::Options;
 use super::place::Loading;
 use super::polish::polish;
-use super::roomier::roomier;
+use super::refit::Refit;
 use super::settle::settle;
 use super::site::Site;
 use super::staging::stage_best;
 use super::{Effort, Made, PlanError, Request, SLICE, refuse};
+use crate::plan::Plan;
 use crate::slide::Search;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -53,39 +54,42 @@ pub struct Best {
     pub built: Built,
 }
 
-impl Constructed<'_> {
+impl<'a> Constructed<'a> {
     /// What is predicted of the plan as it is.
     pub fn predicted_ns(&self) -> u64 {
         let held = self.faster.as_ref().unwrap_or(&self.best.built);
         held.line.steady_ns
     }
 
-    /// The plan with the least predicted latency that the effort finds.
-    /// Another one leaves so many bytes of the budget, if that is wanted.
-    pub fn improve(self, effort: Effort, left: u64) -> Made {
+    /// The plan with the least predicted latency that the effort finds, and the design by which
+    /// its residents can be changed, which is as fast or hardly slower.
+    pub fn improve(self, effort: Effort) -> (Made, Refit<'a>) {
         let start = Instant::now();
         let Self { basis, options, mut sites, mut best, faster, constructive } = self;
         if effort != Effort::Fast {
             polish(&mut sites, &mut best);
         }
         let (Best { at, design, mut built }, tried) = improve(&sites, &options, best, effort);
-        let request = sites[at].request;
-        let mut roomier = (left > 0).then(|| roomier(&sites[at], &design, &built, left)).flatten();
+        let site = sites.swap_remove(at);
+        let request = site.request;
         if let Some(faster) = faster.filter(|faster| faster.line.steady_ns < built.line.steady_ns) {
-            (built, roomier) = (faster, None);
+            built = faster;
         }
         if request.is_staged() {
             built = stage_best(built, Loading::Cyclic, &basis.costs);
         }
-        let finish = |built: Built| {
-            let mut plan = built.plan;
-            settle(request.network, &mut plan);
-            (plan.strategy, plan.budget) = (NAME.to_owned(), request.budget);
-            plan
-        };
-        let roomier = roomier.map(finish);
-        Made { plan: finish(built), roomier, constructive, improvement: start.elapsed(), tried }
+        let plan = finished(&request, built);
+        let refit = Refit::new(site, design);
+        (Made { plan, constructive, improvement: start.elapsed(), tried }, refit)
     }
+}
+
+/// A plan as it leaves the strategy.
+pub(super) fn finished(request: &Request<'_>, built: Built) -> Plan {
+    let mut plan = built.plan;
+    settle(request.network, &mut plan);
+    (plan.strategy, plan.budget) = (NAME.to_owned(), request.budget);
+    plan
 }
 
 /// Why [`construct`](super::construct::construct) finds nothing: below the smallest budget of [these ways to slide](Search::smallest) and of none.

@@ -20,9 +20,9 @@ mod joint;
 pub mod on_load;
 mod place;
 mod polish;
+mod refit;
 mod residents;
 mod rivals;
-mod roomier;
 mod settle;
 mod site;
 mod slid;
@@ -36,6 +36,7 @@ use eyelet::pack::PAGE;
 use flexnn::Parts;
 use on_load::Transformed;
 use place::Misfit;
+use refit::Refit;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -116,8 +117,6 @@ impl FromStr for Effort {
 #[derive(Clone, Debug, Default)]
 pub struct Made {
     pub plan: Plan,
-    /// One that leaves as much of the budget as was asked for, and takes hardly longer, if one was found.
-    pub roomier: Option<Plan>,
     /// Until there was a good plan.
     pub constructive: Duration,
     /// Until there was no better one.
@@ -144,7 +143,7 @@ pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
 pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
     let transformed = transforms(name).then(|| Transformed::new(request)).flatten();
     let begun = begin(name, request, transformed.as_ref(), demand::DELTA)?;
-    Ok(begun.ok_or_else(|| refusal(request))?.finish(effort, 0))
+    Ok(begun.ok_or_else(|| refusal(request))?.finish(effort).0)
 }
 
 /// A plan of which it is known what it will be worth, and which may still be improved.
@@ -156,7 +155,7 @@ pub enum Begun<'a> {
 /// Nanoseconds of a steady inference.
 pub type Predicted = u64;
 
-impl Begun<'_> {
+impl<'a> Begun<'a> {
     pub fn predicted_ns(&self) -> Predicted {
         match self {
             Self::Made(_, predicted_ns) => *predicted_ns,
@@ -164,11 +163,14 @@ impl Begun<'_> {
         }
     }
 
-    /// Improves it; and looks for a plan that leaves so many bytes of the budget, if that is wanted.
-    pub fn finish(self, effort: Effort, left: u64) -> Made {
+    /// Improves it. Comes with what the plan was made of, if its residents can still be changed.
+    fn finish(self, effort: Effort) -> (Made, Option<Refit<'a>>) {
         match self {
-            Self::Made(made, _) => *made,
-            Self::Constructed(constructed) => constructed.improve(effort, left),
+            Self::Made(made, _) => (*made, None),
+            Self::Constructed(constructed) => {
+                let (made, refit) = constructed.improve(effort);
+                (made, Some(refit))
+            }
         }
     }
 }

@@ -1,115 +1,243 @@
-//! What plans of one pack have in common, at one address in all of them.
+//! Residents that plans of one pack share, at one address in all of them.
 //!
-//! A change of budget goes from one plan of a pack to another. Residents of both need not be read, but those that lie elsewhere
-//! have to be moved, at the speed of memory: some milliseconds for a few tens of mebibytes. So when all plans of a pack
-//! are made, their residents are laid out anew, together. They lie at the start of the arena, behind the tables, and what
-//! comes and goes lies above them, in the order in which it did: nothing else of a plan changes.
+//! A change of budget goes from one plan of a pack to another. What both keep at the same address
+//! stays where it is; what lies elsewhere is moved, at the speed of memory: some milliseconds for a
+//! few tens of mebibytes. So the residents of all plans of a pack are laid out together, in one
+//! order, from one address on:
 //!
-//! Residents of different plans are seldom the same loads: a larger budget keeps more panels of a layer. So they are cut into
-//! *pieces* ([`pieces`]) that plans of consecutive budgets have in common. From the smallest budget on pieces get the
-//! lowest places that are free in all plans that have them ([`slots`]), those first that stay in the most plans. What stays
-//! in all larger budgets lies below everything else then, and leaves no holes. Lost are the pages that two pieces share, and what other
-//! plans' tables are larger: for these a plan of a pack with several budgets leaves a little of its budget ([`reserve`]).
+//! ```text
+//! smallest  tables │ A │ own │ everything else
+//! larger    tables │ A │ B │ own │ everything else
+//! largest   tables │ A │ B │ C │ everything else
+//! ```
 //!
-//! Where a piece ends within a step, the step becomes two ([`rebuild`]). That costs time in each inference, and moving a
-//! piece costs it once: so small pieces are not cut off, and a plan that would be slower is left as it was.
+//! A is what all plans keep, B what all but the smallest keep, and so on ([`pieces`]). So what a
+//! plan shares with the larger ones is the beginning of what they share, without a hole, whatever
+//! the plans are. What a plan alone keeps comes after that; then all else, in the order in which it
+//! lay: nothing else of a plan changes ([`rebuild`]).
+//!
+//! Two things can stand in the way. A plan may keep little of what the next smaller one keeps: then
+//! it is made to keep that ([`nest`]). And the common start is after the largest tables, and what
+//! is cut takes pages: a plan that has no room for these keeps less ([`Refit`]). Both may make it
+//! slower by [`SLOWER`] at most. A plan with which that cannot be done stays as it is.
 
 mod pieces;
 mod rebuild;
-mod slots;
 #[cfg(test)]
 mod tests;
 
 use super::Predicted;
+use super::refit::Refit;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::tables::Tables;
-use eyelet::pack::PAGE;
-use pieces::{Holdings, Piece, Sharing};
+use pieces::{Holdings, in_order, shared};
 use rebuild::rebuild;
-use slots::Slots;
 use std::cmp::Reverse;
 
-/// Of a budget no more than one part in so many is left for pages that are lost.
-const PART: u64 = 64;
+/// Accepted slowdown: one part in so many.
+const SLOWER: u64 = 40;
 
-/// Bytes that are left at most.
-const MOST: u64 = 512 << 10;
+/// Steps are cut for pieces of at least one part in so many of what the plan keeps that keeps the
+/// least; for none at last. Each step that is cut takes time in each inference, and moving a piece
+/// takes time once.
+const PARTS: [Option<u64>; 3] = [Some(64), Some(8), None];
 
-/// Bytes of the smallest pieces at whose ends others are cut: what is smaller is moved (0.1 ms for the first of these numbers).
-const LEAST: [u64; 5] = [512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20];
+/// Bytes of the smallest pieces for which steps are cut: they are moved in some microseconds.
+const LEAST: u64 = 16 << 10;
+
+/// So often plans are made to keep less, for one way to cut.
+const TURNS: usize = 12;
+
+/// A plan of a pack, before it is laid out.
+pub(super) struct Guest<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) predicted_ns: Predicted,
+    /// What it was made of, if that is known.
+    pub(super) refit: Option<&'a Refit<'a>>,
+}
 
 /// A plan that was laid out, and what is predicted of it.
 type LaidOut = Option<(Plan, Predicted)>;
 
-/// Bytes of a budget that its plan shall leave in a pack with others, at most.
-pub(super) fn reserve(budget: u64) -> u64 {
-    (budget / PART).min(MOST) / PAGE * PAGE
+/// A plan that takes part.
+struct Member<'a> {
+    guest: &'a Guest<'a>,
+    index: usize,
+    plan: Plan,
+    /// Panels of each layer that it shall keep.
+    keeps: Vec<u32>,
+    /// Bytes of its budget that it leaves.
+    left: u64,
 }
 
-/// Lays out the residents of plans, which are for ascending budgets. `accepts` predicts what a plan becomes unless it is too slow. Nothing
-/// comes of a plan that is better left as it is.
+impl Member<'_> {
+    fn most_ns(&self) -> u64 {
+        self.guest.predicted_ns + self.guest.predicted_ns / SLOWER
+    }
+
+    /// Has it leave so many more bytes and keep at least [`keeps`](Self::keeps). Says whether it
+    /// could.
+    fn refit(&mut self, more: u64) -> bool {
+        self.left += more;
+        let Some(refit) = self.guest.refit else { return false };
+        let budget = self.guest.plan.budget;
+        let Some(bytes) = budget.checked_sub(self.left) else { return false };
+        match refit.plan(bytes, self.left, &self.keeps, self.most_ns()) {
+            Some(plan) => {
+                self.plan = Plan { budget, ..plan };
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// Lays out the residents of plans, which are for ascending budgets. Nothing comes of a plan that
+/// stays as it is.
 pub(super) fn lay_out(
     network: &Network,
-    plans: Vec<&Plan>,
-    accepts: impl Fn(usize, &Plan) -> Option<Predicted>,
+    guests: &[Guest<'_>],
+    predict: &dyn Fn(&Plan) -> Predicted,
 ) -> Vec<LaidOut> {
-    let mut all: Vec<Holdings> = plans.iter().map(|plan| Holdings::of(network, plan)).collect();
-    let tables = Tables::of(network);
-    // Each turn leaves one plan out, if it is not the last one.
-    for _ in 0..plans.len() {
-        let ways = LEAST.into_iter().flat_map(|least| [(least, true), (least, false)]);
-        let shared = |(least, passing)| pieces::shared(&all, Sharing { least, passing });
-        let mut ways: Vec<Vec<Piece>> = ways.map(shared).collect();
-        // Those first by which changes of budget find the most bytes where they shall be.
-        ways.sort_by_key(|pieces| Reverse(pieces.iter().map(Piece::kept).sum::<u64>()));
-        ways.dedup();
-        let mut misfits = vec![0; plans.len()];
-        for shared in ways {
-            match arrange(&plans, &all, &shared, &tables, &accepts) {
-                Ok(new) => return new,
-                Err(plan) => misfits[plan] += 1,
+    let members = guests.iter().enumerate().map(|(index, guest)| Member {
+        plan: guest.plan.clone(),
+        keeps: Vec::new(),
+        left: 0,
+        index,
+        guest,
+    });
+    let mut members: Vec<Member<'_>> = members.collect();
+    let mut all = vec![None; guests.len()];
+    nest(network, &mut members);
+    members.retain(|member| !Holdings::of(network, &member.plan).items.is_empty());
+    while members.len() > 1 {
+        let mut misfits = vec![0; members.len()];
+        for parts in PARTS {
+            match arrange(network, &mut members, parts, predict) {
+                Ok(new) => {
+                    for (member, new) in members.iter().zip(new) {
+                        all[member.index] = new;
+                    }
+                    return all;
+                }
+                Err(member) => misfits[member] += 1,
             }
         }
-        let worst = (0..plans.len()).max_by_key(|plan| misfits[*plan]);
-        worst.into_iter().for_each(|plan| all[plan] = Holdings::default());
+        let worst = (0..members.len()).max_by_key(|member| misfits[*member]);
+        worst.into_iter().for_each(|worst| drop(members.remove(worst)));
     }
-    vec![None; plans.len()]
+    all
 }
 
-/// What the plans become that have pieces in common with others; or one for which that does not do.
+/// Has a plan keep together what it keeps among everything else, if it keeps more there: as many panels
+/// of the same layers.
+fn gather(network: &Network, member: &mut Member<'_>) {
+    let held = Holdings::of(network, &member.plan);
+    if held.bytes() * 2 >= member.plan.resident_bytes() {
+        return;
+    }
+    member.keeps = held.panels(network);
+    for (layer, panels) in held.apart {
+        let keeps = &mut member.keeps[layer as usize];
+        *keeps = (*keeps + panels).min(network.layers[layer as usize].panels);
+    }
+    member.refit(0);
+}
+
+/// Has each plan keep what the next smaller one keeps, if it keeps less than half of that and
+/// hardly gets slower: all of it, or what the layers keep that keep the most.
+fn nest(network: &Network, members: &mut [Member<'_>]) {
+    let bytes = |layer: usize, panels: u32| {
+        u64::from(network.layers[layer].panel_bytes) * u64::from(panels)
+    };
+    let sum = |panels: &[u32]| -> u64 {
+        panels.iter().enumerate().map(|(layer, panels)| bytes(layer, *panels)).sum()
+    };
+    let mut smaller: Vec<u32> = vec![0; network.layers.len()];
+    for member in members {
+        gather(network, member);
+        let own = Holdings::of(network, &member.plan).panels(network);
+        let both: Vec<u32> = smaller.iter().zip(&own).map(|(a, b)| *a.min(b)).collect();
+        let mut layers: Vec<usize> = (0..smaller.len()).filter(|at| smaller[*at] > 0).collect();
+        layers.sort_by_key(|layer| Reverse(bytes(*layer, smaller[*layer])));
+        let mut keeps_more = sum(&both) * 2 >= sum(&smaller);
+        while !keeps_more && !layers.is_empty() {
+            member.keeps = both.clone();
+            layers.iter().for_each(|layer| member.keeps[*layer] = smaller[*layer]);
+            keeps_more = member.refit(0);
+            layers.truncate(layers.len() / 2);
+        }
+        let own = Holdings::of(network, &member.plan).panels(network);
+        member.keeps = smaller.iter().zip(&own).map(|(a, b)| *a.min(b)).collect();
+        if own.iter().any(|panels| *panels > 0) {
+            smaller = own;
+        }
+    }
+}
+
+/// What the plans become that share residents; or one for which that does not do.
 fn arrange(
-    old: &[&Plan],
-    all: &[Holdings],
-    shared: &[Piece],
-    tables: &Tables,
-    accepts: &dyn Fn(usize, &Plan) -> Option<Predicted>,
+    network: &Network,
+    members: &mut [Member<'_>],
+    parts: Option<u64>,
+    predict: &dyn Fn(&Plan) -> Predicted,
 ) -> Result<Vec<LaidOut>, usize> {
-    let has_any = |plan: &usize| shared.iter().any(|piece| piece.plans.contains(plan));
-    let changed: Vec<usize> = (0..old.len()).filter(has_any).collect();
-    let mut start = changed.iter().map(|&plan| old[plan].tables).max().unwrap_or(0);
-    loop {
-        let slots = Slots::new(all, shared, start);
-        let mut new: Vec<LaidOut> = vec![None; old.len()];
-        // With what is cut tables grow.
-        let mut needed = start;
-        for &at in &changed {
-            let plan = rebuild(old[at], &all[at], slots.of_plan(at), tables);
-            if plan.arena_bytes > plan.budget {
+    let last = members.len() - 1;
+    for _ in 0..TURNS {
+        let holdings = members.iter().map(|member| Holdings::of(network, &member.plan));
+        let all: Vec<Holdings> = holdings.collect();
+        let fewest = all.iter().map(Holdings::bytes).min().unwrap_or(0);
+        let least = parts.map_or(u64::MAX, |parts| (fewest / parts).max(LEAST));
+        let pieces = shared(&all, least);
+        if pieces.is_empty() {
+            // What the others share, the largest has not.
+            return Err(last);
+        }
+        let new = rebuilt(network, members, &all, &pieces);
+        let over = |plan: &Plan| plan.arena_bytes.saturating_sub(plan.budget);
+        let misfit = (0..=last).find(|at| new[*at].as_ref().is_some_and(|plan| over(plan) > 0));
+        if let Some(at) = misfit {
+            let more = new[at].as_ref().map_or(0, over);
+            if !members[at].refit(more) {
                 return Err(at);
             }
-            needed = needed.max(plan.tables);
-            new[at] = Some((plan, 0));
-        }
-        if needed > start {
-            start = needed;
             continue;
         }
-        for (at, laid_out) in new.iter_mut().enumerate() {
-            if let Some((plan, ns)) = laid_out {
-                *ns = accepts(at, plan).ok_or(at)?;
-            }
+        let predicted = new.into_iter().enumerate().map(|(at, plan)| {
+            let Some(plan) = plan else { return Ok(None) };
+            let ns = predict(&plan);
+            if ns <= members[at].most_ns() { Ok(Some((plan, ns))) } else { Err(at) }
+        });
+        return predicted.collect();
+    }
+    Err(last)
+}
+
+/// The plans with their residents in order, of those that share any; they may be larger than their
+/// budgets.
+fn rebuilt(
+    network: &Network,
+    members: &[Member<'_>],
+    all: &[Holdings],
+    pieces: &[pieces::Piece],
+) -> Vec<Option<Plan>> {
+    let tables = Tables::of(network);
+    let first = pieces.iter().map(|piece| piece.from).min().unwrap_or(members.len());
+    let mut start = members[first..].iter().map(|member| member.plan.tables).max().unwrap_or(0);
+    loop {
+        let plan = |at: usize| {
+            (at >= first).then(|| {
+                let places = in_order(&all[at], pieces, at, start);
+                rebuild(&members[at].plan, &all[at], places.into_iter(), &tables)
+            })
+        };
+        let new: Vec<Option<Plan>> = (0..members.len()).map(plan).collect();
+        // With what is cut tables grow.
+        let needed = new.iter().flatten().map(|plan| plan.tables).max().unwrap_or(start);
+        if needed <= start {
+            return new;
         }
-        return Ok(new);
+        start = needed;
     }
 }

@@ -3,23 +3,16 @@
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
 use eyelet::pack::{PAGE, Step};
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
-/// What of residents plans shall share.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sharing {
-    /// No step is cut for pieces of fewer bytes.
-    pub(super) least: u64,
-    /// Whether pieces that larger budgets have no more count.
-    pub(super) passing: bool,
-}
-
-/// The residents of a plan that lie together at the start of its arena; none of a plan that is not to be changed.
+/// The residents of a plan that lie together at the start of its arena.
 #[derive(Debug, Default)]
 pub(super) struct Holdings {
     pub(super) items: Vec<Item>,
     /// Where everything else begins.
     pub(super) rest: u64,
+    /// Layers, and how many of their panels are kept among everything else.
+    pub(super) apart: Vec<(u32, u32)>,
 }
 
 /// A resident.
@@ -37,6 +30,7 @@ pub(super) struct Item {
 #[derive(Clone, Debug)]
 pub(super) struct Use {
     pub(super) step: usize,
+    pub(super) layer: u32,
     pub(super) bytes: Range<u64>,
     /// Bytes of a panel, if the step could as well be two that compute some of its panels each.
     pub(super) panel: Option<u64>,
@@ -53,28 +47,21 @@ enum Cost {
 }
 
 /// Loads are not cut for pieces of fewer bytes.
-const LEAST_LOAD: u64 = 128 << 10;
+const LEAST_LOAD: u64 = 32 << 10;
 
-/// What plans of consecutive budgets have in common.
+/// What all plans from one on keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     /// Of the weights section.
     pub(super) bytes: Range<u64>,
-    pub(super) plans: RangeInclusive<usize>,
+    /// The first of these plans.
+    pub(super) from: usize,
 }
 
 /// The first of the pages that bytes lie in, and what they all have.
 pub(super) fn pages(bytes: &Range<u64>) -> (u64, u64) {
     let first = bytes.start / PAGE * PAGE;
     (first, bytes.end.next_multiple_of(PAGE) - first)
-}
-
-impl Piece {
-    /// Bytes that changes of budget find where they shall be, in sum over all pairs of budgets.
-    pub(super) fn kept(&self) -> u64 {
-        let others = (self.plans.end() - self.plans.start()) as u64;
-        (self.bytes.end - self.bytes.start) * others * (others + 1) / 2
-    }
 }
 
 impl Holdings {
@@ -84,18 +71,24 @@ impl Holdings {
         let loads = plan.loads.iter().map(|load| load.address);
         let rest = places.chain(scratch.map(|step| step.scratch)).chain(loads).min();
         let rest = rest.unwrap_or(plan.arena_bytes) / PAGE * PAGE;
-        let mut items = Vec::new();
+        let (mut items, mut apart) = (Vec::new(), Vec::new());
         for (index, load) in plan.resident.iter().enumerate() {
             let range = load.address..load.address + u64::from(load.bytes);
-            if range.end > rest {
-                continue;
-            }
             let uses = |(at, step): (usize, &Step)| {
                 let bytes = step_weights(network, step);
                 let here = !bytes.is_empty() && range.contains(&step.weights);
-                here.then(|| Use { step: at, panel: panel(network, plan, step), bytes })
+                here.then(|| {
+                    let panel = panel(network, plan, step);
+                    Use { step: at, layer: step.layer, panel, bytes }
+                })
             };
             let mut steps: Vec<Use> = plan.steps.iter().enumerate().filter_map(uses).collect();
+            if range.end > rest {
+                let whole = steps.iter().map(|using| &plan.steps[using.step]);
+                let whole = whole.filter(|step| step.chains == 0);
+                apart.extend(whole.map(|step| (step.layer, step.count)));
+                continue;
+            }
             steps.sort_by_key(|using| using.bytes.start);
             let ends = steps.iter().map(|using| using.bytes.end);
             let Some((first, end)) = steps.first().zip(ends.max()) else {
@@ -105,7 +98,24 @@ impl Holdings {
             items.push(Item { load: index, bytes: first.bytes.start..end, steps });
         }
         items.sort_by_key(|item| item.bytes.start);
-        Self { items, rest }
+        Self { items, rest, apart }
+    }
+
+    /// Bytes that are kept.
+    pub(super) fn bytes(&self) -> u64 {
+        self.items.iter().map(|item| item.bytes.end - item.bytes.start).sum()
+    }
+
+    /// Panels of each layer that are kept, from the first one on.
+    pub(super) fn panels(&self, network: &Network) -> Vec<u32> {
+        let mut panels = vec![0; network.layers.len()];
+        for using in self.items.iter().flat_map(|item| &item.steps) {
+            let layer = &network.layers[using.layer as usize];
+            let end = (using.bytes.end - layer.weights) / u64::from(layer.panel_bytes).max(1);
+            let held = &mut panels[using.layer as usize];
+            *held = (*held).max(end as u32);
+        }
+        panels
     }
 
     /// The item that has a byte between others of its own.
@@ -181,8 +191,9 @@ impl Use {
     }
 }
 
-/// What plans have in common.
-pub(super) fn shared(all: &[Holdings], sharing: Sharing) -> Vec<Piece> {
+/// What plans, in the order of their budgets, share with all larger ones. No step is cut for fewer
+/// bytes than `least`.
+pub(super) fn shared(all: &[Holdings], least: u64) -> Vec<Piece> {
     let items = || all.iter().flat_map(|of| &of.items);
     let mut cuts: Vec<u64> = items().flat_map(|item| [item.bytes.start, item.bytes.end]).collect();
     cuts.sort_unstable();
@@ -191,27 +202,63 @@ pub(super) fn shared(all: &[Holdings], sharing: Sharing) -> Vec<Piece> {
         let around = all.iter().filter_map(|of| of.around(*cut));
         around.into_iter().all(|item| item.cut_before(*cut) == *cut)
     });
-    let mut pieces = Vec::new();
+    let mut pieces: Vec<Piece> = Vec::new();
     for ends in cuts.windows(2) {
         let bytes = ends[0]..ends[1];
-        let mut plan = 0;
-        while plan < all.len() {
-            let count = all[plan..].iter().take_while(|of| of.item_with(&bytes).is_some()).count();
-            let plans = plan..=(plan + count).saturating_sub(1);
-            let stays = plan + count == all.len();
-            if count > 1 && (sharing.passing || stays) {
-                let of = &all[plans.clone()];
-                let least = match of.iter().map(|of| of.cost(&bytes)).max() {
-                    Some(Cost::Step) => sharing.least,
-                    Some(Cost::Load) => sharing.least.min(LEAST_LOAD),
-                    _ => 0,
-                };
-                if bytes.end - bytes.start >= least {
-                    pieces.push(Piece { bytes: bytes.clone(), plans });
-                }
-            }
-            plan += count.max(1);
+        let holders = all.iter().rev().take_while(|of| of.item_with(&bytes).is_some()).count();
+        let from = all.len() - holders;
+        if holders < 2 {
+            continue;
         }
+        // What no plan has a reason to cut stays in one piece.
+        if let Some(before) = pieces.last_mut().filter(|before| before.from == from) {
+            let both = before.bytes.start..bytes.end;
+            let is_one = |of: &Holdings| of.item_with(&both).is_some();
+            if before.bytes.end == bytes.start && all[from..].iter().all(is_one) {
+                before.bytes.end = bytes.end;
+                continue;
+            }
+        }
+        pieces.push(Piece { bytes, from });
     }
+    pieces.retain(|Piece { bytes, from }| {
+        let least = match all[*from..].iter().map(|of| of.cost(bytes)).max() {
+            Some(Cost::Step) => least,
+            Some(Cost::Load) => least.min(LEAST_LOAD),
+            _ => 0,
+        };
+        bytes.end - bytes.start >= least
+    });
+    pieces.sort_by_key(|piece| (piece.from, piece.bytes.start));
     pieces
+}
+
+/// Where the residents of a plan lie: bytes of the weights section, and the address of the first
+/// page that they lie in. `pieces` are in their order.
+pub(super) fn in_order(
+    holdings: &Holdings,
+    pieces: &[Piece],
+    plan: usize,
+    start: u64,
+) -> Vec<(Range<u64>, u64)> {
+    let mut here: Vec<Range<u64>> = Vec::new();
+    here.extend(pieces.iter().filter(|piece| piece.from <= plan).map(|piece| piece.bytes.clone()));
+    let own: Vec<_> = holdings.items.iter().flat_map(|item| rest(item, &here)).collect();
+    here.extend(own);
+    let mut address = start;
+    let place = |bytes: Range<u64>| {
+        let at = address;
+        address += pages(&bytes).1;
+        (bytes, at)
+    };
+    here.into_iter().map(place).collect()
+}
+
+/// What of an item is in none of these pieces.
+fn rest(item: &Item, pieces: &[Range<u64>]) -> Vec<Range<u64>> {
+    let mut inside: Vec<_> = pieces.iter().filter(|bytes| item.has(bytes)).cloned().collect();
+    inside.sort_by_key(|bytes| bytes.start);
+    let ends = inside.iter().map(|bytes| bytes.start).chain([item.bytes.end]);
+    let starts = std::iter::once(item.bytes.start).chain(inside.iter().map(|bytes| bytes.end));
+    starts.zip(ends).map(|(start, end)| start..end).filter(|bytes| !bytes.is_empty()).collect()
 }

@@ -1,53 +1,52 @@
 //! Pieces and their places, of residents made up.
 
-use super::pieces::{Holdings, Item, Piece, Sharing, Use, pages, shared};
-use super::slots::Slots;
+use super::pieces::{Holdings, Item, Piece, Use, in_order, pages, shared};
 use proptest::prelude::*;
 use std::ops::Range;
 
 const PANEL: u64 = 32 << 10;
 
+/// Bytes of a layer of 64 panels. Layers do not begin at pages.
+const LAYER: u64 = 64 * PANEL + 96;
+
 /// A resident of so many panels of a layer whose weights begin at a byte, as one step uses it.
 fn item(load: usize, start: u64, panels: u64) -> Item {
     let bytes = start..start + panels * PANEL;
     let panel = (panels > 1).then_some(PANEL);
-    Item { load, steps: vec![Use { step: load, bytes: bytes.clone(), panel }], bytes }
+    let using = Use { step: load, layer: load as u32, bytes: bytes.clone(), panel };
+    Item { load, steps: vec![using], bytes }
 }
 
 /// Residents: panels of some layers, each of 64, the first ones.
 fn holdings(panels: &[u64]) -> Holdings {
     let each = panels.iter().enumerate().filter(|(_, panels)| **panels > 0);
-    // Layers do not begin at pages.
-    let items = each.map(|(layer, panels)| item(layer, layer as u64 * (64 * PANEL + 96), *panels));
-    Holdings { items: items.collect(), rest: 0 }
+    let items = each.map(|(layer, panels)| item(layer, layer as u64 * LAYER, *panels));
+    Holdings { items: items.collect(), ..Holdings::default() }
 }
 
-fn piece(bytes: Range<u64>, plans: std::ops::RangeInclusive<usize>) -> Piece {
-    Piece { bytes, plans }
+fn piece(bytes: Range<u64>, from: usize) -> Piece {
+    Piece { bytes, from }
 }
 
 #[test]
 fn steps_are_cut_for_what_is_worth_it() {
-    // The second plan has more of a layer than the first; the third has none.
-    let all = [holdings(&[16]), holdings(&[48]), holdings(&[])];
-    let common = 16 * PANEL;
-    let found = |least, passing| shared(&all, Sharing { least, passing });
-    assert_eq!(found(common, true), [piece(0..common, 0..=1)]);
-    assert_eq!(found(common + 1, true), []);
-    assert_eq!(found(common, false), [], "a larger budget has it no more");
+    let all = [holdings(&[16]), holdings(&[48])];
+    let both = 16 * PANEL;
+    assert_eq!(shared(&all, both), [piece(0..both, 0)]);
+    assert_eq!(shared(&all, both + 1), []);
     // What is the same in both is cut from nothing.
     let all = [holdings(&[16]), holdings(&[16])];
-    assert_eq!(
-        shared(&all, Sharing { least: u64::MAX, passing: false }),
-        [piece(0..common, 0..=1)]
-    );
+    assert_eq!(shared(&all, u64::MAX), [piece(0..both, 0)]);
+    // The largest plan has it no more.
+    let all = [holdings(&[16]), holdings(&[48]), holdings(&[])];
+    assert_eq!(shared(&all, 0), []);
 }
 
 #[test]
 fn steps_that_cannot_be_two_are_not_cut() {
     let mut all = [holdings(&[16]), holdings(&[48])];
     all[1].items[0].steps[0].panel = None;
-    assert_eq!(shared(&all, Sharing { least: 0, passing: true }), []);
+    assert_eq!(shared(&all, 0), []);
     // Nor within a panel.
     let item = item(0, 0, 4);
     assert_eq!(item.cut_before(3 * PANEL), 3 * PANEL);
@@ -56,58 +55,83 @@ fn steps_that_cannot_be_two_are_not_cut() {
 }
 
 #[test]
-fn what_all_larger_budgets_have_lies_below() {
-    let all = [holdings(&[8, 8]), holdings(&[0, 64])];
-    let shared = shared(&all, Sharing { least: 0, passing: true });
-    let slots = Slots::new(&all, &shared, 0);
-    let first: Vec<_> = slots.of_plan(0).collect();
-    let own = all[0].items[1].bytes.clone();
-    assert!(first.contains(&(own, 0)), "{first:?}");
-    let second: Vec<_> = slots.of_plan(1).collect();
-    assert_eq!(second.len(), 2);
+fn what_more_plans_share_lies_below() {
+    let all = [holdings(&[8, 8]), holdings(&[64, 8, 4]), holdings(&[64, 0, 4])];
+    let pieces = shared(&all, 0);
+    let [first, third] = [0..8 * PANEL, 2 * LAYER..2 * LAYER + 4 * PANEL];
+    let rest = first.end..64 * PANEL;
+    let expected = [piece(first.clone(), 0), piece(rest.clone(), 1), piece(third.clone(), 1)];
+    assert_eq!(pieces, expected);
+    let ranges = |plan: usize| -> Vec<Range<u64>> {
+        in_order(&all[plan], &pieces, plan, 0).into_iter().map(|(bytes, _)| bytes).collect()
+    };
+    let own = LAYER..LAYER + 8 * PANEL;
+    assert_eq!(ranges(0), [first.clone(), own.clone()]);
+    assert_eq!(ranges(1), [first.clone(), rest.clone(), third.clone(), own]);
+    assert_eq!(ranges(2), [first, rest, third]);
+}
+
+/// Where a byte of the weights section lies.
+fn address(places: &[(Range<u64>, u64)], byte: u64) -> Option<u64> {
+    let (bytes, address) = places.iter().find(|(bytes, _)| bytes.contains(&byte))?;
+    Some(address + byte - pages(bytes).0)
 }
 
 proptest! {
-    /// Every plan has all of its residents, each byte at one place that is nobody else's; and what plans share lies at one place.
+    /// The claim, whatever the plans keep: what a plan and all larger ones keep lies at one address
+    /// in all of them.
+    #[test]
+    fn what_all_larger_plans_keep_lies_at_one_address(
+        plans in prop::collection::vec(prop::collection::vec(0u64..=64, 5), 2..6),
+        start in 0u64..4,
+    ) {
+        let all: Vec<Holdings> = plans.iter().map(|panels| holdings(panels)).collect();
+        let pieces = shared(&all, 0);
+        let places = |plan: usize| in_order(&all[plan], &pieces, plan, start << 12);
+        let places: Vec<_> = (0..all.len()).map(places).collect();
+        for from in 0..plans.len() - 1 {
+            for layer in 0..5 {
+                let panels = plans[from..].iter().map(|panels| panels[layer]).min().unwrap();
+                for panel in 0..panels {
+                    let byte = layer as u64 * LAYER + panel * PANEL;
+                    let here = address(&places[from], byte);
+                    prop_assert!(here.is_some());
+                    for larger in &places[from + 1..] {
+                        prop_assert_eq!(address(larger, byte), here);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Every plan has all of its residents, one after the other, each byte at one place, and panels
+    /// as a whole.
     #[test]
     fn all_residents_have_places_of_their_own(
         plans in prop::collection::vec(prop::collection::vec(0u64..=64, 5), 1..5),
-        (least, passing, start) in (0u64..(2 << 20), any::<bool>(), 0u64..4),
+        (least, start) in (0u64..(2 << 20), 0u64..4),
     ) {
         let all: Vec<Holdings> = plans.iter().map(|panels| holdings(panels)).collect();
-        let shared = shared(&all, Sharing { least, passing });
-        let start = start << 12;
-        let slots = Slots::new(&all, &shared, start);
+        let pieces = shared(&all, least);
         for (plan, holdings) in all.iter().enumerate() {
-            let mut places: Vec<(Range<u64>, u64)> = slots.of_plan(plan).collect();
-            if !shared.iter().any(|piece| piece.plans.contains(&plan)) {
-                prop_assert!(places.is_empty());
-                continue;
+            let mut places = in_order(holdings, &pieces, plan, start << 12);
+            let mut free = start << 12;
+            for (bytes, address) in &places {
+                prop_assert_eq!(*address, free);
+                free += pages(bytes).1;
             }
-            for piece in shared.iter().filter(|piece| piece.plans.contains(&plan)) {
-                // In one part or in several, which are the same in all of its plans.
-                let inside = |range: &Range<u64>| piece.bytes.start <= range.start && range.end <= piece.bytes.end;
-                let here = |of: usize| -> Vec<_> { slots.of_plan(of).filter(|(range, _)| inside(range)).collect() };
-                prop_assert_eq!(here(plan), here(*piece.plans.start()));
-            }
-            places.sort_by_key(|(_, address)| *address);
-            let mut free = start;
-            for (range, address) in &places {
-                prop_assert!(*address >= free && address % 4096 == 0, "{:?} at {}, {} is free", range, address, free);
-                free = address + pages(range).1;
-            }
-            places.sort_by_key(|(range, _)| range.start);
+            places.sort_by_key(|(bytes, _)| bytes.start);
+            let mut places = places.into_iter().map(|(bytes, _)| bytes).peekable();
             for item in &holdings.items {
                 let mut at = item.bytes.start;
-                for (range, _) in &places {
-                    if item.bytes.contains(&range.start) {
-                        prop_assert_eq!(range.start, at);
-                        prop_assert_eq!(item.cut_before(range.end), range.end, "within a panel");
-                        at = range.end;
-                    }
+                while let Some(bytes) = places.next_if(|bytes| bytes.start < item.bytes.end) {
+                    prop_assert_eq!(bytes.start, at);
+                    prop_assert_eq!(item.cut_before(bytes.end), bytes.end, "within a panel");
+                    at = bytes.end;
                 }
                 prop_assert_eq!(at, item.bytes.end);
             }
+            prop_assert_eq!(places.next(), None);
         }
     }
 }
