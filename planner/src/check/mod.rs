@@ -1,10 +1,14 @@
 //! The checker: proves a plan, or says what is wrong with it.
 //!
-//! It shares no code with any planner and knows nothing of how plans are made. What it proves is what
-//! the executor relies on: every range inside the arena; every layer made exactly once, from inputs that
-//! have been written and not written over, though steps of layers alternate and rings hold a few lines; every weight in its place before it is read and until it has been
-//! read; no two things in the same bytes at the same time; no deadlock. All of it for every
-//! interleaving that the thresholds allow, over any number of inferences.
+//! It shares no code with any strategy and knows nothing of how plans are made. It has the records
+//! of a pack in common with them, and asks the runtime's operators which slices they accept, in
+//! which rows their outputs divide, and what scratch a step needs at least. Which weights a step
+//! reads it reckons itself ([`extent`]). What it proves is what the executor relies on: every range
+//! inside the arena; every layer made exactly once, from inputs that have been written and not
+//! written over, though steps of layers alternate and rings hold a few lines; every weight in its
+//! place before it is read and until it has been read; no two things in the same bytes at the same
+//! time; no deadlock. All of it for every interleaving that the thresholds allow, over any number
+//! of inferences.
 //!
 //! # Time
 //!
@@ -21,6 +25,7 @@
 
 mod bits;
 mod dataflow;
+mod extent;
 mod lines;
 mod meeting;
 mod order;

@@ -7,9 +7,10 @@
 //! been written must be how often the layers before the reader, or the next writer, write it. In a ring
 //! everything is followed, along with which row a place holds, since writing a row destroys another.
 
+use super::extent::chain_count;
 use super::{Found, Violation};
 use crate::network::Network;
-use crate::plan::{Plan, chain_count};
+use crate::plan::Plan;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{
     ConvParams, Layer, NONE, OpKind, PoolParams, Step, Tensor, WinogradParams, params,

@@ -6,12 +6,13 @@
 //! Residents conflict with everything at any time. Two buffers may share bytes where one has lines that are dead
 //! before the other's are made ([`super::lines`]).
 
+use super::extent::step_weights;
 use super::meeting::{Union, pairs};
 use super::structure::image;
 use super::weights::Source;
 use super::{Found, Holder, Occupant, Proof, Schedule, Violation, lines, meet, rings, span};
 use crate::network::Network;
-use crate::plan::{Plan, step_weights};
+use crate::plan::Plan;
 use eyelet::pack::{Kept, NONE};
 use std::collections::BTreeMap;
 use std::ops::Range;

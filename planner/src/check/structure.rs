@@ -1,8 +1,9 @@
 //! What can be seen without thinking about time: indices, bounds, alignment, slices, thresholds.
 
+use super::extent::{chain_count, step_weights};
 use super::{Found, ScratchBytes, Violation, meet, rings, span};
 use crate::network::Network;
-use crate::plan::{Plan, chain_count, step_weights};
+use crate::plan::Plan;
 use eyelet::ops::{self, Slice};
 use eyelet::pack::{Kept, Load, NONE, PAGE, Place, Step};
 use std::ops::Range;

@@ -1,9 +1,10 @@
 //! Every step finds its weights where it looks for them, and they stay until it is done.
 
+use super::extent::step_weights;
 use super::structure::image;
 use super::{Found, Holder, Schedule, Violation, meet, span};
 use crate::network::Network;
-use crate::plan::{Plan, step_weights};
+use crate::plan::Plan;
 use eyelet::pack::Load;
 use std::ops::Range;
 
