@@ -4,6 +4,7 @@ mod command;
 
 use command::{LARGE, SMALL, eyelet_in, folder, packed};
 use eyelet::pack::STRATEGIES;
+use eyelet_planner::board::HOST_BOARD;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -217,4 +218,63 @@ fn a_trace_says_what_is_wrong() {
     run(&["--profile", "p.toml"]).misused(&["--trace"]);
     run(&["--trace", "no/t.json"]).fails(&["cannot write no/t.json"]);
     run(&["--trace", "t.json", "--profile", "p.toml"]).fails(&["p.toml"]);
+}
+
+/// Plans of one pack that compute some layers by different algorithms give different bits, which
+/// `plan` says; otherwise the same.
+#[test]
+fn plan_says_whether_outputs_differ_between_budgets() {
+    let folder = folder();
+    let eyelet = |args: &[&str]| eyelet_in(folder.path(), args);
+    eyelet(&["zoo", "squeezenet1_1", "-o", "s.onnx"]).text();
+    // With little memory there is no room to transform weights.
+    let budgets = ["1.1MiB", "5MiB"];
+    let plan = ["plan", "s.onnx", "--budget", budgets[0], "--budget", budgets[1]];
+    for (more, differ) in
+        [(&["--effort", "fast"][..], true), (&["--exact", "--effort", "fast"], false)]
+    {
+        let plan = [&plan[..], more].concat();
+        let text = eyelet(&plan).text();
+        let said = "outputs differ by up to 1e-4 of the largest magnitude; with --exact";
+        assert_eq!(text.contains(said), differ, "{text}");
+        let report = eyelet(&[&plan[..], &["--json"]].concat()).json();
+        assert_eq!(report["same_bits"], !differ);
+        let transformed = |plan: usize| report["plans"][plan]["transformed_layers"].as_u64();
+        let counts = [transformed(0).unwrap(), transformed(1).unwrap()];
+        assert_eq!(counts[0] != counts[1], differ, "{counts:?}");
+        let range = match differ {
+            true => format!(
+                "{} to {} transformed",
+                counts.iter().min().unwrap(),
+                counts.iter().max().unwrap()
+            ),
+            false => "0 transformed".to_owned(),
+        };
+        assert!(
+            text.contains(&format!("stored for Winograd's algorithm, {range} on load")),
+            "{text}"
+        );
+        let digest = |budget: &str| {
+            let run = ["run", "s.pack", "--budget", budget, "--io", "buffered", "--json"];
+            eyelet(&run).json()["output_digest"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(digest(budgets[0]) != digest(budgets[1]), differ);
+    }
+}
+
+/// The board that stands for this machine can be named.
+#[test]
+fn the_host_can_be_another_board() {
+    let folder = packed();
+    let plan = |board: &str| {
+        let mut command = command::command();
+        command.args(["plan", "digits.onnx", "--budget", LARGE, "--json"]);
+        command.env(HOST_BOARD, board).current_dir(folder.path()).output().unwrap()
+    };
+    for (board, isa) in [("portable", "portable"), ("host-avx512", "avx512")] {
+        let report: Value = serde_json::from_slice(&plan(board).stdout).unwrap();
+        assert_eq!((&report["board"], &report["isa"]), (&board.into(), &isa.into()));
+    }
+    let error = String::from_utf8(plan("host-vax").stderr).unwrap();
+    assert!(error.contains(HOST_BOARD) && error.contains("`host-vax`"), "{error}");
 }

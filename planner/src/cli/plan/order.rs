@@ -89,6 +89,8 @@ impl Order {
         let mut report = Packed::new(path, &network, weights_bytes, self);
         report.passes_ms = passes_ms;
         report.plans = planned;
+        let algorithms: Vec<_> = plans.iter().map(|plan| of_their_own(&plan.steps)).collect();
+        report.same_bits = algorithms.windows(2).all(|two| two[0] == two[1]);
         report.planning_ms = to_ms(start.elapsed());
 
         let start = Instant::now();
@@ -170,9 +172,14 @@ impl Order {
 
 /// Layers that are computed by an algorithm of their steps' own.
 fn transformed_layers(steps: &[Step]) -> usize {
-    let layers: BTreeSet<u32> =
-        steps.iter().filter(|step| step.algorithm != 0).map(|step| step.layer).collect();
+    let layers: BTreeSet<u32> = of_their_own(steps).into_iter().map(|(layer, _)| layer).collect();
     layers.len()
+}
+
+/// Layers whose steps compute by an algorithm of their own, and which.
+fn of_their_own(steps: &[Step]) -> BTreeSet<(u32, u32)> {
+    let own = steps.iter().filter(|step| step.algorithm != 0);
+    own.map(|step| (step.layer, step.algorithm)).collect()
 }
 
 /// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy

@@ -26,8 +26,12 @@ pub struct Packed {
     pub(super) threads: u32,
     pub(super) exact: bool,
     pub(super) layers: usize,
-    /// Layers that are computed by Winograd's algorithm.
+    /// Layers that are stored for Winograd's algorithm. Plans compute more by it:
+    /// [`Planned::transformed_layers`].
     pub(super) winograd_layers: usize,
+    /// Whether all plans compute each layer by the same algorithm, so that their outputs are the
+    /// same bits.
+    pub(super) same_bits: bool,
     pub weights_bytes: u64,
     pub(super) weights: &'static str,
     /// Weights that are closer to zero than normal numbers of 32 bits, and stored as zeros.
@@ -145,6 +149,7 @@ impl Packed {
                 .iter()
                 .filter(|layer| layer.kind == OpKind::Winograd as u32)
                 .count(),
+            same_bits: true,
             weights_bytes,
             weights: order.weights.name(),
             denormal_weights: 0,
@@ -162,15 +167,28 @@ impl Packed {
     }
 }
 
+impl Packed {
+    /// How many layers are computed by Winograd's algorithm.
+    fn by_winograd(&self) -> String {
+        let stored = self.winograd_layers;
+        let transformed = || self.plans.iter().map(|plan| plan.transformed_layers);
+        let range = match (transformed().min(), transformed().max()) {
+            (Some(least), Some(most)) if least < most => format!("{least} to {most}"),
+            (_, most) => most.unwrap_or(0).to_string(),
+        };
+        format!("{stored} stored for Winograd's algorithm, {range} transformed on load for it")
+    }
+}
+
 impl fmt::Display for Packed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "{}: {}, {} layers ({} by Winograd's algorithm), {} of weights ({}), for {} with up to {} threads ({})",
+            "{}: {}, {} layers ({}), {} of weights ({}), for {} with up to {} threads ({})",
             self.file.display(),
             self.network,
             self.layers,
-            self.winograd_layers,
+            self.by_winograd(),
             size::human(self.weights_bytes),
             self.weights,
             self.isa,
@@ -218,6 +236,13 @@ impl fmt::Display for Packed {
                 plan.predicted_stall_ms,
                 plan.lower_bound_ms,
                 plan.gap_percent
+            )?;
+        }
+        if !self.same_bits {
+            writeln!(
+                f,
+                "\nthe plans compute some layers by different algorithms: their outputs differ by up to 1e-4 of the \
+                 largest magnitude; with --exact all plans give the same bits"
             )?;
         }
         if self.device == Device::Cuda {
