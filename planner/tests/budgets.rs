@@ -53,13 +53,15 @@ impl Case {
         Self { pack, inputs, plans }
     }
 
-    /// Five budgets, from the smallest to all weights resident.
+    /// Up to five budgets, from the smallest to all weights resident.
     fn of(subject: &Subject) -> Self {
         let smallest = subject.smallest(1);
         let weights = subject.weights_bytes;
         let more = [0, weights / 8, weights / 4, weights / 2, weights + (64 << 10)];
-        let case = Self::new(subject, &more.map(|more| smallest + more));
-        assert!(case.plans.windows(2).all(|plans| plans[0].0 < plans[1].0), "five different plans");
+        let mut case = Self::new(subject, &more.map(|more| smallest + more));
+        // Where computing decides, a larger budget can have the plan of a smaller one.
+        case.plans.dedup_by_key(|plan| plan.0);
+        assert!(case.plans.len() > 2, "three different plans");
         case
     }
 
