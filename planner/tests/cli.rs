@@ -2,7 +2,10 @@
 
 mod command;
 
+use bytes::Bytes;
 use command::{Done, LARGE, SMALL, eyelet_in, folder, packed};
+use eyelet_planner::import::onnx::{DataType, ModelProto, TensorProto, ValueInfoProto};
+use prost::Message;
 use serde_json::Value;
 use std::path::Path;
 
@@ -333,6 +336,40 @@ fn plans_of_a_pack_are_predicted_by_other_costs() {
     assert!(slower["lower_bound_ms"].as_f64() <= slower["predicted_ms"].as_f64());
     let text = eyelet_in(folder.path(), &inspect).text();
     assert!(text.contains("takes") && text.contains("by slower"), "{text}");
+}
+
+/// Outputs that are constant, or an input, are written like any other.
+#[test]
+fn outputs_that_are_constant_or_an_input() {
+    let folder = folder();
+    let bytes = std::fs::read(command::digits()).unwrap();
+    let mut model = ModelProto::decode(Bytes::from(bytes)).unwrap();
+    let graph = model.graph.as_mut().unwrap();
+    let input = graph.input[0].name.clone();
+    let tensor = |name: &str| TensorProto {
+        name: name.into(),
+        dims: vec![2, 2],
+        data_type: DataType::Float as i32,
+        float_data: vec![0.5, -0.0, f32::NAN, f32::INFINITY],
+        ..Default::default()
+    };
+    graph.initializer.push(tensor("fixed"));
+    for name in ["fixed", &input] {
+        graph.output.push(ValueInfoProto { name: name.to_owned(), r#type: None });
+    }
+    std::fs::write(folder.path().join("m.onnx"), model.encode_to_vec()).unwrap();
+    let plan = ["plan", "m.onnx", "--budget", "1MiB", "--board", "portable", "-o", "m.pack"];
+    run(folder.path(), &plan).text();
+    run(folder.path(), &["run", "m.pack", "--io", "buffered", "--output", "out"]).text();
+    let bits = |name: &str| -> Vec<u32> {
+        let path = folder.path().join(format!("out/{name}.npy"));
+        let (_, data) = eyelet_planner::npy::read(path).unwrap();
+        data.iter().map(|value| value.to_bits()).collect()
+    };
+    let [half, zero, nan, infinity] = bits("fixed")[..] else { panic!("four numbers") };
+    assert_eq!([half, zero, infinity], [0.5, -0.0, f32::INFINITY].map(f32::to_bits));
+    assert!(f32::from_bits(nan).is_nan());
+    assert_eq!(bits(&input).len(), 64);
 }
 
 #[test]

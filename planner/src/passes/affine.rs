@@ -86,9 +86,10 @@ impl Builder {
                 return None;
             }
         }
-        let broadcast = if data.len() == 1 { shape[axis] } else { 1 };
-        (data.len() * broadcast == shape[axis])
-            .then(|| (0..shape[axis]).map(|i| data.get(i / broadcast).into()).collect())
+        let channels = *shape.get(axis)?;
+        let broadcast = if data.len() == 1 { channels } else { 1 };
+        (data.len() * broadcast == channels)
+            .then(|| (0..channels).map(|i| data.get(i / broadcast).into()).collect())
     }
 
     /// Folds `x · scale + shift` into the linear map that makes `x`, if nothing comes between.

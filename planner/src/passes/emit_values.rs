@@ -20,7 +20,7 @@ impl Emitter<'_> {
         self.views[value].clone().ok_or_else(|| PassError::Unsupported {
             node: node.into(),
             what: format!("{} is read before it is made", self.program.values[value].name),
-            hint: "sort the model topologically",
+            hint: "this is a fault of eyelet, not of the model: please report it",
         })
     }
 

@@ -1,10 +1,11 @@
 //! From the graph to the network: fusion, layout, concatenation by strided write.
 //!
 //! ```text
-//! Graph ─ patterns ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse (coalesce) ─▶ Network
+//! Graph ─ patterns, constants ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse (coalesce) ─▶ Network
 //! ```
 //!
-//! `patterns` finds the operators that exporters write out as several nodes. [`fuse`] (with `windows`, `dense`,
+//! `patterns` finds the operators that exporters write out as several nodes, `constants` lets nodes compute the outputs
+//! that are constant. [`fuse`] (with `windows`, `dense`,
 //! `arithmetic`, `norms`, `affine`) turns nodes into items, one for each layer-to-be, with
 //! batch norms, activations, residuals, biases and paddings folded into them; `partition` makes slices
 //! that divide a value a split. [`emit`] walks the items in order and places each value: a [`view`] says
@@ -17,6 +18,7 @@
 mod affine;
 mod arithmetic;
 mod coalesce;
+mod constants;
 mod dense;
 mod emit;
 mod emit_concat;
@@ -83,7 +85,9 @@ pub enum PassError {
 /// Lowers a graph to a network whose weights will be packed for `isa`. Every layer is computed directly;
 /// [`Algorithm`](crate::algorithm::Algorithm) changes that.
 pub fn lower(graph: &Graph, isa: Isa) -> Result<Network, PassError> {
-    let mut program = fuse::fuse(&patterns::recognise(graph))?;
+    let mut graph = patterns::recognise(graph);
+    constants::flow(&mut graph)?;
+    let mut program = fuse::fuse(&graph)?;
     partition::join_slices(&mut program);
     let homes = home::homes(&program);
     let drafts = emit::emit(&program, &homes, isa)?;

@@ -467,3 +467,36 @@ fn concatenations_of_many_axes() {
         }
     }
 }
+
+/// Constant outputs are written in every inference, whatever the input holds.
+#[test]
+fn outputs_that_are_constant() {
+    for shape in [&[][..], &[3], &[2, 3], &[1, 1, 4, 2]] {
+        let (mut net, x) = Net::input(&[2, 3]);
+        let c = net.constant(shape);
+        let y = net.relu(x);
+        net.output(y);
+        net.output(c);
+        net.output(x);
+        net.clone().check_all();
+        let mut data: Vec<f32> = vec![-0.0; shape.iter().product()];
+        data[0] = f32::NAN;
+        let nan = net.value(shape, Some(data.clone()));
+        net.output(nan);
+        let network = lower(&net.graph, Isa::Portable).expect("a network");
+        let outputs = interpret::run(&network, &[vec![f64::NAN, 1.0, 2.0, 3.0, 4.0, 5.0]]);
+        assert!(outputs[3][0].is_nan());
+        assert!(outputs[3][1..].iter().all(|value| value.to_bits() == (-0.0f64).to_bits()));
+        assert!(outputs[1].iter().all(|value| value.abs() <= 1.0));
+    }
+}
+
+/// Arithmetic with a constant, of a tensor without dimensions.
+#[test]
+fn scalars_that_flow() {
+    let (mut net, x) = Net::input(&[3]);
+    let mean = net.node(Op::ReduceMean { axes: vec![0], keep: false }, &[x], &[]);
+    let c = net.constant(&[]);
+    let y = net.node(Op::Mul, &[mean, c], &[]);
+    net.check(y);
+}

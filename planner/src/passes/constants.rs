@@ -1,0 +1,61 @@
+//! Outputs that are constant: they are copied in every inference, by layers that need something that flows.
+//!
+//! Such an output is a [`Mask`](Op::Mask) whose constant takes every place of an element of an input. Where the constant is
+//! NaN that element would remain: then NaN is added to it first.
+
+use super::PassError;
+use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
+use std::sync::Arc;
+
+/// Lets nodes compute the outputs that are constant.
+pub(super) fn flow(graph: &mut Graph) -> Result<(), PassError> {
+    for at in 0..graph.outputs.len() {
+        let output = graph.outputs[at];
+        if graph.values[output].constant.is_none() {
+            continue;
+        }
+        let name = graph.values[output].name.clone();
+        let Some(&source) = graph.inputs.first() else {
+            return Err(PassError::Unsupported {
+                node: name,
+                what: "it is constant, and the model has no input".into(),
+                hint: "nothing is left to compute: keep the constant in the program",
+            });
+        };
+        graph.outputs[at] = made_of(graph, &name, source, output);
+    }
+    Ok(())
+}
+
+/// A value that flows and is always what the constant is: made as one row, so that its rank does not matter.
+fn made_of(graph: &mut Graph, name: &str, source: ValueId, constant: ValueId) -> ValueId {
+    let Value { shape, constant, .. } = graph.values[constant].clone();
+    let count = shape.iter().product();
+    let data = constant.as_ref().map(Constant::to_vec).unwrap_or_default();
+    let inputs = graph.values[source].elements();
+    let row = add(graph, name, Op::Reshape, &[source], vec![inputs]);
+    let slice = Op::Slice { starts: vec![0], steps: vec![1] };
+    let mut one = add(graph, name, slice, &[row], vec![1]);
+    let fixed = |graph: &mut Graph, shape: Vec<usize>, constant| {
+        graph.values.push(Value { name: name.into(), shape, constant });
+        graph.values.len() - 1
+    };
+    if data.iter().any(|value| value.is_nan()) {
+        let nan = Some(Constant::Owned(Arc::new(vec![f32::NAN])));
+        let nan = fixed(graph, vec![1], nan);
+        one = add(graph, name, Op::Add, &[one, nan], vec![1]);
+    }
+    let all = add(graph, name, Op::Expand, &[one], vec![count]);
+    let constant = fixed(graph, vec![count], constant);
+    let masked = add(graph, name, Op::Mask, &[all, constant], vec![count]);
+    add(graph, name, Op::Reshape, &[masked], shape)
+}
+
+/// Adds a node; its output.
+fn add(graph: &mut Graph, name: &str, op: Op, inputs: &[ValueId], shape: Vec<usize>) -> ValueId {
+    graph.values.push(Value { name: name.into(), shape, constant: None });
+    let output = graph.values.len() - 1;
+    let inputs = inputs.iter().copied().map(Some).collect();
+    graph.nodes.push(Node { name: name.into(), op, inputs, outputs: vec![output] });
+    output
+}
