@@ -129,14 +129,15 @@ section "onnxruntime"
 python=python3
 if ! command -v python3 >/dev/null; then
     python=""
-elif ! python3 -c 'import numpy, onnxruntime' 2>/dev/null; then
+elif ! python3 -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then
     python=target/onnxruntime/bin/python
-    if ! $python -c 'import numpy, onnxruntime' 2>/dev/null; then
+    if ! $python -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then
         (timeout 60 python3 -m venv target/onnxruntime &&
-            timeout 300 $python -m pip install -q --disable-pip-version-check onnxruntime) || python=""
+            timeout 300 $python -m pip install -q --disable-pip-version-check onnx onnxruntime) || python=""
     fi
 fi
 if [ -n "$python" ]; then
+    $python tests/fold_check.py --eyelet target/debug/eyelet
     $python tests/onnxruntime_check.py --eyelet target/debug/eyelet
 else
     echo "onnxruntime could not be installed: not compared"
