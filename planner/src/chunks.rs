@@ -151,6 +151,7 @@ mod tests {
         };
         let graph = Graph {
             name: String::new(),
+            notes: vec![],
             values: vec![
                 value(&[1, 2, 4, 4], false),
                 value(&[3, 2, 1, 1], true),

@@ -21,6 +21,8 @@ pub struct Graph {
     pub nodes: Vec<Node>,
     pub inputs: Vec<ValueId>,
     pub outputs: Vec<ValueId>,
+    /// What the model's owner should know of what is computed otherwise than the model says.
+    pub notes: Vec<String>,
 }
 
 /// A tensor of floats that flows, or a constant.

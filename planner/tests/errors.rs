@@ -110,6 +110,41 @@ fn unsupported_operator() {
     ]);
 }
 
+/// Of a model with several faults all are reported, as text and for programs.
+#[test]
+fn all_blockers_of_a_model() {
+    let folder = folder();
+    let change = |model: &mut ModelProto| {
+        let graph = model.graph.as_mut().unwrap();
+        let last = graph.node.len() - 1;
+        for (index, operator) in [(1, "Einsum"), (2, "Frobnicate"), (last, "Einsum")] {
+            graph.node[index].op_type = operator.to_owned();
+            graph.node[index].name = format!("n{index}");
+        }
+    };
+    let done = plan_changed(folder.path(), change);
+    let last = format!("`n{}`", digits_nodes() - 1);
+    done.fails(&[
+        "changed.onnx: 3 things stand between this model and a pack:",
+        &format!("\n  operator `Einsum`, 2 nodes (`n1`, {last}): not supported; "),
+        "\n  operator `Frobnicate`, 1 node (`n2`): not supported; ",
+    ]);
+    let done = plan(folder.path(), "model/changed.onnx", &["--json"]);
+    assert_eq!(done.code, Some(1));
+    let report: serde_json::Value = serde_json::from_str(&done.out).unwrap();
+    let blockers = report["blockers"].as_array().unwrap();
+    let named: Vec<&str> = blockers.iter().map(|one| one["operator"].as_str().unwrap()).collect();
+    assert_eq!(named, ["Einsum", "Frobnicate", "Einsum"]);
+    assert_eq!(blockers[1]["node"], "n2");
+    assert!(blockers[1]["reason"].as_str().unwrap().starts_with("not supported; "), "{report}");
+    assert!(report["error"].as_str().unwrap().contains("3 things"), "{report}");
+}
+
+fn digits_nodes() -> usize {
+    let bytes = std::fs::read(digits()).unwrap();
+    ModelProto::decode(Bytes::from(bytes)).unwrap().graph.unwrap().node.len()
+}
+
 #[test]
 fn dynamic_shape() {
     let folder = folder();

@@ -2,7 +2,8 @@
 //!
 //! Every verb makes a report and prints it once, at the end: one JSON object with `--json`, text
 //! otherwise. Errors go to stderr, with exit code 1; clap's own, for a command line that makes no sense,
-//! have exit code 2.
+//! have exit code 2. With `--json` all that stands between a model and a pack is an object on
+//! stdout, too.
 
 mod alloc;
 mod check;
@@ -96,6 +97,8 @@ pub fn main() -> ExitCode {
             let text = format_args!("eyelet: error: {error}\n");
             // Nobody reads it if that fails.
             let _ = printable::write(&mut std::io::stderr().lock(), text);
+            // Why nothing can be printed was said already.
+            let _ = output.blockers(&error);
             ExitCode::FAILURE
         }
     }

@@ -34,6 +34,20 @@ impl Output {
         written.and_then(|()| stdout.flush()).map_err(Error::Print)
     }
 
+    /// Prints, with `--json`, all that stands between a model and a pack, if that is the error.
+    pub fn blockers(self, error: &Error) -> Result<(), Error> {
+        let Error::Import { source, .. } = error else { return Ok(()) };
+        if !self.json {
+            return Ok(());
+        }
+        let blocked = serde_json::json!({
+            "error": error.to_string(),
+            "blockers": source.blockers(),
+        });
+        let mut stdout = std::io::stdout().lock();
+        writeln!(stdout, "{blocked}").and_then(|()| stdout.flush()).map_err(Error::Print)
+    }
+
     /// Prints a line of a report that takes long to complete; nothing with `--json`.
     pub fn line(self, line: impl Display) -> Result<(), Error> {
         if self.json {

@@ -214,6 +214,27 @@ impl Iterator for Places {
     }
 }
 
+/// How elements move: what is done to arrays of any type, and computes nothing.
+pub(super) enum Movement<'a> {
+    Slice { starts: &'a [usize], steps: &'a [isize], extents: Vec<usize> },
+    Gather { axis: usize, indices: &'a Array<usize> },
+    Transpose(&'a [usize]),
+    Expand(Vec<usize>),
+}
+
+impl Movement<'_> {
+    pub fn of<T: Copy>(&self, array: &Array<T>) -> Array<T> {
+        match self {
+            Movement::Slice { starts, steps, extents } => {
+                array.slice(starts, steps, extents.clone())
+            }
+            Movement::Gather { axis, indices } => array.gather(*axis, indices),
+            Movement::Transpose(perm) => array.transpose(perm),
+            Movement::Expand(shape) => array.expand(shape.clone()),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,30 +1,38 @@
-//! Building the graph: values, nodes, and what a node's translation may ask about its inputs.
+//! Building the graph: values, nodes, and what is folded instead.
 
-use super::array::{Array, elements};
-use super::attributes::Attributes;
-use super::data::External;
+use super::array::{Array, Movement, elements};
+use super::data::Floats;
 use super::error::{NodeProblem, ShapeProblem};
 use super::memory::{Allowance, OverWork};
-use super::onnx::NodeProto;
+use super::onnx::DataType;
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
 use crate::reference;
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// What a name stands for while the graph is built.
 #[derive(Clone, Debug)]
 pub(super) enum Operand {
-    /// Floats: flowing, or constant.
-    Float(ValueId),
-    /// Integers or truth values, always constant.
-    Integer(Rc<Array<i64>>),
-    /// Whole numbers that flow, as floats: integers of an input, on their way to be indices.
-    Whole(ValueId),
+    /// Floats of a type: flowing, or constant.
+    Float(DataType, ValueId),
+    /// Integers of a type, or truth values, always constant.
+    Integer(DataType, Rc<Array<i64>>),
+    /// Whole numbers of a type that flow, as floats: integers of an input, on their way to be
+    /// indices.
+    Whole(DataType, ValueId),
 }
 
 impl Operand {
-    pub fn integers(array: Array<i64>) -> Self {
-        Operand::Integer(Rc::new(array))
+    pub fn integers(kind: DataType, array: Array<i64>) -> Self {
+        Operand::Integer(kind, Rc::new(array))
+    }
+
+    /// The type that the model gives it.
+    pub fn kind(&self) -> DataType {
+        match self {
+            Operand::Float(kind, _) | Operand::Integer(kind, _) | Operand::Whole(kind, _) => *kind,
+        }
     }
 }
 
@@ -33,6 +41,10 @@ pub(super) struct Builder {
     pub graph: Graph,
     /// What constants may still take: it is asked before they are made.
     pub allowance: Allowance,
+    /// Constants of double precision as they are; the graph has them rounded.
+    exact: HashMap<ValueId, Arc<Vec<f64>>>,
+    /// Inputs and nodes that are of double precision in the model, and single in the graph.
+    pub doubles: Vec<String>,
 }
 
 /// The largest rank of a tensor that flows: what a pack can state of its inputs and outputs.
@@ -53,6 +65,10 @@ pub(super) fn check_flowing(shape: &[usize]) -> Result<(), ShapeProblem> {
 }
 
 impl Builder {
+    pub fn new(graph: Graph, allowance: Allowance) -> Self {
+        Self { graph, allowance, exact: HashMap::new(), doubles: vec![] }
+    }
+
     pub fn value(
         &mut self,
         name: String,
@@ -70,15 +86,15 @@ impl Builder {
     }
 
     /// Integers that were read, as an operand.
-    pub fn integers(&mut self, array: Array<i64>) -> Operand {
-        let operand = Operand::integers(array);
+    pub fn integers(&mut self, kind: DataType, array: Array<i64>) -> Operand {
+        let operand = Operand::integers(kind, array);
         self.hold(&operand);
         operand
     }
 
     /// Counts the integers of an operand that a node has made; what it hands on was counted before.
     pub fn hold(&mut self, operand: &Operand) {
-        if let Operand::Integer(array) = operand
+        if let Operand::Integer(_, array) = operand
             && Rc::strong_count(array) == 1
         {
             self.allowance.hold(size_of_val(&array.data[..]));
@@ -102,32 +118,97 @@ impl Builder {
     }
 
     /// A float constant as an array, charged for.
-    pub fn array(&mut self, value: ValueId) -> Result<Option<Array<f32>>, NodeProblem> {
-        let Some(constant) = self.graph.values[value].constant.clone() else { return Ok(None) };
-        self.charge(constant.len(), size_of::<f32>())?;
-        Ok(Some(Array { shape: self.shape(value).to_vec(), data: constant.to_vec() }))
+    pub fn array(&mut self, value: ValueId) -> Result<Option<Array<f64>>, NodeProblem> {
+        let Some(constant) = &self.graph.values[value].constant else { return Ok(None) };
+        let count = constant.len();
+        self.charge(count, size_of::<f64>())?;
+        let data = self.widened(value).unwrap_or_default();
+        Ok(Some(Array { shape: self.shape(value).to_vec(), data }))
+    }
+
+    /// The numbers of a constant, as exact as the model has them.
+    fn widened(&self, value: ValueId) -> Option<Vec<f64>> {
+        let constant = self.graph.values[value].constant.as_ref()?;
+        let exact = self.exact.get(&value).map(|exact| exact.to_vec());
+        Some(exact.unwrap_or_else(|| reference::widen(constant)))
     }
 
     /// Adds a constant.
-    pub fn constant(&mut self, name: String, array: Array<f32>) -> ValueId {
-        let constant = Constant::Owned(Arc::new(array.data));
-        self.value(name, array.shape, Some(constant))
+    pub fn floats(&mut self, name: String, floats: Floats) -> ValueId {
+        let value = self.value(name, floats.shape, Some(floats.constant));
+        if let Some(exact) = floats.exact {
+            if Arc::strong_count(&exact) == 1 {
+                self.allowance.hold(size_of_val(&exact[..]));
+            }
+            self.exact.insert(value, exact);
+        }
+        value
     }
 
-    /// Adds a node, or what it computes if that is constant and cheap.
+    /// Adds a constant, rounded to its type.
+    pub fn constant(&mut self, name: String, kind: DataType, array: Array<f64>) -> ValueId {
+        self.floats(name, Floats::new(kind, array))
+    }
+
+    /// A constant of double precision as one of single precision.
+    pub fn narrowed(&mut self, value: ValueId) -> ValueId {
+        if !self.exact.contains_key(&value) {
+            return value;
+        }
+        self.graph.values.push(self.graph.values[value].clone());
+        self.graph.values.len() - 1
+    }
+
+    /// Bytes that an element of a float constant takes where its elements are moved.
+    pub fn moved_bytes(&self, value: ValueId) -> usize {
+        let exact = if self.exact.contains_key(&value) { size_of::<f64>() } else { 0 };
+        size_of::<f32>() + exact
+    }
+
+    /// A float constant with its elements moved, charged for; `None` if it flows.
+    pub fn moved(
+        &mut self,
+        name: String,
+        value: ValueId,
+        movement: &Movement<'_>,
+    ) -> Result<Option<ValueId>, NodeProblem> {
+        let Some(constant) = self.graph.values[value].constant.clone() else { return Ok(None) };
+        self.charge(constant.len(), self.moved_bytes(value))?;
+        let shape = self.shape(value).to_vec();
+        let exact = self.exact.get(&value).map(|exact| {
+            Arc::new(movement.of(&Array { shape: shape.clone(), data: exact.to_vec() }).data)
+        });
+        let moved = movement.of(&Array { shape, data: constant.to_vec() });
+        let constant = Constant::Owned(Arc::new(moved.data));
+        Ok(Some(self.floats(name, Floats { shape: moved.shape, constant, exact })))
+    }
+
+    /// Adds a node that computes in a type, or what it computes if that is constant and cheap.
+    /// Constants that are reshaped share their data, and may be empty.
     pub fn node(
         &mut self,
+        kind: DataType,
         name: String,
         op: Op,
         inputs: Vec<Option<ValueId>>,
         outputs: Vec<(String, Vec<usize>)>,
     ) -> Result<Vec<ValueId>, NodeProblem> {
+        if let (Op::Reshape, [Some(value)], [(name, shape)]) = (&op, &inputs[..], &outputs[..])
+            && let Some(constant) = self.graph.values[*value].constant.clone()
+        {
+            let (exact, shape) = (self.exact.get(value).cloned(), shape.clone());
+            return Ok(vec![self.floats(name.clone(), Floats { shape, constant, exact })]);
+        }
         for (value, shape) in &outputs {
             check_flowing(shape)
                 .map_err(|problem| NodeProblem::Output { value: value.clone(), problem })?;
         }
-        if let Some(values) = self.folded(&op, &inputs, &outputs)? {
+        if let Some(values) = self.folded(kind, &op, &inputs, &outputs)? {
             return Ok(values);
+        }
+        self.check_range(&inputs)?;
+        if kind == DataType::Double {
+            self.doubles.push(format!("node `{name}`"));
         }
         let outputs: Vec<ValueId> =
             outputs.into_iter().map(|(name, shape)| self.value(name, shape, None)).collect();
@@ -135,16 +216,29 @@ impl Builder {
         Ok(outputs)
     }
 
+    /// Checks that constants of double precision are none that single precision turns infinite.
+    pub fn check_range(&self, inputs: &[Option<ValueId>]) -> Result<(), NodeProblem> {
+        for value in inputs.iter().copied().flatten() {
+            let Some(exact) = self.exact.get(&value) else { continue };
+            let beyond = |given: &&f64| given.is_finite() && (**given as f32).is_infinite();
+            if let Some(&given) = exact.iter().find(beyond) {
+                let value = self.graph.values[value].name.clone();
+                return Err(NodeProblem::Range { value, given });
+            }
+        }
+        Ok(())
+    }
+
     /// The outputs of a node whose inputs are all constant, if they take no more work than is left.
-    /// Reshaping shares the data; everything else is computed by the double-precision reference and
-    /// rounded once.
+    /// They are computed by the double-precision reference and rounded once, to the type.
     fn folded(
         &mut self,
+        kind: DataType,
         op: &Op,
         inputs: &[Option<ValueId>],
         outputs: &[(String, Vec<usize>)],
     ) -> Result<Option<Vec<ValueId>>, NodeProblem> {
-        let constants: Option<Vec<Option<(Vec<usize>, Constant)>>> = inputs
+        let constants: Option<Vec<Input>> = inputs
             .iter()
             .map(|input| match input {
                 None => Some(None),
@@ -155,10 +249,6 @@ impl Builder {
             })
             .collect();
         let Some(constants) = constants else { return Ok(None) };
-        if let (Op::Reshape, [Some((_, constant))]) = (op, &constants[..]) {
-            let (name, shape) = outputs[0].clone();
-            return Ok(Some(vec![self.value(name, shape, Some(constant.clone()))]));
-        }
         let Some(work) = folding_work(op, &constants, outputs) else { return Ok(None) };
         let count = |shapes: &mut dyn Iterator<Item = &Vec<usize>>| {
             shapes.fold(0usize, |sum, shape| {
@@ -174,10 +264,8 @@ impl Builder {
         if self.work(work).is_err() {
             return Ok(None);
         }
-        let data: Vec<Option<Vec<f64>>> = constants
-            .iter()
-            .map(|input| input.as_ref().map(|(_, constant)| reference::widen(constant)))
-            .collect();
+        let data: Vec<Option<Vec<f64>>> =
+            inputs.iter().map(|input| input.and_then(|value| self.widened(value))).collect();
         let tensors: Vec<Option<reference::Tensor<'_>>> = constants
             .iter()
             .zip(&data)
@@ -189,19 +277,17 @@ impl Builder {
         let shapes: Vec<&[usize]> = outputs.iter().map(|(_, shape)| &shape[..]).collect();
         let results = reference::evaluate(op, &tensors, &shapes);
         let narrowed = results.into_iter().zip(outputs).map(|(data, (name, shape))| {
-            let data = data.into_iter().map(|value| value as f32).collect();
-            self.constant(name.clone(), Array { shape: shape.clone(), data })
+            self.constant(name.clone(), kind, Array { shape: shape.clone(), data })
         });
         Ok(Some(narrowed.collect()))
     }
 }
 
+/// A constant that a node reads, with its shape; `None` where an optional input is absent.
+type Input = Option<(Vec<usize>, Constant)>;
+
 /// Elements that folding a node touches; `None` if they cannot be counted.
-fn folding_work(
-    op: &Op,
-    constants: &[Option<(Vec<usize>, Constant)>],
-    outputs: &[(String, Vec<usize>)],
-) -> Option<usize> {
+fn folding_work(op: &Op, constants: &[Input], outputs: &[(String, Vec<usize>)]) -> Option<usize> {
     let mut work = 0usize;
     for (_, shape) in outputs {
         let each = match (op, constants.first()) {
@@ -219,211 +305,4 @@ fn folding_work(
         work = work.checked_add(elements(shape)?)?;
     }
     Some(work)
-}
-
-/// One node of the model while it is translated.
-pub(super) struct Context<'a, 'b> {
-    pub proto: &'a NodeProto,
-    /// The node's name in the graph.
-    pub name: &'a str,
-    pub opset: i64,
-    pub inputs: Vec<Option<Operand>>,
-    pub builder: &'a mut Builder,
-    pub external: &'a mut External<'b>,
-}
-
-impl<'a> Context<'a, '_> {
-    pub fn attributes(&self) -> Attributes<'a> {
-        Attributes::of(self.proto)
-    }
-
-    /// The name of output `index`.
-    pub fn output(&self, index: usize) -> String {
-        match self.proto.output.get(index) {
-            Some(name) if !name.is_empty() => name.clone(),
-            _ => format!("{}:{index}", self.name),
-        }
-    }
-
-    /// Input `index`, if it is there.
-    pub fn optional(&self, index: usize) -> Option<Operand> {
-        self.inputs.get(index).cloned().flatten()
-    }
-
-    pub fn input(&self, index: usize, role: &'static str) -> Result<Operand, NodeProblem> {
-        self.optional(index).ok_or(NodeProblem::Missing { index, role })
-    }
-
-    pub fn optional_float(
-        &self,
-        index: usize,
-        role: &'static str,
-    ) -> Result<Option<ValueId>, NodeProblem> {
-        match self.optional(index) {
-            None => Ok(None),
-            Some(Operand::Float(value)) => Ok(Some(value)),
-            Some(Operand::Integer(_) | Operand::Whole(_)) => {
-                Err(NodeProblem::Type { role, wanted: "a float", given: "an integer" })
-            }
-        }
-    }
-
-    /// Input `index`, floats.
-    pub fn float(&self, index: usize, role: &'static str) -> Result<ValueId, NodeProblem> {
-        self.optional_float(index, role)?.ok_or(NodeProblem::Missing { index, role })
-    }
-
-    pub fn optional_weights(
-        &self,
-        index: usize,
-        role: &'static str,
-    ) -> Result<Option<ValueId>, NodeProblem> {
-        let Some(value) = self.optional_float(index, role)? else { return Ok(None) };
-        let found = &self.builder.graph.values[value];
-        if found.constant.is_none() {
-            return Err(NodeProblem::NotConstant { role, value: found.name.clone() });
-        }
-        Ok(Some(value))
-    }
-
-    /// Input `index`, constant floats.
-    pub fn weights(&self, index: usize, role: &'static str) -> Result<ValueId, NodeProblem> {
-        self.optional_weights(index, role)?.ok_or(NodeProblem::Missing { index, role })
-    }
-
-    /// Input `index`, one constant float.
-    pub fn optional_scalar(
-        &self,
-        index: usize,
-        role: &'static str,
-    ) -> Result<Option<f32>, NodeProblem> {
-        let Some(value) = self.optional_weights(index, role)? else { return Ok(None) };
-        match &self.builder.graph.values[value].constant {
-            Some(constant) if constant.len() == 1 => Ok(Some(constant.get(0))),
-            _ => Err(NodeProblem::shape(format!(
-                "`{role}` has the shape {:?}, expected one number",
-                self.shape(value)
-            ))),
-        }
-    }
-
-    pub fn optional_integers(
-        &self,
-        index: usize,
-        role: &'static str,
-    ) -> Result<Option<Rc<Array<i64>>>, NodeProblem> {
-        match self.optional(index) {
-            None => Ok(None),
-            Some(Operand::Integer(array)) => Ok(Some(array)),
-            Some(Operand::Whole(value)) => {
-                let value = self.builder.graph.values[value].name.clone();
-                Err(NodeProblem::NotConstant { role, value })
-            }
-            Some(Operand::Float(value)) => {
-                let found = &self.builder.graph.values[value];
-                Err(match found.constant {
-                    Some(_) => NodeProblem::Type { role, wanted: "an integer", given: "a float" },
-                    None => NodeProblem::NotConstant { role, value: found.name.clone() },
-                })
-            }
-        }
-    }
-
-    /// Input `index`, constant integers.
-    pub fn integers(
-        &self,
-        index: usize,
-        role: &'static str,
-    ) -> Result<Rc<Array<i64>>, NodeProblem> {
-        self.optional_integers(index, role)?.ok_or(NodeProblem::Missing { index, role })
-    }
-
-    /// Input `index`, constant integers of which there are no more than a tensor has dimensions, or a little.
-    pub fn few(&self, index: usize, role: &'static str) -> Result<Rc<Array<i64>>, NodeProblem> {
-        let list = self.integers(index, role)?;
-        match list.data.len() <= MOST_LISTED {
-            true => Ok(list),
-            false => Err(NodeProblem::shape(format!(
-                "`{role}` lists {} numbers, at most {MOST_LISTED} are read",
-                list.data.len()
-            ))),
-        }
-    }
-
-    pub fn shape(&self, value: ValueId) -> Vec<usize> {
-        self.builder.shape(value).to_vec()
-    }
-
-    /// The shape of an operand of either kind.
-    pub fn shape_of(&self, operand: &Operand) -> Vec<usize> {
-        match operand {
-            Operand::Float(value) | Operand::Whole(value) => self.shape(*value),
-            Operand::Integer(array) => array.shape.clone(),
-        }
-    }
-
-    /// Adds the node itself, with one output.
-    pub fn emit(
-        &mut self,
-        op: Op,
-        inputs: Vec<Option<ValueId>>,
-        shape: Vec<usize>,
-    ) -> Result<Vec<Operand>, NodeProblem> {
-        let output = self.output(0);
-        let made = self.builder.node(self.name.into(), op, inputs, vec![(output, shape)])?;
-        Ok(made.into_iter().map(Operand::Float).collect())
-    }
-
-    /// Adds a node that serves this one, named after it; its output too.
-    pub fn helper(
-        &mut self,
-        suffix: &str,
-        op: Op,
-        input: ValueId,
-        shape: Vec<usize>,
-    ) -> Result<ValueId, NodeProblem> {
-        let name = format!("{}/{suffix}", self.name);
-        let outputs = vec![(name.clone(), shape)];
-        Ok(self.builder.node(name, op, vec![Some(input)], outputs)?[0])
-    }
-
-    /// Charges for folded integers of this shape before they are made.
-    pub fn charge(&mut self, shape: &[usize]) -> Result<(), NodeProblem> {
-        self.charge_for(shape, size_of::<i64>())
-    }
-
-    /// Charges for a folded array of this shape, of so many bytes an element, before it is made.
-    pub fn charge_for(&mut self, shape: &[usize], bytes_each: usize) -> Result<(), NodeProblem> {
-        // Empty extents count as one: what leads to the result may be larger than it.
-        let work = match elements(shape) {
-            Some(_) => shape.iter().map(|&extent| extent.max(1)).product(),
-            None => usize::MAX,
-        };
-        self.builder.charge(work, bytes_each)
-    }
-}
-
-/// An axis counted from either end.
-pub(super) fn axis(given: i64, rank: usize) -> Result<usize, NodeProblem> {
-    let counted = if given < 0 { given.checked_add(rank as i64) } else { Some(given) };
-    match counted {
-        Some(axis) if axis >= 0 && (axis as usize) < rank => Ok(axis as usize),
-        _ => Err(NodeProblem::shape(format!("axis {given} is outside a tensor of rank {rank}"))),
-    }
-}
-
-/// Axes counted from either end, each at most once, ascending.
-pub(super) fn axes(given: &[i64], rank: usize) -> Result<Vec<usize>, NodeProblem> {
-    if given.len() > rank {
-        return Err(NodeProblem::shape(format!(
-            "{} axes are named of a tensor of rank {rank}",
-            given.len()
-        )));
-    }
-    let mut axes = given.iter().map(|&one| axis(one, rank)).collect::<Result<Vec<_>, _>>()?;
-    axes.sort_unstable();
-    if axes.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(NodeProblem::shape(format!("the axes {given:?} name one twice")));
-    }
-    Ok(axes)
 }

@@ -7,46 +7,37 @@ use super::error::TensorProblem;
 use super::file;
 use super::memory::Allowance;
 use super::onnx::{DataType, TensorProto};
+use super::types::{self, type_name};
 use crate::graph::Constant;
 use bytes::Bytes;
+use eyelet::kernels::table::{bf16, f16};
 use eyelet::pack::Encoding;
 use std::collections::HashMap;
-use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// A constant tensor.
+/// A constant tensor, with its type.
 #[derive(Clone, Debug)]
 pub(super) enum Data {
-    Float { shape: Vec<usize>, constant: Constant },
-    Integer(Array<i64>),
+    Float(DataType, Floats),
+    Integer(DataType, Array<i64>),
 }
 
-/// Name of a tensor type, as ONNX spells it.
-pub(super) fn type_name(data_type: i32) -> String {
-    match DataType::try_from(data_type) {
-        Ok(known) => format!("{known:?}").to_uppercase(),
-        Err(_) => match data_type {
-            14 => "COMPLEX64".into(),
-            15 => "COMPLEX128".into(),
-            17..=20 => "FLOAT8".into(),
-            21 => "UINT4".into(),
-            22 => "INT4".into(),
-            23 => "FLOAT4E2M1".into(),
-            other => format!("number {other}"),
-        },
+/// Constant floats: as the graph holds them, and those of double precision also as they are.
+#[derive(Clone, Debug)]
+pub(super) struct Floats {
+    pub shape: Vec<usize>,
+    pub constant: Constant,
+    pub exact: Option<Arc<Vec<f64>>>,
+}
+
+impl Floats {
+    /// Numbers of this type, rounded to it.
+    pub fn new(kind: DataType, array: Array<f64>) -> Self {
+        let rounded = array.data.iter().map(|&value| types::rounded(kind, value) as f32).collect();
+        let exact = (kind == DataType::Double).then(|| Arc::new(array.data));
+        Self { shape: array.shape, constant: Constant::Owned(Arc::new(rounded)), exact }
     }
-}
-
-/// Whether tensors of this type are floats to the planner.
-pub(super) fn is_float(data_type: i32) -> bool {
-    use DataType::*;
-    matches!(DataType::try_from(data_type), Ok(Float | Float16 | Bfloat16 | Double))
-}
-
-/// Whether inputs of this type can be indices.
-pub(super) fn is_index(data_type: i32) -> bool {
-    matches!(DataType::try_from(data_type), Ok(DataType::Int32 | DataType::Int64))
 }
 
 /// Bytes of one element, for the types that can be read.
@@ -63,19 +54,24 @@ fn element_bytes(data_type: DataType) -> Option<usize> {
 
 /// Bytes that an element takes once it is read.
 fn kept_bytes(data_type: DataType) -> usize {
-    if is_float(data_type as i32) { size_of::<f32>() } else { size_of::<i64>() }
+    match data_type {
+        DataType::Double => size_of::<f32>() + size_of::<f64>(),
+        kind if types::is_float(kind) => size_of::<f32>(),
+        _ => size_of::<i64>(),
+    }
 }
 
 /// The files of external data, each mapped once.
-pub(super) struct External<'a> {
-    /// The model's folder; without it external data are refused.
-    folder: Option<&'a Path>,
-    files: HashMap<PathBuf, Bytes>,
+pub(super) struct External {
+    /// The model's folders, in the order in which they are looked in; without one external data are
+    /// refused.
+    folders: Vec<PathBuf>,
+    files: HashMap<String, (PathBuf, Bytes)>,
 }
 
-impl<'a> External<'a> {
-    pub fn new(folder: Option<&'a Path>) -> Self {
-        Self { folder, files: HashMap::new() }
+impl External {
+    pub fn new(folders: Vec<PathBuf>) -> Self {
+        Self { folders, files: HashMap::new() }
     }
 
     /// The bytes of a tensor whose data are external.
@@ -106,29 +102,31 @@ impl<'a> External<'a> {
         Ok(file.slice(offset as usize..end as usize))
     }
 
-    /// Maps the file at a location, which must lie in the model's folder, links resolved.
+    /// Maps the file at a location, which must lie in the model's folder by its name. Links that
+    /// are there are followed wherever they lead: they are the user's, not the model's.
     fn file(&mut self, location: &str) -> Result<(PathBuf, Bytes), TensorProblem> {
-        let Some(folder) = self.folder else {
-            return Err(TensorProblem::NoFolder { location: location.into() });
-        };
-        let outside = || TensorProblem::Outside { location: location.into() };
+        if let Some(found) = self.files.get(location) {
+            return Ok(found.clone());
+        }
         let relative = Path::new(location);
         let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-        if location.is_empty() || !relative.components().all(inside) {
-            return Err(outside());
+        let mut failed = TensorProblem::NoFolder { location: location.into() };
+        for (at, folder) in self.folders.iter().enumerate() {
+            if location.is_empty() || !relative.components().all(inside) {
+                return Err(TensorProblem::Outside { location: location.into() });
+            }
+            let path = folder.join(relative);
+            match file::map(&path) {
+                Ok(bytes) => {
+                    let found = (path, bytes);
+                    self.files.insert(location.into(), found.clone());
+                    return Ok(found);
+                }
+                Err(source) if at == 0 => failed = TensorProblem::External { path, source },
+                Err(_) => {}
+            }
         }
-        let path = folder.join(relative);
-        let failed = |source: io::Error| TensorProblem::External { path: path.clone(), source };
-        if let Some(file) = self.files.get(&path) {
-            return Ok((path, file.clone()));
-        }
-        let resolved = path.canonicalize().map_err(failed)?;
-        if !resolved.starts_with(folder.canonicalize().map_err(failed)?) {
-            return Err(outside());
-        }
-        let file = file::map(&resolved).map_err(failed)?;
-        self.files.insert(path.clone(), file.clone());
-        Ok((path, file))
+        Err(failed)
     }
 }
 
@@ -149,7 +147,7 @@ fn shape_of(dims: &[i64]) -> Result<(Vec<usize>, usize), TensorProblem> {
 /// Reads a tensor; what it takes in memory is asked for.
 pub(super) fn read(
     tensor: &TensorProto,
-    external: &mut External<'_>,
+    external: &mut External,
     allowance: &Allowance,
 ) -> Result<Data, TensorProblem> {
     let (shape, count) = shape_of(&tensor.dims)?;
@@ -173,24 +171,11 @@ pub(super) fn read(
         allowance.ask(count, kept_bytes(data_type))?;
     }
     Ok(match data_type {
-        DataType::Float => stored(shape, raw, Encoding::F32),
-        DataType::Float16 => stored(shape, raw, Encoding::F16),
-        DataType::Bfloat16 => stored(shape, raw, Encoding::Bf16),
-        DataType::Double => floats(shape, words(&raw).map(|word| f64::from_le_bytes(word) as f32)),
-        DataType::Bool => integers(shape, raw.iter().map(|&byte| i64::from(byte != 0))),
-        DataType::Uint8 => integers(shape, raw.iter().map(|&byte| i64::from(byte))),
-        DataType::Int8 => integers(shape, raw.iter().map(|&byte| i64::from(byte as i8))),
-        DataType::Int16 => integers(shape, words(&raw).map(|w| i16::from_le_bytes(w).into())),
-        DataType::Uint16 => integers(shape, words(&raw).map(|w| u16::from_le_bytes(w).into())),
-        DataType::Int32 => integers(shape, words(&raw).map(|w| i32::from_le_bytes(w).into())),
-        DataType::Uint32 => integers(shape, words(&raw).map(|w| u32::from_le_bytes(w).into())),
-        DataType::Int64 => integers(shape, words(&raw).map(i64::from_le_bytes)),
-        DataType::Uint64 => {
-            let converted = words(&raw).map(|word| i64::try_from(u64::from_le_bytes(word)));
-            let data = converted.collect::<Result<_, _>>().map_err(|_| TensorProblem::Integer)?;
-            Data::Integer(Array { shape, data })
-        }
-        DataType::String | DataType::Undefined => return Err(unsupported()),
+        DataType::Float => stored(data_type, shape, raw, Encoding::F32),
+        DataType::Float16 => stored(data_type, shape, raw, Encoding::F16),
+        DataType::Bfloat16 => stored(data_type, shape, raw, Encoding::Bf16),
+        DataType::Double => doubles(shape, words(&raw, size).map(f64::from_bits).collect()),
+        _ => integers(data_type, shape, words(&raw, size).map(|bits| bits as i64)),
     })
 }
 
@@ -206,7 +191,7 @@ fn typed(
         Float => tensor.float_data.len(),
         Double => tensor.double_data.len(),
         Int64 => tensor.int64_data.len(),
-        Uint32 | Uint64 => return Err(TensorProblem::Type(type_name(tensor.data_type))),
+        Uint32 | Uint64 => tensor.uint64_data.len(),
         _ => tensor.int32_data.len(),
     };
     if has != needs {
@@ -214,76 +199,40 @@ fn typed(
     }
     let narrow = tensor.int32_data.iter();
     Ok(match data_type {
-        Float => floats(shape, tensor.float_data.iter().copied()),
-        Double => floats(shape, tensor.double_data.iter().map(|&value| value as f32)),
-        Float16 => floats(shape, narrow.map(|&bits| half(bits as u16))),
-        Bfloat16 => floats(shape, narrow.map(|&bits| bfloat(bits as u16))),
-        Int64 => integers(shape, tensor.int64_data.iter().copied()),
-        Bool => integers(shape, narrow.map(|&value| i64::from(value != 0))),
-        _ => integers(shape, narrow.map(|&value| i64::from(value))),
+        Float => singles(data_type, shape, tensor.float_data.iter().copied()),
+        Double => doubles(shape, tensor.double_data.clone()),
+        Float16 => singles(data_type, shape, narrow.map(|&bits| f16(bits as u16))),
+        Bfloat16 => singles(data_type, shape, narrow.map(|&bits| bf16(bits as u16))),
+        Int64 => integers(data_type, shape, tensor.int64_data.iter().copied()),
+        Uint32 | Uint64 => {
+            integers(data_type, shape, tensor.uint64_data.iter().map(|&value| value as i64))
+        }
+        _ => integers(data_type, shape, narrow.map(|&value| i64::from(value))),
     })
 }
 
-fn words<const N: usize>(raw: &[u8]) -> impl Iterator<Item = [u8; N]> {
-    raw.as_chunks::<N>().0.iter().copied()
+/// Little-endian numbers of so many bytes, as the lower bits of 64.
+fn words(raw: &[u8], size: usize) -> impl Iterator<Item = u64> {
+    raw.chunks_exact(size.max(1))
+        .map(|word| word.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte)))
 }
 
 /// Floats that stay where they are.
-fn stored(shape: Vec<usize>, raw: Bytes, encoding: Encoding) -> Data {
-    Data::Float { shape, constant: Constant::Raw(raw, encoding) }
+fn stored(kind: DataType, shape: Vec<usize>, raw: Bytes, encoding: Encoding) -> Data {
+    Data::Float(kind, Floats { shape, constant: Constant::Raw(raw, encoding), exact: None })
 }
 
-fn floats(shape: Vec<usize>, data: impl Iterator<Item = f32>) -> Data {
-    Data::Float { shape, constant: Constant::Owned(Arc::new(data.collect())) }
+fn singles(kind: DataType, shape: Vec<usize>, data: impl Iterator<Item = f32>) -> Data {
+    let constant = Constant::Owned(Arc::new(data.collect()));
+    Data::Float(kind, Floats { shape, constant, exact: None })
 }
 
-fn integers(shape: Vec<usize>, data: impl Iterator<Item = i64>) -> Data {
-    Data::Integer(Array { shape, data: data.collect() })
+fn doubles(shape: Vec<usize>, data: Vec<f64>) -> Data {
+    Data::Float(DataType::Double, Floats::new(DataType::Double, Array { shape, data }))
 }
 
-/// The value of IEEE half-precision bits.
-fn half(bits: u16) -> f32 {
-    let sign = u32::from(bits >> 15) << 31;
-    let exponent = u32::from(bits >> 10) & 31;
-    let fraction = u32::from(bits) & 1023;
-    match exponent {
-        // Zero and subnormals: fraction · 2^-24, exact in f32.
-        0 => {
-            let magnitude = fraction as f32 * f32::from_bits(0x3380_0000);
-            f32::from_bits(magnitude.to_bits() | sign)
-        }
-        31 => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
-        _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
-    }
-}
-
-/// The value of bfloat16 bits.
-fn bfloat(bits: u16) -> f32 {
-    f32::from_bits(u32::from(bits) << 16)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn halves() {
-        for (bits, value) in [
-            (0x0000, 0.0),
-            (0x8000, -0.0),
-            (0x3c00, 1.0),
-            (0xc000, -2.0),
-            (0x3555, 0.333_251_95),
-            (0x7bff, 65504.0),
-            (0x0001, 5.960_464_5e-8),
-            (0x83ff, -6.097_555e-5),
-            (0x0400, 6.103_515_6e-5),
-            (0x7c00, f32::INFINITY),
-            (0xfc00, f32::NEG_INFINITY),
-        ] {
-            assert_eq!(half(bits).to_bits(), f32::to_bits(value), "{bits:#x}");
-        }
-        assert!(half(0x7e00).is_nan());
-        assert_eq!(bfloat(0xbfc0), -1.5);
-    }
+/// Integers of a type; of each the bits of its width count.
+fn integers(kind: DataType, shape: Vec<usize>, data: impl Iterator<Item = i64>) -> Data {
+    let data = data.map(|bits| types::wrap(kind, bits.into())).collect();
+    Data::Integer(kind, Array { shape, data })
 }

@@ -1,6 +1,9 @@
 //! What can be wrong with a model, said so that its owner can act on it.
 
+use super::blockers::Blockers;
 use super::memory::OverMemory;
+use super::onnx::DataType;
+use super::types;
 use std::path::PathBuf;
 use thiserror::Error;
 
@@ -29,6 +32,12 @@ pub enum ImportError {
     )]
     Incomplete { missing: &'static str, bytes: usize },
 
+    #[error(
+        "the model uses the operator sets {} alone, and none of ONNX's own, which are supported; \
+         export the model with standard ONNX operators", sets.join(", ")
+    )]
+    OtherOperators { sets: Vec<String> },
+
     #[error("the ONNX file is damaged: {reason}; copy or export the model again")]
     Damaged { reason: String },
 
@@ -50,9 +59,11 @@ pub enum ImportError {
     )]
     NoShape { input: String },
 
-    #[error("input `{input}` has the type {given}, but inputs must be floats; export the model with a float input{}",
-        if *quantized { " and without quantization" } else { "" })]
-    InputType { input: String, given: String, quantized: bool },
+    #[error(
+        "input `{input}` has the type {given}, but inputs must be floats, or INT32 or INT64 indices; \
+         export the model with a float input"
+    )]
+    InputType { input: String, given: String },
 
     #[error("{port} `{name}` has the shape {shape:?}: {problem}")]
     PortShape { port: &'static str, name: String, shape: Vec<usize>, problem: ShapeProblem },
@@ -87,10 +98,11 @@ pub enum ImportError {
     #[error("the graph has no outputs; export a model that computes something")]
     NoOutputs,
 
-    #[error(
-        "output `{output}` is an integer tensor, but only floats are computed; cut the model before it"
-    )]
-    IntegerOutput { output: String },
+    #[error("output `{output}`: {problem}")]
+    Output { output: String, problem: NodeProblem },
+
+    #[error("{0}")]
+    Blocked(Blockers),
 }
 
 /// What is wrong with a shape.
@@ -177,10 +189,22 @@ pub enum NodeProblem {
     )]
     NotConstant { role: &'static str, value: String },
 
+    #[error("`{role}` must be {wanted}, but its type is {given}; {}", match *wanted {
+        "floats" => "export the model so that it computes in floats",
+        _ => "the model is invalid: export it again",
+    })]
+    Type { role: &'static str, wanted: &'static str, given: String },
+
     #[error(
-        "`{role}` must be {wanted} tensor, but it is {given} one; export the model in float without quantization"
+        "its operands have the types {first} and {other}; the model is invalid: export it again"
     )]
-    Type { role: &'static str, wanted: &'static str, given: &'static str },
+    Mixed { first: String, other: String },
+
+    #[error(
+        "`{value}` has {given:e} in double precision, which single precision cannot hold; \
+         export the model in single precision (model.float())"
+    )]
+    Range { value: String, given: f64 },
 
     #[error("{0}")]
     Shape(String),
@@ -196,6 +220,15 @@ pub enum NodeProblem {
     #[error(transparent)]
     Memory(#[from] OverMemory),
 
+    #[error(
+        "it is an integer tensor with {given}, which a float cannot hold; cut the model before it"
+    )]
+    Integer { given: i128 },
+
+    /// It reads what could not be translated: nothing is known of it, and nothing is wrong with it.
+    #[error("what it reads is unknown")]
+    Unknown,
+
     #[error("in its constant: {0}")]
     Tensor(#[from] TensorProblem),
 }
@@ -209,6 +242,16 @@ impl NodeProblem {
     /// Shapes (or an axis, or an index) that do not fit together.
     pub fn shape(problem: impl Into<String>) -> Self {
         NodeProblem::Shape(problem.into())
+    }
+
+    /// A tensor of a type that does not fit.
+    pub fn wrong_type(role: &'static str, wanted: &'static str, given: DataType) -> Self {
+        NodeProblem::Type { role, wanted, given: types::name(given) }
+    }
+
+    /// Operands of two types where one is expected.
+    pub fn mixed(first: DataType, other: DataType) -> Self {
+        NodeProblem::Mixed { first: types::name(first), other: types::name(other) }
     }
 
     /// Not supported, with what to do.

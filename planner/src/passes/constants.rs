@@ -1,7 +1,8 @@
-//! Outputs that are constant: they are copied in every inference, by layers that need something that flows.
+//! Outputs that are constant: they are copied in every inference, by layers that need something
+//! that flows.
 //!
-//! Such an output is a [`Mask`](Op::Mask) whose constant takes every place of an element of an input. Where the constant is
-//! NaN that element would remain: then NaN is added to it first.
+//! Such an output is a [`Mask`](Op::Mask) whose constant takes every place of an element of an
+//! input. Where the constant is NaN that element would remain: then NaN is added to it first.
 
 use super::PassError;
 use crate::graph::{Constant, Graph, Node, Op, Value, ValueId};
@@ -27,7 +28,8 @@ pub(super) fn flow(graph: &mut Graph) -> Result<(), PassError> {
     Ok(())
 }
 
-/// A value that flows and is always what the constant is: made as one row, so that its rank does not matter.
+/// A value that flows and is always what the constant is: made as one row, so that its rank does
+/// not matter.
 fn made_of(graph: &mut Graph, name: &str, source: ValueId, constant: ValueId) -> ValueId {
     let Value { shape, constant, .. } = graph.values[constant].clone();
     let count = shape.iter().product();

@@ -1,11 +1,12 @@
 //! From the graph to the network: fusion, layout, concatenation by strided write.
 //!
 //! ```text
-//! Graph ─ patterns, constants ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─ reuse (coalesce) ─▶ Network
+//! Graph ─ patterns, constants ─ fuse (affine, dense) ─▶ Program ─ home ─▶ emit (view) ─▶ Draft ─
+//! reuse (coalesce) ─▶ Network
 //! ```
 //!
-//! `patterns` finds the operators that exporters write out as several nodes, `constants` lets nodes compute the outputs
-//! that are constant. [`fuse`] (with `windows`, `dense`,
+//! `patterns` finds the operators that exporters write out as several nodes, `constants` lets nodes
+//! compute the outputs that are constant. [`fuse`] (with `windows`, `dense`,
 //! `arithmetic`, `norms`, `affine`) turns nodes into items, one for each layer-to-be, with
 //! batch norms, activations, residuals, biases and paddings folded into them; `partition` makes slices
 //! that divide a value a split. [`emit`] walks the items in order and places each value: a [`view`] says

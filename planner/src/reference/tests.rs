@@ -230,6 +230,7 @@ fn a_graph_runs() {
     };
     let graph = Graph {
         name: String::new(),
+        notes: vec![],
         values: vec![
             value("x", None),
             value("c", Some(constant)),

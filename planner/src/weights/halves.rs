@@ -1,7 +1,7 @@
 //! Numbers of 16 bits: floats rounded to nearest, ties to even.
 
 /// The nearest number of IEEE 754's binary16.
-pub(super) fn f16(value: f32) -> u16 {
+pub(crate) fn f16(value: f32) -> u16 {
     let bits = value.to_bits();
     let (sign, magnitude) = ((bits >> 16) as u16 & 0x8000, bits & 0x7fff_ffff);
     let half = match magnitude {
@@ -24,7 +24,7 @@ pub(super) fn f16(value: f32) -> u16 {
 }
 
 /// The nearest float of which only the upper half is not zero.
-pub(super) fn bf16(value: f32) -> u16 {
+pub(crate) fn bf16(value: f32) -> u16 {
     let bits = value.to_bits();
     match value.is_nan() {
         true => (bits >> 16) as u16 | 0x0040,

@@ -12,7 +12,7 @@
 //! infinity is refused ([`Overflow`]).
 
 mod fill;
-mod halves;
+pub(crate) mod halves;
 
 use crate::network::{Dense, Network, Weights};
 use eyelet::pack::{Encoding, Layer, OpKind};

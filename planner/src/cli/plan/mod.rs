@@ -111,6 +111,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     order.budgets.extend(least.as_ref().map(|least| least.min_budget_bytes));
     let mut packed = order.pack(&args.model, &graph, &path, output)?;
     packed.import_ms = to_ms(import_time);
+    packed.notes = graph.notes;
     if let Some(file) = &args.report {
         report::write(file, &path, &order, output)?;
     }

@@ -41,6 +41,8 @@ pub struct Packed {
     pub(super) rounding_error: Option<f64>,
     pub(super) inputs: Vec<Port>,
     pub(super) outputs: Vec<Port>,
+    /// What is computed otherwise than the model says.
+    pub(super) notes: Vec<String>,
     pub plans: Vec<Planned>,
     pub(super) import_ms: f64,
     /// Everything between reading the model and writing the pack: passes, plans, checks, predictions.
@@ -156,6 +158,7 @@ impl Packed {
             rounding_error: None,
             inputs: network.inputs.iter().map(port).collect(),
             outputs: network.outputs.iter().map(port).collect(),
+            notes: Vec::new(),
             plans: Vec::new(),
             import_ms: 0.0,
             planning_ms: 0.0,
@@ -199,6 +202,9 @@ impl fmt::Display for Packed {
             for port in ports {
                 writeln!(f, "{what} {} {}", port.name, shape(&port.shape))?;
             }
+        }
+        for note in &self.notes {
+            writeln!(f, "note: {note}")?;
         }
         if let Some(least) = &self.least {
             write!(f, "{least}")?;

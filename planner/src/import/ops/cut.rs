@@ -2,16 +2,13 @@
 //!
 //! Each works on flowing floats (a node), constant floats (folded) and integers.
 
-use super::super::array::Array;
+use super::super::array::{Array, Movement};
 use super::super::attributes::size;
-use super::super::builder::{Context, Operand, axes, axis};
+use super::super::builder::Operand;
+use super::super::context::{Context, axes, axis};
 use super::super::error::NodeProblem;
+use super::whole;
 use crate::graph::{Op, ValueId};
-
-/// Integers of an input can be looked up in a table, and little else.
-fn whole() -> NodeProblem {
-    NodeProblem::unsupported("integers of an input can only be reshaped, cast, and used as indices")
-}
 
 /// The sizes of a split of `extent`: given, or equal (with a smaller last one from opset 18 on).
 fn split_sizes(cx: &Context<'_, '_>, extent: usize) -> Result<Vec<usize>, NodeProblem> {
@@ -43,7 +40,7 @@ fn split_sizes(cx: &Context<'_, '_>, extent: usize) -> Result<Vec<usize>, NodePr
         }
     }
     let each = extent.div_ceil(count.max(1));
-    if count == 0 || each * (count - 1) >= extent || (cx.opset < 18 && each * count != extent) {
+    if count == 0 || each * (count - 1) > extent || (cx.opset < 18 && each * count != extent) {
         return Err(NodeProblem::shape(format!(
             "an extent of {extent} cannot be split into {count} equal parts"
         )));
@@ -64,27 +61,25 @@ pub(super) fn split(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         part[axis] = size;
         part
     };
-    match data {
-        Operand::Float(value) => {
-            let outputs =
-                sizes.iter().enumerate().map(|(at, &size)| (cx.output(at), part(size))).collect();
-            let op = Op::Split { axis, sizes };
-            let made = cx.builder.node(cx.name.into(), op, vec![Some(value)], outputs)?;
-            Ok(made.into_iter().map(Operand::Float).collect())
-        }
-        Operand::Whole(_) => Err(whole()),
-        Operand::Integer(array) => {
-            cx.charge(&shape)?;
-            let mut starts = vec![0; shape.len()];
-            let mut parts = vec![];
-            for &size in &sizes {
-                let steps = vec![1; shape.len()];
-                parts.push(Operand::integers(array.slice(&starts, &steps, part(size))));
-                starts[axis] += size;
-            }
-            Ok(parts)
-        }
+    if let Operand::Float(kind, value) = data
+        && cx.builder.graph.values[value].constant.is_none()
+    {
+        let outputs =
+            sizes.iter().enumerate().map(|(at, &size)| (cx.output(at), part(size))).collect();
+        let op = Op::Split { axis, sizes };
+        let made = cx.node(cx.name.into(), op, vec![Some(value)], outputs)?;
+        return Ok(made.into_iter().map(|value| Operand::Float(kind, value)).collect());
     }
+    let (mut starts, steps) = (vec![0; shape.len()], vec![1; shape.len()]);
+    let mut parts = vec![];
+    for (index, &size) in sizes.iter().enumerate() {
+        let shape = part(size);
+        let (starts_of, extents) = (&starts[..], shape.clone());
+        let movement = Movement::Slice { starts: starts_of, steps: &steps, extents };
+        parts.push(cx.moved(index, &data, &movement, &shape)?.ok_or_else(whole)?);
+        starts[axis] += size;
+    }
+    Ok(parts)
 }
 
 /// A slice of every axis: where it starts, the step, how many.
@@ -150,27 +145,19 @@ pub(super) fn slice(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
     if extents == shape && steps.iter().all(|&step| step > 0) {
         return Ok(vec![data]);
     }
-    match data {
-        Operand::Whole(_) => Err(whole()),
-        Operand::Integer(array) => {
-            cx.charge(&extents)?;
-            Ok(vec![Operand::integers(array.slice(&starts, &steps, extents))])
-        }
-        Operand::Float(value) => {
-            if let Some(array) = cx.builder.array(value)? {
-                let name = cx.output(0);
-                let folded = cx.builder.constant(name, array.slice(&starts, &steps, extents));
-                return Ok(vec![Operand::Float(folded)]);
-            }
-            let forward = steps.iter().map(|&step| usize::try_from(step).ok()).collect();
-            let Some(steps) = forward else {
-                return Err(NodeProblem::unsupported(
-                    "a computed tensor is sliced backwards; rewrite the model with positive steps",
-                ));
-            };
-            cx.emit(Op::Slice { starts, steps }, vec![Some(value)], extents)
-        }
+    let extents_of = extents.clone();
+    let movement = Movement::Slice { starts: &starts, steps: &steps, extents: extents_of };
+    if let Some(folded) = cx.moved(0, &data, &movement, &extents)? {
+        return Ok(vec![folded]);
     }
+    let Operand::Float(_, value) = data else { return Err(whole()) };
+    let forward = steps.iter().map(|&step| usize::try_from(step).ok()).collect();
+    let Some(steps) = forward else {
+        return Err(NodeProblem::unsupported(
+            "a computed tensor is sliced backwards; rewrite the model with positive steps",
+        ));
+    };
+    cx.emit(Op::Slice { starts, steps }, vec![Some(value)], extents)
 }
 
 /// `Gather` with constant indices: on flowing floats a slice, as long as the indices ascend evenly.
@@ -178,7 +165,7 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     let data = cx.input(0, "data")?;
     let shape = cx.shape_of(&data);
     let axis = axis(cx.attributes().int_or("axis", 0)?, shape.len())?;
-    if let Operand::Whole(indices) = cx.input(1, "indices")? {
+    if let Operand::Whole(_, indices) = cx.input(1, "indices")? {
         return embed(cx, data, indices, axis);
     }
     let given = cx.integers(1, "indices")?;
@@ -198,42 +185,32 @@ pub(super) fn gather(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     let mut gathered = shape[..axis].to_vec();
     gathered.extend_from_slice(&indices.shape);
     gathered.extend_from_slice(&shape[axis + 1..]);
-    match data {
-        Operand::Whole(_) => Err(whole()),
-        Operand::Integer(array) => {
-            cx.charge(&gathered)?;
-            Ok(vec![Operand::integers(array.gather(axis, &indices))])
-        }
-        Operand::Float(value) => {
-            if let Some(array) = cx.builder.array(value)? {
-                cx.charge_for(&gathered, size_of::<f32>())?;
-                let name = cx.output(0);
-                let folded = cx.builder.constant(name, array.gather(axis, &indices));
-                return Ok(vec![Operand::Float(folded)]);
-            }
-            let step = match indices.data[..] {
-                [first, second, ..] => second.saturating_sub(first),
-                _ => 1,
-            };
-            let even = indices.data.windows(2).all(|pair| pair[0] + step == pair[1]);
-            if step == 0 || !even || indices.data.is_empty() {
-                return Err(NodeProblem::unsupported(
-                    "the indices into a computed tensor do not ascend evenly; rewrite the model with slices",
-                ));
-            }
-            let (mut starts, mut steps) = (vec![0; shape.len()], vec![1; shape.len()]);
-            let mut extents = shape.clone();
-            starts[axis] = indices.data[0];
-            steps[axis] = step;
-            extents[axis] = indices.data.len();
-            let op = Op::Slice { starts, steps };
-            if extents == gathered {
-                return cx.emit(op, vec![Some(value)], gathered);
-            }
-            let sliced = cx.helper("slice", op, value, extents)?;
-            cx.emit(Op::Reshape, vec![Some(sliced)], gathered)
-        }
+    let movement = Movement::Gather { axis, indices: &indices };
+    if let Some(folded) = cx.moved(0, &data, &movement, &gathered)? {
+        return Ok(vec![folded]);
     }
+    let Operand::Float(_, value) = data else { return Err(whole()) };
+    let step = match indices.data[..] {
+        [first, second, ..] => second.saturating_sub(first),
+        _ => 1,
+    };
+    let even = indices.data.windows(2).all(|pair| pair[0] + step == pair[1]);
+    if step == 0 || !even || indices.data.is_empty() {
+        return Err(NodeProblem::unsupported(
+            "the indices into a computed tensor do not ascend evenly; rewrite the model with slices",
+        ));
+    }
+    let (mut starts, mut steps) = (vec![0; shape.len()], vec![1; shape.len()]);
+    let mut extents = shape.clone();
+    starts[axis] = indices.data[0];
+    steps[axis] = step;
+    extents[axis] = indices.data.len();
+    let op = Op::Slice { starts, steps };
+    if extents == gathered {
+        return cx.emit(op, vec![Some(value)], gathered);
+    }
+    let sliced = cx.helper("slice", op, vec![Some(value)], extents)?;
+    cx.emit(Op::Reshape, vec![Some(sliced)], gathered)
 }
 
 /// `Gather` with computed indices: rows of a constant table.
@@ -244,7 +221,7 @@ fn embed(
     axis: usize,
 ) -> Result<Vec<Operand>, NodeProblem> {
     let table = match data {
-        Operand::Float(table) if cx.builder.graph.values[table].constant.is_some() => table,
+        Operand::Float(_, table) if cx.builder.graph.values[table].constant.is_some() => table,
         _ => {
             return Err(NodeProblem::unsupported(
                 "computed indices need a constant table of floats; cut the model before this node",
@@ -267,9 +244,6 @@ fn embed(
 }
 
 pub(super) fn pad(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let data = cx.float(0, "data")?;
-    let mut shape = cx.shape(data);
-    let rank = shape.len();
     let attributes = cx.attributes();
     match attributes.string("mode")?.unwrap_or("constant") {
         "constant" => {}
@@ -279,6 +253,9 @@ pub(super) fn pad(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>
             )));
         }
     }
+    let data = cx.float(0, "data")?;
+    let mut shape = cx.shape(data);
+    let rank = shape.len();
     let (pads, value, on) = if cx.opset < 11 {
         let pads =
             attributes.ints("pads")?.ok_or_else(|| NodeProblem::attribute("pads", "is missing"))?;
@@ -310,7 +287,7 @@ pub(super) fn pad(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>
         shape[axis] += begin[axis] + end[axis];
     }
     if pads.iter().all(|&pad| pad == 0) {
-        return Ok(vec![Operand::Float(data)]);
+        return Ok(vec![cx.input(0, "data")?]);
     }
     cx.emit(Op::Pad { begin, end, value }, vec![Some(data)], shape)
 }

@@ -1,211 +1,48 @@
-//! Operators that exist only on constants: integer chains, and what exporters wrap around weights.
+//! Constants that operators make: tensors of the model, shapes, ranges, and what is chosen among
+//! them.
 
-use super::super::array::{Array, broadcast, elements};
-use super::super::builder::{Context, Operand, axes};
+use super::super::array::{Array, Movement, elements};
+use super::super::builder::Operand;
+use super::super::context::Context;
 use super::super::data::{self, Data};
 use super::super::error::NodeProblem;
 use super::super::onnx::{DataType, TensorProto};
-use crate::graph::{Constant, Op, ValueId};
-use std::sync::Arc;
+use super::super::types::{rounded, wide, wrap};
+use super::elementwise::{Operands, common, operands};
+use crate::graph::{Op, ValueId};
 
 /// The operator was met where its input is computed, not constant.
-fn only_folded() -> NodeProblem {
+pub(super) fn only_folded() -> NodeProblem {
     NodeProblem::unsupported(
         "it is only folded on constants; rewrite the model without it, or export it with constant folding",
     )
 }
 
-/// A float constant.
-fn float(cx: &mut Context<'_, '_>, array: Array<f32>) -> Vec<Operand> {
-    let value: ValueId = cx.builder.constant(cx.output(0), array);
-    vec![Operand::Float(value)]
-}
-
-/// The shape two shapes broadcast to, or what is wrong.
-pub(super) fn common(a: &[usize], b: &[usize]) -> Result<Vec<usize>, NodeProblem> {
-    broadcast(a, b)
-        .ok_or_else(|| NodeProblem::shape(format!("shapes {a:?} and {b:?} do not broadcast")))
-}
-
-/// Folds a function of two integer tensors.
-pub(super) fn integers(
-    cx: &mut Context<'_, '_>,
-    a: &Array<i64>,
-    b: &Array<i64>,
-    function: impl Fn(i64, i64) -> Option<i64>,
-) -> Result<Vec<Operand>, NodeProblem> {
-    let shape = common(&a.shape, &b.shape)?;
-    cx.charge(&shape)?;
-    let result = a.zip(b, shape, function);
-    let data = result
-        .data
-        .into_iter()
-        .collect::<Option<Vec<i64>>>()
-        .ok_or_else(|| NodeProblem::shape("the integers overflow, or are divided by zero"))?;
-    Ok(vec![Operand::integers(Array { shape: result.shape, data })])
-}
-
-/// Folds a comparison or a logical function of two constants.
-pub(super) fn compare(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    use std::cmp::Ordering::{Equal, Greater, Less};
-    let operator = cx.proto.op_type.as_str();
-    let truth = |ordering: Option<std::cmp::Ordering>| match operator {
-        "Equal" => ordering == Some(Equal),
-        "Less" => ordering == Some(Less),
-        "Greater" => ordering == Some(Greater),
-        "LessOrEqual" => matches!(ordering, Some(Less | Equal)),
-        _ => matches!(ordering, Some(Greater | Equal)),
-    };
-    match (cx.input(0, "a")?, cx.input(1, "b")?) {
-        (Operand::Integer(a), Operand::Integer(b)) => integers(cx, &a, &b, |a, b| {
-            Some(match operator {
-                "And" => i64::from(a != 0 && b != 0),
-                "Or" => i64::from(a != 0 || b != 0),
-                "Mod" => return modulo(a, b),
-                "Min" => a.min(b),
-                "Max" => a.max(b),
-                _ => i64::from(truth(a.partial_cmp(&b))),
-            })
-        }),
-        (Operand::Float(a), Operand::Float(b)) => {
-            let (Some(a), Some(b)) = (cx.builder.array(a)?, cx.builder.array(b)?) else {
-                return Err(only_folded());
-            };
-            if matches!(operator, "And" | "Or" | "Mod" | "Min" | "Max") {
-                return Err(NodeProblem::unsupported("only integer tensors are; rewrite it"));
-            }
-            let shape = common(&a.shape, &b.shape)?;
-            cx.charge(&shape)?;
-            let result = a.zip(&b, shape, |a, b| i64::from(truth(a.partial_cmp(&b))));
-            Ok(vec![Operand::integers(result)])
-        }
-        _ => Err(NodeProblem::Type { role: "b", wanted: "the same kind of", given: "another" }),
-    }
-}
-
-/// Folds a function of one constant: integers stay integers.
-pub(super) fn fold_unary(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let operator = cx.proto.op_type.as_str();
-    match cx.input(0, "x")? {
-        Operand::Integer(array) => {
-            cx.charge(&array.shape)?;
-            let function: fn(i64) -> i64 = match operator {
-                "Neg" => i64::wrapping_neg,
-                "Abs" => i64::wrapping_abs,
-                "Not" => |value| i64::from(value == 0),
-                "Floor" | "Ceil" | "Round" => |value| value,
-                _ => {
-                    return Err(NodeProblem::Type {
-                        role: "x",
-                        wanted: "a float",
-                        given: "an integer",
-                    });
-                }
-            };
-            Ok(vec![Operand::integers(array.map(function))])
-        }
-        Operand::Float(value) => {
-            let Some(array) = cx.builder.array(value)? else { return computed_unary(cx, value) };
-            let function: fn(f32) -> f32 = match operator {
-                "Neg" => |x| -x,
-                "Abs" => f32::abs,
-                "Floor" => f32::floor,
-                "Ceil" => f32::ceil,
-                "Round" => f32::round_ties_even,
-                "Sqrt" => f32::sqrt,
-                "Reciprocal" => f32::recip,
-                "Exp" => |x| f64::from(x).exp() as f32,
-                "Log" => |x| f64::from(x).ln() as f32,
-                _ => return Err(only_folded()),
-            };
-            Ok(float(cx, array.map(function)))
-        }
-        Operand::Whole(_) => Err(only_folded()),
-    }
-}
-
-/// The functions of one tensor that computed ones may have, too.
-fn computed_unary(cx: &mut Context<'_, '_>, x: ValueId) -> Result<Vec<Operand>, NodeProblem> {
-    let shape = cx.shape(x);
-    let number = |cx: &mut Context<'_, '_>, value| {
-        let name = format!("{}/constant", cx.name);
-        cx.builder.constant(name, Array::scalar(value))
-    };
-    match cx.proto.op_type.as_str() {
-        "Sqrt" => cx.emit(Op::Sqrt, vec![Some(x)], shape),
-        "Neg" => {
-            let minus = number(cx, -1.0);
-            cx.emit(Op::Mul, vec![Some(x), Some(minus)], shape)
-        }
-        "Reciprocal" => {
-            let one = number(cx, 1.0);
-            cx.emit(Op::Div, vec![Some(one), Some(x)], shape)
-        }
-        _ => Err(only_folded()),
-    }
-}
-
-/// `a` to the power `b`, both constant, or a computed tensor to a power that products and roots make.
-pub(super) fn power(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let base = cx.float(0, "base")?;
-    let exponent = match cx.input(1, "exponent")? {
-        Operand::Float(value) => cx.builder.array(value)?,
-        Operand::Integer(array) => Some(array.map(|value| value as f32)),
-        Operand::Whole(_) => None,
-    };
-    let Some(exponent) = exponent else { return Err(only_folded()) };
-    let shape = common(&cx.shape(base), &exponent.shape)?;
-    if cx.builder.graph.values[base].constant.is_none() && shape == cx.shape(base) {
-        let twice = vec![Some(base), Some(base)];
-        return match exponent.data[..] {
-            [0.5] => cx.emit(Op::Sqrt, vec![Some(base)], shape),
-            [1.0] => Ok(vec![Operand::Float(base)]),
-            [2.0] => cx.emit(Op::Mul, twice, shape),
-            [3.0] => {
-                let name = format!("{}/square", cx.name);
-                let outputs = vec![(name.clone(), shape.clone())];
-                let square = cx.builder.node(name, Op::Mul, twice, outputs)?[0];
-                cx.emit(Op::Mul, vec![Some(square), Some(base)], shape)
-            }
-            _ => Err(NodeProblem::unsupported(
-                "of a computed tensor only the powers 1/2, 1, 2 and 3 are; rewrite it as products",
-            )),
-        };
-    }
-    let Some(base) = cx.builder.array(base)? else { return Err(only_folded()) };
-    cx.charge_for(&shape, size_of::<f32>())?;
-    let power = |x: f32, y: f32| f64::from(x).powf(f64::from(y)) as f32;
-    Ok(float(cx, base.zip(&exponent, shape, power)))
-}
-
-/// The remainder with the divisor's sign.
-fn modulo(a: i64, b: i64) -> Option<i64> {
-    let rest = a.checked_rem(b)?;
-    Some(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest })
-}
-
 /// A tensor of the file, as an operand.
 fn loaded(cx: &mut Context<'_, '_>, tensor: &TensorProto) -> Result<Vec<Operand>, NodeProblem> {
     Ok(vec![match data::read(tensor, cx.external, &cx.builder.allowance)? {
-        Data::Integer(array) => Operand::integers(array),
-        Data::Float { shape, constant } => {
-            Operand::Float(cx.builder.value(cx.output(0), shape, Some(constant)))
+        Data::Integer(kind, array) => Operand::integers(kind, array),
+        Data::Float(kind, floats) => {
+            let name = cx.output(0);
+            Operand::Float(kind, cx.builder.floats(name, floats))
         }
     }])
 }
 
 pub(super) fn constant(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let attributes = cx.attributes();
+    let integers = |array| vec![Operand::integers(DataType::Int64, array)];
     if let Some(tensor) = attributes.tensor("value")? {
         loaded(cx, tensor)
     } else if let Some(value) = attributes.float("value_float")? {
-        Ok(float(cx, Array::scalar(value)))
+        Ok(cx.folded(DataType::Float, Array::scalar(value.into())))
     } else if let Some(values) = attributes.floats("value_floats")? {
-        Ok(float(cx, Array::vector(values.to_vec())))
+        let values = values.iter().map(|&value| value.into()).collect();
+        Ok(cx.folded(DataType::Float, Array::vector(values)))
     } else if let Some(value) = attributes.int("value_int")? {
-        Ok(vec![Operand::integers(Array::scalar(value))])
+        Ok(integers(Array::scalar(value)))
     } else if let Some(values) = attributes.ints("value_ints")? {
-        Ok(vec![Operand::integers(Array::vector(values.to_vec()))])
+        Ok(integers(Array::vector(values.to_vec())))
     } else {
         Err(NodeProblem::unsupported("its value is neither dense numbers nor a tensor of them"))
     }
@@ -220,20 +57,24 @@ fn shape_from(given: &[i64]) -> Result<Vec<usize>, NodeProblem> {
 pub(super) fn constant_of_shape(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let shape = shape_from(&cx.few(0, "shape")?.data)?;
     let count = elements(&shape).unwrap_or(0);
-    let value = match cx.attributes().tensor("value")? {
-        None => Data::Float { shape: vec![], constant: Constant::Owned(Arc::new(vec![0.0])) },
-        Some(tensor) => data::read(tensor, cx.external, &cx.builder.allowance)?,
+    let not_one = || NodeProblem::attribute("value", "is not one number");
+    // The numbers, and what is rounded of them.
+    cx.charge_for(&shape, size_of::<f64>() + size_of::<f32>())?;
+    let Some(tensor) = cx.attributes().tensor("value")? else {
+        return Ok(cx.folded(DataType::Float, Array { shape, data: vec![0.0; count] }));
     };
-    match value {
-        Data::Float { constant, .. } if constant.len() == 1 => {
-            cx.charge_for(&shape, size_of::<f32>())?;
-            Ok(float(cx, Array { shape, data: vec![constant.get(0); count] }))
-        }
-        Data::Integer(array) if array.data.len() == 1 => {
-            cx.charge(&shape)?;
-            Ok(vec![Operand::integers(Array { shape, data: vec![array.data[0]; count] })])
-        }
-        _ => Err(NodeProblem::attribute("value", "is not one number")),
+    match data::read(tensor, cx.external, &cx.builder.allowance)? {
+        Data::Integer(kind, array) => match array.data[..] {
+            [value] => Ok(vec![Operand::integers(kind, Array { shape, data: vec![value; count] })]),
+            _ => Err(not_one()),
+        },
+        Data::Float(kind, floats) => match (floats.constant.len(), floats.exact) {
+            (1, exact) => {
+                let value = exact.map_or(f64::from(floats.constant.get(0)), |exact| exact[0]);
+                Ok(cx.folded(kind, Array { shape, data: vec![value; count] }))
+            }
+            _ => Err(not_one()),
+        },
     }
 }
 
@@ -246,116 +87,78 @@ pub(super) fn shape(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
     let start = counted(cx.attributes().int_or("start", 0)?);
     let end = counted(cx.attributes().int_or("end", rank)?).max(start);
     let extents = shape[start..end].iter().map(|&extent| extent as i64).collect();
-    Ok(vec![Operand::integers(Array::vector(extents))])
+    Ok(vec![Operand::integers(DataType::Int64, Array::vector(extents))])
 }
 
 /// `Size`: the number of elements.
 pub(super) fn size(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let shape = cx.shape_of(&cx.input(0, "data")?);
     let count = elements(&shape).ok_or_else(|| NodeProblem::shape("too many elements"))?;
-    Ok(vec![Operand::integers(Array::scalar(count as i64))])
+    Ok(vec![Operand::integers(DataType::Int64, Array::scalar(count as i64))])
 }
 
-/// `Cast` and `CastLike`: all floats are one type here, so among them nothing happens.
-pub(super) fn cast(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let to = if cx.proto.op_type == "CastLike" {
-        match cx.input(1, "target_type")? {
-            Operand::Float(_) => DataType::Float as i32,
-            Operand::Integer(_) | Operand::Whole(_) => DataType::Int64 as i32,
-        }
-    } else {
-        let to = cx.attributes().int_or("to", 0)?;
-        i32::try_from(to).unwrap_or(0)
-    };
-    let known = DataType::try_from(to).unwrap_or(DataType::Undefined);
-    if matches!(known, DataType::Undefined | DataType::String) {
-        return Err(NodeProblem::attribute(
-            "to",
-            format!("is {}; export the model in float", data::type_name(to)),
-        ));
-    }
-    let input = cx.input(0, "input")?;
-    match (input, data::is_float(to)) {
-        (Operand::Float(value), true) => Ok(vec![Operand::Float(value)]),
-        (Operand::Float(value), false) => {
-            let Some(array) = cx.builder.array(value)? else {
-                return Err(NodeProblem::unsupported(format!(
-                    "a computed tensor cannot become {}; only floats are computed",
-                    data::type_name(to)
-                )));
-            };
-            cx.charge(&array.shape)?;
-            Ok(vec![Operand::integers(match known {
-                DataType::Bool => array.map(|value| i64::from(value != 0.0)),
-                _ => array.map(|value| value as i64),
-            })])
-        }
-        // exact up to 2²⁴
-        (Operand::Whole(value), true) => Ok(vec![Operand::Float(value)]),
-        (Operand::Whole(value), false) if data::is_index(to) => Ok(vec![Operand::Whole(value)]),
-        (Operand::Whole(_), false) => Err(only_folded()),
-        (Operand::Integer(array), true) => {
-            cx.charge_for(&array.shape, size_of::<f32>())?;
-            Ok(float(cx, array.map(|value| value as f32)))
-        }
-        (Operand::Integer(array), false) => {
-            cx.charge(&array.shape)?;
-            Ok(vec![Operand::integers(match known {
-                DataType::Bool => array.map(|value| i64::from(value != 0)),
-                DataType::Int32 => array.map(|value| i64::from(value as i32)),
-                _ => (*array).clone(),
-            })])
-        }
+/// The number of steps of a range of floats, whose length is rounded to the type before it is
+/// divided.
+fn float_steps(kind: DataType, [start, limit, delta]: [f64; 3]) -> Result<usize, NodeProblem> {
+    let count = (rounded(kind, limit - start) / delta).ceil().max(0.0);
+    match count.is_finite() {
+        true => Ok(count as usize),
+        false => Err(NodeProblem::shape("the step is zero, or the range is endless")),
     }
 }
 
 pub(super) fn range(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    if let Operand::Float(_) = cx.input(0, "start")? {
-        let mut ends = [0f32; 3];
-        for (index, role) in ["start", "limit", "delta"].into_iter().enumerate() {
-            let value = cx.optional_scalar(index, role)?;
-            ends[index] = value.ok_or(NodeProblem::Missing { index, role })?;
-        }
-        let [start, limit, delta] = ends.map(f64::from);
-        let count = ((limit - start) / delta).ceil().max(0.0);
-        if count.is_nan() {
-            return Err(NodeProblem::shape("the step is zero"));
-        }
-        cx.charge_for(&[count as usize], size_of::<f32>())?;
-        let data = (0..count as usize).map(|at| (start + at as f64 * delta) as f32).collect();
-        return Ok(float(cx, Array::vector(data)));
-    }
-    let mut ends = [0i128; 3];
-    for (index, role) in ["start", "limit", "delta"].into_iter().enumerate() {
-        match cx.integers(index, role)?.data[..] {
-            [value] => ends[index] = i128::from(value),
-            _ => return Err(NodeProblem::shape(format!("`{role}` is not one number"))),
-        }
-    }
-    let [start, limit, delta] = ends;
-    let count = match delta {
-        0 => return Err(NodeProblem::shape("the step is zero")),
-        1.. => (limit - start + delta - 1) / delta,
-        _ => (start - limit - delta - 1) / -delta,
+    let single = |count| match count {
+        1 => Ok(()),
+        _ => Err(NodeProblem::shape("start, limit and step are not one number each")),
     };
-    let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
-    cx.charge(&[count])?;
-    let data = (0..count as i128).map(|at| (start + at * delta) as i64).collect();
-    Ok(vec![Operand::integers(Array::vector(data))])
+    match operands(cx, 0, "start, limit and step")? {
+        Operands::Floats(kind, values) => {
+            let mut ends = [0.0; 3];
+            for (end, &value) in ends.iter_mut().zip(&values) {
+                let array = cx.builder.array(value)?.ok_or_else(only_folded)?;
+                single(array.data.len())?;
+                *end = array.data[0];
+            }
+            let count = float_steps(kind, ends)?;
+            cx.charge_for(&[count], size_of::<f64>() + size_of::<f32>())?;
+            let data = (0..count).map(|at| ends[0] + at as f64 * ends[2]).collect();
+            Ok(cx.folded(kind, Array::vector(data)))
+        }
+        Operands::Integers(kind, arrays) => {
+            let mut ends = [0; 3];
+            for (end, array) in ends.iter_mut().zip(&arrays) {
+                single(array.data.len())?;
+                *end = wide(kind, array.data[0]);
+            }
+            let [start, limit, delta] = ends;
+            let count = match delta {
+                0 => return Err(NodeProblem::shape("the step is zero")),
+                1.. => (limit - start + delta - 1) / delta,
+                _ => (start - limit - delta - 1) / -delta,
+            };
+            let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
+            cx.charge(&[count])?;
+            let data = (0..count as i128).map(|at| wrap(kind, start + at * delta)).collect();
+            Ok(vec![Operand::integers(kind, Array::vector(data))])
+        }
+    }
 }
 
 /// `Where` on constants, or a constant that takes the place of a part of a computed tensor.
 pub(super) fn select(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let condition = cx.integers(0, "condition")?;
-    match (cx.input(1, "x")?, cx.input(2, "y")?) {
-        (Operand::Integer(x), Operand::Integer(y)) => {
-            Ok(vec![Operand::integers(choose(cx, &condition, &x, &y)?)])
+    match operands(cx, 1, "x and y")? {
+        Operands::Integers(kind, arrays) => {
+            let [x, y] = &arrays[..] else { return Err(missing_choice()) };
+            Ok(vec![Operand::integers(kind, choose(cx, &condition, x, y)?)])
         }
-        (Operand::Float(x), Operand::Float(y)) => {
+        Operands::Floats(kind, values) => {
+            let &[x, y] = &values[..] else { return Err(missing_choice()) };
             match (cx.builder.array(x)?, cx.builder.array(y)?) {
                 (Some(x), Some(y)) => {
                     let chosen = choose(cx, &condition, &x, &y)?;
-                    Ok(float(cx, chosen))
+                    Ok(cx.folded(kind, chosen))
                 }
                 (Some(x), None) => mask(cx, y, &x, &condition),
                 (None, Some(y)) => mask(cx, x, &y, &condition.map(|which| i64::from(which == 0))),
@@ -364,24 +167,27 @@ pub(super) fn select(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
                 )),
             }
         }
-        _ => Err(NodeProblem::Type { role: "y", wanted: "the same kind of", given: "another" }),
     }
+}
+
+fn missing_choice() -> NodeProblem {
+    NodeProblem::Missing { index: 2, role: "y" }
 }
 
 /// The computed tensor `x`, with `constant` where the condition holds.
 fn mask(
     cx: &mut Context<'_, '_>,
     x: ValueId,
-    constant: &Array<f32>,
+    constant: &Array<f64>,
     condition: &Array<i64>,
 ) -> Result<Vec<Operand>, NodeProblem> {
     if constant.data.iter().any(|value| value.is_nan()) {
         return Err(NodeProblem::unsupported("its constant is no number; use another value"));
     }
-    let mask = choose(cx, condition, constant, &Array::scalar(f32::NAN))?;
+    let mask = choose(cx, condition, constant, &Array::scalar(f64::NAN))?;
     let shape = common(&cx.shape(x), &mask.shape)?;
-    let name = format!("{}/mask", cx.name);
-    let mask = cx.builder.constant(name, mask);
+    let (name, kind) = (format!("{}/mask", cx.name), cx.kind());
+    let mask = cx.builder.constant(name, kind, mask);
     cx.emit(Op::Mask, vec![Some(x), Some(mask)], shape)
 }
 
@@ -407,50 +213,11 @@ pub(super) fn expand(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     if shape == own {
         return Ok(vec![input]);
     }
-    match input {
-        Operand::Integer(array) => {
-            cx.charge(&shape)?;
-            Ok(vec![Operand::integers(array.expand(shape))])
-        }
-        Operand::Whole(_) => Err(only_folded()),
-        Operand::Float(value) => {
-            let Some(array) = cx.builder.array(value)? else {
-                return cx.emit(Op::Expand, vec![Some(value)], shape);
-            };
-            cx.charge_for(&shape, size_of::<f32>())?;
-            Ok(float(cx, array.expand(shape)))
+    match cx.moved(0, &input, &Movement::Expand(shape.clone()), &shape)? {
+        Some(folded) => Ok(vec![folded]),
+        None => {
+            let value = cx.float(0, "input")?;
+            cx.emit(Op::Expand, vec![Some(value)], shape)
         }
     }
-}
-
-/// Folds the reduction of integers to a product, sum, minimum or maximum.
-pub(super) fn reduce(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let Operand::Integer(array) = cx.input(0, "data")? else { return Err(only_folded()) };
-    let from_input = cx.opset >= 18 || (cx.proto.op_type == "ReduceSum" && cx.opset >= 13);
-    let given = match from_input {
-        true => cx.optional_integers(1, "axes")?.map(|axes| axes.data.clone()),
-        false => cx.attributes().ints("axes")?.map(<[i64]>::to_vec),
-    };
-    let rank = array.shape.len();
-    let reduced: Vec<usize> = match given {
-        Some(given) if !given.is_empty() => axes(&given, rank)?,
-        _ if cx.attributes().flag("noop_with_empty_axes", false)? => {
-            return Ok(vec![Operand::Integer(array)]);
-        }
-        _ => (0..rank).collect(),
-    };
-    cx.charge(&array.shape)?;
-    let (start, function): (i64, fn(i64, i64) -> i64) = match cx.proto.op_type.as_str() {
-        "ReduceProd" => (1, i64::wrapping_mul),
-        "ReduceSum" => (0, i64::wrapping_add),
-        "ReduceMin" => (i64::MAX, i64::min),
-        _ => (i64::MIN, i64::max),
-    };
-    let kept = array.reduce(&reduced, start, function);
-    if cx.attributes().flag("keepdims", true)? {
-        return Ok(vec![Operand::integers(kept)]);
-    }
-    let left = (0..rank).filter(|axis| !reduced.contains(axis));
-    let shape = left.map(|axis| kept.shape[axis]).collect();
-    Ok(vec![Operand::integers(kept.reshape(shape))])
 }

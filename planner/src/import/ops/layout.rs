@@ -2,9 +2,12 @@
 //!
 //! Each works on flowing floats (a node), constant floats (folded by the builder) and integers.
 
-use super::super::array::{Array, elements};
-use super::super::builder::{Context, MOST_LISTED, Operand, axes, axis};
+use super::super::array::{Array, Movement, elements};
+use super::super::builder::{MOST_LISTED, Operand};
+use super::super::context::{Context, axes, axis};
 use super::super::error::NodeProblem;
+use super::elementwise::{Operands, operands};
+use super::whole;
 use crate::graph::Op;
 
 /// Gives an operand another shape of as many elements.
@@ -23,18 +26,14 @@ fn reshaped(
         )));
     }
     match operand {
-        Operand::Float(value) => cx.emit(Op::Reshape, vec![Some(value)], shape),
-        Operand::Whole(value) => {
-            let made = cx.emit(Op::Reshape, vec![Some(value)], shape)?;
-            let whole = made.into_iter().map(|operand| match operand {
-                Operand::Float(value) => Operand::Whole(value),
-                other => other,
-            });
-            Ok(whole.collect())
+        Operand::Float(_, value) => cx.emit(Op::Reshape, vec![Some(value)], shape),
+        Operand::Whole(kind, value) => {
+            let whole = cx.helper("whole", Op::Reshape, vec![Some(value)], shape)?;
+            Ok(vec![Operand::Whole(kind, whole)])
         }
-        Operand::Integer(array) => {
+        Operand::Integer(kind, array) => {
             cx.charge(&shape)?;
-            Ok(vec![Operand::integers(array.reshape(shape))])
+            Ok(vec![Operand::integers(kind, array.reshape(shape))])
         }
     }
 }
@@ -140,22 +139,12 @@ pub(super) fn transpose(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodePr
     if perm.iter().copied().eq(0..rank) {
         return Ok(vec![data]);
     }
-    match data {
-        Operand::Whole(_) => Err(NodeProblem::unsupported("integers of an input are transposed")),
-        Operand::Integer(array) => {
-            cx.charge(&shape)?;
-            Ok(vec![Operand::integers(array.transpose(&perm))])
-        }
-        Operand::Float(value) => {
-            if let Some(array) = cx.builder.array(value)? {
-                let name = cx.output(0);
-                let folded = cx.builder.constant(name, array.transpose(&perm));
-                return Ok(vec![Operand::Float(folded)]);
-            }
-            let moved = perm.iter().map(|&axis| shape[axis]).collect();
-            cx.emit(Op::Transpose { perm }, vec![Some(value)], moved)
-        }
+    let moved: Vec<usize> = perm.iter().map(|&axis| shape[axis]).collect();
+    if let Some(folded) = cx.moved(0, &data, &Movement::Transpose(&perm), &moved)? {
+        return Ok(vec![folded]);
     }
+    let Operand::Float(_, value) = data else { return Err(whole()) };
+    cx.emit(Op::Transpose { perm }, vec![Some(value)], moved)
 }
 
 pub(super) fn concat(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
@@ -183,19 +172,14 @@ pub(super) fn concat(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     if count == 1 {
         return Ok(parts);
     }
-    let floats: Option<Vec<_>> = parts
-        .iter()
-        .map(|part| match part {
-            Operand::Float(value) => Some(Some(*value)),
-            Operand::Integer(_) | Operand::Whole(_) => None,
-        })
-        .collect();
-    if let Some(inputs) = floats {
-        return cx.emit(Op::Concat { axis }, inputs, shape);
+    match operands(cx, 0, "inputs")? {
+        Operands::Floats(_, values) => {
+            cx.emit(Op::Concat { axis }, values.into_iter().map(Some).collect(), shape)
+        }
+        Operands::Integers(kind, arrays) => {
+            cx.charge(&shape)?;
+            let arrays: Vec<&Array<i64>> = arrays.iter().map(|array| &**array).collect();
+            Ok(vec![Operand::integers(kind, Array::concat(&arrays, axis, shape))])
+        }
     }
-    cx.charge(&shape)?;
-    let arrays: Vec<_> =
-        (0..count).map(|index| cx.integers(index, "inputs")).collect::<Result<_, _>>()?;
-    let arrays: Vec<&Array<i64>> = arrays.iter().map(|array| &**array).collect();
-    Ok(vec![Operand::integers(Array::concat(&arrays, axis, shape))])
 }

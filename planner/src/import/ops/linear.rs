@@ -1,7 +1,8 @@
 //! Products of matrices.
 
 use super::super::array::broadcast;
-use super::super::builder::{Context, Operand};
+use super::super::builder::Operand;
+use super::super::context::Context;
 use super::super::error::NodeProblem;
 use crate::graph::Op;
 
@@ -51,11 +52,11 @@ pub(super) fn matmul(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     }
     if row {
         left.insert(0, 1);
-        a = cx.helper("row", Op::Reshape, a, left.clone())?;
+        a = cx.helper("row", Op::Reshape, vec![Some(a)], left.clone())?;
     }
     if column {
         right.push(1);
-        b = cx.helper("column", Op::Reshape, b, right.clone())?;
+        b = cx.helper("column", Op::Reshape, vec![Some(b)], right.clone())?;
     }
     let (l, r) = (left.len() - 2, right.len() - 2);
     let batch = broadcast(&left[..l], &right[..r]);
@@ -65,9 +66,7 @@ pub(super) fn matmul(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProbl
     if !row && !column {
         return cx.emit(Op::MatMul, inputs, shape);
     }
-    let name = format!("{}/matrix", cx.name);
-    let outputs = vec![(name.clone(), shape.clone())];
-    let product = cx.builder.node(name, Op::MatMul, inputs, outputs)?[0];
+    let product = cx.helper("matrix", Op::MatMul, inputs, shape.clone())?;
     if column {
         shape.pop();
     }

@@ -1,6 +1,8 @@
 //! The operators: from a node of the model, with shapes inferred, to nodes of the graph or constants.
 
+mod cast;
 mod cut;
+mod elementwise;
 mod folded;
 mod layout;
 mod linear;
@@ -9,87 +11,134 @@ mod pointwise;
 mod resize;
 mod window;
 
-use super::builder::{Context, Operand};
+use super::builder::Operand;
+use super::context::{Context, axes};
 use super::error::NodeProblem;
+use super::onnx::NodeProto;
 use crate::graph::Op;
+use std::cmp::Ordering;
 
 /// Translates a node. The result has an operand for each output that is computed.
-pub(super) fn translate(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let attributes = cx.attributes();
-    if !matches!(cx.proto.domain.as_str(), "" | "ai.onnx") {
+pub(super) type Translate = fn(&mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem>;
+
+/// How nodes of an operator are translated; that it is not supported is known without its inputs.
+pub(super) fn find(node: &NodeProto) -> Result<Translate, NodeProblem> {
+    if !matches!(node.domain.as_str(), "" | "ai.onnx") {
         return Err(NodeProblem::unsupported(format!(
             "it is of the operator set `{}`; export the model with standard ONNX operators",
-            cx.proto.domain
+            node.domain
         )));
     }
-    match cx.proto.op_type.as_str() {
-        "Conv" => window::conv(cx),
-        "MaxPool" => window::pool(cx, false),
-        "AveragePool" => window::pool(cx, true),
-        "GlobalAveragePool" => window::global_average(cx),
+    Ok(match node.op_type.as_str() {
+        "Conv" => window::conv,
+        "MaxPool" => |cx| window::pool(cx, false),
+        "AveragePool" => |cx| window::pool(cx, true),
+        "GlobalAveragePool" => window::global_average,
 
-        "Relu" => pointwise::unary(cx, Op::Clip { min: 0.0, max: f32::INFINITY }),
-        "Clip" => pointwise::clip(cx),
-        "LeakyRelu" => {
-            pointwise::unary(cx, Op::LeakyRelu { alpha: attributes.float_or("alpha", 0.01)? })
-        }
-        "Sigmoid" => pointwise::unary(cx, Op::Sigmoid),
-        "HardSigmoid" => {
-            let alpha = attributes.float_or("alpha", 0.2)?;
-            let beta = attributes.float_or("beta", 0.5)?;
+        "Relu" => |cx| pointwise::unary(cx, Op::Clip { min: 0.0, max: f32::INFINITY }),
+        "Clip" => pointwise::clip,
+        "LeakyRelu" => |cx| {
+            let alpha = cx.attributes().float_or("alpha", 0.01)?;
+            pointwise::unary(cx, Op::LeakyRelu { alpha })
+        },
+        "Sigmoid" => |cx| pointwise::unary(cx, Op::Sigmoid),
+        "HardSigmoid" => |cx| {
+            let alpha = cx.attributes().float_or("alpha", 0.2)?;
+            let beta = cx.attributes().float_or("beta", 0.5)?;
             pointwise::unary(cx, Op::HardSigmoid { alpha, beta })
-        }
-        "HardSwish" => pointwise::unary(cx, Op::HardSwish),
-        "Tanh" => pointwise::unary(cx, Op::Tanh),
-        "Erf" => pointwise::unary(cx, Op::Erf),
-        "Gelu" => pointwise::gelu(cx),
-        "PRelu" => pointwise::prelu(cx),
-        "Add" => pointwise::arithmetic(cx, Op::Add),
-        "Sub" => pointwise::arithmetic(cx, Op::Sub),
-        "Mul" => pointwise::arithmetic(cx, Op::Mul),
-        "Div" => pointwise::arithmetic(cx, Op::Div),
-        "Sum" => pointwise::sum(cx),
+        },
+        "HardSwish" => |cx| pointwise::unary(cx, Op::HardSwish),
+        "Tanh" => |cx| pointwise::unary(cx, Op::Tanh),
+        "Erf" => |cx| pointwise::unary(cx, Op::Erf),
+        "Gelu" => pointwise::gelu,
+        "PRelu" => pointwise::prelu,
+        "Add" => |cx| elementwise::arithmetic(cx, Op::Add),
+        "Sub" => |cx| elementwise::arithmetic(cx, Op::Sub),
+        "Mul" => |cx| elementwise::arithmetic(cx, Op::Mul),
+        "Div" => |cx| elementwise::arithmetic(cx, Op::Div),
+        "Sum" => |cx| elementwise::sum(cx, false),
+        "Mean" => |cx| elementwise::sum(cx, true),
+        "Max" => |cx| elementwise::extreme(cx, true),
+        "Min" => |cx| elementwise::extreme(cx, false),
 
-        "Gemm" => linear::gemm(cx),
-        "MatMul" => linear::matmul(cx),
+        "Gemm" => linear::gemm,
+        "MatMul" => linear::matmul,
 
-        "BatchNormalization" => normalise::batch_norm(cx),
-        "LRN" => normalise::lrn(cx),
-        "Softmax" => normalise::softmax(cx),
-        "LayerNormalization" => normalise::layer_norm(cx),
-        "ReduceMean" => normalise::reduce_mean(cx),
+        "BatchNormalization" => normalise::batch_norm,
+        "LRN" => normalise::lrn,
+        "Softmax" => normalise::softmax,
+        "LayerNormalization" => normalise::layer_norm,
+        "ReduceMean" => normalise::reduce_mean,
 
-        "Concat" => layout::concat(cx),
-        "Split" => cut::split(cx),
-        "Slice" => cut::slice(cx),
-        "Gather" => cut::gather(cx),
-        "Pad" => cut::pad(cx),
-        "Resize" | "Upsample" => resize::resize(cx),
-        "Reshape" => layout::reshape(cx),
-        "Flatten" => layout::flatten(cx),
-        "Squeeze" => layout::squeeze(cx),
-        "Unsqueeze" => layout::unsqueeze(cx),
-        "Transpose" => layout::transpose(cx),
-        "Identity" => Ok(vec![cx.input(0, "input")?]),
-        "Dropout" => dropout(cx),
+        "Concat" => layout::concat,
+        "Split" => cut::split,
+        "Slice" => cut::slice,
+        "Gather" => cut::gather,
+        "Pad" => cut::pad,
+        "Resize" | "Upsample" => resize::resize,
+        "Reshape" => layout::reshape,
+        "Flatten" => layout::flatten,
+        "Squeeze" => layout::squeeze,
+        "Unsqueeze" => layout::unsqueeze,
+        "Transpose" => layout::transpose,
+        "Identity" => |cx| Ok(vec![cx.input(0, "input")?]),
+        "Dropout" => dropout,
 
-        "Constant" => folded::constant(cx),
-        "ConstantOfShape" => folded::constant_of_shape(cx),
-        "Shape" => folded::shape(cx),
-        "Size" => folded::size(cx),
-        "Cast" | "CastLike" => folded::cast(cx),
-        "Range" => folded::range(cx),
-        "Where" => folded::select(cx),
-        "Expand" => folded::expand(cx),
-        "Pow" => folded::power(cx),
-        "Equal" | "Less" | "Greater" | "LessOrEqual" | "GreaterOrEqual" | "And" | "Or" | "Mod"
-        | "Min" | "Max" => folded::compare(cx),
+        "Constant" => folded::constant,
+        "ConstantOfShape" => folded::constant_of_shape,
+        "Shape" => folded::shape,
+        "Size" => folded::size,
+        "Cast" | "CastLike" => cast::cast,
+        "Range" => folded::range,
+        "Where" => folded::select,
+        "Expand" => folded::expand,
+        "Pow" => elementwise::power,
+        "Mod" => elementwise::modulo,
+        "Equal" => |cx| elementwise::compare(cx, Ordering::is_eq),
+        "Less" => |cx| elementwise::compare(cx, Ordering::is_lt),
+        "Greater" => |cx| elementwise::compare(cx, Ordering::is_gt),
+        "LessOrEqual" => |cx| elementwise::compare(cx, Ordering::is_le),
+        "GreaterOrEqual" => |cx| elementwise::compare(cx, Ordering::is_ge),
+        "And" => |cx| elementwise::logic(cx, |a, b| a && b),
+        "Or" => |cx| elementwise::logic(cx, |a, b| a || b),
         "Neg" | "Abs" | "Not" | "Floor" | "Ceil" | "Round" | "Sqrt" | "Reciprocal" | "Exp"
-        | "Log" => folded::fold_unary(cx),
-        "ReduceProd" | "ReduceSum" | "ReduceMin" | "ReduceMax" => folded::reduce(cx),
+        | "Log" => elementwise::unary,
+        "ReduceProd" | "ReduceSum" | "ReduceMin" | "ReduceMax" => elementwise::reduce,
 
-        other => Err(NodeProblem::unsupported(advice(other))),
-    }
+        other => return Err(NodeProblem::unsupported(advice(other))),
+    })
+}
+
+/// Integers of an input can be looked up in a table, and little else.
+fn whole() -> NodeProblem {
+    NodeProblem::unsupported("integers of an input can only be reshaped, cast, and used as indices")
+}
+
+/// Over which axes a reduction goes, and the shape that it leaves.
+struct Reduction {
+    axes: Vec<usize>,
+    shape: Vec<usize>,
+}
+
+/// Reads a reduction of a tensor of this shape; nothing where it does nothing.
+fn reduced(
+    cx: &Context<'_, '_>,
+    from_input: bool,
+    shape: &[usize],
+) -> Result<Option<Reduction>, NodeProblem> {
+    let given = match from_input {
+        true => cx.optional_integers(1, "axes")?.map(|axes| axes.data.clone()),
+        false => cx.attributes().ints("axes")?.map(<[i64]>::to_vec),
+    };
+    let axes = match given {
+        Some(given) if !given.is_empty() => axes(&given, shape.len())?,
+        _ if cx.attributes().flag("noop_with_empty_axes", false)? => return Ok(None),
+        _ => (0..shape.len()).collect(),
+    };
+    let keep = cx.attributes().flag("keepdims", true)?;
+    let left = (0..shape.len()).filter(|axis| keep || !axes.contains(axis));
+    let left = left.map(|axis| if axes.contains(&axis) { 1 } else { shape[axis] }).collect();
+    Ok(Some(Reduction { axes, shape: left }))
 }
 
 /// In inference `Dropout` does nothing.

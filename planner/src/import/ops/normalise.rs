@@ -2,19 +2,22 @@
 
 use super::super::array::broadcast;
 use super::super::attributes::size;
-use super::super::builder::{Context, Operand, axes, axis};
+use super::super::builder::Operand;
+use super::super::context::{Context, axis};
 use super::super::error::NodeProblem;
 use crate::graph::Op;
 
 pub(super) fn batch_norm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let x = cx.float(0, "x")?;
-    let shape = cx.shape(x);
     let attributes = cx.attributes();
-    if attributes.flag("training_mode", false)? {
+    // Before opset 14 the outputs say it: for inference there is one.
+    let more = cx.proto.output.iter().skip(1).any(|output| !output.is_empty());
+    if attributes.flag("training_mode", false)? || (cx.opset < 14 && more) {
         return Err(NodeProblem::unsupported(
             "it is in training mode; export the model for inference (model.eval())",
         ));
     }
+    let x = cx.float(0, "x")?;
+    let shape = cx.shape(x);
     let Some(&channels) = shape.get(1) else {
         return Err(NodeProblem::shape(format!("the input has the shape {shape:?}, no channels")));
     };
@@ -77,7 +80,8 @@ pub(super) fn layer_norm(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeP
                 cx.charge_for(normalised, size_of::<f32>())?;
                 let array = cx.builder.array(value)?.ok_or(NodeProblem::Missing { index, role })?;
                 let name = format!("{}/{role}", cx.name);
-                cx.builder.constant(name, array.expand(normalised.to_vec()))
+                let kind = cx.kind();
+                cx.builder.constant(name, kind, array.expand(normalised.to_vec()))
             }
         };
         inputs.push(Some(value));
@@ -101,26 +105,10 @@ pub(super) fn softmax(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProb
 
 pub(super) fn reduce_mean(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let x = cx.float(0, "data")?;
-    let mut shape = cx.shape(x);
-    let attributes = cx.attributes();
-    let given = match cx.opset < 18 {
-        true => attributes.ints("axes")?.map(<[i64]>::to_vec),
-        false => cx.optional_integers(1, "axes")?.map(|axes| axes.data.clone()),
+    let shape = cx.shape(x);
+    let Some(reduction) = super::reduced(cx, cx.opset >= 18, &shape)? else {
+        return Ok(vec![cx.input(0, "data")?]);
     };
-    let axes = match given {
-        Some(given) if !given.is_empty() => axes(&given, shape.len())?,
-        _ if attributes.flag("noop_with_empty_axes", false)? => {
-            return Ok(vec![Operand::Float(x)]);
-        }
-        _ => (0..shape.len()).collect(),
-    };
-    let keep = attributes.flag("keepdims", true)?;
-    if keep {
-        axes.iter().for_each(|&axis| shape[axis] = 1);
-    } else {
-        axes.iter().rev().for_each(|&axis| {
-            shape.remove(axis);
-        });
-    }
-    cx.emit(Op::ReduceMean { axes, keep }, vec![Some(x)], shape)
+    let keep = cx.attributes().flag("keepdims", true)?;
+    cx.emit(Op::ReduceMean { axes: reduction.axes, keep }, vec![Some(x)], reduction.shape)
 }

@@ -1,9 +1,10 @@
-//! Elementwise functions and arithmetic.
+//! Elementwise functions of floats.
 
 use super::super::array::broadcast;
-use super::super::builder::{Context, Operand};
+use super::super::builder::Operand;
+use super::super::context::Context;
 use super::super::error::NodeProblem;
-use super::folded::{common, integers};
+use super::super::onnx::DataType;
 use crate::graph::Op;
 
 /// Emits a function of one float tensor.
@@ -31,8 +32,14 @@ pub(super) fn clip(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     } else {
         (cx.optional_scalar(1, "min")?, cx.optional_scalar(2, "max")?)
     };
-    // What is absent is the lowest and the largest float, so that infinities do not stay. A bound that is NaN bounds nothing.
-    let (min, max) = (min.unwrap_or(f32::MIN), max.unwrap_or(f32::MAX));
+    // What is absent is the type's largest finite number, so that infinities do not stay. A bound that is NaN bounds nothing.
+    let most = match cx.kind() {
+        DataType::Float16 => 65504.0,
+        DataType::Bfloat16 => f32::from_bits(0x7f7f_0000),
+        DataType::Double => f32::INFINITY,
+        _ => f32::MAX,
+    };
+    let (min, max) = (min.unwrap_or(-most), max.unwrap_or(most));
     unary(cx, Op::Clip { min, max })
 }
 
@@ -46,44 +53,4 @@ pub(super) fn prelu(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProble
         )));
     }
     cx.emit(Op::PRelu, vec![Some(x), Some(slope)], shape)
-}
-
-/// Emits arithmetic of two float tensors, or folds that of two integer ones.
-pub(super) fn arithmetic(cx: &mut Context<'_, '_>, op: Op) -> Result<Vec<Operand>, NodeProblem> {
-    match (cx.input(0, "a")?, cx.input(1, "b")?) {
-        (Operand::Float(a), Operand::Float(b)) => {
-            let shape = common(&cx.shape(a), &cx.shape(b))?;
-            cx.emit(op, vec![Some(a), Some(b)], shape)
-        }
-        (Operand::Integer(a), Operand::Integer(b)) => {
-            let function: fn(i64, i64) -> Option<i64> = match op {
-                Op::Add => i64::checked_add,
-                Op::Sub => i64::checked_sub,
-                Op::Mul => i64::checked_mul,
-                _ => i64::checked_div,
-            };
-            integers(cx, &a, &b, function)
-        }
-        _ => Err(NodeProblem::Type { role: "b", wanted: "the same kind of", given: "another" }),
-    }
-}
-
-/// The sum of any number of float tensors, as a chain of additions.
-pub(super) fn sum(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
-    let mut total = cx.float(0, "data")?;
-    let count = cx.inputs.len();
-    if count == 1 {
-        return Ok(vec![Operand::Float(total)]);
-    }
-    for index in 1..count {
-        let next = cx.float(index, "data")?;
-        let shape = common(&cx.shape(total), &cx.shape(next))?;
-        let inputs = vec![Some(total), Some(next)];
-        if index + 1 == count {
-            return cx.emit(Op::Add, inputs, shape);
-        }
-        let name = format!("{}/{index}", cx.name);
-        total = cx.builder.node(name.clone(), Op::Add, inputs, vec![(name, shape)])?[0];
-    }
-    Ok(vec![Operand::Float(total)])
 }

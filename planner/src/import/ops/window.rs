@@ -3,7 +3,8 @@
 //! One-dimensional ones are widened to height 1, between two reshapes.
 
 use super::super::attributes::{Attributes, size};
-use super::super::builder::{Context, Operand};
+use super::super::builder::Operand;
+use super::super::context::Context;
 use super::super::error::NodeProblem;
 use crate::graph::{Op, ValueId, Window};
 
@@ -84,7 +85,7 @@ fn window(
 }
 
 /// The number of window positions along an axis. With `ceil` a last, partial position counts, unless
-/// it would start in the padding behind the input.
+/// it would start in the padding after the input; the only one may be partial, too.
 fn positions(
     window: &Window,
     axis: usize,
@@ -93,16 +94,17 @@ fn positions(
 ) -> Result<usize, NodeProblem> {
     let padded = extent + window.pad_begin[axis] + window.pad_end[axis];
     let reach = reach(window, axis);
-    let Some(room) = padded.checked_sub(reach) else {
-        return Err(NodeProblem::shape(format!(
-            "the window reaches over {reach} positions, but the padded input has only {padded}"
-        )));
-    };
     let stride = window.stride[axis];
-    if !ceil {
-        return Ok(room / stride + 1);
-    }
-    let last = room.div_ceil(stride);
+    let last = match padded.checked_sub(reach) {
+        Some(room) if ceil => room.div_ceil(stride),
+        Some(room) => return Ok(room / stride + 1),
+        None if ceil && padded + stride > reach => 0,
+        None => {
+            return Err(NodeProblem::shape(format!(
+                "the window reaches over {reach} positions, but the padded input has only {padded}"
+            )));
+        }
+    };
     Ok(if last * stride >= extent + window.pad_begin[axis] { last } else { last + 1 })
 }
 
@@ -127,11 +129,9 @@ fn emit(
         rest.insert(0, Some(x));
         return cx.emit(op, rest, shape.to_vec());
     }
-    let wide = cx.helper("widen", Op::Reshape, x, widened(&own))?;
+    let wide = cx.helper("widen", Op::Reshape, vec![Some(x)], widened(&own))?;
     rest.insert(0, Some(wide));
-    let name = format!("{}/wide", cx.name);
-    let outputs = vec![(name.clone(), shape.to_vec())];
-    let result = cx.builder.node(name, op, rest, outputs)?[0];
+    let result = cx.helper("wide", op, rest, shape.to_vec())?;
     let narrow = vec![shape[0], shape[1], shape[3]];
     cx.emit(Op::Reshape, vec![Some(result)], narrow)
 }
@@ -182,7 +182,7 @@ pub(super) fn conv(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem
     let window = window(attributes, &shape[2..], Some(&kernel[2..]))?;
     if kernel.len() == 3 {
         kernel = widened(&kernel);
-        weight = cx.helper("weight", Op::Reshape, weight, kernel.clone())?;
+        weight = cx.helper("weight", Op::Reshape, vec![Some(weight)], kernel.clone())?;
     }
     let wide = widened(&shape);
     let height = positions(&window, 0, wide[2], false)?;

@@ -77,6 +77,52 @@ fn integer_arithmetic() {
     assert_eq!(results("ConstantOfShape", vec![three], "two"), [3.0, 3.0]);
 }
 
+/// Cases that a user met; `tests/fold_check.py` compares all operators and types with onnxruntime.
+#[test]
+fn integers_have_the_width_of_their_type() {
+    let typed = |name: &str, data_type: DataType, data: &[i64]| {
+        let data = data.iter().map(|&value| value as i32).collect();
+        TensorProto {
+            name: name.into(),
+            dims: vec![3],
+            data_type: data_type as i32,
+            int32_data: data,
+            ..Default::default()
+        }
+    };
+    let run = |operator: &str, inputs: &str, attributes: Vec<AttributeProto>| {
+        Model::new(17)
+            .input("x", &[1])
+            .list("a", &[200, -200, 5])
+            .list("b", &[3, 3, 2])
+            .list("c", &[9, 300, 2])
+            .initializer(typed("m", DataType::Int32, &[1 << 30, -(1 << 31), 7]))
+            .initializer(typed("n", DataType::Int32, &[4, -1, 2]))
+            .initializer(typed("u", DataType::Uint8, &[250, 3, 7]))
+            .initializer(typed("v", DataType::Uint8, &[10, 4, 2]))
+            .node(operator, inputs, "r", attributes)
+            .node("Cast", "r", "f", vec![int("to", 1)])
+            .output("f")
+            .run()
+    };
+    let to = |kind: DataType| vec![int("to", kind as i64)];
+    assert_eq!(run("Cast", "a", to(DataType::Int8)), [-56.0, 56.0, 5.0]);
+    assert_eq!(run("Cast", "a", to(DataType::Uint8)), [200.0, 56.0, 5.0]);
+    assert_eq!(run("Cast", "a", to(DataType::Bool)), [1.0, 1.0, 1.0]);
+    assert_eq!(run("Mul", "m n", vec![]), [0.0, -2147483648.0, 14.0]);
+    assert_eq!(run("Div", "m n", vec![])[1], -2147483648.0);
+    assert_eq!(run("Add", "u v", vec![]), [4.0, 7.0, 9.0]);
+    assert_eq!(run("Sub", "v u", vec![]), [16.0, 1.0, 251.0]);
+    assert_eq!(run("Max", "a b c", vec![]), [200.0, 300.0, 5.0]);
+    assert_eq!(run("Min", "c", vec![]), [9.0, 300.0, 2.0]);
+    assert_eq!(run("Mod", "a b", vec![]), [2.0, 1.0, 1.0]);
+    assert_eq!(run("Mod", "a b", vec![int("fmod", 1)]), [2.0, -2.0, 1.0]);
+    let flowing = |operator: &str| single(17, operator, &[3], "x", vec![]).run();
+    assert_eq!([flowing("Max"), flowing("Sum"), flowing("Mean")], [[1.0, 2.0, 3.0]; 3]);
+    let mean = single(17, "Mean", &[3], "x x c", vec![]).weights("c", &[3]);
+    assert_eq!(mean.run(), [1.0 / 3.0, 3.25 / 3.0, 5.5 / 3.0].map(|value: f64| value));
+}
+
 /// What `expand` and `interpolate` come out as.
 #[test]
 fn where_expand_and_floats_between_integers() {
@@ -159,7 +205,9 @@ fn float_types_and_their_fields() {
         raw(DataType::Bfloat16, &[0x80, 0x3f, 0, 0xc0]),
         raw(DataType::Double, &[0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0xc0]),
     ] {
-        let model = single(13, "Mul", &[2], "x w", vec![]).initializer(tensor.clone());
+        let mut model = single(13, "Mul", &[2], "x w", vec![]).initializer(tensor.clone());
+        let data_type = DataType::try_from(tensor.data_type).expect("a type");
+        model.graph().input[0] = port("x", data_type, vec![dimension(2)]);
         assert_eq!(model.run(), [1.0, -4.0], "{tensor:?}");
     }
     for tensor in [
@@ -167,6 +215,8 @@ fn float_types_and_their_fields() {
         raw(DataType::Int16, &[2, 0, 255, 255]),
         raw(DataType::Int32, &[2, 0, 0, 0, 255, 255, 255, 255]),
         TensorProto { int32_data: vec![2, -1], ..make(DataType::Int32) },
+        TensorProto { uint64_data: vec![2, 3], ..make(DataType::Uint64) },
+        TensorProto { uint64_data: vec![2, 3], ..make(DataType::Uint32) },
         TensorProto { int64_data: vec![2, -1], ..make(DataType::Int64) },
     ] {
         let model = single(13, "Reshape", &[6], "x w", vec![]).initializer(tensor.clone());

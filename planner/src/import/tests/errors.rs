@@ -71,7 +71,8 @@ fn opset() {
     relu(21).import();
     let mut model = relu(13);
     model.0.opset_import[0].domain = "ai.onnx.ml".into();
-    says(&model.error(), &["without an operator set of ONNX itself"]);
+    says(&model.error(), &["operator sets `ai.onnx.ml` alone", "none of ONNX's own"]);
+    assert!(!model.error().contains("truncated"));
 }
 
 #[test]
@@ -99,13 +100,15 @@ fn dynamic_shape() {
 fn types_of_inputs_and_outputs() {
     let mut model = single(13, "Relu", &[1], "x", vec![]);
     model.graph().input[0] = port("x", DataType::Uint8, vec![dimension(1)]);
-    says(&model.error(), &["input `x` has the type UINT8", "float input and without quantization"]);
+    says(&model.error(), &["input `x` has the type UINT8", "export the model with a float input"]);
+    assert!(!model.error().contains("quantiz"));
     model.graph().input[0] = port("x", DataType::Bool, vec![dimension(1)]);
     says(&model.error(), &["input `x` has the type BOOL, but inputs must be floats"]);
     model.graph().input[0] = port("x", DataType::Int64, vec![dimension(1)]);
-    says(&model.error(), &["node `Relu_0`", "must be a float tensor, but it is an integer one"]);
-    let model = single(13, "Shape", &[1], "x", vec![]);
-    says(&model.error(), &["output `y` is an integer tensor", "cut the model"]);
+    says(&model.error(), &["node `Relu_0`", "`x` must be floats, but its type is INT64"]);
+    assert!(!model.error().contains("quantiz"));
+    let model = single(13, "Add", &[1], "x i", vec![]).list("i", &[1]);
+    says(&model.error(), &["operands have the types FLOAT and INT64; the model is invalid"]);
 }
 
 #[test]
@@ -147,7 +150,7 @@ fn weights_must_be_constant() {
     says(&model.error(), &["input 1 (`weight`) is missing"]);
     let model = single(13, "Conv", &[1, 1, 3, 3], "x w", vec![]);
     let model = model.initializer(integer_tensor("w", &[1, 1, 1, 1], &[1]));
-    says(&model.error(), &["`weight` must be a float tensor, but it is an integer one"]);
+    says(&model.error(), &["`weight` must be floats, but its type is INT64"]);
 }
 
 #[test]
@@ -217,7 +220,7 @@ fn external_data() {
     let text = error(&[("location", "missing")]);
     says(&text, &["cannot be read from", "missing", "No such file", "put the file beside"]);
     let absolute = folder.path().join("secret");
-    for location in ["../secret", "a/../../secret", absolute.to_str().expect("UTF-8"), "", "link"] {
+    for location in ["../secret", "a/../../secret", absolute.to_str().expect("UTF-8"), ""] {
         let text = error(&[("location", location)]);
         let found = format!("lie in `{location}`, outside the model's folder");
         says(&text, &[&found, "put the file beside the model"]);
@@ -225,6 +228,87 @@ fn external_data() {
     let model = single(13, "Mul", &[2], "x w", vec![]);
     let text = model.initializer(external(&[("location", "weights")])).error();
     says(&text, &["the model was not read from a folder"]);
+    #[cfg(unix)]
+    try_with(&[("location", "link"), ("offset", "4")]).expect("data behind a link");
+}
+
+/// Caches of models keep blobs under other names, and links to them under the models' own.
+#[cfg(unix)]
+#[test]
+fn models_and_data_behind_links() {
+    use std::os::unix::fs::symlink;
+    let folder = tempfile::tempdir().expect("a folder");
+    let inside = |path: &str| folder.path().join(path);
+    for path in ["blobs", "snapshots/one", "elsewhere"] {
+        fs::create_dir_all(inside(path)).expect("a folder");
+    }
+    let model = single(13, "Mul", &[2], "x w", vec![]);
+    let model = model.initializer(external(&[("location", "model.onnx_data")]));
+    fs::write(inside("blobs/aaaa"), model.bytes()).expect("a file");
+    let data: Vec<u8> = [3.0f32, -2.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    fs::write(inside("blobs/bbbb"), &data).expect("a file");
+    symlink("../../blobs/aaaa", inside("snapshots/one/model.onnx")).expect("a link");
+    let error = file_error(&inside("snapshots/one/model.onnx"));
+    says(&error, &["snapshots/one/model.onnx_data", "No such file"]);
+    symlink("../../blobs/bbbb", inside("snapshots/one/model.onnx_data")).expect("a link");
+    // A link to the link, from a folder without the data, and one to the file next to its data.
+    symlink("../snapshots/one/model.onnx", inside("elsewhere/far.onnx")).expect("a link");
+    fs::write(inside("blobs/model.onnx_data"), &data).expect("a file");
+    for path in ["snapshots/one/model.onnx", "elsewhere/far.onnx"] {
+        let graph = import(&inside(path)).expect("a model");
+        assert_eq!(reference::run(&graph, &[vec![1.0, 1.0]]), [[3.0, -2.0]], "{path}");
+    }
+}
+
+/// All that is in the way is reported, and nothing that only follows from it.
+#[test]
+fn all_blockers_at_once() {
+    let model = Model::new(17)
+        .input("x", &[2, 3])
+        .weights("w", &[3])
+        .node("Einsum", "x", "a", vec![])
+        .node("Relu", "a", "b", vec![])
+        .node("Einsum", "b", "c", vec![])
+        .node("Conv", "c w", "d", vec![])
+        .node("Resize", "d", "e", vec![string("mode", "linear")])
+        .node("Frobnicate", "e", "f", vec![])
+        .node("Add", "x x", "g", vec![])
+        .node("Concat", "g f", "h", vec![int("axis", 0)])
+        .node("Add", "g missing", "i", vec![])
+        .output("h")
+        .output("i");
+    let error = model.try_import().expect_err("an error");
+    let found: Vec<(Option<String>, Option<String>)> =
+        error.blockers().into_iter().map(|blocker| (blocker.operator, blocker.node)).collect();
+    let node = |operator: &str, index: usize| {
+        (Some(operator.to_owned()), Some(format!("{operator}_{index}")))
+    };
+    let expected = [
+        node("Einsum", 0),
+        node("Einsum", 2),
+        node("Resize", 4),
+        node("Frobnicate", 5),
+        (None, None),
+    ];
+    assert_eq!(found, expected);
+    let text = error.to_string();
+    says(&text, &["5 things stand between this model and a pack:"]);
+    says(
+        &text,
+        &["\n  operator `Einsum`, 2 nodes (`Einsum_0`, `Einsum_2`): not supported; export"],
+    );
+    says(&text, &["operator `Resize`, 1 node (`Resize_4`): not supported; linear"]);
+    says(&text, &["node `Add_8` reads `missing`, which nothing produces"]);
+    assert_eq!(text.lines().count(), 5);
+    // Nothing is known of an input without a shape, but of operators.
+    let mut model =
+        single(17, "Relu", &[1], "x", vec![]).node("Einsum", "y", "z", vec![]).output("z");
+    model.graph().input[0].r#type = None;
+    let [input, einsum] = &model.try_import().expect_err("an error").blockers()[..] else {
+        panic!("{}", model.error())
+    };
+    says(&input.reason, &["input `x` has no tensor type with a shape"]);
+    assert_eq!(einsum.operator.as_deref(), Some("Einsum"));
 }
 
 #[test]

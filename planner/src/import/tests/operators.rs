@@ -80,6 +80,25 @@ fn pooling_drops_a_last_window_in_the_padding() {
     }
 }
 
+/// With `ceil_mode` a window may be larger than the padded input; the positions are never none.
+#[test]
+fn a_last_window_may_be_the_only_one() {
+    for (operator, ceil, stride) in
+        [("MaxPool", 1, 2), ("AveragePool", 1, 2), ("MaxPool", 0, 2), ("MaxPool", 1, 1)]
+    {
+        let attributes = vec![
+            ints("kernel_shape", &[2, 2]),
+            ints("strides", &[stride, stride]),
+            int("ceil_mode", ceil),
+        ];
+        let model = single(17, operator, &[1, 2, 1, 1], "x", attributes);
+        match (ceil, stride) {
+            (1, 2) => assert_eq!(model.run(), [1.0, 2.0]),
+            _ => assert!(model.error().contains("reaches over 2 positions"), "{}", model.error()),
+        }
+    }
+}
+
 #[test]
 fn average_pool_counts() {
     let attributes = |include| {
@@ -156,6 +175,28 @@ fn batch_normalization() {
     let y = model.run();
     assert!((y[0] - (-1.0 - 2.0 / 2.0)).abs() < 1e-4, "{y:?}");
     assert!((y[1] - (-0.75 - 0.75 * 2.75 / 0.5)).abs() < 1e-3, "{y:?}");
+}
+
+/// Before opset 14 more outputs than one mean training.
+#[test]
+fn batch_normalization_in_training_is_refused() {
+    let with = |opset, outputs: &str, attributes| {
+        Model::new(opset)
+            .input("x", &[2, 2, 1, 1])
+            .node("BatchNormalization", "x w w w w", outputs, attributes)
+            .weights("w", &[2])
+            .output("y")
+    };
+    for (opset, outputs) in [(9, "y a b c d"), (13, "y - - c"), (9, "y a")] {
+        let error = with(opset, outputs, vec![]).error();
+        assert!(
+            error.contains("it is in training mode; export the model for inference"),
+            "{error}"
+        );
+    }
+    with(9, "y - - - -", vec![]).import();
+    with(14, "y", vec![]).import();
+    assert!(with(15, "y a b", vec![int("training_mode", 1)]).error().contains("training mode"));
 }
 
 #[test]

@@ -75,6 +75,62 @@ fn outputs_may_be_inputs_constants_and_aliases() {
     assert_eq!(results, expected);
 }
 
+/// As floats, where these are equal.
+#[test]
+fn outputs_may_be_constant_integers() {
+    let model =
+        single(13, "Relu", &[2, 3], "x", vec![]).node("Shape", "x", "s", vec![]).output("s");
+    let graph = model.import();
+    let results = reference::run(&graph, &[vec![1.0; 6]]);
+    assert_eq!(results[1], [2.0, 3.0]);
+    let large =
+        single(13, "Relu", &[1], "x", vec![]).list("n", &[1 << 24, (1 << 24) + 1]).output("n");
+    let error = large.error();
+    assert!(error.contains("output `n`: it is an integer tensor with 16777217"), "{error}");
+}
+
+/// The last of several initializers with one name counts, as for onnxruntime.
+#[test]
+fn duplicates() {
+    let model = single(13, "Add", &[1], "x w", vec![])
+        .initializer(float_tensor("w", &[1], &[1.0]))
+        .initializer(float_tensor("w", &[1], &[2.0]));
+    assert_eq!(model.run(), [3.0]);
+    assert_eq!(model.clone().input("w", &[1]).run(), [3.0]);
+    let error = single(13, "Relu", &[1], "x", vec![]).input("x", &[1]).error();
+    assert!(error.contains("an input and another input both produce `x`"), "{error}");
+}
+
+#[test]
+fn double_precision_is_said_or_refused() {
+    let double = |value: f64| TensorProto {
+        name: "w".into(),
+        dims: vec![1],
+        data_type: DataType::Double as i32,
+        double_data: vec![value],
+        ..Default::default()
+    };
+    let with = |value| {
+        let mut model = single(13, "Mul", &[1], "x w", vec![]).initializer(double(value));
+        model.graph().input[0] = port("x", DataType::Double, vec![dimension(1)]);
+        model
+    };
+    let graph = with(0.1).import();
+    let [note] = &graph.notes[..] else { panic!("{:?}", graph.notes) };
+    assert!(note.contains("computes in double precision (input `x` and 1 more)"), "{note}");
+    let error = with(1e300).error();
+    assert!(error.contains("`w` has 1e300 in double precision, which single"), "{error}");
+    let constant = single(13, "Relu", &[1], "x", vec![]).initializer(double(-1e300)).output("w");
+    assert!(constant.error().contains("output `w`: `w` has -1e300"), "{}", constant.error());
+    // Constants are folded in double precision: nothing is lost before the end.
+    let model =
+        Model::new(13).input("x", &[1]).initializer(double(1e300)).node("Div", "w w", "q", vec![]);
+    let model = model.node("Cast", "q", "f", vec![int("to", 1)]).node("Add", "x f", "y", vec![]);
+    let graph = model.output("y").import();
+    assert!(graph.notes.is_empty(), "{:?}", graph.notes);
+    assert_eq!(reference::run(&graph, &[vec![1.0]]), [[2.0]]);
+}
+
 #[test]
 fn half_precision_inputs_are_floats() {
     let mut model = single(13, "Relu", &[2], "x", vec![]);

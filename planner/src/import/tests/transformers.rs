@@ -37,12 +37,12 @@ fn integers_of_an_input_are_little_else() {
         model.graph().output.clear();
         model
     };
-    says(ids().node("Add", "ids ids", "z", vec![]).output("z"), "the same kind of");
-    says(ids().node("Transpose", "ids", "z", vec![]).output("z"), "are transposed");
+    says(ids().node("Add", "ids ids", "z", vec![]).output("z"), "used as indices");
+    says(ids().node("Transpose", "ids", "z", vec![]).output("z"), "used as indices");
     says(ids().node("Split", "ids", "a z", vec![int("axis", 1)]).output("z"), "used as indices");
     says(ids().node("Gather", "ids c", "z", vec![]).output("z"), "constant table");
-    says(ids().node("Neg", "ids", "z", vec![]).output("z"), "only folded");
-    says(ids().node("Identity", "ids", "z", vec![]).output("z"), "z");
+    says(ids().node("Neg", "ids", "z", vec![]).output("z"), "used as indices");
+    assert_eq!(ids().node("Identity", "ids", "z", vec![]).output("z").run(), [1.0, 2.0]);
     let logical = vec![int("to", DataType::Bool as i64)];
     says(ids().node("Cast", "ids", "z", logical).output("z"), "only folded");
     // as floats they are like any others
@@ -131,6 +131,16 @@ fn enlargement_to_the_nearest() {
     assert_eq!(factors(13, "x - f", vec![]).run(), expected);
     assert_eq!(factors(10, "x f", vec![]).run(), expected);
     assert_eq!(factors(13, "x - - sizes", floor()).run(), [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
+    // Of sizes one factor for all axes, where the policy keeps the ratio.
+    for (policy, expected) in [("not_larger", 2), ("not_smaller", 3), ("stretch", 6)] {
+        let mut attributes = floor();
+        attributes.push(ints("axes", &[3, 2]));
+        attributes.push(string("keep_aspect_ratio_policy", policy));
+        let model = single(18, "Resize", &[1, 1, 1, 2], "x - - s", attributes);
+        let graph = model.list("s", &[4, 3]).import();
+        let [height, width] = graph.values[graph.outputs[0]].shape[2..] else { panic!("a rank") };
+        assert_eq!(height * width, if expected == 6 { 12 } else { 2 * expected * expected });
+    }
     for (inputs, attributes) in [
         ("x - half", floor()),
         ("x - f", vec![string("mode", "linear")]),
