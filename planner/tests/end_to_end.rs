@@ -494,7 +494,7 @@ fn after_a_damaged_load_healed_storage_works_again() {
 /// The error names the step, the index and the table; what comes after is as if nothing had been.
 #[test]
 fn an_index_outside_of_its_table_ends_the_inference() {
-    let subject = Subject::of_graph(transformer(), board::Board::load("portable").unwrap());
+    let subject = Subject::of_graph(transformer(), Board::load("portable").unwrap());
     let budget = subject.smallest(1);
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = folder.path().join("net.pack");

@@ -128,6 +128,7 @@ fn layers() -> (Vec<Layer>, Vec<u8>) {
             activation: Activation::NONE,
             panels,
             panel_bytes: 4 * packed.len() as u32 / panels,
+            width: 0,
             encoding: 0,
             weights: index as u64 * PAGE,
             params: params_words(&params),

@@ -70,16 +70,28 @@ struct Shape {
     output: [u32; 4],
     panels: u64,
     k: Option<u64>,
+    /// Channels of a panel, where it has fewer than kernels take at once.
+    width: Option<u32>,
 }
 
 fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
     let dims: [u32; 4] = from_fn(|_| number(random));
-    let mut shape =
-        Shape { params: [0; 24], inputs: [Some(dims), None], output: dims, panels: 0, k: None };
+    let mut shape = Shape {
+        params: [0; 24],
+        inputs: [Some(dims), None],
+        output: dims,
+        panels: 0,
+        k: None,
+        width: None,
+    };
+    let nr = isa.panel() as u64;
+    if matches!(kind, OpKind::Conv | OpKind::Gather) && random.below(3) == 0 {
+        shape.width = Some(1 + random.below(isa.panel() - 1) as u32);
+    }
+    let width = shape.width.map_or(nr, u64::from);
     let windowed = |random: &mut Random, channels| {
         [dims[0], number(random), number(random), if channels { dims[3] } else { number(random) }]
     };
-    let nr = isa.panel() as u64;
     match kind {
         OpKind::Conv | OpKind::Depthwise => {
             let depthwise = kind == OpKind::Depthwise;
@@ -89,7 +101,7 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
             let [kernel, stride, dilation] = from_fn(|_| pair(random));
             let p = ConvParams { kernel, stride, dilation, pad: pad(random), groups, chains: 0 };
             let channels = u64::from(dims[3] / groups.max(1));
-            let in_group = u64::from(shape.output[3] / groups.max(1)).div_ceil(nr);
+            let in_group = u64::from(shape.output[3] / groups.max(1)).div_ceil(width);
             let panels = u64::from(dims[3]).div_ceil(nr);
             shape.panels = if depthwise { panels } else { u64::from(groups) * in_group };
             shape.k = (u64::from(kernel[0]) * u64::from(kernel[1])).checked_mul(channels);
@@ -168,7 +180,7 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
             let entries = number(random);
             shape.inputs[0] = Some([1, dims[0], dims[1], 1]);
             shape.output = [1, dims[0], dims[1], dims[3]];
-            (shape.panels, shape.k) = (u64::from(dims[3]).div_ceil(nr), Some(entries.into()));
+            (shape.panels, shape.k) = (u64::from(dims[3]).div_ceil(width), Some(entries.into()));
             shape.params = params_words(&GatherParams { entries });
         }
         OpKind::Unary | OpKind::Softmax => {}
@@ -197,7 +209,10 @@ fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
     let encoding = if kind.has_panels() { Encoding::ALL[random.below(3)] } else { Encoding::F32 };
     let panel_bytes = match (kind, shape.k) {
         (OpKind::LayerNorm, Some(k)) => (8 * k).next_multiple_of(32),
-        (_, Some(k)) => encoding.panel_bytes(k, isa.panel(), isa.panel())?,
+        (_, Some(k)) => {
+            let width = shape.width.map_or(isa.panel(), |width| width as usize);
+            encoding.panel_bytes(k, width, isa.panel())?
+        }
         (_, None) => 0,
     };
     let activation = Activation { kind: ActivationKind::Clamp as u32, alpha: -1.0, beta: 6.0 };
@@ -208,6 +223,7 @@ fn accepted(random: &mut Random, kind: OpKind, isa: Isa) -> Option<Accepted> {
         activation: if kind == OpKind::Copy { Activation::NONE } else { activation },
         panels: u32::try_from(shape.panels).ok()?,
         panel_bytes: u32::try_from(panel_bytes).ok()?,
+        width: shape.width.unwrap_or(0),
         encoding: encoding as u32,
         weights: 0,
         params: shape.params,

@@ -222,8 +222,8 @@ pub(super) fn most(
             bound = Said { inside, beside };
         }
     };
-    for last in 0..layers {
-        say(0.0, &all_weights, held[last][0]);
+    for (last, held) in held.iter().enumerate().take(layers) {
+        say(0.0, &all_weights, held[0]);
         let ends = (last + 1).is_multiple_of(block) || last + 1 == layers;
         if !intervals || !ends {
             continue;
@@ -238,7 +238,7 @@ pub(super) fn most(
                 // No less than nothing, for all that sums are rounded.
                 outside[*class] = (outside[*class] - bytes).max(0.0);
             }
-            say(time, &outside, held[last][1]);
+            say(time, &outside, held[1]);
         }
     }
     bound

@@ -86,7 +86,10 @@ fn find(address: u64, name: &mut Name) {
     let file = unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC) };
     let mut lines = Lines::new(address);
     let mut buffer = [0u8; 1024];
-    while file >= 0 {
+    if file < 0 {
+        return;
+    }
+    loop {
         // SAFETY: the buffer is as long as is said.
         #[allow(unsafe_code)]
         let read = unsafe { libc::read(file, buffer.as_mut_ptr().cast(), buffer.len()) };

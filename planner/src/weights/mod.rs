@@ -279,6 +279,7 @@ mod tests {
             order: None,
             scale: None,
             bias: None,
+            sum: Arc::default(),
         };
         for (groups, k) in [(1, 1), (1, 9), (1, 100), (1, 4096), (1, 100_000), (3, 900), (32, 288)]
         {
@@ -411,15 +412,17 @@ mod tests {
             order: None,
             scale: None,
             bias: Some(vec![tiny / 2.0; 2]),
+            sum: Arc::default(),
         };
         for (encoding, weights) in [
             (Encoding::F32, Weights::Dense(dense.clone())),
             (Encoding::Bf16, Weights::Dense(dense)),
         ] {
-            let (count, bytes) = panels(&weights, 8, encoding);
+            let Panels { count, bytes, width } = panels(&weights, 8, encoding);
             let layer = Layer {
                 panels: count as u32,
                 panel_bytes: bytes as u32,
+                width: width as u32,
                 encoding: encoding as u32,
                 ..Layer::default()
             };
