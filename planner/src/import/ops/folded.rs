@@ -4,12 +4,13 @@
 use super::super::array::{Array, Movement, elements};
 use super::super::builder::Operand;
 use super::super::context::Context;
-use super::super::data::{self, Data};
+use super::super::data::{self, Data, Floats};
 use super::super::error::NodeProblem;
 use super::super::onnx::{DataType, TensorProto};
 use super::super::types::{rounded, wide, wrap};
 use super::elementwise::{Operands, common, operands};
-use crate::graph::{Op, ValueId};
+use crate::graph::{Constant, Op, ValueId};
+use std::sync::Arc;
 
 /// The operator was met where its input is computed, not constant.
 pub(super) fn only_folded() -> NodeProblem {
@@ -57,24 +58,28 @@ fn shape_from(given: &[i64]) -> Result<Vec<usize>, NodeProblem> {
 pub(super) fn constant_of_shape(cx: &mut Context<'_, '_>) -> Result<Vec<Operand>, NodeProblem> {
     let shape = shape_from(&cx.few(0, "shape")?.data)?;
     let count = elements(&shape).unwrap_or(0);
-    let not_one = || NodeProblem::attribute("value", "is not one number");
-    // The numbers, and what is rounded of them.
-    cx.charge_for(&shape, size_of::<f64>() + size_of::<f32>())?;
-    let Some(tensor) = cx.attributes().tensor("value")? else {
-        return Ok(cx.folded(DataType::Float, Array { shape, data: vec![0.0; count] }));
+    let given = match cx.attributes().tensor("value")? {
+        None => {
+            let zero = Array::scalar(0.0);
+            Data::Float(DataType::Float, Floats::new(DataType::Float, zero))
+        }
+        Some(tensor) => data::read(tensor, cx.external, &cx.builder.allowance)?,
     };
-    match data::read(tensor, cx.external, &cx.builder.allowance)? {
-        Data::Integer(kind, array) => match array.data[..] {
-            [value] => Ok(vec![Operand::integers(kind, Array { shape, data: vec![value; count] })]),
-            _ => Err(not_one()),
-        },
-        Data::Float(kind, floats) => match (floats.constant.len(), floats.exact) {
-            (1, exact) => {
-                let value = exact.map_or(f64::from(floats.constant.get(0)), |exact| exact[0]);
-                Ok(cx.folded(kind, Array { shape, data: vec![value; count] }))
-            }
-            _ => Err(not_one()),
-        },
+    match given {
+        Data::Integer(kind, Array { data, .. }) if data.len() == 1 => {
+            cx.charge(&shape)?;
+            Ok(vec![Operand::integers(kind, Array { shape, data: vec![data[0]; count] })])
+        }
+        Data::Float(kind, Floats { constant, exact, .. }) if constant.len() == 1 => {
+            let bytes_each = size_of::<f32>() + exact.as_ref().map_or(0, |_| size_of::<f64>());
+            cx.charge_for(&shape, bytes_each)?;
+            let exact = exact.map(|exact| Arc::new(vec![exact[0]; count]));
+            let constant = Constant::Owned(Arc::new(vec![constant.get(0); count]));
+            let name = cx.output(0);
+            let value = cx.builder.floats(name, Floats { shape, constant, exact });
+            Ok(vec![Operand::Float(kind, value)])
+        }
+        _ => Err(NodeProblem::attribute("value", "is not one number")),
     }
 }
 
