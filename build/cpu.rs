@@ -25,21 +25,21 @@ const NEON: &[&str] = &["-fno-schedule-insns"];
 
 const X86: &[Kernel] = &[
     Kernel { source: "kernels/x86/f32-igemm-6x16-avx2.c", flags: AVX2 },
-    Kernel { source: "kernels/x86/f32-igemm-14x32-avx512.c", flags: AVX512 },
     Kernel { source: "kernels/x86/f32-dwconv-4x16-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-gconv-6x16-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-winograd-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-elementwise-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-pool-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/f32-rows-avx2.c", flags: AVX2 },
+    Kernel { source: "kernels/x86/widen-avx2.c", flags: AVX2_F16C },
+    Kernel { source: "kernels/x86/f32-igemm-14x32-avx512.c", flags: AVX512 },
     Kernel { source: "kernels/x86/f32-dwconv-7x32-avx512.c", flags: AVX512 },
     Kernel { source: "kernels/x86/f32-dwconv3x3-4x16-avx512.c", flags: AVX512 },
-    Kernel { source: "kernels/x86/f32-gconv-6x16-avx2.c", flags: AVX2 },
     Kernel { source: "kernels/x86/f32-gconv-7x32-avx512.c", flags: AVX512 },
-    Kernel { source: "kernels/x86/f32-winograd-avx2.c", flags: AVX2 },
     Kernel { source: "kernels/x86/f32-winograd-avx512.c", flags: AVX512 },
-    Kernel { source: "kernels/x86/f32-elementwise-avx2.c", flags: AVX2 },
     Kernel { source: "kernels/x86/f32-elementwise-avx512.c", flags: AVX512 },
-    Kernel { source: "kernels/x86/f32-pool-avx2.c", flags: AVX2 },
     Kernel { source: "kernels/x86/f32-pool-avx512.c", flags: AVX512 },
-    Kernel { source: "kernels/x86/f32-rows-avx2.c", flags: AVX2 },
     Kernel { source: "kernels/x86/f32-rows-avx512.c", flags: AVX512 },
-    Kernel { source: "kernels/x86/widen-avx2.c", flags: AVX2_F16C },
     Kernel { source: "kernels/x86/widen-avx512.c", flags: AVX512 },
 ];
 
@@ -68,10 +68,6 @@ pub fn build() {
         }
         Ok("") | Err(env::VarError::NotPresent) => (),
         other => panic!("EYELET_CORE is in-order or out-of-order, not {other:?}"),
-    }
-    if env::var_os("CARGO_CFG_MIRI").is_some() {
-        // An interpreter of Rust.
-        return;
     }
     let var = |name: &str| env::var(name).unwrap_or_default();
     let neon = var("CARGO_CFG_TARGET_FEATURE").split(',').any(|feature| feature == "neon");
@@ -139,15 +135,18 @@ fn compile(kernels: &[Kernel], compiler: Option<&str>, target: &str) -> Result<(
         build
     };
     let mut objects = Vec::new();
-    for kernel in kernels {
-        assert!(Path::new(kernel.source).exists(), "{} is missing", kernel.source);
-        println!("cargo::rerun-if-changed={}", kernel.source);
-        let mut one = build();
-        one.file(kernel.source);
-        for flag in kernel.flags {
-            one.flag_if_supported(flag);
+    // Kernels with the same flags are compiled at the same time, as far as Cargo has jobs.
+    for group in kernels.chunk_by(|a, b| a.flags == b.flags) {
+        let mut build = build();
+        for kernel in group {
+            assert!(Path::new(kernel.source).exists(), "{} is missing", kernel.source);
+            println!("cargo::rerun-if-changed={}", kernel.source);
+            build.file(kernel.source);
         }
-        objects.extend(one.try_compile_intermediates()?);
+        for flag in group[0].flags {
+            build.flag_if_supported(flag);
+        }
+        objects.extend(build.try_compile_intermediates()?);
     }
     build().objects(&objects).try_compile("eyelet_kernels")
 }

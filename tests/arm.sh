@@ -85,6 +85,12 @@ compare_winograd "squeezenet1_1 in fp16" "$work/squeezenet1_1.onnx" 4MiB 2 --wei
 export QEMU_CPU=cortex-a53
 compare "squeezenet1_1 on a Cortex-A53" "$work/squeezenet1_1.onnx" 6MiB 1
 compare_winograd "squeezenet1_1 in fp16 on a Cortex-A53" "$work/squeezenet1_1.onnx" 24MiB 1 --weights fp16
+# A command that was built without CUDA says so.
+refusal=$($emulator "$arm" run "$work/arm.pack" --io buffered --device cuda 2>&1 || true)
+if [[ "$refusal" != *"this eyelet was built without CUDA: build it with --features cuda"* ]]; then
+    echo "FAIL run --device cuda without CUDA: $refusal"
+    failed=1
+fi
 if [ "$before" = 0 ] || [ "$by_steps" = 0 ]; then
     echo "FAIL Winograd's weights are transformed before in $before layers, by steps in $by_steps: both are to be tested"
     failed=1
