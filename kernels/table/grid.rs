@@ -94,10 +94,7 @@ impl<'a> Grid<'a> {
             }
             if !inside.is_empty() {
                 let first = input.slot((image * height + y as usize) * width);
-                let address = input.row(first).as_ptr();
-                // The last one is checked to be inside the matrix, which has whole lines; the others lie
-                // between the two.
-                input.row(first + inside.len() - 1);
+                let address = input.row_ptr_for(first..first + inside.len());
                 for (x, pointer) in line[inside].iter_mut().enumerate() {
                     *pointer = address.wrapping_add(x.wrapping_mul(input.pitch()));
                 }

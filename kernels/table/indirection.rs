@@ -241,10 +241,15 @@ impl<'a> Source<'_, 'a> {
         self.zeros[..self.window.readable()].as_ptr()
     }
 
+    /// The row of the matrix in which a pixel inside the image lies.
+    fn slot(&self, image: usize, y: i64, x: i64) -> usize {
+        let [height, width] = self.window.input;
+        self.input.slot((image * height + y as usize) * width + x as usize)
+    }
+
     /// The input row of a pixel inside the image.
     fn row(&self, image: usize, y: i64, x: i64) -> &'a [f32] {
-        let [height, width] = self.window.input;
-        self.input.row(self.input.slot((image * height + y as usize) * width + x as usize))
+        self.input.row(self.slot(image, y, x))
     }
 
     fn is_line(&self, y: i64) -> bool {
@@ -258,9 +263,7 @@ impl<'a> Source<'_, 'a> {
         while done < list.len() {
             let start = self.input.slot(first + done);
             let count = (held - start).min(list.len() - done);
-            let address = self.input.row(start).as_ptr();
-            // The last of them is a row of the matrix, or this panics.
-            self.input.row(start + count - 1);
+            let address = self.input.row_ptr_for(start..start + count);
             for (i, pointer) in list[done..done + count].iter_mut().enumerate() {
                 *pointer = address.wrapping_add(i.wrapping_mul(pitch));
             }
@@ -326,8 +329,7 @@ impl<'a> Source<'_, 'a> {
             return false;
         }
         // All others lie between these two rows of the matrix.
-        let address = self.input.row(first).as_ptr();
-        self.input.row(last);
+        let address = self.input.row_ptr_for(first..last + 1);
         let pitch = self.input.pitch();
         let step = stride[1].wrapping_mul(pitch);
         let runs = if self.window.merged() { 1 } else { kernel[1] };
@@ -402,10 +404,10 @@ impl<'a> Source<'_, 'a> {
         let step = self.window.stride[1];
         let Some(last) = list.len().checked_sub(1) else { return };
         let start = x + (first * step) as i64;
-        let address = self.row(image, y, start).as_ptr();
-        // The last column of all is checked to be inside the matrix; the others lie between the two (a
-        // matrix has whole lines), and where a run spans columns they follow each other without a gap.
-        self.row(image, y, start + (last * step + taps - 1) as i64);
+        // The columns of all lie between the first and the last (a matrix has whole lines), and where a run spans
+        // columns they follow each other without a gap.
+        let first = self.slot(image, y, start);
+        let address = self.input.row_ptr_for(first..first + last * step + taps);
         let floats = step.wrapping_mul(self.input.pitch());
         for (i, pointer) in list.iter_mut().enumerate() {
             *pointer = address.wrapping_add(i.wrapping_mul(floats));

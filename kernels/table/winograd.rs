@@ -261,9 +261,7 @@ impl Kernels {
             }
             let first = (patch.left + inside.start as i64) as usize;
             let start = patch.image.slot(y as usize * patch.width) + first;
-            let address = patch.image.row(start).as_ptr();
-            // The last of them is a row of the matrix, or this panics; the others lie between the two.
-            patch.image.row(start + inside.len() - 1);
+            let address = patch.image.row_ptr_for(start..start + inside.len());
             for (x, pixel) in line[inside.clone()].iter_mut().enumerate() {
                 *pixel = address.wrapping_add(x.wrapping_mul(patch.image.pitch()));
             }

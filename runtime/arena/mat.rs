@@ -214,6 +214,14 @@ impl<'a> MatRef<'a> {
         assert!(rows.is_empty() || self.lent.holds(&rows));
         self.data
     }
+
+    /// The address of the first of some rows, for kernels that reach all of them from there.
+    ///
+    /// # Panics
+    /// When one of them is not lent.
+    pub fn row_ptr_for(&self, rows: Range<usize>) -> *const f32 {
+        self.as_ptr_for(rows.clone()).wrapping_add(rows.start.wrapping_mul(self.pitch))
+    }
 }
 
 impl<'a> MatMut<'a> {

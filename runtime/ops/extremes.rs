@@ -240,7 +240,7 @@ fn slice(random: &mut Random, case: &Accepted, isa: Isa) -> Option<Slice> {
     let mut some = |all: u32, unit: u32| match random.below(3) {
         0 => (0, all),
         1 => {
-            let count = (unit * (1 + random.below(3) as u32)).min(all);
+            let count = unit.saturating_mul(1 + random.below(3) as u32).min(all);
             ((all - count) / unit * unit, count)
         }
         _ => (0, unit.min(all)),

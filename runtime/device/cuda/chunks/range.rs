@@ -150,7 +150,8 @@ impl<'a> Mapped<'a> {
         self.broken = true;
         let quiet = Quiet(stream);
         let filled = self.map(pool, &runs).and_then(|()| self.fill(&runs, stream, source));
-        drop(quiet);
+        // The call below waits, too, and tells what went wrong.
+        core::mem::forget(quiet);
         self.broken = false;
         // Even after an error: copies that are under way must not find their chunks gone.
         let filled = filled.and_then(|swapped| Ok((swapped, stream.synchronize()?)));
