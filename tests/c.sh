@@ -22,7 +22,7 @@ with open(f"{sys.argv[1]}/image.npy", "wb") as file:
     file.write(b"\x93NUMPY\x01\x00v\x00" + header.ljust(117) + b"\n" + pixels)
 PYTHON
 
-plan() { "$eyelet" plan $data/digits.onnx --exact --budget 112KiB 1MiB --threads 2 "$@" >/dev/null; }
+plan() { "$eyelet" plan $data/digits.onnx --exact --budget 96KiB 1MiB --threads 2 "$@" >/dev/null; }
 plan -o "$work/host.pack" --json
 plan -o "$work/arm.pack" --json --board raspberry-pi-4
 digest() { sed -n 's/.*"output_digest": *"\([0-9a-f]*\)".*/\1/p'; }
@@ -47,7 +47,7 @@ check() { # kind pack "ways to read" [emulator]
     local run=("$@" "$work/$kind/run" "$pack")
     for threads in 1 2; do
         for io in $ways; do
-            for more in "" --inline --no-verify "--depth 1" "--budget 114688"; do
+            for more in "" --inline --no-verify "--depth 1" "--budget 98304"; do
                 # $more may be two words.
                 same "$kind: run --threads $threads --io $io $more" \
                     "$("${run[@]}" --threads "$threads" --io "$io" --runs 3 $more | digest)" "$expected"

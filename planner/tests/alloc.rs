@@ -86,7 +86,7 @@ fn mistakes_are_explained() {
     run(&["in.csv", "--capacity", "8"]).fails(&["cannot read in.csv", "UTF-8"]);
     run(&["none.csv", "--capacity", "8"]).fails(&["cannot read none.csv"]);
     run(&["in.csv"]).misused(&["--capacity"]);
-    run(&["in.csv", "--capacity", "0"]).misused(&["is not a size"]);
+    run(&["in.csv", "--capacity", "0"]).misused(&["a size is at least 1 byte"]);
     run(&["in.csv", "--capacity", "8", "--time-limit", "soon"]).misused(&["is not a time"]);
 }
 

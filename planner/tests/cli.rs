@@ -65,7 +65,7 @@ fn plan_reports_every_budget_once() {
     assert_eq!(plans.len(), 2);
     assert_eq!(
         (&plans[0]["budget_bytes"], &plans[1]["budget_bytes"]),
-        (&Value::from(112 << 10), &Value::from(1 << 20))
+        (&Value::from(96 << 10), &Value::from(1 << 20))
     );
     for plan in plans {
         assert!(plan["arena_bytes"].as_u64() <= plan["budget_bytes"].as_u64());
@@ -128,9 +128,9 @@ fn inspect_and_check_read_packs_of_any_board() {
     let checked = eyelet_in(folder.path(), &["check", "digits.pack", "--json"]).json();
     assert_eq!(checked["verified_bytes"], report["weights_bytes"]);
     let text = eyelet_in(folder.path(), &["inspect", "digits.pack"]).text();
-    assert!(text.contains("112 KiB") && text.contains("Conv"), "{text}");
+    assert!(text.contains("96 KiB") && text.contains("Conv"), "{text}");
     let text = eyelet_in(folder.path(), &["check", "digits.pack"]).text();
-    assert!(text.contains("sound") && text.contains("plan for 112 KiB"), "{text}");
+    assert!(text.contains("sound") && text.contains("plan for 96 KiB"), "{text}");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn outputs_are_the_same_however_it_is_run() {
 #[test]
 fn the_largest_plan_within_the_budget_is_run() {
     let folder = packed();
-    for (budget, planned) in [("112KiB", 112 << 10), ("1000KiB", 112 << 10), ("2GiB", 1 << 20)] {
+    for (budget, planned) in [("96KiB", 96 << 10), ("1000KiB", 112 << 10), ("2GiB", 1 << 20)] {
         let report = run(folder.path(), &["--budget", budget, "--json"]).json();
         assert_eq!(report["budget_bytes"], planned);
     }
@@ -234,11 +234,11 @@ fn the_largest_plan_within_the_budget_is_run() {
 #[test]
 fn budgets_change_while_it_runs() {
     let folder = packed();
-    let args = ["--budgets", "2MiB,112KiB,1MiB,120KiB", "--runs-each", "3"];
+    let args = ["--budgets", "2MiB,96KiB,1MiB,120KiB", "--runs-each", "3"];
     let report = run(folder.path(), &[&args[..], &["--json"]].concat()).json();
     let phases = report["phases"].as_array().unwrap();
     let plans: Vec<_> = phases.iter().map(|phase| phase["plan_budget_bytes"].as_u64()).collect();
-    assert_eq!(plans, [1 << 20, 112 << 10, 1 << 20, 112 << 10].map(Some));
+    assert_eq!(plans, [1 << 20, 96 << 10, 1 << 20, 112 << 10].map(Some));
     for (number, phase) in phases.iter().enumerate() {
         assert_eq!(phase["output_digest"], phases[0]["output_digest"]);
         let switch = &phase["switch"];
@@ -252,7 +252,7 @@ fn budgets_change_while_it_runs() {
         assert!(phase["latency_ms"]["median"].as_f64() > Some(0.0));
     }
     let text = run(folder.path(), &args).text();
-    assert!(text.contains("4 budgets") && text.contains("112 KiB"), "{text}");
+    assert!(text.contains("4 budgets") && text.contains("96 KiB"), "{text}");
     run(folder.path(), &["--budgets", "1MiB,4KiB"]).fails(&["4 KiB", "smallest plan needs"]);
     run(folder.path(), &["--budgets", "1MiB", "--gauge"]).misused(&["--gauge"]);
     run(folder.path(), &["--budgets", "1MiB", "--runs", "2"]).misused(&["--runs"]);
@@ -435,7 +435,7 @@ fn chunks_tells_what_models_and_packs_waste() {
         assert_eq!(plan["covers"].as_array().unwrap().len(), 8);
     }
     let text = eyelet_in(folder.path(), &args[..3]).text();
-    assert!(text.contains("digits.onnx") && text.contains("arena, 112 KiB"), "{text}");
+    assert!(text.contains("digits.onnx") && text.contains("arena, 96 KiB"), "{text}");
     eyelet_in(folder.path(), &["chunks", "missing.onnx"]).fails(&["missing.onnx", "cannot read"]);
     eyelet_in(folder.path(), &["chunks", "."]).fails(&["it is a directory"]);
     eyelet_in(folder.path(), &["chunks"]).misused(&["FILE"]);

@@ -16,7 +16,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::ptr::{null, null_mut};
 
 /// A budget for each of the pack's two plans.
-const BUDGETS: [u64; 2] = [112 << 10, 1 << 20];
+const BUDGETS: [u64; 2] = [96 << 10, 1 << 20];
 
 /// Memory for an arena.
 struct Memory(*mut c_void, u64);

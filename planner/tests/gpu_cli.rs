@@ -44,7 +44,7 @@ mod cuda {
     use super::*;
 
     /// Less than the weights.
-    const BUDGET: &str = "112KiB";
+    const BUDGET: &str = "96KiB";
 
     /// Runs a pack on the fake driver that the tests are run with, which behaves so.
     fn run(folder: &Path, pack: &str, behaviour: &str, more: &[&str]) -> Done {
@@ -111,7 +111,7 @@ mod cuda {
     fn a_run_takes_of_the_host_what_its_plan_says() {
         let folder = packed();
         let mut small_rings = 0;
-        for budget in ["112KiB", "128KiB", "140KiB", "148KiB", "1MiB"] {
+        for budget in ["72KiB", "80KiB", "92KiB", "96KiB", "1MiB"] {
             let args = ["plan", "digits.onnx", "--board", "gpu-host", "--budget", budget, "--json"];
             let args = [&args[..], &["--effort", "fast", "-o", "own.pack"]].concat();
             let planned = eyelet_in(folder.path(), &args).json();
@@ -223,9 +223,9 @@ mod cuda {
             ),
             ("staged", "integrated=0", &["--board", "gpu-host"]),
         ] {
-            let board = [board, &["--budget", "144KiB", "--budget", "1MiB"]].concat();
+            let board = [board, &["--budget", "88KiB", "--budget", "1MiB"]].concat();
             plan(folder.path(), "cuda.pack", &board);
-            let more = ["--budgets", "112KiB,2MiB,144KiB", "--runs-each", "3"];
+            let more = ["--budgets", "96KiB,2MiB,88KiB", "--runs-each", "3"];
             let report =
                 run(folder.path(), "cuda.pack", behaviour, &[&more[..], &["--json"]].concat())
                     .json();
@@ -235,7 +235,7 @@ mod cuda {
             );
             let phases = report["phases"].as_array().unwrap();
             let budgets = phases.iter().map(|phase| phase["plan_budget_bytes"].as_u64().unwrap());
-            assert_eq!(budgets.collect::<Vec<_>>(), [112 << 10, 1 << 20, 144 << 10]);
+            assert_eq!(budgets.collect::<Vec<_>>(), [96 << 10, 1 << 20, 88 << 10]);
             for phase in phases {
                 assert_eq!(phase["output_digest"], want, "{mode} {behaviour}: {phase}");
                 assert_eq!(

@@ -320,11 +320,11 @@ fn too_little_memory_is_told_with_numbers() {
     let case = Case::new(&common::digits(), 1);
     let pack = case.pack(Memory::Staged, &case.plans(Memory::Staged, &[0.0]));
     // The kernels, and nothing beside them.
-    let Some(gpu) = OneGpu::configured("memory=65536") else { return };
+    let Some(gpu) = OneGpu::configured("memory=32768") else { return };
     let mut device = gpu.memory_for(&pack.bytes, pack.memory, pack.most()).unwrap();
     let opened = Instance::open_on(&mut Slice(&pack.bytes), &mut device, Options::default());
     let error = opened.unwrap_err();
     assert!(matches!(error, OpenError::Memory(_)), "{error}");
     let text = error.to_string();
-    assert!(text.contains("memory of the GPU, where 65536 are free"), "{text}");
+    assert!(text.contains("memory of the GPU, where 32768 are free"), "{text}");
 }

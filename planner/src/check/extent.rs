@@ -10,7 +10,8 @@
 //! - otherwise rows of taps are units, or are cut each by itself between taps if they are longer
 //!   than a chain.
 //!
-//! A step can compute some chains of one panel.
+//! A step can compute some chains of one panel. Its weights begin and end at multiples of
+//! [`ALIGN`] bytes, so two steps of a panel with few channels can read some bytes both.
 
 use crate::network::Network;
 use eyelet::kernels::Isa;
@@ -22,6 +23,9 @@ const CHAIN: u64 = 1024;
 
 /// Channels that are not cut.
 const UNIT: u64 = 16;
+
+/// Bytes that addresses of weights are multiples of.
+const ALIGN: u64 = 32;
 
 /// Channels of taps that are units.
 const LONG_RUN: u64 = 32;
@@ -39,14 +43,18 @@ pub fn step_weights(network: &Network, step: &Step) -> Range<u64> {
     if ends.is_empty() {
         return all;
     }
-    let row = 4 * network.isa.panel() as u64;
-    // The biases go with the first chain.
-    let behind = |chains: u64| {
+    let nr = network.isa.panel() as u64;
+    let width = if layer.width == 0 { nr } else { u64::from(layer.width) };
+    // Bytes from the panel's start to the end of so many chains.
+    let to_end = |chains: u64| {
         let last = (chains as usize).min(ends.len()).checked_sub(1);
-        last.map_or(0, |last| ((1 + ends[last]) * row).min(panel))
+        last.map_or(0, |last| 4 * (nr + ends[last] * width))
     };
+    // The biases go with the first chain. Kernels read a narrow panel's last row of weights as if it were full.
     let first = u64::from(step.chain);
-    start + behind(first)..start + behind(first + u64::from(step.chains))
+    let end = to_end(first + u64::from(step.chains)) + 4 * (nr - width);
+    let (first, end) = (to_end(first) / ALIGN * ALIGN, end.next_multiple_of(ALIGN));
+    start + first.min(panel)..start + end.min(panel)
 }
 
 /// In how many chains a layer sums, if its steps can compute some of them; 1 otherwise.
@@ -102,15 +110,25 @@ mod tests {
             channels in prop_oneof![1u32..40, 1000u32..1050, 1u32..5000],
             (panels, first, encoding) in (1u32..5, 0u32..4, 0u32..2),
             isa in prop::sample::select(vec![Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon]),
+            narrow in prop::option::of(1u32..32),
         ) {
             let nr = isa.panel() as u32;
+            let width = narrow.filter(|width| *width < nr);
+            let taps = kernel[0] * kernel[1] * channels;
+            let encoding = Encoding::from_code(encoding).unwrap();
+            let bytes = encoding.panel_bytes(
+                u64::from(taps),
+                width.unwrap_or(nr) as usize,
+                nr as usize,
+            );
             let layer = Layer {
                 kind: OpKind::Conv as u32,
-                encoding,
+                encoding: encoding as u32,
                 inputs: [0, eyelet::pack::NONE],
                 weights: 4096,
                 panels,
-                panel_bytes: 4 * nr * (1 + kernel[0] * kernel[1] * channels),
+                panel_bytes: bytes.unwrap() as u32,
+                width: width.unwrap_or(0),
                 params: params_words(&ConvParams { kernel, groups: 1, ..ConvParams::default() }),
                 ..Layer::default()
             };

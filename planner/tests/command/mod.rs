@@ -103,7 +103,7 @@ pub fn folder() -> tempfile::TempDir {
 }
 
 /// A budget that is less than the weights of the digits' network.
-pub const SMALL: &str = "112KiB";
+pub const SMALL: &str = "96KiB";
 /// One that holds all of it.
 pub const LARGE: &str = "1MiB";
 

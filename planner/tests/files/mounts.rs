@@ -88,7 +88,7 @@ fn files_that_are_compressed_are_not_read_directly() {
     std::fs::copy(digits(), folder.path().join("digits.onnx")).unwrap();
     for name in ["zeros", "digits"] {
         let model = format!("{name}.onnx");
-        eyelet_in(folder.path(), &["plan", &model, "--budget", "112KiB"]).text();
+        eyelet_in(folder.path(), &["plan", &model, "--budget", "96KiB"]).text();
     }
     let prepare = |options: &str| {
         format!(
