@@ -252,8 +252,8 @@ fn each_broken_rule_is_named() {
     expect("waits for steps beyond", &|plan| plan.stages[1].steps = period);
     expect("waits for steps beyond", &|plan| plan.stages[1].steps = -period);
     expect("a copy may be going on", &|plan| {
-        plan.stages[2].address = plan.stages[1].address;
-        plan.stages[2].copies = 1;
+        plan.stages[2].address = plan.stages[0].address;
+        plan.stages[2].copies = 0;
     });
     expect("read only after a step", &|plan| plan.stages[0].steps = period - 1);
     expect("waits for a copy that comes after", &|plan| {

@@ -96,7 +96,7 @@ fn beside_a_loader() {
 /// Errors of storage and checksums at any read: the inference ends, the inputs are the host's, and the next one is right.
 fn recovers(model: &mut Model<'_, '_, impl Feed>) -> Vec<InferError> {
     let mut errors = Vec::new();
-    for _ in 0..if cfg!(miri) { 2 } else { 4 } {
+    for _ in 0..4 {
         while let Err(error) = infer(model, &Inline) {
             errors.push(error);
             // Nothing is written there any more.
