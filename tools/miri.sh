@@ -22,13 +22,12 @@ run() { # target, flags, tests
     MIRIFLAGS="$2" cargo +nightly miri test -q -p eyelet --lib --target "$1" -- "${@:3}"
 }
 host=$(rustc -vV | sed -n 's/^host: //p')
-# What is interpreted in seconds: no files, no thousands of rounds.
+# What is interpreted in seconds: no files, no thousands of rounds. The executor's tests open, prove and run a pack.
+executor=(executor::tests)
 small=(arena::mat arena::memory device::tests device::handoff::tests::put device::threads::tests::a_panic
-    device::threads::tests::both pack:: storage::memory storage::under_way storage::faulty executor::residents::tests::{in_order,loads_are,neighbours,a_circle} executor::tests)
-for target in "$host" i686-unknown-linux-gnu; do
-    for flags in "" -Zmiri-tree-borrows; do
-        run "$target" "$flags" "${small[@]}"
-    done
-done
-# Sizes on 32 bits, also where no program of 32 bits can be linked.
-run i686-unknown-linux-gnu "" ops::extremes
+    device::threads::tests::both storage::memory storage::under_way storage::faulty
+    executor::residents::tests::{in_order,loads_are,neighbours,a_circle})
+run "$host" "" "${small[@]}" "${executor[@]}"
+run "$host" -Zmiri-tree-borrows "${executor[@]}"
+run i686-unknown-linux-gnu "" "${small[@]}"
+run i686-unknown-linux-gnu -Zmiri-tree-borrows "${executor[@]}"

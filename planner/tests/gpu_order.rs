@@ -31,7 +31,7 @@ impl Case {
         let smallest = subject.smallest(1);
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("digits.pack");
-        let plans: Vec<_> = [smallest, smallest + (smallest / 4), 1 << 20]
+        let plans: Vec<_> = [smallest, smallest + (smallest / 2), 1 << 20]
             .iter()
             .map(|budget| {
                 let plan = subject.plan(*budget, 1).unwrap();

@@ -78,6 +78,10 @@ fn each_reader(
     for (index, load) in loads.iter().enumerate() {
         by_shift.entry(shift(load.address, load.offset)).or_default().push(index);
     }
+    // Residents come in an order that plans share, not by what they hold.
+    for there in by_shift.values_mut() {
+        there.sort_by_key(|&index| (loads[index].offset, index));
+    }
     for (number, step) in plan.steps.iter().enumerate() {
         let weights = step_weights(network, step);
         let there = by_shift.get(&shift(step.weights, weights.start));

@@ -6,6 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 const EYELET: &str = env!("CARGO_BIN_EXE_eyelet");
 
@@ -124,7 +125,16 @@ fn the_demo_leaves_nothing_and_its_next_run_what_was_killed_neither() {
             assert_eq!(entries(&dir).len(), 1);
             // It wants no budget, and says so after it has made its folder.
             let none = ["demo", "--network", "none", "--dir", "work"];
-            assert!(!spawn(&path, EYELET, &none).wait().unwrap().success());
+            let run = || assert!(!spawn(&path, EYELET, &none).wait().unwrap().success());
+            run();
+            // A child that was about to become a command held its locks until then.
+            for _ in 0..500 {
+                if entries(&dir).is_empty() {
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(20));
+                run();
+            }
         }
         assert_eq!(entries(&dir), [""; 0], "{signal:?} at {moment}");
     }
