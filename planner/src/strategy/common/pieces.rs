@@ -254,11 +254,16 @@ pub(super) fn in_order(
     here.into_iter().map(place).collect()
 }
 
-/// What of an item is in none of these pieces.
+/// What of an item is in none of these pieces and is used: not what lies between two layers.
 fn rest(item: &Item, pieces: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut inside: Vec<_> = pieces.iter().filter(|bytes| item.has(bytes)).cloned().collect();
     inside.sort_by_key(|bytes| bytes.start);
     let ends = inside.iter().map(|bytes| bytes.start).chain([item.bytes.end]);
     let starts = std::iter::once(item.bytes.start).chain(inside.iter().map(|bytes| bytes.end));
-    starts.zip(ends).map(|(start, end)| start..end).filter(|bytes| !bytes.is_empty()).collect()
+    let is_used = |bytes: &Range<u64>| {
+        let uses = |using: &Use| using.bytes.start < bytes.end && bytes.start < using.bytes.end;
+        item.steps.iter().any(uses)
+    };
+    let between = starts.zip(ends).map(|(start, end)| start..end);
+    between.filter(|bytes| !bytes.is_empty() && is_used(bytes)).collect()
 }
