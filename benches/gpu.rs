@@ -88,6 +88,7 @@ fn layer<P: bytemuck::Pod>(kind: OpKind, shape: &Shape, k: u32, params: &P) -> L
         activation: Activation::default(),
         panels,
         panel_bytes: 4 * PANEL * (1 + k),
+        width: 0,
         encoding: 0,
         weights: 0,
         params: params_words(params),
