@@ -19,7 +19,8 @@ if ! cargo +nightly miri setup >/dev/null 2>&1; then
 fi
 
 run() { # target, flags, tests
-    MIRIFLAGS="$2" cargo +nightly miri test -q -p eyelet --lib --target "$1" -- "${@:3}"
+    # Pools of threads live as long as the tests.
+    MIRIFLAGS="-Zmiri-ignore-leaks $2" cargo +nightly miri test -q -p eyelet --lib --target "$1" -- "${@:3}"
 }
 host=$(rustc -vV | sed -n 's/^host: //p')
 # What is interpreted in seconds: no files, no thousands of rounds. The executor's tests open, prove and run a pack.

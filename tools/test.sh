@@ -82,7 +82,7 @@ section_boards() {
     for board in host-avx512 portable; do # the section `host` has run with host-avx2
         if [ $board = portable ] || grep -qw avx512f /proc/cpuinfo; then
             EYELET_HOST_BOARD=$board \
-                cargo test -p eyelet-planner "${GPU_FEATURES[@]}" --test budgets --test kept
+                cargo test -p eyelet-planner "${GPU_FEATURES[@]}" --test budgets
         fi
     done
 }

@@ -64,6 +64,7 @@ impl Spin {
 /// wanted by others. If it is, that has cost another turn of theirs, so the time doubles, up to [`MOST_NS`]: what
 /// finding out costs becomes less than a hundredth. If for as long as the last time nothing was late, it
 /// begins again.
+#[cfg(any(test, all(feature = "linux", target_os = "linux")))]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Restraint {
     /// Until when, in nanoseconds of the clock.
@@ -73,11 +74,14 @@ struct Restraint {
 }
 
 /// How long nobody spins after one late look,
+#[cfg(any(test, all(feature = "linux", target_os = "linux")))]
 const FIRST_NS: u64 = 10_000_000;
 
 /// and at most.
+#[cfg(any(test, all(feature = "linux", target_os = "linux")))]
 const MOST_NS: u64 = 2_560_000_000;
 
+#[cfg(any(test, all(feature = "linux", target_os = "linux")))]
 impl Restraint {
     const NONE: Self = Self { until_ns: 0, hold_ns: 0 };
 
