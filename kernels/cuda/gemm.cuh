@@ -206,13 +206,13 @@ template <class S, class W> struct Panels {
 
     const One *from[EACH];
     Four held[EACH];
-    u32 at;    /* weights, from there */
-    u32 step;  /* from one chunk to the next */
-    u32 place; /* in shared memory */
+    u32 at;           /* weights, from there */
+    const u32 &width; /* the kernel's parameter, which takes no register */
+    u32 place;        /* in shared memory */
 
     /* From k `begin` on. Panels that do not exist are the last one again. */
-    EYELET_MEMBER Panels(const char *panels, u32 panel_bytes, u32 count, u32 begin, u32 width)
-        : at((begin + k()) * width + threadIdx.x % (PANEL / 4) * 4), step(DEPTH * width)
+    EYELET_MEMBER Panels(const char *panels, u32 panel_bytes, u32 count, u32 begin, const u32 &width)
+        : at((begin + k()) * width + threadIdx.x % (PANEL / 4) * 4), width(width)
     {
 #pragma unroll
         for (u32 i = 0; i < EACH; i++) {
@@ -230,11 +230,11 @@ template <class S, class W> struct Panels {
     template <bool Whole> EYELET_MEMBER void fetch(u32 left)
     {
         const bool exists = Whole || k() < left;
-        const bool fours = step % (4 * DEPTH) == 0;
+        const bool fours = width % 4 == 0;
 #pragma unroll
         for (u32 i = 0; i < EACH; i++)
             held[i] = !exists ? W::nothing() : fours ? __ldg(reinterpret_cast<const Four *>(from[i] + at)) : W::apart(from[i] + at);
-        at += step;
+        at += DEPTH * width;
     }
 
     EYELET_MEMBER void put(float *to) const

@@ -33,7 +33,7 @@ template <class W> EYELET_INLINE void take(float (&w)[AHEAD], const char *panel,
 {
 #pragma unroll
     for (u32 i = 0; i < AHEAD; i++)
-        w[i] = from + i < end ? W::one(panel, size_t(from + i) * width + threadIdx.x % 32) : -0.0f;
+        w[i] = from + i < end ? W::one(panel, (from + i) * width + threadIdx.x % 32) : -0.0f;
 }
 
 template <u32 Rows, class W> EYELET_INLINE void gemv(const GemvRecord &r, float (&x)[Rows][SPAN])
