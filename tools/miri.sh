@@ -2,7 +2,10 @@
 # Runs tests in Miri, an interpreter that finds undefined behaviour: by the rules of Stacked Borrows and of Tree Borrows, for 64 bits and
 # for 32. It has no C, so that kernels are the portable ones, and no files.
 #
-# Says that it skips where there is no nightly toolchain with Miri:
+#   tools/miri.sh          Stacked Borrows, in minutes
+#   tools/miri.sh --all    Tree Borrows, too, which takes much longer
+#
+# It says that it skips where there is no nightly toolchain with Miri:
 #
 #   rustup toolchain install nightly --component miri,rust-src
 set -euo pipefail
@@ -29,6 +32,8 @@ small=(arena::mat arena::memory device::tests device::handoff::tests::put device
     device::threads::tests::both storage::memory storage::under_way storage::faulty
     executor::residents::tests::{in_order,loads_are,neighbours,a_circle})
 run "$host" "" "${small[@]}" "${executor[@]}"
-run "$host" -Zmiri-tree-borrows "${executor[@]}"
 run i686-unknown-linux-gnu "" "${small[@]}"
-run i686-unknown-linux-gnu -Zmiri-tree-borrows "${executor[@]}"
+if [ "${1:-}" = --all ]; then
+    run "$host" -Zmiri-tree-borrows "${small[@]}" "${executor[@]}"
+    run i686-unknown-linux-gnu -Zmiri-tree-borrows "${small[@]}" "${executor[@]}"
+fi
