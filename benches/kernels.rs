@@ -5,9 +5,9 @@
 //! of threads. Weights are cold: each repetition takes the next of several copies, more than a
 //! second-level cache holds. Times are the best of many repetitions, since other programs disturb them.
 
-use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
+use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{Call, LayerError, Operand, Slice, conv, depthwise, winograd};
 use eyelet::pack::{
     Activation, ConvParams, Encoding, Kept, Layer, NONE, OpKind, Tensor, WinogradParams,

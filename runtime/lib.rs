@@ -1,12 +1,28 @@
 //! eyelet runs neural networks that are larger than the memory they are given.
 //!
 //! Weights are threaded, slice by slice, from [`storage`] through one [`arena`] whose size is fixed
-//! before the program starts. What is loaded when, to which address, and what is computed in between
-//! was decided offline by the planner and lies in the [`pack`]; the [`executor`] only follows it: a
-//! loader and a compute side, joined by one counter each.
+//! before the program starts. The planner decides offline what is loaded when, to which address, and what is computed in
+//! between. Its plan lies in the [`pack`]. The [`executor`] only follows it: a loader and a compute side, joined by
+//! one counter each.
 //!
 //! The crate is `no_std` and never allocates. Everything variable-sized is in the arena. Unsafe code
-//! lives in `arena`, `storage`, `device`, `kernels::table` and `ffi` only.
+//! lives in `arena`, `matrix`, `storage`, `device`, `sys`, `kernels` and `ffi` only.
+//!
+//! Modules depend on those further down alone:
+//!
+//! | | |
+//! |---|---|
+//! | [`ffi`] | the C interface |
+//! | [`executor`] | opens packs, runs plans |
+//! | [`arena`] | the memory, and which bytes of it a side of the executor may touch |
+//! | [`proof`] | what [`Instance::open`](executor::Instance::open) proves about a pack |
+//! | [`ops`] | operators |
+//! | [`device`] | where kernels run |
+//! | [`storage`] | where weights come from |
+//! | [`kernels`] | hand-tuned kernels |
+//! | [`matrix`] | views of tensors |
+//! | [`pack`] | the file format |
+//! | `sys` | the processor and the operating system |
 #![no_std]
 #![deny(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -24,9 +40,12 @@ pub mod arena;
 pub mod device;
 pub mod executor;
 pub mod ffi;
+pub mod matrix;
 pub mod ops;
 pub mod pack;
+pub mod proof;
 pub mod storage;
+mod sys;
 
 /// Hand-tuned kernels, and the table that says which serves which operator.
 #[path = "../kernels/mod.rs"]

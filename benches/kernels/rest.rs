@@ -2,9 +2,9 @@
 
 use super::{Line, fill, lines};
 use bytemuck::Pod;
-use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Device;
 use eyelet::kernels::Kernels;
+use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand};
 use eyelet::pack::{
     Activation, ActivationKind as A, BinaryOp, BinaryParams, CopyParams, Kept, Layer, LrnParams,

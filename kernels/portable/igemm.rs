@@ -1,6 +1,6 @@
 //! f32 implicit GEMM in plain Rust, for any target: the definition of what the other kernels compute.
 
-use crate::kernels::table::fma;
+use crate::kernels::fma::fma;
 
 /// Rows of a tile.
 pub const MR: usize = 4;

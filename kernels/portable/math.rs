@@ -14,7 +14,7 @@
 //! is a rational minimax fit.
 
 use super::igemm::clamp;
-use crate::kernels::table::fma;
+use crate::kernels::fma::fma;
 
 /// 1.5·2²³. Adding it to |x| < 2²² rounds x to an integer, which then stands in the low bits.
 const ROUND: f32 = 12_582_912.0;

@@ -2,7 +2,6 @@
 //! same bits.
 
 pub mod elementwise;
-pub mod fma;
 pub mod igemm;
 pub mod math;
 pub mod pool;

@@ -4,7 +4,7 @@
 use super::elementwise::larger;
 use super::math;
 use super::sums::{BLOCK, Total};
-use crate::kernels::table::fma;
+use crate::kernels::fma::fma;
 
 /// Partial sums, and partial maxima.
 const PARTIAL: usize = 16;

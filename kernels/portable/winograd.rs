@@ -2,7 +2,7 @@
 //! compute. `kernels/winograd-points.h` is the same arithmetic, operation by operation, and says what tiles with fewer
 //! outputs leave out.
 
-use crate::kernels::table::fma;
+use crate::kernels::fma::fma;
 
 /// The points of F(4,3) beside 0 and infinity: ±[`A`] and ±[`B`]. Their powers that occur are exact.
 pub const A: f32 = 0.75;

@@ -5,8 +5,8 @@
 //! of [`Lines`] for, that one makes them, and reads each line of the input once.
 
 use super::{Addend, Grid, Kernels, fma};
-use crate::arena::MatMut;
 use crate::kernels::portable::igemm::clamp;
+use crate::matrix::MatMut;
 use core::ops::Range;
 
 /// `struct eyelet_dwconv` of `kernels/dwconv.h`, which says what the fields are.
@@ -266,9 +266,9 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use crate::arena::{MatMut, MatRef};
     use crate::kernels::table::{Addend, Grid, Window};
     use crate::kernels::testing::{BOUNDS, SPECIAL, assert_clamped, available, scratch};
+    use crate::matrix::{MatMut, MatRef};
     use std::vec;
     use std::vec::Vec;
 

@@ -1,8 +1,8 @@
 //! The elementwise kernels: their records, the functions, and the safe calls.
 
 use super::Kernels;
-use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::{elementwise as portable, igemm::clamp};
+use crate::matrix::{MatMut, MatRef};
 use crate::pack::{Activation, ActivationKind, BinaryOp};
 
 /// `struct eyelet_map` of `kernels/elementwise.h`, which says what the fields are.

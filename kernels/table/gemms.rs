@@ -3,7 +3,7 @@
 use super::igemm::{AHEAD, Addend, Panel, Strips, UNBOUNDED, ZEROS};
 use super::indirection::Reads;
 use super::{Indirection, Kernels, Soon};
-use crate::arena::MatMut;
+use crate::matrix::MatMut;
 use core::ops::Range;
 use core::ptr;
 

@@ -7,7 +7,7 @@
 use super::Window;
 use super::indirection::pointers;
 use super::window::{POINTER, bytes_here};
-use crate::arena::MatRef;
+use crate::matrix::MatRef;
 use core::marker::PhantomData;
 use core::ops::Range;
 

@@ -2,8 +2,8 @@
 
 use super::indirection::Reads;
 use super::{Chains, Indirection, Kernels, Soon};
-use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::igemm as portable;
+use crate::matrix::{MatMut, MatRef};
 use core::ops::Range;
 use core::ptr;
 
@@ -403,9 +403,9 @@ impl Kernels {
 
 #[cfg(test)]
 mod tests {
-    use crate::arena::MatMut;
     use crate::kernels::table::{Addend, Indirection, Panel};
     use crate::kernels::testing::{BOUNDS, SPECIAL, assert_clamped, available, scratch};
+    use crate::matrix::MatMut;
     use std::vec;
     use std::vec::Vec;
 

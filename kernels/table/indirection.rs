@@ -11,7 +11,7 @@
 
 use super::window::{POINTER, bytes_here};
 use super::{Chains, Window};
-use crate::arena::MatRef;
+use crate::matrix::MatRef;
 use core::marker::PhantomData;
 use core::ops::Range;
 

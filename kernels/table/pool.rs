@@ -1,8 +1,8 @@
 //! The pooling kernels: their record, the functions, and the safe call.
 
 use super::Kernels;
-use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::pool as portable;
+use crate::matrix::{MatMut, MatRef};
 
 /// `struct eyelet_pool` of `kernels/pool.h`, which says what the fields are.
 #[repr(C)]

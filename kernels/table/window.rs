@@ -4,7 +4,7 @@
 //! the outputs at hand read.
 
 use super::Chains;
-use crate::arena::MatRef;
+use crate::matrix::MatRef;
 
 /// Runs at least this long are not merged: the kernel's cost for changing segments has vanished.
 pub(super) const LONG_RUN: usize = 32;

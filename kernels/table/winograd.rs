@@ -1,8 +1,8 @@
 //! The Winograd kernels: their records, the functions, and the safe calls.
 
 use super::{Addend, Kernels};
-use crate::arena::{MatMut, MatRef};
 use crate::kernels::portable::{igemm::clamp, winograd as portable};
+use crate::matrix::{MatMut, MatRef};
 
 /// Outputs of a tile along each axis, of the transforms that there are.
 pub const TILES: [usize; 2] = [2, 4];
@@ -365,9 +365,9 @@ impl Kernels {
 #[cfg(test)]
 mod tests {
     use super::{Finish, TILES};
-    use crate::arena::MatMut;
     use crate::kernels::table::Addend;
     use crate::kernels::testing::{BOUNDS, SPECIAL, assert_clamped, available};
+    use crate::matrix::MatMut;
     use std::vec;
     use std::vec::Vec;
 

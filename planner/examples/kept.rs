@@ -4,9 +4,9 @@
 //! One thread. A layer in one step, in slices that each transform the inputs anew, and in slices that keep them take turns with weights
 //! that no cache holds. Every time is the lower quartile of many, in microseconds.
 
-use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
+use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand};
 use eyelet::pack::{
     Activation, Buffer, Layer, NONE, OpKind, Step, Tensor, WinogradParams, params_words,

@@ -4,9 +4,9 @@
 //! One thread. All amounts of scratch of a layer, and the direct algorithm, take turns with weights that no cache holds; every time is
 //! a median.
 
-use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
+use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand};
 use eyelet::pack::{Kept, OpKind, PAGE, Step};
 use eyelet_planner::network::Network;

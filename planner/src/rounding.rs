@@ -5,9 +5,9 @@
 use crate::network::Network;
 use crate::weights::{Overflow, pack_panels, panels};
 use bytemuck::{Pod, Zeroable};
-use eyelet::arena::{MatMut, MatRef};
 use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
+use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Slice};
 use eyelet::pack::{Encoding, Kept, Layer, NONE, OpKind, Tensor};
 use std::ops::Range;

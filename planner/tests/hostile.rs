@@ -14,9 +14,10 @@ use eyelet::executor::{InferError, Instance, OpenError, Options, Progress, STEP_
 use eyelet::kernels::Isa;
 use eyelet::ops::transformed;
 use eyelet::pack::{
-    Bounds, Buffer, Encoding, Header, Load, NONE, PAGE, Place, PlanEntry, PlanView, Port, Proven,
-    ProvenSkeleton, Skeleton, SkeletonHeader, Step, Tensor,
+    Buffer, Encoding, Header, Load, NONE, PAGE, Place, PlanEntry, PlanView, Port, Skeleton,
+    SkeletonHeader, Step, Tensor,
 };
+use eyelet::proof::{Bounds, Proven, ProvenSkeleton};
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{Faulty, Slice};
 use rand::{Rng, SeedableRng};

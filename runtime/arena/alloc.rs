@@ -4,7 +4,7 @@
 //! each side of the executor holds the allocator of the types that are its own to allocate: the loader
 //! [`Weights`], the compute side [`Activations`] with [`Intermediates`]. There is one allocator of each
 //! kind for an arena, neither can be copied, and both take indices into tables that
-//! [`Proven`](crate::pack::Proven) has proved, never raw addresses: that is why handing out slices is
+//! [`Proven`](crate::proof::Proven) has proved, never raw addresses: that is why handing out slices is
 //! sound although both sides work in one arena at the same time.
 //!
 //! A step on a processor is lent the rows that it reads and those that it makes, of buffers that are whole
@@ -15,13 +15,14 @@
 //! ([`Staging`](super::staging)).
 #![allow(unsafe_code)]
 
-use super::staging::{Launches, Ring, mirror};
-use super::{MatMut, MatRef};
+use super::staging::{Launches, Ring, base, mirror};
 use crate::device::DeviceError;
-use crate::device::accelerator::{Accelerator, Home, Stream};
+use crate::device::accelerator::{Accelerator, Stream};
 use crate::kernels::table::Soon;
+use crate::matrix::{MatMut, MatRef};
 use crate::ops::{self, Operand, Slice};
-use crate::pack::{NONE, OpKind, Proven, Step, layer_of};
+use crate::pack::{NONE, OpKind, Step};
+use crate::proof::Proven;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, slice_from_raw_parts_mut};
 
@@ -193,7 +194,7 @@ impl Activations<'_> {
         assert!(self.mirrors.is_none(), "the processor has no arena");
         let skeleton = proven.skeleton();
         let step = proven.plan().steps.at(index);
-        let layer = layer_of(skeleton, &step);
+        let layer = skeleton.layer_of(&step);
         let kind = OpKind::from_code(layer.kind);
         let lent = proven.lent(&layer, &Slice::from(&step));
         let operand = |slot: usize| {
@@ -262,7 +263,7 @@ impl Activations<'_> {
     ) -> Result<(), DeviceError> {
         let skeleton = proven.skeleton();
         let step = proven.plan().steps.at(index);
-        let layer = layer_of(skeleton, &step);
+        let layer = skeleton.layer_of(&step);
         let kind = OpKind::from_code(layer.kind);
         let base = base(proven, accelerator);
         let address = |id: u32| match skeleton.tensors.get(id as usize) {
@@ -367,13 +368,5 @@ impl Activations<'_> {
             }
         };
         (self.base.wrapping_add(buffer + 4 * start).cast::<f32>(), rows, cols, pitch)
-    }
-}
-
-/// Where the arena's first byte lies, or would, in a device's addresses.
-pub(super) fn base(proven: &Proven<'_>, accelerator: &dyn Accelerator) -> u64 {
-    match accelerator.home() {
-        Home::Shared(address) => address,
-        Home::Own(address, _) => address.wrapping_sub(proven.start()),
     }
 }

@@ -4,7 +4,7 @@
 //! around all that is touched. None of it is needed again while the arena is.
 #![allow(unsafe_code)]
 
-use crate::storage::residency::page_bytes;
+use crate::sys::page_bytes;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 

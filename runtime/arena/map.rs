@@ -13,8 +13,8 @@
 #![allow(unsafe_code)]
 
 use super::{ArenaError, ArenaMemory};
-use crate::storage::fd::errno;
-use crate::storage::residency::page_bytes;
+use crate::sys::errno;
+use crate::sys::page_bytes;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 

@@ -10,7 +10,6 @@ mod fixed;
 mod lapsing;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod map;
-mod mat;
 mod memory;
 mod reads;
 mod staging;
@@ -23,7 +22,6 @@ pub use fixed::Arena;
 pub(crate) use lapsing::Lapsing;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use map::{MappedArena, Pages};
-pub use mat::{MatMut, MatRef};
 pub use memory::{ArenaError, ArenaMemory};
 pub(crate) use reads::Reads;
 pub(crate) use staging::mirrors;

@@ -4,7 +4,7 @@
 #![allow(unsafe_code)]
 
 use super::{LoadList, Weights};
-use crate::pack::Proven;
+use crate::proof::Proven;
 use crate::storage::{Storage, StorageError, UnderWay};
 
 /// The loads that have begun and are not yet used, in order.

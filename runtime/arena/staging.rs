@@ -2,11 +2,11 @@
 //! are read into and copied from. And what launches kernels with addresses that were proved.
 #![allow(unsafe_code)]
 
-use super::alloc::base;
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Home, Stream};
-use crate::ops::cuda::{Launch, Queue};
-use crate::pack::{PAGE, Proven, Skeleton};
+use crate::device::accelerator::{Launch, Queue};
+use crate::pack::{PAGE, Skeleton};
+use crate::proof::Proven;
 use core::ops::Range;
 
 /// Mirrors begin on a cache line.
@@ -31,6 +31,14 @@ pub(super) fn mirror(skeleton: &Skeleton<'_>, index: usize) -> Range<usize> {
 pub(crate) fn mirrors(skeleton: &Skeleton<'_>) -> u64 {
     let ports = skeleton.inputs.len() + skeleton.outputs.len();
     (mirror(skeleton, ports).end as u64).saturating_add(PAGE - 1) / PAGE * PAGE
+}
+
+/// Where the arena's first byte lies, or would, in a device's addresses.
+pub(super) fn base(proven: &Proven<'_>, accelerator: &dyn Accelerator) -> u64 {
+    match accelerator.home() {
+        Home::Shared(address) => address,
+        Home::Own(address, _) => address.wrapping_sub(proven.start()),
+    }
 }
 
 /// The staging ring. The loader alone reads into it and issues copies from it.

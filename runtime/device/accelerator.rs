@@ -19,7 +19,28 @@
 #![allow(unsafe_code)]
 
 use super::DeviceError;
-use crate::ops::cuda::Launch;
+use crate::kernels::table::cuda::Function;
+
+/// One launch of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub struct Launch<'a> {
+    /// The kernel.
+    pub function: Function,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Bytes of dynamic shared memory of a block: at most 48 KiB.
+    pub shared_bytes: u32,
+    /// The kernel's record.
+    pub args: &'a [u8],
+}
+
+/// Where launches go: they are done one after the other.
+pub trait Queue {
+    /// Adds a launch. A grid without blocks is nothing to do.
+    fn launch(&mut self, launch: &Launch<'_>) -> Result<(), DeviceError>;
+}
 
 /// A queue of the device: its work is done in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,9 +15,7 @@ mod claims;
 pub mod cuda;
 mod error;
 pub(crate) mod float_mode;
-pub mod futex;
 pub mod handoff;
-pub(crate) mod spin;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod threads;
 #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -26,7 +24,7 @@ pub mod workers;
 pub use accelerator::Accelerator;
 pub use error::DeviceError;
 
-use crate::arena::MatMut;
+use crate::matrix::MatMut;
 use core::ops::Range;
 
 /// Runs a task in parts.
@@ -73,7 +71,7 @@ pub unsafe trait Device: Sync {
 
     /// A monotone clock, nanoseconds; always 0 where there is none. A board may bring its own.
     fn now_ns(&self) -> u64 {
-        futex::now_ns()
+        crate::sys::now_ns()
     }
 }
 

@@ -124,7 +124,7 @@ pub fn confine_current(cores: &[usize]) -> Result<(), i32> {
     };
     match status {
         0 => Ok(()),
-        _ => Err(crate::storage::fd::errno()),
+        _ => Err(crate::sys::errno()),
     }
 }
 
@@ -260,7 +260,7 @@ pub fn join<A: Send, B>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::futex::Counter;
+    use crate::sys::futex::Counter;
     use std::string::String;
     use std::sync::atomic::{AtomicBool, Ordering};
 

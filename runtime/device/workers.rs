@@ -21,15 +21,13 @@
 
 use super::Device;
 use super::claims::Claims;
+pub use super::claims::MAX_THREADS;
 use super::float_mode::Ieee;
-use super::futex::Counter;
 use super::threads::{self, ThreadError, available_cores};
+use crate::sys::futex::Counter;
 use core::cell::{Cell, UnsafeCell};
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-
-/// The largest number of threads of a pool, the caller's included.
-pub const MAX_THREADS: usize = 16;
 
 /// How long a thread spins for the next task, and the caller for the end of one, before it sleeps:
 /// longer than a layer's serial parts, much shorter than a pause between inferences.

@@ -5,11 +5,12 @@
 //! others are read. The loader does it, because it has the storage and the allocator of weights; the compute side asks and
 //! waits, without a plan meanwhile.
 
-use super::enter::{PlanError, Switch};
+use super::current::Current;
+use super::header::{Unfit, choose};
 use super::model::{Feed, Model};
-use super::open::{Unfit, choose};
+use super::switch::{PlanError, Switch};
 use crate::arena::Lapsing;
-use crate::pack::{PlanEntry, PlanView, Proven};
+use crate::pack::{PlanEntry, PlanView};
 use bytemuck::bytes_of;
 
 /// Why the budget cannot be changed.
@@ -70,20 +71,6 @@ impl core::fmt::Display for BudgetError {
 }
 
 impl core::error::Error for BudgetError {}
-
-/// The plan that is followed.
-#[derive(Debug)]
-pub(super) struct Current<'a> {
-    pub entry: PlanEntry,
-    /// None after a change of budget that failed, and during one.
-    pub proven: Lapsing<Proven<'a>>,
-}
-
-impl Current<'_> {
-    pub fn plan(&self) -> &PlanView<'_> {
-        self.proven.get().map_or(&PlanView::EMPTY, Proven::plan)
-    }
-}
 
 impl<F: Feed> Model<'_, '_, F> {
     /// The plan that is followed; an empty one after a change of budget that failed.

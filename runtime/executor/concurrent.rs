@@ -5,11 +5,11 @@ use super::loader::Loader;
 use super::model::{Feed, Model, Sealed};
 use super::open::Instance;
 use super::shared::Shared;
-use crate::device::futex::Counter;
 use crate::device::threads::{self, ThreadError};
 use crate::pack::PlanEntry;
 use crate::storage::Storage;
 use crate::storage::queue::SPIN_NS;
+use crate::sys::futex::Counter;
 use core::sync::atomic::Ordering;
 
 /// How long the compute side spins for what is issued to a GPU.

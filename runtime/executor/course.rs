@@ -7,13 +7,14 @@
 //! So room that a step has freed is seen when that read has come. To wait for either (the kernel's descriptor of answers and one that the step
 //! writes to, by `poll`) gained nothing that could be measured, though up to a quarter of the reads began sooner.
 
-use super::load::{LoadError, crc32c_if, verify};
+use super::load::LoadError;
 use super::observer::Event;
 use super::shared::Shared;
 use crate::arena::{Lapsing, Reads};
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Stream};
-use crate::pack::{PlanView, Proven};
+use crate::pack::PlanView;
+use crate::proof::Proven;
 use crate::storage::Storage;
 
 /// How far the loader has come.
@@ -98,7 +99,7 @@ impl<'m, 'a> Course<'m, 'a> {
             // begin, and no more.
             self.begin(&proven, reads, limit, 1)?;
         }
-        verify(self.shared, &load, number, crc32c_if(self.shared, 0, reads.bytes()))?;
+        self.shared.check(&load, number, self.shared.crc32c(0, reads.bytes()))?;
         reads.finish();
         self.shared.tell(Event::LoadEnds(at.next as u32));
         self.loads.advance(plan);

@@ -1,98 +1,19 @@
 //! Making a plan the one that is followed: its tables into the arena, proof, residents. `open` enters the first plan,
 //! a change of budget the next.
 
-use super::load::LoadError;
+use super::header::page_up;
 use super::preload::preload;
 use super::residents::{Saved, room};
 use super::shared::Shared;
+use super::switch::{PlanError, Switch};
 use crate::arena::{Lapsing, Weights};
+use crate::device::Accelerator;
 use crate::device::accelerator::Home;
-use crate::device::futex::now_ns;
-use crate::device::{Accelerator, DeviceError};
 use crate::pack::crc32c::crc32c;
-use crate::pack::{self, Bounds, Flaw, PAGE, PlanEntry, PlanView, Proven};
+use crate::pack::{Flaw, PlanEntry, PlanView, flaw};
+use crate::proof::{Bounds, Proven};
 use crate::storage::{Storage, StorageError};
-
-/// Why a plan cannot be followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlanError {
-    /// Its section could not be read.
-    Storage(StorageError),
-    /// Its section's checksum disagrees.
-    Checksum {
-        /// Of the bytes read.
-        found: u32,
-        /// In the pack's header.
-        expected: u32,
-    },
-    /// A record is wrong.
-    Flaw(Flaw),
-    /// A resident load failed.
-    Load(LoadError),
-    /// The GPU failed at what it had to do before.
-    Device(DeviceError),
-    /// The GPU has a memory of its own, and the plan is for one that addresses the host's.
-    Unstaged,
-}
-
-impl core::fmt::Display for PlanError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::Storage(error) => error.fmt(f),
-            Self::Checksum { found, expected } => write!(
-                f,
-                "checksum of the pack's plan is {found:08x}, it says {expected:08x}: it is damaged, \
-                 write it again"
-            ),
-            Self::Flaw(flaw) => write!(f, "the pack is malformed: {flaw}"),
-            Self::Load(error) => error.fmt(f),
-            Self::Device(error) => error.fmt(f),
-            Self::Unstaged => f.write_str(
-                "the plan reads weights to where they are used, but this GPU has a memory of its own, to which they \
-                 are copied; plan for a board whose GPU has, with memory = \"staged\"",
-            ),
-        }
-    }
-}
-
-impl core::error::Error for PlanError {}
-
-impl From<Flaw> for PlanError {
-    fn from(flaw: Flaw) -> Self {
-        Self::Flaw(flaw)
-    }
-}
-
-/// What it took to change the plan. Times are of a monotone clock, 0 where there is none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Switch {
-    /// Bytes of the plan's tables, read from storage.
-    pub table_bytes: u64,
-    /// Bytes of residents that lay where the new plan has them.
-    pub kept_bytes: u64,
-    /// Bytes of residents that were elsewhere in the arena.
-    pub moved_bytes: u64,
-    /// Bytes of residents read from storage.
-    pub read_bytes: u64,
-    /// Nanoseconds for the whole.
-    pub total_ns: u64,
-    /// Of these, reading tables and residents, and comparing the residents' checksums.
-    pub read_ns: u64,
-    /// Of these, moving residents in the arena.
-    pub move_ns: u64,
-}
-
-/// Rounds a section's bytes up to pages; a section beyond 4 GiB is malformed.
-pub(super) fn page_up(bytes: u64) -> Result<u64, Flaw> {
-    if bytes > u64::from(u32::MAX) {
-        return Err(flaw("pack: bytes of a section", bytes, u32::MAX.into()));
-    }
-    Ok(bytes.next_multiple_of(PAGE))
-}
-
-pub(super) fn flaw(what: &'static str, found: u64, limit: u64) -> Flaw {
-    Flaw { what, index: pack::NONE, found, limit }
-}
+use crate::sys::now_ns;
 
 /// Where a plan's tables end in the arena, when header and skeleton end at `fixed`.
 pub(super) fn tables_end(fixed: u64, entry: &PlanEntry) -> Result<u64, Flaw> {

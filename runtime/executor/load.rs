@@ -1,8 +1,6 @@
-//! What can be wrong with a load, and how that is found.
+//! Why a load failed.
 
-use super::shared::Shared;
 use crate::device::DeviceError;
-use crate::pack::{Load, crc32c::crc32c};
 use crate::storage::StorageError;
 
 /// Why a load failed.
@@ -48,21 +46,3 @@ impl core::fmt::Display for LoadError {
 }
 
 impl core::error::Error for LoadError {}
-
-/// CRC-32C of more bytes of a load, if it is to be compared.
-pub(super) fn crc32c_if(shared: &Shared<'_>, crc: u32, bytes: &[u8]) -> u32 {
-    if shared.verify { crc32c(crc, bytes) } else { 0 }
-}
-
-/// Compares the checksum of all of a load's bytes with the pack's.
-pub(super) fn verify(
-    shared: &Shared<'_>,
-    load: &Load,
-    number: u32,
-    found: u32,
-) -> Result<(), LoadError> {
-    if shared.verify && found != load.crc {
-        return Err(LoadError::Checksum { load: number, found, expected: load.crc });
-    }
-    Ok(())
-}

@@ -7,11 +7,13 @@
 //! This is when it does so: on a thread of its own, which rests and answers, or for a compute side that waits.
 
 use super::course::{Course, Polled};
-use super::enter::{PlanError, enter};
+use super::enter::enter;
 use super::load::LoadError;
 use super::shared::Shared;
+use super::switch::PlanError;
 use crate::arena::{Lapsing, LoadList, Weights};
-use crate::pack::{PlanEntry, Proven};
+use crate::pack::PlanEntry;
+use crate::proof::Proven;
 use crate::storage::Storage;
 use core::ops::ControlFlow;
 use core::sync::atomic::Ordering;

@@ -27,16 +27,21 @@ mod budget;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod concurrent;
 mod course;
+mod current;
 mod enter;
+mod error;
+mod header;
 mod load;
 mod loader;
 mod model;
 mod observer;
 mod open;
+mod options;
 mod preload;
 mod residents;
 mod shared;
 mod staged;
+mod switch;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -46,10 +51,14 @@ mod times;
 pub use budget::BudgetError;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use concurrent::{Concurrent, ThreadedError};
-pub use enter::{PlanError, RESIDENT_PIECE, Switch};
+pub use enter::RESIDENT_PIECE;
+pub use error::OpenError;
+pub use header::{entries, entry_for, header, tables_bytes};
 pub use load::LoadError;
 pub use loader::Loader;
 pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
 pub use observer::{Event, Observer};
-pub use open::{Instance, OpenError, Options, STEP_WORK, entries, entry_for, header, tables_bytes};
+pub use open::Instance;
+pub use options::{Options, STEP_WORK};
+pub use switch::{PlanError, Switch};
 pub use times::StepTimes;

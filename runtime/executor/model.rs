@@ -1,7 +1,7 @@
 //! The compute side: the host's turn, the steps, and how steps wait for their loads.
 
-use super::budget::Current;
 use super::course::Polled;
+use super::current::Current;
 use super::load::LoadError;
 use super::loader::Loader;
 use super::observer::Event;
@@ -12,7 +12,8 @@ use crate::device::float_mode::Ieee;
 use crate::device::{Device, DeviceError};
 use crate::kernels::table::{CHAIN, Soon};
 use crate::ops::{self, Call, Slice};
-use crate::pack::{PlanEntry, Port, Proven, Skeleton, layer_of};
+use crate::pack::{PlanEntry, Port, Skeleton};
+use crate::proof::Proven;
 use crate::storage::Storage;
 use core::ops::ControlFlow;
 
@@ -366,7 +367,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             }
         };
         let (skeleton, step) = (proven.skeleton(), proven.plan().steps.at(index));
-        let layer = layer_of(skeleton, &step);
+        let layer = skeleton.layer_of(&step);
         let soon = self.soon(proven, index).first((1 + CHAIN) * kernels.nr());
         let operands = self.activations.operands(proven, index);
         let rows = step.row as usize..step.row as usize + step.rows as usize;
@@ -406,7 +407,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
                 Some(next) => (next, plan.loads.len() as u32),
             };
             let Some(step) = plan.steps.get(at) else { break };
-            let weights = proven.weights(&layer_of(skeleton, &step), &Slice::from(&step));
+            let weights = proven.weights(&skeleton.layer_of(&step), &Slice::from(&step));
             if weights.is_empty() {
                 continue;
             }

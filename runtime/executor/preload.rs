@@ -2,13 +2,13 @@
 //!
 //! They begin in the order of the plan, as many at once as the storage takes, and are verified in that order beside those that follow.
 
-use super::enter::Switch;
-use super::load::{LoadError, crc32c_if, verify};
+use super::load::LoadError;
 use super::residents::Saved;
 use super::shared::Shared;
 use super::staged;
+use super::switch::Switch;
 use crate::arena::{LoadList, Reads, Weights};
-use crate::pack::Proven;
+use crate::proof::Proven;
 use crate::storage::Storage;
 use heapless::Vec;
 
@@ -76,7 +76,7 @@ fn read<S: Storage>(
                 // The checksum is no reason for the device to rest.
                 begin(shared, proven, reads, &mut next);
             }
-            verify(shared, &load, number, crc32c_if(shared, 0, reads.bytes()))?;
+            shared.check(&load, number, shared.crc32c(0, reads.bytes()))?;
             reads.finish();
         }
         Ok(())

@@ -1,13 +1,17 @@
 //! What the two sides share: the network, the counters, and what they have to say to each other.
 
-use super::enter::{PlanError, Switch};
-use super::{Event, LoadError, Observer, Options};
+use super::load::LoadError;
+use super::observer::{Event, Observer};
+use super::options::Options;
+use super::switch::{PlanError, Switch};
 use crate::arena::Lapsing;
 use crate::device::accelerator::{Accelerator, Home, drain};
-use crate::device::{DeviceError, futex::Counter, handoff::Handoff};
+use crate::device::{DeviceError, handoff::Handoff};
 use crate::kernels::Kernels;
-use crate::pack::{Header, PAGE, PlanEntry, Proven, ProvenSkeleton};
+use crate::pack::{Header, Load, PAGE, PlanEntry, crc32c::crc32c};
+use crate::proof::{Proven, ProvenSkeleton};
 use crate::storage::MAX_DEPTH;
+use crate::sys::futex::Counter;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The state that the loader and the compute side both see.
@@ -105,6 +109,19 @@ impl<'a> Shared<'a> {
     pub fn read_spin_ns(&self) -> u64 {
         let ahead = self.loads_done.get().wrapping_sub(self.awaited.load(Ordering::Relaxed));
         if ahead as i32 <= MAX_DEPTH as i32 { self.spin_ns } else { 0 }
+    }
+
+    /// CRC-32C of more bytes of a load, if it is to be compared.
+    pub fn crc32c(&self, crc: u32, bytes: &[u8]) -> u32 {
+        if self.verify { crc32c(crc, bytes) } else { 0 }
+    }
+
+    /// Compares the checksum of all of a load's bytes with the pack's.
+    pub fn check(&self, load: &Load, number: u32, found: u32) -> Result<(), LoadError> {
+        if self.verify && found != load.crc {
+            return Err(LoadError::Checksum { load: number, found, expected: load.crc });
+        }
+        Ok(())
     }
 
     /// Tells the observer, if there is one.

@@ -5,12 +5,13 @@
 //! loader, so it is what has the time.
 
 use super::course::{Course, Polled, is_reached};
-use super::load::{LoadError, crc32c_if, verify};
+use super::load::LoadError;
 use super::observer::Event;
 use super::shared::Shared;
 use crate::arena::Weights;
 use crate::device::accelerator::{Accelerator, Stream};
-use crate::pack::{Load, Proven};
+use crate::pack::Load;
+use crate::proof::Proven;
 use crate::storage::Storage;
 
 /// Reads a part of a load, from byte `at` of it on.
@@ -44,13 +45,13 @@ pub(super) fn resident<S: Storage>(
         let piece = (bytes - at).min(ring.len() as u64);
         let Some(target) = ring.part(0, piece).filter(|target| !target.is_empty()) else { break };
         fetch(shared, storage, &load, number, target, at)?;
-        crc = crc32c_if(shared, crc, target);
+        crc = shared.crc32c(crc, target);
         ring.copy(proven, accelerator, 0, piece, load.address + at)
             .and_then(|()| accelerator.drain(Stream::Copies))
             .map_err(|error| LoadError::Device { load: number, error })?;
         at += piece;
     }
-    verify(shared, &load, number, crc)
+    shared.check(&load, number, crc)
 }
 
 impl<'m, 'a> Course<'m, 'a> {
@@ -139,7 +140,7 @@ impl<'m, 'a> Course<'m, 'a> {
         if let Some(bytes) = part {
             let load_number = plan.resident.len() as u32 + number;
             fetch(self.shared, storage, &load, load_number, bytes, 0)?;
-            verify(self.shared, &load, load_number, crc32c_if(self.shared, 0, bytes))?;
+            self.shared.check(&load, load_number, self.shared.crc32c(0, bytes))?;
         }
         self.shared.tell(Event::LoadEnds(number));
         self.reads.advance(plan);

@@ -4,13 +4,13 @@
 //! depthwise 3x3. Weights are small whole numbers, so that sums are exact. Each layer's weights are a page of the file. Three plans
 //! have different pages for residents, in different places, and stream the others through one page of the arena.
 
-use crate::kernels::Isa;
 use crate::kernels::testing::pack;
 use crate::ops::{self, Slice};
 use crate::pack::crc32c::crc32c;
 use crate::pack::{
-    Activation, Buffer, ConvParams, Header, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE, Place,
-    PlanEntry, PlanHeader, Port, SKELETON, SkeletonHeader, Step, Tensor, VERSION, params_words,
+    Activation, Buffer, ConvParams, Header, Isa, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE,
+    Place, PlanEntry, PlanHeader, Port, SKELETON, SkeletonHeader, Step, Tensor, VERSION,
+    params_words,
 };
 use bytemuck::{Pod, Zeroable, bytes_of, cast_slice};
 use std::vec::Vec;

@@ -10,6 +10,7 @@
 //! the static library is built to abort.
 #![allow(unsafe_code)]
 
+mod choose;
 mod error;
 mod model;
 mod open;

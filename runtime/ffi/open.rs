@@ -10,19 +10,18 @@
 //! the record never moves; after `open` only `running` and `device` are touched, by one function at a time; and `close` drops
 //! what borrows before what is borrowed.
 
+use super::choose::choose;
 use super::error::{Error, Kind as _, Status, argument};
 use super::given;
-use super::pack::choose;
 use super::source::{Opened, Source, SourceError};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::device::{
-    threads::{self, ThreadError, available_cores},
+    threads::{self, ThreadError},
     workers::{MAX_THREADS, Pool, Workers},
 };
 use crate::executor::{self, Inline, Instance, OpenError, STEP_WORK};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::executor::{Concurrent, Loader};
-use crate::pack::PlanEntry;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 
@@ -109,18 +108,6 @@ const _: () = {
     const fn is_send<T: Send>() {}
     is_send::<Job>();
 };
-
-/// Threads for a plan: as many as asked for, or as many as it is for and there are cores.
-pub(super) fn threads_for(entry: &PlanEntry, asked: u32) -> u32 {
-    #[cfg(all(feature = "linux", target_os = "linux"))]
-    let cores = u32::try_from(available_cores().min(MAX_THREADS)).unwrap_or(1);
-    #[cfg(not(all(feature = "linux", target_os = "linux")))]
-    let cores = 1;
-    match asked {
-        0 => entry.threads.min(cores).max(1),
-        threads => threads,
-    }
-}
 
 /// Why there is no model.
 enum Refused {

@@ -1,39 +1,21 @@
 //! What can be known of a pack before there is memory for it.
 
+use super::choose::choose;
 use super::error::{Error, Kind as _, argument};
 use super::given;
-use super::open::{RECORD, threads_for};
+use super::open::RECORD;
 use super::source::{Kind, Opened, Source};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::arena::MappedArena;
-use crate::executor::{OpenError, entry_for, header};
-use crate::pack::{Header, PAGE, PlanEntry};
+use crate::executor::OpenError;
+use crate::pack::PAGE;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use crate::storage::residency::PageCache;
-use crate::storage::{Storage, TWO_PAGES, aligned_page};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 use core::ffi::{CStr, c_void};
 
 /// Counts changes of the interface after which a program must be compiled again.
 const VERSION: u32 = 1;
-
-/// The plan that a model would be opened with, and with how many threads.
-pub(super) fn choose(
-    storage: &mut Opened,
-    arena: u64,
-    threads: u32,
-) -> Result<(PlanEntry, u32, Header), OpenError> {
-    let size = storage.len()?;
-    if size < PAGE {
-        return Err(OpenError::Size { found: size, expected: PAGE });
-    }
-    let mut room = [0; TWO_PAGES];
-    let page = aligned_page(&mut room);
-    storage.read(0, page)?;
-    let header = header(page, size)?;
-    let entry = entry_for(page, &header, arena, threads)?;
-    Ok((entry, threads_for(&entry, threads), header))
-}
 
 /// Bytes of memory that [`eyelet_open`](super::open::eyelet_open) needs, or 0 and an error.
 ///

@@ -5,12 +5,11 @@
 
 use super::conv::{clamp, finish};
 use super::{Call, LayerError, Operand, check, check_same_extents, device_for, split};
-use crate::arena::MatRef;
 use crate::device::divide;
-use crate::kernels::Isa;
 use crate::kernels::table::Beside;
+use crate::matrix::MatRef;
 use crate::pack::{
-    Activation, ActivationKind, BinaryOp, BinaryParams, Layer, NONE, Tensor, params,
+    Activation, ActivationKind, BinaryOp, BinaryParams, Isa, Layer, NONE, Tensor, params,
 };
 use core::ops::Range;
 

@@ -9,11 +9,11 @@
 //! compute some chains of a panel only, and leave its sums in the output for the next one.
 
 use super::{Call, LayerError, Operand, Slice};
-use crate::arena::MatMut;
 use crate::device::{self, Share, Split};
+use crate::kernels::Kernels;
 use crate::kernels::table::{Addend, Chains, Indirection, Panel, Window};
-use crate::kernels::{Isa, Kernels};
-use crate::pack::{Activation, ActivationKind, ConvParams, Layer, NONE, Tensor, params};
+use crate::matrix::MatMut;
+use crate::pack::{Activation, ActivationKind, ConvParams, Isa, Layer, NONE, Tensor, params};
 use core::ops::Range;
 
 /// Input bytes that a block of pixels may read: what stays in a second-level cache beside a panel.

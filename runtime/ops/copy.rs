@@ -9,10 +9,9 @@
 //! These may lie in a ring; the input is there as a whole, since what is made of adjacent rows comes from all over it.
 
 use super::{Call, LayerError, Operand, check, check_one_input, device_for};
-use crate::arena::MatMut;
 use crate::device::{Device, Split, divide};
-use crate::kernels::Isa;
-use crate::pack::{CopyParams, Layer, Tensor, params};
+use crate::matrix::MatMut;
+use crate::pack::{CopyParams, Isa, Layer, Tensor, params};
 
 /// Edge of a tile: a cache line of floats.
 const TILE: usize = 16;

@@ -13,9 +13,8 @@
 use super::conv::{PART_MACS, Sizes, addend, check_weights, clamp, finish, geometry, part, window};
 use super::{Call, LayerError, Operand, Slice};
 use crate::device::{self, Share, Split};
-use crate::kernels::Isa;
 use crate::kernels::table::{CHAIN, Grid, Window};
-use crate::pack::{ConvParams, Layer, Tensor, params};
+use crate::pack::{ConvParams, Isa, Layer, Tensor, params};
 
 /// Bytes of pointers for a band of lines, unless one line needs more.
 const BAND_POINTERS: u64 = 12 * 1024;

@@ -25,10 +25,10 @@ mod way;
 pub(super) use way::panels_at_once;
 
 use super::{Call, LayerError, Slice, check, winograd};
-use crate::kernels::Isa;
 use crate::kernels::table::TILES;
 use crate::pack::{
-    ConvParams, Encoding, GatherParams, Layer, OpKind, Tensor, WinogradParams, params, params_words,
+    ConvParams, Encoding, GatherParams, Isa, Layer, OpKind, Tensor, WinogradParams, params,
+    params_words,
 };
 use way::Way;
 

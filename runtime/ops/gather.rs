@@ -10,8 +10,7 @@
 use super::conv::check_weights;
 use super::{Call, LayerError, Operand, check, check_one_input_panels, device_for};
 use crate::device::{Split, divide};
-use crate::kernels::Isa;
-use crate::pack::{GatherParams, Layer, Tensor, params};
+use crate::pack::{GatherParams, Isa, Layer, Tensor, params};
 use core::ops::Range;
 
 /// Output channels of the widest panel.
@@ -144,7 +143,7 @@ mod tests {
         let found = |case: &Case, rows: Range<usize>| {
             let tensor = case.inputs[0];
             let data = &case.data[0][tensor.offset as usize..];
-            let indices = crate::arena::MatRef::new(data, 5, 1, tensor.pitch as usize).unwrap();
+            let indices = crate::matrix::MatRef::new(data, 5, 1, tensor.pitch as usize).unwrap();
             outside(&case.layer, &Operand::Mat(indices), rows)
         };
         assert_eq!(found(&case, 0..5), None);

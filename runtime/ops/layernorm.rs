@@ -7,9 +7,8 @@
 
 use super::{Call, LayerError, Operand, check, check_same_extents, device_for};
 use crate::device::{Split, divide};
-use crate::kernels::Isa;
 use crate::kernels::table::sqrt;
-use crate::pack::{Layer, LayerNormParams, NONE, Tensor, params};
+use crate::pack::{Isa, Layer, LayerNormParams, NONE, Tensor, params};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

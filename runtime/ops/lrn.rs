@@ -5,8 +5,8 @@
 
 use super::{Call, LayerError, Operand, check, check_one_input, check_same_extents, device_for};
 use crate::device::{Split, divide};
-use crate::kernels::{Isa, Kernels};
-use crate::pack::{Layer, LrnParams, Tensor, params};
+use crate::kernels::Kernels;
+use crate::pack::{Isa, Layer, LrnParams, Tensor, params};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

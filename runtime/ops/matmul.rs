@@ -10,9 +10,8 @@
 use super::conv::{clamp, finish};
 use super::{Call, LayerError, Operand, Slice};
 use crate::device::{self, Share, Split};
-use crate::kernels::Isa;
 use crate::kernels::table::{Addend, Indirection, Panel};
-use crate::pack::{Layer, MatMulParams, NONE, Tensor, params};
+use crate::pack::{Isa, Layer, MatMulParams, NONE, Tensor, params};
 
 /// Rows whose pointers are made at a time, about. For each block of rows panels are packed anew.
 const BLOCK_ROWS: usize = 1024;

@@ -48,11 +48,11 @@ pub use reads::{Reads, reads, rows_read};
 pub use slice::{Slice, chains, row_unit, slides, validate_rings, validate_slice, weights};
 pub use work::{Work, step_work, work};
 
-use crate::arena::{MatMut, MatRef};
 use crate::device::{Device, Inline, Split};
+use crate::kernels::Kernels;
 use crate::kernels::table::Soon;
-use crate::kernels::{Isa, Kernels};
-use crate::pack::{Encoding, Kept, Layer, NONE, OpKind, Tensor};
+use crate::matrix::{MatMut, MatRef};
+use crate::pack::{Encoding, Isa, Kept, Layer, NONE, OpKind, Tensor};
 use expand::Expansion;
 use winograd::Portions;
 

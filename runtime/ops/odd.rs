@@ -1,9 +1,9 @@
 //! Odd numbers in tensors: NaN, infinities, and more terms of a sum than one chain can have.
 
 use super::testing::{Case, Random, index, layer};
-use crate::arena::{MatMut, MatRef};
 use crate::kernels::table::{Pooling, Positions, Taps};
 use crate::kernels::testing::{available, floats};
+use crate::matrix::{MatMut, MatRef};
 use crate::pack::{
     Activation, BinaryOp, BinaryParams, LayerNormParams, LrnParams, OpKind, PoolParams,
     ReduceParams,

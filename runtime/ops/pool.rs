@@ -9,9 +9,8 @@
 
 use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};
 use crate::device::divide;
-use crate::kernels::Isa;
 use crate::kernels::table::{self, Pooling, Positions};
-use crate::pack::{Layer, PoolParams, Tensor, params};
+use crate::pack::{Isa, Layer, PoolParams, Tensor, params};
 use core::ops::Range;
 
 /// Refuses layers that [`run`] cannot compute.

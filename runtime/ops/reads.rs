@@ -3,7 +3,7 @@
 //! A step is lent no others ([`Activations`](crate::arena)), so that what it makes may lie over what it does not read.
 //! [`rows_read`] therefore has to be a superset of what `run` touches, whatever the threads, kernels and scratch. It is, since
 //!
-//! - operators and kernels come by rows through [`MatRef`](crate::arena::MatRef) alone, which panics where a row is not lent; and kernels
+//! - operators and kernels come by rows through [`MatRef`](crate::matrix::MatRef) alone, which panics where a row is not lent; and kernels
 //!   read no more of a row than its channels, as their contracts say;
 //! - those that read by rows ask for the rows that they make, of inputs with the output's rows; of a broadcast operand, and of an
 //!   operand that is one run of floats, all;

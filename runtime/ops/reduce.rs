@@ -6,11 +6,10 @@
 
 use super::work::elements;
 use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};
-use crate::arena::{MatMut, MatRef};
 use crate::device::divide;
-use crate::kernels::Isa;
 use crate::kernels::table::{Pooling, Positions, Taps};
-use crate::pack::{Layer, ReduceParams, Tensor, params};
+use crate::matrix::{MatMut, MatRef};
+use crate::pack::{Isa, Layer, ReduceParams, Tensor, params};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

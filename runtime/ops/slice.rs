@@ -1,9 +1,8 @@
 //! What of a layer a step can make: which of its rows and panels, and in which rings.
 
 use super::{LayerError, Reads, check, conv, copy, cuda, expand, reads, winograd};
-use crate::kernels::Isa;
 use crate::kernels::table::Chains;
-use crate::pack::{Encoding, Kept, Layer, OpKind, Tensor};
+use crate::pack::{Encoding, Isa, Kept, Layer, OpKind, Step, Tensor};
 use core::ops::Range;
 
 /// What addresses of weights in the arena are multiples of.
@@ -43,6 +42,13 @@ impl Slice {
             0 => 0..all,
             chains => self.chain..self.chain.saturating_add(chains),
         }
+    }
+}
+
+impl From<&Step> for Slice {
+    fn from(step: &Step) -> Self {
+        let Step { first, count, row, rows, algorithm, chain, chains, kept, .. } = *step;
+        Self { first, count, row, rows, algorithm, chain, chains, kept }
     }
 }
 

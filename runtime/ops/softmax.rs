@@ -6,8 +6,7 @@ use super::{
     Call, LayerError, Operand, check_one_input_or_in_place, check_same_extents, device_for,
 };
 use crate::device::{Split, divide};
-use crate::kernels::Isa;
-use crate::pack::{Layer, Tensor};
+use crate::pack::{Isa, Layer, Tensor};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(

@@ -5,11 +5,11 @@ use super::{
     Call, LayerError, Operand, Reads, Slice, least_scratch_bytes, reads, row_unit, scratch_bytes,
     validate, validate_slice,
 };
-use crate::arena::{MatMut, MatRef};
+use crate::kernels::Kernels;
 pub use crate::kernels::testing::Threads;
 use crate::kernels::testing::{assert_same, available, scratch};
-use crate::kernels::{Isa, Kernels};
-use crate::pack::{Activation, Layer, NONE, OpKind, Tensor, params_words};
+use crate::matrix::{MatMut, MatRef};
+use crate::pack::{Activation, Isa, Layer, NONE, OpKind, Tensor, params_words};
 use core::ops::Range;
 use std::prelude::rust_2024::*;
 use std::{format, vec};

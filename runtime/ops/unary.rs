@@ -4,8 +4,7 @@ use super::{
     Call, LayerError, Operand, check_one_input_or_in_place, check_same_extents, device_for, split,
 };
 use crate::device::divide;
-use crate::kernels::Isa;
-use crate::pack::{Layer, Tensor};
+use crate::pack::{Isa, Layer, Tensor};
 
 /// Refuses layers that [`run`] cannot compute.
 pub fn validate(
@@ -40,8 +39,8 @@ pub fn run(mut call: Call<'_>) {
 mod tests {
     use super::super::testing::{Case, Random, layer, relative_error};
     use super::*;
-    use crate::arena::MatMut;
     use crate::kernels::{Kernels, testing::erf};
+    use crate::matrix::MatMut;
     use crate::pack::{Activation, ActivationKind, OpKind};
     use std::prelude::rust_2024::*;
 

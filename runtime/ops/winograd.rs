@@ -41,10 +41,9 @@ pub use work::{FEW_TILES, block_tiles};
 
 use super::conv::{check_weights, geometry};
 use super::{LayerError, Slice, Want, check};
-use crate::kernels::Isa;
 use crate::kernels::table::TILES;
 use crate::pack::{
-    ConvParams, Encoding, Layer, OpKind, Tensor, WinogradParams, params, params_words,
+    ConvParams, Encoding, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
 };
 use work::Work;
 

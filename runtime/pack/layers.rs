@@ -1,6 +1,6 @@
 //! What layers compute: operators, how their weights are stored, and elementwise functions.
 
-use crate::kernels::Isa;
+use super::Isa;
 use bytemuck::{Pod, Zeroable};
 
 /// What a layer computes. Codes are part of the format.
@@ -10,7 +10,7 @@ pub enum OpKind {
     /// Convolution, also grouped; fully connected is a 1x1 convolution. [`ConvParams`](super::ConvParams).
     Conv = 1,
     /// Depthwise convolution, also per-channel scale and shift (1x1), and convolution in groups of so few
-    /// channels, as many in as out, that panels hold several ([`Isa::spans`](crate::kernels::Isa::spans)).
+    /// channels, as many in as out, that panels hold several ([`Isa::spans`]).
     /// [`ConvParams`](super::ConvParams).
     Depthwise = 2,
     /// Maximum or average pooling. [`PoolParams`](super::PoolParams).

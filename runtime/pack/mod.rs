@@ -3,23 +3,28 @@
 //! A pack is a sequence of sections, each starting on a [`PAGE`]: the header with the skeleton (the
 //! network without its weights), one section per plan, the layers' names, the weights. All records are
 //! little-endian plain data; `docs/pack-format.md` is their specification.
+//!
+//! A record is an *allegation*: what it says need not be true. [`proof`](crate::proof) checks what the runtime relies on.
 
-pub mod crc32c;
+mod flaw;
+mod isa;
 pub mod layers;
 pub mod operators;
 pub mod plans;
 pub mod records;
 pub mod stored;
-mod validate;
 mod view;
 
+/// CRC-32C (Castagnoli, polynomial 0x1EDC6F41), the checksum of every section and every load.
+pub use crate::sys::crc32c;
+pub use flaw::Flaw;
+pub(crate) use flaw::flaw;
+pub use isa::Isa;
 pub use layers::*;
 pub use operators::*;
 pub use plans::*;
 pub use records::*;
 pub use stored::{Layers, ReadWith, Records, Steps, Stored};
-pub(crate) use validate::layer_of;
-pub use validate::{Bounds, Flaw, Proven, ProvenSkeleton};
 pub use view::{LayerNames, PlanView, Skeleton};
 
 /// Alignment of sections and of loads: both ends of every read from storage, in the file and in the

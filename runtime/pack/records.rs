@@ -35,7 +35,7 @@ pub struct Header {
     pub version: u32,
     /// CRC-32C of the first page with this field zero.
     pub crc: u32,
-    /// Instruction set whose packing layout the weights have: an [`Isa`](crate::kernels::Isa) code.
+    /// Instruction set whose packing layout the weights have: an [`Isa`](super::Isa) code.
     pub isa: u32,
     /// Output channels in a panel (NR of the packing layout).
     pub panel: u32,

@@ -5,8 +5,7 @@
 //! slide differ in nothing but where in the image they are and where their scratch lies. [`Records`] reads them back one by
 //! one. The planner stores them (`store` of each type), and is told of what is too large for that.
 
-use super::validate::flaw;
-use super::{Activation, Buffer, Flaw, Kept, Layer, Load, PAGE, Place, Stage, Step};
+use super::{Activation, Buffer, Flaw, Kept, Layer, Load, PAGE, Place, Stage, Step, flaw};
 use bytemuck::{Pod, Zeroable};
 
 /// What a pack stores as a record of another form.

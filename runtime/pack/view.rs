@@ -2,8 +2,8 @@
 
 use super::stored::{Layers, Records, Steps, Stored};
 use super::{
-    Buffer, Flaw, Layer, Load, Name, PAGE, Place, PlanHeader, Port, SkeletonHeader, Stage, Tensor,
-    validate::flaw,
+    Buffer, Flaw, Layer, Load, Name, PAGE, Place, PlanHeader, Port, SkeletonHeader, Stage, Step,
+    Tensor, flaw,
 };
 use bytemuck::Pod;
 
@@ -116,6 +116,14 @@ impl<'a> Skeleton<'a> {
     /// The network's name.
     pub fn name(&self) -> &'a str {
         self.text(self.name)
+    }
+
+    /// The layer that a step belongs to.
+    ///
+    /// # Panics
+    /// When there is no such layer.
+    pub(crate) fn layer_of(&self, step: &Step) -> Layer {
+        self.layers.at(step.layer as usize)
     }
 
     /// Input records of a layer; those of absent inputs are zero.

@@ -14,10 +14,10 @@
 //! interrupted, so that all errors are those of [`read_exact`].
 #![allow(unsafe_code)]
 
-use super::fd::{Fd, errno};
+use super::fd::Fd;
 use super::queue::MAX_DEPTH;
 use super::{StorageError, read_exact};
-use crate::device::spin::Spin;
+use crate::sys::{errno, spin::Spin};
 use core::ffi::{c_long, c_ulong};
 use core::ptr::{null_mut, slice_from_raw_parts_mut};
 

@@ -2,14 +2,9 @@
 #![allow(unsafe_code)]
 
 use super::{NoFile, StorageError};
+use crate::sys::errno;
 use core::ffi::{CStr, c_int};
 use core::mem::MaybeUninit;
-
-/// The calling thread's last system error number.
-pub(crate) fn errno() -> i32 {
-    // SAFETY: the location is the calling thread's own and always valid.
-    unsafe { *libc::__errno_location() }
-}
 
 /// The record of a call that fills it.
 fn stat(call: impl FnOnce(*mut libc::stat) -> c_int) -> Result<libc::stat, StorageError> {

@@ -17,7 +17,6 @@
 //! A back end for another device implements [`Storage`] and, if its transfers may be short or
 //! interrupted, leaves that to [`read_exact`].
 
-pub mod crc32c;
 pub mod faulty;
 pub mod memory;
 pub mod queue;

@@ -6,17 +6,11 @@
 //! believed, the answer is that it is [unknown](StorageError::CacheUnknown), not a number.
 #![allow(unsafe_code)]
 
-use super::fd::{Fd, Map, errno};
+use super::fd::{Fd, Map};
 use super::{StorageError, TWO_PAGES, aligned_page};
 use crate::pack::PAGE;
+use crate::sys::{errno, page_bytes};
 use core::ffi::CStr;
-
-/// Bytes of a page of the system, a power of two.
-pub fn page_bytes() -> usize {
-    // SAFETY: a question without pointers.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) });
-    page.ok().filter(|page| page.is_power_of_two()).unwrap_or(4096)
-}
 
 /// The page cache's share of a file. It stays of that file when its name is given to another, or to none.
 #[derive(Debug)]

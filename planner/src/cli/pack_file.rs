@@ -4,9 +4,8 @@ use super::Error;
 use eyelet::executor::{self, OpenError, STEP_WORK};
 use eyelet::kernels::Isa;
 use eyelet::pack::crc32c::crc32c;
-use eyelet::pack::{
-    self, Bounds, Header, LayerNames, PAGE, PlanEntry, PlanView, Proven, ProvenSkeleton, Skeleton,
-};
+use eyelet::pack::{self, Header, LayerNames, PAGE, PlanEntry, PlanView, Skeleton};
+use eyelet::proof::{Bounds, Proven, ProvenSkeleton};
 use eyelet_planner::network::{Network, Port, Weights};
 use eyelet_planner::open::open;
 use eyelet_planner::plan::Plan;

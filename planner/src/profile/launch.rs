@@ -14,7 +14,8 @@
 use super::cost::Class;
 use crate::network::Network;
 use eyelet::device::DeviceError;
-use eyelet::ops::cuda::{self, Call, Launch, Queue};
+use eyelet::device::accelerator::{Launch, Queue};
+use eyelet::ops::cuda::{self, Call};
 use eyelet::ops::{Slice, winograd};
 use eyelet::pack::{ConvParams, Layer, WinogradParams, params};
 

@@ -3,7 +3,8 @@
 
 use super::Subject;
 use eyelet::executor::STEP_WORK;
-use eyelet::pack::{Bounds, Flaw, PlanView, Proven, ProvenSkeleton, Skeleton};
+use eyelet::pack::{Flaw, PlanView, Skeleton};
+use eyelet::proof::{Bounds, Proven, ProvenSkeleton};
 use eyelet_planner::plan::Plan;
 use eyelet_planner::tables;
 

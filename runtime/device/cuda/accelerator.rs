@@ -18,7 +18,7 @@ use super::{
 };
 use crate::device::DeviceError;
 use crate::device::accelerator::{self as executor, Accelerator, Home, Lent, MemoryError};
-use crate::ops::cuda::{Launch, Queue};
+use crate::device::accelerator::{Launch, Queue};
 use core::fmt;
 
 /// Marks of a stream: as many as an inference has steps, or more, that nobody waits longer than he must; a power of two.

@@ -1,12 +1,8 @@
 //! A GPU that is in use.
 
+use super::capability::Arch;
 use super::driver::{Driver, Handle};
 use super::error::OpenError;
-use super::image::Arch;
-use super::memory::{DeviceMemory, HostMemory};
-use super::module::Module;
-use super::stream::{Event, Stream};
-use super::{Image, MemoryError, ModuleError};
 use crate::device::DeviceError;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -128,36 +124,6 @@ impl<'d> Context<'d> {
         // SAFETY: it writes two numbers.
         unsafe { self.enter()?.mem_get_info(&mut free, &mut total) }?;
         Ok((free, total))
-    }
-
-    /// Memory of the GPU, not initialised, aligned to 256 bytes.
-    pub fn device_memory(&self, bytes: usize) -> Result<DeviceMemory<'_>, MemoryError> {
-        DeviceMemory::new(self, bytes)
-    }
-
-    /// Memory of the host that stays where it is, in whole pages, and that the GPU addresses too.
-    pub fn host_memory(&self, bytes: usize) -> Result<HostMemory<'_>, MemoryError> {
-        HostMemory::new(self, bytes)
-    }
-
-    /// A queue of work.
-    pub fn stream(&self) -> Result<Stream<'_>, DeviceError> {
-        Stream::new(self)
-    }
-
-    /// A mark for streams.
-    pub fn event(&self) -> Result<Event<'_>, DeviceError> {
-        Event::new(self, false)
-    }
-
-    /// A mark that knows its time.
-    pub fn timed_event(&self) -> Result<Event<'_>, DeviceError> {
-        Event::new(self, true)
-    }
-
-    /// Loads the best of these images that the driver takes, with all kernels.
-    pub fn load(&self, images: &[Image]) -> Result<Module<'_>, ModuleError> {
-        Module::load(self, images)
     }
 }
 

@@ -5,7 +5,8 @@
 //! with `cuda-linked` the program was linked to it (and does not start without); functions newer than CUDA 10.2 are looked up
 //! by name in both.
 
-use super::error::{OpenError, Version};
+use super::capability::Version;
+use super::error::OpenError;
 use crate::device::DeviceError;
 use core::ffi::{CStr, c_char, c_void};
 

@@ -1,26 +1,9 @@
 //! What can be wrong before a GPU runs anything.
 
-use super::image::{Arch, images};
+use super::capability::{Arch, Version};
+use super::image::images;
 use crate::device::DeviceError;
 use core::fmt;
-
-/// A version of CUDA, as the driver tells it: 12060 is 12.6.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Version(pub i32);
-
-impl Version {
-    /// Of a driver that cannot be asked.
-    pub const UNKNOWN: Self = Self(0);
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::UNKNOWN => f.write_str("unknown"),
-            Self(version) => write!(f, "{}.{}", version / 1000, version % 1000 / 10),
-        }
-    }
-}
 
 /// A GPU cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,49 +4,8 @@
 //! the integrated GPUs and those of the others are not for each other. PTX is compiled by the driver, which must be as
 //! new as the PTX; it runs on every GPU that is not older. Cubins come first, then PTX; among each the newest.
 
-use super::error::Version;
+use super::capability::{Arch, Version};
 use core::fmt;
-
-/// A compute capability.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[allow(missing_docs)]
-pub struct Arch {
-    pub major: u32,
-    pub minor: u32,
-}
-
-impl Arch {
-    /// As compilers write it: 87 of `sm_87`.
-    pub const fn number(self) -> u32 {
-        self.major * 10 + self.minor
-    }
-
-    /// Of `sm_87` 8 and 7.
-    pub const fn from_number(number: u32) -> Self {
-        Self { major: number / 10, minor: number % 10 }
-    }
-
-    /// The boards whose integrated GPU has it.
-    pub const fn board(self) -> Option<&'static str> {
-        match self.number() {
-            53 => Some("Jetson Nano, TX1"),
-            62 => Some("Jetson TX2"),
-            72 => Some("Jetson Xavier"),
-            87 => Some("Jetson Orin"),
-            _ => None,
-        }
-    }
-
-    const fn is_tegra(self) -> bool {
-        self.board().is_some()
-    }
-}
-
-impl fmt::Display for Arch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
 
 /// What an image is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

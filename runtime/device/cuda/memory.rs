@@ -22,6 +22,18 @@ pub(super) fn explained(context: &Context<'_>, wanted: usize, error: DeviceError
     }
 }
 
+impl Context<'_> {
+    /// Memory of the GPU, not initialised, aligned to 256 bytes.
+    pub fn device_memory(&self, bytes: usize) -> Result<DeviceMemory<'_>, MemoryError> {
+        DeviceMemory::new(self, bytes)
+    }
+
+    /// Memory of the host that stays where it is, in whole pages, and that the GPU addresses too.
+    pub fn host_memory(&self, bytes: usize) -> Result<HostMemory<'_>, MemoryError> {
+        HostMemory::new(self, bytes)
+    }
+}
+
 /// An allocation on the GPU.
 #[derive(Debug)]
 pub struct DeviceMemory<'c> {

@@ -26,6 +26,7 @@
 //! processor.
 
 mod accelerator;
+mod capability;
 pub mod chunks;
 mod context;
 mod driver;
@@ -40,10 +41,11 @@ pub mod testing;
 mod tests;
 
 pub use accelerator::{Gpu, GpuError, Memory};
+pub use capability::{Arch, Version};
 pub use context::{Attributes, Context};
 pub use driver::{Driver, NEEDED_VERSION};
-pub use error::{MemoryError, ModuleError, OpenError, Version};
-pub use image::{Arch, Image, Kind, images};
+pub use error::{MemoryError, ModuleError, OpenError};
+pub use image::{Image, Kind, images};
 pub use memory::{DeviceMemory, HostMemory};
 pub use module::{Launches, Module};
 pub use stream::{Event, Stream};

@@ -6,13 +6,20 @@ use super::error::ModuleError;
 use super::image::{Image, suitable};
 use super::stream::Stream;
 use crate::device::DeviceError;
+use crate::device::accelerator::{Launch, Queue};
 use crate::kernels::table::cuda::Function;
-use crate::ops::cuda::{Launch, Queue};
 use core::ffi::c_void;
 
 /// Codes by which the driver says that it wants another image: INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX,
 /// UNSUPPORTED_PTX_VERSION, JIT_COMPILER_NOT_FOUND.
 const WRONG_IMAGE: [i32; 5] = [200, 209, 218, 222, 221];
+
+impl Context<'_> {
+    /// Loads the best of these images that the driver takes, with all kernels.
+    pub fn load(&self, images: &[Image]) -> Result<Module<'_>, ModuleError> {
+        Module::load(self, images)
+    }
+}
 
 /// All kernels, on a GPU.
 #[derive(Debug)]

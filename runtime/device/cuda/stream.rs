@@ -132,6 +132,23 @@ impl Drop for Stream<'_> {
     }
 }
 
+impl Context<'_> {
+    /// A queue of work.
+    pub fn stream(&self) -> Result<Stream<'_>, DeviceError> {
+        Stream::new(self)
+    }
+
+    /// A mark for streams.
+    pub fn event(&self) -> Result<Event<'_>, DeviceError> {
+        Event::new(self, false)
+    }
+
+    /// A mark that knows its time.
+    pub fn timed_event(&self) -> Result<Event<'_>, DeviceError> {
+        Event::new(self, true)
+    }
+}
+
 /// A mark in a stream.
 #[derive(Debug)]
 pub struct Event<'c> {

@@ -4,7 +4,7 @@
 
 use super::{Context, DeviceMemory, Driver, Image, Kind, Module, Stream, images};
 use crate::device::DeviceError;
-use crate::ops::cuda::{Launch, Queue};
+use crate::device::accelerator::{Launch, Queue};
 use bytemuck::{AnyBitPattern, NoUninit};
 use std::sync::OnceLock;
 use std::vec::Vec;

@@ -68,7 +68,7 @@ fn tasks_write_through_exclusive_shares() {
     Pool::new()
         .scope(4, None, |workers| {
             for _ in 0..200 {
-                let out = crate::arena::MatMut::new(&mut data, 300, 16, 16).unwrap();
+                let out = crate::matrix::MatMut::new(&mut data, 300, 16, 16).unwrap();
                 let split = super::super::Split::Rows(3);
                 super::super::divide(workers, out, split, &mut scratch, 64, |mut share| {
                     for row in 0..share.out.rows() {

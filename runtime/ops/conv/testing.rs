@@ -2,10 +2,10 @@
 //! written down.
 
 use super::*;
-use crate::arena::MatRef;
 use crate::kernels::Kernels;
 use crate::kernels::table::Chains;
 use crate::kernels::testing::{Threads, assert_close, available, floats, pack_narrow, scratch};
+use crate::matrix::MatRef;
 use crate::ops::depthwise;
 use crate::ops::testing::{Residual, Slide};
 use crate::pack::{Encoding, OpKind, params_words};

@@ -3,9 +3,9 @@
 
 use super::testing::{Case, case, tensor};
 use super::*;
-use crate::arena::MatRef;
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, available, pack, scratch};
+use crate::matrix::MatRef;
 use crate::ops::testing::Residual;
 use crate::pack::{Kept, OpKind, params_words};
 use std::vec;

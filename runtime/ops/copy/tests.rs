@@ -2,8 +2,8 @@
 
 use super::super::testing::{Case, Random, Threads, layer};
 use super::*;
-use crate::arena::MatRef;
 use crate::kernels::Kernels;
+use crate::matrix::MatRef;
 use crate::ops::{Slice, validate_rings, validate_slice};
 use crate::pack::{Activation, Kept, OpKind};
 use std::prelude::rust_2024::*;

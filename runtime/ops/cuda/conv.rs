@@ -4,18 +4,18 @@
 //! up; other layers in the [chains](Chains) of a processor. They are the same of both kernels, so either may compute any
 //! layer that it can.
 
+use super::Call;
 use super::gemm::{
     ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, TILES, TermsRecord, WindowRecord, bytes, fastest,
 };
 use super::launch::{launch, line};
-use super::{Call, Queue};
 use crate::device::DeviceError;
-use crate::kernels::Isa;
+use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
 use crate::kernels::table::{CHAIN, Chains};
 use crate::ops::Slice;
 use crate::ops::conv::MAX_CHAINS;
-use crate::pack::{ConvParams, Layer, Tensor, params};
+use crate::pack::{ConvParams, Isa, Layer, Tensor, params};
 use bytemuck::{Pod, Zeroable};
 
 /// k that chains do not cut: [`ConvParams::chains`] says so.

@@ -1,9 +1,10 @@
 //! Strided copies. The dimensions are those of the processor's operator, in plain form: the output is written front to back by
 //! neighbouring threads, or, where the input is adjacent along another dimension than the output, by square tiles.
 
+use super::Call;
 use super::launch::{launch, line, rectangle};
-use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
 use crate::ops::copy::{self, normalise, span};
 use crate::pack::{CopyParams, params};

@@ -1,8 +1,9 @@
 //! Depthwise convolution, and convolution in groups of which a panel holds several.
 
+use super::Call;
 use super::launch::{Place, WARP, are_many, launch, teams};
-use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
 use crate::pack::{Activation, ConvParams, NONE, Tensor, params};
 use bytemuck::{Pod, Zeroable};

@@ -1,9 +1,10 @@
 //! Functions of one tensor, and arithmetic of two. Where nothing has gaps, and nothing is broadcast but single floats, the
 //! tensors are one row.
 
+use super::Call;
 use super::launch::{Place, joined, launch, rectangle};
-use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
 use crate::ops::binary::constant_index;
 use crate::pack::{Activation, BinaryParams, params};

@@ -1,11 +1,11 @@
 //! Rows of a table, chosen by the input. Its entries are read as they are stored.
 
+use super::Call;
 use super::launch::{launch, warps};
-use super::{Call, Queue};
 use crate::device::DeviceError;
-use crate::kernels::Isa;
+use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
-use crate::pack::{Activation, GatherParams, params};
+use crate::pack::{Activation, GatherParams, Isa, params};
 use bytemuck::{Pod, Zeroable};
 
 /// `GatherRecord` of `kernels/cuda/gather.cu`.

@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 use core::ops::Range;
 
 /// Output channels of a panel.
-pub(super) const PANEL: u32 = crate::kernels::Isa::Cuda.panel() as u32;
+pub(super) const PANEL: u32 = crate::pack::Isa::Cuda.panel() as u32;
 
 /// Most blocks of a launch along its second and third axis.
 pub(super) const MAX_BLOCKS: u32 = 65_535;

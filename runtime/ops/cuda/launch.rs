@@ -1,7 +1,7 @@
 //! Grids and blocks, and what the records of several kernels have in common.
 
-use super::{Launch, Queue};
 use crate::device::DeviceError;
+use crate::device::accelerator::{Launch, Queue};
 use crate::kernels::table::cuda::Function;
 use bytemuck::Pod;
 

@@ -1,9 +1,10 @@
 //! Product of two activations on a GPU, for each of a batch: attention. Either operand may be a strided view.
 
+use super::Call;
 use super::gemm::{FinishRecord, MAX_BLOCKS, Tile, WindowRecord, fastest, is_fours};
 use super::launch::launch;
-use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::device::accelerator::Queue;
 use crate::kernels::table::Chains;
 use crate::kernels::table::cuda::Function;
 use crate::pack::{MatMulParams, params};

@@ -37,29 +37,8 @@ mod tests;
 
 use super::{LayerError, Slice};
 use crate::device::DeviceError;
-use crate::kernels::table::cuda::Function;
+use crate::device::accelerator::Queue;
 use crate::pack::{Layer, OpKind, Tensor};
-
-/// One launch of a kernel.
-#[derive(Clone, Copy, Debug)]
-pub struct Launch<'a> {
-    /// The kernel.
-    pub function: Function,
-    /// Blocks.
-    pub grid: [u32; 3],
-    /// Threads of a block.
-    pub block: [u32; 3],
-    /// Bytes of dynamic shared memory of a block: at most 48 KiB.
-    pub shared_bytes: u32,
-    /// The kernel's record.
-    pub args: &'a [u8],
-}
-
-/// Where launches go: they are done one after the other.
-pub trait Queue {
-    /// Adds a launch. A grid without blocks is nothing to do.
-    fn launch(&mut self, launch: &Launch<'_>) -> Result<(), DeviceError>;
-}
 
 /// One step, ready to be launched. Addresses are the GPU's; 0 for what is absent.
 #[derive(Clone, Copy, Debug)]

@@ -1,8 +1,9 @@
 //! Pooling, and means over the middle of three extents, which are the mean of a window as high as the image.
 
+use super::Call;
 use super::launch::{Place, are_many, launch, rectangle, warps};
-use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
 use crate::pack::{Activation, PoolParams, ReduceParams, params};
 use bytemuck::{Pod, Zeroable};

@@ -1,8 +1,9 @@
 //! What goes over the channels of each row: softmax, layer normalisation, local response normalisation.
 
+use super::Call;
 use super::launch::{launch, rectangle, warps};
-use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
 use crate::pack::{Activation, LayerNormParams, LrnParams, params};
 use bytemuck::{Pod, Zeroable};

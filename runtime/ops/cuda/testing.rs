@@ -1,12 +1,12 @@
 //! What the tests of the operators on a GPU share: steps in poisoned memory, and which kernels ran.
 
-use super::{Call, Launch, Queue};
+use super::Call;
 use crate::device::DeviceError;
+use crate::device::accelerator::{Launch, Queue};
 use crate::device::cuda::testing::{Gpu, assert_same};
-use crate::kernels::Isa;
 use crate::kernels::table::cuda::Function;
 use crate::ops::{self, Slice};
-use crate::pack::{Encoding, Layer, NONE, OpKind, Tensor};
+use crate::pack::{Encoding, Isa, Layer, NONE, OpKind, Tensor};
 use std::prelude::rust_2024::*;
 use std::vec;
 

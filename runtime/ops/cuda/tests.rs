@@ -2,12 +2,12 @@
 //! (`ops::testing`, `ops::conv::testing`): here is what these have not.
 
 use super::testing::{rounded, stored};
+use crate::kernels::Kernels;
 use crate::kernels::testing::{any_floats, assert_same, pack};
-use crate::kernels::{Isa, Kernels};
 use crate::ops::Slice;
 use crate::ops::testing::{Case, Random, layer};
 use crate::pack::{
-    Activation, BinaryOp, BinaryParams, ConvParams, CopyParams, Encoding, GatherParams, Layer,
+    Activation, BinaryOp, BinaryParams, ConvParams, CopyParams, Encoding, GatherParams, Isa, Layer,
     OpKind, PoolParams,
 };
 use std::prelude::rust_2024::*;

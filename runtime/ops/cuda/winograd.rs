@@ -5,13 +5,14 @@
 //! that is as high as there are frequencies, each by itself. Frequencies and products of all tiles of a large
 //! map would take many times the map's memory, so a step makes some tiles after the others.
 
+use super::Call;
 use super::conv::{self, ConvRecord};
 use super::gemm::{
     ChainsRecord, FinishRecord, MAX_BLOCKS, PANEL, TermsRecord, WindowRecord, bytes,
 };
 use super::launch::launch;
-use super::{Call, Queue};
 use crate::device::DeviceError;
+use crate::device::accelerator::Queue;
 use crate::kernels::table::Chains;
 use crate::kernels::table::cuda::Function;
 use crate::ops::{Slice, winograd};

@@ -1,9 +1,9 @@
 //! Expands panels: widened, and transformed where a step computes by another algorithm.
 
 use super::Expansion;
-use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Split};
 use crate::kernels::Kernels;
+use crate::matrix::{MatMut, MatRef};
 use crate::pack::Encoding;
 use core::ops::Range;
 

@@ -2,10 +2,10 @@
 
 use super::scratch::Making;
 use super::{Expansion, ROW_WEIGHTS};
-use crate::arena::MatMut;
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Kernels;
 use crate::kernels::table::{Addend, Indirection, Panel};
+use crate::matrix::MatMut;
 use crate::ops::conv::{self, addend, clamp, finish, part};
 use crate::ops::winograd::{Portions, portioned};
 use crate::ops::{Call, Operand, Slice, run_operator};

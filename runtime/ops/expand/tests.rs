@@ -1,8 +1,8 @@
 use super::*;
-use crate::arena::{MatMut, MatRef};
 use crate::kernels::Kernels;
 use crate::kernels::table::{bf16, f16};
 use crate::kernels::testing::assert_same;
+use crate::matrix::{MatMut, MatRef};
 use crate::ops::testing::{Case, Random, elements, layer, relative_error};
 use crate::ops::{scratch_bytes, validate, validate_slice};
 use crate::pack::{Activation, ActivationKind, NONE};

@@ -1,9 +1,8 @@
 //! In which of the three ways a step's panels are expanded, and how many at a time.
 
-use crate::kernels::Isa;
 use crate::ops::Slice;
 use crate::ops::conv::{Sizes, part};
-use crate::pack::{ConvParams, Layer, OpKind, Tensor, WinogradParams, params};
+use crate::pack::{ConvParams, Isa, Layer, OpKind, Tensor, WinogradParams, params};
 
 /// Bytes of expanded panels that threads share.
 const SHARED_BYTES: u64 = 1 << 20;

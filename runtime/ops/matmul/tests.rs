@@ -2,9 +2,9 @@
 
 use super::super::testing::{Case, Random};
 use super::*;
-use crate::arena::{MatMut, MatRef};
 use crate::kernels::table::Chains;
 use crate::kernels::testing::{Threads, assert_close, available, floats, scratch};
+use crate::matrix::{MatMut, MatRef};
 use crate::pack::{Activation, Kept, OpKind, params_words};
 use std::vec::Vec;
 use std::{format, vec};

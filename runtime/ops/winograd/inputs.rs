@@ -1,9 +1,9 @@
 //! The inputs of a step, image by image, and their frequencies.
 
 use super::block::Block;
-use crate::arena::{MatMut, MatRef};
 use crate::device::{self, Device, Share, Split};
 use crate::kernels::table::Patch;
+use crate::matrix::{MatMut, MatRef};
 use crate::ops::{Call, Operand};
 use crate::pack::{WinogradParams, params};
 use core::ops::Range;

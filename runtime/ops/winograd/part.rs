@@ -3,9 +3,9 @@
 use super::block::{Block, Frequency};
 use super::inputs::{Inputs, images};
 use super::work::{Divide, Work};
-use crate::arena::MatMut;
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::table::{Finish, Indirection, Product};
+use crate::matrix::MatMut;
 use crate::ops::Call;
 use crate::ops::conv::{addend, clamp, finish};
 use crate::pack::{ActivationKind, Kept};

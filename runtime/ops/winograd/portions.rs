@@ -16,9 +16,8 @@
 
 use super::inputs::Inputs;
 use super::work::GAP;
-use crate::kernels::Isa;
 use crate::kernels::table::{Chains, Indirection};
-use crate::pack::{Layer, Tensor, WinogradParams, params};
+use crate::pack::{Isa, Layer, Tensor, WinogradParams, params};
 use core::ops::Range;
 
 /// Channels of a portion, at least, and a multiple of them: a line of the cache.

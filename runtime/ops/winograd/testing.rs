@@ -1,9 +1,9 @@
 //! Winograd convolutions with their data, and what they are held against: double precision.
 
 use super::*;
-use crate::arena::{MatMut, MatRef};
 use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, available, floats, scratch};
+use crate::matrix::{MatMut, MatRef};
 use crate::ops::conv::clamp;
 use crate::ops::testing::{Residual, Slide};
 use crate::ops::{Call, Operand, Slice};

@@ -3,9 +3,9 @@
 
 use super::testing::{Case, case, relative_error};
 use super::*;
-use crate::arena::MatMut;
 use crate::kernels::Kernels;
 use crate::kernels::testing::available;
+use crate::matrix::MatMut;
 use crate::ops::Slice;
 use crate::ops::testing::Residual;
 use crate::pack::{Activation, Kept, NONE};

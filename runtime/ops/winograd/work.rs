@@ -1,11 +1,10 @@
 //! How a step is divided: its blocks of tiles, what threads share, and the scratch that it takes.
 
 use super::along;
-use crate::kernels::Isa;
 use crate::kernels::table::Indirection;
 use crate::ops::Slice;
 use crate::ops::conv::{Channels, Sizes, part};
-use crate::pack::{Kept, Layer, Tensor, WinogradParams, params};
+use crate::pack::{Isa, Kept, Layer, Tensor, WinogradParams, params};
 
 /// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles take more.
 const BLOCK_BYTES: usize = 2304 * 1024;

@@ -7,9 +7,10 @@
 
 use crate::network::Network;
 use bytemuck::{Pod, Zeroable};
-use eyelet::arena::{MappedArena, MatMut, MatRef};
+use eyelet::arena::MappedArena;
 use eyelet::device::Device;
 use eyelet::kernels::Kernels;
+use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Slice};
 use eyelet::pack::{Kept, Layer, NONE, OpKind, PAGE, Tensor};
 use std::time::{Duration, Instant};

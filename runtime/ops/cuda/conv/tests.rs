@@ -4,11 +4,11 @@
 use super::super::testing::{Recorder, Run, rounded, stored};
 use super::*;
 use crate::device::cuda::testing::assert_same;
+use crate::kernels::Kernels;
 use crate::kernels::testing::{floats, pack};
-use crate::kernels::{Isa, Kernels};
 use crate::ops::conv::testing::{Case, case};
 use crate::ops::testing::Residual;
-use crate::pack::{Activation, ActivationKind, Encoding, Kept, params_words};
+use crate::pack::{Activation, ActivationKind, Encoding, Isa, Kept, params_words};
 use std::prelude::rust_2024::*;
 use std::{format, vec};
 
@@ -232,9 +232,9 @@ fn special_values() {
 
 /// What the portable kernels compute of panels of eight channels.
 fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
-    use crate::arena::{MatMut, MatRef};
     use crate::device::Inline;
     use crate::kernels::testing::scratch;
+    use crate::matrix::{MatMut, MatRef};
     use crate::ops::{Operand, conv};
 
     let layer = case.layer(Isa::Portable);

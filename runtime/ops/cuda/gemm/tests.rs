@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::device::DeviceError;
-use crate::kernels::Isa;
-use crate::ops::cuda::{Launch, Queue, run};
+use crate::device::accelerator::{Launch, Queue};
+use crate::ops::cuda::run;
 use crate::ops::testing::{Random, layer};
 use crate::ops::{self, Slice};
 use crate::pack::{
-    ConvParams, Encoding, Layer, MatMulParams, OpKind, Tensor, WinogradParams, params_words,
+    ConvParams, Encoding, Isa, Layer, MatMulParams, OpKind, Tensor, WinogradParams, params_words,
 };
 use std::prelude::rust_2024::*;
 

@@ -3,10 +3,10 @@
 use super::super::testing::{Recorder, Run, stored};
 use super::*;
 use crate::device::cuda::testing::assert_same;
-use crate::kernels::{Isa, Kernels};
+use crate::kernels::Kernels;
 use crate::ops::testing::Residual;
 use crate::ops::winograd::testing::{Case, case, relative_error};
-use crate::pack::{Activation, ActivationKind, Encoding};
+use crate::pack::{Activation, ActivationKind, Encoding, Isa};
 use std::prelude::rust_2024::*;
 use std::vec;
 

@@ -1,11 +1,10 @@
 //! Why a pack cannot be opened: an error for each reason, with the numbers that disagree.
 
+use super::load::LoadError;
+use super::switch::PlanError;
 use crate::device::DeviceError;
 use crate::device::accelerator::MemoryError;
-use crate::executor::enter::PlanError;
-use crate::executor::load::LoadError;
-use crate::kernels::Isa;
-use crate::pack::{Flaw, PAGE};
+use crate::pack::{Flaw, Isa, PAGE};
 use crate::storage::StorageError;
 
 /// Why a pack cannot be opened.

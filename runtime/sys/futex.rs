@@ -6,7 +6,6 @@
 //! longer wait sleeps on a futex. Counting costs a system call only when it reaches what a sleeper waits for.
 //!
 //! Without Linux there is no sleeping: the wait spins until the count is reached.
-#![allow(unsafe_code)]
 
 use super::spin::Spin;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
@@ -136,16 +135,6 @@ fn is_reached(count: u32, target: u32) -> bool {
     count.wrapping_sub(target) as i32 >= 0
 }
 
-/// A clock that never goes back, in nanoseconds; always 0 where there is none.
-pub(crate) fn now_ns() -> u64 {
-    system::now_ns()
-}
-
-/// Lets another thread have the core, if one waits for it.
-pub(super) fn give_way() {
-    system::give_way();
-}
-
 /// Looks at the count between two looks at the clock and at `stop`: about a microsecond.
 const SPINS_PER_LOOK: u32 = 32;
 
@@ -170,19 +159,6 @@ mod system {
         // SAFETY: the kernel only uses the address.
         unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), op, i32::MAX) };
     }
-
-    pub(super) fn give_way() {
-        // SAFETY: nothing but a call.
-        unsafe { libc::sched_yield() };
-    }
-
-    /// A clock that never goes back, in nanoseconds.
-    pub(super) fn now_ns() -> u64 {
-        let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the call fills the record. This clock exists on every Linux.
-        unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-        now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
-    }
 }
 
 #[cfg(not(all(feature = "linux", target_os = "linux")))]
@@ -194,12 +170,6 @@ mod system {
     }
 
     pub(super) fn wake_all(_: &AtomicU32) {}
-
-    pub(super) fn give_way() {}
-
-    pub(super) fn now_ns() -> u64 {
-        0
-    }
 }
 
 #[cfg(test)]

@@ -10,9 +10,8 @@
 //!   `steps` steps, no more than are before the step that first waits for it or its copy, and for copies of loads
 //!   before it, each of which waits for no more steps than that.
 
-use super::{Effort, Flaw, PlanView, Proven, Range64, check};
-use crate::kernels::Isa;
-use crate::pack::PAGE;
+use super::{Effort, Proven, Range64, check};
+use crate::pack::{Flaw, Isa, PAGE, PlanView};
 
 /// What a ring holds at most, in bytes that the arena holds behind its tables: pinned memory is taken before anything is
 /// loaded, and shall not be whatever a pack asks for. Rings are of a few loads, which lie in the arena.

@@ -7,7 +7,6 @@
 //! 256 words (slicing by eight).
 //!
 //! Bits are in the reflected order throughout; the complement before and after is left to [`crc32c`].
-#![allow(unsafe_code)]
 
 /// The polynomial 0x1EDC6F41, reflected.
 const POLYNOMIAL: u32 = 0x82f6_3b78;

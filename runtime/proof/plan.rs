@@ -1,9 +1,8 @@
 //! The plan: buffers, loads and steps lie in the arena, steps are slices of their layers, and none writes what it reads.
 
-use super::{Bounds, Effort, Flaw, Proven, Range64, check, image, layer_flaw};
-use crate::kernels::Isa;
+use super::{Bounds, Effort, Proven, Range64, check, image, layer_flaw};
 use crate::ops::{self, Slice};
-use crate::pack::{Kept, NONE, PAGE, Place, PlanView, Step, ring_bytes};
+use crate::pack::{Flaw, Isa, Kept, NONE, PAGE, Place, PlanView, Step, ring_bytes};
 
 /// Most loads or steps in a plan: counters wrap, and distances between them must stay below 2³¹.
 const MAX_TASKS: usize = 1 << 24;

@@ -1,10 +1,33 @@
-//! A fused multiply-add for targets that have none, or where that is not known at compile time:
-//! `a·b + c` rounded once, the same bits as the instruction.
+//! The fused multiply-add: `a·b + c`, rounded once. It is the instruction where the target is known to
+//! have it when the library is compiled, and software otherwise, with the same bits.
 //!
-//! The product of two floats is exact in double precision (48 bits of 53). The sum is rounded there to
+//! How the software does it: the product of two floats is exact in double precision (48 bits of 53). The sum is rounded there to
 //! 53 bits, by which alone a second rounding to 24 bits could go wrong: when the first lands exactly
 //! between two floats. Rounding the first one *to odd* (an inexact result gets its last bit set) keeps
 //! it off every such point, for normal and subnormal results alike.
+#![allow(unsafe_code)]
+
+/// `a·b + c`, rounded once.
+#[inline(always)]
+pub fn fma(a: f32, b: f32, c: f32) -> f32 {
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    {
+        use core::arch::aarch64::{vdup_n_f32, vfma_f32, vget_lane_f32};
+        // SAFETY: the target has NEON.
+        unsafe { vget_lane_f32::<0>(vfma_f32(vdup_n_f32(c), vdup_n_f32(a), vdup_n_f32(b))) }
+    }
+    #[cfg(all(target_arch = "x86_64", target_feature = "fma"))]
+    {
+        use core::arch::x86_64::{_mm_cvtss_f32, _mm_fmadd_ss, _mm_set_ss};
+        // SAFETY: the target has FMA.
+        unsafe { _mm_cvtss_f32(_mm_fmadd_ss(_mm_set_ss(a), _mm_set_ss(b), _mm_set_ss(c))) }
+    }
+    #[cfg(not(any(
+        all(target_arch = "aarch64", target_feature = "neon"),
+        all(target_arch = "x86_64", target_feature = "fma")
+    )))]
+    software(a, b, c)
+}
 
 /// `a·b + c`, rounded once, from double-precision arithmetic.
 #[inline(always)]
@@ -27,7 +50,6 @@ pub fn software(a: f32, b: f32, c: f32) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::table::fma;
 
     fn check(a: f32, b: f32, c: f32) {
         let want = a.mul_add(b, c);

@@ -1,4 +1,4 @@
-//! Proves a pack sound before anything is run: once, in place, without allocation.
+//! Proves a pack sound before anything runs: once, in place, without allocation.
 //!
 //! A pack is untrusted. What is proved here is what the safety of the runtime rests on:
 //!
@@ -29,40 +29,12 @@ mod plan;
 mod races;
 mod stages;
 
-use super::{
-    ActivationKind, Layer, Load, NONE, OpKind, Place, PlanView, Port, Skeleton, Step, Tensor,
+use crate::ops::{self, LayerError, Slice};
+use crate::pack::{
+    ActivationKind, Flaw, Isa, Layer, Load, OpKind, Place, PlanView, Port, Skeleton, Step, Tensor,
     ring_bytes,
 };
-use crate::kernels::Isa;
-use crate::ops::{self, LayerError, Slice};
 use core::ops::Range;
-
-/// What is wrong with a pack: what, where, and the two numbers that disagree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flaw {
-    /// What.
-    pub what: &'static str,
-    /// Index of the record, or [`NONE`].
-    pub index: u32,
-    /// Found.
-    pub found: u64,
-    /// The limit it disagrees with.
-    pub limit: u64,
-}
-
-impl core::fmt::Display for Flaw {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}", self.what)?;
-        if self.index != NONE {
-            write!(f, " (record {})", self.index)?;
-        }
-        write!(f, ": found {}, against {}", self.found, self.limit)
-    }
-}
-
-pub(super) fn flaw(what: &'static str, found: u64, limit: u64) -> Flaw {
-    Flaw { what, index: NONE, found, limit }
-}
 
 fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> Result<(), Flaw> {
     if ok { Ok(()) } else { Err(Flaw { what, index: index as u32, found, limit }) }
@@ -356,13 +328,6 @@ impl<'a> Proven<'a> {
     }
 }
 
-impl From<&Step> for Slice {
-    fn from(step: &Step) -> Self {
-        let Step { first, count, row, rows, algorithm, chain, chains, kept, .. } = *step;
-        Self { first, count, row, rows, algorithm, chain, chains, kept }
-    }
-}
-
 fn image(load: &Load) -> Range64 {
     Range64::of(load.address, load.bytes.into())
 }
@@ -384,11 +349,6 @@ fn layer_flaw(error: LayerError, index: usize) -> Flaw {
         LayerError::Field(what, found, limit) => (what, found, limit),
     };
     Flaw { what, index: index as u32, found, limit }
-}
-
-/// The layer a step belongs to.
-pub(crate) fn layer_of(skeleton: &Skeleton<'_>, step: &Step) -> Layer {
-    skeleton.layers.at(step.layer as usize)
 }
 
 #[cfg(test)]

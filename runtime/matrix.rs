@@ -1,4 +1,4 @@
-//! Strided matrices over arena memory: the only way in which operators see it.
+//! Views of tensors: strided matrices over memory, the only way in which operators see it.
 //!
 //! A tensor in the arena is a matrix of rows (pixels) of adjacent floats (channels) at a uniform
 //! pitch. Concatenation makes several tensors share one buffer, interleaved row by row, so a tensor

@@ -1,9 +1,9 @@
 //! The network: tensors lie in their buffers, layers have operators that fit their tensors and weights that are there, and what the
 //! host reads and writes is as large as it is said to be.
 
-use super::{Flaw, ProvenSkeleton, check, end_of, layer_flaw};
+use super::{ProvenSkeleton, check, end_of, layer_flaw};
 use crate::ops::{self, LayerError};
-use crate::pack::{NONE, OpKind, Skeleton, Tensor};
+use crate::pack::{Flaw, NONE, OpKind, Skeleton, Tensor};
 
 /// Most inputs and outputs together: they are compared pair by pair.
 const MAX_PORTS: usize = 1024;

@@ -7,8 +7,8 @@
 //! there are loads and steps, whatever they are: no load is compared with a step.
 
 use super::pages::{Pages, SPAN};
-use super::{Effort, Flaw, PlanView, Proven, Range64, check, image};
-use crate::pack::{Kept, Load};
+use super::{Effort, Proven, Range64, check, image};
+use crate::pack::{Flaw, Kept, Load, PlanView};
 
 /// Looks at the sets that a step takes.
 const STEP_LOOKS: u64 = 8;

@@ -1,0 +1,75 @@
+//! What a change to another plan took, or why it failed.
+
+use super::load::LoadError;
+use crate::device::DeviceError;
+use crate::pack::Flaw;
+use crate::storage::StorageError;
+
+/// Why a plan cannot be followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// Its section could not be read.
+    Storage(StorageError),
+    /// Its section's checksum disagrees.
+    Checksum {
+        /// Of the bytes read.
+        found: u32,
+        /// In the pack's header.
+        expected: u32,
+    },
+    /// A record is wrong.
+    Flaw(Flaw),
+    /// A resident load failed.
+    Load(LoadError),
+    /// The GPU failed at what it had to do before.
+    Device(DeviceError),
+    /// The GPU has a memory of its own, and the plan is for one that addresses the host's.
+    Unstaged,
+}
+
+impl core::fmt::Display for PlanError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Storage(error) => error.fmt(f),
+            Self::Checksum { found, expected } => write!(
+                f,
+                "checksum of the pack's plan is {found:08x}, it says {expected:08x}: it is damaged, \
+                 write it again"
+            ),
+            Self::Flaw(flaw) => write!(f, "the pack is malformed: {flaw}"),
+            Self::Load(error) => error.fmt(f),
+            Self::Device(error) => error.fmt(f),
+            Self::Unstaged => f.write_str(
+                "the plan reads weights to where they are used, but this GPU has a memory of its own, to which they \
+                 are copied; plan for a board whose GPU has, with memory = \"staged\"",
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PlanError {}
+
+impl From<Flaw> for PlanError {
+    fn from(flaw: Flaw) -> Self {
+        Self::Flaw(flaw)
+    }
+}
+
+/// What it took to change the plan. Times are of a monotone clock, 0 where there is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switch {
+    /// Bytes of the plan's tables, read from storage.
+    pub table_bytes: u64,
+    /// Bytes of residents that lay where the new plan has them.
+    pub kept_bytes: u64,
+    /// Bytes of residents that were elsewhere in the arena.
+    pub moved_bytes: u64,
+    /// Bytes of residents read from storage.
+    pub read_bytes: u64,
+    /// Nanoseconds for the whole.
+    pub total_ns: u64,
+    /// Of these, reading tables and residents, and comparing the residents' checksums.
+    pub read_ns: u64,
+    /// Of these, moving residents in the arena.
+    pub move_ns: u64,
+}
