@@ -2,26 +2,32 @@
 //!
 //! Weights are threaded, slice by slice, from [`storage`] through one [`arena`] whose size is fixed
 //! before the program starts. The planner decides offline what is loaded when, to which address, and what is computed in
-//! between. Its plan lies in the [`pack`]. The [`executor`] only follows it: a loader and a compute side, joined by
+//! between. Its plan lies in the pack. The [`executor`] only follows it: a loader and a compute side, joined by
 //! one counter each.
 //!
 //! The crate is `no_std` and never allocates. Everything variable-sized is in the arena. Unsafe code
 //! lives in `arena`, `matrix`, `storage`, `device`, `sys`, `kernels` and `ffi` only.
 //!
-//! Modules depend on those further down alone:
+//! A program opens a pack with [`executor::Instance`], in an [`arena::Arena`], from a [`storage::Storage`], and computes on
+//! a [`device::Device`].
+//!
+//! # Modules
+//!
+//! Each depends on modules further down in this list alone. What is documented here is the interface. The other public modules
+//! serve the planner, the command and the C library, and may change in any release.
 //!
 //! | | |
 //! |---|---|
-//! | [`ffi`] | the C interface |
-//! | [`executor`] | opens packs, runs plans |
-//! | [`arena`] | the memory, and which bytes of it a side of the executor may touch |
-//! | [`proof`] | what [`Instance::open`](executor::Instance::open) proves about a pack |
-//! | [`ops`] | operators |
+//! | `ffi` | the C interface |
+//! | [`executor`] | opens packs and runs plans |
+//! | [`arena`] | the memory, and which bytes of it each side of the executor may touch |
+//! | `proof` | what `open` proves about a pack |
+//! | `ops` | operators: one file each |
 //! | [`device`] | where kernels run |
 //! | [`storage`] | where weights come from |
-//! | [`kernels`] | hand-tuned kernels |
-//! | [`matrix`] | views of tensors |
-//! | [`pack`] | the file format |
+//! | `kernels` | hand-tuned kernels |
+//! | `matrix` | views of tensors |
+//! | `pack` | the file format |
 //! | `sys` | the processor and the operating system |
 #![no_std]
 #![deny(unsafe_code)]
@@ -39,14 +45,20 @@ pub struct Readme;
 pub mod arena;
 pub mod device;
 pub mod executor;
+#[doc(hidden)]
 pub mod ffi;
+#[doc(hidden)]
 pub mod matrix;
+#[doc(hidden)]
 pub mod ops;
+#[doc(hidden)]
 pub mod pack;
+#[doc(hidden)]
 pub mod proof;
 pub mod storage;
 mod sys;
 
 /// Hand-tuned kernels, and the table that says which serves which operator.
+#[doc(hidden)]
 #[path = "../kernels/mod.rs"]
 pub mod kernels;

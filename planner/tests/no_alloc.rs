@@ -34,6 +34,7 @@ impl Observer for Seen {
             Event::StepWaits(step) => (&self.steps, 3, step, 0),
             Event::StepBegins(step) => (&self.steps, 3, step, 1),
             Event::StepEnds(step) => (&self.steps, 3, step, 2),
+            event => panic!("an event that this test does not know: {event:?}"),
         };
         let before = count.fetch_add(1, Ordering::Relaxed);
         assert_eq!(before % parts, part, "{event:?}");

@@ -28,7 +28,7 @@ use core::ptr::{NonNull, slice_from_raw_parts_mut};
 
 /// The arena of an opened pack, behind its skeleton.
 #[derive(Debug)]
-pub struct PlannedMemory<'a> {
+pub(crate) struct PlannedMemory<'a> {
     base: *mut u8,
     /// Bytes at its start that are the skeleton's for ever.
     fixed: usize,
@@ -52,7 +52,7 @@ unsafe impl Sync for PlannedMemory<'_> {}
 
 /// The loader's allocator: the targets of loads, and the tables of plans.
 #[derive(Debug)]
-pub struct Weights<'m, 'a> {
+pub(crate) struct Weights<'m, 'a> {
     base: *mut u8,
     fixed: usize,
     len: usize,
@@ -63,7 +63,7 @@ pub struct Weights<'m, 'a> {
 /// The compute side's allocator: activations, intermediates (scratch), and the weights that have been
 /// loaded, for reading.
 #[derive(Debug)]
-pub struct Activations<'a> {
+pub(crate) struct Activations<'a> {
     base: *mut u8,
     len: usize,
     mirrors: Option<&'a mut [u8]>,

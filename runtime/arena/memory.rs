@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Why there is no arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ArenaError {
     /// The memory does not start on a page.
     Misaligned {

@@ -15,7 +15,7 @@ mod reads;
 mod staging;
 
 pub(crate) use alloc::LoadList;
-pub use alloc::{Activations, PlannedMemory, Weights};
+pub(crate) use alloc::{Activations, PlannedMemory, Weights};
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use code::give_back_code;
 pub use fixed::Arena;

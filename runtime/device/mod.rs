@@ -8,6 +8,7 @@
 //! needs of one, `cuda` what there is for NVIDIA's.
 #![allow(unsafe_code)]
 
+#[doc(hidden)]
 pub mod accelerator;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod claims;
@@ -15,14 +16,16 @@ mod claims;
 pub mod cuda;
 mod error;
 pub(crate) mod float_mode;
-pub mod handoff;
+pub(crate) mod handoff;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod threads;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub mod workers;
 
-pub use accelerator::Accelerator;
+pub use accelerator::{Accelerator, MemoryError};
 pub use error::DeviceError;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub use threads::ThreadError;
 
 use crate::matrix::MatMut;
 use core::ops::Range;
@@ -92,10 +95,12 @@ unsafe impl Device for Inline {
 
 /// Parts that work is divided into for each thread, where it can be: a thread that has lost its core to
 /// the loader for a while, or is slower than the others, leaves some of its parts to them.
+#[doc(hidden)]
 pub const PARTS: usize = 4;
 
 /// How an output is divided among threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[doc(hidden)]
 pub enum Split {
     /// Along rows (pixels), in multiples of this many.
     Rows(usize),
@@ -105,6 +110,7 @@ pub enum Split {
 
 /// A part of an output.
 #[derive(Debug)]
+#[doc(hidden)]
 pub struct Share<'a> {
     /// Index of the part.
     pub index: usize,
@@ -119,6 +125,7 @@ pub struct Share<'a> {
 }
 
 /// Part `index` of `0..len` cut into `parts` ranges of whole multiples of `align`, as even as possible.
+#[doc(hidden)]
 pub fn cut(len: usize, parts: usize, align: usize, index: usize) -> Range<usize> {
     let units = len.div_ceil(align);
     let at = |i: usize| (units * i / parts * align).min(len);
@@ -132,6 +139,7 @@ pub fn cut(len: usize, parts: usize, align: usize, index: usize) -> Range<usize>
 /// # Panics
 /// When `scratch` is for less than one thread. With less than that for each thread, there are only as
 /// many parts as it is for.
+#[doc(hidden)]
 pub fn divide(
     device: &dyn Device,
     out: MatMut<'_>,

@@ -12,6 +12,7 @@ pub const STACK_BYTES: usize = 256 << 10;
 
 /// Why threads could not be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ThreadError {
     /// The system refused one.
     Create {

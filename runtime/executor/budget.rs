@@ -15,6 +15,7 @@ use bytemuck::bytes_of;
 
 /// Why the budget cannot be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum BudgetError {
     /// An inference is under way: finish it first. Nothing has changed.
     Running,
@@ -74,6 +75,7 @@ impl core::error::Error for BudgetError {}
 
 impl<F: Feed> Model<'_, '_, F> {
     /// The plan that is followed; an empty one after a change of budget that failed.
+    #[doc(hidden)]
     pub fn plan(&self) -> &PlanView<'_> {
         self.current.plan()
     }

@@ -9,6 +9,7 @@ use crate::storage::StorageError;
 
 /// Why a pack cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The storage failed.
     Storage(StorageError),

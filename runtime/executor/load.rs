@@ -5,6 +5,7 @@ use crate::storage::StorageError;
 
 /// Why a load failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LoadError {
     /// The storage failed.
     Storage {

@@ -20,7 +20,7 @@ use core::sync::atomic::Ordering;
 
 /// The loader side of an instance.
 #[derive(Debug)]
-pub struct Loader<'m, 'a> {
+pub(crate) struct Loader<'m, 'a> {
     weights: Weights<'m, 'a>,
     course: Course<'m, 'a>,
 }

@@ -51,14 +51,20 @@ mod times;
 pub use budget::BudgetError;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use concurrent::{Concurrent, ThreadedError};
-pub use enter::RESIDENT_PIECE;
 pub use error::OpenError;
-pub use header::{entries, entry_for, header, tables_bytes};
 pub use load::LoadError;
-pub use loader::Loader;
+#[cfg(all(feature = "linux", target_os = "linux"))]
+pub(crate) use loader::Loader;
 pub use model::{Feed, InferError, Inline, Model, Progress, Stats};
 pub use observer::{Event, Observer};
 pub use open::Instance;
 pub use options::{Options, STEP_WORK};
 pub use switch::{PlanError, Switch};
 pub use times::StepTimes;
+
+#[doc(hidden)]
+pub use enter::RESIDENT_PIECE;
+#[doc(hidden)]
+pub use header::{entries, entry_for, header, tables_bytes};
+
+pub use crate::pack::{Flaw, Name, PlanEntry, Port, Skeleton};

@@ -23,6 +23,7 @@ const STEPS_AHEAD: usize = 2;
 /// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load), [`Index`](Self::Index) and
 /// [`Device`](Self::Device) the next inference starts over, after [`Threads`](Self::Threads) the same step may be tried again.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum InferError {
     /// A load that the inference needs failed.
     Load(LoadError),

@@ -1,19 +1,20 @@
 //! What goes on inside an inference, for whoever wants to draw it.
 
-/// What an [`Observer`] is told of. Loads and steps are counted from 0 in their inference; the host's turn,
+/// What happens in an inference. Loads and steps are counted from 0 in their inference. The host's turn,
 /// between two inferences, has no event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Event {
-    /// Load `.0` of [`PlanView::loads`](crate::pack::PlanView) begins. Others before it may be under way. One that was under way when another
-    /// failed, or the budget changed, has no end, and begins again.
+    /// Load `.0` of the plan begins. Others before it may be in flight. A load that is in flight when another
+    /// fails, or when the budget changes, does not end. It begins again.
     LoadBegins(u32),
-    /// It is there, and verified. In the order in which they began.
+    /// Load `.0` is there, and verified. Loads end in the order in which they began.
     LoadEnds(u32),
-    /// Step `.0` of [`PlanView::steps`](crate::pack::PlanView) is next, and may have to wait for its loads.
+    /// Step `.0` of the plan is next, and may have to wait for its loads.
     StepWaits(u32),
-    /// Its loads are there.
+    /// The loads of step `.0` are there, and it begins.
     StepBegins(u32),
-    /// It is computed.
+    /// Step `.0` is computed.
     StepEnds(u32),
 }
 
@@ -24,6 +25,6 @@ pub enum Event {
 ///
 /// With a GPU a step begins and ends when it is issued, and a load with a staging ring is the read into it.
 pub trait Observer: Sync + core::fmt::Debug {
-    /// It happens now.
+    /// Called when an event happens, by the thread that it happens on.
     fn event(&self, event: Event);
 }

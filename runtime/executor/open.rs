@@ -85,6 +85,7 @@ impl<'a> Instance<'a> {
     }
 
     /// The plan's tables; empty after a [change of budget](Model::set_budget) that failed.
+    #[doc(hidden)]
     pub fn plan(&self) -> &PlanView<'_> {
         self.current.plan()
     }

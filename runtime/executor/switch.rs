@@ -7,6 +7,7 @@ use crate::storage::StorageError;
 
 /// Why a plan cannot be followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PlanError {
     /// Its section could not be read.
     Storage(StorageError),

@@ -11,10 +11,13 @@ use bytemuck::Pod;
 #[derive(Clone, Copy, Debug)]
 pub struct Skeleton<'a> {
     /// Runs of activation memory.
+    #[doc(hidden)]
     pub buffers: Records<'a, Buffer>,
-    /// Views of them.
+    /// Tensors: views of the buffers.
+    #[doc(hidden)]
     pub tensors: &'a [Tensor],
-    /// In execution order.
+    /// Layers in execution order.
+    #[doc(hidden)]
     pub layers: Layers<'a>,
     /// Inputs in the model's order.
     pub inputs: &'a [Port],

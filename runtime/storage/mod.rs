@@ -1,42 +1,45 @@
 //! Where weights come from.
 //!
 //! A [`Storage`] reads ranges of the pack into the arena. A load is one such read, so nothing lies
-//! between the two: no copy, no buffer, and with [`direct`] no page cache. Whatever goes wrong is one
+//! between the two: no copy, no buffer, and with direct I/O no page cache. Whatever goes wrong is one
 //! small [`StorageError`] that names the offset and the numbers that disagree.
 //!
 //! | back end | for |
 //! |---|---|
-//! | [`memory`] | packs in memory-mapped flash; tests; any target |
-//! | [`direct`] | Linux, the normal case: straight from the device into the arena |
-//! | [`buffered`] | Linux, file systems without direct I/O; the page cache holds a copy |
-//! | [`mapped`] | Linux, packs that are meant to stay in memory |
-//! | [`faulty`] | tests: any of these, failing on cue |
+//! | [`Slice`] | packs in memory-mapped flash; tests; any target |
+//! | `DirectFile` | Linux, the normal case: straight from the device into the arena |
+//! | `BufferedFile` | Linux, file systems without direct I/O; the page cache holds a copy |
+//! | `MappedFile` | Linux, packs that are meant to stay in memory |
 //!
-//! [`queue`] is for storage that reads while its caller goes on, several ranges at once: of these, [`direct`].
+//! [`ReadQueue`] is for storage that reads while its caller goes on, several ranges at once. `DirectFile` has one.
 //!
 //! A back end for another device implements [`Storage`] and, if its transfers may be short or
 //! interrupted, leaves that to [`read_exact`].
 
+#[doc(hidden)]
 pub mod faulty;
-pub mod memory;
+mod memory;
+#[doc(hidden)]
 pub mod queue;
 mod under_way;
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod aio;
 #[cfg(all(feature = "linux", target_os = "linux"))]
-pub mod buffered;
+mod buffered;
 #[cfg(all(feature = "linux", target_os = "linux"))]
-pub mod direct;
+mod direct;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub(crate) mod fd;
 #[cfg(all(feature = "linux", target_os = "linux"))]
-pub mod mapped;
+mod mapped;
 #[cfg(all(feature = "linux", target_os = "linux"))]
+#[doc(hidden)]
 pub mod residency;
 #[cfg(all(test, feature = "linux", target_os = "linux"))]
 mod scratch_file;
 
+#[doc(hidden)]
 pub use faulty::Faulty;
 pub use memory::Slice;
 pub use queue::{MAX_BEGUN, MAX_DEPTH, ReadQueue};
@@ -47,6 +50,7 @@ pub use {
     buffered::BufferedFile,
     direct::DirectFile,
     mapped::{MappedFile, Populate},
+    residency::{Cached, PageCache},
 };
 
 use crate::pack::PAGE;
@@ -96,6 +100,7 @@ impl<S: Storage + ?Sized> Storage for &mut S {
 
 /// Why a read, or opening a file, failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum StorageError {
     /// The file could not be opened, mapped or measured.
     Open {
@@ -153,6 +158,7 @@ pub enum StorageError {
 
 /// What something is that has a path and is no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum NoFile {
     /// A directory.
     Directory,

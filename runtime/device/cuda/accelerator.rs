@@ -58,6 +58,7 @@ impl Memory {
 
 /// A GPU cannot be the executor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum GpuError {
     /// It cannot address memory of the host.
     NoMapping,

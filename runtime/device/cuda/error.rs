@@ -8,6 +8,7 @@ use core::fmt;
 /// A GPU cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum OpenError {
     /// There is no libcuda.
     NoLibrary,
@@ -54,6 +55,7 @@ impl core::error::Error for OpenError {}
 /// Memory cannot be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum MemoryError {
     /// There is not as much left.
     Exhausted { wanted: usize, free: usize, total: usize },
@@ -78,6 +80,7 @@ impl core::error::Error for MemoryError {}
 /// The kernels cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
+#[non_exhaustive]
 pub enum ModuleError {
     /// Nothing that was built suits the GPU; `refused` is the driver's word on the last that might have.
     NoImage { device: Arch, version: Version, refused: Option<DeviceError> },

@@ -293,7 +293,7 @@ impl<'a> Trace<'a> {
                         end = Some(ns);
                     }
                 }
-                Event::LoadBegins(_) | Event::LoadEnds(_) => {}
+                _ => {}
             }
         }
         inferences

@@ -6,6 +6,7 @@ use crate::storage::StorageError;
 
 /// Why memory could not be set up or swapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum ChunkError {
     /// The driver lacks functions of virtual memory management.
     OldDriver {
