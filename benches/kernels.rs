@@ -8,7 +8,7 @@
 use eyelet::device::Device;
 use eyelet::kernels::{Isa, Kernels};
 use eyelet::matrix::{MatMut, MatRef};
-use eyelet::ops::{Call, LayerError, Operand, Slice, conv, depthwise, winograd};
+use eyelet::ops::{Call, LayerError, Operand, Problem, Slice, conv, depthwise, winograd};
 use eyelet::pack::{
     Activation, ConvParams, Encoding, Kept, Layer, NONE, OpKind, Tensor, WinogradParams,
     params_words,
@@ -242,7 +242,7 @@ fn main() {
 }
 
 type Validate = fn(&Layer, &[Tensor; 2], &Tensor, Isa) -> Result<(), LayerError>;
-type ScratchBytes = fn(&Layer, &[Tensor; 2], &Tensor, &Slice, u32, Isa) -> u64;
+type ScratchBytes = fn(&Problem<'_>) -> u64;
 
 /// Best time, floating-point operations of the direct algorithm, scratch. `tile` is that of Winograd's
 /// algorithm, 0 where it is not used.
@@ -306,7 +306,8 @@ fn measure(
         _ => (conv::validate as Validate, conv::scratch_bytes as ScratchBytes),
     };
     functions.0(&layer, &inputs, &output, isa).expect("a valid layer");
-    let bytes = functions.1(&layer, &inputs, &output, &slice, threads, isa);
+    let problem = Problem { layer: &layer, inputs: &inputs, output: &output, slice, threads, isa };
+    let bytes = functions.1(&problem);
 
     let mut data = lines(input.rows() as usize * c as usize * 4);
     fill(&mut data);

@@ -27,10 +27,11 @@ mod window;
 mod winograd;
 
 pub use chains::{CHAIN, Chains};
+pub use dwconv::Strip;
 pub use elementwise::Beside;
 pub use gemms::{Gemms, Product};
 pub use grid::Grid;
-pub use igemm::{Addend, Panel};
+pub use igemm::{Addend, Panel, Target};
 pub use indirection::Indirection;
 pub use pool::{Pooling, Positions, Taps};
 pub use soon::Soon;

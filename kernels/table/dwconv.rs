@@ -4,9 +4,8 @@
 //! Most compute a line of outputs at a time. Where several lines are to be made with a window that there is a kernel
 //! of [`Lines`] for, that one makes them, and reads each line of the input once.
 
-use super::{Addend, Grid, Kernels, fma};
+use super::{Grid, Kernels, Target, fma};
 use crate::kernels::portable::igemm::clamp;
-use crate::matrix::MatMut;
 use core::ops::Range;
 
 /// `struct eyelet_dwconv` of `kernels/dwconv.h`, which says what the fields are.
@@ -157,28 +156,32 @@ unsafe extern "C" fn f32_dwconv_1x8_portable(t: &Pixels) {
     }
 }
 
+/// What a depthwise kernel computes: adjacent pixels, the same of adjacent output lines.
+#[derive(Clone, Debug)]
+pub struct Strip<'a> {
+    /// Output lines, counted from the grid's first.
+    pub lines: Range<usize>,
+    /// Pixels of each line.
+    pub pixels: Range<usize>,
+    /// The first channel.
+    pub channel: usize,
+    /// Channels of a group.
+    pub group: usize,
+    /// For every `nr` channels begun, `bias[nr]`, then `[tap][group][nr]`.
+    pub panels: &'a [f32],
+}
+
 impl Kernels {
-    /// Computes adjacent pixels, the same of adjacent output lines (counted from the grid's first), one line's after
-    /// the other's rows of `out`, for the channels from `offset` on, as many as `out` has columns: `out = clamp(bias + Σ taps · weights + addend)`, each
-    /// element one chain of fused multiply-adds in the order of the taps, and of the channels of its
-    /// `group`. `panels` has, for every `nr` channels begun, `bias[nr]`, then `[tap][group][nr]`.
+    /// Computes a strip, for as many channels as the output has columns. Pixels of one line after those of another are the rows of the
+    /// output: `out = clamp(bias + Σ taps · weights + addend)`, each element one chain of fused multiply-adds in the order
+    /// of the taps, and of the channels of its group.
     ///
     /// # Panics
     /// When there are no such pixels, the sizes of panels, addend and output disagree, or the channels
     /// are not whole groups of a size that panels hold several of ([`Isa::spans`](super::Isa::spans)).
-    #[allow(clippy::too_many_arguments)]
-    pub fn dwconv(
-        &self,
-        grid: &Grid<'_>,
-        lines: Range<usize>,
-        pixels: Range<usize>,
-        offset: usize,
-        group: usize,
-        panels: &[f32],
-        addend: Addend<'_>,
-        clamp: [f32; 2],
-        mut out: MatMut<'_>,
-    ) {
+    pub fn dwconv(&self, grid: &Grid<'_>, strip: Strip<'_>, target: Target<'_>) {
+        let Strip { lines, pixels, channel: offset, group, panels } = strip;
+        let Target { addend, clamp, mut out } = target;
         let window = grid.window();
         let ([tap_lines, tap_cols], channels) = (window.kernel, out.cols());
         let rows = lines.len().checked_mul(pixels.len());
@@ -196,7 +199,7 @@ impl Kernels {
         let width = pixels.len();
         let taps = grid.taps(lines.clone(), pixels);
         let (residual, residual_pitch) = addend.raw(&mut out);
-        let mut pixels = Pixels {
+        let pixels = Pixels {
             a: taps.pointers.as_ptr(),
             stride: taps.stride,
             tap_lines,
@@ -219,14 +222,24 @@ impl Kernels {
             min: clamp[0],
             max: clamp[1],
         };
+        // SAFETY: the sizes were checked above; the taps of these pixels are in the grid, and `cols` floats are readable
+        // behind each of its pointers.
+        unsafe { self.dwconv_pixels(pixels, panel) }
+    }
+
+    /// Computes some pixels, by a kernel for several lines where there is one, the others a line at a time.
+    ///
+    /// # Safety
+    /// [`Function`]'s for each line; a panel has `panel` floats.
+    unsafe fn dwconv_pixels(&self, mut pixels: Pixels, panel: usize) {
+        let Pixels { group, channels, pixels: width, .. } = pixels;
         if let Some(several) =
             self.dwlines.iter().find(|several| group == 1 && several.serve(&pixels))
         {
             let rest = channels % several.channels;
             pixels.channels = channels - rest;
-            // SAFETY: the sizes were checked above; the taps of these pixels are in the grid, and `cols`
-            // floats are readable behind each of its pointers; these kernels exist only on processors that
-            // can run them (`Kernels::for_isa`), and `serve` has found what this one wants.
+            // SAFETY: the caller's promise; these kernels exist only on processors that can run them
+            // (`Kernels::for_isa`), and `serve` has found what this one wants.
             unsafe { (several.function)(&pixels) }
             if rest == 0 {
                 return;
@@ -266,7 +279,7 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::table::{Addend, Grid, Window};
+    use crate::kernels::table::{Addend, Grid, Strip, Target, Window};
     use crate::kernels::testing::{BOUNDS, SPECIAL, assert_clamped, available, scratch};
     use crate::matrix::{MatMut, MatRef};
     use std::vec;
@@ -311,17 +324,10 @@ mod tests {
             for bounds in BOUNDS {
                 let mut out = vec![0.0f32; lines * WIDTH * channels];
                 let mat = MatMut::new(&mut out, lines * WIDTH, channels, channels).unwrap();
-                kernels.dwconv(
-                    &grid,
-                    0..lines,
-                    0..WIDTH,
-                    0,
-                    group,
-                    &panels,
-                    Addend::None,
-                    bounds,
-                    mat,
-                );
+                let strip =
+                    Strip { lines: 0..lines, pixels: 0..WIDTH, channel: 0, group, panels: &panels };
+                let target = Target { addend: Addend::None, clamp: bounds, out: mat };
+                kernels.dwconv(&grid, strip, target);
                 for row in out.chunks_exact(channels) {
                     assert_clamped(row, &SPECIAL, bounds, kernels.name());
                 }

@@ -1,6 +1,6 @@
 //! Many products with the rows of one list: what Winograd's algorithm makes of a convolution.
 
-use super::igemm::{AHEAD, Addend, Panel, Strips, UNBOUNDED, ZEROS};
+use super::igemm::{AHEAD, Addend, Biased, Panel, Strips, Target, UNBOUNDED, ZEROS};
 use super::indirection::Reads;
 use super::{Indirection, Kernels, Soon};
 use crate::matrix::MatMut;
@@ -121,7 +121,8 @@ impl Gemms<'_> {
         let lists = self.lists.part(rows);
         let out = &mut self.out[out..][..lists.rows * nr];
         let Some(out) = MatMut::new(out, lists.rows, nr, nr) else { return };
-        self.kernels.product(&lists, offset, &ZEROS, panel, Addend::None, UNBOUNDED, out);
+        let target = Target { addend: Addend::None, clamp: UNBOUNDED, out };
+        self.kernels.product(&lists, offset, Biased { bias: &ZEROS, panel }, target);
     }
 }
 

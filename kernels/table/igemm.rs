@@ -155,6 +155,30 @@ impl Addend<'_> {
     }
 }
 
+/// Where the sums of a tile go, and what becomes of them on the way.
+#[derive(Debug)]
+pub struct Target<'a> {
+    /// What is added to the sums.
+    pub addend: Addend<'a>,
+    /// Bounds that they are then clamped to.
+    pub clamp: [f32; 2],
+    /// The output.
+    pub out: MatMut<'a>,
+}
+
+impl Target<'_> {
+    fn reborrow(&mut self) -> Target<'_> {
+        Target { addend: self.addend, clamp: self.clamp, out: self.out.reborrow() }
+    }
+}
+
+/// A panel's bias, and the rest of it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Biased<'a> {
+    pub bias: &'a [f32],
+    pub panel: Panel<'a>,
+}
+
 /// A panel of weights, and what is to be in the second-level cache soon.
 #[derive(Clone, Copy, Debug)]
 pub struct Panel<'a> {
@@ -234,6 +258,16 @@ impl<'a> Panel<'a> {
         }
     }
 
+    /// What strips fetch while they compute a chain: all of them an equal share of what follows, or a single one what it
+    /// reads itself.
+    fn following(&self, chains: &Chains, chain: usize, shared: bool, nr: usize) -> Soon {
+        match self.next {
+            Some((next, chain)) if shared => Soon::of(self.of_chain(next, chains, chain, nr)),
+            None if shared => self.soon,
+            _ => Soon::of(self.of_chain(self.ahead, chains, chain, nr)),
+        }
+    }
+
     /// What `chain` has of these weights, for kernels of `nr` channels: a panel's width for each term, of which so many are missing.
     fn of_chain(&self, weights: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &'a [f32] {
         let Range { start, end } = chains.terms(chain);
@@ -261,90 +295,70 @@ impl Kernels {
         lists: &Indirection<'_>,
         offset: usize,
         panel: Panel<'_>,
-        addend: Addend<'_>,
-        clamp: [f32; 2],
-        out: MatMut<'_>,
+        target: Target<'_>,
     ) {
-        let (bias, panel) = self.split_bias(panel);
-        self.product(lists, offset, bias, panel, addend, clamp, out);
+        self.product(lists, offset, self.split_bias(panel), target);
     }
 
-    /// One chain of the same: that of the first one leaves bias, chain and addend in the output, the others add theirs
-    /// to it, and the last one clamps.
+    /// One chain of what [`igemm`](Self::igemm) computes: the first one leaves bias, chain and addend in the output, the
+    /// others add theirs to it, and the last one clamps.
     ///
     /// # Panics
-    /// As above, and when there is no such chain.
-    #[allow(clippy::too_many_arguments)]
+    /// When the sizes of lists, panel, addend and output disagree, and when there is no such chain.
     pub fn igemm_chain(
         &self,
         lists: &Indirection<'_>,
         chain: usize,
         offset: usize,
         panel: Panel<'_>,
-        addend: Addend<'_>,
-        clamp: [f32; 2],
-        out: MatMut<'_>,
+        target: Target<'_>,
     ) {
         assert!(chain < lists.chains().count());
-        let (bias, panel) = self.split_bias(panel);
-        self.chain(lists, chain, offset, bias, panel, addend, clamp, out);
+        self.chain(lists, chain, offset, self.split_bias(panel), target);
     }
 
     /// A panel's bias, and the rest of it and of what is fetched.
-    fn split_bias<'a>(&self, panel: Panel<'a>) -> (&'a [f32], Panel<'a>) {
+    fn split_bias<'a>(&self, panel: Panel<'a>) -> Biased<'a> {
         // Where it is missing the chain that begins with it is not computed.
         let bias = if panel.missing > 0 { &ZEROS[..] } else { panel.weights };
-        (&bias[..self.nr()], panel.skip(self.nr()))
+        Biased { bias: &bias[..self.nr()], panel: panel.skip(self.nr()) }
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// All chains.
     pub(super) fn product(
         &self,
         lists: &Indirection<'_>,
         offset: usize,
-        bias: &[f32],
-        panel: Panel<'_>,
-        addend: Addend<'_>,
-        clamp: [f32; 2],
-        mut out: MatMut<'_>,
+        weights: Biased<'_>,
+        mut target: Target<'_>,
     ) {
         let last = lists.chains().count() - 1;
         for chain in 0..last {
-            let panel = Panel { next: Some((panel.weights, chain + 1)), ..panel };
-            self.chain(lists, chain, offset, bias, panel, addend, clamp, out.reborrow());
+            let next = Some((weights.panel.weights, chain + 1));
+            let weights = Biased { panel: Panel { next, ..weights.panel }, ..weights };
+            self.chain(lists, chain, offset, weights, target.reborrow());
         }
-        self.chain(lists, last, offset, bias, panel, addend, clamp, out);
+        self.chain(lists, last, offset, weights, target);
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn chain(
         &self,
         lists: &Indirection<'_>,
         chain: usize,
         offset: usize,
-        bias: &[f32],
-        panel: Panel<'_>,
-        addend: Addend<'_>,
-        clamp: [f32; 2],
-        mut out: MatMut<'_>,
+        Biased { bias, panel }: Biased<'_>,
+        target: Target<'_>,
     ) {
+        let Target { addend, clamp, mut out } = target;
         let &Indirection { rows, mr, readable, .. } = lists;
         let chains = lists.chains();
         let Reads { pointers, segments, offset: from, seg_len } = lists.chain(chain);
         let k = segments.saturating_mul(seg_len);
         let weights = panel.of_chain(panel.weights, &chains, chain, self.nr());
+        let width = panel.width.min(self.nr());
         assert!(out.rows() == rows && (1..=self.mr()).contains(&mr));
         assert!((1..=self.nr()).contains(&out.cols()));
-        assert!(bias.len() >= self.nr(), "{} biases", bias.len());
-        let width = panel.width.min(self.nr());
-        assert!(width > 0, "panels of no channels");
-        // Of the last k as many weights are read as the kernel has columns.
-        let read = k.checked_mul(width).and_then(|read| read.checked_add(self.nr() - width));
-        assert!(
-            read.is_some_and(|read| weights.len() >= read),
-            "{} weights for k = {k} of {width}",
-            weights.len()
-        );
+        self.check_panel(bias, weights, k, width);
         assert!(pointers.len() / segments.max(1) >= rows, "{} pointers", pointers.len());
         let offset = offset.saturating_add(from);
         assert!(
@@ -361,16 +375,8 @@ impl Kernels {
         let [min, max] = if chain + 1 == chains.count() { clamp } else { UNBOUNDED };
         let strips = rows.div_ceil(mr);
         let (residual, residual_pitch) = addend.raw(&mut out);
-        // All strips fetch an equal share of what follows, or a single one what it reads itself.
-        let shared = strips > 1;
-        let next = match panel.next {
-            Some((next, chain)) if shared => {
-                Soon::of(panel.of_chain(next, &chains, chain, self.nr()))
-            }
-            None if shared => panel.soon,
-            _ => Soon::of(panel.of_chain(panel.ahead, &chains, chain, self.nr())),
-        };
-        let (next, next_step, next_share) = next.fetched(weights, strips, k);
+        let following = panel.following(&chains, chain, strips > 1, self.nr());
+        let (next, next_step, next_share) = following.fetched(weights, strips, k);
         let call = Strips {
             a: pointers.as_ptr(),
             offset,
@@ -399,11 +405,25 @@ impl Kernels {
         // can run them (`Kernels::for_isa`).
         unsafe { (self.igemm)(&call) }
     }
+
+    /// Panics unless biases and weights are as many as a kernel reads for `k` terms of panels of `width` channels.
+    #[inline]
+    fn check_panel(&self, bias: &[f32], weights: &[f32], k: usize, width: usize) {
+        assert!(bias.len() >= self.nr(), "{} biases", bias.len());
+        assert!(width > 0, "panels of no channels");
+        // Of the last k as many weights are read as the kernel has columns.
+        let read = k.checked_mul(width).and_then(|read| read.checked_add(self.nr() - width));
+        assert!(
+            read.is_some_and(|read| weights.len() >= read),
+            "{} weights for k = {k} of {width}",
+            weights.len()
+        );
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::kernels::table::{Addend, Indirection, Panel};
+    use crate::kernels::table::{Addend, Indirection, Panel, Target};
     use crate::kernels::testing::{BOUNDS, SPECIAL, assert_clamped, available, scratch};
     use crate::matrix::MatMut;
     use std::vec;
@@ -425,7 +445,8 @@ mod tests {
                 for cols in [nr, nr - 1] {
                     let mut out = vec![0.0f32; mr * nr];
                     let mat = MatMut::new(&mut out, mr, cols, nr).unwrap();
-                    kernels.igemm(&lists, 0, Panel::cached(&panel), Addend::None, bounds, mat);
+                    let target = Target { addend: Addend::None, clamp: bounds, out: mat };
+                    kernels.igemm(&lists, 0, Panel::cached(&panel), target);
                     for row in out.chunks_exact(nr) {
                         assert_clamped(&row[..cols], &SPECIAL, bounds, kernels.name());
                     }

@@ -372,7 +372,7 @@ impl<'a> Source<'_, 'a> {
             list[..inside.start].fill(self.zeros());
             list[inside.end..].fill(self.zeros());
         }
-        self.place(image, y, x, 1, &mut list[inside.clone()], inside.start);
+        self.place(image, [y, x], 1, &mut list[inside.clone()], inside.start);
     }
 
     /// Which of `count` adjacent output pixels have `taps` adjacent columns inside the image, where the
@@ -395,8 +395,7 @@ impl<'a> Source<'_, 'a> {
     fn place(
         &self,
         image: usize,
-        y: i64,
-        x: i64,
+        [y, x]: [i64; 2],
         taps: usize,
         list: &mut [*const f32],
         first: usize,
@@ -433,7 +432,7 @@ impl<'a> Source<'_, 'a> {
                 list.fill(self.zeros());
                 continue;
             }
-            self.place(at.image, y, x, window.kernel[1], &mut list[inside.clone()], inside.start);
+            self.place(at.image, [y, x], window.kernel[1], &mut list[inside.clone()], inside.start);
             for i in (0..inside.start).chain(inside.end..at.count) {
                 let run;
                 (run, free) = free.split_at_mut(window.readable());

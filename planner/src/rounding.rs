@@ -8,7 +8,7 @@ use bytemuck::{Pod, Zeroable};
 use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
 use eyelet::matrix::{MatMut, MatRef};
-use eyelet::ops::{self, Call, Operand, Slice};
+use eyelet::ops::{self, Call, Operand, Problem, Slice};
 use eyelet::pack::{Encoding, Kept, Layer, NONE, OpKind, Tensor};
 use std::ops::Range;
 
@@ -129,7 +129,14 @@ impl Activations {
         let rows = output.rows() as u32;
         let (first, count) = (panels.start, panels.len() as u32);
         let slice = Slice { first, count, row: 0, rows, ..Slice::default() };
-        let bytes = ops::scratch_bytes(layer, &inputs, &output, &slice, 1, network.isa);
+        let bytes = ops::scratch_bytes(&Problem {
+            layer,
+            inputs: &inputs,
+            output: &output,
+            slice,
+            threads: 1,
+            isa: network.isa,
+        });
         let mut scratch = vec![Line([0; 64]); bytes.div_ceil(64) as usize];
         let made = &mut self.0[output.buffer as usize];
         let [start, rows, cols, pitch] = rectangle(kind, &output, made.len());

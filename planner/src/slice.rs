@@ -9,9 +9,8 @@
 use crate::network::Network;
 use crate::plan::{chains, step_weights};
 use crate::slide::Sliding;
-use eyelet::kernels::Isa;
-use eyelet::ops::{self, Slice, winograd};
-use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, Tensor};
+use eyelet::ops::{self, Problem, Slice, winograd};
+use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step};
 use std::ops::Range;
 
 /// A load before it has an address.
@@ -171,10 +170,10 @@ pub fn panel_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 
         ops::transformed(stored, input, step.algorithm, network.isa)
     };
     let Some(plain) = (step.algorithm != 0).then(plain).flatten() else { return least };
-    let operator = |layer: &Layer, inputs: &_, output: &_, slice: &Slice, threads, isa| {
-        let slice = Slice { count: slice.count.min(1), algorithm: 0, ..*slice };
-        let layer = Layer { inputs: layer.inputs, ..plain };
-        ops::least_scratch_bytes(&layer, inputs, output, &slice, threads, isa)
+    let operator = |step: &Problem<'_>| {
+        let slice = Slice { count: step.slice.count.min(1), algorithm: 0, ..step.slice };
+        let layer = &Layer { inputs: step.layer.inputs, ..plain };
+        ops::least_scratch_bytes(&Problem { layer, slice, ..*step })
     };
     let panel = u64::from(plain.panel_bytes).next_multiple_of(64);
     let panel = panel + scratch_by(operator, network, step, threads);
@@ -182,16 +181,16 @@ pub fn panel_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 
 }
 
 fn scratch_by(
-    bytes: impl Fn(&Layer, &[Tensor; 2], &Tensor, &Slice, u32, Isa) -> u64,
+    bytes: impl Fn(&Problem<'_>) -> u64,
     network: &Network,
     step: &Step,
     threads: u32,
 ) -> u64 {
     let layer = &network.layers[step.layer as usize];
     let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
-    let (inputs, output) = (layer.inputs.map(record), record(layer.output));
-    let slice = Slice::from(step);
-    bytes(layer, &inputs, &output, &slice, threads, network.isa).next_multiple_of(64)
+    let (inputs, output) = (&layer.inputs.map(record), &record(layer.output));
+    let (slice, isa) = (Slice::from(step), network.isa);
+    bytes(&Problem { layer, inputs, output, slice, threads, isa }).next_multiple_of(64)
 }
 
 /// Cuts every layer into slices, as even as possible, residents first, lets groups slide, and joins neighbours

@@ -5,7 +5,7 @@
 //! have different pages for residents, in different places, and stream the others through one page of the arena.
 
 use crate::kernels::testing::pack;
-use crate::ops::{self, Slice};
+use crate::ops::{self, Problem, Slice};
 use crate::pack::crc32c::crc32c;
 use crate::pack::{
     Activation, Buffer, ConvParams, Header, Isa, Layer, Load, MAGIC, NONE, Name, OpKind, PAGE,
@@ -206,7 +206,14 @@ fn plan(layers: &[Layer], pages: &[u8], residents: &[(u64, u64)]) -> Vec<u8> {
         let (inputs, output) = ([tensors[index], Tensor::default()], tensors[index + 1]);
         for first in 0..layer.panels {
             let slice = Slice { first, count: 1, row: 0, rows: PIXELS as u32, ..Slice::default() };
-            let bytes = ops::scratch_bytes(layer, &inputs, &output, &slice, THREADS, Isa::Portable);
+            let bytes = ops::scratch_bytes(&Problem {
+                layer,
+                inputs: &inputs,
+                output: &output,
+                slice,
+                threads: THREADS,
+                isa: Isa::Portable,
+            });
             let step = Step {
                 layer: index as u32,
                 ready: loads.len() as u32,

@@ -8,10 +8,10 @@
 //! the cache at a time. Chains are the same, and so is each output, whatever slice, block, strip or thread it falls into. A step may
 //! compute some chains of a panel only, and leave its sums in the output for the next one.
 
-use super::{Call, LayerError, Operand, Slice};
+use super::{Call, LayerError, Operand, Problem};
 use crate::device::{self, Share, Split};
 use crate::kernels::Kernels;
-use crate::kernels::table::{Addend, Chains, Indirection, Panel, Window};
+use crate::kernels::table::{Addend, Chains, Indirection, Panel, Target, Window};
 use crate::matrix::MatMut;
 use crate::pack::{Activation, ActivationKind, ConvParams, Isa, Layer, NONE, Tensor, params};
 use core::ops::Range;
@@ -163,19 +163,11 @@ pub fn validate(
 }
 
 /// Bytes of intermediates for one step: enough for every number of threads up to this one.
-pub fn scratch_bytes(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    threads: u32,
-    isa: Isa,
-) -> u64 {
-    let with = |threads: u32| {
-        let work = Work::new(layer, inputs, output, slice, threads as usize, isa);
+pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
+    problem.most(|problem| {
+        let work = Work::new(problem);
         work.scratch_each.saturating_mul(work.shares as u64)
-    };
-    (1..=threads.max(1)).map(with).max().unwrap_or(0)
+    })
 }
 
 /// How one step is divided.
@@ -195,14 +187,8 @@ struct Work {
 }
 
 impl Work {
-    fn new(
-        layer: &Layer,
-        inputs: &[Tensor; 2],
-        output: &Tensor,
-        slice: &Slice,
-        threads: usize,
-        isa: Isa,
-    ) -> Self {
+    fn new(problem: &Problem<'_>) -> Self {
+        let &Problem { layer, inputs, output, slice, isa, .. } = problem;
         let p: ConvParams = params(layer);
         let window = window(layer, &inputs[0], output);
         let channels = Channels::new(output.dims[3], p.groups, layer.columns(isa));
@@ -220,7 +206,7 @@ impl Work {
         let pitch = window.pitch.saturating_mul(4).saturating_mul(window.stride[1]);
         let strip = if pitch.is_multiple_of(SET_BYTES) { mr.min(SET_ROWS) } else { mr };
 
-        let threads = threads.max(1);
+        let threads = problem.threads();
         let cols = channels.cols(slice.first as usize, slice.count as usize).len();
         let by_cols = channels.align().map_or(1, |align| cols.div_ceil(align));
         let k = window.segments().saturating_mul(window.seg_len());
@@ -389,17 +375,32 @@ pub(super) fn addend<'a>(
     }
 }
 
+/// The panel and the pass after these: panels first, then passes, then those of another block of pixels, if one follows.
+fn following(
+    number: usize,
+    numbers: &Range<usize>,
+    pass: usize,
+    passes: &Range<usize>,
+    another: bool,
+) -> Option<(usize, usize)> {
+    match () {
+        _ if number + 1 < numbers.end => Some((number + 1, pass)),
+        _ if pass + 1 < passes.end => Some((numbers.start, pass + 1)),
+        _ if another => Some((numbers.start, passes.start)),
+        _ => None,
+    }
+}
+
 /// Computes one step.
 pub fn run(call: Call<'_>) {
-    let slice = call.slice();
-    let Call { layer, inputs, output, operands, mut out, weights, kernels, device, .. } = call;
-    let Operand::Mat(input) = operands[0] else {
-        unreachable!("`validate` refuses a convolution without an input of its own");
-    };
     if call.rows.is_empty() || call.count == 0 {
         return;
     }
-    let work = Work::new(layer, &inputs, &output, &slice, device.threads(), kernels.isa());
+    let (work, slice) = (Work::new(&call.problem()), call.slice());
+    let Call { layer, inputs, operands, mut out, weights, kernels, device, .. } = call;
+    let Operand::Mat(input) = operands[0] else {
+        unreachable!("`validate` refuses a convolution without an input of its own");
+    };
     let (window, channels) = (work.window, work.channels);
     let clamp = clamp(&layer.activation);
     let columns = channels.cols(call.first, call.count);
@@ -436,22 +437,18 @@ pub fn run(call: Call<'_>) {
                 let cols = channels.panel(index);
                 let offset = index / channels.panels * window.channels;
                 let at = |number: usize| number * panel_floats;
-                let next = match () {
-                    _ if number + 1 < numbers.end => Some((at(number + 1), pass)),
-                    _ if pass + 1 < passes.end => Some((at(numbers.start), pass + 1)),
-                    _ if block.end < rows.len() => Some((at(numbers.start), passes.start)),
-                    _ => None,
-                };
+                let next = following(number, &numbers, pass, &passes, block.end < rows.len());
+                let next = next.map(|(number, pass)| (at(number), pass));
                 let panel = Panel::of(weights, at(number), panel_floats, next);
                 let panel = panel.width(channels.width).without(missing).then(call.soon);
                 let here = cols.start - first_col..cols.end - first_col;
                 let residual = addend(&operands[1], pixels.clone(), cols.clone());
                 let mut tile = out.part_mut(block.clone(), here);
-                let to = tile.reborrow();
+                let target = Target { addend: residual, clamp, out: tile.reborrow() };
                 if apart {
-                    kernels.igemm_chain(&lists, pass, offset, panel, residual, clamp, to);
+                    kernels.igemm_chain(&lists, pass, offset, panel, target);
                 } else {
-                    kernels.igemm(&lists, offset, panel, residual, clamp, to);
+                    kernels.igemm(&lists, offset, panel, target);
                 }
                 if pass + 1 == if apart { all } else { 1 } {
                     finish(kernels, &layer.activation, tile);

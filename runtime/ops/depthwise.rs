@@ -11,9 +11,9 @@
 //! line shares with the next in the first-level cache.
 
 use super::conv::{PART_MACS, Sizes, addend, check_weights, clamp, finish, geometry, part, window};
-use super::{Call, LayerError, Operand, Slice};
+use super::{Call, LayerError, Operand, Problem};
 use crate::device::{self, Share, Split};
-use crate::kernels::table::{CHAIN, Grid, Window};
+use crate::kernels::table::{CHAIN, Grid, Strip, Target, Window};
 use crate::pack::{ConvParams, Isa, Layer, Tensor, params};
 
 /// Bytes of pointers for a band of lines, unless one line needs more.
@@ -67,19 +67,11 @@ pub fn validate(
 }
 
 /// Bytes of intermediates for one step: enough for every number of threads up to this one.
-pub fn scratch_bytes(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    threads: u32,
-    isa: Isa,
-) -> u64 {
-    let with = |threads: u32| {
-        let work = Work::new(layer, inputs, output, slice, threads as usize, isa);
+pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
+    problem.most(|problem| {
+        let work = Work::new(problem);
         work.scratch_each.saturating_mul(work.shares as u64)
-    };
-    (1..=threads.max(1)).map(with).max().unwrap_or(0)
+    })
 }
 
 /// How one step is divided.
@@ -94,16 +86,10 @@ struct Work {
 }
 
 impl Work {
-    fn new(
-        layer: &Layer,
-        inputs: &[Tensor; 2],
-        output: &Tensor,
-        slice: &Slice,
-        threads: usize,
-        isa: Isa,
-    ) -> Self {
+    fn new(problem: &Problem<'_>) -> Self {
+        let &Problem { layer, inputs, output, slice, isa, .. } = problem;
         let window = window(layer, &inputs[0], output);
-        let (rows, threads) = (slice.rows as usize, threads.max(1));
+        let (rows, threads) = (slice.rows as usize, problem.threads());
         let [height, width] = window.output;
         let k = window.kernel[0].saturating_mul(window.kernel[1]).saturating_mul(window.channels);
         let cols = (slice.count as usize).saturating_mul(isa.panel());
@@ -143,16 +129,15 @@ impl Work {
 
 /// Computes one step.
 pub fn run(call: Call<'_>) {
-    let slice = call.slice();
-    let Call { layer, inputs, output, operands, mut out, weights, kernels, device, .. } = call;
-    let Operand::Mat(input) = operands[0] else {
-        unreachable!("`validate` refuses a convolution without an input of its own");
-    };
     if call.rows.is_empty() || call.count == 0 {
         return;
     }
+    let work = Work::new(&call.problem());
+    let Call { layer, operands, mut out, weights, kernels, device, .. } = call;
+    let Operand::Mat(input) = operands[0] else {
+        unreachable!("`validate` refuses a convolution without an input of its own");
+    };
     let nr = kernels.nr();
-    let work = Work::new(layer, &inputs, &output, &slice, device.threads(), kernels.isa());
     let window = work.window;
     let [height, width] = window.output;
     let panel_floats = (1 + window.kernel[0] * window.kernel[1] * window.channels) * nr;
@@ -188,17 +173,15 @@ pub fn run(call: Call<'_>) {
                     let residual = addend(&operands[1], at..at + count, channels.clone());
                     let rows = at - first_row..at - first_row + count;
                     let mut tile = out.part_mut(rows, here.clone());
-                    kernels.dwconv(
-                        &grid,
-                        line..line + whole.max(1),
+                    let strip = Strip {
+                        lines: line..line + whole.max(1),
                         pixels,
-                        channels.start,
-                        window.channels,
+                        channel: channels.start,
+                        group: window.channels,
                         panels,
-                        residual,
-                        clamp,
-                        tile.reborrow(),
-                    );
+                    };
+                    let target = Target { addend: residual, clamp, out: tile.reborrow() };
+                    kernels.dwconv(&grid, strip, target);
                     finish(kernels, &layer.activation, tile);
                     at += count;
                 }

@@ -24,7 +24,7 @@ mod way;
 
 pub(super) use way::panels_at_once;
 
-use super::{Call, LayerError, Slice, check, winograd};
+use super::{Call, LayerError, Problem, check, winograd};
 use crate::kernels::table::TILES;
 use crate::pack::{
     ConvParams, Encoding, GatherParams, Isa, Layer, OpKind, Tensor, WinogradParams, params,
@@ -100,25 +100,9 @@ pub(super) struct Expansion {
 }
 
 impl Expansion {
-    /// For a call that may need none.
-    pub(super) fn of(call: &Call<'_>) -> Option<Self> {
-        Self::new(
-            call.layer,
-            &call.inputs,
-            &call.slice(),
-            call.device.threads(),
-            call.kernels.isa(),
-        )
-    }
-
-    /// For a slice on so many threads, which may need none.
-    pub(super) fn new(
-        layer: &Layer,
-        inputs: &[Tensor; 2],
-        slice: &Slice,
-        threads: usize,
-        isa: Isa,
-    ) -> Option<Self> {
+    /// For a step that may need none.
+    pub(super) fn new(problem: &Problem<'_>) -> Option<Self> {
+        let &Problem { layer, inputs, slice, isa, .. } = problem;
         if !expands(layer, slice.algorithm) || slice.count == 0 || slice.rows == 0 {
             return None;
         }
@@ -130,7 +114,7 @@ impl Expansion {
             }
             algorithm => transformed(layer, &inputs[0], algorithm, isa).ok()?,
         };
-        let way = Way::of(&plain, inputs, slice, threads.max(1), isa, k);
+        let way = Way::of(&problem.with(&plain), k);
         let encoding = layer.encoding().unwrap_or_default();
         let stored_bytes = layer.panel_bytes as usize;
         Some(Self { plain, encoding, stored_bytes, algorithm: slice.algorithm, isa, way })

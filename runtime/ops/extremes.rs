@@ -5,6 +5,7 @@
 use super::testing::Random;
 use super::*;
 use crate::kernels::testing::{Threads, available, floats, scratch as memory};
+use crate::ops::Problem;
 use crate::pack::{
     Activation, ActivationKind, BinaryParams, ConvParams, CopyParams, GatherParams, LrnParams,
     MatMulParams, PoolParams, ReduceParams, WinogradParams, params_words, ring_bytes,
@@ -250,7 +251,7 @@ fn slice(random: &mut Random, case: &Accepted, isa: Isa) -> Option<Slice> {
     let (first, count) = if layer.panels > 0 { some(layer.panels, 1) } else { (0, 0) };
     let algorithm = if random.below(4) == 0 { 2 << random.below(2) } else { 0 };
     let slice = Slice { first, count, row, rows, algorithm, ..Slice::default() };
-    validate_slice(layer, inputs, output, &slice, isa).ok().map(|()| slice)
+    validate_slice(&Problem { layer, inputs, output, slice, threads: 1, isa }).ok().map(|()| slice)
 }
 
 /// Computes the step where little memory holds it: whole buffers, or rings that the step fits.
@@ -270,7 +271,8 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
             }
         }
     }
-    let scratch = least_scratch_bytes(layer, inputs, output, slice, threads, isa);
+    let problem = Problem { layer, inputs, output, slice: *slice, threads, isa };
+    let scratch = least_scratch_bytes(&problem);
     let held = weights(layer, &inputs[0], slice, isa);
     let weights = (held.end - held.start) / 4;
     let small = sizes.iter().all(|bytes| *bytes <= 4 * MOST) && scratch <= 4 * MOST;
@@ -282,7 +284,7 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
     if !small || !ringed || weights > MOST || macs > MOST_MACS {
         return false;
     }
-    if validate_rings(layer, inputs, output, slice, rings).is_err() {
+    if validate_rings(&problem, rings).is_err() {
         return false;
     }
     let copies = layer.kind == OpKind::Copy as u32;
@@ -348,8 +350,8 @@ fn what_is_accepted_never_overflows() {
             let _ = (row_unit(layer, output), slides(layer, output), work(layer, inputs, output));
             let Some(slice) = slice(&mut random, &case, isa) else { continue };
             let threads = 1 + round % 3;
-            let least = least_scratch_bytes(layer, inputs, output, &slice, threads, isa);
-            assert!(scratch_bytes(layer, inputs, output, &slice, threads, isa) >= least);
+            let problem = Problem { layer, inputs, output, slice, threads, isa };
+            assert!(scratch_bytes(&problem) >= least_scratch_bytes(&problem));
             for (input, rows) in inputs.iter().zip(rows_read(layer, inputs, output, &slice)).take(1)
             {
                 assert!(rows.start <= rows.end && rows.end <= input.rows(), "{layer:?}");

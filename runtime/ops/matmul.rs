@@ -8,9 +8,9 @@
 //! normalised and multiplied with values while they are in a cache.
 
 use super::conv::{clamp, finish};
-use super::{Call, LayerError, Operand, Slice};
+use super::{Call, LayerError, Operand, Problem};
 use crate::device::{self, Share, Split};
-use crate::kernels::table::{Addend, Indirection, Panel};
+use crate::kernels::table::{Addend, Indirection, Panel, Target};
 use crate::pack::{Isa, Layer, MatMulParams, NONE, Tensor, params};
 
 /// Rows whose pointers are made at a time, about. For each block of rows panels are packed anew.
@@ -102,15 +102,8 @@ pub fn validate(
 }
 
 /// Bytes of intermediates for one step.
-pub fn scratch_bytes(
-    layer: &Layer,
-    _inputs: &[Tensor; 2],
-    _output: &Tensor,
-    slice: &Slice,
-    threads: u32,
-    isa: Isa,
-) -> u64 {
-    let work = Work::new(layer, slice, threads as usize, isa);
+pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
+    let work = Work::new(problem);
     work.panel_bytes.saturating_add(work.pointer_bytes).saturating_mul(work.most_shares as u64)
 }
 
@@ -128,9 +121,10 @@ struct Work {
 }
 
 impl Work {
-    fn new(layer: &Layer, slice: &Slice, threads: usize, isa: Isa) -> Self {
+    fn new(problem: &Problem<'_>) -> Self {
+        let &Problem { layer, slice, isa, .. } = problem;
         let p: MatMulParams = params(layer);
-        let (rows, m, threads) = (slice.rows as usize, p.m as usize, threads.max(1));
+        let (rows, m, threads) = (slice.rows as usize, p.m as usize, problem.threads());
         let (mr, nr) = (isa.rows(), isa.panel());
         let (by_batch, by_cols) = (rows.div_ceil(m), (p.n as usize).div_ceil(nr));
         // A product's panels are packed by every thread that has rows of it.
@@ -195,23 +189,16 @@ fn pack(matrix: &[f32], p: &MatMulParams, first: usize, nr: usize, panel: &mut [
 
 /// Computes one step.
 pub fn run(call: Call<'_>) {
+    if call.rows.is_empty() {
+        return;
+    }
+    let work = Work::new(&call.problem());
     let Call { layer, operands, mut out, kernels, device, .. } = call;
     let (Operand::Mat(a), Operand::Mat(b)) = (operands[0], operands[1]) else {
         unreachable!("`validate` refuses a product without two operands of its own");
     };
-    if call.rows.is_empty() {
-        return;
-    }
     let p: MatMulParams = params(layer);
     let b = b.row(0);
-    let slice = Slice {
-        first: 0,
-        count: 0,
-        row: call.rows.start as u32,
-        rows: call.rows.len() as u32,
-        ..Slice::default()
-    };
-    let work = Work::new(layer, &slice, device.threads(), kernels.isa());
     let (mr, nr, m, k) = (kernels.mr(), kernels.nr(), p.m as usize, p.k as usize);
     let clamp = clamp(&layer.activation);
     let run = is_run(&call.inputs[0]);
@@ -243,7 +230,8 @@ pub fn run(call: Call<'_>) {
                     let mut tile =
                         out.part_mut(at..at + block.len(), first - cols.start..end - cols.start);
                     let panel = Panel::cached(panel);
-                    kernels.igemm(&lists, 0, panel, Addend::None, clamp, tile.reborrow());
+                    let target = Target { addend: Addend::None, clamp, out: tile.reborrow() };
+                    kernels.igemm(&lists, 0, panel, target);
                     finish(kernels, &layer.activation, tile);
                 }
             }

@@ -5,8 +5,7 @@
 //!
 //! - `validate(layer, inputs, output, isa)`: everything that `run` relies on. Called once, by `open`, on
 //!   untrusted records; it must reject whatever could make `run` panic or index out of bounds.
-//! - `scratch_bytes(layer, inputs, output, slice, threads, isa)`, of those that need any: intermediates
-//!   for one step. The planner calls the same function, so plan and runtime cannot disagree. A step may be given
+//! - `scratch_bytes(problem)`, of those that need any: intermediates for one step. The planner calls the same function, so plan and runtime cannot disagree. A step may be given
 //!   less, down to [`least_scratch_bytes`].
 //! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
 //!
@@ -36,6 +35,7 @@ pub mod layernorm;
 pub mod lrn;
 pub mod matmul;
 pub mod pool;
+mod problem;
 mod reads;
 pub mod reduce;
 mod slice;
@@ -44,6 +44,7 @@ pub mod unary;
 pub mod winograd;
 mod work;
 
+pub use problem::Problem;
 pub use reads::{Reads, reads, rows_read};
 pub use slice::{Slice, chains, row_unit, slides, validate_rings, validate_slice, weights};
 pub use work::{Work, step_work, work};
@@ -120,6 +121,18 @@ impl Call<'_> {
             chain: self.chain,
             chains: self.chains,
             kept: self.kept,
+        }
+    }
+
+    /// What the step computes.
+    pub fn problem(&self) -> Problem<'_> {
+        Problem {
+            layer: self.layer,
+            inputs: &self.inputs,
+            output: &self.output,
+            slice: self.slice(),
+            threads: self.device.threads() as u32,
+            isa: self.kernels.isa(),
         }
     }
 }
@@ -199,18 +212,9 @@ pub fn panels_at_once(plain: &Layer) -> usize {
 }
 
 /// How a step that transforms its weights can be computed with little scratch; `None` where it cannot.
-pub fn portions(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    threads: u32,
-    isa: Isa,
-) -> Option<Portions> {
-    let threads = threads.max(1) as usize;
-    let expansion =
-        if isa == Isa::Cuda { None } else { Expansion::new(layer, inputs, slice, threads, isa) };
-    expansion?.portions(inputs, output, slice, threads)
+pub fn portions(problem: &Problem<'_>) -> Option<Portions> {
+    let expansion = if problem.isa == Isa::Cuda { None } else { Expansion::new(problem) };
+    expansion?.portions(problem)
 }
 
 /// How much scratch a step is asked about.
@@ -220,69 +224,41 @@ enum Want {
     Least,
 }
 
-/// Bytes of intermediates that one step can use when it runs on `threads` threads, or on fewer: those of the
+/// Bytes of intermediates that one step can use when it runs on the problem's threads, or on fewer: those of the
 /// operator, and those for weights that are not stored as the operator reads them.
-pub fn scratch_bytes(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    threads: u32,
-    isa: Isa,
-) -> u64 {
-    scratch_of(layer, inputs, output, slice, threads, isa, Want::All)
+pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
+    scratch_of(problem, Want::All)
 }
 
-/// The bytes of these that it cannot do without. With any number between it computes the same, bit for bit.
-pub fn least_scratch_bytes(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    threads: u32,
-    isa: Isa,
-) -> u64 {
-    scratch_of(layer, inputs, output, slice, threads, isa, Want::Least)
+/// Bytes of intermediates that one step cannot do without. With any number from these to [`scratch_bytes`] it computes
+/// the same, bit for bit.
+pub fn least_scratch_bytes(problem: &Problem<'_>) -> u64 {
+    scratch_of(problem, Want::Least)
 }
 
-fn scratch_of(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    threads: u32,
-    isa: Isa,
-    want: Want,
-) -> u64 {
-    if isa == Isa::Cuda {
+fn scratch_of(problem: &Problem<'_>, want: Want) -> u64 {
+    let Problem { layer, inputs, output, slice, .. } = problem;
+    if problem.isa == Isa::Cuda {
         return cuda::scratch_bytes(layer, inputs, output, slice);
     }
-    let bytes = |threads: u32| match Expansion::new(layer, inputs, slice, threads as usize, isa) {
-        Some(expansion) => expansion.scratch_bytes(inputs, output, slice, threads, want),
-        None => operator_scratch_bytes(layer, inputs, output, slice, threads, isa, want),
+    let bytes = |problem: &Problem<'_>| match Expansion::new(problem) {
+        Some(expansion) => expansion.scratch_bytes(problem, want),
+        None => operator_scratch_bytes(problem, want),
     };
     match expand::expands(layer, slice.algorithm) {
-        true => (1..=threads.max(1)).map(bytes).max().unwrap_or(0),
-        false => bytes(threads),
+        true => problem.most(bytes),
+        false => bytes(problem),
     }
 }
 
 /// Bytes of intermediates of an operator.
-fn operator_scratch_bytes(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    threads: u32,
-    isa: Isa,
-    want: Want,
-) -> u64 {
-    let Some(kind) = OpKind::from_code(layer.kind) else { return 0 };
+fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
+    let Some(kind) = OpKind::from_code(problem.layer.kind) else { return 0 };
     match kind {
-        OpKind::Conv => conv::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Depthwise => depthwise::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::MatMul => matmul::scratch_bytes(layer, inputs, output, slice, threads, isa),
-        OpKind::Winograd => winograd::scratch_of(layer, inputs, output, slice, threads, isa, want),
+        OpKind::Conv => conv::scratch_bytes(problem),
+        OpKind::Depthwise => depthwise::scratch_bytes(problem),
+        OpKind::MatMul => matmul::scratch_bytes(problem),
+        OpKind::Winograd => winograd::scratch_of(problem, want),
         // The others need none.
         OpKind::Pool
         | OpKind::Unary
@@ -309,7 +285,7 @@ pub fn outside(
 
 /// Computes one step of a layer that [`validate`] has accepted, over a slice that [`validate_slice`] has.
 pub fn run(call: Call<'_>) {
-    match Expansion::of(&call) {
+    match Expansion::new(&call.problem()) {
         Some(expansion) => expansion.run(call),
         None => run_operator(call),
     }

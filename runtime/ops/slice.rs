@@ -1,6 +1,6 @@
 //! What of a layer a step can make: which of its rows and panels, and in which rings.
 
-use super::{LayerError, Reads, check, conv, copy, cuda, expand, reads, winograd};
+use super::{LayerError, Problem, Reads, check, conv, copy, cuda, expand, reads, winograd};
 use crate::kernels::table::Chains;
 use crate::pack::{Encoding, Isa, Kept, Layer, OpKind, Step, Tensor};
 use core::ops::Range;
@@ -101,13 +101,31 @@ pub fn slides(layer: &Layer, output: &Tensor) -> bool {
 
 /// Refuses a slice that is not inside its (valid) layer, that cuts what cannot be cut, or whose algorithm the
 /// layer cannot be computed by.
-pub fn validate_slice(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    isa: Isa,
-) -> Result<(), LayerError> {
+pub fn validate_slice(problem: &Problem<'_>) -> Result<(), LayerError> {
+    let &Problem { layer, inputs, output, slice, isa, .. } = problem;
+    validate_algorithm(problem)?;
+    if slice.algorithm != 0 && isa != Isa::Cuda {
+        let plain = expand::transformed(layer, &inputs[0], slice.algorithm, isa)?;
+        winograd::validate(&plain, inputs, output, isa)?;
+        return validate_slice(&problem.with(&plain).of(Slice { algorithm: 0, ..slice }));
+    }
+    let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
+    if isa == Isa::Cuda {
+        cuda::validate_slice(&slice, output)?;
+    }
+    validate_rows(layer, kind, output, &slice)?;
+    let end = slice.first as u64 + slice.count as u64;
+    check(end <= layer.panels as u64, "end of the step's panels", end, layer.panels as u64)?;
+    if !kind.has_panels() {
+        let (count, panels) = (slice.count as u64, layer.panels as u64);
+        check(count == panels, "number of the step's panels", count, panels)?;
+    }
+    Ok(())
+}
+
+/// Refuses chains, kept inputs and algorithms that do not go together, or not with the layer.
+fn validate_algorithm(problem: &Problem<'_>) -> Result<(), LayerError> {
+    let &Problem { layer, inputs, slice, isa, .. } = problem;
     if slice.chains != 0 {
         let all = chains(layer, &inputs[0], isa).map_or(0, |chains| chains.count() as u64);
         let end = u64::from(slice.chain) + u64::from(slice.chains);
@@ -124,15 +142,16 @@ pub fn validate_slice(
         check(algorithm == 0, "algorithm of a step that keeps inputs", algorithm, 0)?;
         check(chains == 0, "chains of a step that keeps inputs", chains, 0)?;
     }
-    if slice.algorithm != 0 && isa != Isa::Cuda {
-        let plain = expand::transformed(layer, &inputs[0], slice.algorithm, isa)?;
-        winograd::validate(&plain, inputs, output, isa)?;
-        return validate_slice(&plain, inputs, output, &Slice { algorithm: 0, ..*slice }, isa);
-    }
-    let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
-    if isa == Isa::Cuda {
-        cuda::validate_slice(slice, output)?;
-    }
+    Ok(())
+}
+
+/// Refuses rows that are not the layer's, or that its steps cannot make by themselves.
+fn validate_rows(
+    layer: &Layer,
+    kind: OpKind,
+    output: &Tensor,
+    slice: &Slice,
+) -> Result<(), LayerError> {
     let end = slice.row as u64 + slice.rows as u64;
     check(slice.rows > 0, "number of the step's rows", 0, 1)?;
     check(end <= output.rows(), "end of the step's rows", end, output.rows())?;
@@ -154,12 +173,6 @@ pub fn validate_slice(
             check(line % u64::from(tiles) == 0, what, line, tiles.into())?;
         }
     }
-    let end = slice.first as u64 + slice.count as u64;
-    check(end <= layer.panels as u64, "end of the step's panels", end, layer.panels as u64)?;
-    if !kind.has_panels() {
-        let (count, panels) = (slice.count as u64, layer.panels as u64);
-        check(count == panels, "number of the step's panels", count, panels)?;
-    }
     Ok(())
 }
 
@@ -173,13 +186,8 @@ fn whole_lines(row: u64, tensor: &Tensor) -> Result<u64, LayerError> {
 
 /// Refuses a (valid) slice whose operands cannot lie in rings of so many lines, where they do: of the inputs and
 /// the output, 0 for one that is whole or absent.
-pub fn validate_rings(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    rings: [u32; 3],
-) -> Result<(), LayerError> {
+pub fn validate_rings(problem: &Problem<'_>, rings: [u32; 3]) -> Result<(), LayerError> {
+    let &Problem { layer, inputs, output, slice, .. } = problem;
     if rings == [0; 3] {
         return Ok(());
     }

@@ -9,6 +9,7 @@ use crate::kernels::Kernels;
 pub use crate::kernels::testing::Threads;
 use crate::kernels::testing::{assert_same, available, scratch};
 use crate::matrix::{MatMut, MatRef};
+use crate::ops::Problem;
 use crate::pack::{Activation, Isa, Layer, NONE, OpKind, Tensor, params_words};
 use core::ops::Range;
 use std::prelude::rust_2024::*;
@@ -206,11 +207,11 @@ impl Case {
         let mut buffer = self.out.clone();
         let (inputs, output, isa) = (&self.inputs, &self.output, kernels.isa());
         for slice in slices {
-            validate_slice(&self.layer, inputs, output, slice, isa).unwrap();
-            let bytes = |of: fn(&Layer, &_, &_, &_, u32, Isa) -> u64| {
-                of(&self.layer, inputs, output, slice, threads as u32, isa)
-            };
-            let (least, all) = (bytes(least_scratch_bytes), bytes(scratch_bytes));
+            let (layer, threads_at_most) = (&self.layer, threads as u32);
+            let problem =
+                Problem { layer, inputs, output, slice: *slice, threads: threads_at_most, isa };
+            validate_slice(&problem).unwrap();
+            let (least, all) = (least_scratch_bytes(&problem), scratch_bytes(&problem));
             let bytes = least + ((all - least) as f64 * share) as u64 / 64 * 64;
             let out = if self.layer.kind == OpKind::Copy as u32 {
                 let len = buffer.len();

@@ -40,7 +40,7 @@ pub use weights::transform_weights;
 pub use work::{FEW_TILES, block_tiles};
 
 use super::conv::{check_weights, geometry};
-use super::{LayerError, Slice, Want, check};
+use super::{LayerError, Problem, Want, check};
 use crate::kernels::table::TILES;
 use crate::pack::{
     ConvParams, Encoding, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
@@ -126,51 +126,27 @@ fn along(tile: u64, outputs: u64) -> u64 {
     outputs + 2 * outputs.div_ceil(tile)
 }
 
-/// Bytes of intermediates that one step can use: enough for every number of threads up to this one.
-pub fn scratch_bytes(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    threads: u32,
-    isa: Isa,
-) -> u64 {
-    scratch_of(layer, inputs, output, slice, threads, isa, Want::All)
+/// Bytes of intermediates that one step can use: enough for every number of threads up to the problem's.
+pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
+    scratch_of(problem, Want::All)
 }
 
-/// Blocks of tiles that a step has with so much scratch, one after the other on a thread.
-pub(super) fn blocks(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    threads: usize,
-    isa: Isa,
-    scratch: u64,
-) -> usize {
-    let work = Work::new(layer, &inputs[0], output, slice, threads, isa);
+/// Blocks of tiles that a step has with `scratch` bytes of scratch, one after the other on a thread.
+pub(super) fn blocks(problem: &Problem<'_>, scratch: u64) -> usize {
+    let work = Work::new(problem);
     let scratch = usize::try_from(scratch).unwrap_or(usize::MAX);
     work.tiles.div_ceil(work.within(scratch).block)
 }
 
-/// The same, or what it cannot do without.
-pub(super) fn scratch_of(
-    layer: &Layer,
-    inputs: &[Tensor; 2],
-    output: &Tensor,
-    slice: &Slice,
-    threads: u32,
-    isa: Isa,
-    want: Want,
-) -> u64 {
-    let with = |threads| {
-        let work = Work::new(layer, &inputs[0], output, slice, threads as usize, isa);
+/// Bytes of intermediates that one step can use, or those that it cannot do without.
+pub(super) fn scratch_of(problem: &Problem<'_>, want: Want) -> u64 {
+    problem.most(|problem| {
+        let work = Work::new(problem);
         match want {
             Want::All => work.bytes(),
             Want::Least => work.least().bytes(),
         }
-    };
-    (1..=threads.max(1)).map(with).max().unwrap_or(0)
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The plan: buffers, loads and steps lie in the arena, steps are slices of their layers, and none writes what it reads.
 
 use super::{Bounds, Effort, Proven, Range64, check, image, layer_flaw};
-use crate::ops::{self, Slice};
+use crate::ops::{self, Problem, Slice};
 use crate::pack::{Flaw, Isa, Kept, NONE, PAGE, Place, PlanView, Step, ring_bytes};
 
 /// Most loads or steps in a plan: counters wrap, and distances between them must stay below 2³¹.
@@ -110,69 +110,82 @@ impl Proven<'_> {
             let layers = self.skeleton.layers;
             let ok = (step.layer as usize) < layers.len();
             check(ok, "step: no such layer", i, step.layer.into(), layers.len() as u64)?;
-            let layer = &layers.at(step.layer as usize);
-            let output = &self.skeleton.tensors[layer.output as usize];
-            let slice = Slice::from(&step);
-            let inputs = self.skeleton.layer_inputs(layer);
-            ops::validate_slice(layer, &inputs, output, &slice, self.isa)
-                .map_err(|error| layer_flaw(error, i))?;
-            let work = ops::step_work(layer, &inputs, output, &slice);
-            let what =
-                "step: multiply-adds and elements, of which `step_work` permits so many at once";
-            check(work <= bounds.step_work, what, i, work, bounds.step_work)?;
-            let ok = (step.count > 0) == (layer.panels > 0);
-            let what = "step: number of panels";
-            check(ok, what, i, step.count.into(), layer.panels.into())?;
-            check(
-                step.ready >= ready,
-                "step: ready decreases",
-                i,
-                step.ready.into(),
-                ready.into(),
-            )?;
+            let layer = layers.at(step.layer as usize);
+            let inputs = self.skeleton.layer_inputs(&layer);
+            let problem = Problem {
+                layer: &layer,
+                inputs: &inputs,
+                output: &self.skeleton.tensors[layer.output as usize],
+                slice: Slice::from(&step),
+                threads: bounds.threads,
+                isa: self.isa,
+            };
+            self.computable(i, &step, &problem, bounds)?;
+            let what = "step: ready decreases";
+            check(step.ready >= ready, what, i, step.ready.into(), ready.into())?;
             ready = step.ready;
-            let rings = [layer.inputs[0], layer.inputs[1], layer.output].map(|id| {
-                self.skeleton.tensors.get(id as usize).map_or(0, |tensor| self.lines(tensor))
-            });
-            ops::validate_rings(layer, &inputs, output, &slice, rings)
-                .map_err(|error| layer_flaw(error, i))?;
-            let needed =
-                ops::least_scratch_bytes(layer, &inputs, output, &slice, bounds.threads, self.isa);
-            let ok = step.scratch_bytes >= needed;
-            check(ok, "step: too little scratch", i, step.scratch_bytes, needed)?;
             if step.kept == Kept::Found {
                 finds(&before, &step, i)?;
             }
             before = step;
-            let [a, b, out, weights, scratch] = self.touched(&step);
-            for (range, what) in [
-                (weights, "step: weights outside the arena"),
-                (scratch, "step: scratch outside the arena"),
-            ] {
-                if range != Range64::EMPTY {
-                    self.inside(range, what, i)?;
-                }
-            }
-            // Inputs in the output's own buffer were compared tensor by tensor, with the layer.
-            let same =
-                |slot: usize| layer.inputs[slot] != NONE && inputs[slot].buffer == output.buffer;
-            let apart =
-                |slot| same(slot) || self.apart_by_rows(layer, &inputs, output, &slice, slot);
-            for (written, read) in [
-                (out, weights),
-                (out, if out.overlaps(a) && apart(0) { Range64::EMPTY } else { a }),
-                (out, if out.overlaps(b) && apart(1) { Range64::EMPTY } else { b }),
-                (scratch, a),
-                (scratch, b),
-                (scratch, out),
-                (scratch, weights),
-            ] {
-                let what = "step: writes what it reads";
-                check(!written.overlaps(read), what, i, written.start, read.start)?;
-            }
+            self.writes_apart(i, &step, &problem)?;
         }
         let all = loads.len() as u32;
         check(ready == all, "plan: steps wait for all loads", 0, ready.into(), all.into())
+    }
+
+    /// A step is a slice of its layer, not too much work, and has the scratch that it needs.
+    fn computable(
+        &self,
+        index: usize,
+        step: &Step,
+        problem: &Problem<'_>,
+        bounds: &Bounds,
+    ) -> Result<(), Flaw> {
+        let &Problem { layer, inputs, output, slice, .. } = problem;
+        ops::validate_slice(problem).map_err(|error| layer_flaw(error, index))?;
+        let work = ops::step_work(layer, inputs, output, &slice);
+        let what = "step: multiply-adds and elements, of which `step_work` permits so many at once";
+        check(work <= bounds.step_work, what, index, work, bounds.step_work)?;
+        let ok = (step.count > 0) == (layer.panels > 0);
+        check(ok, "step: number of panels", index, step.count.into(), layer.panels.into())?;
+        let rings = [layer.inputs[0], layer.inputs[1], layer.output].map(|id| {
+            self.skeleton.tensors.get(id as usize).map_or(0, |tensor| self.lines(tensor))
+        });
+        ops::validate_rings(problem, rings).map_err(|error| layer_flaw(error, index))?;
+        let needed = ops::least_scratch_bytes(problem);
+        let ok = step.scratch_bytes >= needed;
+        check(ok, "step: too little scratch", index, step.scratch_bytes, needed)
+    }
+
+    /// A step's weights and scratch lie in the arena, and it writes nothing that it reads.
+    fn writes_apart(&self, index: usize, step: &Step, problem: &Problem<'_>) -> Result<(), Flaw> {
+        let &Problem { layer, inputs, output, slice, .. } = problem;
+        let [a, b, out, weights, scratch] = self.touched(step);
+        for (range, what) in [
+            (weights, "step: weights outside the arena"),
+            (scratch, "step: scratch outside the arena"),
+        ] {
+            if range != Range64::EMPTY {
+                self.inside(range, what, index)?;
+            }
+        }
+        // Inputs in the output's own buffer were compared tensor by tensor, with the layer.
+        let same = |slot: usize| layer.inputs[slot] != NONE && inputs[slot].buffer == output.buffer;
+        let apart = |slot| same(slot) || self.apart_by_rows(layer, inputs, output, &slice, slot);
+        for (written, read) in [
+            (out, weights),
+            (out, if out.overlaps(a) && apart(0) { Range64::EMPTY } else { a }),
+            (out, if out.overlaps(b) && apart(1) { Range64::EMPTY } else { b }),
+            (scratch, a),
+            (scratch, b),
+            (scratch, out),
+            (scratch, weights),
+        ] {
+            let what = "step: writes what it reads";
+            check(!written.overlaps(read), what, index, written.start, read.start)?;
+        }
+        Ok(())
     }
 }
 

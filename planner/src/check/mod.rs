@@ -45,7 +45,7 @@ pub use violation::{Holder, Occupant, Violation};
 
 use crate::network::Network;
 use crate::plan::Plan;
-use eyelet::ops::{self, Slice};
+use eyelet::ops::{self, Problem, Slice};
 use eyelet::pack::Step;
 use std::ops::Range;
 
@@ -87,7 +87,14 @@ fn scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 {
     let output = tensor(layer.output);
     let slice = Slice::from(step);
     let inputs = layer.inputs.map(tensor);
-    ops::least_scratch_bytes(layer, &inputs, &output, &slice, threads, network.isa)
+    ops::least_scratch_bytes(&Problem {
+        layer,
+        inputs: &inputs,
+        output: &output,
+        slice,
+        threads,
+        isa: network.isa,
+    })
 }
 
 /// [`check`] with another measure of the scratch that a step needs.

@@ -4,7 +4,7 @@ use super::extent::{chain_count, step_weights};
 use super::{Found, ScratchBytes, Violation, meet, rings, span};
 use crate::network::Network;
 use crate::plan::Plan;
-use eyelet::ops::{self, Slice};
+use eyelet::ops::{self, Problem, Slice};
 use eyelet::pack::{Kept, Load, NONE, PAGE, Place, Step};
 use std::ops::Range;
 
@@ -205,7 +205,16 @@ pub fn slices(network: &Network, plan: &Plan, found: &mut Found) {
         let tensor = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
         let inputs = record.inputs.map(tensor);
         let slice = Slice::from(step);
-        if ops::validate_slice(record, &inputs, output, &slice, network.isa).is_err() {
+        if ops::validate_slice(&Problem {
+            layer: record,
+            inputs: &inputs,
+            output,
+            slice,
+            threads: 1,
+            isa: network.isa,
+        })
+        .is_err()
+        {
             found.add(Violation::NotSliceable { step: number, layer });
         }
         // A layer without weights is one panel here.

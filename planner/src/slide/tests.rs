@@ -8,7 +8,7 @@ use crate::layout::place_weights;
 use crate::memory::lifetimes;
 use crate::plan::{Plan, step_weights};
 use crate::slice::{Cutting, slice};
-use eyelet::ops::{self, Slice};
+use eyelet::ops::{self, Problem, Slice};
 use eyelet::pack::{Kept, Load, NONE, PAGE, Place, Tensor, ring_bytes};
 
 /// Runs of layers that can slide, longest first.
@@ -58,8 +58,14 @@ pub(crate) fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
         let layer = &network.layers[step.layer as usize];
         let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
         let (inputs, output) = (layer.inputs.map(record), record(layer.output));
-        let bytes =
-            ops::scratch_bytes(layer, &inputs, &output, &Slice::from(&*step), 2, network.isa);
+        let bytes = ops::scratch_bytes(&Problem {
+            layer,
+            inputs: &inputs,
+            output: &output,
+            slice: Slice::from(&*step),
+            threads: 2,
+            isa: network.isa,
+        });
         step.scratch_bytes = bytes.next_multiple_of(64);
         step.scratch = if bytes > 0 { fresh(step.scratch_bytes) } else { 0 };
         if step.count > 0 {

@@ -6,8 +6,8 @@ use crate::kernels::Kernels;
 use crate::kernels::table::Chains;
 use crate::kernels::testing::{Threads, assert_close, available, floats, pack_narrow, scratch};
 use crate::matrix::MatRef;
-use crate::ops::depthwise;
 use crate::ops::testing::{Residual, Slide};
+use crate::ops::{Problem, Slice, depthwise};
 use crate::pack::{Encoding, OpKind, params_words};
 use std::vec::Vec;
 use std::{format, vec};
@@ -27,7 +27,7 @@ pub struct Case {
 
 pub type Functions = (
     fn(&Layer, &[Tensor; 2], &Tensor, Isa) -> Result<(), LayerError>,
-    fn(&Layer, &[Tensor; 2], &Tensor, &Slice, u32, Isa) -> u64,
+    fn(&Problem<'_>) -> u64,
     fn(Call<'_>),
 );
 
@@ -288,8 +288,14 @@ impl Case {
         };
         let before = out.clone();
         for slice in slices {
-            let bytes =
-                scratch_bytes(&layer, &inputs, &self.output, slice, threads as u32, kernels.isa());
+            let bytes = scratch_bytes(&Problem {
+                layer: &layer,
+                inputs: &inputs,
+                output: &self.output,
+                slice: *slice,
+                threads: threads as u32,
+                isa: kernels.isa(),
+            });
             let mut scratch = scratch(bytes);
             let first = slice.first as usize;
             let held = crate::ops::weights(&layer, &self.input, slice, kernels.isa());

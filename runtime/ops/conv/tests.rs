@@ -7,6 +7,7 @@ use crate::kernels::Kernels;
 use crate::kernels::testing::{Threads, available, pack, scratch};
 use crate::matrix::MatRef;
 use crate::ops::testing::Residual;
+use crate::ops::{Problem, Slice};
 use crate::pack::{Kept, OpKind, params_words};
 use std::vec;
 use std::vec::Vec;
@@ -216,7 +217,14 @@ fn special_values() {
                 ..Slice::default()
             };
             let tensors = [case.input, Tensor::default()];
-            let bytes = scratch_bytes(&layer, &tensors, &case.output, &slice, 1, kernels.isa());
+            let bytes = scratch_bytes(&Problem {
+                layer: &layer,
+                inputs: &tensors,
+                output: &case.output,
+                slice,
+                threads: 1,
+                isa: kernels.isa(),
+            });
             run(Call {
                 layer: &layer,
                 inputs: tensors,
@@ -319,7 +327,14 @@ fn random_records() {
         let rows = case.output.rows();
         let slice =
             Slice { first: 0, count: panels, row: 0, rows: rows as u32, ..Slice::default() };
-        let bytes = scratch_bytes(&layer, &tensors, &case.output, &slice, 1, isa);
+        let bytes = scratch_bytes(&Problem {
+            layer: &layer,
+            inputs: &tensors,
+            output: &case.output,
+            slice,
+            threads: 1,
+            isa,
+        });
         let floats = case.input.rows().saturating_mul(case.input.dims[3] as u64);
         let results = rows.saturating_mul(case.output.dims[3] as u64);
         let weights = panels as u64 * panel_bytes as u64 / 4;

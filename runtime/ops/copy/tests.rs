@@ -4,7 +4,7 @@ use super::super::testing::{Case, Random, Threads, layer};
 use super::*;
 use crate::kernels::Kernels;
 use crate::matrix::MatRef;
-use crate::ops::{Slice, validate_rings, validate_slice};
+use crate::ops::{Problem, Slice, validate_rings, validate_slice};
 use crate::pack::{Activation, Kept, OpKind};
 use std::prelude::rust_2024::*;
 use std::vec;
@@ -136,8 +136,16 @@ fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
             rows: (end - first) * width,
             ..Slice::default()
         };
-        validate_slice(&case.layer, &case.inputs, &case.output, &slice, Isa::Portable).unwrap();
-        validate_rings(&case.layer, &case.inputs, &case.output, &slice, [0, 0, ring]).unwrap();
+        let problem = Problem {
+            layer: &case.layer,
+            inputs: &case.inputs,
+            output: &case.output,
+            slice,
+            threads: 1,
+            isa: Isa::Portable,
+        };
+        validate_slice(&problem).unwrap();
+        validate_rings(&problem, [0, 0, ring]).unwrap();
         let mut memory = vec![POISON; ring as usize * line];
         let mut expected = memory.clone();
         for at in first..end {
@@ -247,7 +255,14 @@ fn what_is_not_made_by_rows_is_made_as_a_whole() {
     let layer = layer(OpKind::Copy, Activation::NONE, &lines);
     let slice = |row, rows| {
         let slice = Slice { first: 0, count: 0, row, rows, ..Slice::default() };
-        validate_slice(&layer, &case.inputs, &case.output, &slice, Isa::Portable)
+        validate_slice(&Problem {
+            layer: &layer,
+            inputs: &case.inputs,
+            output: &case.output,
+            slice,
+            threads: 1,
+            isa: Isa::Portable,
+        })
     };
     assert_eq!((slice(5, 10), slice(0, 20)), (Ok(()), Ok(())));
     for (row, rows) in [(5, 9), (4, 11), (1, 5)] {

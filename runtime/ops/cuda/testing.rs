@@ -5,7 +5,7 @@ use crate::device::DeviceError;
 use crate::device::accelerator::{Launch, Queue};
 use crate::device::cuda::testing::{Gpu, assert_same};
 use crate::kernels::table::cuda::Function;
-use crate::ops::{self, Slice};
+use crate::ops::{self, Problem, Slice};
 use crate::pack::{Encoding, Isa, Layer, NONE, OpKind, Tensor};
 use std::prelude::rust_2024::*;
 use std::vec;
@@ -56,7 +56,14 @@ fn run_steps(
     multiprocessors: u32,
 ) {
     for slice in slices {
-        let valid = ops::validate_slice(layer, &inputs, &output, slice, Isa::Cuda);
+        let valid = ops::validate_slice(&Problem {
+            layer,
+            inputs: &inputs,
+            output: &output,
+            slice: *slice,
+            threads: 1,
+            isa: Isa::Cuda,
+        });
         assert_eq!(valid, Ok(()), "{slice:?} of {layer:?}");
         let panel = layer.panel_bytes as usize;
         let panels = match OpKind::from_code(layer.kind).unwrap().has_panels() {
@@ -64,7 +71,14 @@ fn run_steps(
             false => weights,
         };
         let weights = queue.gpu.upload(panels);
-        let bytes = ops::scratch_bytes(layer, &inputs, &output, slice, 1, Isa::Cuda);
+        let bytes = ops::scratch_bytes(&Problem {
+            layer,
+            inputs: &inputs,
+            output: &output,
+            slice: *slice,
+            threads: 1,
+            isa: Isa::Cuda,
+        });
         let scratch = queue.gpu.poison(bytes as usize);
         let call = Call {
             layer,

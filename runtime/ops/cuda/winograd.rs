@@ -18,6 +18,7 @@ use crate::kernels::table::cuda::Function;
 use crate::ops::{Slice, winograd};
 use crate::pack::{Layer, Tensor, WinogradParams, params};
 use bytemuck::{Pod, Zeroable};
+use core::ops::Range;
 
 /// Bytes that frequencies and products may take, unless a few tiles take more.
 const MOST_BYTES: u64 = 16 << 20;
@@ -110,83 +111,114 @@ pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice
 /// Launches one step.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let Call { layer, inputs: [input, _], output, slice, .. } = *call;
-    let p: WinogradParams = params(layer);
     let work = Work::new(layer, &input, &output, &slice);
-    let (channels, columns) = (input.cols(), output.cols());
-    let [down, across] = [1, 2].map(|axis| output.dims[axis].div_ceil(p.tile));
-    let sums = call.scratch + work.frequency_bytes;
-    let (to_frequencies, from_frequencies) = match p.tile {
-        2 => (Function::WinogradInput2, Function::WinogradOutput2),
-        _ => (Function::WinogradInput4, Function::WinogradOutput4),
-    };
     for first in (0..work.all).step_by(work.tiles as usize) {
-        let tiles = work.tiles.min(work.all - first);
-        let transform = InputRecord {
-            input: call.operands[0],
-            out: call.scratch,
-            height: input.dims[1],
-            width: input.dims[2],
-            pitch: input.pitch,
-            channels,
-            output: [output.dims[1], output.dims[2]],
-            down,
-            across,
-            pad: p.pad,
-            first,
-            tiles,
-        };
-        let threads = u64::from(tiles) * u64::from(channels);
-        launch(queue, to_frequencies, shape(threads), &transform)?;
+        let tiles = first..(first + work.tiles).min(work.all);
+        to_frequencies(call, tiles.clone(), queue)?;
         for panel in (0..slice.count).step_by(work.panels as usize) {
-            let panels = work.panels.min(slice.count - panel);
-            let weights = call.weights + u64::from(panel) * u64::from(layer.panel_bytes);
-            let finish = FinishRecord::new(call, 4, true);
-            let products = ConvRecord {
-                window: WindowRecord {
-                    height: work.points,
-                    ..WindowRecord::matrix(call.scratch, tiles, channels, channels)
-                },
-                finish,
-                weights,
-                sums,
-                panel_bytes: layer.panel_bytes,
-                first: slice.first + panel,
-                panels,
-                panels_a_group: layer.panels,
-                width: PANEL,
-                columns,
-                chains: ChainsRecord {
-                    k: work.points * channels,
-                    chains: work.points,
-                    unit: channels,
-                },
-                terms: TermsRecord { from: 0, to: channels },
-                biased: 0,
-            };
-            let chains = Chains::of_run(channels as usize);
-            conv::each_chain(&products, Some(&chains), |products| {
-                conv::multiply(call, products, 1, queue)
-            })?;
-            let back = OutputRecord {
-                finish,
-                sums,
-                weights,
-                panel_bytes: layer.panel_bytes,
-                first_panel: slice.first + panel,
-                panels,
-                columns,
-                height: output.dims[1],
-                width: output.dims[2],
-                down,
-                across,
-                first,
-                tiles,
-            };
-            let threads = u64::from(tiles) * u64::from(panels) * u64::from(PANEL);
-            launch(queue, from_frequencies, shape(threads), &back)?;
+            let panels = panel..(panel + work.panels).min(slice.count);
+            multiply(call, &work, tiles.len() as u32, panels.clone(), queue)?;
+            from_frequencies(call, &work, tiles.clone(), panels, queue)?;
         }
     }
     Ok(())
+}
+
+/// Tiles of an output, down and across.
+fn extent(output: &Tensor, tile: u32) -> [u32; 2] {
+    [1, 2].map(|axis| output.dims[axis].div_ceil(tile))
+}
+
+/// Launches the transform of some tiles' inputs.
+fn to_frequencies(
+    call: &Call<'_>,
+    tiles: Range<u32>,
+    queue: &mut dyn Queue,
+) -> Result<(), DeviceError> {
+    let Call { inputs: [input, _], output, .. } = *call;
+    let p: WinogradParams = params(call.layer);
+    let [down, across] = extent(&output, p.tile);
+    let channels = input.cols();
+    let transform = InputRecord {
+        input: call.operands[0],
+        out: call.scratch,
+        height: input.dims[1],
+        width: input.dims[2],
+        pitch: input.pitch,
+        channels,
+        output: [output.dims[1], output.dims[2]],
+        down,
+        across,
+        pad: p.pad,
+        first: tiles.start,
+        tiles: tiles.len() as u32,
+    };
+    let function = if p.tile == 2 { Function::WinogradInput2 } else { Function::WinogradInput4 };
+    let threads = tiles.len() as u64 * u64::from(channels);
+    launch(queue, function, shape(threads), &transform)
+}
+
+/// Launches the products of some tiles' frequencies with some of the step's panels.
+fn multiply(
+    call: &Call<'_>,
+    work: &Work,
+    tiles: u32,
+    panels: Range<u32>,
+    queue: &mut dyn Queue,
+) -> Result<(), DeviceError> {
+    let Call { layer, inputs: [input, _], output, slice, .. } = *call;
+    let channels = input.cols();
+    let products = ConvRecord {
+        window: WindowRecord {
+            height: work.points,
+            ..WindowRecord::matrix(call.scratch, tiles, channels, channels)
+        },
+        finish: FinishRecord::new(call, 4, true),
+        weights: call.weights + u64::from(panels.start) * u64::from(layer.panel_bytes),
+        sums: call.scratch + work.frequency_bytes,
+        panel_bytes: layer.panel_bytes,
+        first: slice.first + panels.start,
+        panels: panels.len() as u32,
+        panels_a_group: layer.panels,
+        width: PANEL,
+        columns: output.cols(),
+        chains: ChainsRecord { k: work.points * channels, chains: work.points, unit: channels },
+        terms: TermsRecord { from: 0, to: channels },
+        biased: 0,
+    };
+    let chains = Chains::of_run(channels as usize);
+    conv::each_chain(&products, Some(&chains), |products| conv::multiply(call, products, 1, queue))
+}
+
+/// Launches the transform of these products back to outputs.
+fn from_frequencies(
+    call: &Call<'_>,
+    work: &Work,
+    tiles: Range<u32>,
+    panels: Range<u32>,
+    queue: &mut dyn Queue,
+) -> Result<(), DeviceError> {
+    let Call { layer, output, slice, .. } = *call;
+    let tile = params::<WinogradParams>(layer).tile;
+    let [down, across] = extent(&output, tile);
+    let back = OutputRecord {
+        finish: FinishRecord::new(call, 4, true),
+        sums: call.scratch + work.frequency_bytes,
+        weights: call.weights + u64::from(panels.start) * u64::from(layer.panel_bytes),
+        panel_bytes: layer.panel_bytes,
+        first_panel: slice.first + panels.start,
+        panels: panels.len() as u32,
+        columns: output.cols(),
+        height: output.dims[1],
+        width: output.dims[2],
+        down,
+        across,
+        first: tiles.start,
+        tiles: tiles.len() as u32,
+    };
+    let function = if tile == 2 { Function::WinogradOutput2 } else { Function::WinogradOutput4 };
+    let threads = tiles.len() as u64 * panels.len() as u64 * u64::from(PANEL);
+    launch(queue, function, shape(threads), &back)
 }
 
 /// Grid and block of a transform for so many channels of tiles.

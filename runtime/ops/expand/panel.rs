@@ -10,6 +10,16 @@ use core::ops::Range;
 /// Input channels whose filters are widened before they are transformed.
 const FILTERS: usize = 16;
 
+/// Filters that are transformed together.
+pub(super) struct Filters<'a> {
+    /// Stored panels.
+    pub weights: &'a [f32],
+    /// Input channels.
+    pub channels: Range<usize>,
+    /// Floats before the frequencies of each panel, which stay as they are.
+    pub before: usize,
+}
+
 impl Expansion {
     /// Bytes of filters that one thread widens before it transforms them.
     pub(super) fn filter_bytes(&self) -> usize {
@@ -48,19 +58,17 @@ impl Expansion {
         kernels.widen(self.encoding, stored, self.biases(), body);
     }
 
-    /// Transforms some channels of stored panels on all threads, into as many parts of `out`, of which each begins with `before` floats that
-    /// stay as they are. Threads have a panel each at a time; where there are more threads, they share the channels of each.
-    #[allow(clippy::too_many_arguments)]
+    /// Transforms filters of stored panels on all threads, into as many parts of `out`. Threads have a panel each at a time;
+    /// where there are more threads, they share the channels of each.
     pub(super) fn transform_panels(
         &self,
         kernels: &Kernels,
         device: &dyn Device,
-        weights: &[f32],
-        channels: Range<usize>,
-        before: usize,
+        filters: Filters<'_>,
         out: &mut [f32],
         scratch: &mut [u8],
     ) {
+        let Filters { weights, channels, before } = filters;
         let (stored, nr, points) = (self.stored_bytes / 4, self.isa.panel(), self.points());
         let (first, cols) = (channels.start * nr, channels.len() * nr);
         let (floats, each) = (before + points * cols, self.filter_bytes());

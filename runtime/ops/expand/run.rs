@@ -1,10 +1,11 @@
 //! Computes steps whose weights are expanded: each way divides the work among threads by itself.
 
+use super::panel::Filters;
 use super::scratch::Making;
 use super::{Expansion, ROW_WEIGHTS};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::Kernels;
-use crate::kernels::table::{Addend, Indirection, Panel};
+use crate::kernels::table::{Addend, Indirection, Panel, Target};
 use crate::matrix::MatMut;
 use crate::ops::conv::{self, addend, clamp, finish, part};
 use crate::ops::winograd::{Portions, portioned};
@@ -18,9 +19,8 @@ const MOST_LANES: usize = 32;
 impl Expansion {
     /// For groups of panels, fewer at a time where scratch is short.
     pub(super) fn run_shared(&self, call: Call<'_>, fewest: usize) {
-        let (slice, threads) = (call.slice(), call.device.threads() as u32);
         let scratch = call.scratch.len() as u64;
-        match self.making(&call.inputs, &call.output, &slice, threads, fewest, scratch) {
+        match self.making(&call.problem(), fewest, scratch) {
             Making::Panels { groups } => self.run_panels(call, groups),
             Making::Portions(portions) => self.run_portions(call, portions),
         }
@@ -83,7 +83,8 @@ impl Expansion {
         for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights.chunks_exact(stored)) {
             out[..nr].copy_from_slice(&stored[..nr]);
         }
-        self.transform_panels(kernels, device, weights, 0..self.channels(), nr, expanded, scratch);
+        let filters = Filters { weights, channels: 0..self.channels(), before: nr };
+        self.transform_panels(kernels, device, filters, expanded, scratch);
     }
 
     fn run_portions(&self, call: Call<'_>, portions: Portions) {
@@ -92,7 +93,8 @@ impl Expansion {
         let transform =
             |panels: Range<usize>, channels: Range<usize>, out: &mut [f32], scratch: &mut [u8]| {
                 let weights = &weights[panels.start * stored..panels.end * stored];
-                self.transform_panels(kernels, device, weights, channels, 0, out, scratch);
+                let filters = Filters { weights, channels, before: 0 };
+                self.transform_panels(kernels, device, filters, out, scratch);
             };
         let making = portioned::Making { transform: &transform, stored };
         portioned::run(Call { layer: &self.plain, algorithm: 0, ..call }, portions, &making);
@@ -143,7 +145,7 @@ impl Expansion {
         let floats = self.plain.panel_bytes as usize / 4;
         let stored = self.stored_bytes / 4;
         let slice = Slice { first: 0, count: 1, algorithm: 0, ..call.slice() };
-        let bytes = self.own_bytes(&call.inputs, &call.output, &slice, chunk) as usize;
+        let bytes = self.own_bytes(&call.problem().of(slice), chunk) as usize;
         self.divide(call, each, bytes, |mut part| {
             let (expanded, scratch) = part.scratch.split_at_mut(self.panels_bytes(chunk));
             let expanded: &mut [f32] = bytemuck::cast_slice_mut(expanded);
@@ -215,9 +217,12 @@ impl Expansion {
                             let Some(to) = MatMut::new(&mut sums[..nr], 1, nr, nr) else {
                                 continue;
                             };
-                            kernels.igemm(&lists, from, piece, Addend::None, unbounded, to);
+                            let target = Target { addend: Addend::None, clamp: unbounded, out: to };
+                            kernels.igemm(&lists, from, piece, target);
                         } else {
-                            kernels.igemm(&lists, from, piece, residual, limits, out.reborrow());
+                            let out = out.reborrow();
+                            let target = Target { addend: residual, clamp: limits, out };
+                            kernels.igemm(&lists, from, piece, target);
                         }
                     }
                 }

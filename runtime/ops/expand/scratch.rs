@@ -3,7 +3,7 @@
 use super::way::{Way, panels_in};
 use super::{Expansion, ROW_WEIGHTS};
 use crate::ops::winograd::{self, Portions};
-use crate::ops::{Slice, Want, conv, operator_scratch_bytes};
+use crate::ops::{Problem, Slice, Want, conv, operator_scratch_bytes};
 use crate::pack::Tensor;
 
 /// How a step's panels are expanded for all threads together.
@@ -17,32 +17,24 @@ pub(super) enum Making {
 
 impl Expansion {
     /// Bytes of intermediates on so many threads, the operator's included.
-    pub(in crate::ops) fn scratch_bytes(
-        &self,
-        inputs: &[Tensor; 2],
-        output: &Tensor,
-        slice: &Slice,
-        threads: u32,
-        want: Want,
-    ) -> u64 {
-        let panels = slice.count as usize;
+    pub(in crate::ops) fn scratch_bytes(&self, problem: &Problem<'_>, want: Want) -> u64 {
+        let &Problem { inputs, output, slice, .. } = problem;
+        let (panels, threads) = (slice.count as usize, problem.threads());
         match self.way {
-            Way::Row => self.row_bytes(inputs, output) * (threads as usize).min(panels) as u64,
+            Way::Row => self.row_bytes(inputs, output) * threads.min(panels) as u64,
             Way::Own { chunk, each } => {
-                let shares = (threads as usize).min(panels.div_ceil(each));
-                let bytes = self.own_bytes(inputs, output, slice, chunk);
+                let shares = threads.min(panels.div_ceil(each));
+                let bytes = self.own_bytes(problem, chunk);
                 bytes.saturating_mul(shares as u64)
             }
             Way::Shared { groups } => {
-                let bytes = |most| self.shared_bytes(inputs, output, slice, most, threads, want);
-                let portions = || self.portions(inputs, output, slice, threads as usize);
+                let bytes = |most| self.shared_bytes(problem, most, want);
+                let portions = || self.portions(problem);
                 match want {
-                    Want::All => {
-                        match self.making(inputs, output, slice, threads, groups, u64::MAX) {
-                            Making::Panels { groups } => bytes(panels.div_ceil(groups)),
-                            Making::Portions(portions) => portions.bytes(),
-                        }
-                    }
+                    Want::All => match self.making(problem, groups, u64::MAX) {
+                        Making::Panels { groups } => bytes(panels.div_ceil(groups)),
+                        Making::Portions(portions) => portions.bytes(),
+                    },
                     Want::Least => {
                         let portions = portions().map(|portions| portions.bytes());
                         bytes(1).min(portions.unwrap_or(u64::MAX))
@@ -53,52 +45,27 @@ impl Expansion {
     }
 
     /// What groups of at most so many panels take.
-    fn shared_bytes(
-        &self,
-        inputs: &[Tensor; 2],
-        output: &Tensor,
-        slice: &Slice,
-        most: usize,
-        threads: u32,
-        want: Want,
-    ) -> u64 {
-        let operator =
-            |count: usize| self.operator_bytes(inputs, output, slice, count, threads, want);
-        let filters = self.filter_bytes() as u64 * u64::from(threads);
+    fn shared_bytes(&self, problem: &Problem<'_>, most: usize, want: Want) -> u64 {
+        let operator = |count: usize| self.operator_bytes(problem, count, want);
+        let filters = self.filter_bytes() as u64 * problem.threads() as u64;
         let beside = operator(most).max(operator((most - 1).max(1))).max(filters);
         (self.panels_bytes(most) as u64).saturating_add(beside)
     }
 
     /// The smallest portions of a step that transforms its weights, if it can be computed so.
-    pub(in crate::ops) fn portions(
-        &self,
-        inputs: &[Tensor; 2],
-        output: &Tensor,
-        slice: &Slice,
-        threads: usize,
-    ) -> Option<Portions> {
-        let filter_bytes = self.filter_bytes() as u64;
-        let least =
-            || Portions::least(&self.plain, &inputs[0], output, self.isa, threads, filter_bytes);
-        let least = if self.algorithm == 0 { None } else { least() };
-        least.map(|least| least.of_rows(slice.rows.into()))
+    pub(in crate::ops) fn portions(&self, problem: &Problem<'_>) -> Option<Portions> {
+        if self.algorithm == 0 {
+            return None;
+        }
+        let least = Portions::least(&problem.with(&self.plain), self.filter_bytes() as u64)?;
+        Some(least.of_rows(problem.slice.rows.into()))
     }
 
     /// How a step's panels are made with so much scratch: in groups, as few as there may be if there is scratch for that, if not, as many
     /// as have panels take half of it; or in portions, if these are less work.
-    pub(super) fn making(
-        &self,
-        inputs: &[Tensor; 2],
-        output: &Tensor,
-        slice: &Slice,
-        threads: u32,
-        fewest: usize,
-        scratch: u64,
-    ) -> Making {
-        let count = slice.count as usize;
-        let fits = |most: usize, want: Want| {
-            self.shared_bytes(inputs, output, slice, most, threads, want) <= scratch
-        };
+    pub(super) fn making(&self, problem: &Problem<'_>, fewest: usize, scratch: u64) -> Making {
+        let count = problem.slice.count as usize;
+        let fits = |most: usize, want| self.shared_bytes(problem, most, want) <= scratch;
         // Groups are even: of so many panels, or one less.
         let most = |groups: usize| count.div_ceil(groups);
         let mut groups = fewest;
@@ -109,16 +76,14 @@ impl Expansion {
                 groups += 1;
             }
         }
-        let portions = self.portions(inputs, output, slice, threads as usize);
+        let portions = self.portions(problem);
         let portions = portions.and_then(|least| least.within(count, scratch));
         let Some(portions) = portions else { return Making::Panels { groups } };
         if !fits(most(groups), Want::Least) {
             return Making::Portions(portions);
         }
         let left = scratch.saturating_sub(self.panels_bytes(most(groups)) as u64);
-        let part = Slice { count: most(groups) as u32, algorithm: 0, ..*slice };
-        let blocks =
-            winograd::blocks(&self.plain, inputs, output, &part, threads as usize, self.isa, left);
+        let blocks = winograd::blocks(&self.expanded(problem, most(groups)), left);
         match portions.work_in_blocks(count, blocks, groups) <= portions.work(count) {
             true => Making::Panels { groups },
             false => Making::Portions(portions),
@@ -130,28 +95,20 @@ impl Expansion {
         (self.plain.panel_bytes as usize * panels).next_multiple_of(64)
     }
 
-    /// What the operator needs for so many of a slice's panels.
-    fn operator_bytes(
-        &self,
-        inputs: &[Tensor; 2],
-        output: &Tensor,
-        slice: &Slice,
-        panels: usize,
-        threads: u32,
-        want: Want,
-    ) -> u64 {
-        let slice = Slice { count: panels as u32, algorithm: 0, ..*slice };
-        operator_scratch_bytes(&self.plain, inputs, output, &slice, threads, self.isa, want)
+    /// What the operator computes of `panels` of a step's panels when they are expanded.
+    fn expanded<'p>(&'p self, problem: &Problem<'p>, panels: usize) -> Problem<'p> {
+        let slice = Slice { count: panels as u32, algorithm: 0, ..problem.slice };
+        problem.with(&self.plain).of(slice)
     }
 
-    pub(super) fn own_bytes(
-        &self,
-        inputs: &[Tensor; 2],
-        output: &Tensor,
-        slice: &Slice,
-        chunk: usize,
-    ) -> u64 {
-        let operator = self.operator_bytes(inputs, output, slice, 1, 1, Want::All);
+    /// Bytes that the operator needs for `panels` of a step's panels.
+    fn operator_bytes(&self, problem: &Problem<'_>, panels: usize, want: Want) -> u64 {
+        operator_scratch_bytes(&self.expanded(problem, panels), want)
+    }
+
+    /// Bytes of a thread that expands `chunk` panels of its own at a time.
+    pub(super) fn own_bytes(&self, problem: &Problem<'_>, chunk: usize) -> u64 {
+        let operator = self.operator_bytes(&problem.on(1), 1, Want::All);
         (self.panels_bytes(chunk) as u64).saturating_add(operator)
     }
 

@@ -4,7 +4,7 @@ use crate::kernels::table::{bf16, f16};
 use crate::kernels::testing::assert_same;
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::testing::{Case, Random, elements, layer, relative_error};
-use crate::ops::{scratch_bytes, validate, validate_slice};
+use crate::ops::{Problem, Slice, scratch_bytes, validate, validate_slice};
 use crate::pack::{Activation, ActivationKind, NONE};
 use std::prelude::rust_2024::*;
 use std::vec;
@@ -383,7 +383,15 @@ fn what_cannot_be_is_refused() {
             ..Slice::default()
         };
         let sliceable = |layer: &Layer, slice: Slice| {
-            validate_slice(layer, &stored.inputs, &stored.output, &slice, isa).is_ok()
+            validate_slice(&Problem {
+                layer,
+                inputs: &stored.inputs,
+                output: &stored.output,
+                slice,
+                threads: 1,
+                isa,
+            })
+            .is_ok()
         };
         for algorithm in 0..8 {
             let ok = [0, 2, 4].contains(&algorithm);
@@ -414,5 +422,15 @@ fn what_cannot_be_is_refused() {
     let tensor = Tensor { dims: [1, 1, 1, 8], pitch: 8, ..Tensor::default() };
     assert!(validate(&unary, &[tensor; 2], &tensor, [8; 2], isa).is_err());
     let slice = Slice { first: 0, count: 0, row: 0, rows: 1, ..Slice::default() };
-    assert_eq!(scratch_bytes(&unary, &[tensor; 2], &tensor, &slice, 2, isa), 0);
+    assert_eq!(
+        scratch_bytes(&Problem {
+            layer: &unary,
+            inputs: &[tensor; 2],
+            output: &tensor,
+            slice,
+            threads: 2,
+            isa
+        }),
+        0
+    );
 }

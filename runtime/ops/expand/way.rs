@@ -1,8 +1,8 @@
 //! In which of the three ways a step's panels are expanded, and how many at a time.
 
-use crate::ops::Slice;
+use crate::ops::Problem;
 use crate::ops::conv::{Sizes, part};
-use crate::pack::{ConvParams, Isa, Layer, OpKind, Tensor, WinogradParams, params};
+use crate::pack::{ConvParams, Layer, OpKind, WinogradParams, params};
 
 /// Bytes of expanded panels that threads share.
 const SHARED_BYTES: u64 = 1 << 20;
@@ -48,14 +48,10 @@ pub(super) enum Way {
 }
 
 impl Way {
-    pub(super) fn of(
-        plain: &Layer,
-        inputs: &[Tensor; 2],
-        slice: &Slice,
-        threads: usize,
-        isa: Isa,
-        k: u64,
-    ) -> Self {
+    /// The way of a step (with the record of its expanded layer) of whose outputs each has `k` weights.
+    pub(super) fn of(plain: &Problem<'_>, k: u64) -> Self {
+        let threads = plain.threads();
+        let &Problem { layer: plain, inputs, slice, isa, .. } = plain;
         let panels = slice.count as usize;
         let kind = OpKind::from_code(plain.kind);
         let p: ConvParams = params(plain);

@@ -5,6 +5,7 @@ use super::*;
 use crate::kernels::table::Chains;
 use crate::kernels::testing::{Threads, assert_close, available, floats, scratch};
 use crate::matrix::{MatMut, MatRef};
+use crate::ops::{Problem, Slice};
 use crate::pack::{Activation, Kept, OpKind, params_words};
 use std::vec::Vec;
 use std::{format, vec};
@@ -65,7 +66,14 @@ fn check(p: MatMulParams) {
             for range in [0..cut, cut..rows] {
                 let (row, count) = (range.start as u32, range.len() as u32);
                 let slice = Slice { first: 0, count: 0, row, rows: count, ..Slice::default() };
-                let bytes = scratch_bytes(&layer, &inputs, &output, &slice, threads, kernels.isa());
+                let bytes = scratch_bytes(&Problem {
+                    layer: &layer,
+                    inputs: &inputs,
+                    output: &output,
+                    slice,
+                    threads,
+                    isa: kernels.isa(),
+                });
                 let mut scratch = scratch(bytes);
                 let operand = |side: usize| {
                     let data: &[f32] = &data[side];
@@ -130,7 +138,16 @@ fn fewer_threads_need_no_more_scratch() {
         for isa in [Isa::Portable, Isa::Avx2, Isa::Avx512, Isa::Neon] {
             for rows in [1, p.m, p.batch * p.m] {
                 let slice = Slice { first: 0, count: 0, row: 0, rows, ..Slice::default() };
-                let bytes = |threads| scratch_bytes(&layer, &inputs, &output, &slice, threads, isa);
+                let bytes = |threads| {
+                    scratch_bytes(&Problem {
+                        layer: &layer,
+                        inputs: &inputs,
+                        output: &output,
+                        slice,
+                        threads,
+                        isa,
+                    })
+                };
                 assert!((1..20).all(|threads| bytes(threads) <= bytes(threads + 1)), "{p:?}");
             }
         }

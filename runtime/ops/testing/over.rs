@@ -3,7 +3,7 @@
 use super::slide::{POISON, Slide};
 use super::*;
 use crate::kernels::testing::scratch;
-use crate::ops::rows_read;
+use crate::ops::{Problem, rows_read};
 use crate::pack::Kept;
 
 /// Floats from a tensor's first element to the end of its rows `..rows`.
@@ -69,7 +69,15 @@ impl Slide<'_> {
             rows.flatten().copied().collect()
         };
         for slice in &slices {
-            validate_slice(layer, &self.inputs, output, slice, kernels.isa()).unwrap();
+            validate_slice(&Problem {
+                layer,
+                inputs: &self.inputs,
+                output,
+                slice: *slice,
+                threads: 1,
+                isa: kernels.isa(),
+            })
+            .unwrap();
             if layer.inputs.contains(&layer.output) {
                 for row in slice.made().map(|row| row as usize * pitch) {
                     memory[to + row..][..cols].copy_from_slice(&self.out[row..][..cols]);
@@ -84,8 +92,14 @@ impl Slide<'_> {
             {
                 beside[at.clone()].copy_from_slice(&self.data[other][at]);
             }
-            let bytes =
-                scratch_bytes(layer, &self.inputs, output, slice, threads as u32, kernels.isa());
+            let bytes = scratch_bytes(&Problem {
+                layer,
+                inputs: &self.inputs,
+                output,
+                slice: *slice,
+                threads: threads as u32,
+                isa: kernels.isa(),
+            });
             let base = memory.as_mut_ptr();
             let operand = |at: usize| match layer.inputs[at] {
                 NONE => Operand::Absent,

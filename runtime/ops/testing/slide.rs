@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kernels::testing::scratch;
-use crate::ops::{Reads, reads, rows_read, validate_rings, winograd};
+use crate::ops::{Problem, Reads, reads, rows_read, validate_rings, winograd};
 use crate::pack::Kept;
 
 /// A layer over one image, with its tensors' floats from their first elements on.
@@ -112,8 +112,16 @@ impl Slide<'_> {
         let mut made = Vec::new();
         for step in steps() {
             let slice = slice(&step);
-            validate_slice(self.layer, &self.inputs, &self.output, &slice, kernels.isa()).unwrap();
-            validate_rings(self.layer, &self.inputs, &self.output, &slice, rings).unwrap();
+            let problem = Problem {
+                layer: self.layer,
+                inputs: &self.inputs,
+                output: &self.output,
+                slice,
+                threads: threads as u32,
+                isa: kernels.isa(),
+            };
+            validate_slice(&problem).unwrap();
+            validate_rings(&problem, rings).unwrap();
             let memory = |slot: usize| {
                 let mut memory = Memory::new(self.inputs[slot], rings[slot]);
                 if self.layer.inputs[slot] != NONE {
@@ -132,9 +140,7 @@ impl Slide<'_> {
                 id if id == self.layer.output => Operand::Output,
                 _ => Operand::Mat(inputs[slot].mat()),
             };
-            let (isa, threads_planned) = (kernels.isa(), threads as u32);
-            let (layer, output) = (self.layer, &self.output);
-            let bytes = scratch_bytes(layer, &self.inputs, output, &slice, threads_planned, isa);
+            let (layer, bytes) = (self.layer, scratch_bytes(&problem));
             let (rows, pitch) = (out.rows(), self.output.pitch as usize);
             crate::ops::run(Call {
                 layer,

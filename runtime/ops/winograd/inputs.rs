@@ -20,6 +20,16 @@ pub(super) struct Inputs<'a> {
     line: usize,
 }
 
+/// Where transformed inputs go.
+pub(super) struct Frequencies<'a> {
+    /// What pixels beside the image are read from.
+    pub zeros: &'a [f32],
+    /// The transformed inputs.
+    pub floats: &'a mut [f32],
+    /// Floats from one frequency to the next.
+    pub stride: usize,
+}
+
 /// The images of which a step makes lines: the rows of each, over all images, and its inputs.
 pub(super) fn images<'a>(
     call: &Call<'a>,
@@ -56,23 +66,20 @@ impl Inputs<'_> {
         Self { line: self.line + lines, ..self }
     }
 
-    /// Transforms some channels of the tiles of a block, `stride` floats from one frequency to the next.
-    #[allow(clippy::too_many_arguments)]
+    /// Transforms some channels of the tiles of a block.
     pub(super) fn transform(
         &self,
         call: &Call<'_>,
         device: &dyn Device,
         block: &Block,
         channels: Range<usize>,
-        zeros: &[f32],
-        frequencies: &mut [f32],
-        stride: usize,
+        Frequencies { zeros, floats, stride }: Frequencies<'_>,
     ) {
         let Self { tile, pad, extent, pixels, line: above } = *self;
         let points = (tile + 2) * (tile + 2);
         let image = pixels.cut(0..pixels.rows(), channels.clone());
         let channels = channels.len();
-        let all = MatMut::new(frequencies, points, block.count() * channels, stride);
+        let all = MatMut::new(floats, points, block.count() * channels, stride);
         let all = all.unwrap_or_else(|| unreachable!("a block is no larger than its scratch"));
         device::divide(device, all, Split::Cols(channels), &mut [], 0, |share| {
             let Share { cols, mut out, .. } = share;

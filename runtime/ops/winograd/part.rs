@@ -1,7 +1,7 @@
 //! Computes a step, part by part.
 
 use super::block::{Block, Frequency};
-use super::inputs::{Inputs, images};
+use super::inputs::{Frequencies, Inputs, images};
 use super::work::{Divide, Work};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::table::{Finish, Indirection, Product};
@@ -31,10 +31,8 @@ pub fn run(mut call: Call<'_>) {
     if call.rows.is_empty() || call.count == 0 {
         return;
     }
-    let (device, kernels) = (call.device, call.kernels);
-    let threads = device.threads();
-    let slice = call.slice();
-    let work = Work::new(call.layer, &call.inputs[0], &call.output, &slice, threads, kernels.isa());
+    let device = call.device;
+    let work = Work::new(&call.problem());
     let scratch = core::mem::take(&mut call.scratch);
     let work = work.within(scratch.len());
     let panels = call.first..call.first + call.count;
@@ -110,15 +108,8 @@ impl Part<'_> {
                 if self.call.kept != Kept::Found {
                     let channels = groups.start * channels..groups.end * channels;
                     let stride = self.work.stride(self.work.width());
-                    self.inputs.transform(
-                        self.call,
-                        self.device,
-                        &block,
-                        channels,
-                        zeros,
-                        frequencies,
-                        stride,
-                    );
+                    let into = Frequencies { zeros, floats: &mut *frequencies, stride };
+                    self.inputs.transform(self.call, self.device, &block, channels, into);
                 }
                 self.multiply(&block, panels.clone(), frequencies, out.reborrow(), own);
             }
@@ -135,95 +126,133 @@ impl Part<'_> {
         out: MatMut<'_>,
         scratch: &mut [u8],
     ) {
-        let Work { tile, channels, outputs, nr, mr, .. } = *self.work;
-        let Call { layer, weights, kernels, operands, .. } = self.call;
-        let (points, stride) = (self.work.points(), self.work.stride(self.work.width()));
-        let product_stride = self.work.stride(nr);
-        let product_floats = self.work.product_floats();
-        let panel_floats = (1 + points * channels) * nr;
-        let clamp = clamp(&layer.activation);
+        let Work { outputs, .. } = *self.work;
         let each = self.work.product_bytes() as usize;
+        let before = outputs.panel(panels.start).start;
         let groups = outputs.groups(panels.clone());
-        let width = groups.len() * channels;
-        let (all, before) = (panels.clone(), outputs.panel(panels.start).start);
         // Other than in one group these are all columns.
         let split = Split::Cols(self.work.each * outputs.width);
         device::divide(self.device, out, split, scratch, each, |share| {
             let Share { cols, mut out, scratch, .. } = share;
             let cols = before + cols.start..before + cols.end;
-            let panels = outputs.within(all.clone(), cols.clone());
+            let panels = outputs.within(panels.clone(), cols.clone());
             let (list, products) =
                 scratch.split_at_mut(Indirection::rows_bytes(self.work.block) as usize);
             let products: &mut [f32] = bytemuck::cast_slice_mut(products);
-            // Each row reaches from a tile's first frequency to its last.
-            let reach = (points - 1) * stride + width;
-            let rows = (0..block.count()).map(|tile| &frequencies[tile * width..]);
-            let lists = Indirection::rows(rows, reach, mr, list).seg_len(channels);
-            let present = block.frequencies();
-            // Products between the one that fetches weights and the one that uses them.
-            let far = match self.work.ahead {
-                1 => (FAR_BYTES / (4 * channels * nr)).clamp(1, present.len()),
-                _ => 1,
-            };
-            // A thread's panels of one group, or those of all groups.
-            let last = match self.work.divide {
-                Divide::Panels => panels.end,
-                _ => self.panels.end,
-            };
-            // Where the weights of a panel for one frequency lie.
-            let at = |panel: usize, point: usize| {
-                (panel - self.call.first) * panel_floats + nr + point * channels * nr
-            };
+            let lists = self.lists(block, &groups, frequencies, list);
             for run in panels.clone().step_by(self.work.ahead) {
                 let run = run..(run + self.work.ahead).min(panels.end);
-                let mut gemms = kernels.gemms(&lists, weights, products).then(self.call.soon);
-                for (index, frequency) in present.iter().enumerate() {
-                    let Frequency { point, first, tiles } = *frequency;
-                    // After the run's last panel.
-                    let following = match present.get(index + far) {
-                        Some(following) => Some(at(run.start, following.point)),
-                        None => (run.end < last)
-                            .then(|| at(run.end, present[index + far - present.len()].point)),
-                    };
-                    for panel in run.clone() {
-                        let another = panel + 1 < run.end;
-                        let group = panel / outputs.panels - groups.start;
-                        gemms.multiply(Product {
-                            rows: first..first + tiles,
-                            offset: point * stride + group * channels,
-                            panel: at(panel, point),
-                            next: if another { Some(at(panel + 1, point)) } else { following },
-                            out: (panel - run.start) * product_floats
-                                + point * product_stride
-                                + first * nr,
-                        });
-                    }
-                }
-                for (panel, products) in run.zip(products.chunks_exact(product_floats)) {
-                    let at = outputs.panel(panel);
-                    let bias = &weights[(panel - self.call.first) * panel_floats..][..nr];
-                    let rows = 0..out.rows();
-                    let mut panel_out =
-                        out.part_mut(rows, at.start - cols.start..at.end - cols.start);
-                    let residual = addend(
-                        &operands[1],
-                        self.rows_before..self.rows_before + panel_out.rows(),
-                        at,
-                    );
-                    let finish = Finish {
-                        products,
-                        stride: product_stride,
-                        bias,
-                        addend: residual,
-                        clamp,
-                        width: self.work.output[1],
-                    };
-                    let places = (0..block.count()).map(|slot| block.place(slot));
-                    kernels.winograd_outputs(tile, &finish, places, panel_out.reborrow());
-                    self.finish(block, panel_out);
-                }
+                // A thread's panels of one group, or those of all groups.
+                let last = match self.work.divide {
+                    Divide::Panels => panels.end,
+                    _ => self.panels.end,
+                };
+                self.products(block, &lists, &groups, (run.clone(), last), products);
+                self.outputs(block, run, products, cols.start, &mut out);
             }
         });
+    }
+
+    /// Where the frequencies of each tile of a block are, those of some groups. Each row reaches from a tile's first
+    /// frequency to its last.
+    fn lists<'a>(
+        &self,
+        block: &Block,
+        groups: &Range<usize>,
+        frequencies: &'a [f32],
+        list: &'a mut [u8],
+    ) -> Indirection<'a> {
+        let Work { channels, mr, .. } = *self.work;
+        let width = groups.len() * channels;
+        let stride = self.work.stride(self.work.width());
+        let reach = (self.work.points() - 1) * stride + width;
+        let rows = (0..block.count()).map(|tile| &frequencies[tile * width..]);
+        Indirection::rows(rows, reach, mr, list).seg_len(channels)
+    }
+
+    /// Multiplies the frequencies of a block with a run of panels, which others follow up to `last`.
+    fn products(
+        &self,
+        block: &Block,
+        lists: &Indirection<'_>,
+        groups: &Range<usize>,
+        (run, last): (Range<usize>, usize),
+        products: &mut [f32],
+    ) {
+        let Work { channels, outputs, nr, .. } = *self.work;
+        let Call { weights, kernels, .. } = self.call;
+        let stride = self.work.stride(self.work.width());
+        let (product_stride, product_floats) = (self.work.stride(nr), self.work.product_floats());
+        let present = block.frequencies();
+        // Products between the one that fetches weights and the one that uses them.
+        let far = match self.work.ahead {
+            1 => (FAR_BYTES / (4 * channels * nr)).clamp(1, present.len()),
+            _ => 1,
+        };
+        let panel_floats = self.panel_floats();
+        // Where the weights of a panel for one frequency lie.
+        let at = |panel: usize, point: usize| {
+            (panel - self.call.first) * panel_floats + nr + point * channels * nr
+        };
+        let mut gemms = kernels.gemms(lists, weights, products).then(self.call.soon);
+        for (index, frequency) in present.iter().enumerate() {
+            let Frequency { point, first, tiles } = *frequency;
+            // After the run's last panel.
+            let following = match present.get(index + far) {
+                Some(following) => Some(at(run.start, following.point)),
+                None => (run.end < last)
+                    .then(|| at(run.end, present[index + far - present.len()].point)),
+            };
+            for panel in run.clone() {
+                let another = panel + 1 < run.end;
+                let group = panel / outputs.panels - groups.start;
+                gemms.multiply(Product {
+                    rows: first..first + tiles,
+                    offset: point * stride + group * channels,
+                    panel: at(panel, point),
+                    next: if another { Some(at(panel + 1, point)) } else { following },
+                    out: (panel - run.start) * product_floats + point * product_stride + first * nr,
+                });
+            }
+        }
+    }
+
+    /// Transforms a block's products with a run of panels back. The output's first column is channel `before`.
+    fn outputs(
+        &self,
+        block: &Block,
+        run: Range<usize>,
+        products: &[f32],
+        before: usize,
+        out: &mut MatMut<'_>,
+    ) {
+        let Work { tile, outputs, nr, .. } = *self.work;
+        let Call { layer, weights, kernels, operands, .. } = self.call;
+        let clamp = clamp(&layer.activation);
+        let panel_floats = self.panel_floats();
+        for (panel, products) in run.zip(products.chunks_exact(self.work.product_floats())) {
+            let at = outputs.panel(panel);
+            let bias = &weights[(panel - self.call.first) * panel_floats..][..nr];
+            let rows = 0..out.rows();
+            let mut panel_out = out.part_mut(rows, at.start - before..at.end - before);
+            let rows = self.rows_before..self.rows_before + panel_out.rows();
+            let finish = Finish {
+                products,
+                stride: self.work.stride(nr),
+                bias,
+                addend: addend(&operands[1], rows, at),
+                clamp,
+                width: self.work.output[1],
+            };
+            let places = (0..block.count()).map(|slot| block.place(slot));
+            kernels.winograd_outputs(tile, &finish, places, panel_out.reborrow());
+            self.finish(block, panel_out);
+        }
+    }
+
+    /// Floats of a panel: its biases and its weights for each frequency.
+    fn panel_floats(&self) -> usize {
+        (1 + self.work.points() * self.work.channels) * self.work.nr
     }
 
     /// Applies what is more than a clamp to a block's outputs.

@@ -2,7 +2,7 @@
 //! channels are transformed back band by band.
 
 use super::block::{Block, Frequency};
-use super::inputs::images;
+use super::inputs::{Frequencies, images};
 use super::part::empty;
 use super::portions::Portions;
 use crate::device::{self, Share, Split};
@@ -50,15 +50,8 @@ pub(in crate::ops) fn run(mut call: Call<'_>, portions: Portions, making: &Makin
             for start in (0..portions.channels).step_by(portions.portion) {
                 let channels = start..(start + portions.portion).min(portions.channels);
                 let stride = portions.stride(channels.len());
-                inputs.transform(
-                    &call,
-                    call.device,
-                    &block,
-                    channels.clone(),
-                    zeros,
-                    frequencies,
-                    stride,
-                );
+                let into = Frequencies { zeros, floats: &mut *frequencies, stride };
+                inputs.transform(&call, call.device, &block, channels.clone(), into);
                 let lists = part.rows(channels.len(), frequencies, list);
                 let made = portions.made();
                 let products = products.chunks_mut(made * portions.product_floats());

@@ -17,7 +17,8 @@
 use super::inputs::Inputs;
 use super::work::GAP;
 use crate::kernels::table::{Chains, Indirection};
-use crate::pack::{Isa, Layer, Tensor, WinogradParams, params};
+use crate::ops::Problem;
+use crate::pack::{Isa, WinogradParams, params};
 use core::ops::Range;
 
 /// Channels of a portion, at least, and a multiple of them: a line of the cache.
@@ -59,15 +60,9 @@ pub struct Portions {
 impl Portions {
     /// A layer (its record as [`transformed`](crate::ops::transformed)) in the smallest portions, of one panel; `None` where
     /// there are none.
-    pub(in crate::ops) fn least(
-        plain: &Layer,
-        input: &Tensor,
-        output: &Tensor,
-        isa: Isa,
-        threads: usize,
-        filter_bytes: u64,
-    ) -> Option<Self> {
-        let p: WinogradParams = params(plain);
+    pub(in crate::ops) fn least(plain: &Problem<'_>, filter_bytes: u64) -> Option<Self> {
+        let &Problem { layer, inputs: [input, _], output, isa, .. } = plain;
+        let p: WinogradParams = params(layer);
         let channels = input.cols() as usize;
         let there_are = p.groups == 1
             && isa != Isa::Cuda
@@ -78,7 +73,7 @@ impl Portions {
             nr: isa.panel(),
             tile: p.tile.max(1) as usize,
             output: [output.dims[1] as usize, output.dims[2] as usize],
-            threads: threads.max(1),
+            threads: plain.threads(),
             filter_bytes,
             down: 1,
             lines: 1,
@@ -323,9 +318,10 @@ fn halves(all: usize, least: usize) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pack::{OpKind, params_words};
+    use crate::ops::Slice;
+    use crate::pack::{Layer, OpKind, Tensor, params_words};
 
-    fn least(channels: u32, lines: u64, threads: usize) -> Option<Portions> {
+    fn least(channels: u32, lines: u64, threads: u32) -> Option<Portions> {
         let tensor = |channels| Tensor { dims: [1, 14, 9, channels], ..Tensor::default() };
         let params = WinogradParams { tile: 4, pad: [1; 2], groups: 1 };
         let layer = Layer {
@@ -333,8 +329,15 @@ mod tests {
             params: params_words(&params),
             ..Layer::default()
         };
-        let least =
-            Portions::least(&layer, &tensor(channels), &tensor(64), Isa::Portable, threads, 1024);
+        let problem = Problem {
+            layer: &layer,
+            inputs: &[tensor(channels); 2],
+            output: &tensor(64),
+            slice: Slice::default(),
+            threads,
+            isa: Isa::Portable,
+        };
+        let least = Portions::least(&problem, 1024);
         least.map(|least| least.of_rows(9 * lines))
     }
 

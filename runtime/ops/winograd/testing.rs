@@ -6,7 +6,7 @@ use crate::kernels::testing::{Threads, available, floats, scratch};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::conv::clamp;
 use crate::ops::testing::{Residual, Slide};
-use crate::ops::{Call, Operand, Slice};
+use crate::ops::{Call, Operand, Problem, Slice};
 use crate::pack::{Activation, Kept, NONE, OpKind};
 use std::vec::Vec;
 use std::{format, vec};
@@ -192,8 +192,19 @@ impl Case {
         };
         let before = out.clone();
         let bytes = |slice: &Slice| {
-            let of =
-                |want| scratch_of(&layer, &inputs, &self.output, slice, threads as u32, isa, want);
+            let of = |want| {
+                scratch_of(
+                    &Problem {
+                        layer: &layer,
+                        inputs: &inputs,
+                        output: &self.output,
+                        slice: *slice,
+                        threads: threads as u32,
+                        isa,
+                    },
+                    want,
+                )
+            };
             let [least, all] = [Want::Least, Want::All].map(of);
             (least + ((all - least) as f64 * share) as u64).next_multiple_of(64)
         };

@@ -6,8 +6,8 @@ use super::*;
 use crate::kernels::Kernels;
 use crate::kernels::testing::available;
 use crate::matrix::MatMut;
-use crate::ops::Slice;
 use crate::ops::testing::Residual;
+use crate::ops::{Problem, Slice};
 use crate::pack::{Activation, Kept, NONE};
 use std::vec::Vec;
 
@@ -79,7 +79,17 @@ fn scratch_is_the_same_wherever_a_slice_begins() {
         let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
         let bytes = |first, count, threads, want| {
             let slice = Slice { first, count, row: 0, rows: 99, ..Slice::default() };
-            scratch_of(&layer, &inputs, &case.output, &slice, threads, isa, want)
+            scratch_of(
+                &Problem {
+                    layer: &layer,
+                    inputs: &inputs,
+                    output: &case.output,
+                    slice,
+                    threads,
+                    isa,
+                },
+                want,
+            )
         };
         for (threads, want) in [(1, Want::All), (3, Want::All), (3, Want::Least)] {
             for count in 1..layer.panels {
@@ -211,7 +221,17 @@ fn scratch_is_bounded_and_serves_fewer_threads() {
                 };
                 let inputs = [case.input, case.output];
                 let of = |threads, want| {
-                    scratch_of(&layer, &inputs, &case.output, &slice, threads, isa, want)
+                    scratch_of(
+                        &Problem {
+                            layer: &layer,
+                            inputs: &inputs,
+                            output: &case.output,
+                            slice,
+                            threads,
+                            isa,
+                        },
+                        want,
+                    )
                 };
                 let bytes = |threads| of(threads, Want::All);
                 // Four tiles and their products.
@@ -232,7 +252,15 @@ fn only_what_is_found_is_kept() {
     let isa = Isa::Portable;
     let refused = |case: &Case, slice: Slice| {
         let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
-        crate::ops::validate_slice(&layer, &inputs, &case.output, &slice, isa).is_err()
+        crate::ops::validate_slice(&Problem {
+            layer: &layer,
+            inputs: &inputs,
+            output: &case.output,
+            slice,
+            threads: 1,
+            isa,
+        })
+        .is_err()
     };
     let good = case(4, [1, 9, 8, 20], 40);
     for kept in [Kept::Left, Kept::Found] {
@@ -244,7 +272,14 @@ fn only_what_is_found_is_kept() {
         assert!(refused(&case(4, [1, 9, 8, 20], 40).groups(2), slice));
         let (layer, inputs) = (good.layer(Isa::Cuda), [good.input, good.output]);
         let valid = |slice: Slice| {
-            crate::ops::validate_slice(&layer, &inputs, &good.output, &slice, Isa::Cuda)
+            crate::ops::validate_slice(&Problem {
+                layer: &layer,
+                inputs: &inputs,
+                output: &good.output,
+                slice,
+                threads: 1,
+                isa: Isa::Cuda,
+            })
         };
         assert!(valid(slice).is_err() && valid(Slice { kept: Kept::Not, ..slice }).is_ok());
     }
@@ -256,9 +291,16 @@ fn what_is_kept_is_all_tiles() {
     for isa in Isa::ALL.into_iter().filter(|isa| *isa != Isa::Cuda) {
         let case = case(4, [1, 28, 28, 512], 512);
         let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
-        let of = |kept, count, threads: usize| {
+        let of = |kept, count, threads: u32| {
             let slice = Slice { count, rows: 784, kept, ..Slice::default() };
-            Work::new(&layer, &inputs[0], &case.output, &slice, threads, isa)
+            Work::new(&Problem {
+                layer: &layer,
+                inputs: &inputs,
+                output: &case.output,
+                slice,
+                threads,
+                isa,
+            })
         };
         let all = of(Kept::Left, layer.panels, 1);
         assert!(all.input_bytes() >= 49 * 36 * 512 * 4);

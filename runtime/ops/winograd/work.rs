@@ -2,9 +2,9 @@
 
 use super::along;
 use crate::kernels::table::Indirection;
-use crate::ops::Slice;
+use crate::ops::Problem;
 use crate::ops::conv::{Channels, Sizes, part};
-use crate::pack::{Isa, Kept, Layer, Tensor, WinogradParams, params};
+use crate::pack::{Isa, Kept, WinogradParams, params};
 
 /// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles take more.
 const BLOCK_BYTES: usize = 2304 * 1024;
@@ -87,14 +87,9 @@ pub(super) struct Work {
 }
 
 impl Work {
-    pub(super) fn new(
-        layer: &Layer,
-        input: &Tensor,
-        output: &Tensor,
-        slice: &Slice,
-        threads: usize,
-        isa: Isa,
-    ) -> Self {
+    pub(super) fn new(problem: &Problem<'_>) -> Self {
+        let &Problem { layer, inputs: [input, _], output, slice, isa, .. } = problem;
+        let threads = problem.threads();
         let p: WinogradParams = params(layer);
         let pair = |pair: [u32; 2]| pair.map(|x| x as usize);
         let tile = p.tile as usize;
@@ -128,7 +123,7 @@ impl Work {
             true => (divide, by_cols),
             false => (Divide::Lines, down),
         };
-        let each = part(units, macs, threads.max(1));
+        let each = part(units, macs, threads);
         let shares = threads.min(units.div_ceil(each)).max(1);
         let mut work = Self {
             tile,

@@ -3,7 +3,7 @@
 
 use crate::network::Network;
 use eyelet::ops::winograd::{self, Portions};
-use eyelet::ops::{self, Slice};
+use eyelet::ops::{self, Problem, Slice};
 use eyelet::pack::{Kept, Layer, Step, WinogradParams, params};
 
 /// How scratch decides on the blocks of a layer by Winograd's algorithm, and on the panels that are transformed at once.
@@ -93,11 +93,15 @@ impl Blocks {
         let most = winograd::block_tiles(tile, inputs[0].cols() as usize, network.isa);
         let [most, fewest] =
             [most, winograd::FEW_TILES].map(|block| block.min(tiles).max(1) as f64);
+        let problem = |layer, slice| {
+            let (inputs, output, isa) = (&inputs, &output, network.isa);
+            Problem { layer, inputs, output, slice, threads, isa }
+        };
         let bytes = |count: u32| {
             let rows = output.rows() as u32;
             let slice = Slice { first: 0, count, row: 0, rows, ..Slice::default() };
             [ops::scratch_bytes, ops::least_scratch_bytes]
-                .map(|bytes| bytes(plain, &inputs, &output, &slice, threads, network.isa) as f64)
+                .map(|bytes| bytes(&problem(plain, slice)) as f64)
         };
         let group = PRODUCTS.min(plain.panels).max(1);
         let ([one, least], [several, _]) = (bytes(1), bytes(group));
@@ -119,7 +123,7 @@ impl Blocks {
             bytes: one - most * each,
             panel_bytes: if made { f64::from(plain.panel_bytes) } else { 0.0 },
             row_tiles: tiles as f64 / output.rows().max(1) as f64,
-            portions: ops::portions(stored, &inputs, &output, &whole, threads, network.isa),
+            portions: ops::portions(&problem(stored, whole)),
         }
     }
 

@@ -11,7 +11,7 @@ use eyelet::arena::MappedArena;
 use eyelet::device::Device;
 use eyelet::kernels::Kernels;
 use eyelet::matrix::{MatMut, MatRef};
-use eyelet::ops::{self, Call, Operand, Slice};
+use eyelet::ops::{self, Call, Operand, Problem, Slice};
 use eyelet::pack::{Kept, Layer, NONE, OpKind, PAGE, Tensor};
 use std::time::{Duration, Instant};
 
@@ -121,7 +121,9 @@ impl<'a> Bench<'a> {
             Slice { first: 0, count: layer.panels, row: 0, rows, algorithm, ..Slice::default() };
         let isa = network.isa;
         let bytes = if least { ops::least_scratch_bytes } else { ops::scratch_bytes };
-        let scratch = bytes(layer, &inputs, &output, &slice, threads as u32, isa);
+        let threads = threads as u32;
+        let problem = Problem { layer, inputs: &inputs, output: &output, slice, threads, isa };
+        let scratch = bytes(&problem);
         Some(Self {
             layer,
             algorithm,

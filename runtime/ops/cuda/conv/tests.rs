@@ -6,6 +6,7 @@ use super::*;
 use crate::device::cuda::testing::assert_same;
 use crate::kernels::Kernels;
 use crate::kernels::testing::{floats, pack};
+use crate::ops::Problem;
 use crate::ops::conv::testing::{Case, case};
 use crate::ops::testing::Residual;
 use crate::pack::{Activation, ActivationKind, Encoding, Isa, Kept, params_words};
@@ -242,7 +243,14 @@ fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
     let (rows, cols) = (case.output.rows() as usize, case.output.cols() as usize);
     let slice =
         Slice { first: 0, count: layer.panels, row: 0, rows: rows as u32, ..Slice::default() };
-    let bytes = conv::scratch_bytes(&layer, &inputs, &case.output, &slice, 1, Isa::Portable);
+    let bytes = conv::scratch_bytes(&Problem {
+        layer: &layer,
+        inputs: &inputs,
+        output: &case.output,
+        slice,
+        threads: 1,
+        isa: Isa::Portable,
+    });
     let mut scratch = scratch(bytes);
     let mut out = vec![7.0; rows * cols];
     let (pixels, channels) = (case.input.rows() as usize, case.input.cols() as usize);

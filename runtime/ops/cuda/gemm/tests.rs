@@ -5,7 +5,7 @@ use crate::device::DeviceError;
 use crate::device::accelerator::{Launch, Queue};
 use crate::ops::cuda::run;
 use crate::ops::testing::{Random, layer};
-use crate::ops::{self, Slice};
+use crate::ops::{self, Problem, Slice};
 use crate::pack::{
     ConvParams, Encoding, Isa, Layer, MatMulParams, OpKind, Tensor, WinogradParams, params_words,
 };
@@ -132,8 +132,25 @@ fn what_is_accepted_is_launched_within_limits() {
             _ => (first.min(record.panels - 1), (record.panels - first).max(1)),
         };
         let slice = Slice { first, count, row: 0, rows: out.rows() as u32, ..Slice::default() };
-        assert_eq!(ops::validate_slice(&record, &inputs, &out, &slice, Isa::Cuda), Ok(()));
-        let bytes = ops::scratch_bytes(&record, &inputs, &out, &slice, 1, Isa::Cuda);
+        assert_eq!(
+            ops::validate_slice(&Problem {
+                layer: &record,
+                inputs: &inputs,
+                output: &out,
+                slice,
+                threads: 1,
+                isa: Isa::Cuda
+            }),
+            Ok(())
+        );
+        let bytes = ops::scratch_bytes(&Problem {
+            layer: &record,
+            inputs: &inputs,
+            output: &out,
+            slice,
+            threads: 1,
+            isa: Isa::Cuda,
+        });
         assert!(bytes.is_multiple_of(64) || bytes == u64::MAX);
         let call = Call {
             layer: &record,
