@@ -11,11 +11,13 @@
 //! one run of memory ([`Window::merged`](super::Window::merged)), between rows. A cut also serves the caches: what a
 //! tile reads of so many k fits into the first level.
 
-use super::window::LONG_RUN;
 use core::ops::Range;
 
 /// Terms of a chain, at most.
 pub const CHAIN: usize = 1024;
+
+/// Runs at least this long are not merged: the kernel's cost for changing segments has vanished.
+pub(super) const LONG_RUN: usize = 32;
 
 /// Channels that are not cut.
 const UNIT: usize = 16;

@@ -4,10 +4,8 @@
 //! the outputs at hand read.
 
 use super::Chains;
+use super::chains::LONG_RUN;
 use crate::matrix::MatRef;
-
-/// Runs at least this long are not merged: the kernel's cost for changing segments has vanished.
-pub(super) const LONG_RUN: usize = 32;
 
 /// Geometry of a convolution: which input rows an output row reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

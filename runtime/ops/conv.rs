@@ -8,6 +8,10 @@
 //! the cache at a time. Chains are the same, and so is each output, whatever slice, block, strip or thread it falls into. A step may
 //! compute some chains of a panel only, and leave its sums in the output for the next one.
 
+mod terms;
+
+pub use terms::{chains, weights};
+
 use super::{Call, LayerError, Operand, Problem};
 use crate::device::{self, Share, Split};
 use crate::kernels::Kernels;
@@ -405,7 +409,7 @@ pub fn run(call: Call<'_>) {
     let clamp = clamp(&layer.activation);
     let columns = channels.cols(call.first, call.count);
     // Of a panel's floats those that the step has, and which chains they are for.
-    let held = super::weights(layer, &inputs[0], &slice, kernels.isa());
+    let held = self::weights(layer, &inputs[0], &slice, kernels.isa());
     let missing = held.start as usize / 4;
     let panel_floats = match slice.chains {
         0 => layer.panel_bytes as usize / 4,

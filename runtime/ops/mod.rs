@@ -39,14 +39,17 @@ mod problem;
 mod reads;
 pub mod reduce;
 mod slice;
+mod slicing;
 pub mod softmax;
 pub mod unary;
 pub mod winograd;
 mod work;
 
+pub use conv::{chains, weights};
 pub use problem::Problem;
 pub use reads::{Reads, reads, rows_read};
-pub use slice::{Slice, chains, row_unit, slides, validate_rings, validate_slice, weights};
+pub use slice::Slice;
+pub use slicing::{row_unit, slides, validate_rings, validate_slice};
 pub use work::{Work, step_work, work};
 
 use crate::device::{Device, Inline, Split};

@@ -21,6 +21,7 @@ pub mod faulty;
 mod memory;
 #[doc(hidden)]
 pub mod queue;
+mod stream;
 mod under_way;
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -43,6 +44,8 @@ mod scratch_file;
 pub use faulty::Faulty;
 pub use memory::Slice;
 pub use queue::{MAX_BEGUN, MAX_DEPTH, ReadQueue};
+#[doc(hidden)]
+pub use stream::stream;
 pub(crate) use under_way::UnderWay;
 
 #[cfg(all(feature = "linux", target_os = "linux"))]

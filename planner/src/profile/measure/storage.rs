@@ -11,8 +11,8 @@ use eyelet::arena::MappedArena;
 use eyelet::device::threads::available_cores;
 use eyelet::kernels::Kernels;
 use eyelet::pack::crc32c::crc32c;
-use eyelet::storage::queue::{self, SPIN_NS};
-use eyelet::storage::{Storage as _, StorageError};
+use eyelet::storage::queue::SPIN_NS;
+use eyelet::storage::{Storage as _, StorageError, stream};
 use std::ffi::CString;
 use std::fs::File;
 use std::hint::black_box;
@@ -148,7 +148,7 @@ impl Reader<'_> {
         let into = &mut self.memory[to as usize..self.to as usize];
         let mut start = Instant::now();
         let mut begins = 0;
-        queue::stream(self.source, self.depth, self.spin_ns, bytes as usize, into, || {
+        stream(self.source, self.depth, self.spin_ns, bytes as usize, into, || {
             begins += 1;
             let first = begins == 1;
             start = if first { Instant::now() } else { start };
@@ -165,7 +165,7 @@ impl Reader<'_> {
         let Self { source, memory, from, depth, spin_ns, .. } = self;
         let into = &mut memory[..*depth * GROUP_BYTES as usize];
         let (mut calls, mut begin, mut first) = (0, Instant::now(), Instant::now());
-        queue::stream(*source, *depth, *spin_ns, GROUP_BYTES as usize, into, || {
+        stream(*source, *depth, *spin_ns, GROUP_BYTES as usize, into, || {
             first = Instant::now();
             begin = if calls == 0 { first } else { begin };
             calls += 1;
@@ -184,7 +184,7 @@ impl Reader<'_> {
         let start = if *to + turn > all { 0 } else { *to };
         let memory = &mut memory[start as usize..];
         let (mut calls, mut begin, mut end) = (0usize, Instant::now(), Instant::now());
-        queue::stream(*source, depth, *spin_ns, bytes as usize, memory, || {
+        stream(*source, depth, *spin_ns, bytes as usize, memory, || {
             end = Instant::now();
             if calls == depth {
                 begin = end;

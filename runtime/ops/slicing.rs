@@ -1,0 +1,136 @@
+//! What of a layer a step can make: which of its rows and panels, and in which rings.
+
+use super::conv::chains;
+use super::{LayerError, Problem, Reads, Slice, check, copy, cuda, expand, reads, winograd};
+use crate::pack::{Isa, Kept, Layer, OpKind, Tensor};
+
+/// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of them: one, but with Winograd whole lines
+/// of tiles ([`winograd::slice_lines`]).
+pub fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
+    match OpKind::from_code(layer.kind)? {
+        OpKind::Reduce => None,
+        OpKind::Copy => copy::row_unit(layer, output),
+        _ => Some(1),
+    }
+}
+
+/// Whether a (valid) layer's output may lie in a ring: where an input is found pixel by pixel, or rows are copied.
+pub fn slides(layer: &Layer, output: &Tensor) -> bool {
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Copy) => row_unit(layer, output).is_some(),
+        kind => kind.is_some_and(|kind| reads(kind)[0] != Reads::Whole),
+    }
+}
+
+/// Refuses a slice that is not inside its (valid) layer, that cuts what cannot be cut, or whose algorithm the
+/// layer cannot be computed by.
+pub fn validate_slice(problem: &Problem<'_>) -> Result<(), LayerError> {
+    let &Problem { layer, inputs, output, slice, isa, .. } = problem;
+    validate_algorithm(problem)?;
+    if slice.algorithm != 0 && isa != Isa::Cuda {
+        let plain = expand::transformed(layer, &inputs[0], slice.algorithm, isa)?;
+        winograd::validate(&plain, inputs, output, isa)?;
+        return validate_slice(&problem.with(&plain).of(Slice { algorithm: 0, ..slice }));
+    }
+    let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
+    if isa == Isa::Cuda {
+        cuda::validate_slice(&slice, output)?;
+    }
+    validate_rows(layer, kind, output, &slice)?;
+    let end = slice.first as u64 + slice.count as u64;
+    check(end <= layer.panels as u64, "end of the step's panels", end, layer.panels as u64)?;
+    if !kind.has_panels() {
+        let (count, panels) = (slice.count as u64, layer.panels as u64);
+        check(count == panels, "number of the step's panels", count, panels)?;
+    }
+    Ok(())
+}
+
+/// Refuses chains, kept inputs and algorithms that do not go together, or not with the layer.
+fn validate_algorithm(problem: &Problem<'_>) -> Result<(), LayerError> {
+    let &Problem { layer, inputs, slice, isa, .. } = problem;
+    if slice.chains != 0 {
+        let all = chains(layer, &inputs[0], isa).map_or(0, |chains| chains.count() as u64);
+        let end = u64::from(slice.chain) + u64::from(slice.chains);
+        check(end <= all, "end of the step's chains", end, all)?;
+        check(slice.count == 1, "panels of a step of some chains", slice.count.into(), 1)?;
+        let algorithm = slice.algorithm.into();
+        check(algorithm == 0, "algorithm of a step of some chains", algorithm, 0)?;
+    } else {
+        check(slice.chain == 0, "first chain of a step of all of them", slice.chain.into(), 0)?;
+    }
+    if slice.kept != Kept::Not {
+        winograd::validate_kept(layer, &inputs[0], isa)?;
+        let (algorithm, chains) = (slice.algorithm.into(), slice.chains.into());
+        check(algorithm == 0, "algorithm of a step that keeps inputs", algorithm, 0)?;
+        check(chains == 0, "chains of a step that keeps inputs", chains, 0)?;
+    }
+    Ok(())
+}
+
+/// Refuses rows that are not the layer's, or that its steps cannot make by themselves.
+fn validate_rows(
+    layer: &Layer,
+    kind: OpKind,
+    output: &Tensor,
+    slice: &Slice,
+) -> Result<(), LayerError> {
+    let end = slice.row as u64 + slice.rows as u64;
+    check(slice.rows > 0, "number of the step's rows", 0, 1)?;
+    check(end <= output.rows(), "end of the step's rows", end, output.rows())?;
+    if u64::from(slice.rows) < output.rows() {
+        let rows = slice.rows as u64;
+        let unit = row_unit(layer, output);
+        let unit =
+            unit.ok_or(LayerError::Field("number of the step's rows", rows, output.rows()))?;
+        for row in [slice.row.into(), end] {
+            let beyond = row % unit;
+            check(beyond == 0, "end of the step's rows beyond whole blocks", beyond, 0)?;
+        }
+    }
+    if kind == OpKind::Winograd {
+        let tiles = winograd::slice_lines(layer);
+        for row in [slice.row.into(), end] {
+            let line = whole_lines(row, output)? % u64::from(output.dims[1]);
+            let what = "first line of the step, or behind its last, which begins tiles,";
+            check(line % u64::from(tiles) == 0, what, line, tiles.into())?;
+        }
+    }
+    Ok(())
+}
+
+/// The line, over all images, that a row begins. Refuses one that does not.
+fn whole_lines(row: u64, tensor: &Tensor) -> Result<u64, LayerError> {
+    let width = u64::from(tensor.dims[2]);
+    let (line, beyond) = (row / width, row % width);
+    check(beyond == 0, "end of the step's rows beyond whole lines", beyond, 0)?;
+    Ok(line)
+}
+
+/// Refuses a (valid) slice whose operands cannot lie in rings of so many lines, where they do: of the inputs and
+/// the output, 0 for one that is whole or absent.
+pub fn validate_rings(problem: &Problem<'_>, rings: [u32; 3]) -> Result<(), LayerError> {
+    let &Problem { layer, inputs, output, slice, .. } = problem;
+    if rings == [0; 3] {
+        return Ok(());
+    }
+    let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
+    let reads = reads(kind);
+    let whole = (0..2).any(|slot| rings[slot] > 0 && reads[slot] == Reads::Whole);
+    check(slides(layer, output) && !whole, "operator that works in a ring", layer.kind.into(), 0)?;
+    let [a, b] = [0, 1].map(|slot| (&inputs[slot], reads[slot] == Reads::Rows));
+    for ((tensor, beside), lines) in [a, b, (output, true)].into_iter().zip(rings) {
+        if lines == 0 || !beside {
+            continue;
+        }
+        for dim in 0..3 {
+            let (found, limit) = (tensor.dims[dim].into(), output.dims[dim].into());
+            check(found == limit, "extent of a ring that is read row by row", found, limit)?;
+        }
+        let first = whole_lines(slice.row.into(), output)?;
+        let count = whole_lines(slice.rows.into(), output)?;
+        let end = first % u64::from(lines) + count;
+        check(end <= lines.into(), "end of the step's lines in a ring", end, lines.into())?;
+    }
+    Ok(())
+}
