@@ -346,7 +346,7 @@ fn measure(
             )
             .expect("a matrix"),
             weights: &weights[copy * floats..][..floats],
-            soon: Default::default(),
+            prefetch: Default::default(),
             algorithm: 0,
             first: 0,
             count: panels,

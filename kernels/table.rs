@@ -20,8 +20,8 @@ mod indirection;
 #[cfg(eyelet_neon)]
 mod midr;
 mod pool;
+mod prefetch;
 mod rows;
-mod soon;
 mod widen;
 mod window;
 mod winograd;
@@ -34,7 +34,7 @@ pub use grid::Grid;
 pub use igemm::{Addend, Panel, Target};
 pub use indirection::Indirection;
 pub use pool::{Pooling, Positions, Taps};
-pub use soon::Soon;
+pub use prefetch::Prefetch;
 pub use window::Window;
 pub use winograd::{Finish, MAX_POINTS, Patch, TILES};
 

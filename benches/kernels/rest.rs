@@ -178,7 +178,7 @@ fn measure(case: &Case, kernels: &Kernels, device: &dyn Device) -> (Duration, us
             out: MatMut::new(bytemuck::cast_slice_mut(&mut out), rows, cols, cols)
                 .expect("a matrix"),
             weights: &[],
-            soon: Default::default(),
+            prefetch: Default::default(),
             algorithm: 0,
             first: 0,
             count: 0,

@@ -2,7 +2,7 @@
 
 use super::igemm::{AHEAD, Addend, Biased, Panel, Strips, Target, UNBOUNDED, ZEROS};
 use super::indirection::Reads;
-use super::{Indirection, Kernels, Soon};
+use super::{Indirection, Kernels, Prefetch};
 use crate::matrix::MatMut;
 use core::ops::Range;
 use core::ptr;
@@ -39,7 +39,7 @@ pub struct Gemms<'a> {
     /// Whether products go on from what the output holds.
     resume: bool,
     /// What is used after all of them, and has not been fetched yet.
-    soon: Soon,
+    prefetch: Prefetch,
     /// The last call.
     call: Strips,
 }
@@ -56,8 +56,8 @@ impl Gemms<'_> {
     }
 
     /// The same where other weights are used after the last panels.
-    pub fn then(self, soon: Soon) -> Self {
-        Self { soon, ..self }
+    pub fn then(self, prefetch: Prefetch) -> Self {
+        Self { prefetch, ..self }
     }
 
     /// Computes a product.
@@ -83,7 +83,7 @@ impl Gemms<'_> {
             call.rows = pointers.len();
             call.strips = call.rows.div_ceil(self.lists.mr);
             (_, call.next_step, call.next_share) =
-                Soon::of(weights_of).fetched(weights_of, call.strips, call.seg_len);
+                Prefetch::of(weights_of).fetched(weights_of, call.strips, call.seg_len);
         }
         // All strips fetch an equal share of what follows, or a single one of a long panel what it reads itself some way
         // ahead. Where nothing follows they fetch what is there already.
@@ -91,11 +91,11 @@ impl Gemms<'_> {
         call.next = match next {
             _ if call.strips == 1 && len > AHEAD => at((panel + AHEAD).min(weights.len() - len)),
             Some(next) => at(next),
-            None if self.soon.is_empty() => at(panel),
+            None if self.prefetch.is_empty() => at(panel),
             None => {
-                let soon = self.soon;
-                self.soon = soon.skip(len);
-                soon.start()
+                let prefetch = self.prefetch;
+                self.prefetch = prefetch.skip(len);
+                prefetch.start()
             }
         };
         call.a = pointers.as_ptr();
@@ -117,7 +117,7 @@ impl Gemms<'_> {
         let nr = self.call.nr;
         let len = self.lists.seg_len.saturating_mul(nr);
         let panel = Panel::of(self.weights, panel, len, next.map(|next| (next, 0)));
-        let panel = panel.then(self.soon);
+        let panel = panel.then(self.prefetch);
         let lists = self.lists.part(rows);
         let out = &mut self.out[out..][..lists.rows * nr];
         let Some(out) = MatMut::new(out, lists.rows, nr, nr) else { return };
@@ -177,7 +177,7 @@ impl Kernels {
             last_offset,
             len,
             resume: false,
-            soon: Soon::default(),
+            prefetch: Prefetch::default(),
             call,
         }
     }

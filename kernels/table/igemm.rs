@@ -1,7 +1,7 @@
 //! The implicit GEMM kernels: their record, the functions, and the safe call.
 
 use super::indirection::Reads;
-use super::{Chains, Indirection, Kernels, Soon};
+use super::{Chains, Indirection, Kernels, Prefetch};
 use crate::kernels::portable::igemm as portable;
 use crate::matrix::{MatMut, MatRef};
 use core::ops::Range;
@@ -189,7 +189,7 @@ pub struct Panel<'a> {
     /// What is used after it: a panel, and which of its chains,
     next: Option<(&'a [f32], usize)>,
     /// or other weights, where there is none.
-    soon: Soon,
+    prefetch: Prefetch,
     /// Floats of the panel before these, which only chains before the first one that is computed have use for.
     missing: usize,
     /// Channels that it holds, if not as many as the kernels' panels.
@@ -203,7 +203,7 @@ impl<'a> Panel<'a> {
             weights,
             ahead: &[],
             next: None,
-            soon: Soon::default(),
+            prefetch: Prefetch::default(),
             missing: 0,
             width: usize::MAX,
         }
@@ -221,15 +221,15 @@ impl<'a> Panel<'a> {
             weights: &weights[start..start + len],
             ahead: &weights[ahead..(ahead + len).min(weights.len())],
             next: next.map(|(next, chain)| (&weights[next..next + len], chain)),
-            soon: Soon::default(),
+            prefetch: Prefetch::default(),
             missing: 0,
             width: usize::MAX,
         }
     }
 
     /// The same where other weights are used after the last panel.
-    pub fn then(self, soon: Soon) -> Self {
-        Self { soon, ..self }
+    pub fn then(self, prefetch: Prefetch) -> Self {
+        Self { prefetch, ..self }
     }
 
     /// The same of a panel whose first `missing` floats are not there, nor those of what follows it.
@@ -260,11 +260,11 @@ impl<'a> Panel<'a> {
 
     /// What strips fetch while they compute a chain: all of them an equal share of what follows, or a single one what it
     /// reads itself.
-    fn following(&self, chains: &Chains, chain: usize, shared: bool, nr: usize) -> Soon {
+    fn following(&self, chains: &Chains, chain: usize, shared: bool, nr: usize) -> Prefetch {
         match self.next {
-            Some((next, chain)) if shared => Soon::of(self.of_chain(next, chains, chain, nr)),
-            None if shared => self.soon,
-            _ => Soon::of(self.of_chain(self.ahead, chains, chain, nr)),
+            Some((next, chain)) if shared => Prefetch::of(self.of_chain(next, chains, chain, nr)),
+            None if shared => self.prefetch,
+            _ => Prefetch::of(self.of_chain(self.ahead, chains, chain, nr)),
         }
     }
 

@@ -135,7 +135,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                         operands: [Operand::Mat(mat.ok_or("no input")?), Operand::Absent],
                         out: MatMut::new(&mut made, rows, cols, cols).ok_or("no output")?,
                         weights: &weights[first..first + step.count as usize * panel],
-                        soon: Default::default(),
+                        prefetch: Default::default(),
                         algorithm: 0,
                         first: step.first as usize,
                         count: step.count as usize,

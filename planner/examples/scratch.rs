@@ -79,7 +79,7 @@ impl Memory {
             operands,
             out: MatMut::new(self.made.floats(), rows, cols, cols)?,
             weights: &self.weights.floats()[from / 4..(from + bytes) / 4],
-            soon: Default::default(),
+            prefetch: Default::default(),
             algorithm: step.algorithm,
             first: 0,
             count: layer.panels as usize,

@@ -148,7 +148,7 @@ impl Activations {
             operands: [operand(0), operand(1)],
             out,
             weights,
-            soon: Default::default(),
+            prefetch: Default::default(),
             algorithm: 0,
             first: first as usize,
             count: count as usize,

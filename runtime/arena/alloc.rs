@@ -18,7 +18,7 @@
 use super::staging::{Launches, Ring, base, mirror};
 use crate::device::DeviceError;
 use crate::device::accelerator::{Accelerator, Stream};
-use crate::kernels::table::Soon;
+use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::{self, Operand, Slice};
 use crate::pack::{NONE, OpKind, Step};
@@ -98,7 +98,7 @@ impl<'a> PlannedMemory<'a> {
     }
 
     /// With pinned memory, of which the first `mirrors` bytes are the ports', when the arena is a device's own.
-    pub(crate) fn staged(self, pinned: &'a mut [u8], mirrors: usize) -> Self {
+    pub(crate) fn with_pinned(self, pinned: &'a mut [u8], mirrors: usize) -> Self {
         let (base, len) = (pinned.as_mut_ptr(), pinned.len());
         Self { pinned: Some(Pinned { base, mirrors: mirrors.min(len), len }), ..self }
     }
@@ -167,7 +167,7 @@ impl<'m, 'a> Weights<'m, 'a> {
     ///
     /// They may be written only from the moment its release permits the load (for residents: before the first step) to
     /// its completion: the loader sees to it.
-    pub(super) fn place(&self, proven: &Proven<'_>, list: LoadList, index: usize) -> *mut [u8] {
+    pub(super) fn target(&self, proven: &Proven<'_>, list: LoadList, index: usize) -> *mut [u8] {
         let load = match list {
             LoadList::Resident => proven.plan().resident.at(index),
             LoadList::Streamed => proven.plan().loads.at(index),
@@ -242,8 +242,11 @@ impl Activations<'_> {
     }
 
     /// Where so many bytes of a step's weights lie, of which nothing is read.
-    pub(crate) fn soon(&self, step: &Step, bytes: u64) -> Soon {
-        Soon::at(self.base.wrapping_add(step.weights as usize), bytes as usize / size_of::<f32>())
+    pub(crate) fn prefetch(&self, step: &Step, bytes: u64) -> Prefetch {
+        Prefetch::at(
+            self.base.wrapping_add(step.weights as usize),
+            bytes as usize / size_of::<f32>(),
+        )
     }
 
     /// The bytes behind the plan's. Nobody has a use for them until there is another plan.

@@ -1,18 +1,18 @@
-//! Loads whose bytes a device writes while the loader goes on: [`UnderWay`], of places in the arena.
+//! Loads whose bytes a device writes while the loader goes on: [`InFlight`], of places in the arena.
 //!
 //! [`Reads`] has the loader's allocator to itself as long as any read may be under way, and is only lent, as that is.
 #![allow(unsafe_code)]
 
 use super::{LoadList, Weights};
 use crate::proof::Proven;
-use crate::storage::{Storage, StorageError, UnderWay};
+use crate::storage::{InFlight, Storage, StorageError};
 
 /// The loads that have begun and are not yet used, in order.
 #[derive(Debug)]
 pub(crate) struct Reads<'r, 'q, 'm, 'a, S: Storage> {
     weights: &'r Weights<'m, 'a>,
     list: LoadList,
-    under_way: &'r mut UnderWay<'q, S>,
+    in_flight: &'r mut InFlight<'q, S>,
 }
 
 impl<'m, 'a> Weights<'m, 'a> {
@@ -25,8 +25,8 @@ impl<'m, 'a> Weights<'m, 'a> {
         depth: u32,
         body: impl FnOnce(&mut Reads<'_, '_, 'm, 'a, S>) -> T,
     ) -> T {
-        UnderWay::lend(storage, depth as usize, |under_way| {
-            body(&mut Reads { weights: self, list, under_way })
+        InFlight::lend(storage, depth as usize, |in_flight| {
+            body(&mut Reads { weights: self, list, in_flight })
         })
     }
 }
@@ -34,43 +34,43 @@ impl<'m, 'a> Weights<'m, 'a> {
 impl<S: Storage> Reads<'_, '_, '_, '_, S> {
     /// Whether no load has begun that has not been [finished](Self::finish).
     pub fn is_empty(&self) -> bool {
-        self.under_way.is_empty()
+        self.in_flight.is_empty()
     }
 
     /// Whether the device has nothing to do, as far as is known, though it could have.
     pub fn is_idle(&self) -> bool {
-        self.under_way.is_idle()
+        self.in_flight.is_idle()
     }
 
     /// Whether load `index` may begin: not too much is under way, and none that has begun has bytes in common with it.
     pub fn has_room(&self, proven: &Proven<'_>, index: usize) -> bool {
-        self.under_way.has_room(self.weights.place(proven, self.list, index))
+        self.in_flight.has_room(self.weights.target(proven, self.list, index))
     }
 
     /// Begins load `index`, from byte `offset` of the storage on. Does nothing where there is no
     /// [room](Self::has_room).
     ///
-    /// As [`Weights::place`] has it: only from the moment its release permits the load.
+    /// As [`Weights::target`] has it: only from the moment its release permits the load.
     pub fn begin(&mut self, proven: &Proven<'_>, index: usize, offset: u64) {
-        let bytes = self.weights.place(proven, self.list, index);
+        let bytes = self.weights.target(proven, self.list, index);
         // SAFETY: `Proven` found the bytes inside the arena and disjoint from all that steps and the host touch while the load
         // may be in flight. The allocator, by which alone the loader gets at the arena, was borrowed mutably by `reading`, and is
         // given back when nothing is under way.
-        unsafe { self.under_way.begin(offset, bytes) }
+        unsafe { self.in_flight.begin(offset, bytes) }
     }
 
     /// Waits for the load that began first, and tells of its bytes; `None` if there is none. Spins for so long before it sleeps.
     pub fn oldest(&mut self, spin_ns: u64) -> Option<Result<(), StorageError>> {
-        self.under_way.oldest(spin_ns)
+        self.in_flight.oldest(spin_ns)
     }
 
     /// The bytes of the load that began first; none as long as it has not arrived.
     pub fn bytes(&self) -> &[u8] {
-        self.under_way.bytes()
+        self.in_flight.bytes()
     }
 
     /// Takes the load that began first off the list, when it has arrived.
     pub fn finish(&mut self) {
-        self.under_way.finish();
+        self.in_flight.finish();
     }
 }

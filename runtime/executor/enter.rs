@@ -69,7 +69,7 @@ pub(super) fn enter<'a, S: Storage>(
     let start = now_ns();
     let mut switch = Switch { table_bytes: page_up(entry.bytes)?, ..Switch::default() };
     let saved = match old.get() {
-        Some(old) if shared.staged().is_none() => save(shared, weights, old, entry)?,
+        Some(old) if shared.discrete().is_none() => save(shared, weights, old, entry)?,
         // In a memory of the GPU's own nothing is moved: residents are read again.
         _ => Saved::default(),
     };
@@ -96,7 +96,9 @@ fn fits(
     weights: &mut Weights<'_, '_>,
     proven: &Proven<'_>,
 ) -> Result<(), PlanError> {
-    let Some(Home::Own(_, device)) = shared.staged().map(Accelerator::home) else { return Ok(()) };
+    let Some(Home::Own(_, device)) = shared.discrete().map(Accelerator::home) else {
+        return Ok(());
+    };
     let ring = weights.ring().map_or(0, |ring| ring.len() as u64);
     for (needed, room, what) in [
         (ring_bytes(proven.plan())?, ring, "plan: bytes of its staging ring"),

@@ -1,14 +1,14 @@
 //! The loader: performs the plan's loads in order, each as soon as its release permits.
 //!
-//! For a processor, and for a GPU that addresses the host's memory, a load is a read to where it is used: see [`course`](super::course). With
+//! For a processor, and for a GPU that addresses the host's memory, a load is a read to where it is used: see [`load_progress`](super::load_progress). With
 //! a GPU, that steps are done up to the release means that they have been issued; the read waits until they are complete, too. For a GPU with
-//! a memory of its own, a load is a read and a copy: see [`staged`](super::staged).
+//! a memory of its own, a load is a read and a copy: see [`copied_loads`](super::copied_loads).
 //!
 //! This is when it does so: on a thread of its own, which rests and answers, or for a compute side that waits.
 
-use super::course::{Course, Polled};
 use super::enter::enter;
 use super::load::LoadError;
+use super::load_progress::{LoadProgress, Polled};
 use super::shared::Shared;
 use super::switch::PlanError;
 use crate::arena::{Lapsing, LoadList, Weights};
@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering;
 #[derive(Debug)]
 pub(crate) struct Loader<'m, 'a> {
     weights: Weights<'m, 'a>,
-    course: Course<'m, 'a>,
+    progress: LoadProgress<'m, 'a>,
 }
 
 impl<'m, 'a> Loader<'m, 'a> {
@@ -32,8 +32,9 @@ impl<'m, 'a> Loader<'m, 'a> {
         proven: Lapsing<Proven<'a>>,
     ) -> Self {
         let (loads, reads) = Default::default();
-        let course = Course { shared, proven, loads, reads, waited: [None; 2], broken: None };
-        Self { weights, course }
+        let progress =
+            LoadProgress { shared, proven, loads, reads, waited: [None; 2], broken: None };
+        Self { weights, progress }
     }
 
     /// Performs loads as their releases permit, those before `limit` where one is given, and tells `then` after each, or why
@@ -44,46 +45,46 @@ impl<'m, 'a> Loader<'m, 'a> {
         limit: Option<u32>,
         mut then: impl FnMut(Polled) -> ControlFlow<()>,
     ) -> Result<(), LoadError> {
-        let Self { weights, course } = self;
-        if let Some(accelerator) = course.shared.staged() {
-            while then(course.stage(weights, storage, accelerator)?).is_continue() {}
+        let Self { weights, progress } = self;
+        if let Some(accelerator) = progress.shared.discrete() {
+            while then(progress.stage(weights, storage, accelerator)?).is_continue() {}
             return Ok(());
         }
-        let depth = course.shared.depth;
+        let depth = progress.shared.depth;
         // What was under way when this was last left, by a panic too, is loaded again.
-        course.reads = course.loads;
+        progress.reads = progress.loads;
         weights.reading(storage, LoadList::Streamed, depth, |reads| {
-            while then(course.poll(reads, limit)?).is_continue() {}
+            while then(progress.poll(reads, limit)?).is_continue() {}
             Ok(())
         })
     }
 
     /// Back to the first load, when the accelerator has come to an end. The compute side waits.
     pub(super) fn restart(&mut self) {
-        let Course { shared, proven, .. } = self.course;
+        let LoadProgress { shared, proven, .. } = self.progress;
         let broken = shared.drain().err();
         let (loads, reads, waited) = Default::default();
-        self.course = Course { shared, proven, loads, reads, waited, broken };
+        self.progress = LoadProgress { shared, proven, loads, reads, waited, broken };
         shared.rewind();
     }
 
     /// Changes to another plan and answers whoever has asked for it, and waits without a plan.
     pub(super) fn switch<S: Storage>(&mut self, storage: &mut S, entry: &PlanEntry) {
-        let old = core::mem::replace(&mut self.course.proven, Lapsing::NONE);
+        let old = core::mem::replace(&mut self.progress.proven, Lapsing::NONE);
         self.restart();
-        let shared = self.course.shared;
-        let answer = match self.course.broken {
+        let shared = self.progress.shared;
+        let answer = match self.progress.broken {
             Some(error) => Err(PlanError::Device(error)),
             None => enter(shared, &mut self.weights, storage, entry, old),
         };
-        self.course.proven = answer.map_or(Lapsing::NONE, |(proven, _)| proven);
+        self.progress.proven = answer.map_or(Lapsing::NONE, |(proven, _)| proven);
         shared.answer.put(answer);
     }
 
     /// Loads until told to stop: the body of a loader thread.
     #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
     pub(crate) fn run<S: Storage>(&mut self, storage: &mut S) {
-        let shared = self.course.shared;
+        let shared = self.progress.shared;
         let stopped = || shared.stop.load(Ordering::Acquire);
         let asked = || !shared.answers.reached(shared.requests.get());
         let called = || stopped() || asked();

@@ -26,12 +26,13 @@
 mod budget;
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod concurrent;
-mod course;
+mod copied_loads;
 mod current;
 mod enter;
 mod error;
 mod header;
 mod load;
+mod load_progress;
 mod loader;
 mod model;
 mod observer;
@@ -40,7 +41,6 @@ mod options;
 mod preload;
 mod residents;
 mod shared;
-mod staged;
 mod switch;
 #[cfg(test)]
 mod testing;

@@ -1,8 +1,8 @@
 //! The compute side: the host's turn, the steps, and how steps wait for their loads.
 
-use super::course::Polled;
 use super::current::Current;
 use super::load::LoadError;
+use super::load_progress::Polled;
 use super::loader::Loader;
 use super::observer::Event;
 use super::shared::{Engine, Shared};
@@ -10,7 +10,7 @@ use crate::arena::Activations;
 use crate::device::accelerator::{Accelerator, Stream};
 use crate::device::float_mode::Ieee;
 use crate::device::{Device, DeviceError};
-use crate::kernels::table::{CHAIN, Soon};
+use crate::kernels::table::{CHAIN, Prefetch};
 use crate::ops::{self, Call, Slice};
 use crate::pack::{PlanEntry, Port, Skeleton};
 use crate::proof::Proven;
@@ -326,7 +326,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         let start = device.now_ns();
         let loads = self.base_loads.wrapping_add(step.ready);
         self.feed.wait(loads)?;
-        if step.reads > 0 && shared.staged().is_some() {
+        if step.reads > 0 && shared.discrete().is_some() {
             self.feed.wait_reads(self.base_loads.wrapping_add(step.reads))?;
         }
         let loaded = device.now_ns();
@@ -357,7 +357,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         let kernels = match shared.engine {
             Engine::Processor(kernels) => kernels,
             Engine::Accelerator(accelerator) => {
-                if shared.staged().is_some() && loads != self.followed {
+                if shared.discrete().is_some() && loads != self.followed {
                     accelerator.follow(Stream::Kernels, Stream::Copies, loads)?;
                     self.followed = loads;
                 }
@@ -369,7 +369,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         };
         let (skeleton, step) = (proven.skeleton(), proven.plan().steps.at(index));
         let layer = skeleton.layer_of(&step);
-        let soon = self.soon(proven, index).first((1 + CHAIN) * kernels.nr());
+        let prefetch = self.prefetch(proven, index).first((1 + CHAIN) * kernels.nr());
         let operands = self.activations.operands(proven, index);
         let rows = step.row as usize..step.row as usize + step.rows as usize;
         if let Some((index, entries)) = ops::outside(&layer, &operands.inputs, rows.clone()) {
@@ -384,7 +384,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             operands: operands.inputs,
             out: operands.out,
             weights: operands.weights,
-            soon,
+            prefetch,
             algorithm: step.algorithm,
             first: step.first as usize,
             count: step.count as usize,
@@ -400,7 +400,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     }
 
     /// The weights of the first step behind another that has any, if they have come. Of inferences one follows the other.
-    fn soon(&self, proven: &Proven<'_>, index: usize) -> Soon {
+    fn prefetch(&self, proven: &Proven<'_>, index: usize) -> Prefetch {
         let (skeleton, plan) = (proven.skeleton(), proven.plan());
         for at in index + 1..=index + STEPS_AHEAD {
             let (at, before) = match at.checked_sub(plan.steps.len()) {
@@ -415,9 +415,9 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
             let loads = self.base_loads.wrapping_add(before).wrapping_add(step.ready);
             let here = self.shared.loads_done.reached(loads);
             let bytes = if here { weights.end - weights.start } else { 0 };
-            return self.activations.soon(&step, bytes);
+            return self.activations.prefetch(&step, bytes);
         }
-        Soon::default()
+        Prefetch::default()
     }
 
     /// Counts the steps so far, the host's turn included. What an accelerator has yet to do of them is marked, if loads

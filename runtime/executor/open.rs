@@ -52,17 +52,17 @@ impl<'a> Instance<'a> {
         accelerator: &'a mut (dyn Accelerator + 'a),
         options: Options,
     ) -> Result<Self, OpenError> {
-        let staged = matches!(accelerator.home(), Home::Own(..));
-        if staged {
+        let discrete = matches!(accelerator.home(), Home::Own(..));
+        if discrete {
             let Lent { arena, host, accelerator: this, .. } = accelerator.lend();
             let (.., needs) = front(storage, host, arena, Some(this), options)?;
             accelerator.reserve(needs.pinned, needs.device)?;
         }
         let Lent { arena, host, pinned, accelerator } = accelerator.lend();
-        let arena = if staged { arena } else { host.len() as u64 };
+        let arena = if discrete { arena } else { host.len() as u64 };
         let (shared, memory, entry, _) = front(storage, host, arena, Some(accelerator), options)?;
-        let memory = match staged {
-            true => memory.staged(pinned, mirrors(shared.network.skeleton()) as usize),
+        let memory = match discrete {
+            true => memory.with_pinned(pinned, mirrors(shared.network.skeleton()) as usize),
             false => memory,
         };
         Self::enter(storage, shared, memory, entry)
@@ -222,13 +222,13 @@ fn prove<'a, S: Storage>(
 ) -> Result<Needs, OpenError> {
     let (mut weights, _) = memory.sides();
     let mut needs = Needs::default();
-    let staged = shared.staged().is_some();
+    let discrete = shared.discrete().is_some();
     for entry in fitting(shared.page(), shared.header, shared.arena, shared.threads) {
-        if !staged && bytes_of(&entry) == bytes_of(next) {
+        if !discrete && bytes_of(&entry) == bytes_of(next) {
             continue;
         }
         let proven = tables(shared, &mut weights, storage, &entry)?;
-        if staged {
+        if discrete {
             needs.pinned = needs.pinned.max(ring_bytes(proven.plan())?);
             needs.device = needs.device.max(proven.end() - proven.start());
         }

@@ -2,10 +2,10 @@
 //!
 //! They begin in the order of the plan, as many at once as the storage takes, and are verified in that order beside those that follow.
 
+use super::copied_loads;
 use super::load::LoadError;
 use super::residents::Saved;
 use super::shared::Shared;
-use super::staged;
 use super::switch::Switch;
 use crate::arena::{LoadList, Reads, Weights};
 use crate::proof::Proven;
@@ -61,9 +61,10 @@ fn read<S: Storage>(
     storage: &mut S,
     residents: &[usize],
 ) -> Result<(), LoadError> {
-    if shared.staged().is_some() {
+    if shared.discrete().is_some() {
         let mut each = residents.iter();
-        return each.try_for_each(|&at| staged::resident(shared, proven, weights, storage, at));
+        return each
+            .try_for_each(|&at| copied_loads::resident(shared, proven, weights, storage, at));
     }
     weights.reading(storage, LoadList::Resident, shared.depth, |reads| {
         let mut next = residents;

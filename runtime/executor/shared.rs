@@ -149,8 +149,8 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// The same, if it has a memory of its own.
-    pub fn staged(&self) -> Option<&'a dyn Accelerator> {
+    /// The device that computes by itself, if it has a memory of its own: a discrete GPU.
+    pub fn discrete(&self) -> Option<&'a dyn Accelerator> {
         self.accelerator().filter(|accelerator| matches!(accelerator.home(), Home::Own(..)))
     }
 

@@ -169,13 +169,13 @@ pub fn validate(
 /// Bytes of intermediates for one step: enough for every number of threads up to this one.
 pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
     problem.most(|problem| {
-        let work = Work::new(problem);
-        work.scratch_each.saturating_mul(work.shares as u64)
+        let division = Division::new(problem);
+        division.scratch_each.saturating_mul(division.shares as u64)
     })
 }
 
 /// How one step is divided.
-struct Work {
+struct Division {
     window: Window,
     channels: Channels,
     /// Output rows of a block, at most; a multiple of the tile's.
@@ -190,7 +190,7 @@ struct Work {
     scratch_each: u64,
 }
 
-impl Work {
+impl Division {
     fn new(problem: &Problem<'_>) -> Self {
         let &Problem { layer, inputs, output, slice, isa, .. } = problem;
         let p: ConvParams = params(layer);
@@ -400,12 +400,12 @@ pub fn run(call: Call<'_>) {
     if call.rows.is_empty() || call.count == 0 {
         return;
     }
-    let (work, slice) = (Work::new(&call.problem()), call.slice());
+    let (division, slice) = (Division::new(&call.problem()), call.slice());
     let Call { layer, inputs, operands, mut out, weights, kernels, device, .. } = call;
     let Operand::Mat(input) = operands[0] else {
         unreachable!("`validate` refuses a convolution without an input of its own");
     };
-    let (window, channels) = (work.window, work.channels);
+    let (window, channels) = (division.window, division.channels);
     let clamp = clamp(&layer.activation);
     let columns = channels.cols(call.first, call.count);
     // Of a panel's floats those that the step has, and which chains they are for.
@@ -427,12 +427,17 @@ pub fn run(call: Call<'_>) {
         let panels = channels.within(panels, first_col..first_col + out.cols());
         // As the step counts them.
         let numbers = panels.start - call.first..panels.end - call.first;
-        let blocks = rows.len().div_ceil(work.block);
+        let blocks = rows.len().div_ceil(division.block);
         for block in (0..blocks).map(|index| device::cut(rows.len(), blocks, kernels.mr(), index)) {
             let pixels = first_row + block.start..first_row + block.end;
-            let lists =
-                Indirection::convolution(&window, input, pixels.clone(), work.strip, &mut *scratch);
-            let apart = work.apart || slice.chains > 0;
+            let lists = Indirection::convolution(
+                &window,
+                input,
+                pixels.clone(),
+                division.strip,
+                &mut *scratch,
+            );
+            let apart = division.apart || slice.chains > 0;
             let passes = if apart { terms.clone() } else { 0..1 };
             for (pass, number) in
                 passes.clone().flat_map(|pass| numbers.clone().map(move |n| (pass, n)))
@@ -444,7 +449,7 @@ pub fn run(call: Call<'_>) {
                 let next = following(number, &numbers, pass, &passes, block.end < rows.len());
                 let next = next.map(|(number, pass)| (at(number), pass));
                 let panel = Panel::of(weights, at(number), panel_floats, next);
-                let panel = panel.width(channels.width).without(missing).then(call.soon);
+                let panel = panel.width(channels.width).without(missing).then(call.prefetch);
                 let here = cols.start - first_col..cols.end - first_col;
                 let residual = addend(&operands[1], pixels.clone(), cols.clone());
                 let mut tile = out.part_mut(block.clone(), here);
@@ -461,7 +466,14 @@ pub fn run(call: Call<'_>) {
         }
     };
     let part = out.part_mut(out.slots(call.rows.clone()), columns.clone());
-    device::divide(device, part, work.split, call.scratch, work.scratch_each as usize, task);
+    device::divide(
+        device,
+        part,
+        division.split,
+        call.scratch,
+        division.scratch_each as usize,
+        task,
+    );
 }
 
 #[cfg(test)]

@@ -69,13 +69,13 @@ pub fn validate(
 /// Bytes of intermediates for one step: enough for every number of threads up to this one.
 pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
     problem.most(|problem| {
-        let work = Work::new(problem);
-        work.scratch_each.saturating_mul(work.shares as u64)
+        let division = Division::new(problem);
+        division.scratch_each.saturating_mul(division.shares as u64)
     })
 }
 
 /// How one step is divided.
-struct Work {
+struct Division {
     window: Window,
     /// Output lines of a band, at most.
     band: usize,
@@ -85,7 +85,7 @@ struct Work {
     scratch_each: u64,
 }
 
-impl Work {
+impl Division {
     fn new(problem: &Problem<'_>) -> Self {
         let &Problem { layer, inputs, output, slice, isa, .. } = problem;
         let window = window(layer, &inputs[0], output);
@@ -132,13 +132,13 @@ pub fn run(call: Call<'_>) {
     if call.rows.is_empty() || call.count == 0 {
         return;
     }
-    let work = Work::new(&call.problem());
+    let division = Division::new(&call.problem());
     let Call { layer, operands, mut out, weights, kernels, device, .. } = call;
     let Operand::Mat(input) = operands[0] else {
         unreachable!("`validate` refuses a convolution without an input of its own");
     };
     let nr = kernels.nr();
-    let window = work.window;
+    let window = division.window;
     let [height, width] = window.output;
     let panel_floats = (1 + window.kernel[0] * window.kernel[1] * window.channels) * nr;
     let run_bytes = if window.channels > 1 { GROUPED_RUN_BYTES } else { RUN_BYTES };
@@ -154,7 +154,8 @@ pub fn run(call: Call<'_>) {
         while row < end {
             // The band from this row's line on: up to its last line, the image's, or the share's.
             let (image, y) = (row / width / height, row / width % height);
-            let lines = y..(y + work.band).min(height).min(y + end.div_ceil(width) - row / width);
+            let lines =
+                y..(y + division.band).min(height).min(y + end.div_ceil(width) - row / width);
             let band_end = ((image * height + lines.end) * width).min(end);
             let grid = Grid::new(&window, input, image, lines.clone(), &mut *scratch);
             for first in (0..cols.len()).step_by(run * nr) {
@@ -190,7 +191,14 @@ pub fn run(call: Call<'_>) {
         }
     };
     let part = out.part_mut(out.slots(call.rows.clone()), columns.clone());
-    device::divide(device, part, work.split, call.scratch, work.scratch_each as usize, task);
+    device::divide(
+        device,
+        part,
+        division.split,
+        call.scratch,
+        division.scratch_each as usize,
+        task,
+    );
 }
 
 #[cfg(test)]

@@ -320,7 +320,7 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
             operands: [0, 1].map(operand),
             out: MatMut::new(&mut out[offset..], rows, cols, pitch).unwrap(),
             weights: &packed,
-            soon: Soon::default(),
+            prefetch: Prefetch::default(),
             algorithm: slice.algorithm,
             first: slice.first as usize,
             count: slice.count as usize,

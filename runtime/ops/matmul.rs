@@ -103,12 +103,15 @@ pub fn validate(
 
 /// Bytes of intermediates for one step.
 pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
-    let work = Work::new(problem);
-    work.panel_bytes.saturating_add(work.pointer_bytes).saturating_mul(work.most_shares as u64)
+    let division = Division::new(problem);
+    division
+        .panel_bytes
+        .saturating_add(division.pointer_bytes)
+        .saturating_mul(division.most_shares as u64)
 }
 
 /// How one step is divided.
-struct Work {
+struct Division {
     /// Rows of a block, at most; a multiple of a tile's.
     block: usize,
     split: Split,
@@ -120,7 +123,7 @@ struct Work {
     pointer_bytes: u64,
 }
 
-impl Work {
+impl Division {
     fn new(problem: &Problem<'_>) -> Self {
         let &Problem { layer, slice, isa, .. } = problem;
         let p: MatMulParams = params(layer);
@@ -192,7 +195,7 @@ pub fn run(call: Call<'_>) {
     if call.rows.is_empty() {
         return;
     }
-    let work = Work::new(&call.problem());
+    let division = Division::new(&call.problem());
     let Call { layer, operands, mut out, kernels, device, .. } = call;
     let (Operand::Mat(a), Operand::Mat(b)) = (operands[0], operands[1]) else {
         unreachable!("`validate` refuses a product without two operands of its own");
@@ -210,7 +213,7 @@ pub fn run(call: Call<'_>) {
 
     let task = |share: Share<'_>| {
         let Share { rows, cols, mut out, scratch, .. } = share;
-        let (panel, pointers) = scratch.split_at_mut(work.panel_bytes as usize);
+        let (panel, pointers) = scratch.split_at_mut(division.panel_bytes as usize);
         let panel: &mut [f32] = bytemuck::cast_slice_mut(panel);
         let first_row = call.rows.start + rows.start;
         let end_row = call.rows.start + rows.end;
@@ -218,7 +221,7 @@ pub fn run(call: Call<'_>) {
             let from = first_row.max(batch * m);
             let count = end_row.min((batch + 1) * m) - from;
             let right = &b[batch * p.batch_stride[1] as usize..];
-            let blocks = count.div_ceil(work.block);
+            let blocks = count.div_ceil(division.block);
             for block in (0..blocks).map(|index| device::cut(count, blocks, mr, index)) {
                 let row = from - batch * m;
                 let rows = (row + block.start..row + block.end).map(|row| left(batch, row));
@@ -239,8 +242,8 @@ pub fn run(call: Call<'_>) {
     };
     let width = out.cols();
     let part = out.part_mut(out.slots(call.rows.clone()), 0..width);
-    let each = work.panel_bytes + work.pointer_bytes;
-    device::divide(device, part, work.split, call.scratch, each as usize, task);
+    let each = division.panel_bytes + division.pointer_bytes;
+    device::divide(device, part, division.split, call.scratch, each as usize, task);
 }
 
 #[cfg(test)]

@@ -54,7 +54,7 @@ pub use work::{Work, step_work, work};
 
 use crate::device::{Device, Inline, Split};
 use crate::kernels::Kernels;
-use crate::kernels::table::Soon;
+use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
 use crate::pack::{Encoding, Isa, Kept, Layer, NONE, OpKind, Tensor};
 use expand::Expansion;
@@ -89,7 +89,7 @@ pub struct Call<'a> {
     /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding; or of its chains only.
     pub weights: &'a [f32],
     /// What the next step reads first of its weights, for operators that fetch theirs.
-    pub soon: Soon,
+    pub prefetch: Prefetch,
     /// [`Step::algorithm`](crate::pack::Step::algorithm).
     pub algorithm: u32,
     /// First panel of the step.

@@ -235,7 +235,7 @@ impl Case {
                 operands: [self.operand(0), self.operand(1)],
                 out,
                 weights,
-                soon: Default::default(),
+                prefetch: Default::default(),
                 algorithm: slice.algorithm,
                 first: slice.first as usize,
                 count: slice.count as usize,

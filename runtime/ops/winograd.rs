@@ -27,17 +27,17 @@
 //! however the lines are cut.
 
 mod block;
+mod division;
 mod inputs;
 mod part;
 pub(super) mod portioned;
 mod portions;
 mod weights;
-mod work;
 
+pub use division::{FEW_TILES, block_tiles};
 pub use part::run;
 pub use portions::Portions;
 pub use weights::transform_weights;
-pub use work::{FEW_TILES, block_tiles};
 
 use super::conv::{check_weights, geometry};
 use super::{LayerError, Problem, Want, check};
@@ -45,7 +45,7 @@ use crate::kernels::table::TILES;
 use crate::pack::{
     ConvParams, Encoding, Isa, Layer, OpKind, Tensor, WinogradParams, params, params_words,
 };
-use work::Work;
+use division::Division;
 
 /// The only convolution that is computed so, but for its padding and groups: 3x3 of stride 1.
 pub(super) fn direct(pad: [u32; 2], groups: u32) -> ConvParams {
@@ -133,18 +133,18 @@ pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
 
 /// Blocks of tiles that a step has with `scratch` bytes of scratch, one after the other on a thread.
 pub(super) fn blocks(problem: &Problem<'_>, scratch: u64) -> usize {
-    let work = Work::new(problem);
+    let division = Division::new(problem);
     let scratch = usize::try_from(scratch).unwrap_or(usize::MAX);
-    work.tiles.div_ceil(work.within(scratch).block)
+    division.tiles.div_ceil(division.within(scratch).block)
 }
 
 /// Bytes of intermediates that one step can use, or those that it cannot do without.
 pub(super) fn scratch_of(problem: &Problem<'_>, want: Want) -> u64 {
     problem.most(|problem| {
-        let work = Work::new(problem);
+        let division = Division::new(problem);
         match want {
-            Want::All => work.bytes(),
-            Want::Least => work.least().bytes(),
+            Want::All => division.bytes(),
+            Want::Least => division.least().bytes(),
         }
     })
 }

@@ -39,7 +39,7 @@ impl Proven<'_> {
         let what = "plan: bytes of the staging ring, beside such an arena";
         check(staging_bytes <= most, what, 0, staging_bytes, most)?;
         for (j, stage) in stages.iter().enumerate() {
-            let end = self.staged(j).end;
+            let end = self.ring_range(j).end;
             check(end <= staging_bytes, "stage: outside the staging ring", j, end, staging_bytes)?;
             let copies = i64::from(stage.copies);
             let ok = copies > -count && copies <= j as i64;
@@ -54,7 +54,7 @@ impl Proven<'_> {
     }
 
     /// Where in the ring a load is read to.
-    fn staged(&self, load: usize) -> Range64 {
+    fn ring_range(&self, load: usize) -> Range64 {
         Range64::of(self.plan.stages.at(load).address, self.plan.loads.at(load).bytes.into())
     }
 
@@ -64,9 +64,9 @@ impl Proven<'_> {
         let count = stages.len() as i64;
         for (j, stage) in stages.iter().enumerate() {
             effort.spend(1 + (j as i64 - i64::from(stage.copies)) as u64)?;
-            let place = self.staged(j);
+            let place = self.ring_range(j);
             for other in i64::from(stage.copies)..j as i64 {
-                let other = self.staged(other.rem_euclid(count) as usize);
+                let other = self.ring_range(other.rem_euclid(count) as usize);
                 let what = "stage: read over bytes from which a copy may be going on";
                 check(!place.overlaps(other), what, j, place.start, other.start)?;
             }

@@ -18,11 +18,11 @@
 
 #[doc(hidden)]
 pub mod faulty;
+mod in_flight;
 mod memory;
 #[doc(hidden)]
 pub mod queue;
 mod stream;
-mod under_way;
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
 mod aio;
@@ -42,11 +42,11 @@ mod scratch_file;
 
 #[doc(hidden)]
 pub use faulty::Faulty;
+pub(crate) use in_flight::InFlight;
 pub use memory::Slice;
 pub use queue::{MAX_BEGUN, MAX_DEPTH, ReadQueue};
 #[doc(hidden)]
 pub use stream::stream;
-pub(crate) use under_way::UnderWay;
 
 #[cfg(all(feature = "linux", target_os = "linux"))]
 pub use {

@@ -7,7 +7,7 @@
 //! Between [`submit`](ReadQueue::submit) and [`wait`](ReadQueue::wait) the bytes belong to the device, which no borrow can
 //! say of memory that is divided by a plan. So both sides promise in words: the storage that it touches
 //! nothing before or after, the caller that nobody else does in between. The one caller is
-//! `UnderWay`, which waits for all reads whatever happens.
+//! `InFlight`, which waits for all reads whatever happens.
 #![allow(unsafe_code)]
 
 use super::StorageError;

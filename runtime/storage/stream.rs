@@ -1,7 +1,7 @@
 //! Reads piece after piece, as a loader does, without a plan: for measurements.
 #![allow(unsafe_code)]
 
-use super::{Storage, StorageError, UnderWay};
+use super::{InFlight, Storage, StorageError};
 use core::ptr::slice_from_raw_parts_mut;
 
 /// Reads pieces of `bytes` bytes into `memory`, into one place of it after the other, for as long as `next` says where from, with up to
@@ -22,7 +22,7 @@ pub fn stream<S: Storage + ?Sized>(
         return Ok(());
     }
     let base = memory.as_mut_ptr();
-    UnderWay::lend(storage, depth, |reads| {
+    InFlight::lend(storage, depth, |reads| {
         for place in (0..places).cycle() {
             let into = slice_from_raw_parts_mut(base.wrapping_add(place * bytes), bytes);
             while !reads.has_room(into) {

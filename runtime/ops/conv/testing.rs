@@ -313,7 +313,7 @@ impl Case {
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
                 weights: &packed[first * panel..][held.start as usize / 4..held.end as usize / 4],
-                soon: Default::default(),
+                prefetch: Default::default(),
                 algorithm: 0,
                 first,
                 count: slice.count as usize,

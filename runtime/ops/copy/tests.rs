@@ -167,7 +167,7 @@ fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
             ],
             out: MatMut::new(&mut memory, 1, len, len).unwrap(),
             weights: &[],
-            soon: Default::default(),
+            prefetch: Default::default(),
             algorithm: 0,
             first: 0,
             count: 0,

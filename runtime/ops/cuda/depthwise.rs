@@ -1,7 +1,7 @@
 //! Depthwise convolution, and convolution in groups of which a panel holds several.
 
 use super::Call;
-use super::launch::{Place, WARP, are_many, launch, teams};
+use super::launch::{Matrix, WARP, are_many, launch, teams};
 use crate::device::DeviceError;
 use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
@@ -59,12 +59,12 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let lines = images * height;
     let has_residual = call.layer.inputs[1] != NONE;
     let items = u64::from(lines) * u64::from(width.div_ceil(PIXELS));
-    let place = |address: u64, tensor: &Tensor| Place { address, pitch: tensor.pitch };
+    let matrix = |address: u64, tensor: &Tensor| Matrix { address, pitch: tensor.pitch };
     let tensors = [
-        place(call.operands[0], input),
-        place(call.out, output),
+        matrix(call.operands[0], input),
+        matrix(call.out, output),
         // Aligned where there is none.
-        place(if has_residual { call.operands[1] } else { 0 }, residual),
+        matrix(if has_residual { call.operands[1] } else { 0 }, residual),
     ];
     // Panels lie at multiples of 32 bytes from each other.
     let aligned = cols.is_multiple_of(4)

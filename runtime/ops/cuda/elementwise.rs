@@ -2,7 +2,7 @@
 //! tensors are one row.
 
 use super::Call;
-use super::launch::{Place, joined, launch, rectangle};
+use super::launch::{Matrix, joined, launch, rectangle};
 use crate::device::DeviceError;
 use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
@@ -54,7 +54,7 @@ struct Binary {
 /// Launches [`OpKind::Unary`](crate::pack::OpKind::Unary).
 pub fn unary(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let [input, _] = call.inputs;
-    let (from, to) = (Place { address: call.operands[0], pitch: input.pitch }, call.out_place());
+    let (from, to) = (Matrix { address: call.operands[0], pitch: input.pitch }, call.out_matrix());
     let cols = call.output.cols();
     let gapless = from.pitch == cols && to.pitch == cols;
     let (rows, cols) = joined(call.slice.rows, cols, gapless);
@@ -73,7 +73,7 @@ pub fn unary(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> 
 }
 
 impl Operand {
-    fn new(place: Place, dims: [u32; 4], output: [u32; 4]) -> Self {
+    fn new(place: Matrix, dims: [u32; 4], output: [u32; 4]) -> Self {
         let [_, lines, pixels, cols] = dims;
         let strides = [lines * pixels, pixels, 1];
         let stride = |dim: usize| if dims[dim] == 1 { 0 } else { strides[dim] };
@@ -95,7 +95,7 @@ impl Operand {
     }
 
     fn is_aligned(&self, rows: u32) -> bool {
-        self.step == 0 || Place { address: self.first, pitch: self.pitch }.is_aligned(rows)
+        self.step == 0 || Matrix { address: self.first, pitch: self.pitch }.is_aligned(rows)
     }
 }
 
@@ -109,11 +109,11 @@ pub fn binary(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError>
         false => call.inputs[index].dims,
     });
     let places = [0, 1].map(|index| match constant == Some(index) {
-        true => Place { address: call.weights, pitch: params.constant[3] },
-        false => Place { address: call.operands[index], pitch: call.inputs[index].pitch },
+        true => Matrix { address: call.weights, pitch: params.constant[3] },
+        false => Matrix { address: call.operands[index], pitch: call.inputs[index].pitch },
     });
     let operands = [0, 1].map(|index| Operand::new(places[index], dims[index], output));
-    let to = call.out_place();
+    let to = call.out_matrix();
     let [_, lines, pixels, cols] = output;
     let even = |index: usize| operands[index].is_gapless(dims[index], output);
     let gapless = to.pitch == cols && even(0) && even(1);

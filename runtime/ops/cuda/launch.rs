@@ -67,13 +67,13 @@ pub fn line(blocks: u64, block: [u32; 3]) -> [[u32; 3]; 2] {
 
 /// A matrix of floats on the GPU.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct Matrix {
     pub address: u64,
     /// Floats from one row to the next.
     pub pitch: u32,
 }
 
-impl Place {
+impl Matrix {
     /// Whether rows of fours can be read four at a time: all start at multiples of 16 bytes.
     pub fn is_aligned(&self, rows: u32) -> bool {
         self.address.is_multiple_of(16) && (rows == 1 || self.pitch.is_multiple_of(4))

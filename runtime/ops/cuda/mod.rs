@@ -65,8 +65,8 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     /// Where the output's rows lie.
-    fn out_place(&self) -> launch::Place {
-        launch::Place { address: self.out, pitch: self.output.pitch }
+    fn out_matrix(&self) -> launch::Matrix {
+        launch::Matrix { address: self.out, pitch: self.output.pitch }
     }
 }
 

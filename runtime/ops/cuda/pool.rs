@@ -1,7 +1,7 @@
 //! Pooling, and means over the middle of three extents, which are the mean of a window as high as the image.
 
 use super::Call;
-use super::launch::{Place, are_many, launch, rectangle, warps};
+use super::launch::{Matrix, are_many, launch, rectangle, warps};
 use crate::device::DeviceError;
 use crate::device::accelerator::Queue;
 use crate::kernels::table::cuda::Function;
@@ -85,8 +85,8 @@ pub fn pool(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
 fn windows(call: &Call<'_>, mut pool: Pool, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let (rows, cols) = (pool.rows, pool.cols);
     let many = are_many(u64::from(rows) * u64::from(cols / 4), call.multiprocessors);
-    let from = Place { address: pool.input, pitch: pool.in_pitch };
-    let to = Place { address: pool.out, pitch: pool.out_pitch };
+    let from = Matrix { address: pool.input, pitch: pool.in_pitch };
+    let to = Matrix { address: pool.out, pitch: pool.out_pitch };
     // Of the input several rows may be read where there is one of the output.
     let aligned = cols.is_multiple_of(4) && from.is_aligned(u32::MAX) && to.is_aligned(rows);
     pool.wide = (many && aligned).into();

@@ -67,7 +67,7 @@ struct OutputRecord {
 }
 
 /// How a step is cut.
-struct Work {
+struct Division {
     points: u32,
     /// Tiles of the layer.
     all: u32,
@@ -79,7 +79,7 @@ struct Work {
     product_bytes: u64,
 }
 
-impl Work {
+impl Division {
     fn new(layer: &Layer, input: &Tensor, output: &Tensor, slice: &Slice) -> Self {
         let p: WinogradParams = params(layer);
         let points = (p.tile + 2) * (p.tile + 2);
@@ -104,21 +104,21 @@ impl Work {
 
 /// Bytes of intermediates for one step.
 pub fn scratch_bytes(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
-    let work = Work::new(layer, &inputs[0], output, slice);
-    work.frequency_bytes.saturating_add(work.product_bytes)
+    let division = Division::new(layer, &inputs[0], output, slice);
+    division.frequency_bytes.saturating_add(division.product_bytes)
 }
 
 /// Launches one step.
 pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let Call { layer, inputs: [input, _], output, slice, .. } = *call;
-    let work = Work::new(layer, &input, &output, &slice);
-    for first in (0..work.all).step_by(work.tiles as usize) {
-        let tiles = first..(first + work.tiles).min(work.all);
+    let division = Division::new(layer, &input, &output, &slice);
+    for first in (0..division.all).step_by(division.tiles as usize) {
+        let tiles = first..(first + division.tiles).min(division.all);
         to_frequencies(call, tiles.clone(), queue)?;
-        for panel in (0..slice.count).step_by(work.panels as usize) {
-            let panels = panel..(panel + work.panels).min(slice.count);
-            multiply(call, &work, tiles.len() as u32, panels.clone(), queue)?;
-            from_frequencies(call, &work, tiles.clone(), panels, queue)?;
+        for panel in (0..slice.count).step_by(division.panels as usize) {
+            let panels = panel..(panel + division.panels).min(slice.count);
+            multiply(call, &division, tiles.len() as u32, panels.clone(), queue)?;
+            from_frequencies(call, &division, tiles.clone(), panels, queue)?;
         }
     }
     Ok(())
@@ -161,7 +161,7 @@ fn to_frequencies(
 /// Launches the products of some tiles' frequencies with some of the step's panels.
 fn multiply(
     call: &Call<'_>,
-    work: &Work,
+    division: &Division,
     tiles: u32,
     panels: Range<u32>,
     queue: &mut dyn Queue,
@@ -170,19 +170,23 @@ fn multiply(
     let channels = input.cols();
     let products = ConvRecord {
         window: WindowRecord {
-            height: work.points,
+            height: division.points,
             ..WindowRecord::matrix(call.scratch, tiles, channels, channels)
         },
         finish: FinishRecord::new(call, 4, true),
         weights: call.weights + u64::from(panels.start) * u64::from(layer.panel_bytes),
-        sums: call.scratch + work.frequency_bytes,
+        sums: call.scratch + division.frequency_bytes,
         panel_bytes: layer.panel_bytes,
         first: slice.first + panels.start,
         panels: panels.len() as u32,
         panels_a_group: layer.panels,
         width: PANEL,
         columns: output.cols(),
-        chains: ChainsRecord { k: work.points * channels, chains: work.points, unit: channels },
+        chains: ChainsRecord {
+            k: division.points * channels,
+            chains: division.points,
+            unit: channels,
+        },
         terms: TermsRecord { from: 0, to: channels },
         biased: 0,
     };
@@ -193,7 +197,7 @@ fn multiply(
 /// Launches the transform of these products back to outputs.
 fn from_frequencies(
     call: &Call<'_>,
-    work: &Work,
+    division: &Division,
     tiles: Range<u32>,
     panels: Range<u32>,
     queue: &mut dyn Queue,
@@ -203,7 +207,7 @@ fn from_frequencies(
     let [down, across] = extent(&output, tile);
     let back = OutputRecord {
         finish: FinishRecord::new(call, 4, true),
-        sums: call.scratch + work.frequency_bytes,
+        sums: call.scratch + division.frequency_bytes,
         weights: call.weights + u64::from(panels.start) * u64::from(layer.panel_bytes),
         panel_bytes: layer.panel_bytes,
         first_panel: slice.first + panels.start,

@@ -36,9 +36,9 @@ impl Expansion {
             let expanded = &mut expanded[..panels.len() * floats];
             let weights = &call.weights[panels.start * stored..panels.end * stored];
             self.expand(call.kernels, call.device, weights, expanded, scratch);
-            let soon = call.soon.behind(&call.weights[panels.end * stored..]);
+            let prefetch = call.prefetch.behind(&call.weights[panels.end * stored..]);
             run_operator(Call {
-                soon,
+                prefetch,
                 layer: &self.plain,
                 operands: call.operands,
                 out: call.out.reborrow(),
@@ -126,7 +126,7 @@ impl Expansion {
                 operands: [operands[0], residual],
                 out,
                 weights: &weights[panels.start * stored..panels.end * stored],
-                soon: call.soon,
+                prefetch: call.prefetch,
                 algorithm: 0,
                 first: 0,
                 count: panels.len(),
@@ -155,9 +155,9 @@ impl Expansion {
                 for (out, stored) in expanded.chunks_exact_mut(floats).zip(weights).take(count) {
                     self.panel(part.kernels, stored, out);
                 }
-                let soon = part.soon.behind(&part.weights[(first + count) * stored..]);
+                let prefetch = part.prefetch.behind(&part.weights[(first + count) * stored..]);
                 run_operator(Call {
-                    soon,
+                    prefetch,
                     layer: &self.plain,
                     operands: part.operands,
                     out: part.out.reborrow(),

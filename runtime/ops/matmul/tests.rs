@@ -86,7 +86,7 @@ fn check(p: MatMulParams) {
                     operands: [operand(0), operand(1)],
                     out: MatMut::new(&mut out, rows, n, n).unwrap(),
                     weights: &[],
-                    soon: Default::default(),
+                    prefetch: Default::default(),
                     algorithm: 0,
                     first: 0,
                     count: 0,

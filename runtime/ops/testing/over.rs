@@ -126,7 +126,7 @@ impl Slide<'_> {
                     MatMut::from_raw(out, output.rows() as usize, cols, pitch, rows.clone())
                 },
                 weights: self.weights,
-                soon: Default::default(),
+                prefetch: Default::default(),
                 first: 0,
                 count: layer.panels as usize,
                 chain: 0,

@@ -149,7 +149,7 @@ impl Slide<'_> {
                 operands: [operand(0), operand(1)],
                 out: MatMut::new(&mut out.floats, rows, cols, pitch).unwrap(),
                 weights: self.weights,
-                soon: Default::default(),
+                prefetch: Default::default(),
                 first: 0,
                 count: layer.panels as usize,
                 chain: 0,

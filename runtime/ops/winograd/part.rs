@@ -1,8 +1,8 @@
 //! Computes a step, part by part.
 
 use super::block::{Block, Frequency};
+use super::division::{Divide, Division};
 use super::inputs::{Frequencies, Inputs, images};
-use super::work::{Divide, Work};
 use crate::device::{self, Device, Inline, Share, Split};
 use crate::kernels::table::{Finish, Indirection, Product};
 use crate::matrix::MatMut;
@@ -17,7 +17,7 @@ const FAR_BYTES: usize = 16 << 10;
 /// The part of a step that one thread, or all threads together, work on.
 struct Part<'a> {
     call: &'a Call<'a>,
-    work: &'a Work,
+    division: &'a Division,
     device: &'a dyn Device,
     inputs: Inputs<'a>,
     /// Output pixels before the part's first one, in the whole output.
@@ -32,37 +32,37 @@ pub fn run(mut call: Call<'_>) {
         return;
     }
     let device = call.device;
-    let work = Work::new(&call.problem());
+    let division = Division::new(&call.problem());
     let scratch = core::mem::take(&mut call.scratch);
-    let work = work.within(scratch.len());
+    let division = division.within(scratch.len());
     let panels = call.first..call.first + call.count;
-    let cols = work.outputs.cols(call.first, call.count);
+    let cols = division.outputs.cols(call.first, call.count);
     let mut out = core::mem::replace(&mut call.out, empty());
     let mut out = out.part_mut(out.slots(call.rows.clone()), cols.clone());
     for (rows, inputs) in images(&call) {
         let part = |device, before: usize, panels: Range<usize>| Part {
             call: &call,
-            work: &work,
+            division: &division,
             device,
             inputs: inputs.below(before),
-            rows_before: rows.start + before * work.output[1],
+            rows_before: rows.start + before * division.output[1],
             panels,
         };
         let here = rows.start - call.rows.start..rows.end - call.rows.start;
         let out = out.part_mut(here, 0..cols.len());
-        let split = match work.divide {
+        let split = match division.divide {
             Divide::Panels => None,
-            Divide::Lines => Some(Split::Rows(work.each * work.tile * work.output[1])),
-            Divide::Groups => Some(Split::Cols(work.each * work.outputs.in_group)),
+            Divide::Lines => Some(Split::Rows(division.each * division.tile * division.output[1])),
+            Divide::Groups => Some(Split::Cols(division.each * division.outputs.in_group)),
         };
         match split {
             None => part(device, 0, panels.clone()).run(out, scratch),
             Some(split) => {
-                let each = work.each() as usize;
+                let each = division.each() as usize;
                 device::divide(device, out, split, scratch, each, |share: Share<'_>| {
                     let here = cols.start + share.cols.start..cols.start + share.cols.end;
-                    let panels = work.outputs.within(panels.clone(), here);
-                    let before = share.rows.start / work.output[1];
+                    let panels = division.outputs.within(panels.clone(), here);
+                    let before = share.rows.start / division.output[1];
                     part(&Inline, before, panels).run(share.out, share.scratch);
                 });
             }
@@ -79,17 +79,17 @@ impl Part<'_> {
     /// Computes the part: `out` has its lines of pixels and its panels' channels. Weights of some groups stay in the cache
     /// for all blocks.
     fn run(&self, mut out: MatMut<'_>, scratch: &mut [u8]) {
-        let Work { tile, output, block, channels, outputs, together, .. } = *self.work;
+        let Division { tile, output, block, channels, outputs, together, .. } = *self.division;
         // The part ends where tiles do, or the map does.
         let extent = [out.rows() / output[1], output[1]];
         let [down, across] = extent.map(|extent| extent.div_ceil(tile));
         let tiles = down * across;
         let blocks = tiles.div_ceil(block);
-        let (shared, own) = scratch.split_at_mut(self.work.input_bytes() as usize);
+        let (shared, own) = scratch.split_at_mut(self.division.input_bytes() as usize);
         let shared: &mut [f32] = bytemuck::cast_slice_mut(shared);
-        let (zeros, frequencies) = shared.split_at_mut(self.work.zeros());
+        let (zeros, frequencies) = shared.split_at_mut(self.division.zeros());
         zeros.fill(0.0);
-        let of_block = self.work.frequencies();
+        let of_block = self.division.frequencies();
         let all = outputs.groups(self.panels.clone());
         let before = outputs.panel(self.panels.start).start;
         for first in all.clone().step_by(together) {
@@ -101,13 +101,13 @@ impl Part<'_> {
             let mut out = out.part_mut(all, cols.start - before..cols.end - before);
             for index in 0..blocks {
                 let block = Block::new(tile, extent, device::cut(tiles, blocks, 1, index));
-                let frequencies = match self.work.keeps {
+                let frequencies = match self.division.keeps {
                     true => &mut frequencies[index * of_block..(index + 1) * of_block],
                     false => &mut *frequencies,
                 };
                 if self.call.kept != Kept::Found {
                     let channels = groups.start * channels..groups.end * channels;
-                    let stride = self.work.stride(self.work.width());
+                    let stride = self.division.stride(self.division.width());
                     let into = Frequencies { zeros, floats: &mut *frequencies, stride };
                     self.inputs.transform(self.call, self.device, &block, channels, into);
                 }
@@ -126,24 +126,24 @@ impl Part<'_> {
         out: MatMut<'_>,
         scratch: &mut [u8],
     ) {
-        let Work { outputs, .. } = *self.work;
-        let each = self.work.product_bytes() as usize;
+        let Division { outputs, .. } = *self.division;
+        let each = self.division.product_bytes() as usize;
         let before = outputs.panel(panels.start).start;
         let groups = outputs.groups(panels.clone());
         // Other than in one group these are all columns.
-        let split = Split::Cols(self.work.each * outputs.width);
+        let split = Split::Cols(self.division.each * outputs.width);
         device::divide(self.device, out, split, scratch, each, |share| {
             let Share { cols, mut out, scratch, .. } = share;
             let cols = before + cols.start..before + cols.end;
             let panels = outputs.within(panels.clone(), cols.clone());
             let (list, products) =
-                scratch.split_at_mut(Indirection::rows_bytes(self.work.block) as usize);
+                scratch.split_at_mut(Indirection::rows_bytes(self.division.block) as usize);
             let products: &mut [f32] = bytemuck::cast_slice_mut(products);
             let lists = self.lists(block, &groups, frequencies, list);
-            for run in panels.clone().step_by(self.work.ahead) {
-                let run = run..(run + self.work.ahead).min(panels.end);
+            for run in panels.clone().step_by(self.division.ahead) {
+                let run = run..(run + self.division.ahead).min(panels.end);
                 // A thread's panels of one group, or those of all groups.
-                let last = match self.work.divide {
+                let last = match self.division.divide {
                     Divide::Panels => panels.end,
                     _ => self.panels.end,
                 };
@@ -162,10 +162,10 @@ impl Part<'_> {
         frequencies: &'a [f32],
         list: &'a mut [u8],
     ) -> Indirection<'a> {
-        let Work { channels, mr, .. } = *self.work;
+        let Division { channels, mr, .. } = *self.division;
         let width = groups.len() * channels;
-        let stride = self.work.stride(self.work.width());
-        let reach = (self.work.points() - 1) * stride + width;
+        let stride = self.division.stride(self.division.width());
+        let reach = (self.division.points() - 1) * stride + width;
         let rows = (0..block.count()).map(|tile| &frequencies[tile * width..]);
         Indirection::rows(rows, reach, mr, list).seg_len(channels)
     }
@@ -179,13 +179,14 @@ impl Part<'_> {
         (run, last): (Range<usize>, usize),
         products: &mut [f32],
     ) {
-        let Work { channels, outputs, nr, .. } = *self.work;
+        let Division { channels, outputs, nr, .. } = *self.division;
         let Call { weights, kernels, .. } = self.call;
-        let stride = self.work.stride(self.work.width());
-        let (product_stride, product_floats) = (self.work.stride(nr), self.work.product_floats());
+        let stride = self.division.stride(self.division.width());
+        let (product_stride, product_floats) =
+            (self.division.stride(nr), self.division.product_floats());
         let present = block.frequencies();
         // Products between the one that fetches weights and the one that uses them.
-        let far = match self.work.ahead {
+        let far = match self.division.ahead {
             1 => (FAR_BYTES / (4 * channels * nr)).clamp(1, present.len()),
             _ => 1,
         };
@@ -194,7 +195,7 @@ impl Part<'_> {
         let at = |panel: usize, point: usize| {
             (panel - self.call.first) * panel_floats + nr + point * channels * nr
         };
-        let mut gemms = kernels.gemms(lists, weights, products).then(self.call.soon);
+        let mut gemms = kernels.gemms(lists, weights, products).then(self.call.prefetch);
         for (index, frequency) in present.iter().enumerate() {
             let Frequency { point, first, tiles } = *frequency;
             // After the run's last panel.
@@ -226,11 +227,11 @@ impl Part<'_> {
         before: usize,
         out: &mut MatMut<'_>,
     ) {
-        let Work { tile, outputs, nr, .. } = *self.work;
+        let Division { tile, outputs, nr, .. } = *self.division;
         let Call { layer, weights, kernels, operands, .. } = self.call;
         let clamp = clamp(&layer.activation);
         let panel_floats = self.panel_floats();
-        for (panel, products) in run.zip(products.chunks_exact(self.work.product_floats())) {
+        for (panel, products) in run.zip(products.chunks_exact(self.division.product_floats())) {
             let at = outputs.panel(panel);
             let bias = &weights[(panel - self.call.first) * panel_floats..][..nr];
             let rows = 0..out.rows();
@@ -238,11 +239,11 @@ impl Part<'_> {
             let rows = self.rows_before..self.rows_before + panel_out.rows();
             let finish = Finish {
                 products,
-                stride: self.work.stride(nr),
+                stride: self.division.stride(nr),
                 bias,
                 addend: addend(&operands[1], rows, at),
                 clamp,
-                width: self.work.output[1],
+                width: self.division.output[1],
             };
             let places = (0..block.count()).map(|slot| block.place(slot));
             kernels.winograd_outputs(tile, &finish, places, panel_out.reborrow());
@@ -252,7 +253,7 @@ impl Part<'_> {
 
     /// Floats of a panel: its biases and its weights for each frequency.
     fn panel_floats(&self) -> usize {
-        (1 + self.work.points() * self.work.channels) * self.work.nr
+        (1 + self.division.points() * self.division.channels) * self.division.nr
     }
 
     /// Applies what is more than a clamp to a block's outputs.
@@ -261,7 +262,7 @@ impl Part<'_> {
         if matches!(function, Some(ActivationKind::None | ActivationKind::Clamp)) {
             return;
         }
-        let width = self.work.output[1];
+        let width = self.division.output[1];
         let cols = 0..out.cols();
         for slot in 0..block.count() {
             let [line, col] = block.place(slot);

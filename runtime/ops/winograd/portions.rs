@@ -14,8 +14,8 @@
 //!
 //! Layers of one group, whose products are one chain.
 
+use super::division::GAP;
 use super::inputs::Inputs;
-use super::work::GAP;
 use crate::kernels::table::{Chains, Indirection};
 use crate::ops::Problem;
 use crate::pack::{Isa, WinogradParams, params};

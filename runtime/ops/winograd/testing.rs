@@ -232,7 +232,7 @@ impl Case {
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
                 weights: &packed[first * panel..(first + slice.count as usize) * panel],
-                soon: Default::default(),
+                prefetch: Default::default(),
                 algorithm: 0,
                 first,
                 count: slice.count as usize,

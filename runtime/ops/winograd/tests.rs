@@ -293,7 +293,7 @@ fn what_is_kept_is_all_tiles() {
         let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
         let of = |kept, count, threads: u32| {
             let slice = Slice { count, rows: 784, kept, ..Slice::default() };
-            Work::new(&Problem {
+            Division::new(&Problem {
                 layer: &layer,
                 inputs: &inputs,
                 output: &case.output,
@@ -306,9 +306,14 @@ fn what_is_kept_is_all_tiles() {
         assert!(all.input_bytes() >= 49 * 36 * 512 * 4);
         for (threads, count) in [(1, 1), (1, 3), (4, 1), (3, 7)] {
             for kept in [Kept::Left, Kept::Found] {
-                let work = of(kept, count, threads).within(64);
-                let lies = |work: &Work| (work.input_bytes(), work.block, work.tiles);
-                assert_eq!(lies(&work), lies(&all), "{isa:?}, {threads} threads, {count} panels");
+                let division = of(kept, count, threads).within(64);
+                let lies =
+                    |division: &Division| (division.input_bytes(), division.block, division.tiles);
+                assert_eq!(
+                    lies(&division),
+                    lies(&all),
+                    "{isa:?}, {threads} threads, {count} panels"
+                );
             }
         }
         assert!(of(Kept::Not, layer.panels, 1).input_bytes() < all.input_bytes() * 2 / 3);

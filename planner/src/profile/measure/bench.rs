@@ -189,7 +189,7 @@ impl<'a> Bench<'a> {
             operands,
             out: out?,
             weights,
-            soon: Default::default(),
+            prefetch: Default::default(),
             algorithm: self.algorithm,
             first: 0,
             count: layer.panels as usize,

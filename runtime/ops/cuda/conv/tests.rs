@@ -264,7 +264,7 @@ fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
         ],
         out: MatMut::new(&mut out, rows, cols, cols).unwrap(),
         weights,
-        soon: Default::default(),
+        prefetch: Default::default(),
         algorithm: 0,
         first: 0,
         count: layer.panels as usize,

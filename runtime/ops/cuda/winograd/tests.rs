@@ -88,8 +88,8 @@ fn tiles_in_several_parts() {
     let case = case(4, [1, 36, 33, 1500], 32);
     let layer = case.layer(Isa::Cuda);
     let slice = Slice { first: 0, count: 1, row: 0, rows: 36 * 33, ..Slice::default() };
-    let work = Work::new(&layer, &case.input, &case.output, &slice);
-    assert!(work.tiles < work.all, "{} tiles at once", work.tiles);
+    let division = Division::new(&layer, &case.input, &case.output, &slice);
+    assert!(division.tiles < division.all, "{} tiles at once", division.tiles);
     let found = run_as(&mut queue, &case, &case.packed(PANEL as usize), Encoding::F32);
     let whole = Slice { count: 4, ..slice };
     assert_same(&found, &case.run(Kernels::PORTABLE, 1, &[whole]), &case);

@@ -19,7 +19,7 @@ use crate::storage::Storage;
 
 /// How far the loader has come.
 #[derive(Debug)]
-pub(super) struct Course<'m, 'a> {
+pub(super) struct LoadProgress<'m, 'a> {
     pub shared: &'m Shared<'a>,
     /// The plan that is followed, if there is one.
     pub proven: Lapsing<Proven<'a>>,
@@ -73,7 +73,7 @@ pub(super) enum Polled {
     Idle,
 }
 
-impl<'m, 'a> Course<'m, 'a> {
+impl<'m, 'a> LoadProgress<'m, 'a> {
     /// Has as many loads begin as may, and returns when the first of them is there; or with what the next waits for, if
     /// there is none.
     pub fn poll<S: Storage>(

@@ -55,7 +55,7 @@ pub(super) enum Divide {
 
 /// How one step is divided.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Work {
+pub(super) struct Division {
     pub(super) tile: usize,
     /// Input channels of a group.
     pub(super) channels: usize,
@@ -86,7 +86,7 @@ pub(super) struct Work {
     pub(super) keeps: bool,
 }
 
-impl Work {
+impl Division {
     pub(super) fn new(problem: &Problem<'_>) -> Self {
         let &Problem { layer, inputs: [input, _], output, slice, isa, .. } = problem;
         let threads = problem.threads();
@@ -125,7 +125,7 @@ impl Work {
         };
         let each = part(units, macs, threads);
         let shares = threads.min(units.div_ceil(each)).max(1);
-        let mut work = Self {
+        let mut division = Self {
             tile,
             channels,
             outputs,
@@ -143,17 +143,18 @@ impl Work {
             keeps,
         };
         // So many whatever the threads: with more of them a part then takes no more memory.
-        work.block = block_tiles(tile, channels, isa).min(work.tiles);
+        division.block = block_tiles(tile, channels, isa).min(division.tiles);
         if keeps {
             // Blocks are even: of all of them none is larger.
-            work.block = work.tiles.div_ceil(work.tiles.div_ceil(work.block));
+            division.block = division.tiles.div_ceil(division.tiles.div_ceil(division.block));
         }
-        work.together = ((NEAR_BYTES / work.frequency_bytes()) as usize).clamp(1, groups.max(1));
+        division.together =
+            ((NEAR_BYTES / division.frequency_bytes()) as usize).clamp(1, groups.max(1));
         if divide == Divide::Lines {
             // Tiles of the largest part.
-            work.tiles = work.tiles.min(across.saturating_mul(each)).max(1);
+            division.tiles = division.tiles.min(across.saturating_mul(each)).max(1);
         }
-        work.in_blocks_of(work.block.min(work.tiles))
+        division.in_blocks_of(division.block.min(division.tiles))
     }
 
     /// The same in blocks of so many tiles.
@@ -174,7 +175,7 @@ impl Work {
     /// In the largest blocks for which so many bytes of scratch do; the smallest ones where none do. Inputs that stay are in the same
     /// blocks whatever there is.
     pub(super) fn within(self, scratch: usize) -> Self {
-        let fits = |work: &Self| work.bytes() <= scratch as u64;
+        let fits = |division: &Self| division.bytes() <= scratch as u64;
         if self.keeps || fits(&self) {
             return self;
         }

@@ -1,6 +1,6 @@
 //! Reads that are waited for whatever happens.
 //!
-//! No borrow can say of memory that is divided by a plan that a device is writing a part of it. [`UnderWay`] has the
+//! No borrow can say of memory that is divided by a plan that a device is writing a part of it. [`InFlight`] has the
 //! storage to itself as long as any read may be under way, and gives it back when none is. It is only lent, for the time
 //! of a call, so that it can neither be forgotten nor outlived by what it has begun: whatever the way out of that call, an
 //! error, a request or a panic, the last thing done is to wait for all reads.
@@ -13,7 +13,7 @@ use heapless::Deque;
 
 /// The reads that have begun and are not yet finished with, in order.
 #[derive(Debug)]
-pub(crate) struct UnderWay<'q, S: Storage + ?Sized> {
+pub(crate) struct InFlight<'q, S: Storage + ?Sized> {
     source: Source<'q, S>,
     /// More than can be under way: those that have arrived are looked at one by one, while others begin.
     begun: Deque<Read, MAX_BEGUN>,
@@ -41,12 +41,12 @@ enum State {
     Arrived(Result<(), StorageError>),
 }
 
-impl<S: Storage + ?Sized> UnderWay<'_, S> {
+impl<S: Storage + ?Sized> InFlight<'_, S> {
     /// Calls `body` with what has at most so many reads under way, and returns when none is any more.
     pub fn lend<T>(
         storage: &mut S,
         depth: usize,
-        body: impl FnOnce(&mut UnderWay<'_, S>) -> T,
+        body: impl FnOnce(&mut InFlight<'_, S>) -> T,
     ) -> T {
         let several = depth > 1 && storage.queue().is_some_and(|queue| queue.depth() > 1);
         let source = match several {
@@ -59,7 +59,7 @@ impl<S: Storage + ?Sized> UnderWay<'_, S> {
             },
             false => Source::Storage(storage),
         };
-        body(&mut UnderWay { source, begun: Deque::new() })
+        body(&mut InFlight { source, begun: Deque::new() })
     }
 
     /// Whether no read has begun that has not been [finished](Self::finish).
@@ -179,7 +179,7 @@ impl<S: ?Sized> core::fmt::Debug for Source<'_, S> {
     }
 }
 
-impl<S: Storage + ?Sized> Drop for UnderWay<'_, S> {
+impl<S: Storage + ?Sized> Drop for InFlight<'_, S> {
     fn drop(&mut self) {
         while !self.begun.is_empty() {
             self.finish();
@@ -214,7 +214,7 @@ mod tests {
     };
 
     /// Begins to read 16 bytes.
-    fn begin<S: Storage>(reads: &mut UnderWay<'_, S>, offset: u64, into: *mut [u8]) {
+    fn begin<S: Storage>(reads: &mut InFlight<'_, S>, offset: u64, into: *mut [u8]) {
         // SAFETY: tests look at the bytes when the reads are no longer lent.
         unsafe { reads.begin(offset, into) }
     }
@@ -231,7 +231,7 @@ mod tests {
             let mut room = [0; 48];
             let base = room.as_mut_ptr();
             let panicked = catch_unwind(AssertUnwindSafe(|| {
-                UnderWay::lend(&mut storage, 8, |reads| {
+                InFlight::lend(&mut storage, 8, |reads| {
                     (0..3).for_each(|at| begin(reads, 16 * at as u64, place(base, 16 * at)));
                     (0..finished).for_each(|_| reads.finish());
                     panic!("midway");
@@ -269,7 +269,7 @@ mod tests {
         let mut room = [0; 48];
         let base = room.as_mut_ptr();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            UnderWay::lend(&mut storage, 8, |reads| {
+            InFlight::lend(&mut storage, 8, |reads| {
                 (0..3).for_each(|at| begin(reads, 0, place(base, 16 * at)));
             })
         }));
@@ -278,7 +278,7 @@ mod tests {
         storage.inner_mut().0 = true;
         let mut other = [0; 16];
         let base = other.as_mut_ptr();
-        UnderWay::lend(&mut storage, 8, |reads| begin(reads, 0, place(base, 0)));
+        InFlight::lend(&mut storage, 8, |reads| begin(reads, 0, place(base, 0)));
         assert_eq!((room, other), ([0; 48], [7; 16]));
     }
 
@@ -287,7 +287,7 @@ mod tests {
         let mut storage = Faulty::new(Slice(&BYTES), &[]).queued(2);
         let mut room = [0; 64];
         let base = room.as_mut_ptr();
-        UnderWay::lend(&mut storage, 4, |reads| {
+        InFlight::lend(&mut storage, 4, |reads| {
             (0..2).for_each(|at| begin(reads, 16 * at as u64, place(base, 16 * at)));
             assert!(!reads.has_room(place(base, 32)) && !reads.is_idle());
             // The first is waited for, and the second has come by then.
@@ -314,7 +314,7 @@ mod tests {
         let mut room = [0; 64];
         let base = room.as_mut_ptr();
         let byte = |at: usize| core::ptr::slice_from_raw_parts_mut(base.wrapping_add(at), 1);
-        UnderWay::lend(&mut storage, MAX_DEPTH, |reads| {
+        InFlight::lend(&mut storage, MAX_DEPTH, |reads| {
             for at in 0..2 * MAX_BEGUN {
                 begin(reads, at as u64, byte(at));
                 // When as many as can be are under way, all of them come, and none is finished with.
@@ -334,7 +334,7 @@ mod tests {
             let mut storage = Faulty::new(Slice(&BYTES), &[]).queued(queued);
             let mut room = [0; 64];
             let base = room.as_mut_ptr();
-            UnderWay::lend(&mut storage, 4, |reads| {
+            InFlight::lend(&mut storage, 4, |reads| {
                 begin(reads, 0, place(base, 16));
                 for (at, apart) in [(0, true), (1, false), (16, false), (31, false), (32, true)] {
                     assert_eq!(reads.has_room(place(base, at)), apart && queued > 1, "{at}");

@@ -5,7 +5,7 @@ use core::ptr;
 /// Where weights lie that are used after those at hand: a hint, to be fetched into a cache and never read. Nothing is said of what
 /// is there, or whether it has come yet.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Soon {
+pub struct Prefetch {
     address: usize,
     floats: usize,
 }
@@ -13,7 +13,7 @@ pub struct Soon {
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
 
-impl Soon {
+impl Prefetch {
     /// So many floats from an address on.
     pub fn at(address: *const u8, floats: usize) -> Self {
         Self { address: address.addr(), floats }
@@ -77,10 +77,10 @@ mod tests {
     #[test]
     fn strips_share_what_is_fetched() {
         let weights = [0.0f32; 4096];
-        let soon = Soon::of(&weights);
+        let prefetch = Prefetch::of(&weights);
         for strips in 1..20 {
             for k in [1, 3, 64, 100, 1024] {
-                let (start, step, share) = soon.fetched(&weights[..1], strips, k);
+                let (start, step, share) = prefetch.fetched(&weights[..1], strips, k);
                 assert_eq!(start, weights.as_ptr());
                 assert!(step <= 2 * LINE && (strips > 1 || share == 0), "{strips} strips, {k}");
                 let end = (strips - 1) * share + k * step;
@@ -92,9 +92,9 @@ mod tests {
     #[test]
     fn nothing_is_fetched_where_there_is_nothing() {
         let panel = [0.0f32; 64];
-        let rest = Soon::of(&panel).skip(100);
+        let rest = Prefetch::of(&panel).skip(100);
         assert!(rest.is_empty());
         assert_eq!(rest.fetched(&panel, 3, 7), (panel.as_ptr(), 0, 0));
-        assert_eq!(Soon::of(&panel).first(10).skip(4).floats, 6);
+        assert_eq!(Prefetch::of(&panel).first(10).skip(4).floats, 6);
     }
 }

@@ -4,8 +4,8 @@
 //! copy is issued as soon as its read is done and its release is issued, with the wait for it; a read blocks the
 //! loader, so it is what has the time.
 
-use super::course::{Course, Polled, is_reached};
 use super::load::LoadError;
+use super::load_progress::{LoadProgress, Polled, is_reached};
 use super::observer::Event;
 use super::shared::Shared;
 use crate::arena::Weights;
@@ -37,7 +37,7 @@ pub(super) fn resident<S: Storage>(
     index: usize,
 ) -> Result<(), LoadError> {
     let (load, number) = (proven.plan().resident.at(index), index as u32);
-    let Some((accelerator, ring)) = shared.staged().zip(weights.ring()) else { return Ok(()) };
+    let Some((accelerator, ring)) = shared.discrete().zip(weights.ring()) else { return Ok(()) };
     // Piece by piece, each as long as the ring.
     let (mut at, mut crc) = (0, 0);
     let bytes = u64::from(load.bytes);
@@ -54,7 +54,7 @@ pub(super) fn resident<S: Storage>(
     shared.check(&load, number, crc)
 }
 
-impl<'m, 'a> Course<'m, 'a> {
+impl<'m, 'a> LoadProgress<'m, 'a> {
     /// With a staging ring: issues the next copy, or performs the next read.
     pub fn stage<S: Storage>(
         &mut self,
