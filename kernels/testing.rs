@@ -55,7 +55,7 @@ pub fn pack(weights: &[f32], bias: &[f32], groups: usize, nr: usize) -> Vec<f32>
     pack_narrow(weights, bias, groups, nr, nr)
 }
 
-/// The same in panels that hold `width` channels. What is read after their last weights is NaN, which a result would show.
+/// Packs weights in panels that hold `width` channels. Floats after their last weights are NaN: a result would show it if a kernel used them.
 pub fn pack_narrow(
     weights: &[f32],
     bias: &[f32],

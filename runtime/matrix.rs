@@ -39,7 +39,7 @@ impl Lent {
         self.start <= rows.start && rows.start <= rows.end && rows.end <= self.end
     }
 
-    /// Those of some rows, as these count them.
+    /// The lent rows among `rows`, counted from the first of these.
     fn within(self, rows: &Range<usize>) -> Self {
         let [start, end] =
             [self.start, self.end].map(|row| row.clamp(rows.start, rows.end) - rows.start);
@@ -167,7 +167,7 @@ impl<'a> MatRef<'a> {
         self.cut(rows, cols)
     }
 
-    /// The same, of whose rows those are lent that are here.
+    /// The rows `rows`, columns `cols`, whether they are lent or not. The part lends the rows that this matrix does.
     ///
     /// # Panics
     /// When they are not inside the matrix.
@@ -206,7 +206,7 @@ impl<'a> MatRef<'a> {
         self.as_ptr_for(0..self.rows)
     }
 
-    /// The same for kernels that touch no other rows than these.
+    /// The first element's address, for kernels that touch no rows other than `rows`.
     ///
     /// # Panics
     /// When one of them is not lent.
@@ -284,7 +284,7 @@ impl<'a> MatMut<'a> {
         MatRef { data, rows, cols, pitch, lent, lifetime: PhantomData }
     }
 
-    /// The same matrix for a shorter time.
+    /// This matrix for a shorter time.
     pub fn reborrow(&mut self) -> MatMut<'_> {
         // Exclusive for as long as `self` is borrowed.
         MatMut { lifetime: PhantomData, ..*self }
@@ -304,7 +304,7 @@ impl<'a> MatMut<'a> {
         self.cut_mut(rows, cols)
     }
 
-    /// The same, of whose rows those are lent that are here.
+    /// The rows `rows`, columns `cols`, exclusively, whether they are lent or not. The part lends the rows that this matrix does.
     ///
     /// # Panics
     /// When they are not inside the matrix.

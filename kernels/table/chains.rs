@@ -33,7 +33,7 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// Those of a convolution with so many taps (height, width), each of so many channels, all at least one.
+    /// The chains of a convolution with `height` times `width` taps of `channels` channels, all at least one.
     pub fn new([height, width]: [usize; 2], channels: usize) -> Self {
         let (taps, row) = (height.saturating_mul(width), width.saturating_mul(channels));
         // How many times, what is cut, and what of it is not.
@@ -55,7 +55,7 @@ impl Chains {
         }
     }
 
-    /// Those of a product of matrices.
+    /// The chains of a product of matrices with `k` terms.
     pub fn of_run(k: usize) -> Self {
         Self::new([1; 2], k)
     }

@@ -14,10 +14,10 @@ pub struct Product {
     pub rows: Range<usize>,
     /// The floats from which on they are read.
     pub offset: usize,
-    /// Where the panel starts in the weights,
+    /// Where the panel starts in the weights.
     pub panel: usize,
-    /// and one that is used soon after it: the next, or a later one where panels are short. Where there is none, what follows
-    /// [all products](Gemms::then) is.
+    /// Where a panel starts that is used soon after this one: the next, or a later one where panels are short. Where there is none,
+    /// what follows [all products](Gemms::then) is fetched.
     pub next: Option<usize>,
     /// Where the product starts in the output; there are no gaps between its rows.
     pub out: usize,
@@ -55,7 +55,7 @@ impl Gemms<'_> {
         Self { resume: true, ..self }
     }
 
-    /// The same where other weights are used after the last panels.
+    /// Has `prefetch` fetched with the last panels.
     pub fn then(self, prefetch: Prefetch) -> Self {
         Self { prefetch, ..self }
     }

@@ -182,15 +182,15 @@ pub(super) struct Biased<'a> {
 /// A panel of weights, and what is to be in the second-level cache soon.
 #[derive(Clone, Copy, Debug)]
 pub struct Panel<'a> {
-    /// What is computed with.
+    /// The weights to compute with.
     weights: &'a [f32],
-    /// The same some way further on.
+    /// The weights that lie [`AHEAD`] further on.
     ahead: &'a [f32],
-    /// What is used after it: a panel, and which of its chains,
+    /// The panel that is used after this one, and which of its chains.
     next: Option<(&'a [f32], usize)>,
-    /// or other weights, where there is none.
+    /// Weights that are used after this panel, if no panel follows.
     prefetch: Prefetch,
-    /// Floats of the panel before these, which only chains before the first one that is computed have use for.
+    /// Floats of the panel before `weights`. Only chains that are not computed use them.
     missing: usize,
     /// Channels that it holds, if not as many as the kernels' panels.
     width: usize,
@@ -227,18 +227,18 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// The same where other weights are used after the last panel.
+    /// Has `prefetch` fetched where no panel follows.
     pub fn then(self, prefetch: Prefetch) -> Self {
         Self { prefetch, ..self }
     }
 
-    /// The same of a panel whose first `missing` floats are not there, nor those of what follows it.
+    /// A panel whose first `missing` floats are not there. Those of the panel that follows are missing, too.
     pub fn without(self, missing: usize) -> Self {
         Self { missing, ..self }
     }
 
-    /// The same of panels with so many channels: a weight of each for every k, and at their end some that are read but not used,
-    /// as many as kernels' panels have more channels.
+    /// A panel that holds `width` channels, with a weight of each for every k. Kernels have panels of more channels; for the last k they read
+    /// beyond those of this one, and use nothing of it.
     pub fn width(self, width: usize) -> Self {
         Self { width, ..self }
     }

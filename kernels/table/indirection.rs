@@ -142,8 +142,7 @@ impl<'a> Indirection<'a> {
         Self { rows: rows.len(), pointers: &self.pointers[rows], ..self }
     }
 
-    /// The same lists of one run each, but only `floats` of it at a time, from whichever offset the kernel is called
-    /// with.
+    /// Lists that read `floats` of each run at a time, from the offset that the kernel is called with.
     ///
     /// # Panics
     /// When the runs are shorter, or pixels have several, or there are none.

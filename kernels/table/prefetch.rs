@@ -2,8 +2,8 @@
 
 use core::ptr;
 
-/// Where weights lie that are used after those at hand: a hint, to be fetched into a cache and never read. Nothing is said of what
-/// is there, or whether it has come yet.
+/// Where weights lie that are used after the current ones. It is a hint: kernels fetch the bytes into a cache and never read them. They
+/// need not have been loaded yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prefetch {
     address: usize,
@@ -14,39 +14,39 @@ pub struct Prefetch {
 const LINE: usize = 64;
 
 impl Prefetch {
-    /// So many floats from an address on.
+    /// `floats` floats from an address on.
     pub fn at(address: *const u8, floats: usize) -> Self {
         Self { address: address.addr(), floats }
     }
 
-    /// These weights.
+    /// The hint for weights that have been loaded.
     pub fn of(weights: &[f32]) -> Self {
         Self::at(weights.as_ptr().cast(), weights.len())
     }
 
-    /// The same behind the rest of others, if there is any: that of these comes first.
+    /// The hint for `rest` if there is any, which is used first, and else this one.
     pub fn behind(self, rest: &[f32]) -> Self {
         if rest.is_empty() { self } else { Self::of(rest) }
     }
 
-    /// Whether there are none.
+    /// Whether there is nothing to fetch.
     pub fn is_empty(&self) -> bool {
         self.floats == 0
     }
 
-    /// So many of them, if there are as many.
+    /// The first `floats` floats, or all if there are fewer.
     pub fn first(self, floats: usize) -> Self {
         Self { floats: self.floats.min(floats), ..self }
     }
 
-    /// All but the first so many.
+    /// All but the first `floats` floats.
     pub(super) fn skip(self, floats: usize) -> Self {
         let floats = floats.min(self.floats);
         let address = self.address.wrapping_add(floats * size_of::<f32>());
         Self { address, floats: self.floats - floats }
     }
 
-    /// Where they begin.
+    /// Where the floats begin.
     pub(super) fn start(&self) -> *const f32 {
         ptr::without_provenance(self.address)
     }

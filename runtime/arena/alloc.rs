@@ -241,7 +241,7 @@ impl Activations<'_> {
         }
     }
 
-    /// Where so many bytes of a step's weights lie, of which nothing is read.
+    /// Where the first `bytes` bytes of a step's weights lie. Nothing of them is read.
     pub(crate) fn prefetch(&self, step: &Step, bytes: u64) -> Prefetch {
         Prefetch::at(
             self.base.wrapping_add(step.weights as usize),

@@ -21,7 +21,7 @@ unsafe extern "C" fn give_back_segments(
     _bytes: libc::size_t,
     _data: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's record, whose table has so many entries.
+    // SAFETY: the caller's record, whose table has `dlpi_phnum` entries.
     let (base, segments) = unsafe {
         let object = &*object;
         if object.dlpi_phdr.is_null() {

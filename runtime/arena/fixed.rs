@@ -7,9 +7,9 @@
 //! assert_eq!(memory.as_mut_slice().len(), 1 << 20);
 //! ```
 //!
-//! A `static` of it lies in `.bss`: it takes no room in the image, and the linker says so if the target
-//! has too little memory. It is one page larger than `N`, for the flag that says whether it is taken;
-//! where a page counts, use [`ArenaMemory::from_slice`] on memory of your own.
+//! A `static` arena lies in `.bss`. It takes no room in the image, and the linker reports an error if the
+//! target has too little memory. It is one page larger than `N`, for the flag that says whether it is taken.
+//! Where a page counts, use [`ArenaMemory::from_slice`] on memory of your own.
 #![allow(unsafe_code)]
 
 use super::ArenaMemory;
@@ -17,7 +17,7 @@ use core::cell::UnsafeCell;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-/// `N` bytes, aligned to a page, to be used by one at a time.
+/// `N` bytes, aligned to a page, for one user at a time.
 #[repr(C, align(4096))]
 pub struct Arena<const N: usize> {
     bytes: UnsafeCell<[u8; N]>,
@@ -35,8 +35,8 @@ impl<const N: usize> Arena<N> {
         Self { bytes: UnsafeCell::new([0; N]), taken: AtomicBool::new(false) }
     }
 
-    /// The memory, unless somebody has it; dropping it gives it back. The first to take it finds zeros,
-    /// others what was left there.
+    /// Takes the memory, or returns `None` if it is taken. Dropping the memory gives it back. It holds zeros at
+    /// first, and afterwards what the last user left there.
     pub fn take(&self) -> Option<ArenaMemory<'_>> {
         if self.taken.swap(true, Ordering::Acquire) {
             return None;

@@ -39,7 +39,7 @@ unsafe impl Send for MappedArena {}
 unsafe impl Sync for MappedArena {}
 
 impl MappedArena {
-    /// Maps that many bytes of zeros.
+    /// Maps `bytes` bytes of zeros.
     pub fn new(bytes: usize) -> Result<Self, ArenaError> {
         let failed = |errno| ArenaError::Map { errno, bytes };
         if bytes == 0 {
@@ -109,14 +109,14 @@ impl MappedArena {
         self.len == 0
     }
 
-    /// The memory, exclusively, with whatever was left there.
+    /// The memory, exclusively, with what the last user left there.
     pub fn memory(&mut self) -> ArenaMemory<'_> {
         // SAFETY: the mapping is this value's own, borrowed exclusively, initialised to zeros by the
         // system, and starts on a page.
         unsafe { ArenaMemory::from_raw(self.start, self.len, None) }
     }
 
-    /// The memory, and what knows how to give parts of it back while they are not used.
+    /// The memory, and its pages, which give parts of it back to the system while these are not used.
     pub fn memory_and_pages(&mut self) -> (ArenaMemory<'_>, Pages<'_>) {
         let (start, len) = (self.start.addr().get(), self.len);
         (self.memory(), Pages { start, len, lifetime: PhantomData })
@@ -161,19 +161,19 @@ impl Pages<'_> {
         self.len as u64
     }
 
-    /// Gives the whole pages of a part of the arena back to the system, and returns their bytes. They are zeros after
-    /// and not resident, until they are touched again. The last page goes as a whole if the part reaches to
+    /// Gives the whole pages of a part of the arena back to the system, and returns their bytes. Afterwards they are zeros,
+    /// and not resident until they are touched again. The last page goes as a whole if the part reaches to
     /// the arena's end.
     ///
-    /// Where the part starts inside of a huge page, the system divides that; it may join it again when it finds both
-    /// halves in use.
+    /// If the part starts inside a huge page, the system divides that page. It may join the halves again when both are in
+    /// use.
     pub fn give_back(&self, part: &mut [u8]) -> Result<u64, ArenaError> {
         self.advise(part, libc::MADV_DONTNEED)
     }
 
-    /// Has the system provide the whole pages of a part of the arena now, which otherwise it does when each is touched
-    /// first, and returns their bytes. Their contents stay. Linux before 5.14 cannot, which is an error of no
-    /// consequence.
+    /// Has the system provide the whole pages of a part of the arena now, and returns their bytes. Without this the system
+    /// provides each page when it is touched first. Contents stay. Linux before 5.14 refuses; the error can be
+    /// ignored.
     pub fn take(&self, part: &mut [u8]) -> Result<u64, ArenaError> {
         const MADV_POPULATE_WRITE: i32 = 23;
         self.advise(part, MADV_POPULATE_WRITE)

@@ -14,10 +14,10 @@ pub enum ArenaError {
     Misaligned {
         /// Where it starts.
         address: usize,
-        /// What that must be a multiple of.
+        /// What the address must be a multiple of.
         alignment: usize,
     },
-    /// The system has no such memory to give.
+    /// The system refuses the memory.
     Map {
         /// The system's error number.
         errno: i32,
@@ -60,10 +60,10 @@ unsafe impl Send for ArenaMemory<'_> {}
 unsafe impl Sync for ArenaMemory<'_> {}
 
 impl<'a> ArenaMemory<'a> {
-    /// What the start of every arena is aligned to, in bytes: a page.
+    /// Alignment of the start of every arena, in bytes: a page.
     pub const ALIGNMENT: usize = PAGE as usize;
 
-    /// An arena in the caller's memory, with whatever that holds.
+    /// An arena in the caller's memory. Its contents stay.
     pub fn from_slice(bytes: &'a mut [u8]) -> Result<Self, ArenaError> {
         let address = bytes.as_ptr().addr();
         if !address.is_multiple_of(Self::ALIGNMENT) {

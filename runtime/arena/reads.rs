@@ -16,8 +16,8 @@ pub(crate) struct Reads<'r, 'q, 'm, 'a, S: Storage> {
 }
 
 impl<'m, 'a> Weights<'m, 'a> {
-    /// Calls `body` with what has at most so many reads under way, for loads of one list, and returns when none is any
-    /// more.
+    /// Calls `body` with the means to have at most `depth` reads in flight, for loads of one list. Returns when none is in flight
+    /// any more.
     pub(crate) fn reading<S: Storage, T>(
         &mut self,
         storage: &mut S,
@@ -59,7 +59,7 @@ impl<S: Storage> Reads<'_, '_, '_, '_, S> {
         unsafe { self.in_flight.begin(offset, bytes) }
     }
 
-    /// Waits for the load that began first, and tells of its bytes; `None` if there is none. Spins for so long before it sleeps.
+    /// Waits for the load that began first, and returns its result; `None` if there is none. Spins for `spin_ns` before it sleeps.
     pub fn oldest(&mut self, spin_ns: u64) -> Option<Result<(), StorageError>> {
         self.in_flight.oldest(spin_ns)
     }

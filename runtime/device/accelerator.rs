@@ -1,4 +1,4 @@
-//! A device that computes by itself, beside the processor: a GPU.
+//! A device that computes by itself, next to the processor: a GPU.
 //!
 //! The executor stays the one that it is. Its two sides do not compute and do not read less in order, but what they
 //! count is then what has been *issued*: the device does the work later, in two queues that it drains side by side,
@@ -62,7 +62,7 @@ pub enum Home {
     Own(u64, u64),
 }
 
-/// No memory for an arena.
+/// Why there is no memory for an arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryError {
     /// Which memory.
@@ -103,7 +103,7 @@ pub struct Lent<'a> {
 
 /// A device that computes by itself, with its memories. Any thread may call it.
 ///
-/// A call that fails says so; what it should have issued has not been. Errors that a device does not recover from are told by every later call.
+/// A call that fails has issued nothing. If the device does not recover from an error, every later call returns it.
 ///
 /// # Safety
 /// - What [`lend`](Self::lend) lends is memory of the implementation's own, valid and used by nobody else while it is lent,

@@ -83,7 +83,7 @@ impl Claims {
         Self([const { Run(AtomicU64::new(0)) }; MAX_THREADS])
     }
 
-    /// Opens a round of at most [`LIMIT`](Self::LIMIT) parts for so many threads, and claims the first for
+    /// Opens a round of at most [`LIMIT`](Self::LIMIT) parts for `threads` threads, and claims the first for
     /// thread 0: a thread that still looks for parts of the round before could otherwise be faster. All parts
     /// of that one must have been claimed, and nobody else may open one at the same time. Whoever claims a
     /// part sees what was written before.
@@ -98,7 +98,7 @@ impl Claims {
         first
     }
 
-    /// Claims a part of the open round for one of so many threads, if one is left.
+    /// Claims a part of the open round for one of `threads` threads, if one is left.
     pub(super) fn claim(&self, thread: usize, threads: usize) -> Option<usize> {
         let own = self.0.get(thread)?;
         let others = || {

@@ -1,11 +1,11 @@
 //! Where kernels run.
 //!
 //! A [`Device`] runs one task in several parts at once and returns when all are done. [`Inline`] runs
-//! them one after the other on the caller's core: all that bare metal needs. On Linux, `workers` has
+//! the parts one after the other on the caller's thread: all that bare metal needs. On Linux, `workers` has
 //! threads that spin between layers and sleep between inferences.
 //!
-//! A GPU is no such device: it computes by itself, and what it is given it does later. [`Accelerator`] is what the executor
-//! needs of one, `cuda` what there is for NVIDIA's.
+//! A GPU is no such device: it computes by itself, and later than it is told to. [`Accelerator`] is what the executor
+//! needs of a GPU; `cuda` implements it for NVIDIA's.
 #![allow(unsafe_code)]
 
 #[doc(hidden)]
@@ -32,7 +32,7 @@ use core::ops::Range;
 
 /// Runs a task in parts.
 ///
-/// An own device takes `unsafe impl`: an output is divided by what [`run`](Self::run) promises.
+/// To implement it takes `unsafe impl`, since operators divide an output by what [`run`](Self::run) promises.
 ///
 /// # Safety
 /// However often it is called, from however many threads, and whatever the task does, a call of `run`
@@ -78,7 +78,7 @@ pub unsafe trait Device: Sync {
     }
 }
 
-/// The caller's own core.
+/// The caller's thread alone.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inline;
 

@@ -10,11 +10,11 @@ use core::mem::MaybeUninit;
 /// touched is never resident.
 pub const STACK_BYTES: usize = 256 << 10;
 
-/// Why threads could not be had.
+/// Why threads could not be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ThreadError {
-    /// The system refused one.
+    /// The system refused a thread.
     Create {
         /// The system's error number.
         errno: i32,
@@ -23,12 +23,12 @@ pub enum ThreadError {
         /// Threads there were by then, the caller's included.
         started: usize,
     },
-    /// The system refused the loader's.
+    /// The system refused the loader's thread.
     Loader {
         /// The system's error number.
         errno: i32,
     },
-    /// Not a possible number.
+    /// The number of threads is not possible.
     Count {
         /// Threads that were wanted, the caller's included.
         wanted: usize,
@@ -112,7 +112,7 @@ pub fn pin_current(core: usize) -> Result<(), i32> {
     confine_current(&[core])
 }
 
-/// Confines the calling thread to some cores, and those that it starts from then on. The error is the system's number.
+/// Confines the calling thread to some cores, and threads that it starts afterwards. The error is the system's number.
 pub fn confine_current(cores: &[usize]) -> Result<(), i32> {
     if cores.iter().any(|core| *core >= libc::CPU_SETSIZE as usize) {
         return Err(libc::EINVAL);
@@ -181,7 +181,7 @@ unsafe fn create(
     }
 }
 
-/// The same in Miri, which has neither attributes nor signals.
+/// Starts a thread in Miri, which has neither attributes nor signals.
 ///
 /// # Safety
 /// As of [`spawn`].

@@ -114,8 +114,8 @@ impl Pool {
         }
     }
 
-    /// Runs `body` with a device of `threads` threads, the caller's included, that end before this
-    /// returns. With `cores`, thread `i` runs on `cores[i]` only, except the caller's, which is left
+    /// Runs `body` with a device of `threads` threads, the caller's included. The threads end before this
+    /// returns. With `cores`, thread `i` runs on `cores[i]` only. The caller's thread is left
     /// where it is: it may pin itself to `cores[0]` with [`threads::pin_current`].
     pub fn scope<R>(
         &self,
@@ -128,8 +128,8 @@ impl Pool {
         Ok(body(&workers))
     }
 
-    /// As [`scope`](Self::scope), for a pool that lives for ever: the threads end when the device is
-    /// dropped.
+    /// Starts a device of `threads` threads, as [`scope`](Self::scope) does, in a pool that lives for ever. The threads end
+    /// when the device is dropped.
     pub fn start(
         &'static self,
         threads: usize,

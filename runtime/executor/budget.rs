@@ -21,14 +21,14 @@ pub enum BudgetError {
     Running,
     /// The arena that the pack was opened in is smaller. Nothing has changed.
     Arena {
-        /// Asked for.
+        /// Bytes asked for.
         asked: u64,
         /// Bytes of the arena.
         arena: u64,
     },
     /// No plan of the pack is that small. Nothing has changed.
     Budget {
-        /// Asked for.
+        /// Bytes asked for.
         asked: u64,
         /// Bytes that the pack's smallest plan needs.
         smallest: u64,
@@ -36,13 +36,13 @@ pub enum BudgetError {
     /// The plans that are small enough have scratch for fewer threads than the pack was opened for. Nothing has
     /// changed.
     Threads {
-        /// [`Options::threads`](super::Options::threads).
+        /// Threads that the pack was opened for: [`Options::threads`](super::Options::threads).
         opened: u32,
-        /// The plans'.
+        /// Threads of the plans.
         planned: u32,
     },
-    /// The new plan's tables or residents could not be had. The model has no plan until a budget is set
-    /// successfully, the one before or another.
+    /// The new plan's tables or residents could not be read. The model has no plan until some budget is set
+    /// successfully.
     Plan(PlanError),
 }
 
@@ -50,7 +50,7 @@ impl core::fmt::Display for BudgetError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Running => f.write_str(
-                "the budget can only be changed between two inferences: finish the one under way",
+                "the budget can only be changed between two inferences: finish the current one",
             ),
             Self::Arena { asked, arena } => write!(
                 f,
@@ -80,13 +80,13 @@ impl<F: Feed> Model<'_, '_, F> {
         self.current.plan()
     }
 
-    /// The entry in the pack's header of the plan that is followed, or was to be when a change of budget failed.
+    /// The entry of the current plan in the pack's header. After a change of budget that failed: of the plan that was asked for.
     pub fn entry(&self) -> &PlanEntry {
         &self.current.entry
     }
 
-    /// Changes to the plan with the largest budget that needs at most `bytes` of arena, between two inferences;
-    /// to be in use already costs nothing. Inputs and outputs lose their values. The results of the next
+    /// Changes to the plan with the largest budget that needs at most `bytes` of arena, between two inferences. It costs
+    /// nothing if that is the current plan. Inputs and outputs lose their values. The results of the next
     /// inference are those of a model that was opened with this plan.
     ///
     /// `bytes` is at most the length of the arena that the pack was opened in. What the plan leaves of it is
@@ -125,8 +125,8 @@ impl<F: Feed> Model<'_, '_, F> {
         }
     }
 
-    /// The end of the arena that the plan has no use for, lent back to its owner until the budget is changed to a
-    /// larger one, which may overwrite it. Empty after a change of budget that failed.
+    /// The end of the arena, which the plan does not use. Its owner may use it until the budget is raised, which may
+    /// overwrite it. Empty after a change of budget that failed.
     pub fn unused(&mut self) -> &mut [u8] {
         match self.current.proven.get() {
             Some(proven) => self.activations.unused(proven),

@@ -27,7 +27,7 @@ fn spin_ns(shared: &Shared<'_>) -> [u64; 2] {
     }
 }
 
-/// Waits for a loader that runs beside it.
+/// Loads come from a loader on another thread.
 #[derive(Debug)]
 pub struct Concurrent<'m, 'a> {
     shared: &'m Shared<'a>,
@@ -87,10 +87,10 @@ impl Feed for Concurrent<'_, '_> {
     }
 }
 
-/// The loader's thread could not be started.
+/// The error of a loader's thread that could not be started.
 pub type ThreadedError = ThreadError;
 
-/// Tells the loader to return.
+/// Has the loader return.
 fn stop(shared: &Shared<'_>) {
     shared.stop.store(true, Ordering::Release);
     shared.steps_done.wake();
@@ -98,7 +98,7 @@ fn stop(shared: &Shared<'_>) {
 }
 
 impl<'m, 'a> Model<'m, 'a, Concurrent<'m, 'a>> {
-    /// Tells the loader beside this model to return. No inference may follow.
+    /// Has this model's loader return. No inference may follow.
     pub(crate) fn stop_loader(&self) {
         stop(self.shared);
     }
@@ -121,8 +121,7 @@ impl<'a> Instance<'a> {
         (loader, model)
     }
 
-    /// Runs `body` with a model whose loader works beside it, on a thread of its own that ends
-    /// when `body` does.
+    /// Runs `body` with a model whose loader works on a thread of its own, which ends when `body` does.
     pub fn with_loader<'m, S: Storage + Send, T>(
         &'m mut self,
         storage: &'m mut S,
@@ -131,8 +130,8 @@ impl<'a> Instance<'a> {
         self.with_loader_on(None, storage, body)
     }
 
-    /// The same with the loader on a core of its own, such as the one that the storage's interrupts come to: what computes there
-    /// is held up by each of them. Where that is refused, the system places it.
+    /// Runs `body` with a model whose loader works on a core of its own. The best core is the one that serves the storage's interrupts:
+    /// each of them would hold up a thread that computes there. Where the system refuses the core, it places the loader itself.
     pub fn with_loader_on<'m, S: Storage + Send, T>(
         &'m mut self,
         core: Option<usize>,

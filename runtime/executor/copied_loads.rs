@@ -149,7 +149,7 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
     }
 }
 
-/// That of two targets which a count reaches, or has passed, first.
+/// The one of two targets that a count reaches first, or has passed.
 fn first_of(count: u32, a: u32, b: u32) -> u32 {
     let ahead = |target: u32| target.wrapping_sub(count) as i32;
     if ahead(a) <= ahead(b) { a } else { b }

@@ -15,27 +15,27 @@ pub enum OpenError {
     Storage(StorageError),
     /// The first bytes are not those of a pack.
     NotAPack,
-    /// The format's version.
+    /// The pack has another version of the format.
     Version {
-        /// Of the pack.
+        /// The version of the pack.
         found: u32,
-        /// Of this library.
+        /// The version that this library reads.
         supported: u32,
     },
     /// The file is shorter than the pack says. (It may be longer: a partition is.)
     Size {
         /// Bytes of the file.
         found: u64,
-        /// Bytes by the header.
+        /// Bytes that the header states.
         expected: u64,
     },
     /// A section's checksum disagrees.
     Checksum {
-        /// Which.
+        /// The section's name.
         section: &'static str,
-        /// Of its bytes.
+        /// CRC-32C of its bytes.
         found: u32,
-        /// In the pack.
+        /// CRC-32C in the pack.
         expected: u32,
     },
     /// The weights are packed for an instruction set that this processor (or this build) lacks.
@@ -72,9 +72,9 @@ pub enum OpenError {
     },
     /// The plan was made for fewer threads.
     Threads {
-        /// Asked for.
+        /// Threads asked for.
         asked: u32,
-        /// The plan's.
+        /// Threads of the plan.
         planned: u32,
     },
     /// The arena does not start on a page.
@@ -108,7 +108,7 @@ impl core::fmt::Display for OpenError {
             ),
             Self::Checksum { section, found, expected } => write!(
                 f,
-                "checksum of the pack's {section} is {found:08x}, it says {expected:08x}: it is \
+                "the checksum of the pack's {section} is {found:08x}, the pack says {expected:08x}: it is \
                  damaged, write it again"
             ),
             Self::Isa { found } => match Isa::from_code(*found) {

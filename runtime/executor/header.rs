@@ -67,13 +67,13 @@ pub fn entries(page: &[u8], plans: u32) -> impl Iterator<Item = PlanEntry> {
 
 /// Why no plan is chosen.
 pub(super) enum Unfit {
-    /// None needs so little.
+    /// Every plan needs more.
     Budget { smallest: u64 },
-    /// Those that do have scratch for so many threads.
+    /// The plans that need no more have scratch for `planned` threads at most.
     Threads { planned: u32 },
 }
 
-/// The plans that need at most `arena` bytes and serve so many threads.
+/// The plans that need at most `arena` bytes and serve `threads` threads.
 pub(super) fn fitting(
     page: &[u8],
     header: &Header,
@@ -105,7 +105,7 @@ pub(super) fn choose(
     })
 }
 
-/// The entry of the plan that [`Instance::open`](super::Instance::open) chooses for so many bytes of arena and threads, in a header page that
+/// The entry of the plan that [`Instance::open`](super::Instance::open) chooses for `arena` bytes and `threads` threads, in a header page that
 /// [`header`] has checked.
 ///
 /// # Panics

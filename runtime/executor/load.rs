@@ -11,7 +11,7 @@ pub enum LoadError {
     Storage {
         /// Index of the load, residents first.
         load: u32,
-        /// How.
+        /// What the storage or the GPU reports.
         error: StorageError,
     },
     /// The bytes read are not those that were written.
@@ -27,7 +27,7 @@ pub enum LoadError {
     Device {
         /// Index of the load, residents first.
         load: u32,
-        /// How.
+        /// What the storage or the GPU reports.
         error: DeviceError,
     },
 }

@@ -107,7 +107,7 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
         Ok(Polled::Loaded)
     }
 
-    /// Begins reads as long as there is room and their releases permit it, so many at most; returns what the next one
+    /// Begins reads as long as there is room and their releases permit it, `most` at most. Returns what the next one
     /// waits for.
     fn begin<S: Storage>(
         &mut self,

@@ -1,27 +1,30 @@
 //! Runs a plan: a loader and a compute side, joined by one counter each.
 //!
 //! [`Instance::open`] reads header, skeleton and one plan from storage into the front of the arena,
-//! proves them, and loads the residents. [`Model::set_budget`] changes to another plan of the pack. Then an inference is `steps` of computing, and the loader runs
-//! beside it as far ahead as the plan permits, into the next inference too, with several reads under way where storage can.
+//! proves them, and loads the residents. [`Model::set_budget`] changes to another plan of the pack.
+//! An inference is a sequence of steps. The loader runs ahead of them as far as the plan permits,
+//! into the next inference, too. It has several reads in flight where the storage takes them.
 //!
-//! Two counters synchronise them (FlexNN's dependency-based synchronisation, exact in addresses):
-//! `loads_done`, which the loader counts up and steps wait for, and `steps_done`, which the compute
-//! side counts up and loads wait for. Both only grow (modulo 2³²), over all inferences; the thresholds
-//! in the pack count from the start of an inference. The host's turn between two inferences, in which
-//! it reads outputs and writes inputs, is step 0 and counts like any other.
+//! Two counters synchronise both sides (FlexNN's dependency-based synchronisation, exact in
+//! addresses). The loader counts `loads_done` up, and steps wait for it. The compute side counts
+//! `steps_done` up, and loads wait for it. Both only grow (modulo 2³²), over all inferences. The
+//! thresholds in the pack count from the start of an inference. The host's turn between two
+//! inferences, in which it reads outputs and writes inputs, is step 0.
 //!
 //! The loader runs wherever it is convenient, with the same code: on a thread of its own
 //! ([`Instance::with_loader`]), or inline, between the steps ([`Instance::inline`]), which needs neither
 //! threads nor an operating system.
 //!
-//! A GPU ([`Instance::open_on`]) is given its steps ahead of time, in the same order and by the same counters, which then say what has been
-//! issued; [`accelerator`](crate::device::accelerator) says how what is complete is known. Where it has a memory of its own there is a third
-//! counter, of reads into a staging ring, and loads are copies from there.
+//! A GPU ([`Instance::open_on`]) gets its steps ahead of time. Order and counters are the same, but
+//! the counters then count what has been issued; [`Accelerator`](crate::device::Accelerator) says
+//! how completion is known. A GPU with a memory of its own has a third counter, of reads into a
+//! staging ring. Its loads are copies from there.
 //!
-//! An error of the loader ends the inference that needed the load, one of a GPU that which it had to do with. The next inference starts
-//! over with all counters at zero, so that storage which has healed is used again; residents stay. Before the error is returned the
-//! loader has come to rest: inputs and outputs are the host's, whatever loads the step that failed had released. An error during a change
-//! of budget leaves a model without a plan, until a budget is set again.
+//! An error of the loader ends the inference that needed the load. A GPU error ends the inference it
+//! occurred in. The next inference starts over with all counters at zero, so that storage which has
+//! healed is used again; residents stay. The loader comes to rest before the error is returned:
+//! inputs and outputs are then the host's, whatever loads the failed step had released. An error
+//! during a change of budget leaves a model without a plan, until a budget is set again.
 
 mod budget;
 #[cfg(all(feature = "linux", target_os = "linux"))]

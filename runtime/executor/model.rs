@@ -17,7 +17,7 @@ use crate::proof::Proven;
 use crate::storage::Storage;
 use core::ops::ControlFlow;
 
-/// Steps behind the one that is computed whose weights are fetched: pooling and copies have none.
+/// Steps after the current one whose weights are fetched ahead: pooling and copies have no weights.
 const STEPS_AHEAD: usize = 2;
 
 /// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load), [`Index`](Self::Index) and
@@ -29,14 +29,14 @@ pub enum InferError {
     Load(LoadError),
     /// The device has more threads than the pack was opened for.
     Threads {
-        /// The device's.
+        /// Threads of the device.
         device: usize,
-        /// [`Options::threads`](super::Options::threads).
+        /// Threads that the pack was opened for: [`Options::threads`](super::Options::threads).
         opened: u32,
     },
-    /// The last change of budget failed: set one that can be had.
+    /// The last change of budget failed, so there is no plan. Set the budget again.
     NoPlan,
-    /// A step looks up an entry that its table does not have. A GPU does not say so: there the row is NaN.
+    /// A step looks up an entry that its table does not have. On a GPU this is no error: the row is NaN.
     Index {
         /// Number of the step in its plan.
         step: u32,
@@ -45,7 +45,7 @@ pub enum InferError {
         /// Entries of the table.
         entries: u32,
     },
-    /// The GPU failed. The next inference starts over; a GPU that does not recover says so again.
+    /// The GPU failed. The next inference starts over; a GPU that does not recover fails again.
     Device(DeviceError),
 }
 
@@ -83,22 +83,22 @@ impl From<DeviceError> for InferError {
     }
 }
 
-/// Where an inference stands after a step.
+/// How far an inference is after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// More steps follow.
     Running,
-    /// That was the last step: outputs may be read, inputs written.
+    /// The inference is complete: outputs may be read, inputs written.
     Finished,
 }
 
-/// Times of one inference by the device's clock, nanoseconds. A GPU is given its steps before it does them: then
-/// these are times of the processor.
+/// Times of one inference by the device's clock, in nanoseconds. With a GPU these are times of the processor, which issues
+/// steps before the GPU does them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// In kernels. With a GPU: giving it steps, and waiting for the last one.
+    /// Time in kernels. With a GPU: the time to issue steps, and to wait for the last one.
     pub compute_ns: u64,
-    /// Waiting for loads (inline: loading). With a GPU: that have not been read, or whose copies have not been issued.
+    /// Time to wait for loads, or to load inline. With a GPU: for loads that have not been read, or whose copies have not been issued.
     pub stall_ns: u64,
 }
 
@@ -108,13 +108,13 @@ mod sealed {
 }
 pub(super) use sealed::Sealed;
 
-/// How the compute side gets its loads: [`Inline`], or `Concurrent` with a loader's thread.
+/// How the compute side gets its loads: from [`Inline`], or from `Concurrent` with a loader's thread.
 pub trait Feed: Sealed {
     /// Returns when `loads_done` has reached `target`, or with the error that prevents it.
     #[doc(hidden)]
     fn wait(&mut self, target: u32) -> Result<(), LoadError>;
 
-    /// The same for `reads_done`, of a plan with a staging ring.
+    /// Returns when `reads_done` has reached `target`, or with the error that prevents it. For plans with a staging ring.
     #[doc(hidden)]
     fn wait_reads(&mut self, target: u32) -> Result<(), LoadError>;
 
@@ -132,7 +132,7 @@ pub trait Feed: Sealed {
     fn switch(&mut self, entry: &PlanEntry);
 }
 
-/// Loads between steps, on the caller's core.
+/// Loads are made between steps, on the caller's thread.
 #[derive(Debug)]
 pub struct Inline<'m, 'a, S> {
     loader: Loader<'m, 'a>,
@@ -249,7 +249,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     }
 
     /// Input `index`, to be written before [`infer`](Self::infer): row-major in the model's own shape.
-    /// `None` when there is no such input, or an inference is under way. Inputs do not keep their
+    /// `None` when there is no such input, or in the middle of an inference. Inputs do not keep their
     /// values over an inference.
     pub fn input_mut(&mut self, index: usize) -> Option<&mut [f32]> {
         (index < self.inputs().len()).then_some(())?;
@@ -257,7 +257,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
     }
 
     /// Output `index` of the last inference: row-major in the model's own shape. `None` when there is no
-    /// such output, or an inference is under way.
+    /// such output, or in the middle of an inference.
     pub fn output(&mut self, index: usize) -> Option<&[f32]> {
         (index < self.outputs().len()).then_some(())?;
         self.port(self.inputs().len() + index).map(|floats| &*floats)
@@ -268,18 +268,18 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         Some(self.activations.port(proven, index))
     }
 
-    /// Times of the inference under way, or of the last one.
+    /// Times of the current inference, or of the last one.
     pub fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// One inference, or the rest of the one under way.
+    /// Computes one inference, or the rest of the current one.
     pub fn infer(&mut self, device: &dyn Device) -> Result<(), InferError> {
         while self.step(device)? == Progress::Running {}
         Ok(())
     }
 
-    /// One step of an inference: starts one if none is under way. Between two calls the caller may do
+    /// Computes one step of the current inference, or starts an inference. Between two calls the caller may do
     /// whatever it has to (kick a watchdog, run another task).
     pub fn step(&mut self, device: &dyn Device) -> Result<Progress, InferError> {
         let shared = self.shared;
@@ -346,7 +346,7 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         Ok(if last { Progress::Finished } else { Progress::Running })
     }
 
-    /// Computes the step at hand, or issues it, behind the copies of so many loads.
+    /// Computes the current step, or issues it after the copies of `loads` loads.
     fn compute(
         &mut self,
         proven: &Proven<'_>,
@@ -399,7 +399,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         Ok(())
     }
 
-    /// The weights of the first step behind another that has any, if they have come. Of inferences one follows the other.
+    /// The weights of the first step after step `index` that has any, if they have been loaded. The first step of the next inference
+    /// follows the last.
     fn prefetch(&self, proven: &Proven<'_>, index: usize) -> Prefetch {
         let (skeleton, plan) = (proven.skeleton(), proven.plan());
         for at in index + 1..=index + STEPS_AHEAD {

@@ -1,4 +1,4 @@
-//! What goes on inside an inference, for whoever wants to draw it.
+//! Events inside an inference, for drawings and measurements.
 
 /// What happens in an inference. Loads and steps are counted from 0 in their inference. The host's turn,
 /// between two inferences, has no event.
@@ -20,10 +20,10 @@ pub enum Event {
 
 /// Watches an instance at work: see [`Instance::observe`](super::Instance::observe).
 ///
-/// Events of loads come from the thread that loads, those of steps from the one that computes, each in
-/// order. Both go on when the call returns, so it should take the time, by whatever clock, and little else.
+/// Events of loads come from the thread that loads, events of steps from the thread that computes, each in
+/// order. Both threads wait for the call to return: it should read a clock, and do little else.
 ///
-/// With a GPU a step begins and ends when it is issued, and a load with a staging ring is the read into it.
+/// With a GPU a step begins and ends when it is issued. With a staging ring a load is the read into it.
 pub trait Observer: Sync + core::fmt::Debug {
     /// Called when an event happens, by the thread that it happens on.
     fn event(&self, event: Event);

@@ -30,9 +30,9 @@ pub struct Instance<'a> {
 impl<'a> Instance<'a> {
     /// Opens the largest plan that fits `arena`, which must start on a page, and [`Options::budget`].
     ///
-    /// Reads the skeleton into the front of the arena, proves it and every plan that fits (so that a
-    /// [change of budget](Model::set_budget) finds no flaw later), and performs the resident loads of the largest.
-    /// Nothing but the arena is written to, and nothing is kept on an error.
+    /// It reads the skeleton into the front of the arena. It proves the skeleton and every plan that fits, so that a
+    /// [change of budget](Model::set_budget) finds no flaw later. Then it performs the resident loads of the largest plan.
+    /// It writes to nothing but the arena, and keeps nothing on an error.
     pub fn open<S: Storage>(
         storage: &mut S,
         arena: &'a mut [u8],
@@ -46,7 +46,7 @@ impl<'a> Instance<'a> {
     /// Opens the largest plan that fits the arena of an accelerator, and [`Options::budget`], as [`open`](Self::open)
     /// does for the processor.
     ///
-    /// A GPU with a memory of its own is made to have as much of it, and as much pinned memory, as the plans need that fit.
+    /// On a GPU with a memory of its own it reserves as much of that, and as much pinned memory, as the plans that fit need.
     pub fn open_on<S: Storage>(
         storage: &mut S,
         accelerator: &'a mut (dyn Accelerator + 'a),
@@ -90,17 +90,17 @@ impl<'a> Instance<'a> {
         self.current.plan()
     }
 
-    /// The plan's entry in the pack's header.
+    /// The entry of the current plan in the pack's header.
     pub fn entry(&self) -> &PlanEntry {
         &self.current.entry
     }
 
-    /// Has an observer told of every load and step from now on, or nobody. Nobody costs nothing.
+    /// Reports every load and step to `observer` from now on. `None` ends that; it costs nothing.
     pub fn observe(&mut self, observer: Option<&'a dyn Observer>) {
         self.shared.observer = observer;
     }
 
-    /// A model that loads between its steps, on the caller's core.
+    /// A model that loads between its steps, on the caller's thread.
     pub fn inline<'m, S: Storage>(
         &'m mut self,
         storage: &'m mut S,

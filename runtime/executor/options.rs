@@ -5,19 +5,20 @@
 pub struct Options {
     /// Compare every load with its checksum before it is used.
     pub verify: bool,
-    /// Most compute threads that will be used; the plan's scratch must serve them.
+    /// The most compute threads that will be used. The plan's scratch must serve them.
     pub threads: u32,
     /// Bytes of the arena that the plan may use, until the [budget is changed](super::Model::set_budget).
     pub budget: u64,
-    /// Most reads under way at once, as far as the [storage](crate::storage::Storage::queue) can. With 1 a load is read when the one
-    /// before it is there.
+    /// The most reads in flight at once, as far as the [storage](crate::storage::Storage::queue) takes them. With 1 a read begins when
+    /// the one before it has arrived.
     pub depth: u32,
-    /// Most multiply-adds and elements of one step, counted together: a pack with a step that does more is refused. It bounds how long
-    /// a pack can keep [`Model::step`](super::Model::step) from returning. Steps of usual networks stay below a hundredth of the [default](STEP_WORK).
+    /// The most multiply-adds and elements of one step, counted together. A pack with a step that does more is refused. This bounds how
+    /// long a pack can keep [`Model::step`](super::Model::step) from returning. Steps of usual networks stay below a hundredth of the
+    /// [default](STEP_WORK).
     pub step_work: u64,
 }
 
-/// [`Options::step_work`] where nothing else is asked for: about two minutes of a small core, ten seconds of a large one.
+/// The default of [`Options::step_work`]: about two minutes of a small core, ten seconds of a large one.
 pub const STEP_WORK: u64 = 1 << 40;
 
 impl Default for Options {

@@ -15,7 +15,7 @@ use crate::pack::{Load, PAGE, PlanView, ReadWith, Records};
 use bytemuck::{Pod, Zeroable};
 use core::ops::Range;
 
-/// What waits for a place that is not free is tried again so many times, which bounds the work whatever the pack.
+/// Most times that a move is tried again while its target is not free. It bounds the work, whatever the pack.
 const ROUNDS: usize = 16;
 
 /// An old resident, or a part of one, in pages. As large as the record of the load that it was.

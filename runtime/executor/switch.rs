@@ -9,20 +9,20 @@ use crate::storage::StorageError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// Its section could not be read.
+    /// The plan's section could not be read.
     Storage(StorageError),
-    /// Its section's checksum disagrees.
+    /// The checksum of the plan's section disagrees.
     Checksum {
-        /// Of the bytes read.
+        /// CRC-32C of the bytes read.
         found: u32,
-        /// In the pack's header.
+        /// CRC-32C in the pack's header.
         expected: u32,
     },
     /// A record is wrong.
     Flaw(Flaw),
     /// A resident load failed.
     Load(LoadError),
-    /// The GPU failed at what it had to do before.
+    /// The GPU failed at work that it had to do before.
     Device(DeviceError),
     /// The GPU has a memory of its own, and the plan is for one that addresses the host's.
     Unstaged,
@@ -34,7 +34,7 @@ impl core::fmt::Display for PlanError {
             Self::Storage(error) => error.fmt(f),
             Self::Checksum { found, expected } => write!(
                 f,
-                "checksum of the pack's plan is {found:08x}, it says {expected:08x}: it is damaged, \
+                "the checksum of the pack's plan is {found:08x}, the pack says {expected:08x}: it is damaged, \
                  write it again"
             ),
             Self::Flaw(flaw) => write!(f, "the pack is malformed: {flaw}"),
@@ -56,7 +56,7 @@ impl From<Flaw> for PlanError {
     }
 }
 
-/// What it took to change the plan. Times are of a monotone clock, 0 where there is none.
+/// The cost of a change of plan. Times are by a monotone clock, 0 where there is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switch {
     /// Bytes of the plan's tables, read from storage.
@@ -67,10 +67,10 @@ pub struct Switch {
     pub moved_bytes: u64,
     /// Bytes of residents read from storage.
     pub read_bytes: u64,
-    /// Nanoseconds for the whole.
+    /// Nanoseconds in all.
     pub total_ns: u64,
-    /// Of these, reading tables and residents, and comparing the residents' checksums.
+    /// Nanoseconds to read tables and residents, and to compare the residents' checksums.
     pub read_ns: u64,
-    /// Of these, moving residents in the arena.
+    /// Nanoseconds to move residents in the arena.
     pub move_ns: u64,
 }

@@ -1,27 +1,27 @@
-//! The time of each step, for whoever looks for where an inference's goes.
+//! The time of each step.
 //!
-//! A processor's steps are timed by its clock, one after the other. A GPU does its steps after they were issued, so that only its own
-//! clock tells: it keeps a moment before and one behind the kernels of each step, in the stream that they are in. Nothing waits
-//! for these, so that the inference stays what it is; but when there are no more moments to keep, in inferences of more than some
-//! 500 steps, the host waits for the GPU to read them, and the GPU then waits for the host.
+//! A processor's steps are timed by its clock, one after the other. A GPU does its steps after they were issued, so only its own
+//! clock can time them. It keeps a moment before and after the kernels of each step, in their stream. Nothing waits
+//! for these moments, so they do not slow the inference. In inferences of more than some 500 steps the host has to read
+//! moments in between: it waits for the GPU, and the GPU then waits for the host.
 
 use super::model::{Feed, InferError, Model, Progress};
 use crate::device::accelerator::{Accelerator, Stream};
 use crate::device::{Device, DeviceError};
 
-/// Nanoseconds of one step.
+/// Times of one step, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepTimes {
-    /// Between the step before and this one: waiting for loads. Of a GPU also: for being told what to do, and before the first step
-    /// the copies of inputs.
+    /// Time from the end of the step before to the start of this one: waiting for loads. With a GPU also the time to issue the step, and
+    /// before the first step the copies of inputs.
     pub wait_ns: u64,
-    /// In kernels. Of a GPU that has nothing to do when they are issued, how long they take to come is included.
+    /// Time in kernels. With a GPU that was idle it includes the time that the launch takes to arrive.
     pub compute_ns: u64,
 }
 
 impl<F: Feed> Model<'_, '_, F> {
-    /// One inference, or the rest of the one under way; and the times of its steps, as many as there is room for. Those
-    /// of a GPU that was not told to keep them (`Gpu::keep_time`) are of the processor that issues steps.
+    /// Computes one inference, or the rest of the current one, and writes the times of its steps, as many as there is room for. A
+    /// GPU keeps times only after `Gpu::keep_time`; else they are the processor's, which issues steps.
     pub fn infer_timed(
         &mut self,
         device: &dyn Device,

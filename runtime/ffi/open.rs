@@ -247,7 +247,7 @@ type Cores = heapless::Vec<usize, MAX_THREADS>;
 #[cfg(not(all(feature = "linux", target_os = "linux")))]
 type Cores = heapless::Vec<usize, 1>;
 
-/// The cores that the caller names for so many threads, if it does.
+/// The cores that the caller names for `threads` threads, if it does.
 ///
 /// # Safety
 /// They are null, or as many numbers.

@@ -172,7 +172,7 @@ impl Storage for Callback {
             let got = self.bytes.saturating_sub(offset);
             return Err(StorageError::Short { offset, wanted, got });
         }
-        // SAFETY: the function writes at most so many bytes, all inside of an exclusive slice.
+        // SAFETY: the function writes no more bytes than it is asked for, all inside of an exclusive slice.
         match unsafe { (self.read)(self.context, offset, into.as_mut_ptr().cast(), into.len()) } {
             0 => Ok(()),
             errno => Err(StorageError::Io { errno, offset }),

@@ -80,7 +80,7 @@ impl<'a> Side<'a> {
         Side::Mat { mat, rows, strides: [stride(0), stride(1), stride(2)] }
     }
 
-    /// Whether it goes on by as many rows with every row of the output, of which there are so many.
+    /// Whether it goes on by as many rows with each of the output's rows.
     fn is_even(&self, all: usize) -> bool {
         match *self {
             Side::Output => true,

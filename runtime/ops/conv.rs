@@ -246,8 +246,8 @@ impl Division {
     }
 }
 
-/// How many of `units` make a part, where all of them take so many multiply-accumulates: of the numbers of
-/// parts that are worth dealing out, the largest that keeps all threads busy to the end.
+/// How many of `units` make a part, where all units take `macs` multiply-accumulates. Among the numbers of
+/// parts that are worth dealing out it takes the largest that keeps all threads busy to the end.
 pub(super) fn part(units: usize, macs: u64, threads: usize) -> usize {
     if threads == 1 {
         return units.max(1);
@@ -303,7 +303,7 @@ pub(super) struct Channels {
 }
 
 impl Channels {
-    /// Of so many output channels in so many groups, where panels hold `width`.
+    /// For `channels` output channels in `groups` groups, where panels hold `width`.
     pub fn new(channels: u32, groups: u32, width: usize) -> Self {
         let in_group = (channels / groups.max(1)) as usize;
         let (panels, groups) = (in_group.div_ceil(width), groups as usize);

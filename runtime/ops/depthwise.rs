@@ -30,8 +30,9 @@ const BAND_BYTES: usize = 256 * 1024;
 /// after the other: about half of a first-level cache.
 const RUN_BYTES: usize = 16 * 1024;
 
-/// The same for groups of several channels, whose panels are as large themselves: about half of a second-level
-/// cache. Activations are what is fetched from further away, and by panels they would come in pieces.
+/// Weights of the panels that a line of pixels is computed with at a time, for groups of several channels: about half of a
+/// second-level cache. One such panel is as large as [`RUN_BYTES`]. Activations come from further away, and by panels they would come
+/// in pieces.
 const GROUPED_RUN_BYTES: usize = 512 * 1024;
 
 /// Whether a depthwise convolution's record can be run: everything that [`run`] relies on.

@@ -115,7 +115,7 @@ struct Division {
     /// Rows of a block, at most; a multiple of a tile's.
     block: usize,
     split: Split,
-    /// Shares that so many threads get at most, or fewer threads, which may divide the step otherwise.
+    /// The most shares that the problem's threads get, or fewer threads, which may divide the step otherwise.
     most_shares: usize,
     /// Bytes of a share's packed panel, a multiple of 64.
     panel_bytes: u64,

@@ -81,7 +81,7 @@ impl Axis {
         }
     }
 
-    /// The outputs, of so many, whose windows lie inside the image: adjacent ones.
+    /// The outputs whose windows lie inside the image. They are adjacent.
     fn inside(&self, outputs: usize) -> Range<usize> {
         let reach = (self.kernel - 1) * self.dilation;
         let start = (self.pad + self.stride - 1) / self.stride;

@@ -31,7 +31,7 @@ impl Slice {
         row..row + u64::from(self.rows)
     }
 
-    /// Which chains of the reduction it computes, of so many.
+    /// Which of `all` chains of the reduction it computes.
     pub fn terms(&self, all: u32) -> Range<u32> {
         match self.chains {
             0 => 0..all,

@@ -107,7 +107,7 @@ fn whole_lines(row: u64, tensor: &Tensor) -> Result<u64, LayerError> {
     Ok(line)
 }
 
-/// Refuses a (valid) slice whose operands cannot lie in rings of so many lines, where they do: of the inputs and
+/// Refuses a (valid) slice whose operands cannot lie in rings of these lines: those of the inputs and
 /// the output, 0 for one that is whole or absent.
 pub fn validate_rings(problem: &Problem<'_>, rings: [u32; 3]) -> Result<(), LayerError> {
     let &Problem { layer, inputs, output, slice, .. } = problem;

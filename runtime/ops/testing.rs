@@ -105,7 +105,7 @@ impl Case {
         Self::place(layer, random, inputs, output, true)
     }
 
-    /// The same without gaps.
+    /// The case without gaps.
     pub fn contiguous(
         layer: Layer,
         random: &mut Random,
@@ -137,7 +137,7 @@ impl Case {
         Self { layer, inputs: tensors, output, data, out: vec![GAP; len], weights: vec![] }
     }
 
-    /// The same layer, with the output in the place of an input.
+    /// The layer with its output in the place of an input.
     pub fn in_place(&self, input: usize) -> Self {
         let mut case = self.clone();
         case.layer.output = case.layer.inputs[input];
@@ -311,7 +311,7 @@ impl Case {
         }
     }
 
-    /// The same with some kernels, its steps by this algorithm.
+    /// Checks the case with some kernels, its steps by this algorithm.
     pub fn slide_with(&self, kernels: &Kernels, algorithm: u32, whole: &[f32]) {
         let kind = OpKind::from_code(self.layer.kind).unwrap();
         if reads(kind)[0] == Reads::Whole || whole.len() > 20_000 {

@@ -121,7 +121,7 @@ pub fn frequencies(layer: &Layer, output: &Tensor) -> u64 {
     along(tile, height).saturating_mul(along(tile, width)).saturating_mul(images)
 }
 
-/// Frequencies, down or across, of the tiles of so many outputs: each tile has two more than outputs.
+/// Frequencies, down or across, of the tiles of `outputs` outputs: each tile has two more than outputs.
 fn along(tile: u64, outputs: u64) -> u64 {
     outputs + 2 * outputs.div_ceil(tile)
 }

@@ -35,7 +35,7 @@ impl Isa {
         }
     }
 
-    /// Whether a panel holds several whole groups of so many channels, as many in as out: where that is so, a
+    /// Whether a panel holds several whole groups of `group` channels, as many in as out. Then a
     /// grouped convolution is packed and computed without regard to where groups end.
     pub const fn spans(self, group: usize) -> bool {
         group > 0 && group <= self.panel() / 2 && self.panel().is_multiple_of(group)

@@ -1,4 +1,4 @@
-//! What a plan says: where buffers lie, what is loaded when and to where, and what is computed in between.
+//! Records of a plan: where buffers lie, what is loaded when and to where, and what is computed in between.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -31,7 +31,7 @@ pub struct PlanHeader {
 pub struct Place {
     /// Bytes from the start of the arena; a multiple of 64.
     pub address: u64,
-    /// 0: the whole buffer. Otherwise a ring of so many image lines: line y lies in slot `y % lines`.
+    /// 0: the whole buffer. Otherwise the image lines of a ring: line y lies in slot `y % lines`.
     pub lines: u32,
 }
 
@@ -77,7 +77,7 @@ pub struct Stage {
     /// The read may start when this many copies of its inference are done. Negative: already in the inference before
     /// (`-3`: when all but three of its copies are done).
     pub copies: i32,
-    /// The same, of steps, the host's included.
+    /// The read may start when this many steps of its inference are done, the host's included. Negative: already in the inference before.
     pub steps: i32,
 }
 

@@ -54,30 +54,30 @@ impl<'a, T: Stored, Shared> Records<'a, T, Shared> {
 }
 
 impl<'a, T: ReadWith<Shared> + 'a, Shared: Copy> Records<'a, T, Shared> {
-    /// How many.
+    /// The number of records.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no records.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// One of them, if there are so many.
+    /// Record `index`, if there is one.
     pub fn get(&self, index: usize) -> Option<T> {
         self.records.get(index).map(|record| T::read(record, self.shared))
     }
 
-    /// One of them.
+    /// Record `index`.
     ///
     /// # Panics
-    /// When there are not so many.
+    /// When there is none.
     pub fn at(&self, index: usize) -> T {
         T::read(&self.records[index], self.shared)
     }
 
-    /// All of them, in order.
+    /// All records, in order.
     pub fn iter(
         &self,
     ) -> impl DoubleEndedIterator<Item = T> + ExactSizeIterator + Clone + use<'a, T, Shared> {
@@ -85,7 +85,7 @@ impl<'a, T: ReadWith<Shared> + 'a, Shared: Copy> Records<'a, T, Shared> {
         self.records.iter().map(move |record| T::read(record, shared))
     }
 
-    /// As they are stored.
+    /// The records as they are stored.
     pub fn stored(&self) -> &'a [T::Record] {
         self.records
     }
@@ -228,7 +228,7 @@ impl ReadWith<&[u32]> for Layer {
 }
 
 impl Layer {
-    /// As it is stored, and its words, the first so many of which are to be put into the table.
+    /// The record that stores it, and its words. The first `LayerRecord::words` of these belong into the table.
     pub fn store(&self) -> Result<(LayerRecord, [u32; LAYER_WORDS]), Flaw> {
         let Self { activation, params, inputs, output, panels, panel_bytes, .. } = *self;
         let mut words = [0; LAYER_WORDS];
@@ -353,9 +353,9 @@ pub struct WorkRecord {
 
 /// In the place of an algorithm: a step of some chains of one panel, by the layer's own.
 pub const SOME_CHAINS: u32 = 1;
-/// In the place of an algorithm: a step that leaves its transformed inputs, by the layer's own algorithm,
+/// In the place of an algorithm: a step by the layer's own algorithm that leaves its transformed inputs.
 pub const LEFT: u32 = 3;
-/// or finds them.
+/// In the place of an algorithm: a step by the layer's own algorithm that finds transformed inputs.
 pub const FOUND: u32 = 5;
 
 /// Bits of the loads that a step waits for.

@@ -146,7 +146,7 @@ fn text(table: &[u8], name: Name) -> &str {
 }
 
 impl<'a> LayerNames<'a> {
-    /// Views the names of so many layers. Checks extents only.
+    /// Views the names of `layers` layers. Checks extents only.
     pub fn view(mut bytes: &'a [u8], layers: usize) -> Result<Self, Flaw> {
         let layers = u32::try_from(layers).unwrap_or(u32::MAX);
         Ok(Self { names: take(&mut bytes, layers, "names: bytes of their table")?, text: bytes })

@@ -40,10 +40,9 @@ fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> 
     if ok { Ok(()) } else { Err(Flaw { what, index: index as u32, found, limit }) }
 }
 
-/// What the proof of one plan may take: looks at a set of pages, comparisons of two records. Each takes some nanoseconds.
+/// The effort of the proof of one plan: looks at a set of pages, comparisons of two records. Each takes some nanoseconds.
 ///
-/// It is counted, and what takes more than is due to a pack's size is refused, since no other bound on a pack is one on the time
-/// that `open` takes.
+/// It is counted. A plan that takes more than is due to the pack's size is refused, since nothing else bounds the time that `open` takes.
 #[derive(Debug)]
 struct Effort {
     spent: u64,
@@ -93,7 +92,7 @@ impl Range64 {
         self.start < other.end && other.start < self.end
     }
 
-    /// What spans both.
+    /// The range that spans both.
     fn hull(self, other: Self) -> Self {
         Self { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
@@ -119,8 +118,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Comparisons that a proof may take of each of so many plans in a pack of `bytes` bytes: half a million for a MiB in all, which
-    /// take less than 10 ms, and for each plan what those of small networks take.
+    /// Comparisons that the proof of one of `plans` plans may take, in a pack of `bytes` bytes. It is half a million for each MiB, which
+    /// take less than 10 ms, and for each plan at least what plans of small networks take.
     pub fn effort_for(bytes: u64, plans: u32) -> u64 {
         const EACH: u64 = 1 << 17;
         (bytes / 2 / u64::from(plans.max(1))).max(EACH)
@@ -163,7 +162,7 @@ impl<'a> Proven<'a> {
 }
 
 impl<'a> ProvenSkeleton<'a> {
-    /// Proves a skeleton, beside so many bytes of weights in the layout of `isa`.
+    /// Proves a skeleton for `weights` bytes of weights in the layout of `isa`.
     pub fn new(skeleton: Skeleton<'a>, isa: Isa, weights: u64) -> Result<Self, Flaw> {
         let proven = Self { skeleton, isa, weights };
         proven.tensors()?;

@@ -40,7 +40,7 @@ impl Proven<'_> {
         Ok(())
     }
 
-    /// The bytes of a buffer that holds a ring of so many lines: views of the pixels of one image.
+    /// The bytes of a buffer that holds a ring of `lines` lines. Its tensors must be views of the pixels of one image.
     fn ring(&self, buffer: usize, lines: u32) -> Result<u64, Flaw> {
         let mut views =
             self.skeleton.tensors.iter().filter(|tensor| tensor.buffer as usize == buffer);

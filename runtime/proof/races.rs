@@ -113,9 +113,9 @@ fn met(
 struct Flights<'p, 'a> {
     proven: &'p Proven<'a>,
     pages: Pages,
-    /// Loads that have begun, of both inferences.
+    /// Number of loads that have begun, of both inferences.
     begun: usize,
-    /// Of these, the first ones have been waited for.
+    /// Number of loads that have been waited for: the first ones.
     ended: usize,
     /// The last one that had pages in common with others in flight is before this one.
     mixed: usize,
@@ -157,7 +157,7 @@ impl<'p, 'a> Flights<'p, 'a> {
         Ok(())
     }
 
-    /// The first ones have been waited for, so many.
+    /// The first `ready` loads have been waited for.
     fn end(&mut self, ready: usize, effort: &mut Effort) -> Result<(), Flaw> {
         // What has not begun by now would wait for ever, which was refused.
         let ended = self.ended..ready.min(self.begun);

@@ -21,10 +21,10 @@ use crate::sys::{errno, spin::Spin};
 use core::ffi::{c_long, c_ulong};
 use core::ptr::{null_mut, slice_from_raw_parts_mut};
 
-/// Bytes that the kernel is given as one request,
+/// Bytes that the kernel is given as one request.
 pub(super) const PIECE: usize = 512 << 10;
 
-/// and requests that it has at a time.
+/// Requests that the kernel has at a time.
 pub(super) const PIECES: usize = 8;
 
 /// Reads of one file.
@@ -47,9 +47,9 @@ struct Slot {
     into: *mut [u8],
     /// When it was begun, in the order of all.
     turn: u64,
-    /// Bytes that the kernel was given,
+    /// Bytes that the kernel was given.
     given: usize,
-    /// and those of them that it has answered for.
+    /// Bytes that the kernel has answered for.
     answered: usize,
 }
 
@@ -258,7 +258,7 @@ impl Requests {
         read_exact(slot.offset, into, alignment, |at, into| fd.pread(at, into))
     }
 
-    /// Takes answers, of which it waits for so many if there will be any; how many there were.
+    /// Takes answers, and returns their number. Waits for `least` of them if any are due.
     fn collect(&mut self, least: c_long) -> usize {
         if self.flying == 0 {
             return 0;

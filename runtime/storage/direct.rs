@@ -42,7 +42,7 @@ pub struct DirectFile {
 const DEPTH: usize = 4;
 
 impl DirectFile {
-    /// Opens a file, or says that its file system has no direct I/O.
+    /// Opens a file. It is an error if the file system has no direct I/O.
     pub fn open(path: &CStr) -> Result<Self, StorageError> {
         let fd = Fd::open(path, libc::O_DIRECT).map_err(|error| match error {
             StorageError::Open { errno: libc::EINVAL } => StorageError::NoDirectIo,
@@ -65,7 +65,7 @@ impl DirectFile {
         Ok(Self { fd, alignment, requests: None })
     }
 
-    /// The page cache's share of the file. Ask it after an inference, and what is there is what reads have left, or others.
+    /// The page cache's share of the file. After an inference it shows what reads, or others, have left there.
     pub fn page_cache(&self) -> Result<PageCache, StorageError> {
         PageCache::of(&self.fd)
     }

@@ -16,7 +16,7 @@ use super::{MAX_DEPTH, ReadQueue, Storage, StorageError, read_exact};
 pub enum Fault {
     /// The attempt reads nothing and reports this error number (4, `EINTR`, is repeated by the reader).
     Errno(i32),
-    /// The attempt reads only so many bytes; 0 looks like the end of the file.
+    /// The attempt reads only this many bytes; 0 looks like the end of the file.
     Partial(usize),
     /// The attempt succeeds, but a bit is wrong.
     FlipBit {
@@ -61,7 +61,7 @@ impl<'a, S: Storage> Faulty<'a, S> {
         Self { inner, script, end, attempts: 0, depth: 1, under_way, submitted: 0, most: 0 }
     }
 
-    /// Takes so many reads at once, at most [`MAX_DEPTH`].
+    /// Takes `depth` reads at once, at most [`MAX_DEPTH`].
     pub fn queued(mut self, depth: usize) -> Self {
         self.depth = depth.clamp(1, MAX_DEPTH);
         self

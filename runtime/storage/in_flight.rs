@@ -42,7 +42,7 @@ enum State {
 }
 
 impl<S: Storage + ?Sized> InFlight<'_, S> {
-    /// Calls `body` with what has at most so many reads under way, and returns when none is any more.
+    /// Calls `body` with the means to have at most `depth` reads in flight. Returns when none is in flight any more.
     pub fn lend<T>(
         storage: &mut S,
         depth: usize,

@@ -2,10 +2,10 @@
 
 use super::{Storage, StorageError};
 
-/// The bytes of a pack.
+/// A pack in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Slice<'a>(
-    /// All of them.
+    /// All bytes of the pack.
     pub &'a [u8],
 );
 

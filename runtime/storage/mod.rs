@@ -1,8 +1,8 @@
 //! Where weights come from.
 //!
-//! A [`Storage`] reads ranges of the pack into the arena. A load is one such read, so nothing lies
-//! between the two: no copy, no buffer, and with direct I/O no page cache. Whatever goes wrong is one
-//! small [`StorageError`] that names the offset and the numbers that disagree.
+//! A [`Storage`] reads ranges of the pack into the arena. A load is one such read, without a copy, a buffer, or,
+//! with direct I/O, the page cache. Every error is a small [`StorageError`] that names the offset and the
+//! numbers that disagree.
 //!
 //! | back end | for |
 //! |---|---|
@@ -60,7 +60,7 @@ use crate::pack::PAGE;
 
 /// Something that holds a pack.
 pub trait Storage {
-    /// Its length in bytes.
+    /// Length in bytes.
     fn len(&self) -> Result<u64, StorageError>;
 
     /// Whether it holds nothing.
@@ -74,10 +74,10 @@ pub trait Storage {
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError>;
 
     /// What offsets, lengths and addresses must be multiples of: a power of two, at most
-    /// [`PAGE`](crate::pack::PAGE).
+    /// 4096.
     fn alignment(&self) -> u64;
 
-    /// Its reads that go on while the caller does, if it has such.
+    /// Reads that go on while the caller does other work, if the storage has such.
     fn queue(&mut self) -> Option<&mut dyn ReadQueue> {
         None
     }
@@ -110,9 +110,9 @@ pub enum StorageError {
         /// The system's error number.
         errno: i32,
     },
-    /// It is neither a regular file nor a block device.
+    /// The path leads to something that is neither a regular file nor a block device.
     NoFile(NoFile),
-    /// What the page cache holds of the file cannot be found out: it is another's, or of a file system that does not say.
+    /// The kernel does not say what the page cache holds of the file: the file has another owner, or its file system does not know.
     CacheUnknown,
     /// Direct reads of the file leave pages in the page cache.
     StaysCached {
@@ -125,9 +125,9 @@ pub enum StorageError {
     NoDirectIo,
     /// Direct I/O needs coarser alignment than packs have.
     Coarse {
-        /// What the device needs, in bytes.
+        /// Alignment that the device needs, in bytes.
         alignment: u64,
-        /// What packs have: [`PAGE`](crate::pack::PAGE).
+        /// Alignment of packs, in bytes: a page.
         limit: u64,
     },
     /// The device or the system reports an error.
@@ -159,7 +159,7 @@ pub enum StorageError {
     },
 }
 
-/// What something is that has a path and is no file.
+/// Something that has a path and is no file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoFile {
@@ -273,7 +273,7 @@ pub fn check_aligned(offset: u64, into: &[u8], alignment: u64) -> Result<(), Sto
     check_alignment(offset, into.len(), into.as_ptr().addr(), alignment)
 }
 
-/// The same of so many bytes at an address.
+/// Refuses a read of `bytes` bytes to an address, if offset, length or address is not a multiple of `alignment`.
 pub(crate) fn check_alignment(
     offset: u64,
     bytes: usize,

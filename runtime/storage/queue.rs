@@ -12,10 +12,10 @@
 
 use super::StorageError;
 
-/// No storage has more reads under way, and nobody asks for more.
+/// The most reads that a storage has in flight.
 pub const MAX_DEPTH: usize = 8;
 
-/// No loader has begun more reads that it has not handed over: those under way, and as many that have come.
+/// The most reads that a loader has begun and not finished: those in flight, and as many that have arrived.
 pub const MAX_BEGUN: usize = 2 * MAX_DEPTH;
 
 /// How long a loader spins for its storage, and loader and compute side for each other, before they sleep, where every thread can
@@ -30,7 +30,7 @@ pub const SPIN_NS: u64 = 1_000_000;
 /// that fails, never. No two reads under way have one number. `wait` does not unwind, unless nothing is under way
 /// any more when it does.
 pub unsafe trait ReadQueue {
-    /// So many reads may be under way at once: at least 1, at most [`MAX_DEPTH`].
+    /// The most reads that may be in flight at once: at least 1, at most [`MAX_DEPTH`].
     fn depth(&self) -> usize;
 
     /// Bytes that the device has to do at a time, which keep it busy. Of what is under way beyond these nothing takes from those before
@@ -51,6 +51,6 @@ pub unsafe trait ReadQueue {
     fn arrived(&mut self, number: usize) -> bool;
 
     /// Returns when this read is done, in whatever order, or has failed. After an error the bytes are unspecified. May look for its
-    /// answer over and over for up to so many nanoseconds before it sleeps.
+    /// answer over and over for up to `spin_ns` nanoseconds before it sleeps.
     fn wait(&mut self, number: usize, spin_ns: u64) -> Result<(), StorageError>;
 }

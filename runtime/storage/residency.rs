@@ -12,7 +12,7 @@ use crate::pack::PAGE;
 use crate::sys::{errno, page_bytes};
 use core::ffi::CStr;
 
-/// The page cache's share of a file. It stays of that file when its name is given to another, or to none.
+/// The page cache's share of a file. It follows the file, not its name.
 #[derive(Debug)]
 pub struct PageCache {
     fd: Fd,
@@ -37,22 +37,22 @@ impl Cached {
 }
 
 impl PageCache {
-    /// Of the file at a path.
+    /// The share of the file at a path.
     pub fn open(path: &CStr) -> Result<Self, StorageError> {
         Ok(Self { fd: Fd::open(path, 0)? })
     }
 
-    /// Of the file at a path that is read directly: what [`keep_out`](Self::keep_out) wants.
+    /// The share of the file at a path, which is read directly: [`keep_out`](Self::keep_out) needs that.
     pub fn open_direct(path: &CStr) -> Result<Self, StorageError> {
         Ok(Self { fd: Fd::open(path, libc::O_DIRECT)? })
     }
 
-    /// Of an open file.
+    /// The share of an open file.
     pub(super) fn of(fd: &Fd) -> Result<Self, StorageError> {
         Ok(Self { fd: fd.duplicate()? })
     }
 
-    /// What is in the cache of the first `bytes` of the file; of all of it, if it has fewer.
+    /// Counts the pages in the cache of the first `bytes` of the file.
     pub fn count(&self, bytes: u64) -> Result<Cached, StorageError> {
         count(&self.fd, bytes.min(self.fd.len()?))
     }
@@ -62,9 +62,8 @@ impl PageCache {
         forget(&self.fd)
     }
 
-    /// Sees to it that the cache holds nothing of the first `bytes` of a file that is read directly, once some of it has been
-    /// read: what others have left there is dropped. An error if pages stay, or if direct reads bring them back. Returns what
-    /// was there.
+    /// Drops what others have left in the cache of the first `bytes` of a file that is read directly, and returns what was
+    /// there. Call it after some of the file has been read. It is an error if pages stay, or if direct reads bring them back.
     pub fn keep_out(&self, bytes: u64) -> Result<Cached, StorageError> {
         let found = self.count(bytes)?;
         if found.pages == 0 {
@@ -169,7 +168,7 @@ pub(super) fn is_overlay(fd: &Fd) -> Result<bool, StorageError> {
 
 /// What `cachestat` says, if anything.
 fn by_cachestat(fd: &Fd, start: u64, bytes: u64) -> Option<Cached> {
-    /// The same on all architectures but alpha, like all system calls since 424.
+    /// The number on all architectures but alpha, as of all system calls since 424.
     const CACHESTAT: libc::c_long = 451;
     let range = [start, bytes];
     // Pages in the cache, dirty, being written back, evicted, recently evicted.

@@ -6,7 +6,7 @@ use core::ptr::slice_from_raw_parts_mut;
 
 /// Reads pieces of `bytes` bytes into `memory`, into one place of it after the other, for as long as `next` says where from, with up to
 /// `depth` under way: what a loader makes of a storage, without a plan. Where storage has no
-/// queue, or `depth` is 1, one after the other. Each is looked for up to so many nanoseconds before its answer is slept for.
+/// queue, or `depth` is 1, one after the other. It spins for up to `spin_ns` nanoseconds for each answer before it sleeps.
 ///
 /// Alignment is that of [`Storage::read`]. Nothing is read where `memory` has no room for a piece.
 pub fn stream<S: Storage + ?Sized>(

@@ -195,7 +195,7 @@ impl Case {
         self.reference_in_chains(&weights, &self.chains())
     }
 
-    /// The same with these weights, where chains have these k of the reduction.
+    /// The result with these weights, where chains have these k of the reduction.
     pub fn reference_in_chains(
         &self,
         weights: &[f32],
@@ -418,7 +418,7 @@ impl Case {
         }
     }
 
-    /// The same on a GPU, in the whole and by panels.
+    /// Checks the case on a GPU, in the whole and by panels.
     #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
     fn check_on_gpu(&self, chain: &[f32]) {
         let [input, _, _, residual] = self.data();
@@ -453,7 +453,7 @@ impl Case {
         crate::kernels::testing::assert_same(&on_gpu.run_everywhere(), &want, &what);
     }
 
-    /// The same in rings.
+    /// Checks the case in rings.
     fn slide(&self, kernels: &'static Kernels, whole: &[f32]) {
         let [input, _, _, residual] = self.data();
         let mut layer = self.layer(kernels.isa());

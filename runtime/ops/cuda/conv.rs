@@ -78,7 +78,7 @@ const ADDING: u128 = 64;
 /// k that a chain is worth, at least.
 const LEAST_K: u32 = 64;
 
-/// Into how many chains a GPU of so many multiprocessors had best cut a convolution of so many output pixels and
+/// Into how many chains a GPU of `multiprocessors` multiprocessors had best cut a convolution of these output pixels and
 /// channels (of all groups) and such a reduction; 1 where pixels and channels keep it busy.
 pub fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
     let time = |chains: u32| {
@@ -106,7 +106,7 @@ pub fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
     if time(best) * 10 < time(1) * 9 { best } else { 1 }
 }
 
-/// Whether none of so many chains of `k` terms is longer than a processor's, whose error is what is stated; one is
+/// Whether none of `chains` chains of `k` terms is longer than a processor's, whose error is what is stated; one is
 /// computed as a processor's are.
 pub fn enough(k: u32, chains: u32) -> bool {
     chains <= 1 || k.div_ceil(UNIT).div_ceil(chains) as usize * UNIT as usize <= CHAIN
@@ -228,7 +228,7 @@ pub(super) fn multiply(
     launch(queue, function, [grid, [tile.threads, 1, 1]], record)
 }
 
-/// The same, of few rows.
+/// Launches the products of a convolution of few rows.
 fn multiply_rows(
     call: &Call<'_>,
     record: &ConvRecord,

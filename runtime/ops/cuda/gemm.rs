@@ -210,7 +210,7 @@ impl Tile {
         outputs * 100 * u128::from(BUSY_WARPS) / (u128::from(self.share) * warps)
     }
 
-    /// Blocks for so many rows and columns.
+    /// Blocks for `rows` rows and `columns` columns.
     pub fn blocks(&self, rows: u32, columns: u32) -> [u32; 2] {
         [rows.div_ceil(self.rows), columns.div_ceil(self.columns)]
     }
@@ -227,7 +227,7 @@ pub(super) fn fastest(
     fitting.min_by_key(|tile| tile.time(extents, multiprocessors)).unwrap_or(smallest)
 }
 
-/// Bytes of so many floats, to a multiple of 64; saturates.
+/// Bytes of `floats` floats, up to a multiple of 64; saturates.
 pub(super) fn bytes(floats: impl IntoIterator<Item = u64>) -> u64 {
     let all = floats.into_iter().fold(4u64, u64::saturating_mul);
     all.checked_next_multiple_of(64).unwrap_or(u64::MAX)

@@ -40,13 +40,12 @@ pub fn rectangle(rows: u32, cols: u32, width: u32) -> [[u32; 3]; 2] {
     [grid, [along, down, 1]]
 }
 
-/// Grid and block for so many items of a warp each, at most what 32 bits hold, in parallel sets of which there are
-/// `others`.
+/// Grid and block for `items` items of a warp each, at most what 32 bits hold, in `others` parallel sets.
 pub fn warps(items: u64, others: u32, multiprocessors: u32) -> [[u32; 3]; 2] {
     teams(WARP, items, others, multiprocessors)
 }
 
-/// The same of items that have so many threads each, a power of two.
+/// Grid and block for `items` items of `threads` threads each, a power of two, in `others` parallel sets.
 pub fn teams(threads: u32, items: u64, others: u32, multiprocessors: u32) -> [[u32; 3]; 2] {
     // Few items go to as many multiprocessors as there are.
     let most = u64::from(THREADS / threads);
@@ -55,12 +54,12 @@ pub fn teams(threads: u32, items: u64, others: u32, multiprocessors: u32) -> [[u
     [[blocks, others.min(MOST_BLOCKS), 1], [threads, each as u32, 1]]
 }
 
-/// Whether so many threads, each with the work of several, are enough for a GPU.
+/// Whether `threads` threads, each with the work of several, are enough for a GPU.
 pub fn are_many(threads: u64, multiprocessors: u32) -> bool {
     threads >= FEW_THREADS * u64::from(multiprocessors)
 }
 
-/// Grid and block for so many blocks that follow each other; kernels go on from what a grid has.
+/// Grid and block for `blocks` blocks that follow each other; kernels go on from what a grid has.
 pub fn line(blocks: u64, block: [u32; 3]) -> [[u32; 3]; 2] {
     [[blocks.min(LONGEST) as u32, 1, 1], block]
 }

@@ -225,7 +225,7 @@ fn from_frequencies(
     launch(queue, function, shape(threads), &back)
 }
 
-/// Grid and block of a transform for so many channels of tiles.
+/// Grid and block of a transform of `channels` channels of tiles.
 fn shape(channels: u64) -> [[u32; 3]; 2] {
     [[channels.div_ceil(THREADS.into()) as u32, 1, 1], [THREADS, 1, 1]]
 }

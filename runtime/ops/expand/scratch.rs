@@ -9,14 +9,14 @@ use crate::pack::Tensor;
 /// How a step's panels are expanded for all threads together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Making {
-    /// In so many groups.
+    /// In `groups` groups.
     Panels { groups: usize },
     /// For some channels at a time.
     Portions(Portions),
 }
 
 impl Expansion {
-    /// Bytes of intermediates on so many threads, the operator's included.
+    /// Bytes of intermediates on the problem's threads, the operator's included.
     pub(in crate::ops) fn scratch_bytes(&self, problem: &Problem<'_>, want: Want) -> u64 {
         let &Problem { inputs, output, slice, .. } = problem;
         let (panels, threads) = (slice.count as usize, problem.threads());
@@ -44,7 +44,7 @@ impl Expansion {
         }
     }
 
-    /// What groups of at most so many panels take.
+    /// Bytes that groups of at most `most` panels take.
     fn shared_bytes(&self, problem: &Problem<'_>, most: usize, want: Want) -> u64 {
         let operator = |count: usize| self.operator_bytes(problem, count, want);
         let filters = self.filter_bytes() as u64 * problem.threads() as u64;
@@ -66,7 +66,7 @@ impl Expansion {
     pub(super) fn making(&self, problem: &Problem<'_>, fewest: usize, scratch: u64) -> Making {
         let count = problem.slice.count as usize;
         let fits = |most: usize, want| self.shared_bytes(problem, most, want) <= scratch;
-        // Groups are even: of so many panels, or one less.
+        // Groups are even: they differ by a panel at most.
         let most = |groups: usize| count.div_ceil(groups);
         let mut groups = fewest;
         if !fits(most(fewest), Want::All) {
@@ -90,7 +90,7 @@ impl Expansion {
         }
     }
 
-    /// Bytes of so many expanded panels, a multiple of 64.
+    /// Bytes of `panels` expanded panels, a multiple of 64.
     pub(super) fn panels_bytes(&self, panels: usize) -> usize {
         (self.plain.panel_bytes as usize * panels).next_multiple_of(64)
     }

@@ -27,7 +27,7 @@ pub(in crate::ops) fn panels_at_once(plain: &Layer) -> usize {
     panels_in(bytes, plain).max(least)
 }
 
-/// Expanded panels that so many bytes hold.
+/// Expanded panels that `bytes` bytes hold.
 pub(super) fn panels_in(bytes: u64, plain: &Layer) -> usize {
     saturating(bytes / u64::from(plain.panel_bytes.max(1)))
 }
@@ -36,12 +36,12 @@ pub(super) fn panels_in(bytes: u64, plain: &Layer) -> usize {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     Row,
-    /// So many panels at a time, of parts of so many.
+    /// `chunk` panels at a time, of parts of `each`.
     Own {
         chunk: usize,
         each: usize,
     },
-    /// In so many groups, as even as possible; in more where scratch is short.
+    /// In `groups` groups, as even as possible; in more where scratch is short.
     Shared {
         groups: usize,
     },

@@ -14,7 +14,7 @@ pub struct Slide<'a> {
     /// What the output holds before: the input of that layer, in place.
     pub out: &'a [f32],
     pub weights: &'a [f32],
-    /// That of its steps.
+    /// The algorithm of its steps.
     pub algorithm: u32,
 }
 

@@ -40,7 +40,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Of the tiles of a part of a map, so many lines and columns, those in `tiles`.
+    /// The tiles `tiles` of a part of a map with the given lines and columns.
     pub(super) fn new(tile: usize, extent: [usize; 2], tiles: Range<usize>) -> Self {
         let across = extent[1].div_ceil(tile);
         let [down, whole] = extent.map(|extent| extent / tile);

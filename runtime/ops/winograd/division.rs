@@ -30,7 +30,7 @@ const WORTH: usize = 28 * 16 * 32;
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 pub(super) const GAP: usize = 16;
 
-/// Tiles of a block for so many input channels of a group, with all the scratch that a step can use: each panel of weights
+/// Tiles of a block for `channels` input channels of a group, with all the scratch that a step can use: each panel of weights
 /// is read once for each block, from memory where there is one group.
 pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
     let points = (tile + 2) * (tile + 2);
@@ -97,7 +97,7 @@ impl Division {
         let outputs = Channels::new(output.cols(), p.groups, layer.columns(isa));
         let extent = pair([output.dims[1], output.dims[2]]);
         let panels = slice.count as usize;
-        // At least so many groups have them: scratch is the same wherever a slice begins.
+        // The fewest groups that have them: scratch is the same wherever a slice begins.
         let groups = panels.div_ceil(outputs.panels.max(1));
         // What the step makes of one image.
         let lines = (slice.rows as usize / extent[1]).min(extent[0]);
@@ -157,7 +157,7 @@ impl Division {
         division.in_blocks_of(division.block.min(division.tiles))
     }
 
-    /// The same in blocks of so many tiles.
+    /// The division in blocks of `tiles` tiles.
     fn in_blocks_of(mut self, tiles: usize) -> Self {
         self.block = tiles;
         self.ahead = match self.frequency_bytes() > NEAR_BYTES {
@@ -167,13 +167,13 @@ impl Division {
         self
     }
 
-    /// In the smallest blocks.
+    /// The division in the smallest blocks.
     pub(super) fn least(self) -> Self {
         if self.keeps { self } else { self.in_blocks_of(self.block.min(FEW_TILES)) }
     }
 
-    /// In the largest blocks for which so many bytes of scratch do; the smallest ones where none do. Inputs that stay are in the same
-    /// blocks whatever there is.
+    /// The division in the largest blocks that `scratch` bytes of scratch suffice for, or in the smallest ones. Inputs that stay are in
+    /// the same blocks, however much scratch there is.
     pub(super) fn within(self, scratch: usize) -> Self {
         let fits = |division: &Self| division.bytes() <= scratch as u64;
         if self.keeps || fits(&self) {
@@ -197,7 +197,7 @@ impl Division {
         self.width().next_multiple_of(16)
     }
 
-    /// Floats from one frequency to the next, where each has so many floats a tile.
+    /// Floats from one frequency to the next, where each has `floats` floats a tile.
     pub(super) fn stride(&self, floats: usize) -> usize {
         (self.block.saturating_mul(floats)).next_multiple_of(16) + GAP
     }

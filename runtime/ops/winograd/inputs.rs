@@ -61,7 +61,7 @@ pub(super) fn images<'a>(
 }
 
 impl Inputs<'_> {
-    /// Those of outputs so many lines below.
+    /// The inputs of outputs `lines` lines further down.
     pub(super) fn below(self, lines: usize) -> Self {
         Self { line: self.line + lines, ..self }
     }

@@ -11,7 +11,8 @@ use crate::ops::conv::{addend, clamp, finish};
 use crate::pack::{ActivationKind, Kept};
 use core::ops::Range;
 
-/// Weights are fetched at least so many bytes before their use: products of small groups are shorter than memory takes.
+/// The least distance in bytes from weights that are used to those that are fetched: products of small groups take less time than
+/// memory.
 const FAR_BYTES: usize = 16 << 10;
 
 /// The part of a step that one thread, or all threads together, work on.

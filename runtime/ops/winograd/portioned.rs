@@ -78,14 +78,14 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Where the frequencies of so many channels of each tile are. Each row reaches from a tile's first frequency to its last.
+    /// Where the frequencies of `len` channels of each tile are. Each row reaches from a tile's first frequency to its last.
     fn rows<'a>(&self, len: usize, frequencies: &'a [f32], list: &'a mut [u8]) -> Indirection<'a> {
         let reach = (self.portions.points() - 1) * self.portions.stride(len) + len;
         let rows = (0..self.block.count()).map(|tile| &frequencies[tile * len..]);
         Indirection::rows(rows, reach, self.call.kernels.mr(), list).seg_len(len)
     }
 
-    /// Multiplies all tiles' frequencies of some channels with so many panels' weights of these, and adds that to the products of
+    /// Multiplies all tiles' frequencies of some channels with the weights of `panels` panels, and adds that to the products of
     /// the channels before.
     fn multiply(
         &self,

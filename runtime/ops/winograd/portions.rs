@@ -27,11 +27,11 @@ const UNIT: usize = 16;
 /// Bytes that a second-level cache holds, of weights that were just made and of the inputs that they are multiplied with.
 const NEAR_BYTES: u64 = 1 << 20;
 
-/// Floats of a frequency that transforms read or write in the time in which the products of a panel and a portion, of all frequencies,
-/// begin and end,
+/// Cost of the products of a panel and a portion, of all frequencies, apart from their length: the floats of a frequency that transforms
+/// read or write in the time.
 const BEGUN: u64 = 140;
 
-/// and in that in which so many come from beyond that cache.
+/// Floats that come from beyond the second-level cache in the time in which transforms read or write one.
 const FAR: u64 = 4;
 
 /// What a step is cut into.
@@ -47,13 +47,13 @@ pub struct Portions {
     /// Threads, and bytes that the transforms of weights of each take for themselves.
     threads: usize,
     filter_bytes: u64,
-    /// Lines of tiles of an image that the step makes, at most,
+    /// Lines of tiles of an image that the step makes, at most.
     down: usize,
-    /// and of a band.
+    /// Lines of tiles of a band, at most.
     lines: usize,
-    /// Panels whose products are kept, at most,
+    /// Panels whose products are kept, at most.
     panels: usize,
-    /// and input channels of a portion.
+    /// Input channels of a portion.
     pub(super) portion: usize,
 }
 
@@ -83,15 +83,15 @@ impl Portions {
         there_are.then(|| least.of_rows(output.rows()))
     }
 
-    /// The same for a step of so many rows of the output.
+    /// The portions of a step of `rows` rows of the output.
     pub fn of_rows(self, rows: u64) -> Self {
         let [height, width] = self.output;
         let lines = (rows as usize / width.max(1)).clamp(1, height.max(1));
         Self { down: lines.div_ceil(self.tile), lines: 1, ..self }
     }
 
-    /// The same for a step of so many panels, in the bands, portions and groups of panels that take least work in no more than
-    /// so much scratch; `None` if none do.
+    /// The portions of a step of `count` panels, with the bands, portions and groups of panels that take least work in no more than
+    /// `scratch` bytes; `None` if none do.
     pub fn within(self, count: usize, scratch: u64) -> Option<Self> {
         let mut best: Option<(u64, Self)> = None;
         for of_band in self.in_bands() {
@@ -111,8 +111,8 @@ impl Portions {
         best.map(|(_, found)| found)
     }
 
-    /// The same in all bands and portions that there may be, each in as few groups as fit, and in all in which fewer weights are made at
-    /// once: no others that fit are less work.
+    /// All bands and portions that there may be, each in as few groups as fit, and in groups in which fewer weights are made at
+    /// once. No others that fit are less work.
     pub fn all_within(self, count: usize, scratch: u64) -> impl Iterator<Item = Self> {
         let all = self.in_bands().flat_map(Self::in_portions);
         let in_few = all.filter_map(move |one| one.in_groups(count, scratch));
@@ -121,7 +121,7 @@ impl Portions {
         })
     }
 
-    /// The same in as few groups of panels as take no more than so much scratch.
+    /// These bands and portions in as few groups of panels as `scratch` bytes allow.
     fn in_groups(self, count: usize, scratch: u64) -> Option<Self> {
         let room = scratch.saturating_sub(self.shared_bytes());
         let most = self.panels_in(room).min(count as u64) as usize;
@@ -129,40 +129,40 @@ impl Portions {
         (most > 0).then(|| Self { panels: count.div_ceil(count.div_ceil(most)), ..self })
     }
 
-    /// The same in all portions that there may be: of all channels, and of half as many as the ones before.
+    /// These bands in all portions that there may be: of all channels, and of half as many as the ones before.
     fn in_portions(self) -> impl Iterator<Item = Self> {
         halves(self.channels, UNIT).map(move |portion| Self { panels: 1, portion, ..self })
     }
 
-    /// The same in all bands that there may be: of all lines, and of half as many as the ones before.
+    /// The step in all bands that there may be: of all lines, and of half as many as the ones before.
     fn in_bands(self) -> impl Iterator<Item = Self> {
         halves(self.down, 1).map(move |lines| Self { lines, ..self })
     }
 
-    /// How many there are.
+    /// The number of bands.
     pub fn bands(&self) -> usize {
         self.down.div_ceil(self.lines)
     }
 
-    /// Groups of so many panels.
+    /// The number of groups of `count` panels.
     pub fn groups(&self, count: usize) -> usize {
         count.div_ceil(self.panels)
     }
 
-    /// How many portions there are.
+    /// The number of portions.
     pub fn count(&self) -> usize {
         self.channels.div_ceil(self.portion)
     }
 
-    /// What so many panels take beside the products themselves, in floats of each frequency that transforms could read or write meanwhile:
-    /// inputs once for each group, weights once for each band, products for each portion. A measure for what is faster.
+    /// The work of `count` panels apart from the products themselves, in floats of each frequency that transforms could read or write
+    /// meanwhile: inputs once for each group, weights once for each band, products for each portion. Less work is faster.
     pub fn work(&self, count: usize) -> u64 {
         self.transformed(self.groups(count))
             .saturating_add(self.each(count))
             .saturating_add(self.far(count))
     }
 
-    /// That of bands and portions.
+    /// The work of bands and portions.
     fn each(&self, count: usize) -> u64 {
         let portions = self.count() as u64;
         let begun = (portions * self.bands() as u64).saturating_mul(count as u64 * BEGUN);
@@ -171,8 +171,8 @@ impl Portions {
             .saturating_add(begun)
     }
 
-    /// The share of it for what a portion's inputs and weights are too large for the second-level cache: each panel reads all inputs, and
-    /// its weights once they are written.
+    /// The work that is due to a portion's inputs and weights being too large for the second-level cache: each panel reads all inputs,
+    /// and its weights after they are written.
     pub fn far(&self, count: usize) -> u64 {
         let weights = (self.made() as u64).saturating_mul(self.weight_bytes());
         if self.input_bytes().saturating_add(weights) <= NEAR_BYTES {
@@ -182,7 +182,7 @@ impl Portions {
         inputs.saturating_add(2 * self.remade(count)) / FAR
     }
 
-    /// The same with whole panels, made in so many groups, in blocks of tiles, for each of which they are read again.
+    /// The work with whole panels, made in `groups` groups, in blocks of tiles, for each of which they are read again.
     pub fn work_in_blocks(&self, count: usize, blocks: usize, groups: usize) -> u64 {
         let whole = Self { portion: self.channels, ..*self };
         let made = count.div_ceil(groups.max(1)) as u64;
@@ -208,7 +208,7 @@ impl Portions {
         (count as u64).saturating_mul(self.tile_floats(self.nr))
     }
 
-    /// Floats of a frequency of so many panels' weights.
+    /// Floats of a frequency of the weights of `count` panels.
     fn all_weights(&self, count: usize) -> u64 {
         (count as u64).saturating_mul((self.channels * self.nr) as u64)
     }
@@ -228,7 +228,7 @@ impl Portions {
         self.output[1].div_ceil(self.tile)
     }
 
-    /// Floats of all tiles, of which each has so many.
+    /// Floats of all tiles, of which each has `floats`.
     fn tile_floats(&self, floats: usize) -> u64 {
         (self.down as u64).saturating_mul(self.across() as u64).saturating_mul(floats as u64)
     }
@@ -258,7 +258,7 @@ impl Portions {
         self.panels.min(self.threads)
     }
 
-    /// The panels whose products can be kept in so many bytes, beside weights of those that are made at once.
+    /// The panels whose products can be kept in `bytes` bytes, next to the weights of those that are made at once.
     fn panels_in(&self, bytes: u64) -> u64 {
         let [weights, products] = [self.weight_bytes(), self.product_bytes()];
         let all = bytes.saturating_sub(self.threads as u64 * weights) / products;
@@ -271,7 +271,7 @@ impl Portions {
         (self.tile + 2) * (self.tile + 2)
     }
 
-    /// Floats from one frequency to the next, where each has so many a tile.
+    /// Floats from one frequency to the next, where each has `floats` a tile.
     pub(super) fn stride(&self, floats: usize) -> usize {
         self.tiles().saturating_mul(floats).next_multiple_of(UNIT) + GAP
     }
@@ -309,7 +309,7 @@ impl Portions {
     }
 }
 
-/// All of something, and half of it until there are no more than so many: multiples of these.
+/// All of something, and half of it until there is no more than `least`, in multiples of `least`.
 fn halves(all: usize, least: usize) -> impl Iterator<Item = usize> {
     let halves = core::iter::successors(Some(all), move |n| (*n > least).then(|| n.div_ceil(2)));
     halves.map(move |n| n.next_multiple_of(least))

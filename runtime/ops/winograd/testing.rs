@@ -167,7 +167,7 @@ impl Case {
         self.run_in(kernels, threads, slices, 1.0)
     }
 
-    /// The same with some share of the scratch that steps can use beyond the least.
+    /// The result with some share of the scratch that steps can use beyond the least.
     fn run_in(
         &self,
         kernels: &'static Kernels,
@@ -259,7 +259,7 @@ impl Case {
         dense
     }
 
-    /// The same in rings.
+    /// Checks the case in rings.
     fn slide(&self, kernels: &'static Kernels, whole: &[f32]) {
         let [input, _, _, residual] = self.data();
         let mut layer = self.layer(kernels.isa());
