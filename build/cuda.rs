@@ -8,7 +8,7 @@
 //! NVRTC as `tools/cuda.sh` installs it. With none the library still builds, and says that no GPU can be used.
 //! `EYELET_CUDA_ARCHS` is a list like `53,87` of the architectures to compile for.
 //!
-//! Modules are kept beside a hash of what they were made from, since this program also runs when other kernels change.
+//! Modules are kept next to a hash of what they were made from, since this program also runs when other kernels change.
 
 #[path = "cuda/compiler.rs"]
 mod compiler;

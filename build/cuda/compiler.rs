@@ -1,4 +1,4 @@
-//! Which compiler there is for GPUs, and what every one of them is told.
+//! Which compiler there is for GPUs, and the options that all of them get.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -49,7 +49,7 @@ fn file(arch: u32, kind: &str, out: &Path) -> PathBuf {
     out.join(format!("sm_{arch}.{kind}"))
 }
 
-/// What the modules are made from: the compiler, what it is told, and every text that a kernel may include.
+/// What the modules are made from: the compiler, its options, and every text that a kernel may include.
 fn key(compiler: &Compiler, text: &str) -> String {
     let mut hasher = DefaultHasher::new();
     (compiler.to_string(), FLAGS, text).hash(&mut hasher);

@@ -57,7 +57,7 @@ impl fmt::Display for Nvcc {
     }
 }
 
-/// What a command says, and what it says beside. The error is all of it.
+/// What a command prints, to standard output and as errors. An error has all of it.
 fn run(command: &mut Command) -> Result<(String, String), String> {
     let output =
         command.output().map_err(|e| format!("{}: {e}", command.get_program().display()))?;

@@ -45,7 +45,7 @@ pub struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// The library at this path, which finds its other half (`libnvrtc-builtins.so`) beside it.
+    /// The library at this path, which finds its other half (`libnvrtc-builtins.so`) next to it.
     pub fn open(path: &Path) -> Result<Self, String> {
         let path = path.canonicalize().map_err(|e| format!("{}: {e}", path.display()))?;
         // SAFETY: NVRTC's initialisers and finalisers ask nothing of who loads it.

@@ -1,16 +1,16 @@
 //! Elementary functions, each one written order of IEEE operations: bit-identical on every target, and free of
 //! branches. `kernels/math.h` is the same arithmetic in vectors, operation by operation.
 //!
-//! There is no libm behind them; multiply-adds are fused where [`fma`] stands and nowhere else. Rounding to an
+//! They use no libm; multiply-adds are fused where [`fma`] stands and nowhere else. Rounding to an
 //! integer is the addition of 1.5·2²³, and powers of two are made from their bits. NaN goes through all of
 //! them; results too large or small saturate to infinity, subnormals and zero as IEEE rounding has it.
 //!
 //! Largest errors against double precision, in units in the last place of the result (the tests hold them
 //! to it): `exp` 1.1, `sigmoid` 2.5, `tanh` 2.5, `erf` 5, `sqrt` 0.5, `log2` 3; `pow` 4 + |p · log2 x| · 1.5; of the
 //! activations `silu` 3.5 and `gelu_tanh` 5 + |x|³, relative down to the smallest results. The error of `gelu`,
-//! x · Φ(x), is at most 2.1e-7 · |x|: below x = -2 that is no longer small beside the result.
+//! x · Φ(x), is at most 2.1e-7 · |x|: below x = -2 that is no longer small next to the result.
 //!
-//! The polynomials are Chebyshev fits, made for the intervals that stand beside them; the quotient behind `erf`
+//! The polynomials are Chebyshev fits, made for the intervals that stand next to them; the quotient that `erf` uses
 //! is a rational minimax fit.
 
 use super::igemm::clamp;

@@ -4,7 +4,7 @@
 
 use crate::kernels::fma::fma;
 
-/// The points of F(4,3) beside 0 and infinity: ±[`A`] and ±[`B`]. Their powers that occur are exact.
+/// The points of F(4,3) apart from 0 and infinity: ±[`A`] and ±[`B`]. Their powers that occur are exact.
 pub const A: f32 = 0.75;
 /// See [`A`].
 pub const B: f32 = 1.5;

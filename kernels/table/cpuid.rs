@@ -16,7 +16,7 @@ const KNOWN: u8 = 1;
 const HAS_AVX2: u8 = 2;
 const HAS_AVX512: u8 = 4;
 
-/// The features. The instruction behind it is slow under a hypervisor, so the answer is kept.
+/// The features. The instruction that reads them is slow under a hypervisor, so the answer is kept.
 pub fn features() -> Features {
     static CACHE: AtomicU8 = AtomicU8::new(0);
     let mut bits = CACHE.load(Ordering::Relaxed);

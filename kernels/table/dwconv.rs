@@ -106,7 +106,7 @@ pub(super) const NEON_INORDER_LINES: &[Lines] = &[Lines {
     function: f32_dwconv3x3_4x4__neon_inorder,
 }];
 
-/// The kernel in plain Rust, behind the interface of the others: for groups of any size.
+/// The kernel in plain Rust, with the interface of the others: for groups of any size.
 ///
 /// # Safety
 /// [`Function`]'s.
@@ -223,7 +223,7 @@ impl Kernels {
             max: clamp[1],
         };
         // SAFETY: the sizes were checked above; the taps of these pixels are in the grid, and `cols` floats are readable
-        // behind each of its pointers.
+        // from each of its pointers on.
         unsafe { self.dwconv_pixels(pixels, panel) }
     }
 

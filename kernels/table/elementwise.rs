@@ -85,7 +85,7 @@ external!(
 pub(super) const PORTABLE: Functions =
     Functions { map: f32_map_portable, binary: f32_binary_portable };
 
-/// Functions in plain Rust, behind the interface of the others.
+/// Functions in plain Rust, with the interface of the others.
 ///
 /// # Safety
 /// [`Functions`]'.
@@ -103,7 +103,7 @@ unsafe extern "C" fn f32_map_portable(t: &Map) {
     }
 }
 
-/// Arithmetic in plain Rust, behind the interface of the others.
+/// Arithmetic in plain Rust, with the interface of the others.
 ///
 /// # Safety
 /// [`Functions`]'.
@@ -122,13 +122,13 @@ unsafe extern "C" fn f32_binary_portable(t: &Binary) {
     }
 }
 
-/// What an operand of arithmetic has beside a rectangle of the output.
+/// What an operand of arithmetic has for a rectangle of the output.
 #[derive(Clone, Copy, Debug)]
 pub enum Beside<'a> {
     /// The output itself (in place).
     Output,
     /// A matrix that has one row or as many as the output, and one column or as many: what it has one of
-    /// stands beside all.
+    /// holds for all rows, or columns.
     Mat(MatRef<'a>),
 }
 
@@ -204,7 +204,7 @@ impl Kernels {
             beta: activation.beta,
         };
         // SAFETY: the callers have checked the code, and the input against the output; rows that lie one
-        // behind the other in both are one row; these kernels exist only on processors that can run them.
+        // after the other in both are one row; these kernels exist only on processors that can run them.
         unsafe { (self.elementwise.map)(&map) }
     }
 
@@ -242,7 +242,7 @@ impl Kernels {
             min: clamp[0],
             max: clamp[1],
         };
-        // SAFETY: `raw` has checked the operands' sizes; rows that lie one behind the other in all three (or of
+        // SAFETY: `raw` has checked the operands' sizes; rows that lie one after the other in all three (or of
         // which an operand has the same float everywhere) are one row; the kernels are this processor's.
         unsafe { (self.elementwise.binary)(&binary) }
     }

@@ -105,7 +105,7 @@ impl Gemms<'_> {
         if self.resume {
             (call.bias, call.bias_pitch) = (call.c.cast_const(), nr);
         }
-        // SAFETY: behind each of the pointers `readable` floats are readable, of which `offset .. offset + seg_len`
+        // SAFETY: from each of the pointers on `readable` floats are readable, of which `offset .. offset + seg_len`
         // are inside; panel and output have these sizes, there are `nr` zeros, or the output's rows, for biases; the output
         // is exclusive, its rows are `nr` apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
         unsafe { (self.kernels.igemm)(call) }

@@ -108,8 +108,8 @@ impl<'a> Grid<'a> {
         &self.window
     }
 
-    /// Whether at most one column on either side lies beside the image: of adjacent columns all but the first
-    /// and the last are then a pitch apart, or all the zeros of a line beside it.
+    /// Whether at most one column on either side lies outside the image: of adjacent columns all but the first
+    /// and the last are then a pitch apart, or all the zeros of a line outside it.
     pub(super) fn regular(&self) -> bool {
         let Window { input, pad, .. } = self.window;
         pad[1] <= 1 && self.columns <= pad[1] + input[1] + 1

@@ -68,7 +68,7 @@ pub(super) const NEON: Function = f32_igemm_8x8__neon;
 #[cfg(eyelet_neon)]
 pub(super) const NEON_INORDER: Function = f32_igemm_8x8__neon_inorder;
 
-/// The kernel in plain Rust, behind the interface of the others.
+/// The kernel in plain Rust, with the interface of the others.
 ///
 /// # Safety
 /// [`Function`]'s.

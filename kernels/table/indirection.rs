@@ -4,7 +4,7 @@
 //! segment is one tap: a pixel's channels, read in place. With few channels that would be many short
 //! runs; where the taps of a kernel row are adjacent in memory (no dilation, no gaps between pixels) a
 //! whole row of taps is one segment, and only the pixels whose window straddles the left or right
-//! border are gathered into scratch. Taps beside the image point at a row of zeros.
+//! border are gathered into scratch. Taps outside the image point at a row of zeros.
 //!
 //! The lists are built for a block of pixels at a time, one [chain](Chains) of the reduction after the other (of which
 //! several may share a segment), strip by strip as the kernels want them: `[segment][row of the strip]`.
@@ -176,7 +176,7 @@ pub(super) struct Reads<'a> {
     /// Strip by strip `[segments][rows]`.
     pub pointers: &'a [*const f32],
     pub segments: usize,
-    /// Floats behind each pointer that are left out.
+    /// Floats from each pointer on that are left out.
     pub offset: usize,
     pub seg_len: usize,
 }

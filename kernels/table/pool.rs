@@ -52,7 +52,7 @@ pub(super) const AVX512: Function = f32_pool__avx512;
 #[cfg(eyelet_neon)]
 pub(super) const NEON: Function = f32_pool__neon;
 
-/// The kernel in plain Rust, behind the interface of the others.
+/// The kernel in plain Rust, with the interface of the others.
 ///
 /// # Safety
 /// [`Function`]'s.
@@ -119,7 +119,7 @@ impl Kernels {
         let Taps { width, lines, cols, pixel_step } = taps;
         assert!(input.cols() == out.cols(), "{} channels of {}", out.cols(), input.cols());
         let pitch = input.pitch();
-        // Steps that no tap is behind may be anything.
+        // Where there is no tap, steps may be anything.
         let floats = |rows: usize| rows.wrapping_mul(pitch);
         let (mut touched, mut first, mut line, mut line_step, mut ring) = (0..0, 0, 0, 0, 0);
         if lines.count > 0 && cols.count > 0 && out.rows() > 0 {

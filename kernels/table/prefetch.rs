@@ -73,7 +73,7 @@ impl Prefetch {
 mod tests {
     use super::*;
 
-    /// What strips fetch lies in the weights, one share behind the other.
+    /// What strips fetch lies in the weights, one share after the other.
     #[test]
     fn strips_share_what_is_fetched() {
         let weights = [0.0f32; 4096];

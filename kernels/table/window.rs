@@ -65,7 +65,7 @@ impl Window {
         Chains::new(self.kernel, self.channels)
     }
 
-    /// Floats that are readable behind each pointer.
+    /// Floats that are readable from each pointer on.
     pub(super) fn readable(&self) -> usize {
         if self.merged() { self.kernel[1] * self.cols } else { self.cols }
     }
@@ -104,7 +104,7 @@ impl Window {
         at as i64 * self.stride[axis] as i64 - self.pad[axis] as i64
     }
 
-    /// Whether any tap lies beside the image.
+    /// Whether any tap lies outside the image.
     pub(super) fn padded(&self) -> bool {
         (0..2).any(|axis| {
             let last = self.start(axis, self.output[axis] - 1)

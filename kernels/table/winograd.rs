@@ -127,7 +127,7 @@ fn frequencies(tile: usize, outputs: [usize; 2]) -> impl Iterator<Item = (usize,
     all.filter(move |(i, j)| down >> i & 1 == 1 && across >> j & 1 == 1)
 }
 
-/// The input transform in plain Rust, behind the interface of the others.
+/// The input transform in plain Rust, with the interface of the others.
 ///
 /// # Safety
 /// [`Functions`]'.
@@ -149,7 +149,7 @@ unsafe extern "C" fn f32_winograd_input_portable(t: &Input) {
     }
 }
 
-/// The output transform in plain Rust, behind the interface of the others.
+/// The output transform in plain Rust, with the interface of the others.
 ///
 /// # Safety
 /// [`Functions`]'.
@@ -179,7 +179,7 @@ unsafe extern "C" fn f32_winograd_output_portable(t: &Output) {
     }
 }
 
-/// The transform of weights in plain Rust, behind the interface of the others.
+/// The transform of weights in plain Rust, with the interface of the others.
 ///
 /// # Safety
 /// [`Functions`]'.
@@ -202,7 +202,7 @@ unsafe extern "C" fn f32_winograd_weights_portable(t: &Filters) {
 }
 
 /// The input pixels of a tile: lines and columns of an image from `top` and `left` on, two more than the tile has of
-/// outputs, which may lie beside it, where zeros stand.
+/// outputs, which may lie outside it, where zeros stand.
 #[derive(Clone, Copy, Debug)]
 pub struct Patch<'a> {
     /// The image: a row for each pixel, of all lines or of those that the patch reads (a ring of whole lines).
@@ -276,7 +276,7 @@ impl Kernels {
             stride: out.pitch(),
             ahead: tile.wrapping_mul(patch.image.pitch()),
         };
-        // SAFETY: behind every pointer lies a row of the image or of zeros, at least `channels` floats;
+        // SAFETY: at every pointer lies a row of the image or of zeros, at least `channels` floats;
         // the sizes of `out` were checked; these kernels exist only on processors that can run them.
         unsafe { (self.winograd.input)(&input) }
     }
@@ -308,7 +308,7 @@ impl Kernels {
     /// each tile's first output; frequencies that a tile does not have are not read ([`kept`](super::kept)).
     ///
     /// # Panics
-    /// When the sizes disagree, there is no such transform, or a tile begins beside the image.
+    /// When the sizes disagree, there is no such transform, or a tile begins outside the image.
     pub fn winograd_outputs(
         &self,
         tile: usize,
@@ -354,7 +354,7 @@ impl Kernels {
             if !residual.is_null() {
                 output.residual = residual.wrapping_add(first * residual_pitch);
             }
-            // SAFETY: `products` has NR floats of each frequency behind the first tiles', of which these are one, as was
+            // SAFETY: `products` has NR floats of each frequency after the first tiles', of which these are one, as was
             // checked; so was the bias. Lines and columns were cut to those of `out`, whose size the residual has; the
             // kernels are those of this processor.
             unsafe { (self.winograd.output)(&output) }

@@ -11,7 +11,7 @@
 //! ([`ops::rows_read`]). Its output may lie over other rows of its input.
 //!
 //! For a GPU, steps are launched instead of run, with the same addresses. Where it has a memory of its own, the arena
-//! behind the tables is there and not the host's: loads, inputs and outputs go through pinned memory
+//! after the tables is there and not the host's: loads, inputs and outputs go through pinned memory
 //! ([`Staging`](super::staging)).
 #![allow(unsafe_code)]
 
@@ -26,7 +26,7 @@ use crate::proof::Proven;
 use core::marker::PhantomData;
 use core::ptr::{NonNull, slice_from_raw_parts_mut};
 
-/// The arena of an opened pack, behind its skeleton.
+/// The arena of an opened pack, after its skeleton.
 #[derive(Debug)]
 pub(crate) struct PlannedMemory<'a> {
     base: *mut u8,
@@ -37,7 +37,7 @@ pub(crate) struct PlannedMemory<'a> {
     lifetime: PhantomData<&'a mut [u8]>,
 }
 
-/// Pinned memory, when the arena behind the tables is a device's own: the mirrors of the ports, then the staging ring.
+/// Pinned memory, when the arena after the tables is a device's own: the mirrors of the ports, then the staging ring.
 #[derive(Clone, Copy, Debug)]
 struct Pinned {
     base: *mut u8,
@@ -92,7 +92,7 @@ impl<'a> PlannedMemory<'a> {
         assert!(fixed <= arena.len());
         let (base, len) = (arena.as_mut_ptr(), arena.len());
         // SAFETY: these are the first bytes of the arena; what is made of `PlannedMemory` only ever touches ranges
-        // behind them, so the shared slice is not written while it lives.
+        // after them, so the shared slice is not written while it lives.
         let front = unsafe { core::slice::from_raw_parts(base, fixed) };
         (front, PlannedMemory { base, fixed, len, pinned: None, lifetime: PhantomData })
     }
@@ -130,16 +130,16 @@ pub(crate) enum LoadList {
 }
 
 impl<'m, 'a> Weights<'m, 'a> {
-    /// All bytes behind the skeleton.
+    /// All bytes after the skeleton.
     ///
     /// Only while neither side has a plan: what they have of the arena, they have by its tables.
     pub(crate) fn all(&mut self) -> &mut [u8] {
-        // SAFETY: inside the arena and behind what is shared for ever. Without a plan the compute side waits and
+        // SAFETY: inside the arena and after what is shared for ever. Without a plan the compute side waits and
         // has no rectangles, and there are no tables that anyone views; `&mut self` excludes loads.
         unsafe { core::slice::from_raw_parts_mut(self.base.add(self.fixed), self.len - self.fixed) }
     }
 
-    /// The first bytes behind the skeleton, where a plan's tables have been read to; `None` beyond the arena.
+    /// The first bytes after the skeleton, where a plan's tables have been read to; `None` beyond the arena.
     ///
     /// What is viewed in them is the plan that both sides have, until neither has one: then, and not before,
     /// [`all`](Self::all) may be asked for again.
@@ -147,12 +147,12 @@ impl<'m, 'a> Weights<'m, 'a> {
         if bytes > self.len - self.fixed {
             return None;
         }
-        // SAFETY: inside the arena. Loads, steps and the host touch only what `Proven` has found to lie behind the
+        // SAFETY: inside the arena. Loads, steps and the host touch only what `Proven` has found to lie after the
         // tables, and `all`, by its contract, comes after the last use of this slice.
         Some(unsafe { core::slice::from_raw_parts(self.base.add(self.fixed), bytes) })
     }
 
-    /// All bytes behind a proven plan's tables.
+    /// All bytes after a proven plan's tables.
     ///
     /// Only while the compute side does not have the plan yet.
     pub(crate) fn behind(&mut self, proven: &Proven<'_>) -> &mut [u8] {
@@ -249,7 +249,7 @@ impl Activations<'_> {
         )
     }
 
-    /// The bytes behind the plan's. Nobody has a use for them until there is another plan.
+    /// The bytes after the plan's. Nobody has a use for them until there is another plan.
     pub(crate) fn unused(&mut self, proven: &Proven<'_>) -> &mut [u8] {
         let end = self.len.min(proven.end() as usize);
         // SAFETY: inside the arena; `Proven` found all that loads, steps and ports touch to lie before. A plan that

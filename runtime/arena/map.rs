@@ -188,7 +188,7 @@ impl Pages<'_> {
         };
         let page = page_bytes();
         let end = address + bytes;
-        // Behind the arena's last byte its mapping goes on to the end of that page.
+        // After the arena's last byte its mapping goes on to the end of that page.
         let last =
             if at + bytes == self.len { end.next_multiple_of(page) } else { end - end % page };
         let before = address.next_multiple_of(page) - address;
@@ -254,7 +254,7 @@ mod tests {
         flags.iter().filter(|flag| **flag & 1 != 0).count()
     }
 
-    /// Pieces that the arena is in, in physical memory; none where the system does not tell.
+    /// Pieces that the arena is in, in physical memory; none where the system does not know.
     fn pieces(arena: &mut MappedArena) -> Option<usize> {
         use std::os::unix::fs::FileExt;
         arena.memory().as_mut_slice().fill(1);

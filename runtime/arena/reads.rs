@@ -1,6 +1,6 @@
 //! Loads whose bytes a device writes while the loader goes on: [`InFlight`], of places in the arena.
 //!
-//! [`Reads`] has the loader's allocator to itself as long as any read may be under way, and is only lent, as that is.
+//! [`Reads`] has the loader's allocator to itself as long as any read may be in flight, and is only lent, as that is.
 #![allow(unsafe_code)]
 
 use super::{LoadList, Weights};
@@ -42,7 +42,7 @@ impl<S: Storage> Reads<'_, '_, '_, '_, S> {
         self.in_flight.is_idle()
     }
 
-    /// Whether load `index` may begin: not too much is under way, and none that has begun has bytes in common with it.
+    /// Whether load `index` may begin: not too much is in flight, and none that has begun has bytes in common with it.
     pub fn has_room(&self, proven: &Proven<'_>, index: usize) -> bool {
         self.in_flight.has_room(self.weights.target(proven, self.list, index))
     }

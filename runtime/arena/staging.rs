@@ -57,7 +57,7 @@ impl<'m> Ring<'m> {
         self.bytes.len()
     }
 
-    /// A part of it, to be read into; none beyond its end. May be asked for when no copy from there is under way any
+    /// A part of it, to be read into; none beyond its end. May be asked for when no copy from there is in flight any
     /// more: otherwise that copies something else than it should.
     pub(crate) fn part(&mut self, start: u64, bytes: u64) -> Option<&mut [u8]> {
         let start = usize::try_from(start).ok()?;

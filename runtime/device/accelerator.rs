@@ -3,7 +3,7 @@
 //! The executor stays the one that it is. Its two sides do not compute and do not read less in order, but what they
 //! count is then what has been *issued*: the device does the work later, in two queues that it drains side by side,
 //! [`Stream::Kernels`] for steps (and for the host's turn: inputs and outputs) and [`Stream::Copies`] for loads that are copied to a
-//! memory of its own. What has been *completed* is said by marks: [`record`](Accelerator::record) puts one behind
+//! memory of its own. What has been *completed* is said by marks: [`record`](Accelerator::record) puts one after
 //! all that a stream has so far, named by the count that the executor has issued; the other stream or the host waits
 //! for it.
 //!
@@ -58,7 +58,7 @@ pub enum Home {
     /// address of the arena's first byte.
     Shared(u64),
     /// In a memory of the device's own (staged): only tables are the host's, loads are read into pinned memory and copied. The
-    /// address of the first byte behind the tables, and bytes from there.
+    /// address of the first byte after the tables, and bytes from there.
     Own(u64, u64),
 }
 
@@ -151,7 +151,7 @@ pub unsafe trait Accelerator: Sync + core::fmt::Debug {
     /// in the device's.
     unsafe fn copy_out(&self, stream: Stream, from: u64, to: &mut [u8]) -> Result<(), DeviceError>;
 
-    /// Puts mark `count` behind all that the stream has so far.
+    /// Puts mark `count` after all that the stream has so far.
     fn record(&self, stream: Stream, count: u32) -> Result<(), DeviceError>;
 
     /// Has what is issued to a stream from now on wait for mark `count` of the other.

@@ -4,7 +4,7 @@
 //! the parts one after the other on the caller's thread: all that bare metal needs. On Linux, `workers` has
 //! threads that spin between layers and sleep between inferences.
 //!
-//! A GPU is no such device: it computes by itself, and later than it is told to. [`Accelerator`] is what the executor
+//! A GPU is no such device: it computes by itself, and later than it is asked to. [`Accelerator`] is what the executor
 //! needs of a GPU; `cuda` implements it for NVIDIA's.
 #![allow(unsafe_code)]
 

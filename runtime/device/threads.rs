@@ -81,7 +81,7 @@ impl core::fmt::Display for ThreadError {
 
 impl core::error::Error for ThreadError {}
 
-/// The cores that the calling thread may run on; none where the system does not tell.
+/// The cores that the calling thread may run on; none where the system does not know.
 fn affinity() -> libc::cpu_set_t {
     let mut set = MaybeUninit::<libc::cpu_set_t>::zeroed();
     // SAFETY: the set is plain bits, valid also if the call fails, and of the size given.

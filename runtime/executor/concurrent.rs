@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering;
 const BRIEF_NS: u64 = 20_000;
 
 /// How long the loader and the compute side spin for each other before they sleep: not at all where the loader has no core
-/// of its own. With a GPU the counters tell of what has been issued: the loader's time is in the GPU's events, which
+/// of its own. With a GPU the counters count what has been issued: the loader's time is in the GPU's events, which
 /// nobody spins for.
 fn spin_ns(shared: &Shared<'_>) -> [u64; 2] {
     let room = threads::available_cores() > shared.threads as usize;
@@ -146,7 +146,7 @@ impl<'a> Instance<'a> {
                 loader.run(storage);
             },
             move || {
-                // Also when `body` panics, the loader must be told, or the join waits for ever.
+                // Also when `body` panics, the loader must stop, or the join waits for ever.
                 struct Stop<'m, 'a>(&'m Shared<'a>);
                 impl Drop for Stop<'_, '_> {
                     fn drop(&mut self) {

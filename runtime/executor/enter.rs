@@ -27,7 +27,7 @@ pub(super) fn tables_end(fixed: u64, entry: &PlanEntry) -> Result<u64, Flaw> {
 /// Reads a plan's tables and proves them. Nothing of another plan may be in use.
 ///
 /// The proof is made every time, of the bytes that lie in the arena now: a checksum that was right when the pack was
-/// opened says nothing of what a storage tells later, and the proof takes less time than the read.
+/// opened says nothing of what a storage returns later, and the proof takes less time than the read.
 pub(super) fn tables<'a, S: Storage>(
     shared: &Shared<'a>,
     weights: &mut Weights<'_, 'a>,

@@ -1,7 +1,7 @@
 //! How far the loader has come in the endless list of loads, and what it does next.
 //!
-//! Where storage has a [queue](crate::storage::queue), several reads are under way at once. They begin in order, each when its release permits
-//! it, and are verified and counted in order, whatever the order in which they are done; verifying goes on beside
+//! Where storage has a [queue](crate::storage::queue), several reads are in flight at once. They begin in order, each when its release permits
+//! it, and are verified and counted in order, whatever the order in which they are done; verifying goes on during
 //! those that follow. The loader waits for the first of them; when none is under way, for the next release.
 //!
 //! So room that a step has freed is seen when that read has come. To wait for either (the kernel's descriptor of answers and one that the step
@@ -25,7 +25,7 @@ pub(super) struct LoadProgress<'m, 'a> {
     pub proven: Lapsing<Proven<'a>>,
     /// What is loaded next; with a staging ring, what is copied next.
     pub loads: Position,
-    /// What is read next: as far ahead of the former as reads are under way, or have been made into the staging ring.
+    /// What is read next: as far ahead of the former as reads are in flight, or have been made into the staging ring.
     pub reads: Position,
     /// The last step, and the last copy, that the accelerator was waited for: the same need not be waited for twice.
     pub waited: [Option<u32>; 2],

@@ -37,8 +37,8 @@ impl<'m, 'a> Loader<'m, 'a> {
         Self { weights, progress }
     }
 
-    /// Performs loads as their releases permit, those before `limit` where one is given, and tells `then` after each, or why
-    /// there is none, until it says stop or a load fails. When this returns no read is under way any more.
+    /// Performs loads as their releases permit, those before `limit` where one is given, and calls `then` after each, or with
+    /// the reason why there is none, until that breaks off or a load fails. No read is in flight when this returns.
     pub(super) fn work<S: Storage>(
         &mut self,
         storage: &mut S,
@@ -81,7 +81,7 @@ impl<'m, 'a> Loader<'m, 'a> {
         shared.answer.put(answer);
     }
 
-    /// Loads until told to stop: the body of a loader thread.
+    /// Loads until it has to stop: the body of a loader thread.
     #[cfg_attr(not(all(feature = "linux", target_os = "linux")), allow(dead_code))]
     pub(crate) fn run<S: Storage>(&mut self, storage: &mut S) {
         let shared = self.progress.shared;

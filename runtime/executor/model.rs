@@ -206,7 +206,7 @@ pub struct Model<'m, 'a, F> {
     followed: u32,
     failed: bool,
     stats: Stats,
-    /// Where a GPU keeps the moments before and behind the next step's kernels: this one, and the one after it.
+    /// Where a GPU keeps the moments before and after the next step's kernels: this one, and the one after it.
     pub(super) moment: Option<u32>,
 }
 

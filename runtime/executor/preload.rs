@@ -1,6 +1,6 @@
 //! Residents: loads that are read once, when a plan is entered.
 //!
-//! They begin in the order of the plan, as many at once as the storage takes, and are verified in that order beside those that follow.
+//! They begin in the order of the plan, as many at once as the storage takes, and are verified in that order while others follow.
 
 use super::copied_loads;
 use super::load::LoadError;

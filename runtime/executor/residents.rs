@@ -167,7 +167,7 @@ impl Saved {
     }
 
     /// Moves what residents of the new plan are made of to where they lie. `bytes` are the arena's from byte
-    /// `start` on, behind the new plan's tables.
+    /// `start` on, after the new plan's tables.
     pub(super) fn relocate(&self, bytes: &mut [u8], start: u64, new: Records<'_, Load>) -> Moved {
         let mut moved = Moved::default();
         let parts = self.parts(bytes, start);
@@ -411,7 +411,7 @@ mod tests {
         let (_, held) =
             Fixture::new(60, [4, 8], &old, &[load(0, 20, 4), load(4, 30, 4)]).relocate();
         assert_eq!(held, [false, true]);
-        // Records lie behind the first resident that leaves room for them.
+        // Records lie after the first resident that leaves room for them.
         let between = load(4, 10, 2);
         for (old, records) in
             [([old[0], old[1]], 10), ([old[0], between], 12), ([between, old[0]], 12)]

@@ -52,7 +52,7 @@ pub(super) struct Shared<'a> {
     /// The plan asked for; none to start over.
     pub asked: Handoff<PlanEntry>,
     pub answer: Handoff<Answer<'a>>,
-    /// Who is told what happens.
+    /// Gets the events.
     pub observer: Option<&'a dyn Observer>,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Shared<'a> {
         Ok(())
     }
 
-    /// Tells the observer, if there is one.
+    /// Reports an event to the observer, if there is one.
     pub fn tell(&self, event: Event) {
         if let Some(observer) = self.observer {
             observer.event(event);

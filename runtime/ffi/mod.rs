@@ -1,6 +1,6 @@
 //! The C interface: what `include/eyelet.h` declares, and documents for whoever writes C.
 //!
-//! A model lives in its caller's memory: the plan's arena first, and behind it one record (`open.rs`) that holds what Rust
+//! A model lives in its caller's memory: the plan's arena first, and after it one record (`open.rs`) that holds what Rust
 //! programs keep on the stack. So a handle can be had without an allocator, and everything is in one place.
 //!
 //! A record of [`Options`], [`Source`] or [`Error`] is laid out as C has it; `examples/c/digits.c` asserts the same numbers.

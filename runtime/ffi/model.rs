@@ -124,7 +124,7 @@ impl<F: Feed> Operated for crate::executor::Model<'static, 'static, F> {
 }
 
 impl Running {
-    /// Whatever loads beside it.
+    /// How its loads are made.
     fn operated(&mut self) -> &mut dyn Operated {
         match self {
             Self::Inline(model) => model,

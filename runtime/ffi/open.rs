@@ -71,7 +71,7 @@ pub(super) struct Memory {
     pub whole: u64,
 }
 
-/// Bytes of memory that a model takes beside its plan's arena, with what aligning it may cost.
+/// Bytes of memory that a model takes in addition to its plan's arena, with what aligning it may cost.
 pub(super) const RECORD: u64 = (size_of::<Model>() + align_of::<Model>()) as u64;
 
 const _: () = assert!(RECORD <= 4096, "a page is enough for the record");
@@ -210,7 +210,7 @@ unsafe fn open(
     let (_, threads, header) = choose(&mut storage, budget, options.threads)?;
     // SAFETY: likewise.
     let cores = unsafe { cores(options, threads) }?;
-    // SAFETY: `at` and the record behind it are inside of the caller's memory, or there was no plan for so little; it is ours
+    // SAFETY: `at` and the record after it are inside of the caller's memory, or there was no plan for so little; it is ours
     // until `eyelet_close`, and nothing else refers to it. Whatever bytes it holds are bytes.
     let (model, memory) =
         unsafe { (arena.add(at).cast::<Model>(), core::slice::from_raw_parts_mut(arena, at)) };

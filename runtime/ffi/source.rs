@@ -148,7 +148,7 @@ impl Opened {
     }
 }
 
-/// Storage behind a function of the caller's.
+/// Storage that reads by a function of the caller's.
 #[derive(Debug)]
 pub(super) struct Callback {
     read: Read,

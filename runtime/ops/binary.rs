@@ -1,6 +1,6 @@
 //! Elementwise arithmetic of two operands, each broadcast where its extent is 1, then the activation.
 //!
-//! Work goes by rectangles of the output beside which each operand is a rectangle, a row, a column or one
+//! Work goes by rectangles of the output, for which each operand is a rectangle, a row, a column or one
 //! float: the whole output where nothing is broadcast, an image or a line of pixels where something is.
 
 use super::conv::{clamp, finish};
@@ -88,7 +88,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The operand beside `count` rows of the output from the pixel `at` on, which are in one line of pixels
+    /// The operand's part for `count` rows of the output from the pixel `at` on, which are in one line of pixels
     /// unless it is even, and the columns `cols`. `out` is the output's size.
     fn beside(
         &self,
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// The element of an operand that stands beside element `at` of the output.
+    /// The element of an operand that belongs to element `at` of the output.
     fn beside(dims: [u32; 4], output: [u32; 4], at: usize) -> usize {
         let at = index(output, at);
         (0..4).fold(0, |offset, dim| {

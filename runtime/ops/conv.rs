@@ -20,7 +20,7 @@ use crate::matrix::MatMut;
 use crate::pack::{Activation, ActivationKind, ConvParams, Isa, Layer, NONE, Tensor, params};
 use core::ops::Range;
 
-/// Input bytes that a block of pixels may read: what stays in a second-level cache beside a panel.
+/// Input bytes that a block of pixels may read: what stays in a second-level cache next to a panel.
 const BLOCK_BYTES: usize = 256 * 1024;
 
 /// Distance in bytes at which lines fall into the same set of a first-level cache.

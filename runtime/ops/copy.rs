@@ -99,8 +99,8 @@ pub(super) fn span(dims: &[Dim]) -> usize {
     dims.iter().map(|dim| (dim.len - 1) * dim.dst).sum::<usize>() + 1
 }
 
-/// The rows of the output that a block of the outermost dimension makes, if the blocks make all rows, one block behind the other, and
-/// nothing beside them; `None` where a step can make no less than the whole output.
+/// The rows of the output that a block of the outermost dimension makes, if the blocks make all rows, one block after the other, and
+/// nothing else; `None` where a step can make no less than the whole output.
 pub(super) fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
     let params: CopyParams = params(layer);
     let elements = params.dims.iter().fold(1u64, |n, dim| n.saturating_mul((*dim).into()));

@@ -110,7 +110,7 @@ fn nan_stays_and_goes_no_further() {
             let at = [0, 881, random.below(882)][round.min(2)];
             let odd = [f32::NAN, -f32::NAN][round % 2];
             let case = put(&case, round % inputs, at, odd);
-            // Infinities beside it do not hide it.
+            // Infinities next to it do not hide it.
             for case in [&case, &put(&case, 0, (at + 21) % 882, f32::INFINITY)] {
                 let found = case.run_everywhere();
                 for (output, (x, before)) in found.iter().zip(&plain).enumerate() {

@@ -7,7 +7,7 @@
 //!   read no more of a row than its channels, as their contracts say;
 //! - those that read by rows ask for the rows that they make, of inputs with the output's rows; of a broadcast operand, and of an
 //!   operand that is one run of floats, all;
-//! - a convolution lists its taps (`Indirection`) for pixels that it makes, those beside the image excepted, and a depthwise one
+//! - a convolution lists its taps (`Indirection`) for pixels that it makes, those outside the image excepted, and a depthwise one
 //!   (`Grid`) all lines between the first tap and the last of lines of which it makes pixels; so does pooling clip its windows;
 //! - Winograd's tiles begin where a step's lines do. A tile that reaches beyond the last line that is made has fewer
 //!   outputs (`Block::outputs`), and reads two lines more than these: the lines of the direct convolution's windows. That is so for
@@ -22,7 +22,7 @@ use core::ops::Range;
 pub enum Reads {
     /// By a window: each line by itself.
     Window,
-    /// Beside the pixels of the output.
+    /// Next to the pixels of the output.
     Rows,
     /// As one run of floats.
     Whole,

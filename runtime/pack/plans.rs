@@ -21,7 +21,7 @@ pub struct PlanHeader {
     pub works: u32,
     /// Steps of every inference, without the host's.
     pub steps: u32,
-    /// Pages of the staging ring, beside the arena, for a device with a memory of its own: loads are read into it, and
+    /// Pages of the staging ring, next to the arena, for a device with a memory of its own: loads are read into it, and
     /// copied from there to their addresses. 0 where loads are read to where they are used.
     pub staging_pages: u32,
 }
@@ -121,7 +121,7 @@ pub struct Step {
 /// What becomes of the inputs that a step of a [Winograd convolution](crate::ops::winograd) transforms.
 ///
 /// A layer that is cut into slices of its panels would transform the same inputs in each of them. Where a step leaves them in its
-/// scratch, the one behind it, of other panels and the same rows, finds them there: its scratch is the same bytes.
+/// scratch, the one after it, of other panels and the same rows, finds them there: its scratch is the same bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Kept {
     /// Nothing: they are transformed block by block, as they are used.

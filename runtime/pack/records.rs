@@ -21,7 +21,7 @@ pub const NONE: u32 = u32::MAX;
 /// The largest number of plans in a pack.
 pub const MAX_PLANS: usize = 16;
 
-/// Where the skeleton starts, in bytes from the start of the file and of the arena: behind as many entries as there can
+/// Where the skeleton starts, in bytes from the start of the file and of the arena: after as many entries as there can
 /// be, so that what a plan leaves for tables does not depend on how many other plans there are.
 pub const SKELETON: u64 = (size_of::<Header>() + MAX_PLANS * size_of::<PlanEntry>()) as u64;
 

@@ -3,7 +3,7 @@
 //! Addresses and offsets are stored in units of what they are aligned to, as 32 bits. What many records have in common is stored
 //! once: layers refer to words with their activation and parameters, steps to [works](WorkRecord), since those of layers that
 //! slide differ in nothing but where in the image they are and where their scratch lies. [`Records`] reads them back one by
-//! one. The planner stores them (`store` of each type), and is told of what is too large for that.
+//! one. The planner stores them (`store` of each type), and gets an error for what is too large for that.
 
 use super::{Activation, Buffer, Flaw, Kept, Layer, Load, PAGE, Place, Stage, Step, flaw};
 use bytemuck::{Pod, Zeroable};

@@ -4,7 +4,7 @@
 //!
 //! - every index points at a record, every tensor lies inside its buffer, every operator's parameters
 //!   fit its tensors ([`ops::validate`]);
-//! - buffers, loads, weights and scratch lie inside the arena, behind the tables;
+//! - buffers, loads, weights and scratch lie inside the arena, after the tables;
 //! - a buffer that holds a ring of image lines holds views of one image's pixels and nothing else, and no step
 //!   goes around its end ([`ops::validate_rings`]);
 //! - within a step, what is written is disjoint from what is read (or is the very same tensor, where
@@ -188,7 +188,7 @@ impl<'a> Proven<'a> {
         self.arena.start
     }
 
-    /// Where the plan ends: nothing of it lies behind.
+    /// Where the plan ends: nothing of it lies after.
     pub(crate) fn end(&self) -> u64 {
         self.arena.end
     }

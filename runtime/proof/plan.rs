@@ -76,7 +76,7 @@ impl Proven<'_> {
         let PlanView { resident, loads, .. } = self.plan;
         let count = resident.len().max(loads.len());
         check(count <= MAX_TASKS, "plan: too many loads", 0, count as u64, MAX_TASKS as u64)?;
-        // Residents lie beside one another, so they cannot be larger than the arena (or `open` would
+        // Residents do not overlap, so they cannot be larger than the arena (or `open` would
         // have more to read than it has room for).
         let held = resident.iter().map(|load| u64::from(load.bytes)).sum();
         let room = self.arena.end.saturating_sub(self.arena.start);

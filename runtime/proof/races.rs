@@ -108,7 +108,7 @@ fn met(
     check(false, what, index, bytes.start, address)
 }
 
-/// The loads in flight, from one step of an inference to the next: those of this inference, and behind them those of
+/// The loads in flight, from one step of an inference to the next: those of this inference, and after them those of
 /// the next one.
 struct Flights<'p, 'a> {
     proven: &'p Proven<'a>,

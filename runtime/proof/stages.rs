@@ -1,9 +1,9 @@
 //! The stages of loads: what a device with a memory of its own reads into its staging ring, and copies from there.
 //!
-//! Reads, copies and steps are three sequences, each done in order. What is proved beside the bounds:
+//! Reads, copies and steps are three sequences, each done in order. What is proved in addition to the bounds:
 //!
 //! - **no race in the ring**: when read j may start, `copies` copies are done, and of those that follow only the
-//!   ones of loads before j can be under way, since a copy comes after its read. None of these shares a byte with j's
+//!   ones of loads before j can be in flight, since a copy comes after its read. None of these shares a byte with j's
 //!   place. (In the arena copies are what is in flight, which `races` proves.)
 //! - **no deadlock**: were all three stuck, the step that is next would wait for a copy or a read. A copy waits for
 //!   its read, and for `release` steps, no more than are before the step that first waits for it; a read waits for
@@ -13,7 +13,7 @@
 use super::{Effort, Proven, Range64, check};
 use crate::pack::{Flaw, Isa, PAGE, PlanView};
 
-/// What a ring holds at most, in bytes that the arena holds behind its tables: pinned memory is taken before anything is
+/// What a ring holds at most, in bytes that the arena holds after its tables: pinned memory is taken before anything is
 /// loaded, and shall not be whatever a pack asks for. Rings are of a few loads, which lie in the arena.
 const MOST_ARENAS: u64 = 8;
 

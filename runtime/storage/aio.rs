@@ -156,7 +156,7 @@ impl Requests {
         self.context != 0
     }
 
-    /// Begins a read, and returns its number. An error where all are under way.
+    /// Begins a read, and returns its number. An error where all are in flight.
     ///
     /// # Safety
     /// As of [`ReadQueue::submit`](super::ReadQueue::submit).

@@ -6,15 +6,15 @@
 //! - `open` fails with EINVAL: it has no direct I/O.
 //! - It lives in memory (tmpfs, ramfs): the cache *is* the file. tmpfs takes the flag since Linux 6.6.
 //! - Pages that are read on trial turn up in the cache: the file system decompresses or decrypts there (btrfs), or lies over
-//!   one in memory (an overlay). `statx` tells of some of these by an alignment of zero, which is not believed by
-//!   itself: emulators tell zero for want of knowing.
+//!   one in memory (an overlay). `statx` reports an alignment of zero for some of these. That alone is not
+//!   believed: emulators report zero, too, since they do not know.
 //!
-//! Kernels before 6.1 and some file systems tell no alignment; that a page can be read is then enough.
+//! Kernels before 6.1 and some file systems report no alignment; that a page can be read is then enough.
 //!
 //! Only some of a file may be compressed: [`DirectFile::page_cache`] says after an inference what is in the cache, and keeps
 //! it out.
 //!
-//! Several reads can be under way at once: see [`aio`](super::aio).
+//! Several reads can be in flight at once: see [`aio`](super::aio).
 #![allow(unsafe_code)]
 
 use super::aio::{PIECE, PIECES, Requests};

@@ -5,7 +5,7 @@
 //! attempts of all reads are numbered from 0, and a script says which of them go wrong, and how. The
 //! attempts go through the same [`read_exact`] as those of files.
 //!
-//! With [`queued`](Faulty::queued) several reads can be under way, as of a device that takes its time and changes the order:
+//! With [`queued`](Faulty::queued) several reads can be in flight, as of a device that takes its time and changes the order:
 //! nothing is read before it is waited for, and then the last first.
 #![allow(unsafe_code)]
 
@@ -78,12 +78,12 @@ impl<'a, S: Storage> Faulty<'a, S> {
         self.under_way.iter().flatten().count()
     }
 
-    /// The most that was under way at once, since this was last asked: what has been read, waited for or not, is not.
+    /// The most that was in flight at once, since this was last asked: what has been read, waited for or not, is not.
     pub fn most_under_way(&mut self) -> usize {
         core::mem::take(&mut self.most)
     }
 
-    /// Makes the file end at byte `end`. [`len`](Storage::len) still tells the old length, as it does
+    /// Makes the file end at byte `end`. [`len`](Storage::len) still returns the old length, as it does
     /// when a file is cut while it is in use.
     pub fn truncated_at(mut self, end: u64) -> Self {
         self.end = end;
@@ -141,7 +141,7 @@ impl<S: Storage> Storage for Faulty<'_, S> {
     }
 }
 
-// SAFETY: bytes are written by `wait`, which first does all reads that are under way. When the storage inside panics, it has forgotten
+// SAFETY: bytes are written by `wait`, which first does all reads that are in flight. When the storage inside panics, it has forgotten
 // them.
 unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
     fn depth(&self) -> usize {

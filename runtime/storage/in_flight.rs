@@ -1,7 +1,7 @@
 //! Reads that are waited for whatever happens.
 //!
 //! No borrow can say of memory that is divided by a plan that a device is writing a part of it. [`InFlight`] has the
-//! storage to itself as long as any read may be under way, and gives it back when none is. It is only lent, for the time
+//! storage to itself as long as any read may be in flight, and gives it back when none is. It is only lent, for the time
 //! of a call, so that it can neither be forgotten nor outlived by what it has begun: whatever the way out of that call, an
 //! error, a request or a panic, the last thing done is to wait for all reads.
 //!
@@ -77,7 +77,7 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
         self.begun.iter().filter(|read| matches!(read.state, State::Flying(_))).count()
     }
 
-    /// Whether a read into these bytes may begin: not too much is under way, and none that has begun has bytes in common
+    /// Whether a read into these bytes may begin: not too much is in flight, and none that has begun has bytes in common
     /// with it.
     pub fn has_room(&self, bytes: *mut [u8]) -> bool {
         let room = match &self.source {
@@ -116,7 +116,7 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
         }
     }
 
-    /// Waits for the read that began first, and tells what became of it; `None` if there is none. Those behind it that have come
+    /// Waits for the read that began first, and returns its result; `None` if there is none. Those after it that have come
     /// with it are not under way any more either. Spins for so long before it sleeps.
     pub fn oldest(&mut self, spin_ns: u64) -> Option<Result<(), StorageError>> {
         let read = self.begun.front_mut()?;

@@ -1,6 +1,6 @@
 //! Reads that go on while their caller does something else.
 //!
-//! A device that has several reads to do at once does small ones up to twice as fast: while one is under way to
+//! A device that has several reads to do at once does small ones up to twice as fast: while one is in flight to
 //! memory, the next is being looked for. [`Storage::queue`](super::Storage::queue) is how the loader finds out whether a storage can do that;
 //! most cannot, and then [`Storage::read`](super::Storage::read) is all there is.
 //!
@@ -27,7 +27,7 @@ pub const SPIN_NS: u64 = 1_000_000;
 ///
 /// # Safety
 /// The bytes of a read are written only between a `submit` that succeeds and the end of the `wait` for it, however that ends; after one
-/// that fails, never. No two reads under way have one number. `wait` does not unwind, unless nothing is under way
+/// that fails, never. No two reads under way have one number. `wait` does not unwind, unless nothing is in flight
 /// any more when it does.
 pub unsafe trait ReadQueue {
     /// The most reads that may be in flight at once: at least 1, at most [`MAX_DEPTH`].

@@ -111,7 +111,7 @@ pub(super) fn count(fd: &Fd, bytes: u64) -> Result<Cached, StorageError> {
 /// What is in the cache of `bytes` from `start` on, a multiple of the system's page.
 fn count_range(fd: &Fd, start: u64, bytes: u64) -> Result<Cached, StorageError> {
     match by_map(fd, start, bytes) {
-        // That every page is there is also what strangers are told.
+        // Strangers, too, get the answer that every page is there.
         Ok(found) if found.pages < found.of_pages || found.of_pages == 0 || is_told_truth(fd)? => {
             Ok(found)
         }
@@ -147,7 +147,7 @@ fn by_map(fd: &Fd, start: u64, bytes: u64) -> Result<Cached, StorageError> {
     Ok(Cached { pages, of_pages: map.len().div_ceil(page) as u64, first })
 }
 
-/// Whether `mincore` answers truthfully: who owns the file, or may write it, is told.
+/// Whether `mincore` answers truthfully: it does for those who own the file, or may write it.
 fn is_told_truth(fd: &Fd) -> Result<bool, StorageError> {
     // SAFETY: a question without pointers.
     if fd.stat()?.st_uid == unsafe { libc::geteuid() } {
@@ -242,7 +242,7 @@ mod tests {
         file.read(17 * 4096, &mut [0; 1]).unwrap();
         let error = file.page_cache().unwrap().keep_out(u64::MAX).unwrap_err();
         assert!(matches!(error, StorageError::StaysCached { pages: 1.., .. }), "{error:?}");
-        // What lies behind the pack is none of its.
+        // What lies after the pack is none of its.
         direct.forget().unwrap();
         file.read(60 * 4096, &mut [0; 1]).unwrap();
         assert_eq!(direct.count(8 * 4096).unwrap().pages, 0);

@@ -1,4 +1,4 @@
-//! Files for tests: beside the test program, which lies on a disk where `/tmp` may not.
+//! Files for tests: next to the test program, which lies on a disk where `/tmp` may not.
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -13,7 +13,7 @@ pub(super) struct ScratchFile {
 }
 
 impl ScratchFile {
-    /// A file with these contents, beside the test program.
+    /// A file with these contents, next to the test program.
     pub(super) fn new(contents: &[u8]) -> Self {
         let program = std::env::current_exe().unwrap();
         Self::in_folder(program.parent().unwrap(), contents)

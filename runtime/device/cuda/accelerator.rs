@@ -154,7 +154,7 @@ impl<'c> Gpu<'c> {
         })
     }
 
-    /// Makes what it takes to tell [the time of each step](crate::executor::Model::infer_timed).
+    /// Makes what it takes to measure [the time of each step](crate::executor::Model::infer_timed).
     pub fn keep_time(&mut self) -> Result<(), GpuError> {
         self.context.bind()?;
         while !self.moments.is_full() {

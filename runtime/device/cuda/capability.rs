@@ -43,7 +43,7 @@ impl fmt::Display for Arch {
     }
 }
 
-/// A version of CUDA, as the driver tells it: 12060 is 12.6.
+/// A version of CUDA, as the driver reports it: 12060 is 12.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version(pub i32);
 

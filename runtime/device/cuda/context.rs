@@ -168,7 +168,7 @@ fn attributes(driver: &Driver, device: i32) -> Result<Attributes, DeviceError> {
     // SAFETY: it writes one number.
     unsafe { driver.device_total_mem(&mut total_bytes, device) }?;
     let mut bytes = [0u8; NAME_BYTES];
-    // SAFETY: it writes no more than it is told.
+    // SAFETY: it writes no more than `NAME_BYTES` bytes.
     unsafe { driver.device_get_name(bytes.as_mut_ptr().cast(), NAME_BYTES as i32, device) }?;
     let name =
         core::ffi::CStr::from_bytes_until_nul(&bytes).ok().and_then(|name| name.to_str().ok());

@@ -21,7 +21,7 @@ fn is_done(result: Result<(), DeviceError>) -> Result<bool, DeviceError> {
     }
 }
 
-/// A queue of work: what is in it is done in order, and beside what is in others.
+/// A queue of work: what is in it is done in order, while others do theirs.
 #[derive(Debug)]
 pub struct Stream<'c> {
     context: &'c Context<'c>,

@@ -1,4 +1,4 @@
-//! Everything that can be wrong with a driver or a GPU, on a driver that has it so: the fake one, which is told by its
+//! Everything that can be wrong with a driver or a GPU, on a driver that simulates it: the fake one, which is configured by its
 //! environment. A test is therefore a process of its own.
 
 use super::testing::{STAND_IN, load};

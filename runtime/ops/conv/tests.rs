@@ -45,7 +45,7 @@ fn merged_rows_of_taps() {
     case([1, 40, 90, 3], 8, [3, 3]).stride([2, 2]).pad([1, 1]).check();
 }
 
-/// The output's extent does not follow from the input's: everything beside the image is zero.
+/// The output's extent does not follow from the input's: everything outside the image is zero.
 #[test]
 fn output_beyond_the_padding() {
     case([1, 5, 6, 3], 9, [3, 3]).pad([1, 1]).output(9, 11).check();
@@ -183,7 +183,7 @@ fn hostile_records() {
         change(&mut record);
         assert!(valid(record).is_err(), "record {index}");
     }
-    // Accepted: the window lies far beside the image.
+    // Accepted: the window lies far outside the image.
     good_with_pad([u32::MAX, 3]).check();
     good_with_pad([3, u32::MAX]).check();
 }

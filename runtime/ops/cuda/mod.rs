@@ -13,7 +13,7 @@
 //! An operator has two functions:
 //!
 //! - `scratch_bytes(layer, inputs, output, slice)`: intermediates for one step. The planner calls the same function.
-//! - `run(call, queue)`: launches one step. The queue may have an error to tell; nothing else can go wrong after
+//! - `run(call, queue)`: launches one step. The queue may return an error; nothing else can go wrong after
 //!   [`super::validate`] and [`super::validate_slice`].
 //!
 //! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: a pack is refused for the one, [`validate_slice`] refuses the other.

@@ -1,4 +1,4 @@
-//! The kernels' bits are the portable ones'. Beside these tests, those of every operator run their layers on the GPU too
+//! The kernels' bits are the portable ones'. Next to these tests, those of every operator run their layers on the GPU too
 //! (`ops::testing`, `ops::conv::testing`): here is what these have not.
 
 use super::testing::{rounded, stored};

@@ -1,4 +1,4 @@
-//! The scratch of steps that expand weights: expanded panels beside what the operator takes.
+//! The scratch of steps that expand weights: expanded panels in addition to what the operator takes.
 
 use super::way::{Way, panels_in};
 use super::{Expansion, ROW_WEIGHTS};

@@ -16,7 +16,7 @@ const BLOCK_ROWS: usize = 28 * 36;
 /// inputs stay near.
 const GROUP: usize = 4;
 
-/// Bytes of a block's transformed inputs that stay in the second-level cache beside products and weights: to come back to
+/// Bytes of a block's transformed inputs that stay in the second-level cache next to products and weights: to come back to
 /// them for each panel costs nothing, and one panel's products are the least scratch.
 const NEAR_BYTES: u64 = 192 << 10;
 
@@ -192,7 +192,7 @@ impl Division {
         self.channels.saturating_mul(self.together)
     }
 
-    /// Floats of zeros, for pixels beside the image.
+    /// Floats of zeros, for pixels outside the image.
     pub(super) fn zeros(&self) -> usize {
         self.width().next_multiple_of(16)
     }

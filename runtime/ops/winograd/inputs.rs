@@ -22,7 +22,7 @@ pub(super) struct Inputs<'a> {
 
 /// Where transformed inputs go.
 pub(super) struct Frequencies<'a> {
-    /// What pixels beside the image are read from.
+    /// What pixels outside the image are read from.
     pub zeros: &'a [f32],
     /// The transformed inputs.
     pub floats: &'a mut [f32],

@@ -1,6 +1,6 @@
 //! Weights as they are stored: filters transformed to frequencies.
 
-/// The points of F(4,3) beside 0 and infinity, positive ones.
+/// The points of F(4,3) apart from 0 and infinity, positive ones.
 const POINTS: [f64; 2] = [0.75, 1.5];
 
 /// Transforms a 3x3 filter (row by row) to the `(tile + 2)²` weights that are stored, in double

@@ -44,7 +44,7 @@ pub struct Swapped {
     pub refilled_bytes: u64,
 }
 
-/// Waits for a stream when it is dropped, be it by a panic: copies that are under way must not find their memory gone.
+/// Waits for a stream when it is dropped, be it by a panic: copies that are in flight must not find their memory gone.
 struct Quiet<'s>(&'s Stream<'s>);
 
 impl Drop for Quiet<'_> {
@@ -150,10 +150,10 @@ impl<'a> Mapped<'a> {
         self.broken = true;
         let quiet = Quiet(stream);
         let filled = self.map(pool, &runs).and_then(|()| self.fill(&runs, stream, source));
-        // The call below waits, too, and tells what went wrong.
+        // The call below waits, too, and returns the error.
         core::mem::forget(quiet);
         self.broken = false;
-        // Even after an error: copies that are under way must not find their chunks gone.
+        // Even after an error: copies that are in flight must not find their chunks gone.
         let filled = filled.and_then(|swapped| Ok((swapped, stream.synchronize()?)));
         match filled {
             Ok((swapped, ())) => {
@@ -205,7 +205,7 @@ impl<'a> Mapped<'a> {
             Ok(stream.synchronize()?)
         };
         if let Err(error) = copy() {
-            // All is in as before; but no copy may be under way when the caller next sees the pinned memory.
+            // All is in as before; but no copy may be in flight when the caller next sees the pinned memory.
             self.broken |= stream.synchronize().is_err();
             return Err(error);
         }
@@ -266,7 +266,7 @@ impl<'a> Mapped<'a> {
         Ok(())
     }
 
-    /// Gives mapped chunks their bytes: copies are under way when it returns.
+    /// Gives mapped chunks their bytes: copies are in flight when it returns.
     fn fill(
         &mut self,
         runs: &[Range<usize>],

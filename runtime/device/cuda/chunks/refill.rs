@@ -60,7 +60,7 @@ impl<'a> Staging<'a> {
         Ok(Self { memory, half, next: 0, used: [false; 2], copied })
     }
 
-    /// Fills `bytes` at `address` of the GPU with those from `offset` of the range on. The last copies are under way
+    /// Fills `bytes` at `address` of the GPU with those from `offset` of the range on. The last copies are in flight
     /// when it returns.
     pub fn fill(
         &mut self,

@@ -1,4 +1,4 @@
-//! The driver's functions that chunks are made of, with what they are told: safe to call, since what they may do wrong
+//! The driver's functions that chunks are made of, with their arguments: safe to call, since what they may do wrong
 //! stays on the GPU.
 
 use super::ChunkError;

@@ -198,7 +198,7 @@ fn chains_are_summed_in_order() {
     queue.assert_seen(&["ConvSum"]);
 }
 
-/// Negative zeros, infinities and NaN: what is computed beside the reduction changes nothing.
+/// Negative zeros, infinities and NaN: what is computed apart from the reduction changes nothing.
 #[test]
 fn special_values() {
     let mut queue = Recorder::new();
