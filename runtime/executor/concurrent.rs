@@ -87,9 +87,6 @@ impl Feed for Concurrent<'_, '_> {
     }
 }
 
-/// The error of a loader's thread that could not be started.
-pub type ThreadedError = ThreadError;
-
 /// Has the loader return.
 fn stop(shared: &Shared<'_>) {
     shared.stop.store(true, Ordering::Release);
@@ -126,7 +123,7 @@ impl<'a> Instance<'a> {
         &'m mut self,
         storage: &'m mut S,
         body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
-    ) -> Result<T, ThreadedError> {
+    ) -> Result<T, ThreadError> {
         self.with_loader_on(None, storage, body)
     }
 
@@ -137,7 +134,7 @@ impl<'a> Instance<'a> {
         core: Option<usize>,
         storage: &'m mut S,
         body: impl FnOnce(&mut Model<'m, 'a, Concurrent<'m, 'a>>) -> T,
-    ) -> Result<T, ThreadedError> {
+    ) -> Result<T, ThreadError> {
         let (mut loader, mut model) = self.beside();
         let shared = model.shared;
         threads::join(

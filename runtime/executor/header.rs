@@ -110,7 +110,7 @@ pub(super) fn choose(
 ///
 /// # Panics
 /// When `page` is shorter than a page.
-pub fn entry_for(
+pub(crate) fn entry_for(
     page: &[u8],
     header: &Header,
     arena: u64,

@@ -53,7 +53,7 @@ mod times;
 
 pub use budget::BudgetError;
 #[cfg(all(feature = "linux", target_os = "linux"))]
-pub use concurrent::{Concurrent, ThreadedError};
+pub use concurrent::Concurrent;
 pub use error::OpenError;
 pub use load::LoadError;
 #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -67,7 +67,8 @@ pub use times::StepTimes;
 
 #[doc(hidden)]
 pub use enter::RESIDENT_PIECE;
+pub(crate) use header::entry_for;
 #[doc(hidden)]
-pub use header::{entries, entry_for, header, tables_bytes};
+pub use header::{entries, header, tables_bytes};
 
 pub use crate::pack::{Flaw, Name, PlanEntry, Port, Skeleton};
