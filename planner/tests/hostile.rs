@@ -13,7 +13,10 @@ use eyelet::device::Inline;
 use eyelet::executor::{InferError, Instance, OpenError, Options, Progress, STEP_WORK};
 use eyelet::kernels::Isa;
 use eyelet::ops::transformed;
-use eyelet::pack::{Buffer, Encoding, Header, Load, NONE, PAGE, Place, PlanEntry, PlanView, Port, Skeleton, SkeletonHeader, Step, Tensor};
+use eyelet::pack::{
+    Buffer, Encoding, Header, Load, NONE, PAGE, Place, PlanEntry, PlanView, Port, Skeleton,
+    SkeletonHeader, Step, Tensor,
+};
 use eyelet::proof::{Bounds, Proven, ProvenSkeleton};
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{Faulty, Slice};

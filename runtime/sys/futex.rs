@@ -63,6 +63,10 @@ impl Counter {
     }
 
     /// Adds to the count and wakes whoever waits for it. For a counter with several counting sides.
+    #[cfg_attr(
+        not(all(feature = "linux", target_os = "linux")),
+        allow(dead_code, reason = "only worker threads count together")
+    )]
     pub fn add(&self, more: u32) {
         let before = self.count.fetch_add(more, Ordering::AcqRel);
         self.wake_reached(before.wrapping_add(more));

@@ -5,8 +5,8 @@
 //! are used again.
 
 use eyelet::device::DeviceError;
-use eyelet::device::accelerator::{Accelerator, Home, Lent, MemoryError, Stream};
 use eyelet::device::accelerator::Launch;
+use eyelet::device::accelerator::{Accelerator, Home, Lent, MemoryError, Stream};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
