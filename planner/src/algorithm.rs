@@ -67,6 +67,13 @@ pub fn set_chains(network: &mut Network, index: usize, chains: u32) {
     }
 }
 
+/// Whether the steps of a layer that is stored for the direct algorithm can compute it by F(tile, 3): they transform its
+/// weights.
+pub fn transforms_on_load(network: &Network, layer: usize, tile: u32) -> bool {
+    Algorithm::of(network, layer) == Algorithm::Direct
+        && Algorithm::Winograd { tile: tile as usize }.serves(network, layer)
+}
+
 impl Algorithm {
     /// What there is, with the fewest bytes of weights first.
     pub fn all() -> impl Iterator<Item = Self> {

@@ -25,6 +25,7 @@ pub mod plan;
 pub mod profile;
 pub mod reference;
 pub mod replace;
+pub mod request;
 pub mod rounding;
 pub mod simulate;
 pub mod size;

@@ -44,7 +44,7 @@
 //! ([`groups`]).
 //!
 //! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The choice
-//! of algorithms ([`strategy::algorithms`](crate::strategy::algorithms)) is made by that.
+//! of algorithms for a pack is made by that.
 
 mod alive;
 mod demands;
@@ -54,12 +54,13 @@ mod nearness;
 mod reading;
 mod steps;
 
+use crate::algorithm::transforms_on_load;
 use crate::memory::lifetimes;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
 use crate::slice::whole;
 use crate::slide::{least_bytes, touched};
-use crate::strategy::{Request, on_load};
+use crate::request::Request;
 use crate::tables::Tables;
 use alive::Alive;
 use demands::{Algorithms, Demands};
@@ -282,6 +283,11 @@ impl Bound {
     }
 }
 
+/// The algorithms by which the steps of a layer can compute it, besides its own: they transform the stored weights.
+pub fn step_algorithms(network: &Network, costs: &Costs, layer: usize) -> impl Iterator<Item = u32> {
+    costs.on_load(layer).filter(move |tile| transforms_on_load(network, layer, *tile))
+}
+
 /// Predicted computing time and bytes of weights of a layer in one step.
 pub fn layer_demand(network: &Network, costs: &Costs, index: usize) -> (f64, f64) {
     let layer = &network.layers[index];
@@ -320,7 +326,7 @@ fn demands_of(request: &Request<'_>) -> Vec<(u64, Demands)> {
         match exact {
             true => vec![own],
             false => {
-                [0, own].into_iter().chain(on_load::algorithms(network, costs, layer)).collect()
+                [0, own].into_iter().chain(step_algorithms(network, costs, layer)).collect()
             }
         }
     })

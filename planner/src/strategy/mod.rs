@@ -28,7 +28,8 @@ mod site;
 mod slid;
 mod staging;
 
-use crate::network::Network;
+pub use crate::request::Request;
+
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::simulate::simulate;
@@ -42,21 +43,6 @@ use std::time::Duration;
 
 /// The strategy where none is asked for.
 pub const DEFAULT: &str = "joint";
-
-/// What a plan is wanted for.
-#[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
-    pub network: &'a Network,
-    /// Bytes of the weights section.
-    pub weights_bytes: u64,
-    /// Bytes of arena.
-    pub budget: u64,
-    /// Compute threads that the scratch must serve.
-    pub threads: u32,
-    pub profile: &'a Profile,
-    /// Every layer is computed as it is stored.
-    pub exact: bool,
-}
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -74,13 +60,6 @@ pub enum PlanError {
     TwoStages { strategy: String, board: String },
     #[error("there is no strategy `{0}`; there are: {list}", list = eyelet::pack::STRATEGIES.join(", "))]
     Strategy(String),
-}
-
-impl Request<'_> {
-    /// Whether loads are read into a staging ring, and copied from there to the device.
-    pub fn is_staged(&self) -> bool {
-        self.profile.transfer.is_some()
-    }
 }
 
 /// How long a strategy that searches does so, for each budget.

@@ -5,8 +5,7 @@
 
 use super::Request;
 use super::algorithms::{GAIN, panel_need};
-use crate::algorithm::Algorithm;
-use crate::bound::{Bound, layer_demand};
+use crate::bound::{Bound, layer_demand, step_algorithms};
 use crate::network::Network;
 use crate::profile::Costs;
 use std::sync::OnceLock;
@@ -16,17 +15,6 @@ const SHARES: [f64; 4] = [1.0, 0.6, 0.35, 0.2];
 
 /// Networks by other algorithms than the fastest, at most.
 const MOST_OTHERS: usize = 16;
-
-/// Whether steps can compute a layer by so many outputs a tile instead of by its own algorithm.
-fn serves(network: &Network, layer: usize, tile: u32) -> bool {
-    Algorithm::of(network, layer) == Algorithm::Direct
-        && Algorithm::Winograd { tile: tile as usize }.serves(network, layer)
-}
-
-/// The algorithms by which steps can compute a layer instead of its own.
-pub fn algorithms(network: &Network, costs: &Costs, layer: usize) -> impl Iterator<Item = u32> {
-    costs.on_load(layer).filter(move |tile| serves(network, layer, *tile))
-}
 
 /// What there is to choose from in a plan: beside a layer's own algorithm those that are clearly faster, each with what a
 /// panel takes by it.
@@ -115,7 +103,7 @@ fn offer(
 ) {
     let own = network.on_load[layer];
     let (least, _) = layer_demand(network, costs, layer);
-    for algorithm in algorithms(network, costs, layer).collect::<Vec<_>>() {
+    for algorithm in step_algorithms(network, costs, layer).collect::<Vec<_>>() {
         network.on_load[layer] = algorithm;
         let (ns, _) = layer_demand(network, costs, layer);
         if ns < least * GAIN {

@@ -2,7 +2,7 @@
 
 use super::{Means, panel_need};
 use crate::algorithm::{self, Algorithm, set_chains};
-use crate::bound::{Bound, layer_demand};
+use crate::bound::{Bound, layer_demand, step_algorithms};
 use crate::network::Network;
 use crate::profile::{Costs, Outside, Profile};
 use crate::slice::whole;
@@ -49,7 +49,7 @@ pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> 
             let costs = Costs::new(&changed, profile, threads).within(profile.near_bytes());
             for (layer, offers) in offers.iter_mut().enumerate() {
                 let (_, bytes) = layer_demand(&changed, &costs, layer);
-                for runs in [0].into_iter().chain(on_load::algorithms(&changed, &costs, layer)) {
+                for runs in [0].into_iter().chain(step_algorithms(&changed, &costs, layer)) {
                     let step = Step { algorithm: runs, ..whole(&changed, layer) };
                     let ns = costs.least_ns(
                         &step,
