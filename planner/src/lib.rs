@@ -5,7 +5,6 @@
 //! ```
 
 pub mod algorithm;
-pub mod alloc;
 pub mod board;
 pub mod bound;
 pub mod check;

@@ -3,8 +3,8 @@
 mod command;
 
 use command::{Done, eyelet_in, folder};
-use eyelet_planner::alloc::csv::Table;
-use eyelet_planner::alloc::{Limit, Outcome, peak, solve, validate};
+use eyelet_alloc::csv::Table;
+use eyelet_alloc::{Limit, Outcome, peak, solve, validate};
 use std::path::Path;
 
 const EXAMPLE: &str = "id,lower,upper,size\nb1,0,3,4\nb2,3,9,4\nb3,0,9,4\nb4,9,21,4\nb5,0,21,4\n";

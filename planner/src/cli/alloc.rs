@@ -4,8 +4,8 @@ use super::Error;
 use super::files::Files;
 use super::output::Output;
 use super::progress::Progress;
-use eyelet_planner::alloc::csv::Table;
-use eyelet_planner::alloc::{self, Limit, Outcome, Placement};
+use eyelet_alloc::csv::Table;
+use eyelet_alloc::{Limit, Outcome, Placement, peak, solve, validate};
 use eyelet_planner::{replace::replace, size};
 use serde::Serialize;
 use std::fmt;
@@ -99,13 +99,13 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let buffers = &table.buffers;
     let start = Instant::now();
     let limit = Limit::time(Duration::from_secs_f64(time_limit));
-    let outcome = patiently(output, || alloc::solve(buffers, capacity, limit))?;
+    let outcome = patiently(output, || solve(buffers, capacity, limit))?;
     let seconds = (start.elapsed().as_secs_f64() * 1e6).round() / 1e6;
     let Placement { offsets, height } = match &outcome {
         Outcome::Fits(placement) | Outcome::Best { placement, .. } => placement,
     };
-    alloc::validate(buffers, offsets, *height).map_err(Error::Misplaced)?;
-    let peak = alloc::peak(buffers);
+    validate(buffers, offsets, *height).map_err(Error::Misplaced)?;
+    let peak = peak(buffers);
     if let Outcome::Best { lower_bound, .. } = outcome {
         let (best, seconds) = (*height, time_limit);
         return Err(Error::DoesNotFit { path: file, capacity, best, lower_bound, peak, seconds });

@@ -2,7 +2,7 @@
 //!
 //! Every change is written on a trail, by which it is taken back.
 
-use crate::alloc::{Buffer, sweep};
+use crate::{Buffer, sweep};
 use std::ops::Range;
 
 /// The floor of a section that has no buffer left.

@@ -154,7 +154,7 @@ impl Lowest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::alloc::Buffer;
+    use crate::Buffer;
 
     fn propagate(state: &mut State) -> bool {
         state.propagate(&mut Vec::new(), &mut 0)
