@@ -15,9 +15,7 @@
 //! As published, inferences are planned one by one: nothing is read before the host's turn is over. Activations and
 //! scratch lie below the weights' region, and share nothing with it.
 
-mod darknet;
 mod pipeline;
-pub mod published;
 
 pub use pipeline::{Pipeline, capacities, queue};
 

@@ -6,11 +6,11 @@
 //! takes. The same rates give the kernels of the others, by how much longer each is published to take sequentially.
 //! How much of that rate is reading is published as a figure only; [`READING`] is the one number that is chosen here.
 
-use super::darknet::{Layer, densenet201, resnet152, yolov3, yolov4, yolov4_p6};
-use super::{DELTA, Pipeline, bare, capacities};
-use crate::profile::Read;
-use crate::simulate::{Durations, play};
+use crate::darknet::{Layer, densenet201, resnet152, yolov3, yolov4, yolov4_p6};
 use eyelet::pack::PAGE;
+use eyelet_planner::profile::Read;
+use eyelet_planner::simulate::{Durations, play};
+use eyelet_planner::strategy::demand::{DELTA, Pipeline, bare, capacities};
 
 /// Share of reading in the time to read and copy. With a share of 0.82 or more the delays of all networks come in the
 /// published order; with less, YOLOv3's synchronous pipeline comes before its asynchronous one.

@@ -1,8 +1,11 @@
-//! The published evaluation of Demand Layering beside what its pipelines give in simulation: the tables of
+//! Prints the published evaluation of Demand Layering next to what its pipelines give in simulation: the tables of
 //! docs/demand-layering.md.
 
+mod darknet;
+mod published;
+
 use eyelet_planner::strategy::demand::Pipeline;
-use eyelet_planner::strategy::demand::published::{PIPELINES, SIDE, SUBJECTS};
+use published::{PIPELINES, SIDE, SUBJECTS};
 
 const MIB: f64 = (1 << 20) as f64;
 
