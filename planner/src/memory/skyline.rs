@@ -119,7 +119,7 @@ impl Skyline {
         let consider = |address: u64, last_use: i64| {
             let better = match (best.get(), choice) {
                 (None, _) => true,
-                (Some(best), Choice::Earliest | Choice::Beside) => last_use < best.last_use,
+                (Some(best), Choice::Earliest) => last_use < best.last_use,
                 (Some(best), Choice::Latest) => last_use > best.last_use,
                 (Some(_), Choice::Lowest) => false,
             };
@@ -130,12 +130,12 @@ impl Skyline {
             match choice {
                 Choice::Lowest => true,
                 Choice::Latest => last_use + 1 == time,
-                Choice::Earliest | Choice::Beside => false,
+                Choice::Earliest => false,
             }
         };
         // What is used so late is as good as what is used later: worse than the best so far, or as late as can be.
         let enough = || match choice {
-            Choice::Earliest | Choice::Beside => best.get().map_or(i64::MAX, |best| best.last_use),
+            Choice::Earliest => best.get().map_or(i64::MAX, |best| best.last_use),
             Choice::Latest | Choice::Lowest => time - 1,
         };
         // Runs of segments that are free at that time, if they are long enough.
@@ -150,17 +150,10 @@ impl Skyline {
             if run_end - run_start < bytes {
                 continue;
             }
-            // In the middle of a run it would leave too little on either side.
-            let parts = |address: u64| {
-                choice == Choice::Beside
-                    && run_end - run_start >= 2 * bytes.next_multiple_of(align) + align
-                    && address - run_start < bytes
-                    && run_end - (address + bytes) < bytes
-            };
             for index in first..next {
                 let (start, used) = self.segments[index];
                 // Both places below cover some of this segment: they are no better than it.
-                if matches!(choice, Choice::Earliest | Choice::Beside)
+                if choice == Choice::Earliest
                     && best.get().is_some_and(|best| used >= best.last_use)
                 {
                     continue;
@@ -169,7 +162,7 @@ impl Skyline {
                 let address = start.next_multiple_of(align);
                 // What this segment holds by itself is as good anywhere in it.
                 let within = address + bytes <= end;
-                if address < end && address + bytes <= run_end && !parts(address) {
+                if address < end && address + bytes <= run_end {
                     let last_use = match within {
                         true => used,
                         false => self.highest_from(index, address + bytes, enough()),
@@ -184,7 +177,7 @@ impl Skyline {
                 // Aligned to the end of this segment: where what follows is used later.
                 let aligned = end.checked_sub(bytes).map(|address| address / align * align);
                 if let Some(address) =
-                    aligned.filter(|address| *address >= run_start && !parts(*address))
+                    aligned.filter(|address| *address >= run_start)
                     && consider(address, self.highest_to(index, address, enough()))
                 {
                     return best.get();
@@ -224,8 +217,6 @@ impl Skyline {
 pub enum Choice {
     /// The one that has been free the longest: a load there can start first.
     Earliest,
-    /// The same of those that leave room beside them for another as large, where there can be.
-    Beside,
     /// The one that was used last: scratch there delays no load.
     Latest,
     /// The lowest address: wastes least.
@@ -250,19 +241,6 @@ mod tests {
         assert_eq!(find(71, 9, Choice::Earliest), None);
         assert_eq!(find(20, 10, Choice::Latest), Some(70));
         assert_eq!(find(35, 9, Choice::Lowest), Some(0));
-    }
-
-    #[test]
-    fn skyline_leaves_room_for_another() {
-        let mut sky = Skyline::new(0..100);
-        sky.raise(0..30, 7);
-        sky.raise(70..100, 5);
-        let find = |bytes, choice| sky.find(bytes, 1, 9, choice).map(|p| (p.address, p.last_use));
-        assert_eq!(find(40, Choice::Earliest), Some((30, -1)));
-        assert_eq!(find(40, Choice::Beside), Some((60, 5)));
-        // Where there is no room for two, nothing is left.
-        assert_eq!(find(60, Choice::Beside), find(60, Choice::Earliest));
-        assert_eq!(find(20, Choice::Beside), find(20, Choice::Earliest));
     }
 
     #[test]

@@ -182,32 +182,6 @@ impl Site<'_> {
         if self.extended { vec![panels, parts] } else { vec![panels] }
     }
 
-    /// Fits a design that was made for another site with the same groups: layers that slide, and those that have less memory.
-    /// Tables take so many bytes.
-    pub fn adapt(&self, design: &mut Design, made_for: &Self, tables: u64) {
-        let bytes = self.request.budget.saturating_sub(tables);
-        for (layer, cutting) in design.layers.iter_mut().enumerate() {
-            let slides = self.slides(layer);
-            let [free, was] = [self, made_for].map(|site| site.ground.free(layer, bytes));
-            if !slides && free >= was {
-                continue;
-            }
-            let most = if slides { cutting.read } else { cutting.slice };
-            let (fitting, ns) = self.cutting(layer, design.on_load[layer], free, 1.0, most, FEW);
-            if ns == f64::INFINITY {
-                continue;
-            }
-            let slice = fitting.slice.min(cutting.slice);
-            let scratch = fitting.scratch.min(cutting.scratch);
-            let keep = fitting.keep && cutting.keep;
-            let Cutting { resident, resident_slice, .. } = *cutting;
-            *cutting = match slides {
-                true => Cutting { resident, resident_slice, ..fitting },
-                false => Cutting { slice, scratch, keep, ..*cutting },
-            };
-        }
-    }
-
     /// For each layer the algorithm by which it takes the least time where so many of its slices shall find room; its own
     /// where it slides.
     pub fn quickest(&self, options: &Options, slices: f64) -> Vec<u32> {

@@ -1,7 +1,7 @@
 //! Where activations lie, whatever way a network is cut: what all designs for a budget and a way to slide have in common.
 
 use super::Request;
-use crate::memory::{Choice, Lifetime, buffer_sizes, lifetimes, place_buffers};
+use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
 use crate::network::Network;
 use crate::slice::{Read, Slices, whole};
 use crate::slide::{self, Group, Sliding};
@@ -25,26 +25,13 @@ pub struct Ground {
     pub tables: Tables,
     /// For each layer the largest hole between its live buffers, and the end of the highest of them.
     holes: Vec<(u64, u64)>,
-    /// Layers with free memory below the highest of their live buffers.
-    pub torn: Vec<usize>,
-    /// Where loads go, by preference.
-    pub(super) choice: Choice,
     /// The layer at which the most activation bytes are alive.
     pub peak_layer: u32,
 }
 
-/// How memory is given out where there are several ways. By default activations take the least.
-#[derive(Clone, Debug, Default)]
-pub struct Lay {
-    /// What lives beside any of these layers gets the lowest addresses: what is free beside them is in one piece.
-    pub joined: Vec<usize>,
-    /// Loads leave room beside them for another as large.
-    pub beside: bool,
-}
-
 impl Ground {
     /// The layers that slide are computed by the algorithms of this network.
-    pub fn new(network: &Network, groups: Vec<Group>, lay: &Lay) -> Self {
+    pub fn new(network: &Network, groups: Vec<Group>) -> Self {
         let layers = network.layers.len();
         let steps = (0..layers).map(|layer| whole(network, layer));
         let sliding = Sliding::new(network, groups);
@@ -58,15 +45,10 @@ impl Ground {
         let sizes = buffer_sizes(network, &sliding.rings);
         let together = |one: &Step, other: &Step| sliding.cut_together(one, other);
         let lines = slide::line_lives(network, &steps, &sliding.rings, together);
-        let lives_in =
-            |life: &Lifetime, span: &Range<usize>| life.start < span.end && span.start <= life.end;
-        let first = |buffer: usize| {
-            lay.joined.iter().any(|&layer| lives_in(&lives[buffer], &spans[layer])).into()
-        };
-        let offsets = place_buffers(&sizes, &lives, &lines, period, first);
+        let offsets = place_buffers(&sizes, &lives, &lines, period);
         let end = |buffer: usize| offsets[buffer] + sizes[buffer];
         let peak = (0..offsets.len()).map(end).max().unwrap_or(0);
-        let (mut holes, mut torn) = (Vec::new(), Vec::new());
+        let mut holes = Vec::new();
         let (mut most, mut peak_layer) = (0, 0);
         let mut live = Live::new(&lives, &offsets, &sizes);
         for (layer, span) in spans.iter().enumerate() {
@@ -74,14 +56,9 @@ impl Ground {
             if live.bytes > most {
                 (most, peak_layer) = (live.bytes, layer as u32);
             }
-            let (hole, high) = live.hole();
-            holes.push((hole, high));
-            if hole > 0 {
-                torn.push(layer);
-            }
+            holes.push(live.hole());
         }
-        let choice = if lay.beside { Choice::Beside } else { Choice::Earliest };
-        Self { sliding, sizes, offsets, peak, counts, tables, holes, torn, choice, peak_layer }
+        Self { sliding, sizes, offsets, peak, counts, tables, holes, peak_layer }
     }
 
     /// Bytes of the tables of a plan in which each layer that does not slide is one step and one load, and some have a few.

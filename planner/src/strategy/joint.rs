@@ -21,7 +21,6 @@ use super::frugal::{self, Fit};
 use super::improve::improve;
 use super::on_load::Options;
 use super::place::Loading;
-use super::polish::polish;
 use super::refit::Refit;
 use super::settle::settle;
 use super::site::Site;
@@ -65,10 +64,7 @@ impl<'a> Constructed<'a> {
     /// its residents can be changed, which is as fast or hardly slower.
     pub fn improve(self, effort: Effort) -> (Made, Refit<'a>) {
         let start = Instant::now();
-        let Self { basis, options, mut sites, mut best, faster, constructive } = self;
-        if effort != Effort::Fast {
-            polish(&mut sites, &mut best);
-        }
+        let Self { basis, options, mut sites, best, faster, constructive } = self;
         let (Best { at, design, mut built }, tried) = improve(&sites, &options, best, effort);
         let site = sites.swap_remove(at);
         let request = site.request;

@@ -19,7 +19,6 @@ mod improve;
 mod joint;
 pub mod on_load;
 mod place;
-mod polish;
 mod refit;
 mod residents;
 mod rivals;

@@ -261,7 +261,7 @@ impl<'a> Cut<'a> {
             };
             let weights = Weights { bytes, raise: &raise };
             let placed = match ahead {
-                true => preload(&mut sky, weights, scratch, time, self.ground.choice)
+                true => preload(&mut sky, weights, scratch, time)
                     .or_else(|| no_preload(&mut sky, weights, scratch, time)),
                 false => lowest(&mut sky, weights, scratch, time),
             };
@@ -375,9 +375,8 @@ fn preload(
     weights: Weights<'_>,
     scratch: u64,
     time: i64,
-    choice: Choice,
 ) -> Option<Placed> {
-    place(sky, weights, scratch, time, [choice, Choice::Latest])
+    place(sky, weights, scratch, time, [Choice::Earliest, Choice::Latest])
 }
 
 /// Both as low as possible: wastes the least memory, and may make the load wait.

@@ -37,7 +37,7 @@ pub fn settle(network: &Network, plan: &mut Plan) {
     for steps in kept(&plan.steps) {
         lives[plan.places.len() + steps.start].end = steps.end;
     }
-    let offsets = place_buffers(&sizes, &lives, &lines, period, |_| 0);
+    let offsets = place_buffers(&sizes, &lives, &lines, period);
     let used = offsets.iter().zip(&sizes).map(|(at, bytes)| at + bytes);
     let end = base + used.max().unwrap_or(0);
     if end.next_multiple_of(PAGE) >= plan.arena_bytes {

@@ -2,7 +2,7 @@
 
 use super::basis::Basis;
 use super::design::{Built, Design, Pins};
-use super::ground::{Ground, Lay};
+use super::ground::Ground;
 use super::place::{Cut, Misfit};
 use super::{Request, residents, staging};
 use crate::network::Network;
@@ -35,12 +35,7 @@ impl<'a> Site<'a> {
 
     /// With layers that slide.
     pub fn with(request: &Request<'a>, basis: Arc<Basis>, groups: Vec<Group>) -> Self {
-        let ground = Ground::new(request.network, groups, &Lay::default());
-        Self::on(request, basis, ground)
-    }
-
-    /// With activations that lie so.
-    pub fn on(request: &Request<'a>, basis: Arc<Basis>, ground: Ground) -> Self {
+        let ground = Ground::new(request.network, groups);
         let costs = basis.costs.clone().sliding(request.network, &ground.sliding.rings);
         let layers = &request.network.layers;
         let bytes = |at: usize| u64::from(layers[at].panels) * u64::from(layers[at].panel_bytes);

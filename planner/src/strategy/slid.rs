@@ -3,7 +3,7 @@
 
 use super::Request;
 use super::basis::Basis;
-use super::ground::{Ground, Lay};
+use super::ground::Ground;
 use super::on_load::{Options, Transformed};
 use crate::network::Network;
 use crate::slice::whole;
@@ -65,7 +65,7 @@ fn affordable(
     groups: &[Group],
     portions: bool,
 ) -> Vec<u32> {
-    let ground = Ground::new(fastest, groups.to_vec(), &Lay::default());
+    let ground = Ground::new(fastest, groups.to_vec());
     let bytes = request.budget.saturating_sub(ground.usual_tables(fastest));
     let steps = (0..fastest.layers.len()).map(|layer| whole(fastest, layer));
     let mut largest: Vec<Option<Step>> = vec![None; fastest.layers.len()];
