@@ -19,9 +19,6 @@ use std::ops::Range;
 /// Shares of the memory beside the tables for which groups are sought.
 const SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.25, 0.15];
 
-/// The same where groups that may take all of it leave loads no room.
-const NEAR: [f64; 4] = [0.99, 0.97, 0.94, 0.9];
-
 /// The same where single layers slide, too.
 const SHARES_OF_SINGLES: [f64; 3] = [1.0, 0.6, 0.3];
 
@@ -176,18 +173,9 @@ impl<'a> Search<'a> {
     /// The ways to slide that deserve to be planned for a budget, the one that costs least first: no groups
     /// if that could fit, groups that just fit, and groups that leave more for weights.
     pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
-        self.for_shares(budget, &SHARES)
-    }
-
-    /// The same for a little less than the budget.
-    pub fn near(&mut self, budget: u64) -> Vec<Vec<Group>> {
-        self.for_shares(budget, &NEAR)
-    }
-
-    fn for_shares(&mut self, budget: u64, shares: &[f64]) -> Vec<Vec<Group>> {
         let room = self.room(budget);
         let mut found = Vec::new();
-        for share in shares {
+        for share in SHARES {
             let target = (room as f64 * share) as u64;
             let mut aims = [Aim::Memory, Aim::Sharing, Aim::Single].into_iter();
             let Some(groups) = aims.find_map(|aim| self.groups_for(target, aim)) else { break };

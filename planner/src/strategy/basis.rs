@@ -5,7 +5,7 @@ use crate::algorithm::Algorithm;
 use crate::bound::least_bound_ns;
 use crate::network::Network;
 use crate::simulate::Costs;
-use crate::slice::{keeps, least_scratch_bytes, panel_scratch_bytes, scratch_bytes};
+use crate::slice::{keeps, panel_scratch_bytes, scratch_bytes};
 use eyelet::kernels::table::TILES;
 use eyelet::pack::{Kept, Step};
 use std::collections::HashMap;
@@ -94,26 +94,18 @@ impl Basis {
 /// Layer, algorithm, panels and rows of steps that take as much scratch, and whether the last panel is among them; and what they keep.
 type Taker = ([u32; 5], Kept);
 
-/// The scratch that a step cannot do without, and all that it can use.
+/// The scratch that a step has at least, which makes whole panels, and all that it can use.
 #[derive(Clone, Copy)]
 pub(super) struct Scratch {
-    least: u64,
-    /// What it takes to make whole panels.
-    panel: u64,
+    pub(super) least: u64,
     pub(super) all: u64,
 }
 
 impl Scratch {
-    /// The least, in portions too or not.
-    pub(super) fn least(&self, portions: bool) -> u64 {
-        if portions { self.least } else { self.panel }
-    }
-
     fn of(request: &Request<'_>, step: &Step) -> Self {
         let Request { network, threads, .. } = *request;
         Self {
-            least: least_scratch_bytes(network, step, threads),
-            panel: panel_scratch_bytes(network, step, threads),
+            least: panel_scratch_bytes(network, step, threads),
             all: scratch_bytes(network, step, threads),
         }
     }

@@ -132,7 +132,7 @@ impl<'a, 'b> Found<'a, 'b> {
         let alone = self.best.is_some();
         let (basis, threads) = (self.basis.clone(), request.threads);
         let new = |network: &'a Network| Search::new(network, &basis.costs, threads);
-        let (mut with_room, mut crowded) = (Vec::new(), Vec::new());
+        let mut with_room = Vec::new();
         let looked = |search, network| looked(search, &Request { network, ..*request });
         std::thread::scope(|scope| {
             // Without a plan so far both are needed; else it is soon known whether they are.
@@ -156,56 +156,19 @@ impl<'a, 'b> Found<'a, 'b> {
                     slid::with_room(&request, of, &basis, options, ways)
                 });
                 with_room.extend(others);
-                let [has_room, _] = [ways, singles].map(|ways| {
-                    let ways = ways.into_iter().map(|groups| Way::of(network, groups)).collect();
-                    self.slide(&request, ways, algorithms, options)
-                });
+                for ways in [ways, singles] {
+                    let ways = ways.into_iter().map(|groups| Way { network, groups }).collect();
+                    self.slide(&request, ways, algorithms, options);
+                }
                 if !alone && self.sites.len() == before {
                     let smallest = search.smallest(request.budget);
-                    let smallest = smallest.map(|groups| Way::of(network, groups)).collect();
+                    let smallest = smallest.map(|groups| Way { network, groups }).collect();
                     self.slide(&request, smallest, &[(0, own.clone())], options);
-                }
-                if !(alone || has_room) {
-                    crowded.push((network, search));
                 }
             }
         });
-        let (portions, panels) = with_room.into_iter().partition(|way: &Way<'_>| way.portions);
-        self.slide(request, panels, algorithms, options);
-        // Where memory is too short for the fastest, ways that are sought for less leave more of it.
-        let short = transformed.filter(|of| !alone && self.is_short(own, &of.fastest.on_load));
-        if let Some(of) = short {
-            let request = Request { network: &of.least, ..*request };
-            let (_, ways) = looked(new(&of.least), &of.least);
-            let plain =
-                ways.concat().into_iter().map(|groups| Way::of(&of.least, groups)).collect();
-            let others = slid::with_room(&request, of, &basis, options, ways.concat());
-            for ways in [others, plain] {
-                self.slide(&request, ways, algorithms, options);
-            }
-        }
-        // Where groups that may take all memory leave loads no room in it, and nothing else does. What is no better does not come
-        // into the search.
-        if !crowded.is_empty() && self.is_crowded(request.budget) {
-            for (network, mut search) in crowded {
-                let before = self.sites.len();
-                let near = search.near(request.budget);
-                let near = near.into_iter().map(|groups| Way::of(network, groups)).collect();
-                self.slide(request, near, algorithms, options);
-                self.forget_unless_it_serves(before);
-            }
-        }
+        self.slide(request, with_room, algorithms, options);
         self.elaborate(request.threads, options);
-        let (before, least_ns) = (self.sites.len(), self.least_ns);
-        self.slide(request, portions, algorithms, options);
-        self.forget_unless_it_serves(before);
-        if self.least_ns < least_ns {
-            self.elaborate(request.threads, options);
-        }
-        if self.best.is_none() {
-            return;
-        }
-        self.in_portions(options);
         if alone && !self.is_optimal() {
             let site = &self.sites[0];
             let layers = |loading| Design::uniform(Cutting::LAYERS, own, loading);
@@ -227,27 +190,19 @@ impl<'a, 'b> Found<'a, 'b> {
         }
     }
 
-    /// Forgets the sites from there on if the best plans are of others.
-    fn forget_unless_it_serves(&mut self, from: usize) {
-        let serves = |best: &Option<Best>| best.as_ref().is_some_and(|best| best.at >= from);
-        if !(serves(&self.best) || serves(&self.fastest)) {
-            self.forget(from);
-        }
-    }
-
     /// Has groups of the best way to slide make half as many lines at a time, all of them or one, as long as that is faster: where loads are
     /// waited for, what smaller rings leave is worth more than the time that more steps take.
     fn narrower(&mut self, options: &Options) {
         while let Some(best) = self.best.as_ref().filter(|best| best.built.line.stall_ns > 0) {
             let (site, before) = (&self.sites[best.at], self.least_ns);
             let (request, on_load) = (site.request, best.design.on_load.clone());
-            let (groups, portions) = (site.ground.sliding.groups().to_vec(), site.portions);
+            let groups = site.ground.sliding.groups().to_vec();
             let all = std::iter::once(0..groups.len());
             let single = (0..groups.len()).map(|at| at..at + 1).take(MOST_NARROWED);
             for chosen in all.chain(single) {
                 let mut narrower = groups.clone();
                 narrower[chosen].iter_mut().for_each(|group| group.lines = group.lines.div_ceil(2));
-                let ways = vec![Way { network: request.network, groups: narrower, portions }];
+                let ways = vec![Way { network: request.network, groups: narrower }];
                 self.slide(&request, ways, &[(0, on_load.clone())], options);
                 if self.least_ns < before || self.is_done() {
                     break;
@@ -269,7 +224,7 @@ impl<'a, 'b> Found<'a, 'b> {
             return;
         }
         let (site, on_load) = (&self.sites[best.at], best.design.on_load.clone());
-        let (request, portions) = (site.request, site.portions);
+        let request = site.request;
         let groups = site.ground.sliding.groups().to_vec();
         let basis = self.basis.clone();
         let mut search = Search::new(request.network, &basis.costs, threads);
@@ -277,53 +232,9 @@ impl<'a, 'b> Found<'a, 'b> {
         let mut ways: Vec<Vec<Group>> =
             targets.iter().filter_map(|target| search.faster(&groups, *target)).collect();
         ways.dedup();
-        let way = |groups| Way { network: request.network, groups, portions };
+        let way = |groups| Way { network: request.network, groups };
         let ways = ways.into_iter().map(way).collect();
         self.slide(&request, ways, &[(0, on_load)], options);
-    }
-
-    /// Sketches plans for the best way to slide in which steps may make their weights in portions, by what is quickest then, and
-    /// keeps them if they serve.
-    fn in_portions(&mut self, options: &Options) {
-        let best = self.best.as_ref().filter(|_| !options.layers().is_empty());
-        let Some(best) = best.filter(|_| !self.is_optimal()) else { return };
-        let (of, at) = (&self.sites[best.at], self.sites.len());
-        if of.portions {
-            return;
-        }
-        let groups = of.ground.sliding.groups().to_vec();
-        let site = Site::with(&of.request, self.basis.clone(), groups).in_portions(true);
-        let mut algorithms = Vec::new();
-        site.add_quickest(options, &mut algorithms);
-        self.sites.push(site);
-        let (before, share) = (self.least_ns, self.share);
-        let held = (self.best.take(), self.fastest.take());
-        for on_load in &algorithms {
-            self.sketch(at, on_load);
-        }
-        match &self.best {
-            Some(best) if best.built.line.steady_ns < before => {
-                let on_load = best.design.on_load.clone();
-                self.refine(at, &on_load);
-            }
-            _ => {
-                (self.best, self.fastest) = held;
-                (self.least_ns, self.share) = (before, share);
-                self.forget(at);
-            }
-        }
-    }
-
-    /// Whether there is no plan but with everything at its lowest place.
-    fn is_crowded(&self, budget: u64) -> bool {
-        let best = self.best.as_ref();
-        best.is_none_or(|best| self.sites[best.at].place(&best.design, budget).is_err())
-    }
-
-    /// Whether layers that slide transform weights in the best plan, but not by the fastest algorithms.
-    fn is_short(&self, own: &[u32], fastest: &[u32]) -> bool {
-        let best = self.best.as_ref().map(|best| &self.sites[best.at].request.network.on_load);
-        best.is_some_and(|on_load| on_load != own && on_load != fastest)
     }
 
     /// Whether the best plan computes, most of the time: where loads are waited for, faster steps only wait longer.
@@ -332,26 +243,23 @@ impl<'a, 'b> Found<'a, 'b> {
         line.is_some_and(|line| line.stall_ns * WAITS < line.steady_ns)
     }
 
-    /// Sketches plans with some ways to slide; says whether the first of them leaves loads room.
+    /// Sketches plans with some ways to slide.
     fn slide(
         &mut self,
         request: &Request<'a>,
         ways: Vec<Way<'a>>,
         algorithms: &[(u64, Vec<u32>)],
         options: &Options,
-    ) -> bool {
-        let (mut in_vain, mut first) = (0, None);
-        for Way { network, groups, portions } in ways {
+    ) {
+        let mut in_vain = 0;
+        for Way { network, groups } in ways {
             let (at, before) = (self.sites.len(), self.least_ns);
-            let same =
-                |site: &Site<'_>| site.portions == portions && site.slides_as(network, &groups);
-            if self.sites.iter().any(same) {
+            if self.sites.iter().any(|site| site.slides_as(network, &groups)) {
                 continue;
             }
             let request = Request { network, ..*request };
-            let site = Site::with(&request, self.basis.clone(), groups).in_portions(portions);
+            let site = Site::with(&request, self.basis.clone(), groups);
             if !site.has_room() {
-                first.get_or_insert(false);
                 continue;
             }
             let mut choices: Vec<Vec<u32>> = Vec::new();
@@ -364,18 +272,15 @@ impl<'a, 'b> Found<'a, 'b> {
             site.add_quickest(options, &mut choices);
             self.sites.push(site);
             let sketches: Vec<_> = choices.iter().map(|on_load| self.sketch(at, on_load)).collect();
-            let feasible = sketches.iter().any(|(ns, _)| *ns < u64::MAX);
-            let has_room = sketches.iter().any(|(_, has_room)| *has_room);
-            first.get_or_insert(has_room);
-            if !feasible {
+            if sketches.iter().all(|(ns, _)| *ns == u64::MAX) {
                 self.forget(at);
             }
+            let has_room = sketches.iter().any(|(_, has_room)| *has_room);
             in_vain = if has_room && self.least_ns == before { in_vain + 1 } else { 0 };
             if in_vain == WAYS_IN_VAIN || self.is_done() {
                 break;
             }
         }
-        first == Some(true)
     }
 
     /// Looks for a plan of another strategy that is faster: none shall be. What fits by an allocator that sees one step after the other,

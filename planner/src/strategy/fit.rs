@@ -98,7 +98,7 @@ impl Site<'_> {
             let limit = u64::from(shape.count) * panel;
             // Weights begin with a page.
             let weights = (slices * (limit + PAGE) as f64) as u64 + PAGE;
-            if weights + shape.scratch.least(self.portions) > free
+            if weights + shape.scratch.least > free
                 || (limit > most && shape.count > 1)
             {
                 return None;

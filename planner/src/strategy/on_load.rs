@@ -81,15 +81,6 @@ impl Options {
         }
         choices
     }
-
-    /// Of the algorithms that are faster than their own those for all layers that take the least memory.
-    fn least(&self) -> Vec<u32> {
-        let least = |(layer, own): (usize, &u32)| {
-            let least = self.layers[layer].iter().min_by(|a, b| a.need.total_cmp(&b.need));
-            least.map_or(*own, |faster| faster.algorithm)
-        };
-        self.own.iter().enumerate().map(least).collect()
-    }
 }
 
 /// The algorithms that are clearly faster than a layer's own.
@@ -119,8 +110,6 @@ fn offer(
 pub struct Transformed {
     /// Every layer is computed so where it is clearly faster by itself and fits the budget beside the activations.
     pub fastest: Network,
-    /// The same by those of them that take the least memory.
-    pub least: Network,
     others: [OnceLock<Network>; MOST_OTHERS],
 }
 
@@ -130,9 +119,8 @@ impl Transformed {
         let costs = Costs::new(request.network, request.profile, request.threads);
         let options = Options::new(request, &costs);
         let on_load = options.choices().get(1)?.clone();
-        let [fastest, least] = [on_load, options.least()]
-            .map(|on_load| Network { on_load, ..request.network.clone() });
-        Some(Self { fastest, least, others: Default::default() })
+        let fastest = Network { on_load, ..request.network.clone() };
+        Some(Self { fastest, others: Default::default() })
     }
 
     /// The same by other algorithms; `None` if too many have been asked for.

@@ -70,8 +70,7 @@ impl<'a> Cut<'a> {
                 Some(like) => scratch[like],
                 None => {
                     let scratch = site.basis.scratch_of(request, step);
-                    let least = scratch.least(site.portions);
-                    let scratch_bytes = least.max(step.scratch_bytes / 64 * 64).min(scratch.all);
+                    let scratch_bytes = scratch.least.max(step.scratch_bytes / 64 * 64).min(scratch.all);
                     match scratch_bytes == scratch.all {
                         true => scratch.all,
                         false => site.costs.scratch_used(&Step { scratch_bytes, ..*step }),

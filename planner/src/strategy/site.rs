@@ -21,8 +21,6 @@ pub struct Site<'a> {
     pub ground: Ground,
     /// For each layer whose weights stay as long as its group the bytes of all of these.
     pub(super) beside: Vec<Option<u64>>,
-    /// Whether steps may have so little scratch that they make their weights in portions.
-    pub portions: bool,
     /// Whether steps may be what published strategies have not: parts of a panel, and slices that keep transformed inputs.
     pub(super) extended: bool,
 }
@@ -46,7 +44,7 @@ impl<'a> Site<'a> {
             group.map(|_| members.map(bytes).sum())
         };
         let beside = groups.iter().map(of_group).collect();
-        Self { request: *request, basis, costs, ground, beside, portions: false, extended: true }
+        Self { request: *request, basis, costs, ground, beside, extended: true }
     }
 
     /// Whether it is for these groups, with layers that compute by the same algorithms.
@@ -54,11 +52,6 @@ impl<'a> Site<'a> {
         let mut layers = groups.iter().flat_map(|group| group.layers.clone());
         groups == self.ground.sliding.groups()
             && layers.all(|layer| network.on_load[layer] == self.request.network.on_load[layer])
-    }
-
-    /// The same where steps may have so little scratch that they make their weights in portions, or not.
-    pub fn in_portions(self, portions: bool) -> Self {
-        Self { portions, ..self }
     }
 
     /// The same where slices are whole panels, and each transforms its inputs.

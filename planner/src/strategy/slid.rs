@@ -14,19 +14,10 @@ use eyelet::pack::{PAGE, Step};
 pub struct Way<'a> {
     pub network: &'a Network,
     pub groups: Vec<Group>,
-    /// Whether steps may have so little scratch that they make their weights in portions.
-    pub portions: bool,
 }
 
-impl<'a> Way<'a> {
-    /// With steps that make whole panels.
-    pub fn of(network: &'a Network, groups: Vec<Group>) -> Self {
-        Self { network, groups, portions: false }
-    }
-}
-
-/// Ways to slide, each with the network in which layers that slide transform what they have room for, as whole panels and in portions;
-/// none of those that a network was sought for that is the same.
+/// Ways to slide, each with the network in which layers that slide transform what they have room for; none for which that is
+/// the network that they were sought for.
 pub fn with_room<'a>(
     request: &Request<'a>,
     transformed: &'a Transformed,
@@ -34,26 +25,17 @@ pub fn with_room<'a>(
     options: &Options,
     ways: Vec<Vec<Group>>,
 ) -> Vec<Way<'a>> {
-    let by = |groups: &[Group], portions| {
-        affordable(request, &transformed.fastest, basis, options, groups, portions)
+    let with_room = |groups: Vec<Group>| {
+        let on_load = affordable(request, &transformed.fastest, basis, options, &groups);
+        let mut sliding = groups.iter().flat_map(|group| group.layers.clone());
+        let own = &request.network.on_load;
+        let network = match sliding.any(|layer| on_load[layer] != own[layer]) {
+            true => transformed.by(on_load)?,
+            false => return None,
+        };
+        Some(Way { network, groups })
     };
-    let mut found = Vec::new();
-    for groups in ways {
-        let sliding = groups.iter().flat_map(|group| group.layers.clone());
-        let differs = |one: &[u32], other: &[u32]| sliding.clone().any(|at| one[at] != other[at]);
-        let [panels, portions] = [by(&groups, false), by(&groups, true)];
-        let in_portions = differs(&portions, &panels);
-        if differs(&panels, &request.network.on_load) {
-            let network = transformed.by(panels);
-            let groups = groups.clone();
-            found.extend(network.map(|network| Way { network, groups, portions: false }));
-        }
-        if in_portions {
-            let network = transformed.by(portions);
-            found.extend(network.map(|network| Way { network, groups, portions: true }));
-        }
-    }
-    found
+    ways.into_iter().filter_map(with_room).collect()
 }
 
 /// The algorithms of all layers: of those in groups what they have room for, of others what the network has that is the fastest.
@@ -63,7 +45,6 @@ fn affordable(
     basis: &Basis,
     options: &Options,
     groups: &[Group],
-    portions: bool,
 ) -> Vec<u32> {
     let ground = Ground::new(fastest, groups.to_vec());
     let bytes = request.budget.saturating_sub(ground.usual_tables(fastest));
@@ -98,7 +79,7 @@ fn affordable(
                 let scratch = basis.scratch_of(request, &step);
                 let scratch_bytes = if scratch.all <= room { 0 } else { room };
                 let ns = basis.costs.step_ns(&Step { scratch_bytes, ..step });
-                (scratch.least(portions) <= room || algorithm == options.own(layer)).then_some(ns)
+                (scratch.least <= room || algorithm == options.own(layer)).then_some(ns)
             };
             let all = std::iter::once(options.own(layer)).chain(options.of(layer));
             let found = all.filter_map(|algorithm| Some((ns(algorithm)?, algorithm)));
