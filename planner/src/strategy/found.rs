@@ -13,25 +13,8 @@ use std::sync::Arc;
 const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
 
 /// Slices that shall find room in each layer, and the most bytes of each.
-const GRAINS: [(f64, u64); 14] = [
-    (2.0, 4 << 20),
-    (3.0, 4 << 20),
-    (4.0, 4 << 20),
-    (8.0, 4 << 20),
-    (2.0, 1 << 40),
-    (2.0, 2 << 20),
-    (3.0, 1 << 20),
-    (4.0, 1 << 20),
-    (4.0, 512 << 10),
-    (8.0, 512 << 10),
-    (4.0, 256 << 10),
-    (8.0, 256 << 10),
-    (4.0, 128 << 10),
-    (8.0, 64 << 10),
-];
-
-/// After so many grains that were no better, finer ones are not tried.
-const IN_VAIN: usize = 4;
+const GRAINS: [(f64, u64); 5] =
+    [(2.0, 4 << 20), (3.0, 4 << 20), (4.0, 4 << 20), (8.0, 4 << 20), (2.0, 1 << 40)];
 
 /// Steps of plans that are made, at most, where one has been found: of plans with many steps fewer are looked at.
 const MOST_MADE: usize = 40_000;
@@ -196,55 +179,29 @@ impl<'a, 'b> Found<'a, 'b> {
 
     /// Plans with a share of memory given to residents, as [`consider`](Self::consider).
     fn with_share(&mut self, at: usize, on_load: &[u32], share: f64) -> Option<(bool, u64)> {
-        let design = self.design(at, on_load, share, GRAINS[0], Loading::Cyclic);
+        let design = self.design(at, on_load, share, GRAINS[0]);
         let (better, ns) = self.consider(at, design)?;
         self.share = if better { share } else { self.share };
         Some((better, ns))
     }
 
-    fn design(
-        &self,
-        at: usize,
-        on_load: &[u32],
-        share: f64,
-        (slices, most): (f64, u64),
-        loading: Loading,
-    ) -> Design {
+    fn design(&self, at: usize, on_load: &[u32], share: f64, (slices, most): (f64, u64)) -> Design {
         let site = &self.sites[at];
         let residents = (site.room(site.request.budget) as f64 * share) as u64;
         let grain = Grain { slices, ahead: 0, most };
-        let mut design = site.fitting(residents, grain, on_load, loading);
+        let mut design = site.fitting(residents, grain, on_load, Loading::Cyclic);
         site.pin(&mut design, residents, Pins::Late);
         design
     }
 
-    /// The grain for the best share, and with that the share by the other rule of placing. Where none fits with the first
-    /// grain, residents are in the way of the others, too.
+    /// The other grains for the best share.
     pub(super) fn refine(&mut self, at: usize, on_load: &[u32]) {
-        let (mut grain, mut in_vain) = (GRAINS[0], 0);
-        for other in GRAINS.into_iter().skip(1) {
-            if in_vain == IN_VAIN || self.is_done() {
-                break;
-            }
-            in_vain += 1;
-            let design = self.design(at, on_load, self.share, other, Loading::Cyclic);
-            if self.consider(at, design).is_some_and(|(better, _)| better) {
-                (grain, in_vain) = (other, 0);
-            }
-        }
-        // By the other rule likewise.
-        let mut shares = SHARES.to_vec();
-        let first = shares.remove(self.best_share());
-        for share in std::iter::once(first).chain(shares) {
+        for grain in GRAINS.into_iter().skip(1) {
             if self.is_done() {
                 return;
             }
-            let design = self.design(at, on_load, share, grain, Loading::Around);
-            let found = self.consider(at, design);
-            let fails = found.is_some_and(|(_, ns)| !is_promising(ns, self.least_ns));
-            if fails && share == first {
-                return;
-            }
+            let design = self.design(at, on_load, self.share, grain);
+            self.consider(at, design);
         }
     }
 

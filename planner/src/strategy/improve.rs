@@ -2,8 +2,8 @@
 //!
 //! At first designs are drawn of the kind that construction makes, with other numbers. Then a move makes the slices of some layers smaller or larger, or has panels of one layer stay instead of
 //! another's, or has the steps of some layers compute by another algorithm, or has places chosen by the other rule. Where to change something is drawn by where the predicted plan loses time: layers that wait
-//! for loads, and loads that wait for memory while storage idles. A change is kept unless it costs more
-//! than a threshold that falls to nothing; the best plan met is the result. Random numbers come from a
+//! for loads, and loads that wait for memory while storage idles. A change is kept unless it makes the plan
+//! slower; the best plan met is the result. Random numbers come from a
 //! fixed seed and moves are counted, not timed, so that a plan is the same wherever it is made.
 
 use super::Effort;
@@ -29,9 +29,6 @@ const MOVES: usize = 8_000;
 
 /// Share of the effort that goes into designs of the kind that construction tries.
 const DRAWN: f64 = 0.1;
-
-/// Costlier changes, as a share of the latency, are not kept at first.
-const THRESHOLD: f64 = 0.004;
 
 /// Segments that are looked at for places in what half a microsecond of a desktop is.
 const SEGMENTS: usize = 500;
@@ -61,7 +58,7 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
     };
     let (rng, weights) = (ChaCha8Rng::seed_from_u64(1), Vec::new());
     let mut search = Search { sites, options, optional: options.layers(), rng, weights };
-    let mut held_ns = best.built.line.steady_ns as f64;
+    let mut held_ns = best.built.line.steady_ns;
     let (mut at, mut held, mut best) = (best.at, best.design.clone(), best);
     search.look(&held, &best.built);
     let (mut done, mut tried, mut gained) = (0, 0, 0);
@@ -96,9 +93,8 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
         let (built, segments) = sites[here].build_counting(&design);
         done += cost(built.as_ref().unwrap_or(&best.built)) + segments / SEGMENTS;
         let Ok(built) = built else { continue };
-        let ns = built.line.steady_ns as f64;
-        let threshold = if progress < DRAWN { 0.0 } else { THRESHOLD * (1.0 - progress).powi(2) };
-        if ns <= held_ns * (1.0 + threshold) {
+        let ns = built.line.steady_ns;
+        if ns <= held_ns {
             (at, held, held_ns) = (here, design, ns);
             search.look(&held, &built);
             let before = &best.built.line;

@@ -8,12 +8,6 @@ use std::cmp::Ordering;
 /// Turns of the game.
 const TURNS: usize = 32;
 
-/// Layers, over all choices that are gone through for improvement.
-const STARTS: usize = 96;
-
-/// Times that a choice's layers are gone through for improvement.
-const SWEEPS: usize = 2;
-
 /// All choices that come up, with their bounds, the least first.
 pub(super) fn play(
     offers: &[Vec<Offer>],
@@ -39,12 +33,6 @@ pub(super) fn play(
     }
     found.sort_by(Played::compare);
     found.dedup_by(|a, b| a.picks == b.picks);
-    // The game ends in a mixture; what is whole may gain from a change of single layers.
-    // Of small networks, of which the mixture says least, that is tried with several.
-    let starts = (STARTS / layers.max(1)).clamp(1, found.len());
-    let swept = found[..starts].iter().map(|start| sweep(start, offers, bound, budgets));
-    let best = swept.min_by(Played::compare).unwrap_or_else(|| found[0].clone());
-    found.insert(0, best);
     let mut choices: Vec<(Vec<Algorithm>, f64)> = Vec::new();
     for played in found {
         let pick = |(offers, pick): (&Vec<Offer>, &usize)| offers[*pick].algorithm;
@@ -56,26 +44,7 @@ pub(super) fn play(
     choices
 }
 
-/// What changes of single layers make of a choice.
-fn sweep(start: &Played, offers: &[Vec<Offer>], bound: &Bound, budgets: &[u64]) -> Played {
-    let mut best = start.clone();
-    for _ in 0..SWEEPS {
-        for (layer, offers_here) in offers.iter().enumerate().filter(|(_, all)| all.len() > 1) {
-            for pick in 0..offers_here.len() {
-                let mut picks = best.picks.clone();
-                picks[layer] = pick;
-                let other = Played::new(picks, offers, bound, budgets);
-                if other.compare(&best).is_lt() {
-                    best = other;
-                }
-            }
-        }
-    }
-    best
-}
-
 /// An offer for each layer, and what the adversary answers.
-#[derive(Clone)]
 pub(super) struct Played {
     pub(super) picks: Vec<usize>,
     /// One for each budget, and their sum.
