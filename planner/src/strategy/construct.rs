@@ -13,7 +13,7 @@ use super::on_load::{Options, Transformed};
 use super::place::Loading;
 use super::site::Site;
 use super::slid::Way;
-use super::{Request, flexnn, frugal, rivals, slid};
+use super::{Request, baseline_guard, flexnn, frugal, slid};
 use crate::network::Network;
 use crate::slice::Cutting;
 use crate::slide::{Group, Search};
@@ -47,15 +47,14 @@ pub fn construct<'a>(
     let options = Options::new(request, &basis.costs);
     let mut found = Found::new(&basis);
     found.compare(request, transformed, &options);
-    let Found { sites, best, faster, .. } = found;
-    best.map(|best| Constructed {
-        basis,
-        options,
-        sites,
-        best,
-        faster,
-        constructive: start.elapsed(),
-    })
+    let Found { sites, best, .. } = found;
+    let best = best?;
+    let plain = Site::with(request, basis.clone(), Vec::new()).published();
+    let faster = match plain.has_room() && !plain.is_optimal(&best.built) {
+        true => baseline_guard::faster(&plain, best.built.line.steady_ns),
+        false => None,
+    };
+    Some(Constructed { basis, options, sites, best, faster, constructive: start.elapsed() })
 }
 
 impl<'a, 'b> Found<'a, 'b> {
@@ -99,13 +98,10 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         algorithms.sort_by_key(|(ns, _)| *ns);
         algorithms.truncate(if alone { 1 } else { MOST_ALGORITHMS });
+        self.look_closer(request, transformed, options, search, &algorithms);
         if alone {
-            self.hold_against_others(request, |found| {
-                found.look_closer(request, transformed, options, search, &algorithms);
-            });
             return;
         }
-        self.look_closer(request, transformed, options, search, &algorithms);
         if self.best.is_none() {
             self.sites.push(Site::with(request, self.basis.clone(), groups));
             self.consider_surely(self.sites.len() - 1, design);
@@ -280,27 +276,6 @@ impl<'a, 'b> Found<'a, 'b> {
             if in_vain == WAYS_IN_VAIN || self.is_done() {
                 break;
             }
-        }
-    }
-
-    /// Looks for a plan of another strategy that is faster: none shall be. What fits by an allocator that sees one step after the other,
-    /// or with loads of its own inference alone, may wait longer by the rules of joint's plans. And a plan that reads less, which is
-    /// preferred to one that is a little faster, is not preferred to theirs. It is looked for while plans of its own are (`meanwhile`):
-    /// what is faster than these shows at the end.
-    fn hold_against_others(&mut self, request: &Request<'a>, meanwhile: impl FnOnce(&mut Self)) {
-        let than_ns = self.best.as_ref().map_or(u64::MAX, |best| best.built.line.steady_ns);
-        let plain = Site::with(request, self.basis.clone(), Vec::new()).published();
-        let rival = std::thread::scope(|scope| {
-            let rival = scope.spawn(|| rivals::faster(&plain, than_ns));
-            meanwhile(self);
-            rival.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
-        let Some(best) = &self.best else { return };
-        if let Some(rival) = rival.filter(|rival| rival.line.steady_ns < best.built.line.steady_ns)
-        {
-            let own = self.fastest.take().map(|fastest| fastest.built);
-            self.faster =
-                own.filter(|own| own.line.steady_ns <= rival.line.steady_ns).or(Some(rival));
         }
     }
 }

@@ -27,10 +27,6 @@ pub(super) struct Found<'a, 'b> {
     pub(super) basis: &'b Arc<Basis>,
     pub(super) sites: Vec<Site<'a>>,
     pub(super) best: Option<Best>,
-    /// The fastest plan, where another one is preferred to it.
-    pub(super) fastest: Option<Best>,
-    /// A plan that is taken instead of a slower one.
-    pub(super) faster: Option<Built>,
     /// What is predicted of the fastest.
     pub(super) least_ns: u64,
     /// The share of memory that residents have in the best.
@@ -43,9 +39,9 @@ pub(super) struct Found<'a, 'b> {
 
 impl<'a, 'b> Found<'a, 'b> {
     pub(super) fn new(basis: &'b Arc<Basis>) -> Self {
-        let (sites, best, fastest, faster, made, known) = Default::default();
+        let (sites, best, made, known) = Default::default();
         let (least_ns, share) = (u64::MAX, SHARES[0]);
-        Self { basis, sites, best, fastest, faster, least_ns, share, made, known }
+        Self { basis, sites, best, least_ns, share, made, known }
     }
 
     /// Whether looking on is not worth it: the best plan is as fast as the bound, or has been found among so many that the
@@ -108,19 +104,11 @@ impl<'a, 'b> Found<'a, 'b> {
 
     fn keep(&mut self, at: usize, design: Design, built: Built) -> (bool, u64) {
         let ns = built.line.steady_ns;
-        let fastest = ns < self.least_ns;
         self.least_ns = self.least_ns.min(ns);
         let held = self.best.as_ref().map(|best| &best.built);
         let better = held.is_none_or(|held| built.is_better(held, self.least_ns));
-        let this = Best { at, design, built };
-        match (better, fastest) {
-            (true, true) => (self.best, self.fastest) = (Some(this), None),
-            (false, true) => self.fastest = Some(this),
-            (true, false) => {
-                let before = self.best.replace(this);
-                self.fastest = self.fastest.take().or(before);
-            }
-            (false, false) => {}
+        if better {
+            self.best = Some(Best { at, design, built });
         }
         (better, ns)
     }

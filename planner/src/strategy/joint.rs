@@ -8,9 +8,9 @@
 //!
 //! Two things hold by construction, whatever the network, the budget and the costs, for what layers are stored by:
 //!
-//! - *No plan is predicted to be slower than one of `flexnn` (or of what is left of it without its parts), `on-demand` or
-//!   `preload`.* All plans that these can have are [rivals](super::rivals): each is made and compared unless a bound says that it is
-//!   slower, and the fastest one is taken if nothing faster is found. What comes after construction makes no plan slower.
+//! - *No plan is predicted to be slower than one of another strategy.* All plans that these can have are
+//!   [compared](super::baseline_guard) with what is constructed, unless a bound says that they are slower, and the fastest one
+//!   is taken if the search finds nothing faster.
 //! - *There is a plan if and only if the budget is at least the smallest one*, and that is no more than those of other strategies.
 //!   The designs that the smallest budget is looked for with ([`frugal`](super::frugal)) decide that before anything else is tried,
 //!   and do not depend on the budget; those that others decide by are among them.

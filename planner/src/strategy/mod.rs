@@ -2,6 +2,7 @@
 //! offers choices of how layers are computed, of which [`choose`] takes the one that is planned best.
 
 pub mod algorithms;
+mod baseline_guard;
 mod baselines;
 mod basis;
 pub mod choose;
@@ -21,7 +22,6 @@ pub mod on_load;
 mod place;
 mod refit;
 mod residents;
-mod rivals;
 mod settle;
 mod site;
 mod slid;
