@@ -2,9 +2,9 @@
 //!
 //! Choices of algorithms are offered by [`algorithms`](super::algorithms), which knows nothing of slices and
 //! addresses. So some of them are planned as far as no search is needed, those whose bounds are least, as far as
-//! these could still beat what was found. The plans of the one that is predicted to be the fastest, in sum over the budgets, are
-//! improved, and those of the next one, too, if it is not clearly slower: the search gains more for one than for another. A strategy that can have steps transform weights also plans what it would choose if it
-//! could not, which is what other strategies choose from: so it is no slower than they are.
+//! these could still beat what was found. The plans of the one that is predicted to be the fastest, in sum over the budgets,
+//! are improved. A strategy that can have steps transform weights also plans what it would choose if it could not, which
+//! is what other strategies choose from: so it is no slower than they are.
 //!
 //! A plan for one budget is a plan for every larger one, and is taken for it where nothing faster was found. A large budget can
 //! be the slower one: what is used in turn comes from memory then, and not from the cache that all processors share. So
@@ -26,9 +26,6 @@ use std::sync::Arc;
 
 /// So many choices of algorithms of each kind are planned, those with the least bounds, and the direct one.
 const MOST_CHOICES: usize = 2;
-
-/// So many choices are searched for better plans, if the second is not clearly slower before.
-const MOST_SEARCHED: usize = 2;
 
 /// What to plan for.
 #[derive(Clone, Copy, Debug)]
@@ -112,44 +109,8 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
             }
         }
     }
-    found.sort_by_key(|(ns, ..)| *ns);
-    let least = found.first().map_or(0, |(ns, ..)| *ns);
-    let searched = if wanted.effort == Effort::Fast { 1 } else { MOST_SEARCHED };
-    let promising = found.into_iter().take_while(|(ns, ..)| *ns <= clearly(least)).take(searched);
-    let promising: Vec<_> = promising.collect();
-    // At once: none of them needs what another finds. The first is searched on this thread.
-    let finished: Vec<(&Candidate, Finished<'_>)> = std::thread::scope(|scope| {
-        let rooms = &rooms;
-        let mut promising = promising.into_iter();
-        let first = promising.next();
-        let others = promising.map(|(_, candidate, begun)| {
-            (candidate, scope.spawn(move || candidate.finish(wanted, rooms, begun)))
-        });
-        let others: Vec<_> = others.collect();
-        let first = first.map(|(_, of, begun)| (of, of.finish(wanted, rooms, begun)));
-        let others = others.into_iter().map(|(candidate, search)| {
-            (candidate, search.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        });
-        first.into_iter().chain(others).collect()
-    });
-    let mut chosen: Option<(u64, Finished<'_>)> = None;
-    for (candidate, mut this) in finished {
-        let held = chosen.as_ref().map_or(u64::MAX, |(ns, _)| *ns);
-        if candidate.bound_ns >= held {
-            continue;
-        }
-        let ns = this.chosen.predicted_ns.iter().sum();
-        if let Some((_, mut other)) = chosen.take() {
-            if held <= ns {
-                std::mem::swap(&mut this, &mut other);
-            }
-            let both = this.chosen.made.iter_mut().zip(&other.chosen.made);
-            both.for_each(|(made, other)| made.add(other));
-        }
-        chosen = Some((ns.min(held), this));
-    }
-    match chosen {
-        Some((_, finished)) => Ok(finished.laid_out(wanted)),
+    match found.into_iter().min_by_key(|(ns, ..)| *ns) {
+        Some((_, candidate, begun)) => Ok(candidate.finish(wanted, &rooms, begun).laid_out(wanted)),
         None => Err(refused.expect("there is a choice, and it was refused")),
     }
 }

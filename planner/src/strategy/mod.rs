@@ -103,15 +103,6 @@ pub struct Made {
     pub tried: u32,
 }
 
-impl Made {
-    /// Counts what it took to make another one, which was not taken.
-    fn add(&mut self, other: &Self) {
-        // They were searched at once.
-        self.improvement = self.improvement.max(other.improvement);
-        self.tried += other.tried;
-    }
-}
-
 /// Plans by the strategy of that name, with the effort that is usual.
 pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
     make(name, request, Effort::Default).map(|made| made.plan)
