@@ -6,9 +6,7 @@
 //! are improved. A strategy that can have steps transform weights also plans what it would choose if it could not, which
 //! is what other strategies choose from: so it is no slower than they are.
 //!
-//! A plan for one budget is a plan for every larger one, and is taken for it where nothing faster was found. A large budget can
-//! be the slower one: what is used in turn comes from memory then, and not from the cache that all processors share. So
-//! what that holds is planned for, too, where a budget is larger.
+//! A plan for one budget is a plan for every larger one of the pack, and is taken for it where nothing faster was found.
 
 use super::algorithms::{Choice, Means, choices};
 use super::common::{Guest, lay_out};
@@ -21,7 +19,6 @@ use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::simulate::simulate;
-use eyelet::pack::PAGE;
 use std::sync::Arc;
 
 /// So many choices of algorithms of each kind are planned, those with the least bounds, and the direct one.
@@ -53,7 +50,7 @@ pub struct Chosen {
     pub predicted_ns: Vec<u64>,
 }
 
-/// A network by one choice of algorithms, and for each room by what steps can compute it, too.
+/// A network by one choice of algorithms, and for each budget by what steps can compute it, too.
 struct Candidate {
     network: Network,
     weights_bytes: u64,
@@ -63,9 +60,6 @@ struct Candidate {
     is_direct: bool,
 }
 
-/// A candidate's plans, as far as no search is needed: of each room that has one.
-type Rooms<'a> = Vec<Option<Begun<'a>>>;
-
 /// The plans of a candidate before they are laid out, and what each was made of, if that is known.
 struct Finished<'a> {
     chosen: Chosen,
@@ -74,13 +68,12 @@ struct Finished<'a> {
 
 /// Chooses the algorithms of a network's layers and plans it for all budgets.
 pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanError> {
-    let rooms = wanted.rooms();
     let mut candidates: Vec<Candidate> = offered(network, wanted)
         .into_iter()
-        .map(|choice| Candidate::new(network.clone(), &choice, wanted, &rooms))
+        .map(|choice| Candidate::new(network.clone(), &choice, wanted))
         .collect();
     candidates.sort_by_key(|candidate| candidate.bound_ns);
-    let mut found: Vec<(u64, &Candidate, Rooms<'_>)> = Vec::new();
+    let mut found: Vec<(u64, &Candidate, Vec<Begun<'_>>)> = Vec::new();
     // The refusal of the direct algorithms, which are offered whatever the budget: others that may need less are not
     // offered for what they need.
     let mut refused: Option<PlanError> = None;
@@ -94,12 +87,11 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
             if candidate.bound_ns >= least {
                 continue;
             }
-            match candidate.begin(wanted, &rooms, refuse) {
+            match candidate.begin(wanted, refuse) {
                 Ok(None) => {}
                 Ok(Some(begun)) => {
-                    let predicted = |budget| begun[wanted.room(&rooms, &begun, budget)].as_ref();
-                    let predicted = wanted.budgets.iter().filter_map(|budget| predicted(*budget));
-                    found.push((predicted.map(Begun::predicted_ns).sum(), candidate, begun));
+                    let predicted_ns = begun.iter().map(Begun::predicted_ns).sum();
+                    found.push((predicted_ns, candidate, begun));
                 }
                 Err(error) => {
                     if refused.is_none() || candidate.is_direct {
@@ -110,7 +102,7 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
         }
     }
     match found.into_iter().min_by_key(|(ns, ..)| *ns) {
-        Some((_, candidate, begun)) => Ok(candidate.finish(wanted, &rooms, begun).laid_out(wanted)),
+        Some((_, candidate, begun)) => Ok(candidate.finish(wanted, begun).laid_out(wanted)),
         None => Err(refused.expect("there is a choice, and it was refused")),
     }
 }
@@ -180,76 +172,47 @@ impl Finished<'_> {
 }
 
 impl Candidate {
-    fn new(mut network: Network, choice: &Choice, wanted: &Wanted<'_>, rooms: &[u64]) -> Self {
+    fn new(mut network: Network, choice: &Choice, wanted: &Wanted<'_>) -> Self {
         choice.apply(&mut network);
         let weights_bytes = place_weights(&mut network);
-        let transformed = |room: &u64| match transforms(wanted.strategy) {
-            true => Transformed::new(&wanted.request(&network, weights_bytes, *room)),
+        let transformed = |budget: &u64| match transforms(wanted.strategy) {
+            true => Transformed::new(&wanted.request(&network, weights_bytes, *budget)),
             false => None,
         };
-        let transformed = rooms.iter().map(transformed).collect();
+        let transformed = wanted.budgets.iter().map(transformed).collect();
         let bound =
             |budget: &u64| least_bound_ns(&wanted.request(&network, weights_bytes, *budget));
         let bound_ns = wanted.budgets.iter().map(bound).sum();
         Self { weights_bytes, transformed, network, bound_ns, is_direct: choice.is_direct() }
     }
 
-    /// Plans for all rooms, as far as no search is needed. If one of the budgets has none, nothing, or to `refuse` the error
+    /// Plans for all budgets, as far as no search is needed. If one of the budgets has none, nothing, or to `refuse` the error
     /// that names the smallest budget.
     fn begin<'a>(
         &'a self,
         wanted: &Wanted<'a>,
-        rooms: &[u64],
         refuse: bool,
-    ) -> Result<Option<Rooms<'a>>, PlanError> {
-        let mut found: Rooms<'a> = rooms.iter().map(|_| None).collect();
-        let is_asked = |room: usize| wanted.budgets.contains(&rooms[room]);
-        for room in (0..rooms.len()).filter(|room| is_asked(*room)) {
-            let (request, transformed) = self.request(wanted, rooms, room);
-            let begun = begin(wanted.strategy, &request, transformed, wanted.delta)?;
-            found[room] = match begun {
+    ) -> Result<Option<Vec<Begun<'a>>>, PlanError> {
+        let mut all = Vec::new();
+        for (budget, transformed) in wanted.budgets.iter().zip(&self.transformed) {
+            let request = wanted.request(&self.network, self.weights_bytes, *budget);
+            match begin(wanted.strategy, &request, transformed.as_ref(), wanted.delta)? {
+                Some(begun) => all.push(begun),
                 None if refuse => return Err(refusal(&request)),
                 None => return Ok(None),
-                begun => begun,
-            };
-        }
-        for room in (0..rooms.len()).filter(|room| !is_asked(*room)) {
-            // Not where no plan of it could be taken.
-            let (request, transformed) = self.request(wanted, rooms, room);
-            let bound_ns = least_bound_ns(&request);
-            let gains = |of: usize| {
-                let begun = found[of].as_ref();
-                rooms[of] > rooms[room]
-                    && begun.is_some_and(|begun| begun.predicted_ns() > clearly(bound_ns))
-            };
-            if (0..rooms.len()).any(gains) {
-                found[room] = begin(wanted.strategy, &request, transformed, wanted.delta)?;
             }
         }
-        Ok(Some(found))
+        Ok(Some(all))
     }
 
-    /// Improves the plans, of which each budget takes one.
-    fn finish<'a>(&self, wanted: &Wanted<'_>, rooms: &[u64], begun: Rooms<'a>) -> Finished<'a> {
-        let Self { network, weights_bytes, .. } = self;
-        let room_of = |budget: &u64| wanted.room(rooms, &begun, *budget);
-        let rooms_of: Vec<usize> = wanted.budgets.iter().map(room_of).collect();
-        let finish = |(room, begun): (usize, Option<Begun<'a>>)| {
-            let begun = begun.filter(|_| rooms_of.contains(&room));
-            begun.map(|begun| {
-                let (made, refit) = begun.finish(wanted.effort);
-                (made, refit.map(Arc::new))
-            })
+    /// Improves the plans.
+    fn finish<'a>(&self, wanted: &Wanted<'_>, begun: Vec<Begun<'a>>) -> Finished<'a> {
+        let finish = |begun: Begun<'a>| {
+            let (made, refit) = begun.finish(wanted.effort);
+            (made, refit.map(Arc::new))
         };
-        let finished: Vec<_> = begun.into_iter().enumerate().map(finish).collect();
-        let (mut made, mut refits) = (Vec::new(), Vec::new());
-        for (budget, room) in wanted.budgets.iter().zip(rooms_of) {
-            let (mut found, refit) =
-                finished[room].clone().expect("every budget has a room with a plan");
-            found.plan.budget = *budget;
-            made.push(found);
-            refits.push(refit);
-        }
+        let (made, refits): (Vec<Made>, Vec<_>) = begun.into_iter().map(finish).unzip();
+        let Self { network, weights_bytes, .. } = self;
         let predict =
             |made: &Made| simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns;
         let predicted_ns: Vec<u64> = made.iter().map(predict).collect();
@@ -261,22 +224,6 @@ impl Candidate {
         }
         finished
     }
-
-    fn request<'a>(
-        &'a self,
-        wanted: &Wanted<'a>,
-        rooms: &[u64],
-        room: usize,
-    ) -> (Request<'a>, Option<&'a Transformed>) {
-        let request = wanted.request(&self.network, self.weights_bytes, rooms[room]);
-        (request, self.transformed[room].as_ref())
-    }
-}
-
-/// More than that, and something is slower than what takes so long, by more than predictions can tell: what else goes through
-/// the cache is not known to them.
-fn clearly(ns: u64) -> u64 {
-    ns + ns / 50
 }
 
 impl<'a> Wanted<'a> {
@@ -289,27 +236,5 @@ impl<'a> Wanted<'a> {
     fn request(&self, network: &'a Network, weights_bytes: u64, budget: u64) -> Request<'a> {
         let Self { threads, profile, exact, .. } = *self;
         Request { network, weights_bytes, budget, threads, profile, exact }
-    }
-
-    /// The bytes to plan for, in ascending order: the budgets, and what the cache holds that all processors share if a budget is
-    /// larger.
-    fn rooms(&self) -> Vec<u64> {
-        let mut rooms = self.budgets.to_vec();
-        let near = self.profile.near_bytes() / PAGE * PAGE;
-        let is_larger = rooms.last().is_some_and(|largest| *largest > near);
-        if transforms(self.strategy) && near > 0 && is_larger && !rooms.contains(&near) {
-            rooms.insert(rooms.partition_point(|room| *room < near), near);
-        }
-        rooms
-    }
-
-    /// The room whose plan is for a budget: its own, unless a smaller one's is clearly faster.
-    fn room(&self, rooms: &[u64], begun: &Rooms<'_>, budget: u64) -> usize {
-        let own = rooms.partition_point(|room| *room < budget);
-        let ns = |room: usize| begun[room].as_ref().map(Begun::predicted_ns);
-        let others = (0..own).filter(|room| !self.budgets.contains(&rooms[*room]));
-        let fastest = others.filter_map(|room| Some((ns(room)?, room))).min();
-        let is_faster = |found: &(u64, usize)| ns(own).is_none_or(|own| own > clearly(found.0));
-        fastest.filter(is_faster).map_or(own, |(_, room)| room)
     }
 }
