@@ -27,9 +27,6 @@ const WAYS_IN_VAIN: usize = 2;
 /// Ways in which single layers slide, too, that are tried.
 const MOST_SINGLES: usize = 3;
 
-/// Groups of which each by itself is tried with fewer lines.
-const MOST_NARROWED: usize = 3;
-
 /// Plans that wait for loads for one part in so many are looked at as bound by them.
 const WAITS: u64 = 4;
 
@@ -176,37 +173,12 @@ impl<'a, 'b> Found<'a, 'b> {
         }
     }
 
-    /// Tries other lines and more groups with the best way to slide, and refines the best plan.
+    /// Tries more groups with the best way to slide, and refines the best plan.
     fn elaborate(&mut self, threads: u32, options: &Options) {
-        self.narrower(options);
         self.for_speed(threads, options);
         if let Some(best) = &self.best {
             let (at, on_load) = (best.at, best.design.on_load.clone());
             self.refine(at, &on_load);
-        }
-    }
-
-    /// Has groups of the best way to slide make half as many lines at a time, all of them or one, as long as that is faster: where loads are
-    /// waited for, what smaller rings leave is worth more than the time that more steps take.
-    fn narrower(&mut self, options: &Options) {
-        while let Some(best) = self.best.as_ref().filter(|best| best.built.line.stall_ns > 0) {
-            let (site, before) = (&self.sites[best.at], self.least_ns);
-            let (request, on_load) = (site.request, best.design.on_load.clone());
-            let groups = site.ground.sliding.groups().to_vec();
-            let all = std::iter::once(0..groups.len());
-            let single = (0..groups.len()).map(|at| at..at + 1).take(MOST_NARROWED);
-            for chosen in all.chain(single) {
-                let mut narrower = groups.clone();
-                narrower[chosen].iter_mut().for_each(|group| group.lines = group.lines.div_ceil(2));
-                let ways = vec![Way { network: request.network, groups: narrower }];
-                self.slide(&request, ways, &[(0, on_load.clone())], options);
-                if self.least_ns < before || self.is_done() {
-                    break;
-                }
-            }
-            if self.least_ns == before || self.is_done() {
-                return;
-            }
         }
     }
 
