@@ -12,7 +12,7 @@ use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::{Costs, Profile};
-use eyelet_planner::strategy::{self, Request};
+use eyelet_planner::strategy::{self, Request, Strategy};
 use eyelet_planner::{board, import, layout, passes, write};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -52,7 +52,7 @@ impl Variant {
         let budget = weights_bytes + (1 << 30);
         let request =
             Request { network: &network, weights_bytes, budget, threads, profile, exact: true };
-        let plan = strategy::plan("preload", &request)?;
+        let plan = strategy::plan(Strategy::Preload, &request)?;
         let file = tempfile::NamedTempFile::new()?.into_temp_path();
         let plans = std::slice::from_ref(&plan);
         write::write_pack(&file, &network, weights_bytes, plans, &[0], &mut |_| {})?;

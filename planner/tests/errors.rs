@@ -214,7 +214,7 @@ fn unknown_names() {
     let path = folder.path();
     plan(path, "digits.onnx", &["--board", "etch-a-sketch"])
         .fails(&["no board `etch-a-sketch`", "jetson-nano"]);
-    plan(path, "digits.onnx", &["--strategy", "hope"]).fails(&["no strategy `hope`", "flexnn"]);
+    plan(path, "digits.onnx", &["--strategy", "hope"]).misused(&["no strategy `hope`", "flexnn"]);
     eyelet_in(path, &["zoo", "resnet34", "-o", "x.onnx"])
         .fails(&["no network \"resnet34\"", "resnet18"]);
     assert!(!path.join("x.onnx").exists());

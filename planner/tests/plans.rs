@@ -22,7 +22,7 @@ use eyelet_planner::simulate::simulate;
 use eyelet_planner::slide::least_bytes;
 use eyelet_planner::strategy::algorithms::bound_of_all_ns;
 use eyelet_planner::strategy::choose::{Wanted, choose};
-use eyelet_planner::strategy::{self, Effort, PlanError, Request, demand};
+use eyelet_planner::strategy::{self, Effort, PlanError, Request, Strategy, demand};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -159,15 +159,15 @@ fn run_beside(pack: &[u8], budget: u64, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
 
 /// What is predicted of the plans for these budgets, their algorithms chosen for all of them; `None` where there is none.
 fn predicted(subject: &Subject, strategy: &str, budgets: &[u64], threads: u32) -> Option<Vec<u64>> {
-    let exact = strategy::computes_directly(strategy);
-    predicted_if(exact, subject, strategy, budgets, threads)
+    let strategy: Strategy = strategy.parse().unwrap();
+    predicted_if(strategy.computes_directly(), subject, strategy, budgets, threads)
 }
 
 /// The same with direct algorithms, if it is to be exact.
 fn predicted_if(
     exact: bool,
     subject: &Subject,
-    strategy: &str,
+    strategy: Strategy,
     budgets: &[u64],
     threads: u32,
 ) -> Option<Vec<u64>> {
@@ -352,7 +352,7 @@ fn none_below_the_bound(
     let (bound, least) = (least_bound_ns(&request), least_steps_ns(&request));
     let mut plans = Vec::new();
     for strategy in STRATEGIES {
-        let Ok(made) = strategy::make(strategy, &request, Effort::Fast) else { continue };
+        let Ok(made) = strategy::make(strategy.parse().unwrap(), &request, Effort::Fast) else { continue };
         let timeline = simulate(network, &made.plan, profile, threads);
         let predicted = timeline.steady_ns;
         prop_assert!(predicted >= bound, "{strategy} in {budget}: {predicted} below {bound}");
@@ -471,7 +471,7 @@ fn budgets_near_the_smallest_are_planned_alike() {
     let board = Board::load("jetson-nano").unwrap();
     let subject = Subject::for_board(&zoo_model("densenet201", folder.path()), board);
     let budgets = (3_800_000u64..4_100_000).step_by(20_000);
-    let predicted = |budget| predicted_if(false, &subject, "joint", &[budget], 1).unwrap()[0];
+    let predicted = |budget| predicted_if(false, &subject, Strategy::Joint, &[budget], 1).unwrap()[0];
     let found: Vec<u64> = budgets.map(predicted).collect();
     let (least, most) = (found.iter().min().unwrap(), found.iter().max().unwrap());
     assert!(*most < least + least / 5, "{found:?}");

@@ -15,7 +15,8 @@ use eyelet::pack::Encoding;
 use eyelet::storage::Slice;
 use eyelet_planner::import::{import, import_bytes};
 use eyelet_planner::leftovers::{self, Scratch};
-use eyelet_planner::strategy::{self, Effort};
+use eyelet_planner::strategy::demand::DELTA;
+use eyelet_planner::strategy::{Effort, Strategy};
 use eyelet_planner::{board, size};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -171,8 +172,8 @@ fn plan(args: &Args, model: &Path, output: Output) -> Result<(PathBuf, u64, u64)
 fn order(budgets: Vec<u64>) -> Result<Order, Error> {
     let profile = board::host()?.profile;
     let threads = profile.threads.clamp(1, super::target::DEFAULT_THREADS);
-    let strategy = strategy::DEFAULT.to_owned();
-    let (effort, delta, weights) = (Effort::Default, strategy::demand::DELTA, Encoding::F32);
+    let strategy = Strategy::default();
+    let (effort, delta, weights) = (Effort::Default, DELTA, Encoding::F32);
     Ok(Order { budgets, profile, strategy, threads, exact: true, effort, delta, weights })
 }
 

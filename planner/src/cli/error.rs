@@ -66,7 +66,7 @@ pub enum Error {
     #[error(
         "{option} is for the strategy {of}, and this is {strategy}: leave it out, or give --strategy {of}"
     )]
-    NotOfStrategy { option: &'static str, of: &'static str, strategy: String },
+    NotOfStrategy { option: &'static str, of: &'static str, strategy: &'static str },
     #[error(transparent)]
     WritePack(#[from] WriteError),
     #[error(transparent)]

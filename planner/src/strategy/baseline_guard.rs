@@ -5,6 +5,7 @@
 //! them begins to read before the inference that it reads for. So a design is placed and simulated only where a line of
 //! its reads, as if there were room for all, and of steps after them is faster than the plan at hand.
 
+use super::Strategy;
 use super::demand;
 use super::design::{Built, Design};
 use super::flexnn::{self, Parts};
@@ -13,7 +14,7 @@ use super::place::Loading;
 use super::site::Site;
 use crate::plan::Plan;
 use crate::slice::{Cutting, Slices};
-use eyelet::pack::{STRATEGIES, Step};
+use eyelet::pack::Step;
 
 /// All of FlexNN, and what is left of it without its parts.
 const PARTS: [Parts; 4] = [
@@ -67,9 +68,10 @@ impl Guard<'_, '_> {
         if bounds_ns(self.site, &slices)[0] >= self.least_ns || self.site.request.is_staged() {
             return;
         }
-        for name in STRATEGIES {
-            let Some(pipeline) = demand::of_name(name) else { continue };
-            if let Ok(made) = demand::plan_on(self.site, name, pipeline, demand::DELTA) {
+        for strategy in Strategy::ALL {
+            if let Strategy::Demand(demand) = strategy
+                && let Ok(made) = demand::plan_on(self.site, demand, demand::DELTA)
+            {
                 self.consider(made.plan);
             }
         }

@@ -12,7 +12,7 @@ use super::algorithms::{Choice, Means, choices};
 use super::common::{Guest, lay_out};
 use super::on_load::Transformed;
 use super::refit::Refit;
-use super::{Begun, Effort, Made, PlanError, Request, begin, refusal, transforms};
+use super::{Begun, Effort, Made, PlanError, Request, Strategy, begin, refusal};
 use crate::bound::least_bound_ns;
 use crate::layout::place_weights;
 use crate::network::Network;
@@ -30,7 +30,7 @@ pub struct Wanted<'a> {
     /// In ascending order, each once.
     pub budgets: &'a [u64],
     pub profile: &'a Profile,
-    pub strategy: &'a str,
+    pub strategy: Strategy,
     pub threads: u32,
     pub exact: bool,
     pub effort: Effort,
@@ -110,7 +110,7 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
 /// The choices to be planned.
 fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
     let Wanted { budgets, profile, strategy, threads, exact, .. } = *wanted;
-    let means: &[Means] = match (exact, transforms(strategy)) {
+    let means: &[Means] = match (exact, strategy.transforms()) {
         (true, _) => &[Means::Exact],
         (false, true) => &[Means::All, Means::Stored],
         (false, false) => &[Means::Stored],
@@ -175,7 +175,7 @@ impl Candidate {
     fn new(mut network: Network, choice: &Choice, wanted: &Wanted<'_>) -> Self {
         choice.apply(&mut network);
         let weights_bytes = place_weights(&mut network);
-        let transformed = |budget: &u64| match transforms(wanted.strategy) {
+        let transformed = |budget: &u64| match wanted.strategy.transforms() {
             true => Transformed::new(&wanted.request(&network, weights_bytes, *budget)),
             false => None,
         };
@@ -219,7 +219,7 @@ impl Candidate {
         let (network, weights_bytes) = (network.clone(), *weights_bytes);
         let chosen = Chosen { network, weights_bytes, made, predicted_ns };
         let mut finished = Finished { chosen, refits };
-        if transforms(wanted.strategy) {
+        if wanted.strategy.transforms() {
             finished.take_smaller();
         }
         finished
@@ -230,7 +230,7 @@ impl<'a> Wanted<'a> {
     /// Whether residents are laid out for changes of budget.
     fn lays_out(&self) -> bool {
         // Where loads are copied to a memory of the GPU's own, residents are read again.
-        transforms(self.strategy) && self.budgets.len() > 1 && self.profile.transfer.is_none()
+        self.strategy.transforms() && self.budgets.len() > 1 && self.profile.transfer.is_none()
     }
 
     fn request(&self, network: &'a Network, weights_bytes: u64, budget: u64) -> Request<'a> {

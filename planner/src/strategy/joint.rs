@@ -25,14 +25,11 @@ use super::refit::Refit;
 use super::settle::settle;
 use super::site::Site;
 use super::staging::stage_best;
-use super::{Effort, Made, PlanError, Request, SLICE, refuse};
+use super::{Effort, Made, PlanError, Request, SLICE, Strategy, refuse};
 use crate::plan::Plan;
 use crate::slide::Search;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// The strategy's.
-const NAME: &str = "joint";
 
 /// What [`improve`] starts from.
 pub struct Constructed<'a> {
@@ -84,7 +81,7 @@ impl<'a> Constructed<'a> {
 pub(super) fn finished(request: &Request<'_>, built: Built) -> Plan {
     let mut plan = built.plan;
     settle(request.network, &mut plan);
-    (plan.strategy, plan.budget) = (NAME.to_owned(), request.budget);
+    (plan.strategy, plan.budget) = (Strategy::Joint.name().to_owned(), request.budget);
     plan
 }
 

@@ -18,6 +18,7 @@ mod frugal;
 mod ground;
 mod improve;
 mod joint;
+mod kind;
 pub mod on_load;
 mod place;
 mod refit;
@@ -28,20 +29,17 @@ mod slid;
 mod staging;
 
 pub use crate::request::Request;
+pub use flexnn::Parts;
+pub use kind::Strategy;
 
 use crate::plan::Plan;
-use crate::profile::Profile;
 use crate::simulate::simulate;
 use eyelet::pack::PAGE;
-use flexnn::Parts;
 use on_load::Transformed;
 use place::Misfit;
 use refit::Refit;
 use std::str::FromStr;
 use std::time::Duration;
-
-/// The strategy where none is asked for.
-pub const DEFAULT: &str = "joint";
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,15 +101,15 @@ pub struct Made {
     pub tried: u32,
 }
 
-/// Plans by the strategy of that name, with the effort that is usual.
-pub fn plan(name: &str, request: &Request<'_>) -> Result<Plan, PlanError> {
-    make(name, request, Effort::Default).map(|made| made.plan)
+/// Plans with the effort that is usual.
+pub fn plan(strategy: Strategy, request: &Request<'_>) -> Result<Plan, PlanError> {
+    make(strategy, request, Effort::Default).map(|made| made.plan)
 }
 
-/// Plans by the strategy of that name.
-pub fn make(name: &str, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
-    let transformed = transforms(name).then(|| Transformed::new(request)).flatten();
-    let begun = begin(name, request, transformed.as_ref(), demand::DELTA)?;
+/// Plans by a strategy.
+pub fn make(strategy: Strategy, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
+    let transformed = strategy.transforms().then(|| Transformed::new(request)).flatten();
+    let begun = begin(strategy, request, transformed.as_ref(), demand::DELTA)?;
     Ok(begun.ok_or_else(|| refusal(request))?.finish(effort).0)
 }
 
@@ -144,33 +142,26 @@ impl<'a> Begun<'a> {
     }
 }
 
-/// Begins to plan by the strategy of that name, as far as no search is needed; nothing if there is only a [`refusal`]. `transformed` is the
-/// network whose steps transform weights, for a strategy that may have some do so; `delta` is what
-/// queues grow by where a pipeline's least delay is looked for.
+/// Begins to plan, as far as no search is needed; nothing if there is only a [`refusal`]. `transformed` is the network whose
+/// steps transform weights, for a strategy that may have some do so. `delta` is what queues grow by where a pipeline's least
+/// delay is looked for.
 pub fn begin<'a>(
-    name: &str,
+    strategy: Strategy,
     request: &Request<'a>,
     transformed: Option<&'a Transformed>,
     delta: u64,
 ) -> Result<Option<Begun<'a>>, PlanError> {
-    let flexnn = |static_plan, preload| flexnn::plan(request, Parts { static_plan, preload });
-    let made = match name {
-        "joint" => {
+    let made = match strategy {
+        Strategy::Joint => {
             let constructed = construct::construct(request, transformed);
             return Ok(constructed.map(|found| Begun::Constructed(Box::new(found))));
         }
-        "flexnn" => flexnn(true, true)?,
-        "flexnn-no-preload" => flexnn(true, false)?,
-        "flexnn-dynamic" => flexnn(false, true)?,
-        "flexnn-dynamic-no-preload" => flexnn(false, false)?,
-        "preload" | "direct" => baselines::preload(request)?,
-        "on-demand" => baselines::on_demand(request)?,
-        _ => match demand::of_name(name) {
-            Some(pipeline) => demand::plan(request, name, pipeline, delta)?,
-            None => return Err(PlanError::Strategy(name.to_owned())),
-        },
+        Strategy::FlexNn(parts) => flexnn::plan(request, parts)?,
+        Strategy::Preload | Strategy::Direct => baselines::preload(request)?,
+        Strategy::OnDemand => baselines::on_demand(request)?,
+        Strategy::Demand(demand) => demand::plan(request, demand, delta)?,
     };
-    Ok(Some(begun(name, request, made)))
+    Ok(Some(begun(strategy, request, made)))
 }
 
 /// Why a strategy has begun nothing, with the smallest budget, which takes a search.
@@ -178,8 +169,8 @@ pub fn refusal(request: &Request<'_>) -> PlanError {
     joint::refusal(request)
 }
 
-fn begun<'a>(name: &str, request: &Request<'a>, mut made: Made) -> Begun<'a> {
-    made.plan.strategy = name.to_owned();
+fn begun<'a>(strategy: Strategy, request: &Request<'a>, mut made: Made) -> Begun<'a> {
+    made.plan.strategy = strategy.name().to_owned();
     made.plan.budget = request.budget;
     let Request { network, profile, threads, .. } = *request;
     let predicted_ns = simulate(network, &made.plan, profile, threads).steady_ns;
@@ -196,22 +187,6 @@ pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group
         place::Loading::Cyclic,
     );
     site.place(&all, request.budget).unwrap()
-}
-
-/// Whether a strategy is one for a board: pipelines of two stages are not where loads are copied.
-pub fn serves(name: &str, profile: &Profile) -> bool {
-    let two = demand::of_name(name).is_some_and(|(kind, _)| kind == demand::Pipeline::TwoStage);
-    !(two && profile.transfer.is_some())
-}
-
-/// Whether a strategy may have steps transform the weights of their layers.
-pub fn transforms(name: &str) -> bool {
-    name == "joint"
-}
-
-/// Whether a strategy is one for layers that are all computed by the algorithm with the least memory.
-pub fn computes_directly(name: &str) -> bool {
-    name == "direct"
 }
 
 /// Why a layer can be too large for a budget, beside its activations.

@@ -30,7 +30,7 @@ use eyelet_planner::passes;
 use eyelet_planner::plan::Plan;
 use eyelet_planner::strategy::choose::{Chosen, Wanted, choose};
 use eyelet_planner::strategy::demand::DELTA;
-use eyelet_planner::strategy::{self, Effort, PlanError, Request};
+use eyelet_planner::strategy::{self, Effort, PlanError, Request, Strategy};
 use eyelet_planner::write::write_pack;
 use eyelet_planner::{import, reference, weights, zoo};
 use std::path::{Path, PathBuf};
@@ -117,7 +117,7 @@ impl Subject {
             profile: &self.board.profile,
             exact: true,
         };
-        let plan = strategy::make(strategy, &request, effort)?.plan;
+        let plan = strategy::make(strategy.parse()?, &request, effort)?.plan;
         if let Err(violations) = check(&self.network, &plan, self.weights_bytes) {
             panic!("budget {budget}: {}", violations[0]);
         }
@@ -132,7 +132,7 @@ impl Subject {
 
     /// Plans for these budgets, made together and checked.
     pub fn together(&self, budgets: &[u64], threads: u32, effort: Effort) -> Chosen {
-        let (profile, strategy) = (&self.board.profile, "joint");
+        let (profile, strategy) = (&self.board.profile, Strategy::Joint);
         let (exact, delta) = (true, DELTA);
         let wanted = Wanted { budgets, profile, strategy, threads, exact, effort, delta };
         let chosen = choose(&self.network, &wanted).unwrap();

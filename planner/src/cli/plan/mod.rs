@@ -11,7 +11,7 @@ use super::target::Target;
 use super::{Error, report};
 use eyelet::pack::Encoding;
 use eyelet_planner::size;
-use eyelet_planner::strategy::{self, Effort, demand};
+use eyelet_planner::strategy::{Effort, Parts, Strategy, demand};
 use order::to_ms;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -41,8 +41,8 @@ pub struct Args {
     target: Target,
     /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct, and the pipelines of
     /// whole layers demand-seq, demand-sync, demand-async, demand-2s, demand-async-md, demand-2s-md.
-    #[arg(long, value_name = "NAME", default_value = strategy::DEFAULT)]
-    strategy: String,
+    #[arg(long, value_name = "NAME", default_value_t)]
+    strategy: Strategy,
     /// For flexnn: a load waits for the step that needs it to be next.
     #[arg(long)]
     no_preload: bool,
@@ -83,10 +83,10 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     budgets.sort_unstable();
     budgets.dedup();
     let (profile, threads) = args.target.choose()?;
-    let strategy = strategy_name(args.strategy, args.no_preload, args.dynamic)?;
-    let exact = args.exact || strategy::computes_directly(&strategy);
+    let strategy = without(args.strategy, args.no_preload, args.dynamic)?;
+    let exact = args.exact || strategy.computes_directly();
     let (effort, weights) = (args.effort, args.weights);
-    let delta = delta(args.delta, &strategy)?;
+    let delta = delta(args.delta, strategy)?;
     let mut order = Order { budgets, profile, strategy, threads, exact, effort, delta, weights };
 
     let path = match args.min_budget {
@@ -119,28 +119,28 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     output.report(&packed)
 }
 
-/// A strategy's name, with what is left out of it.
-fn strategy_name(mut name: String, no_preload: bool, dynamic: bool) -> Result<String, Error> {
-    for (left_out, option, suffix) in
-        [(dynamic, "--dynamic", "-dynamic"), (no_preload, "--no-preload", "-no-preload")]
-    {
-        if left_out {
-            if !name.starts_with("flexnn") {
-                return Err(Error::NotOfStrategy { option, of: "flexnn", strategy: name });
-            }
-            name += suffix;
+/// A strategy without some of its parts.
+fn without(strategy: Strategy, no_preload: bool, dynamic: bool) -> Result<Strategy, Error> {
+    match (strategy, dynamic, no_preload) {
+        (Strategy::FlexNn(parts), ..) => Ok(Strategy::FlexNn(Parts {
+            static_plan: parts.static_plan && !dynamic,
+            preload: parts.preload && !no_preload,
+        })),
+        (_, false, false) => Ok(strategy),
+        (_, dynamic, _) => {
+            let option = if dynamic { "--dynamic" } else { "--no-preload" };
+            Err(Error::NotOfStrategy { option, of: "flexnn", strategy: strategy.name() })
         }
     }
-    Ok(name)
 }
 
 /// What queues grow by: only of a strategy that looks for a least delay can that be said.
-fn delta(asked: Option<u64>, strategy: &str) -> Result<u64, Error> {
-    match (asked, demand::of_name(strategy)) {
-        (None, _) => Ok(demand::DELTA),
-        (Some(delta), Some((_, true))) => Ok(delta),
-        (Some(_), _) => {
-            let (of, strategy) = ("demand-async-md", strategy.to_owned());
+fn delta(asked: Option<u64>, strategy: Strategy) -> Result<u64, Error> {
+    match asked {
+        None => Ok(demand::DELTA),
+        Some(delta) if strategy.has_least_delay() => Ok(delta),
+        Some(_) => {
+            let (of, strategy) = ("demand-async-md", strategy.name());
             Err(Error::NotOfStrategy { option: "--delta", of, strategy })
         }
     }

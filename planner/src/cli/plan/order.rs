@@ -19,7 +19,7 @@ use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::strategy::choose::{Chosen, Wanted, choose};
-use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request};
+use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, Strategy};
 use eyelet_planner::{rounding, weights, write};
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -32,7 +32,7 @@ pub struct Order {
     /// In ascending order, each once.
     pub budgets: Vec<u64>,
     pub profile: Profile,
-    pub strategy: String,
+    pub strategy: Strategy,
     pub threads: u32,
     pub exact: bool,
     pub effort: Effort,
@@ -50,9 +50,9 @@ impl Order {
         let request =
             Request { network: &network, weights_bytes, budget: 0, threads, profile, exact: true };
         // For direct algorithms, which are what a network is lowered to. Larger weights need more memory, but for odd cases.
-        match strategy::make(&self.strategy, &request, Effort::Fast) {
+        match strategy::make(self.strategy, &request, Effort::Fast) {
             Err(PlanError::Budget { network, smallest, layer, reason, .. }) => {
-                let strategy = self.strategy.clone();
+                let strategy = self.strategy.name();
                 Ok(Least { network, strategy, threads, min_budget_bytes: smallest, layer, reason })
             }
             Err(error) => Err(error.into()),
@@ -123,7 +123,8 @@ impl Order {
     /// Chooses the algorithms of a network's layers and plans it for all budgets.
     pub fn choose(&self, network: &Network) -> Result<Chosen, PlanError> {
         let Self { budgets, profile, strategy, threads, exact, effort, delta, .. } = self;
-        let (threads, exact, effort, delta) = (*threads, *exact, *effort, *delta);
+        let (strategy, threads) = (*strategy, *threads);
+        let (exact, effort, delta) = (*exact, *effort, *delta);
         choose(network, &Wanted { budgets, profile, strategy, threads, exact, effort, delta })
     }
 

@@ -22,7 +22,7 @@ pub struct Packed {
     pub(super) board: String,
     /// Whether the costs are estimates and not measured.
     pub(super) estimated: bool,
-    pub(super) strategy: String,
+    pub(super) strategy: &'static str,
     pub(super) threads: u32,
     pub(super) exact: bool,
     pub(super) layers: usize,
@@ -61,7 +61,7 @@ pub(super) struct Least {
     #[serde(skip)]
     pub(super) network: String,
     #[serde(skip)]
-    pub(super) strategy: String,
+    pub(super) strategy: &'static str,
     #[serde(skip)]
     pub(super) threads: u32,
     pub(super) min_budget_bytes: u64,
@@ -142,7 +142,7 @@ impl Packed {
             device: Device::of(network.isa),
             board: order.profile.name.clone(),
             estimated: order.profile.estimated,
-            strategy: order.strategy.clone(),
+            strategy: order.strategy.name(),
             threads: order.threads,
             exact: order.exact,
             layers: network.layers.len(),

@@ -9,7 +9,7 @@ use eyelet_planner::memory::buffer_sizes;
 use eyelet_planner::network::Network;
 use eyelet_planner::plan;
 use eyelet_planner::simulate::{Span, simulate};
-use eyelet_planner::strategy::{self, Effort, PlanError, Request};
+use eyelet_planner::strategy::{self, Effort, PlanError, Request, Strategy};
 use serde::Serialize;
 
 /// Nanoseconds in a tick.
@@ -85,19 +85,20 @@ impl Curve {
         done: impl Fn(usize),
     ) -> Self {
         let Request { network, profile, threads, .. } = *request;
-        let name = plans.first().map_or("", |(_, plan)| &plan.strategy);
-        let plan = |name: &str, budget: u64| {
+        let own = plans.first().and_then(|(_, plan)| plan.strategy.parse().ok());
+        let own: Strategy = own.unwrap_or_default();
+        let plan = |strategy: Strategy, budget: u64| {
             let request = Request { budget, ..*request };
-            strategy::make(name, &request, Effort::Fast).map(|made| made.plan)
+            strategy::make(strategy, &request, Effort::Fast).map(|made| made.plan)
         };
         // What is too little by far is refused with what is enough.
-        let least = |name: &str| match plan(name, PAGE) {
+        let least = |strategy: Strategy| match plan(strategy, PAGE) {
             Err(PlanError::Budget { smallest, .. }) => Some(smallest),
             _ => None,
         };
         let of_pack = || plans.iter().map(|(_, plan)| plan.budget);
-        let low = least(name).or(of_pack().min()).unwrap_or(PAGE);
-        let high = least("preload").into_iter().chain(of_pack()).max().unwrap_or(low).max(low);
+        let low = least(own).or(of_pack().min()).unwrap_or(PAGE);
+        let high = least(Strategy::Preload).into_iter().chain(of_pack()).max().unwrap_or(low).max(low);
         let at = |index: usize| {
             let share = index as f64 / (Self::POINTS - 1) as f64;
             let bytes = low as f64 * (high as f64 / low as f64).powf(share);
@@ -110,8 +111,8 @@ impl Curve {
             Self { budgets: Vec::new(), predicted_ms: Vec::new(), bounds_ms: Vec::new() };
         for (index, budget) in budgets.into_iter().enumerate() {
             // The pack's own plans are as they are.
-            let own = plans.iter().map(|(_, plan)| plan).find(|plan| plan.budget == budget);
-            if let Some(plan) = own.cloned().or_else(|| plan(name, budget).ok()) {
+            let known = plans.iter().map(|(_, plan)| plan).find(|plan| plan.budget == budget);
+            if let Some(plan) = known.cloned().or_else(|| plan(own, budget).ok()) {
                 let bound = least_bound_ns(&Request { budget, ..*request });
                 curve.budgets.push(budget);
                 let predicted = simulate(network, &plan, profile, threads).steady_ns;

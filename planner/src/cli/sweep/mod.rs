@@ -11,6 +11,7 @@ use super::output::{Output, milliseconds};
 use super::plan::{Order, encoding};
 use super::progress::Progress;
 use super::target::Target;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use eyelet::pack::{Encoding, PAGE, STRATEGIES};
 use eyelet_planner::board::Device;
 use eyelet_planner::bound::lower_bound_ns;
@@ -18,7 +19,7 @@ use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
 use eyelet_planner::strategy::algorithms::bound_of_all_ns;
-use eyelet_planner::strategy::{self, Effort, Made, PlanError, demand};
+use eyelet_planner::strategy::{Effort, Made, PlanError, Strategy, demand};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -42,8 +43,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1000))]
     points: u32,
     /// Strategies to compare, separated by commas [default: all].
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(STRATEGIES))]
-    strategies: Vec<String>,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = PossibleValuesParser::new(STRATEGIES).try_map(|name| name.parse::<Strategy>()))]
+    strategies: Vec<Strategy>,
     #[command(flatten)]
     reading: Reading,
     #[command(flatten)]
@@ -119,7 +120,7 @@ struct Sweep {
     exact: bool,
     weights: &'static str,
     weights_bytes: u64,
-    strategies: Vec<String>,
+    strategies: Vec<&'static str>,
     /// In ascending order.
     budgets: Vec<Budget>,
     /// Strategy by strategy, each in ascending order of budgets.
@@ -136,7 +137,7 @@ struct Budget {
 
 #[derive(Debug, Serialize)]
 struct Point {
-    strategy: String,
+    strategy: &'static str,
     budget_bytes: u64,
     feasible: bool,
     #[serde(flatten)]
@@ -160,12 +161,8 @@ struct Planned {
 
 pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let (profile, threads) = args.target.choose()?;
-    let strategies: Vec<String> = match args.strategies.is_empty() {
-        true => STRATEGIES
-            .into_iter()
-            .filter(|name| strategy::serves(name, &profile))
-            .map(str::to_owned)
-            .collect(),
+    let strategies: Vec<Strategy> = match args.strategies.is_empty() {
+        true => Strategy::ALL.into_iter().filter(|one| one.serves(&profile)).collect(),
         false => args.strategies,
     };
     let outputs = args.output.iter().map(|file| &file.path);
@@ -174,7 +171,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
     let mut order = Order {
         budgets: Vec::new(),
         profile,
-        strategy: String::new(),
+        strategy: Strategy::default(),
         threads,
         exact: args.exact,
         effort: args.effort,
@@ -194,7 +191,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         exact: args.exact,
         weights: args.weights.name(),
         weights_bytes: weights_bytes(&network),
-        strategies,
+        strategies: strategies.iter().map(|one| one.name()).collect(),
         budgets: Vec::new(),
         points: Vec::new(),
         files: args.output.iter().map(|file| file.path.clone()).collect(),
@@ -209,9 +206,9 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         sweep.budgets.push(Budget { budget_bytes, lower_bound_ms });
         progress.set(sweep.budgets.len() as u64);
     }
-    for strategy in &sweep.strategies {
-        order.strategy.clone_from(strategy);
-        order.exact = args.exact || strategy::computes_directly(strategy);
+    for strategy in strategies {
+        order.strategy = strategy;
+        order.exact = args.exact || strategy.computes_directly();
         // What is too little for a strategy needs no search to be found too little again.
         let mut smallest = 0;
         for &budget in &sizes {
@@ -221,7 +218,7 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
                 false => point(&order, &network, &mut smallest)?,
             };
             sweep.points.push(Point {
-                strategy: strategy.clone(),
+                strategy: strategy.name(),
                 budget_bytes: budget,
                 feasible: planned.is_some(),
                 smallest_bytes: planned.is_none().then_some(smallest),

@@ -22,7 +22,7 @@ pub use pipeline::{Pipeline, capacities, queue};
 use super::design::Design;
 use super::place::{Cut, Loading};
 use super::site::Site;
-use super::{Made, PlanError, Request};
+use super::{Made, PlanError, Request, Strategy};
 use crate::plan::{Plan, step_weights};
 use crate::simulate::{Durations, play};
 use crate::slice::Cutting;
@@ -32,42 +32,29 @@ use std::time::Instant;
 /// What queues grow by where nothing else is asked for. (The publication does not say by what its do.)
 pub const DELTA: u64 = 1 << 20;
 
-/// The pipeline of a strategy's name, and whether its least delay is looked for.
-pub fn of_name(name: &str) -> Option<(Pipeline, bool)> {
-    Some(match name {
-        "demand-seq" => (Pipeline::Sequential, false),
-        "demand-sync" => (Pipeline::Synchronous, false),
-        "demand-async" => (Pipeline::Asynchronous, false),
-        "demand-async-md" => (Pipeline::Asynchronous, true),
-        "demand-2s" => (Pipeline::TwoStage, false),
-        "demand-2s-md" => (Pipeline::TwoStage, true),
-        _ => return None,
-    })
+/// A pipeline as it is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    pub pipeline: Pipeline,
+    /// Whether queues grow until the delay is the least.
+    pub least_delay: bool,
 }
 
 /// The plan for a request, or the smallest budget that there is one for. `delta` is what queues grow by.
-pub fn plan(
-    request: &Request<'_>,
-    name: &str,
-    (pipeline, least_delay): (Pipeline, bool),
-    delta: u64,
-) -> Result<Made, PlanError> {
-    plan_on(&Site::new(request), name, (pipeline, least_delay), delta)
+pub fn plan(request: &Request<'_>, demand: Demand, delta: u64) -> Result<Made, PlanError> {
+    plan_on(&Site::new(request), demand, delta)
 }
 
 /// The same with all that is known of the request at hand, where no layers slide.
-pub fn plan_on(
-    site: &Site<'_>,
-    name: &str,
-    (pipeline, least_delay): (Pipeline, bool),
-    delta: u64,
-) -> Result<Made, PlanError> {
+pub fn plan_on(site: &Site<'_>, demand: Demand, delta: u64) -> Result<Made, PlanError> {
+    let Demand { pipeline, least_delay } = demand;
     let start = Instant::now();
     let request = &site.request;
     let staged = request.is_staged();
     if staged && pipeline == Pipeline::TwoStage {
         let board = request.profile.name.clone();
-        return Err(PlanError::TwoStages { strategy: name.to_owned(), board });
+        let strategy = Strategy::Demand(demand).name().to_owned();
+        return Err(PlanError::TwoStages { strategy, board });
     }
     let design = Design::uniform(Cutting::LAYERS, &request.network.on_load, Loading::Inference);
     let slices = design.slices(request.network, &site.ground);
