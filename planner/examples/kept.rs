@@ -13,7 +13,8 @@ use eyelet::pack::{
 };
 use eyelet_planner::network::Network;
 use eyelet_planner::profile::{Costs, Profile};
-use eyelet_planner::slice::{self, scratch_bytes, whole};
+use eyelet_planner::slice;
+use eyelet_planner::steps::{scratch_bytes, whole};
 use std::error::Error;
 use std::path::Path;
 use std::time::Instant;

@@ -11,7 +11,7 @@ use eyelet::ops::{self, Call, Operand};
 use eyelet::pack::{Kept, OpKind, PAGE, Step};
 use eyelet_planner::network::Network;
 use eyelet_planner::profile::{Costs, Profile};
-use eyelet_planner::slice::{least_scratch_bytes, scratch_bytes, whole};
+use eyelet_planner::steps::{least_scratch_bytes, scratch_bytes, whole};
 use eyelet_planner::{board, import, layout, passes};
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -32,6 +32,7 @@ pub mod slice;
 pub mod slide;
 #[cfg(target_os = "linux")]
 pub mod source;
+pub mod steps;
 pub mod strategy;
 pub mod tables;
 pub mod weights;

@@ -16,7 +16,7 @@ use eyelet_planner::check::{Violation, check};
 use eyelet_planner::graph::{Op, Window};
 use eyelet_planner::plan::{Plan, step_weights};
 use eyelet_planner::profile::Costs;
-use eyelet_planner::slice::whole;
+use eyelet_planner::steps::whole;
 
 /// A budget for which everything is resident.
 const AMPLE: u64 = 64 << 20;

@@ -7,7 +7,7 @@ use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use super::steps;
 use crate::network::Network;
 use crate::profile::{Costs, Outside, Profile};
-use crate::slice::{keeps, least_scratch_bytes, least_slice_bytes, whole};
+use crate::steps::{keeps, least_scratch_bytes, least_slice_bytes, whole};
 use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, WinogradParams, params};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

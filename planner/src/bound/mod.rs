@@ -58,7 +58,7 @@ use crate::algorithm::transforms_on_load;
 use crate::memory::lifetimes;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
-use crate::slice::whole;
+use crate::steps::whole;
 use crate::slide::{least_bytes, touched};
 use crate::request::Request;
 use crate::tables::Tables;

@@ -1,13 +1,11 @@
-//! Static allocation: offsets for activations, and the free memory over time that loads compete for.
+//! Static allocation: lifetimes of activations, and offsets for them.
 
+mod lines;
 mod many;
 mod place;
-mod releases;
-mod skyline;
 
+pub use lines::Lines;
 pub use place::place_buffers;
-pub use releases::{Use, set_releases};
-pub use skyline::{Choice, Place, Skyline};
 
 use crate::network::Network;
 use eyelet::pack::{NONE, ring_bytes};

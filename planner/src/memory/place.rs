@@ -1,8 +1,7 @@
 //! Offsets of activations, in the order of their sizes.
 
-use super::Lifetime;
+use super::{Lifetime, Lines};
 use super::many::place_in_time;
-use crate::slide::Lines;
 use std::cmp::Reverse;
 
 /// Addresses of buffers are multiples of this.

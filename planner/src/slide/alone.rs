@@ -4,7 +4,7 @@ use super::price::{Price, slice_bytes};
 use super::times::Times;
 use crate::network::Network;
 use crate::simulate::Costs;
-use crate::slice::{least_slice_bytes, panel_scratch_bytes, whole};
+use crate::steps::{least_slice_bytes, panel_scratch_bytes, whole};
 use eyelet::pack::{OpKind, PAGE, Step};
 
 /// What a layer takes in the smallest slices whose steps transform weights, and how much longer it takes if they do not.

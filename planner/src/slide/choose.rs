@@ -11,7 +11,7 @@ use super::alone::{alone, live_bytes, transforms};
 use super::price::{Price, Prices};
 use crate::network::Network;
 use crate::simulate::Costs;
-use crate::slice::whole;
+use crate::steps::whole;
 use crate::tables::Tables;
 use eyelet::pack::PAGE;
 use std::ops::Range;

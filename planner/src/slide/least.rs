@@ -7,7 +7,7 @@ use super::group::Facts;
 use super::schedule::chunk;
 use crate::profile::Outside;
 use crate::simulate::Costs;
-use crate::slice::whole;
+use crate::steps::whole;
 use eyelet::pack::Step;
 use std::collections::HashMap;
 use std::ops::Range;

@@ -31,7 +31,7 @@ mod window;
 pub(crate) mod tests;
 
 pub use choose::Search;
-pub use lines::{Lines, line_lives};
+pub use lines::line_lives;
 pub use rings::least_bytes;
 pub use shares::Shares;
 pub use touched::{Touched, touched};

@@ -5,7 +5,7 @@ use crate::algorithm::Algorithm;
 use crate::bound::least_bound_ns;
 use crate::network::Network;
 use crate::simulate::Costs;
-use crate::slice::{keeps, panel_scratch_bytes, scratch_bytes};
+use crate::steps::{keeps, panel_scratch_bytes, scratch_bytes};
 use eyelet::kernels::table::TILES;
 use eyelet::pack::{Kept, Step};
 use std::collections::HashMap;

@@ -11,7 +11,8 @@ use super::design::{Design, Grain};
 use super::on_load::Options;
 use super::place::Loading;
 use super::site::Site;
-use crate::slice::{Cutting, Parts, panel_scratch_bytes};
+use crate::slice::Cutting;
+use crate::steps::{Parts, panel_scratch_bytes};
 use eyelet::pack::{PAGE, Step};
 
 /// Larger reads are no faster on any storage that was measured.

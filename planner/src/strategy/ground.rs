@@ -3,7 +3,8 @@
 use super::Request;
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
 use crate::network::Network;
-use crate::slice::{Read, Slices, whole};
+use crate::slice::{Read, Slices};
+use crate::steps::whole;
 use crate::slide::{self, Group, Sliding};
 use crate::tables::{Counts, Tables, different};
 use eyelet::pack::Step;

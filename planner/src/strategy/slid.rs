@@ -6,7 +6,7 @@ use super::basis::Basis;
 use super::ground::Ground;
 use super::on_load::{Options, Transformed};
 use crate::network::Network;
-use crate::slice::whole;
+use crate::steps::whole;
 use crate::slide::Group;
 use eyelet::pack::{PAGE, Step};
 

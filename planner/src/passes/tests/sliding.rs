@@ -176,7 +176,7 @@ fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
         let line = crate::simulate::simulate(&network, &plan, &profile, 1);
         let costs = crate::simulate::Costs::new(&network, &profile, 1);
         let layers = 0..network.layers.len();
-        let whole = layers.map(|l| costs.step_ns(&crate::slice::whole(&network, l))).sum::<u64>();
+        let whole = layers.map(|l| costs.step_ns(&crate::steps::whole(&network, l))).sum::<u64>();
         (plan.places.iter().any(|place| place.lines > 0), line.steady_ns, whole)
     };
     // All stays in the cache anyway; or memory is as fast as it.

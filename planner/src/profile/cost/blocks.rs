@@ -264,7 +264,7 @@ mod tests {
         let costs = Costs::new(&network, &profile, 1);
         for algorithm in [2, 4] {
             let step = Step { algorithm, ..whole(&network) };
-            let [least, all] = [crate::slice::least_scratch_bytes, crate::slice::scratch_bytes]
+            let [least, all] = [crate::steps::least_scratch_bytes, crate::steps::scratch_bytes]
                 .map(|bytes| bytes(&network, &step, 1));
             assert!(2 * least < all, "{least} of {all}");
             let ns = |scratch_bytes: u64| costs.step_ns(&Step { scratch_bytes, ..step });

@@ -5,7 +5,7 @@ use super::layer::LayerCost;
 use super::work::Work;
 use crate::network::Network;
 use crate::profile::Compute;
-use crate::slice::whole;
+use crate::steps::whole;
 use eyelet::kernels::Isa;
 use eyelet::ops::{self, winograd};
 use eyelet::pack::{Layer, WinogradParams, params};

@@ -27,7 +27,7 @@ use crate::algorithm::{self, Algorithm, set_chains};
 use crate::bound::Bound;
 use crate::network::Network;
 use crate::profile::Profile;
-use crate::slice::{panel_scratch_bytes, whole};
+use crate::steps::{panel_scratch_bytes, whole};
 use eyelet::pack::PAGE;
 use eyelet::pack::Step;
 use game::play;

@@ -4,13 +4,18 @@
 //! strategy decides is how finely to cut, how much memory residents get, and whether loads run ahead of
 //! the step that needs them.
 
+mod releases;
+mod skyline;
+
 use super::Request;
 use super::ground::{Ground, spans};
 use super::site::Site;
-use crate::memory::{Choice, Lifetime, Skyline, Use, lifetimes, set_releases};
+use crate::memory::{Lifetime, lifetimes};
 use crate::plan::{Plan, step_weights};
 use crate::slice::Slices;
 use eyelet::pack::{self, Kept, Load, PAGE, Step};
+use releases::{Use, set_releases};
+use skyline::{Choice, Skyline};
 use std::cell::Cell;
 use std::ops::Range;
 

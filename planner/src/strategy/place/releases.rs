@@ -1,6 +1,7 @@
 //! When loads may start: when what was in their place is used no more.
 
-use super::{Lifetime, Skyline};
+use super::skyline::Skyline;
+use crate::memory::Lifetime;
 use crate::plan::Plan;
 use crate::slice::Slices;
 
