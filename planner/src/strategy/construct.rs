@@ -123,43 +123,32 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         let own = &request.network.on_load;
         let alone = self.best.is_some();
-        let (basis, threads) = (self.basis.clone(), request.threads);
-        let new = |network: &'a Network| Search::new(network, &basis.costs, threads);
+        let basis = self.basis.clone();
         let mut with_room = Vec::new();
-        let looked = |search, network| looked(search, &Request { network, ..*request });
-        std::thread::scope(|scope| {
-            // Without a plan so far both are needed; else it is soon known whether they are.
-            let other = transformed.map(|of| scope.spawn(|| looked(new(&of.fastest), &of.fastest)));
-            let fastest = transformed.map(|of| (&of.fastest, other));
-            for (network, beside) in [(request.network, None)].into_iter().chain(fastest) {
-                if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
-                    break;
-                }
-                let (mut search, [ways, singles]) = match beside {
-                    Some(other) => {
-                        other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                    }
-                    None => looked(search.take().unwrap_or_else(|| new(network)), network),
-                };
-                let request = Request { network, ..*request };
-                let before = self.sites.len();
-                let others = transformed.filter(|_| !alone);
-                let others = others.into_iter().flat_map(|of| {
-                    let ways = ways.iter().chain(&singles).cloned().collect();
-                    slid::with_room(&request, of, &basis, options, ways)
-                });
-                with_room.extend(others);
-                for ways in [ways, singles] {
-                    let ways = ways.into_iter().map(|groups| Way { network, groups }).collect();
-                    self.slide(&request, ways, algorithms, options);
-                }
-                if !alone && self.sites.len() == before {
-                    let smallest = search.smallest(request.budget);
-                    let smallest = smallest.map(|groups| Way { network, groups }).collect();
-                    self.slide(&request, smallest, &[(0, own.clone())], options);
-                }
+        let networks = transformed.map(|of| &of.fastest).into_iter();
+        for network in [request.network].into_iter().chain(networks) {
+            if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
+                break;
             }
-        });
+            let request = Request { network, ..*request };
+            let new = || Search::new(network, &basis.costs, request.threads);
+            let mut search = search.take().unwrap_or_else(new);
+            let [ways, singles] = looked(&mut search, request.budget);
+            let before = self.sites.len();
+            if let Some(of) = transformed.filter(|_| !alone) {
+                let ways = ways.iter().chain(&singles).cloned().collect();
+                with_room.extend(slid::with_room(&request, of, &basis, options, ways));
+            }
+            for ways in [ways, singles] {
+                let ways = ways.into_iter().map(|groups| Way { network, groups }).collect();
+                self.slide(&request, ways, algorithms, options);
+            }
+            if !alone && self.sites.len() == before {
+                let smallest = search.smallest(request.budget);
+                let smallest = smallest.map(|groups| Way { network, groups }).collect();
+                self.slide(&request, smallest, &[(0, own.clone())], options);
+            }
+        }
         self.slide(request, with_room, algorithms, options);
         self.elaborate(request.threads, options);
         if alone && !self.is_optimal() {
@@ -253,23 +242,23 @@ impl<'a, 'b> Found<'a, 'b> {
 }
 
 /// The ways to slide that deserve to be planned: those for the budget and, where more than activations need would choose
-/// none, those for what they need; and those in which single layers slide, too. Each also with groups that leave room to transform
-/// weights; with the search that has found them.
-fn looked<'s>(mut search: Search<'s>, request: &Request<'_>) -> (Search<'s>, [Vec<Vec<Group>>; 2]) {
-    let mut ways = search.candidates(request.budget);
-    if search.whole() < request.budget {
+/// none, those for what they need; and those in which single layers slide, too. Each also with groups that leave room to
+/// transform weights.
+fn looked(search: &mut Search<'_>, budget: u64) -> [Vec<Vec<Group>>; 2] {
+    let mut ways = search.candidates(budget);
+    if search.whole() < budget {
         let others = search.candidates(search.whole().next_multiple_of(PAGE));
         ways.extend(others.into_iter().filter(|groups| !ways.contains(groups)).collect::<Vec<_>>());
     }
-    let mut singles = search.singles(request.budget);
+    let mut singles = search.singles(budget);
     [&mut ways, &mut singles].into_iter().for_each(|ways| ways.retain(|groups| !groups.is_empty()));
     let mut with_roomier = |groups: Vec<Group>| {
-        let roomier = search.roomier(&groups, request.budget);
+        let roomier = search.roomier(&groups, budget);
         std::iter::once(groups).chain(roomier)
     };
     let ways: Vec<_> = ways.into_iter().flat_map(&mut with_roomier).collect();
     // No more of them are looked for than are tried.
     let singles = singles.into_iter().flat_map(with_roomier);
     let singles = singles.filter(|groups| !ways.contains(groups)).take(MOST_SINGLES).collect();
-    (search, [ways, singles])
+    [ways, singles]
 }
