@@ -11,7 +11,7 @@ use super::design::{Built, Design};
 use super::flexnn::{self, Parts};
 use super::frugal;
 use super::place::Loading;
-use super::site::Site;
+use super::builder::PlanBuilder;
 use crate::plan::Plan;
 use crate::slice::{Cutting, Slices};
 use eyelet::pack::Step;
@@ -24,14 +24,14 @@ const PARTS: [Parts; 4] = [
     Parts { static_plan: false, preload: false },
 ];
 
-/// The fastest plan of other strategies, if one is faster than a plan that takes so long. No layers of the site slide.
-pub fn faster(site: &Site<'_>, than_ns: u64) -> Option<Built> {
-    let mut guard = Guard { site, least_ns: than_ns, fastest: None };
-    let (own, loading) = (&site.request.network.on_load, Loading::Inference);
+/// The fastest plan of other strategies, if one is faster than a plan that takes so long. No layers of the builder slide.
+pub fn faster(builder: &PlanBuilder<'_>, than_ns: u64) -> Option<Built> {
+    let mut guard = Guard { builder, least_ns: than_ns, fastest: None };
+    let (own, loading) = (&builder.request.network.on_load, Loading::Inference);
     let layers = Design::uniform(Cutting::LAYERS, own, loading);
     let whole = [layers.clone(), Design::uniform(Cutting::RESIDENT, own, loading)];
-    let frugal = frugal::designs(site, loading, true);
-    for design in flexnn::designs(site, loading).chain(whole).chain(frugal) {
+    let frugal = frugal::designs(builder, loading, true);
+    for design in flexnn::designs(builder, loading).chain(whole).chain(frugal) {
         guard.flexnn(&design);
     }
     guard.pipelines(&layers);
@@ -40,7 +40,7 @@ pub fn faster(site: &Site<'_>, than_ns: u64) -> Option<Built> {
 
 /// The fastest plan so far.
 struct Guard<'a, 'b> {
-    site: &'a Site<'b>,
+    builder: &'a PlanBuilder<'b>,
     least_ns: u64,
     fastest: Option<Built>,
 }
@@ -48,15 +48,15 @@ struct Guard<'a, 'b> {
 impl Guard<'_, '_> {
     /// Compares with the plans that FlexNN makes of a design.
     fn flexnn(&mut self, design: &Design) {
-        let (site, budget) = (self.site, self.site.request.budget);
-        let slices = design.slices(site.request.network, &site.ground);
-        let [ahead_ns, in_turn_ns] = bounds_ns(site, &slices);
+        let (builder, budget) = (self.builder, self.builder.request.budget);
+        let slices = design.slices(builder.request.network, &builder.activations);
+        let [ahead_ns, in_turn_ns] = bounds_ns(builder, &slices);
         for parts in PARTS {
             let bound_ns = if parts.preload { ahead_ns } else { in_turn_ns };
             if bound_ns < self.least_ns {
                 let design = Design { loading: parts.loading(), ..design.clone() };
-                let placed = flexnn::place(site, &design, budget, parts)
-                    .or_else(|_| flexnn::place_surely(site, &design, parts));
+                let placed = flexnn::place(builder, &design, budget, parts)
+                    .or_else(|_| flexnn::place_surely(builder, &design, parts));
                 placed.into_iter().for_each(|plan| self.consider(plan));
             }
         }
@@ -64,13 +64,13 @@ impl Guard<'_, '_> {
 
     /// Compares with the pipelines. Where loads are copied they have buffers outside the budget.
     fn pipelines(&mut self, layers: &Design) {
-        let slices = layers.slices(self.site.request.network, &self.site.ground);
-        if bounds_ns(self.site, &slices)[0] >= self.least_ns || self.site.request.is_staged() {
+        let slices = layers.slices(self.builder.request.network, &self.builder.activations);
+        if bounds_ns(self.builder, &slices)[0] >= self.least_ns || self.builder.request.is_staged() {
             return;
         }
         for strategy in Strategy::ALL {
             if let Strategy::Demand(demand) = strategy
-                && let Ok(made) = demand::plan_on(self.site, demand, demand::DELTA)
+                && let Ok(made) = demand::plan_on(self.builder, demand, demand::DELTA)
             {
                 self.consider(made.plan);
             }
@@ -78,7 +78,7 @@ impl Guard<'_, '_> {
     }
 
     fn consider(&mut self, plan: Plan) {
-        let Ok(built) = self.site.predict_within(plan, self.least_ns) else { return };
+        let Ok(built) = self.builder.predict_within(plan, self.least_ns) else { return };
         if built.line.steady_ns < self.least_ns {
             (self.least_ns, self.fastest) = (built.line.steady_ns, Some(built));
         }
@@ -87,11 +87,11 @@ impl Guard<'_, '_> {
 
 /// No plan of these slices takes less if reads run ahead within an inference, and if each waits for the step before the one
 /// that needs it. Steps have all the scratch that they can use, and reads do not slow them down.
-fn bounds_ns(site: &Site<'_>, slices: &Slices) -> [u64; 2] {
+fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
     let resident = slices.reads.iter().filter(|read| read.resident);
-    let arena_bytes = site.least_tables() + resident.map(|read| read.bytes).sum::<u64>();
-    let near = site.costs.is_near(arena_bytes);
-    let service = site.costs.service(near);
+    let arena_bytes = builder.least_tables() + resident.map(|read| read.bytes).sum::<u64>();
+    let near = builder.costs.is_near(arena_bytes);
+    let service = builder.costs.service(near);
     let mut last: Option<(Step, i64)> = None;
     let (mut come, mut ahead, mut in_turn) = (0, 0i64, 0i64);
     for (index, step) in slices.steps.iter().enumerate() {
@@ -106,7 +106,7 @@ fn bounds_ns(site: &Site<'_>, slices: &Slices) -> [u64; 2] {
         let step = Step { first: 0, chain: 0, row: 0, scratch_bytes: 0, ..*step };
         let ns = match last {
             Some((like, ns)) if like == step => ns,
-            _ => site.costs.least_ns_from(&step, f64::INFINITY, None, near) as i64,
+            _ => builder.costs.least_ns_from(&step, f64::INFINITY, None, near) as i64,
         };
         last = Some((step, ns));
         (ahead, in_turn) = (ahead + ns, in_turn + ns);

@@ -8,27 +8,27 @@
 
 use super::design::Design;
 use super::place::Loading;
-use super::site::Site;
-use super::{Made, PlanError, Request, refuse};
+use super::builder::PlanBuilder;
+use super::{PlanResult, PlanError, Request, refuse};
 use crate::slice::Cutting;
 use std::time::Instant;
 
-pub fn preload(request: &Request<'_>) -> Result<Made, PlanError> {
+pub fn preload(request: &Request<'_>) -> Result<PlanResult, PlanError> {
     plan(request, "all weights stay in memory", Cutting::RESIDENT)
 }
 
-pub fn on_demand(request: &Request<'_>) -> Result<Made, PlanError> {
+pub fn on_demand(request: &Request<'_>) -> Result<PlanResult, PlanError> {
     let reason = "all its weights and its scratch beside the activations";
     plan(request, reason, Cutting::LAYERS)
 }
 
 /// The plan for the budget with all layers cut alike, or the budget at which there is one.
-fn plan(request: &Request<'_>, reason: &str, cutting: Cutting) -> Result<Made, PlanError> {
+fn plan(request: &Request<'_>, reason: &str, cutting: Cutting) -> Result<PlanResult, PlanError> {
     let start = Instant::now();
-    let site = Site::new(request);
+    let builder = PlanBuilder::new(request);
     let design = Design::uniform(cutting, &request.network.on_load, Loading::OnDemand);
-    let place = |budget| site.place(&design, budget);
+    let place = |budget| builder.place(&design, budget);
     let plan = place(request.budget)
-        .map_err(|_| refuse(request, site.least_bytes(&design), reason, &place))?;
-    Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })
+        .map_err(|_| refuse(request, builder.least_bytes(&design), reason, &place))?;
+    Ok(PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() })
 }

@@ -9,10 +9,10 @@
 //! A plan for one budget is a plan for every larger one of the pack, and is taken for it where nothing faster was found.
 
 use super::algorithms::{Choice, Means, choices};
-use super::common::{Guest, lay_out};
+use super::shared_residents::{Guest, lay_out};
 use super::on_load::Transformed;
 use super::refit::Refit;
-use super::{Begun, Effort, Made, PlanError, Request, Strategy, begin, refusal};
+use super::{Draft, Effort, PlanResult, PlanError, Request, Strategy, begin, refusal};
 use crate::bound::least_bound_ns;
 use crate::layout::place_weights;
 use crate::network::Network;
@@ -45,7 +45,7 @@ pub struct Chosen {
     pub network: Network,
     pub weights_bytes: u64,
     /// One for each budget.
-    pub made: Vec<Made>,
+    pub made: Vec<PlanResult>,
     /// What is predicted of them.
     pub predicted_ns: Vec<u64>,
 }
@@ -73,7 +73,7 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
         .map(|choice| Candidate::new(network.clone(), &choice, wanted))
         .collect();
     candidates.sort_by_key(|candidate| candidate.bound_ns);
-    let mut found: Vec<(u64, &Candidate, Vec<Begun<'_>>)> = Vec::new();
+    let mut found: Vec<(u64, &Candidate, Vec<Draft<'_>>)> = Vec::new();
     // The refusal of the direct algorithms, which are offered whatever the budget: others that may need less are not
     // offered for what they need.
     let mut refused: Option<PlanError> = None;
@@ -89,9 +89,9 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
             }
             match candidate.begin(wanted, refuse) {
                 Ok(None) => {}
-                Ok(Some(begun)) => {
-                    let predicted_ns = begun.iter().map(Begun::predicted_ns).sum();
-                    found.push((predicted_ns, candidate, begun));
+                Ok(Some(drafts)) => {
+                    let predicted_ns = drafts.iter().map(Draft::predicted_ns).sum();
+                    found.push((predicted_ns, candidate, drafts));
                 }
                 Err(error) => {
                     if refused.is_none() || candidate.is_direct {
@@ -102,7 +102,7 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
         }
     }
     match found.into_iter().min_by_key(|(ns, ..)| *ns) {
-        Some((_, candidate, begun)) => Ok(candidate.finish(wanted, begun).laid_out(wanted)),
+        Some((_, candidate, drafts)) => Ok(candidate.finish(wanted, drafts).laid_out(wanted)),
         None => Err(refused.expect("there is a choice, and it was refused")),
     }
 }
@@ -192,12 +192,12 @@ impl Candidate {
         &'a self,
         wanted: &Wanted<'a>,
         refuse: bool,
-    ) -> Result<Option<Vec<Begun<'a>>>, PlanError> {
+    ) -> Result<Option<Vec<Draft<'a>>>, PlanError> {
         let mut all = Vec::new();
         for (budget, transformed) in wanted.budgets.iter().zip(&self.transformed) {
             let request = wanted.request(&self.network, self.weights_bytes, *budget);
             match begin(wanted.strategy, &request, transformed.as_ref(), wanted.delta)? {
-                Some(begun) => all.push(begun),
+                Some(draft) => all.push(draft),
                 None if refuse => return Err(refusal(&request)),
                 None => return Ok(None),
             }
@@ -206,15 +206,15 @@ impl Candidate {
     }
 
     /// Improves the plans.
-    fn finish<'a>(&self, wanted: &Wanted<'_>, begun: Vec<Begun<'a>>) -> Finished<'a> {
-        let finish = |begun: Begun<'a>| {
-            let (made, refit) = begun.finish(wanted.effort);
+    fn finish<'a>(&self, wanted: &Wanted<'_>, drafts: Vec<Draft<'a>>) -> Finished<'a> {
+        let finish = |draft: Draft<'a>| {
+            let (made, refit) = draft.finish(wanted.effort);
             (made, refit.map(Arc::new))
         };
-        let (made, refits): (Vec<Made>, Vec<_>) = begun.into_iter().map(finish).unzip();
+        let (made, refits): (Vec<PlanResult>, Vec<_>) = drafts.into_iter().map(finish).unzip();
         let Self { network, weights_bytes, .. } = self;
         let predict =
-            |made: &Made| simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns;
+            |made: &PlanResult| simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns;
         let predicted_ns: Vec<u64> = made.iter().map(predict).collect();
         let (network, weights_bytes) = (network.clone(), *weights_bytes);
         let chosen = Chosen { network, weights_bytes, made, predicted_ns };

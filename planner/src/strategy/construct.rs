@@ -5,15 +5,15 @@
 //! in which some number of slices finds room beside the activations of each layer and what storage would be late with stays;
 //! for the best of them finer numbers are tried.
 
-use super::basis::Basis;
+use super::precomputed::Precomputed;
 use super::design::Design;
-use super::found::Found;
+use super::construction::Construction;
 use super::joint::{Best, Constructed};
 use super::on_load::{Options, Transformed};
 use super::place::Loading;
-use super::site::Site;
-use super::slid::Way;
-use super::{Request, baseline_guard, flexnn, frugal, slid};
+use super::builder::PlanBuilder;
+use super::sliding_choice::SlidingChoice;
+use super::{Request, baseline_guard, flexnn, frugal, sliding_choice};
 use crate::network::Network;
 use crate::slice::Cutting;
 use crate::slide::{Group, Search};
@@ -40,21 +40,21 @@ pub fn construct<'a>(
     transformed: Option<&'a Transformed>,
 ) -> Option<Constructed<'a>> {
     let start = Instant::now();
-    let basis = Arc::new(Basis::new(request));
-    let options = Options::new(request, &basis.costs);
-    let mut found = Found::new(&basis);
-    found.compare(request, transformed, &options);
-    let Found { sites, best, .. } = found;
+    let precomputed = Arc::new(Precomputed::new(request));
+    let options = Options::new(request, &precomputed.costs);
+    let mut construction = Construction::new(&precomputed);
+    construction.compare(request, transformed, &options);
+    let Construction { builders, best, .. } = construction;
     let best = best?;
-    let plain = Site::with(request, basis.clone(), Vec::new()).published();
+    let plain = PlanBuilder::with(request, precomputed.clone(), Vec::new()).published();
     let faster = match plain.has_room() && !plain.is_optimal(&best.built) {
         true => baseline_guard::faster(&plain, best.built.line.steady_ns),
         false => None,
     };
-    Some(Constructed { basis, options, sites, best, faster, constructive: start.elapsed() })
+    Some(Constructed { precomputed, options, builders, best, faster, constructive: start.elapsed() })
 }
 
-impl<'a, 'b> Found<'a, 'b> {
+impl<'a, 'b> Construction<'a, 'b> {
     /// Compares ways to slide and algorithms, and looks closer at the best.
     fn compare(
         &mut self,
@@ -63,18 +63,18 @@ impl<'a, 'b> Found<'a, 'b> {
         options: &Options,
     ) {
         // Without sliding, if there is sure to be a plan so; nothing below the smallest budget.
-        let within = |site: &Site<'a>| {
-            frugal::within(site, Loading::Cyclic, false, |design| site.surely_fits(design))
+        let within = |builder: &PlanBuilder<'a>| {
+            frugal::within(builder, Loading::Cyclic, false, |design| builder.surely_fits(design))
         };
-        let plain = Site::with(request, self.basis.clone(), Vec::new());
+        let plain = PlanBuilder::with(request, self.precomputed.clone(), Vec::new());
         let mut search = None;
         let mut sure = within(&plain).map(|design| (Vec::new(), design));
         if sure.is_none() {
-            let of_costs = Search::new(request.network, &self.basis.costs, request.threads);
+            let of_costs = Search::new(request.network, &self.precomputed.costs, request.threads);
             let smallest = search.insert(of_costs).smallest(u64::MAX);
             let mut fits = smallest.map(|groups| {
-                let site = Site::with(request, self.basis.clone(), groups.clone());
-                Some((groups, within(&site)?))
+                let builder = PlanBuilder::with(request, self.precomputed.clone(), groups.clone());
+                Some((groups, within(&builder)?))
             });
             sure = fits.find_map(|fit| fit);
         }
@@ -84,7 +84,7 @@ impl<'a, 'b> Found<'a, 'b> {
         let mut choices = options.choices();
         let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();
         plain.add_quickest(options, &mut choices);
-        self.sites.push(plain);
+        self.builders.push(plain);
         for on_load in choices {
             let ns = if alone { self.sketch(0, &on_load).0 } else { u64::MAX };
             algorithms.push((ns, on_load));
@@ -100,11 +100,11 @@ impl<'a, 'b> Found<'a, 'b> {
             return;
         }
         if self.best.is_none() {
-            self.sites.push(Site::with(request, self.basis.clone(), groups));
-            self.consider_surely(self.sites.len() - 1, design);
+            self.builders.push(PlanBuilder::with(request, self.precomputed.clone(), groups));
+            self.consider_surely(self.builders.len() - 1, design);
         }
         // Not without sliding.
-        self.sites.remove(0);
+        self.builders.remove(0);
         self.best.iter_mut().for_each(|best| best.at -= 1);
     }
 
@@ -123,7 +123,7 @@ impl<'a, 'b> Found<'a, 'b> {
         }
         let own = &request.network.on_load;
         let alone = self.best.is_some();
-        let basis = self.basis.clone();
+        let precomputed = self.precomputed.clone();
         let mut with_room = Vec::new();
         let networks = transformed.map(|of| &of.fastest).into_iter();
         for network in [request.network].into_iter().chain(networks) {
@@ -131,31 +131,31 @@ impl<'a, 'b> Found<'a, 'b> {
                 break;
             }
             let request = Request { network, ..*request };
-            let new = || Search::new(network, &basis.costs, request.threads);
+            let new = || Search::new(network, &precomputed.costs, request.threads);
             let mut search = search.take().unwrap_or_else(new);
             let [ways, singles] = looked(&mut search, request.budget);
-            let before = self.sites.len();
+            let before = self.builders.len();
             if let Some(of) = transformed.filter(|_| !alone) {
                 let ways = ways.iter().chain(&singles).cloned().collect();
-                with_room.extend(slid::with_room(&request, of, &basis, options, ways));
+                with_room.extend(sliding_choice::with_room(&request, of, &precomputed, options, ways));
             }
             for ways in [ways, singles] {
-                let ways = ways.into_iter().map(|groups| Way { network, groups }).collect();
+                let ways = ways.into_iter().map(|groups| SlidingChoice { network, groups }).collect();
                 self.slide(&request, ways, algorithms, options);
             }
-            if !alone && self.sites.len() == before {
+            if !alone && self.builders.len() == before {
                 let smallest = search.smallest(request.budget);
-                let smallest = smallest.map(|groups| Way { network, groups }).collect();
+                let smallest = smallest.map(|groups| SlidingChoice { network, groups }).collect();
                 self.slide(&request, smallest, &[(0, own.clone())], options);
             }
         }
         self.slide(request, with_room, algorithms, options);
         self.elaborate(request.threads, options);
         if alone && !self.is_optimal() {
-            let site = &self.sites[0];
+            let builder = &self.builders[0];
             let layers = |loading| Design::uniform(Cutting::LAYERS, own, loading);
             let designs: Vec<Design> =
-                flexnn::designs(site, Loading::Cyclic).chain([layers(Loading::Cyclic)]).collect();
+                flexnn::designs(builder, Loading::Cyclic).chain([layers(Loading::Cyclic)]).collect();
             for design in designs {
                 self.consider(0, design);
             }
@@ -166,7 +166,7 @@ impl<'a, 'b> Found<'a, 'b> {
     fn elaborate(&mut self, threads: u32, options: &Options) {
         self.for_speed(threads, options);
         if let Some(best) = &self.best {
-            let (at, on_load) = (best.at, best.design.on_load.clone());
+            let (at, on_load) = (best.at, best.design.step_algorithms.clone());
             self.refine(at, &on_load);
         }
     }
@@ -180,16 +180,16 @@ impl<'a, 'b> Found<'a, 'b> {
         if self.is_optimal() {
             return;
         }
-        let (site, on_load) = (&self.sites[best.at], best.design.on_load.clone());
-        let request = site.request;
-        let groups = site.ground.sliding.groups().to_vec();
-        let basis = self.basis.clone();
-        let mut search = Search::new(request.network, &basis.costs, threads);
-        let targets = [site.ground.peak, request.budget.saturating_sub(site.least_tables())];
+        let (builder, on_load) = (&self.builders[best.at], best.design.step_algorithms.clone());
+        let request = builder.request;
+        let groups = builder.activations.sliding.groups().to_vec();
+        let precomputed = self.precomputed.clone();
+        let mut search = Search::new(request.network, &precomputed.costs, threads);
+        let targets = [builder.activations.peak, request.budget.saturating_sub(builder.least_tables())];
         let mut ways: Vec<Vec<Group>> =
             targets.iter().filter_map(|target| search.faster(&groups, *target)).collect();
         ways.dedup();
-        let way = |groups| Way { network: request.network, groups };
+        let way = |groups| SlidingChoice { network: request.network, groups };
         let ways = ways.into_iter().map(way).collect();
         self.slide(&request, ways, &[(0, on_load)], options);
     }
@@ -204,30 +204,30 @@ impl<'a, 'b> Found<'a, 'b> {
     fn slide(
         &mut self,
         request: &Request<'a>,
-        ways: Vec<Way<'a>>,
+        ways: Vec<SlidingChoice<'a>>,
         algorithms: &[(u64, Vec<u32>)],
         options: &Options,
     ) {
         let mut in_vain = 0;
-        for Way { network, groups } in ways {
-            let (at, before) = (self.sites.len(), self.least_ns);
-            if self.sites.iter().any(|site| site.slides_as(network, &groups)) {
+        for SlidingChoice { network, groups } in ways {
+            let (at, before) = (self.builders.len(), self.least_ns);
+            if self.builders.iter().any(|builder| builder.slides_as(network, &groups)) {
                 continue;
             }
             let request = Request { network, ..*request };
-            let site = Site::with(&request, self.basis.clone(), groups);
-            if !site.has_room() {
+            let builder = PlanBuilder::with(&request, self.precomputed.clone(), groups);
+            if !builder.has_room() {
                 continue;
             }
             let mut choices: Vec<Vec<u32>> = Vec::new();
             for (_, on_load) in algorithms {
-                let choice = site.chosen(options, on_load);
+                let choice = builder.chosen(options, on_load);
                 if !choices.contains(&choice) {
                     choices.push(choice);
                 }
             }
-            site.add_quickest(options, &mut choices);
-            self.sites.push(site);
+            builder.add_quickest(options, &mut choices);
+            self.builders.push(builder);
             let sketches: Vec<_> = choices.iter().map(|on_load| self.sketch(at, on_load)).collect();
             if sketches.iter().all(|(ns, _)| *ns == u64::MAX) {
                 self.forget(at);

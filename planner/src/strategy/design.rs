@@ -5,7 +5,7 @@
 //! is placed step by step above them ([`place`](super::place)), thresholds follow from addresses, the latency from
 //! the simulator. So strategies differ in the designs that they try, and a search changes designs.
 
-use super::ground::Ground;
+use super::activations::ActivationLayout;
 use super::place::Loading;
 use crate::network::Network;
 use crate::plan::Plan;
@@ -17,18 +17,19 @@ use crate::slice::{Cutting, Slices, slice};
 pub struct Design {
     pub layers: Vec<Cutting>,
     /// The algorithm of each layer's steps, as in [`Network::on_load`]; layers that slide have that of their network.
-    pub on_load: Vec<u32>,
+    pub step_algorithms: Vec<u32>,
     pub loading: Loading,
 }
 
 impl Design {
     /// The same for all layers.
-    pub fn uniform(cutting: Cutting, on_load: &[u32], loading: Loading) -> Self {
-        Self { layers: vec![cutting; on_load.len()], on_load: on_load.to_vec(), loading }
+    pub fn uniform(cutting: Cutting, step_algorithms: &[u32], loading: Loading) -> Self {
+        let step_algorithms = step_algorithms.to_vec();
+        Self { layers: vec![cutting; step_algorithms.len()], step_algorithms, loading }
     }
 
-    pub fn slices(&self, network: &Network, ground: &Ground) -> Slices {
-        slice(network, &ground.sliding, &self.on_load, |layer| self.layers[layer])
+    pub fn slices(&self, network: &Network, activations: &ActivationLayout) -> Slices {
+        slice(network, &activations.sliding, &self.step_algorithms, |layer| self.layers[layer])
     }
 }
 
@@ -43,7 +44,7 @@ pub enum Pins {
 
 /// How finely layers are cut, by the memory that they leave.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Grain {
+pub struct SlicingTarget {
     /// Slices that shall find room beside a layer's activations,
     pub slices: f64,
     /// and beside those of so many layers before it.

@@ -15,7 +15,7 @@
 
 use super::design::Design;
 use super::place::{Misfit, UNLIMITED};
-use super::site::Site;
+use super::builder::PlanBuilder;
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
@@ -30,13 +30,13 @@ const LINE: u64 = 64;
 
 /// Plays the allocator for a design in `budget` bytes; without `preload`, a load waits for the step that
 /// needs it to be next.
-pub fn place(site: &Site<'_>, design: &Design, budget: u64, preload: bool) -> Result<Plan, Misfit> {
-    let network = site.request.network;
-    let slices = design.slices(network, &site.ground);
+pub fn place(builder: &PlanBuilder<'_>, design: &Design, budget: u64, preload: bool) -> Result<Plan, Misfit> {
+    let network = builder.request.network;
+    let slices = design.slices(network, &builder.activations);
     let ahead = if preload { &AHEAD[..] } else { &[0] };
     let mut misfit = Misfit { layer: 0, activations: true };
     for &ahead in ahead {
-        match Play::new(site, &slices, budget)?.run(ahead) {
+        match Play::new(builder, &slices, budget)?.run(ahead) {
             Ok(plan) => return Ok(plan),
             Err(found) => misfit = found,
         }
@@ -45,9 +45,9 @@ pub fn place(site: &Site<'_>, design: &Design, budget: u64, preload: bool) -> Re
 }
 
 /// The budget from which on an inference comes to its end with this design.
-pub fn least_bytes(site: &Site<'_>, design: &Design) -> u64 {
-    let slices = design.slices(site.request.network, &site.ground);
-    let plan = Play::new(site, &slices, UNLIMITED).and_then(|play| play.run(0));
+pub fn least_bytes(builder: &PlanBuilder<'_>, design: &Design) -> u64 {
+    let slices = design.slices(builder.request.network, &builder.activations);
+    let plan = Play::new(builder, &slices, UNLIMITED).and_then(|play| play.run(0));
     plan.map_or(UNLIMITED, |plan| plan.arena_bytes)
 }
 
@@ -98,7 +98,7 @@ impl BestFit {
 
 /// One inference.
 struct Play<'a> {
-    site: &'a Site<'a>,
+    builder: &'a PlanBuilder<'a>,
     network: &'a Network,
     slices: &'a Slices,
     lives: Vec<Lifetime>,
@@ -110,8 +110,8 @@ struct Play<'a> {
 }
 
 impl<'a> Play<'a> {
-    fn new(site: &'a Site<'_>, slices: &'a Slices, budget: u64) -> Result<Self, Misfit> {
-        let network = site.request.network;
+    fn new(builder: &'a PlanBuilder<'_>, slices: &'a Slices, budget: u64) -> Result<Self, Misfit> {
+        let network = builder.request.network;
         let period = slices.steps.len() + 1;
         let steps_of = |layer: usize| {
             let from = slices.steps.partition_point(|step| (step.layer as usize) < layer);
@@ -119,10 +119,10 @@ impl<'a> Play<'a> {
             from + 1..to + 1
         };
         let lives = lifetimes(network, period, steps_of);
-        let tables = site.ground.tables_for(&site.request, slices, |_| 0);
+        let tables = builder.activations.tables_for(&builder.request, slices, |_| 0);
         let end = (budget / PAGE * PAGE).max(tables);
         let mut play = Self {
-            site,
+            builder,
             network,
             slices,
             lives,
@@ -130,7 +130,7 @@ impl<'a> Play<'a> {
             plan: Plan {
                 budget,
                 tables,
-                threads: site.request.threads,
+                threads: builder.request.threads,
                 places: vec![
                     pack::Place { address: tables, ..Default::default() };
                     network.buffers.len()
@@ -177,7 +177,7 @@ impl<'a> Play<'a> {
 
     /// Plays events in the order of time, computing before loading where both could start.
     fn run(mut self, ahead: usize) -> Result<Plan, Misfit> {
-        let (slices, costs) = (self.slices, &self.site.basis.costs);
+        let (slices, costs) = (self.slices, &self.builder.precomputed.costs);
         let period = slices.steps.len() + 1;
         let (mut now, mut step, mut loaded) = (0, 0, 0);
         let (mut step_end, mut load_end) = (None, None);
@@ -190,8 +190,8 @@ impl<'a> Play<'a> {
             }
             if step_end.is_none() && loaded >= ready {
                 let layer = slices.steps[step].layer;
-                let Site { basis, request, .. } = self.site;
-                let bytes = basis.scratch_of(request, &slices.steps[step]).all;
+                let PlanBuilder { precomputed, request, .. } = self.builder;
+                let bytes = precomputed.scratch_of(request, &slices.steps[step]).all;
                 for buffer in 0..self.lives.len() {
                     let arrives =
                         self.lives[buffer].start == step + 1 && self.lives[buffer].end < period;

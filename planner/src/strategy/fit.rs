@@ -1,4 +1,4 @@
-//! How finely the layers of a site are cut, what they are computed by, and how much scratch each step has.
+//! How finely the layers of a builder are cut, what they are computed by, and how much scratch each step has.
 //!
 //! What activations leave beside a layer is shared by its slices and their scratch. More scratch makes steps faster, fewer slices
 //! make tables smaller, and finer ones leave loads room to come ahead. Designs that give so many slices room in every layer are
@@ -6,11 +6,11 @@
 //! ([`frugal`](super::frugal)).
 
 use super::Request;
-use super::basis::{Level, Shape, Slicing, number, step};
-use super::design::{Design, Grain};
+use super::precomputed::{Level, Shape, Slicing, number, step};
+use super::design::{Design, SlicingTarget};
 use super::on_load::Options;
 use super::place::Loading;
-use super::site::Site;
+use super::builder::PlanBuilder;
 use crate::slice::Cutting;
 use crate::steps::{Parts, panel_scratch_bytes};
 use eyelet::pack::{PAGE, Step};
@@ -28,31 +28,31 @@ const FEWEST: f64 = 1.6;
 /// Less scratch is preferred if steps take no more than so many times as long.
 const NEARLY: f64 = 1.05;
 
-impl Site<'_> {
+impl PlanBuilder<'_> {
     /// Slices such that some find room in every layer, beside its activations and its scratch, when
     /// `residents` bytes are given to residents.
     pub fn fitting(
         &self,
         residents: u64,
-        grain: Grain,
+        target: SlicingTarget,
         on_load: &[u32],
         loading: Loading,
     ) -> Design {
         let bytes = self.request.budget.saturating_sub(self.usual_tables() + residents);
         let free: Vec<u64> =
-            (0..on_load.len()).map(|layer| self.ground.free(layer, bytes)).collect();
+            (0..on_load.len()).map(|layer| self.activations.free(layer, bytes)).collect();
         let mut design = Design::uniform(Cutting::LAYERS, on_load, loading);
         for (layer, cutting) in design.layers.iter_mut().enumerate() {
             // Loads come while the layers before compute.
-            let around = layer.saturating_sub(grain.ahead)..=layer;
+            let around = layer.saturating_sub(target.ahead)..=layer;
             let free = free[around].iter().min().copied().unwrap_or(0);
             let of =
-                |algorithm| self.cutting(layer, algorithm, free, grain.slices, grain.most, FEW);
+                |algorithm| self.cutting(layer, algorithm, free, target.slices, target.most, FEW);
             let [algorithm, without_room] = self.algorithms(layer, on_load[layer]);
             let (found, ns) = of(algorithm);
-            (design.on_load[layer], *cutting) = (algorithm, found);
+            (design.step_algorithms[layer], *cutting) = (algorithm, found);
             if ns == f64::INFINITY {
-                (design.on_load[layer], *cutting) = (without_room, of(without_room).0);
+                (design.step_algorithms[layer], *cutting) = (without_room, of(without_room).0);
             }
         }
         design
@@ -61,15 +61,15 @@ impl Site<'_> {
     /// By what a layer is computed that was to be computed by an algorithm, and by what where that has no room: a group that reads
     /// anew is there for what its layers transform.
     fn algorithms(&self, layer: usize, wanted: u32) -> [u32; 2] {
-        match self.ground.sliding.anew(layer) {
+        match self.activations.sliding.anew(layer) {
             true => [self.request.network.on_load[layer]; 2],
-            false => [wanted, self.basis.own[layer]],
+            false => [wanted, self.precomputed.own[layer]],
         }
     }
 
     /// Bytes of the tables that a plan has at least where steps are few.
     fn usual_tables(&self) -> u64 {
-        self.ground.usual_tables(self.request.network)
+        self.activations.usual_tables(self.request.network)
     }
 
     /// The slices of a layer, of which so many and one's scratch find room in so many bytes, and what computing them
@@ -84,14 +84,14 @@ impl Site<'_> {
         few: f64,
     ) -> (Cutting, f64) {
         let panel = u64::from(self.request.network.layers[layer].panel_bytes);
-        let shapes = &self.basis.shapes[layer][number(algorithm)];
+        let shapes = &self.precomputed.shapes[layer][number(algorithm)];
         let step = |count: u32| step(self.request.network, layer, count, algorithm);
         if let Some(weights) = self.beside[layer] {
             let all = step(self.request.network.layers[layer].panels);
             return (sliding(weights, free, most), self.costs.step_ns(&all) as f64);
         }
         if shapes.is_empty() {
-            let free = free.saturating_sub(self.basis.scratch[layer]) as f64;
+            let free = free.saturating_sub(self.precomputed.scratch[layer]) as f64;
             let limit = ((free / slices) as u64 / PAGE * PAGE).clamp(1, most);
             return self.equal(layer, algorithm, limit);
         }
@@ -136,7 +136,7 @@ impl Site<'_> {
         share: f64,
     ) -> (Cutting, f64) {
         let bytes = self.request.budget.saturating_sub(self.usual_tables());
-        let free = (self.ground.free(layer, bytes) as f64 * share) as u64;
+        let free = (self.activations.free(layer, bytes) as f64 * share) as u64;
         self.cutting(layer, algorithm, free, slices, u64::MAX, FEW)
     }
 
@@ -188,7 +188,7 @@ impl Site<'_> {
     pub fn quickest(&self, options: &Options, slices: f64) -> Vec<u32> {
         let quickest = |layer: usize| {
             let own = options.own(layer);
-            if self.ground.sliding.group_of(layer).is_some() {
+            if self.activations.sliding.group_of(layer).is_some() {
                 return own;
             }
             let ns = |algorithm: u32| self.fitting_one(layer, algorithm, slices, 1.0).1;
@@ -203,7 +203,7 @@ impl Site<'_> {
     /// What of such a choice is one here: layers that slide compute as their group was priced.
     pub fn chosen(&self, options: &Options, on_load: &[u32]) -> Vec<u32> {
         let layers = on_load.iter().enumerate();
-        let of = |(layer, algorithm): (usize, &u32)| match self.ground.sliding.group_of(layer) {
+        let of = |(layer, algorithm): (usize, &u32)| match self.activations.sliding.group_of(layer) {
             Some(_) => options.own(layer),
             None => *algorithm,
         };
@@ -227,8 +227,8 @@ impl Site<'_> {
         let mut design = self.coarsest_in(budget.saturating_sub(tables), join, on_load, loading);
         // Finer slices are more of them, and their tables leave less memory.
         for _ in 0..3 {
-            let slices = design.slices(self.request.network, &self.ground);
-            let needed = self.ground.tables_for(&self.request, &slices, |_| 0);
+            let slices = design.slices(self.request.network, &self.activations);
+            let needed = self.activations.tables_for(&self.request, &slices, |_| 0);
             if needed <= tables {
                 break;
             }
@@ -242,7 +242,7 @@ impl Site<'_> {
     pub fn coarsest_in(&self, bytes: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
         let mut design = Design::uniform(Cutting::equal(1), on_load, loading);
         for (index, layer) in self.request.network.layers.iter().enumerate() {
-            let free = self.ground.free(index, bytes);
+            let free = self.activations.free(index, bytes);
             let panel = u64::from(layer.panel_bytes);
             let share = |limit: u64| if join { (limit + PAGE).min(LARGEST_READ) } else { 1 };
             if let Some(weights) = self.beside[index] {
@@ -250,15 +250,15 @@ impl Site<'_> {
                 continue;
             }
             let [algorithm, without_room] = self.algorithms(index, on_load[index]);
-            design.on_load[index] = algorithm;
-            if !self.basis.shapes[index][number(algorithm)].is_empty() {
+            design.step_algorithms[index] = algorithm;
+            if !self.precomputed.shapes[index][number(algorithm)].is_empty() {
                 let (cutting, ns) = self.cutting(index, algorithm, free, 1.0, u64::MAX, FEWEST);
                 if ns < f64::INFINITY {
                     let read = share(cutting.slice);
                     design.layers[index] = Cutting { read, ..cutting };
                     continue;
                 }
-                design.on_load[index] = without_room;
+                design.step_algorithms[index] = without_room;
             }
             let cuts = self.cuts(index);
             let cut = cuts.iter().find(|cut| cut.bytes <= free).or(cuts.last());
@@ -273,12 +273,12 @@ impl Site<'_> {
     /// The slices that a layer can be cut into, by its own algorithm: of fewest first.
     pub fn cuts(&self, layer: usize) -> &[Slicing] {
         let Request { network, threads, .. } = self.request;
-        let all = self.basis.cuts[layer].get_or_init(|| {
+        let all = self.precomputed.cuts[layer].get_or_init(|| {
             let record = &network.layers[layer];
             let (panels, panel) = (record.panels.max(1), u64::from(record.panel_bytes));
             let cut = |slices: u32| {
                 let count = panels.div_ceil(slices);
-                let step = step(network, layer, count, self.basis.own[layer]);
+                let step = step(network, layer, count, self.precomputed.own[layer]);
                 let scratch = panel_scratch_bytes(network, &step, threads);
                 let weights = u64::from(count) * panel;
                 Slicing { count, slices, weights, bytes: weights_bytes(weights) + scratch }
@@ -291,7 +291,7 @@ impl Site<'_> {
             // Then parts of a panel, each of half as much as the ones before.
             let scratch = cuts.last().map_or(0, |cut| cut.bytes - weights_bytes(cut.weights));
             let mut most = panel;
-            let own = self.basis.own[layer] == 0;
+            let own = self.precomputed.own[layer] == 0;
             while let Some(parts) = Parts::of(network, layer, most / 2).filter(|_| own) {
                 let (slices, weights) = (panels * parts.count, parts.bytes);
                 cuts.push(Slicing {

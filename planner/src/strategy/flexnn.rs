@@ -14,11 +14,11 @@
 //! The ablation: without preloading, a load waits for the step that needs it to be next; without a
 //! static plan, memory is given out and taken back as the inference goes ([`dynamic`](super::dynamic)).
 
-use super::design::{Built, Design, Grain, Pins};
+use super::design::{Built, Design, SlicingTarget, Pins};
 use super::frugal::{self, Fit};
 use super::place::{Loading, Misfit};
-use super::site::Site;
-use super::{Made, PlanError, Request, SLICE, dynamic, refuse, staging};
+use super::builder::PlanBuilder;
+use super::{PlanResult, PlanError, Request, SLICE, dynamic, refuse, staging};
 use crate::plan::Plan;
 use crate::slice::Cutting;
 use std::time::Instant;
@@ -42,88 +42,88 @@ const SLICES: [f64; 4] = [2.0, 3.0, 4.0, 8.0];
 /// Shares of the memory left beside activations that are tried for pinned weights.
 const SHARES: [f64; 7] = [0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96];
 
-pub fn plan(request: &Request<'_>, parts: Parts) -> Result<Made, PlanError> {
+pub fn plan(request: &Request<'_>, parts: Parts) -> Result<PlanResult, PlanError> {
     let start = Instant::now();
-    let (site, loading, dynamic) = (Site::new(request), parts.loading(), !parts.static_plan);
-    let needs = |design: &Design| needs(&site, design, parts);
+    let (builder, loading, dynamic) = (PlanBuilder::new(request), parts.loading(), !parts.static_plan);
+    let needs = |design: &Design| needs(&builder, design, parts);
     let fits = |design: &Design| needs(design) <= request.budget;
-    let Some(frugal) = frugal::within(&site, loading, dynamic, fits) else {
-        let Fit { bytes, design } = frugal::least(&site, loading, dynamic, needs);
+    let Some(frugal) = frugal::within(&builder, loading, dynamic, fits) else {
+        let Fit { bytes, design } = frugal::least(&builder, loading, dynamic, needs);
         return Err(refuse(request, bytes, SLICE, &|budget| match parts.static_plan {
-            true => site.place_surely(&design, budget),
-            false => place(&site, &design, budget, parts),
+            true => builder.place_surely(&design, budget),
+            false => place(&builder, &design, budget, parts),
         }));
     };
-    let plan = match best(&site, parts) {
+    let plan = match best(&builder, parts) {
         Some((_, built)) => built.plan,
-        None => place_surely(&site, &frugal, parts).expect("it is sure to fit"),
+        None => place_surely(&builder, &frugal, parts).expect("it is sure to fit"),
     };
-    Ok(Made { plan, constructive: start.elapsed(), ..Made::default() })
+    Ok(PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() })
 }
 
 /// The budget from which on a design is sure to fit. Without a static plan that is no less than with one.
-fn needs(site: &Site<'_>, design: &Design, parts: Parts) -> u64 {
+fn needs(builder: &PlanBuilder<'_>, design: &Design, parts: Parts) -> u64 {
     match parts.static_plan {
-        true => site.least_bytes(design),
-        false => dynamic::least_bytes(site, design).max(site.least_bytes(design)),
+        true => builder.least_bytes(design),
+        false => dynamic::least_bytes(builder, design).max(builder.least_bytes(design)),
     }
 }
 
 /// The best plan of the designs that are tried.
-fn best(site: &Site<'_>, parts: Parts) -> Option<(Design, Built)> {
+fn best(builder: &PlanBuilder<'_>, parts: Parts) -> Option<(Design, Built)> {
     let loading = parts.loading();
     let (mut best, mut least_ns) = (None, u64::MAX);
     let mut consider = |best: &mut Option<(Design, Built)>, design: Design| {
-        let Ok(plan) = place(site, &design, site.request.budget, parts) else { return };
-        let built = site.predict(plan);
+        let Ok(plan) = place(builder, &design, builder.request.budget, parts) else { return };
+        let built = builder.predict(plan);
         least_ns = least_ns.min(built.line.steady_ns);
         if best.as_ref().is_none_or(|(_, held)| built.is_better(held, least_ns)) {
             *best = Some((design, built));
         }
     };
-    unpinned(site, loading).for_each(|design| consider(&mut best, design));
+    unpinned(builder, loading).for_each(|design| consider(&mut best, design));
     if best.as_ref().is_some_and(|(_, built)| built.line.read_ns > built.line.compute_ns) {
-        pinned(site, loading).for_each(|design| consider(&mut best, design));
+        pinned(builder, loading).for_each(|design| consider(&mut best, design));
     }
     best
 }
 
 /// All designs that are tried.
-pub fn designs(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design> {
-    unpinned(site, loading).chain(pinned(site, loading))
+pub fn designs(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Item = Design> {
+    unpinned(builder, loading).chain(pinned(builder, loading))
 }
 
 /// So many slices beside each layer's activations, and so many bytes of residents.
-fn fitting(site: &Site<'_>, slices: f64, residents: u64, loading: Loading) -> Design {
-    let grain = Grain { slices, ahead: 0, most: u64::MAX };
-    site.fitting(residents, grain, &site.request.network.on_load, loading)
+fn fitting(builder: &PlanBuilder<'_>, slices: f64, residents: u64, loading: Loading) -> Design {
+    let target = SlicingTarget { slices, ahead: 0, most: u64::MAX };
+    builder.fitting(residents, target, &builder.request.network.on_load, loading)
 }
 
 /// The designs that are tried, with nothing pinned.
-fn unpinned(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design> {
-    SLICES.into_iter().map(move |slices| fitting(site, slices, 0, loading))
+fn unpinned(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Item = Design> {
+    SLICES.into_iter().map(move |slices| fitting(builder, slices, 0, loading))
 }
 
 /// The designs that are tried where storage is the bottleneck.
-fn pinned(site: &Site<'_>, loading: Loading) -> impl Iterator<Item = Design> {
-    let room = site.room(site.request.budget);
+fn pinned(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Item = Design> {
+    let room = builder.room(builder.request.budget);
     let with = move |slices, share| {
         let pinned = (room as f64 * share) as u64;
-        let mut design = fitting(site, slices, pinned, loading);
-        site.pin(&mut design, pinned, Pins::Head);
+        let mut design = fitting(builder, slices, pinned, loading);
+        builder.pin(&mut design, pinned, Pins::Head);
         design
     };
-    let all = Design::uniform(Cutting::RESIDENT, &site.request.network.on_load, loading);
+    let all = Design::uniform(Cutting::RESIDENT, &builder.request.network.on_load, loading);
     let designs = SLICES.into_iter().flat_map(move |s| SHARES.map(|share| with(s, share)));
     designs.chain([all])
 }
 
-pub fn place(site: &Site<'_>, design: &Design, budget: u64, parts: Parts) -> Result<Plan, Misfit> {
+pub fn place(builder: &PlanBuilder<'_>, design: &Design, budget: u64, parts: Parts) -> Result<Plan, Misfit> {
     match parts.static_plan {
-        true => site.place(design, budget),
+        true => builder.place(design, budget),
         false => {
-            let mut plan = dynamic::place(site, design, budget, parts.preload)?;
-            if site.request.is_staged() {
+            let mut plan = dynamic::place(builder, design, budget, parts.preload)?;
+            if builder.request.is_staged() {
                 staging::stage(&mut plan, parts.loading());
             }
             Ok(plan)
@@ -132,10 +132,10 @@ pub fn place(site: &Site<'_>, design: &Design, budget: u64, parts: Parts) -> Res
 }
 
 /// The same for the budget of the request, of a design that is sure to fit.
-pub fn place_surely(site: &Site<'_>, design: &Design, parts: Parts) -> Result<Plan, Misfit> {
+pub fn place_surely(builder: &PlanBuilder<'_>, design: &Design, parts: Parts) -> Result<Plan, Misfit> {
     match parts.static_plan {
-        true => site.place_surely(design, site.request.budget),
+        true => builder.place_surely(design, builder.request.budget),
         // Without running ahead it comes to its end.
-        false => place(site, design, site.request.budget, parts),
+        false => place(builder, design, builder.request.budget, parts),
     }
 }

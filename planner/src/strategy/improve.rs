@@ -7,11 +7,11 @@
 //! fixed seed and moves are counted, not timed, so that a plan is the same wherever it is made.
 
 use super::Effort;
-use super::design::{Built, Design, Grain, Pins};
+use super::design::{Built, Design, SlicingTarget, Pins};
 use super::joint::Best;
 use super::on_load::Options;
 use super::place::Loading;
-use super::site::Site;
+use super::builder::PlanBuilder;
 use crate::slice::Cutting;
 use eyelet::pack::OpKind;
 use rand::{Rng, SeedableRng};
@@ -47,8 +47,8 @@ const ELSEWHERE: f64 = 0.08;
 /// How often the algorithm of some layers is another one, where there are any.
 const OTHERWISE: f64 = 0.15;
 
-/// The best plan found, and the number of designs tried. The sites are ways to slide.
-pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort) -> (Best, u32) {
+/// The best plan found, and the number of designs tried. The builders are ways to slide.
+pub fn improve(builders: &[PlanBuilder<'_>], options: &Options, best: Best, effort: Effort) -> (Best, u32) {
     let start = Instant::now();
     let (work, moves, seconds) = match effort {
         Effort::Fast => return (best, 0),
@@ -57,7 +57,7 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
         Effort::Seconds(seconds) => (usize::MAX, usize::MAX, seconds),
     };
     let (rng, weights) = (ChaCha8Rng::seed_from_u64(1), Vec::new());
-    let mut search = Search { sites, options, optional: options.layers(), rng, weights };
+    let mut search = Search { builders, options, optional: options.layers(), rng, weights };
     let mut held_ns = best.built.line.steady_ns;
     let (mut at, mut held, mut best) = (best.at, best.design.clone(), best);
     search.look(&held, &best.built);
@@ -71,16 +71,16 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
             _ => (done as f64 / work as f64).max(f64::from(tried) / moves as f64),
         };
         if start.elapsed().as_secs_f64() >= seconds
-            || (tried % 64 == 0 && sites[at].is_optimal(&best.built))
+            || (tried % 64 == 0 && builders[at].is_optimal(&best.built))
         {
             break;
         }
         let mut here = at;
-        if sites.len() > 1 && search.rng.random_bool(ELSEWHERE) {
-            here = search.rng.random_range(0..sites.len());
+        if builders.len() > 1 && search.rng.random_bool(ELSEWHERE) {
+            here = search.rng.random_range(0..builders.len());
         }
         let design = match progress < DRAWN {
-            true => search.draw(here, &held.on_load),
+            true => search.draw(here, &held.step_algorithms),
             // Elsewhere the same design is another plan.
             false if here != at => held.clone(),
             false => search.change(at, &held),
@@ -90,7 +90,7 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
         if here == at && design == held {
             continue;
         }
-        let (built, segments) = sites[here].build_counting(&design);
+        let (built, segments) = builders[here].build_counting(&design);
         done += cost(built.as_ref().unwrap_or(&best.built)) + segments / SEGMENTS;
         let Ok(built) = built else { continue };
         let ns = built.line.steady_ns;
@@ -117,7 +117,7 @@ pub fn improve(sites: &[Site<'_>], options: &Options, best: Best, effort: Effort
 const LARGE: f64 = 8.0;
 
 struct Search<'a> {
-    sites: &'a [Site<'a>],
+    builders: &'a [PlanBuilder<'a>],
     options: &'a Options,
     /// Layers that can be computed by several algorithms.
     optional: Vec<usize>,
@@ -155,7 +155,7 @@ impl Search<'_> {
             }
         }
         // Everyone has a chance.
-        let network = self.sites[0].request.network;
+        let network = self.builders[0].request.network;
         let weighted = network.layers.iter().filter(|layer| layer.panels > 0).count().max(1);
         let even = (lost.iter().sum::<f64>() * 0.5 / weighted as f64).max(1.0);
         let mut sum = 0.0;
@@ -175,19 +175,19 @@ impl Search<'_> {
 
     /// A design as construction makes them, with numbers that it did not try.
     fn draw(&mut self, at: usize, on_load: &[u32]) -> Design {
-        let site = &self.sites[at];
-        let room = site.room(site.request.budget) as f64;
+        let builder = &self.builders[at];
+        let room = builder.room(builder.request.budget) as f64;
         // Most often memory is nearly full of residents.
         let share = 1.0 - self.rng.random::<f64>().powi(3);
-        let grain = Grain {
+        let target = SlicingTarget {
             slices: self.rng.random_range(1.2..5.0),
             ahead: self.rng.random_range(0..4),
             most: 2f64.powf(self.rng.random_range(17.0..26.0)) as u64,
         };
         let loading = if self.rng.random() { Loading::Cyclic } else { Loading::Around };
-        let mut design = site.fitting((room * share) as u64, grain, on_load, loading);
+        let mut design = builder.fitting((room * share) as u64, target, on_load, loading);
         let more = self.rng.random_range(0.97..1.03);
-        site.pin(&mut design, (room * share * more) as u64, Pins::Late);
+        builder.pin(&mut design, (room * share * more) as u64, Pins::Late);
         design
     }
 
@@ -232,7 +232,7 @@ impl Search<'_> {
 
     /// From a page to four mebibytes, or to a part of a budget of which that is little.
     fn bytes(&mut self) -> u64 {
-        let part = self.sites[0].request.budget as f64 / LARGE;
+        let part = self.builders[0].request.budget as f64 / LARGE;
         2f64.powf(self.rng.random_range(12.0..part.log2().max(22.0))) as u64
     }
 
@@ -263,20 +263,20 @@ impl Search<'_> {
             let algorithm =
                 draw.checked_sub(1).and_then(|at| self.options.of(layer).nth(at)).unwrap_or(own);
             let cutting = &mut design.layers[layer];
-            if algorithm == design.on_load[layer] && factor != 1.0 {
+            if algorithm == design.step_algorithms[layer] && factor != 1.0 {
                 scale(cutting, factor);
             } else {
                 // Slices and scratch that fit some of the memory there is.
-                let (fitting, _) = self.sites[at].fitting_one(layer, algorithm, slices, share);
+                let (fitting, _) = self.builders[at].fitting_one(layer, algorithm, slices, share);
                 let Cutting { resident, resident_slice, .. } = *cutting;
                 *cutting = Cutting { resident, resident_slice, ..fitting };
             }
-            design.on_load[layer] = algorithm;
+            design.step_algorithms[layer] = algorithm;
         }
     }
 
     fn is_sliced(&self, layer: usize) -> bool {
-        let kind = self.sites[0].request.network.layers[layer].kind;
+        let kind = self.builders[0].request.network.layers[layer].kind;
         OpKind::from_code(kind).is_some_and(OpKind::has_panels)
     }
 
@@ -284,7 +284,7 @@ impl Search<'_> {
     fn keep(&mut self, design: &mut Design, bytes: u64) {
         for _ in 0..8 {
             let index = self.layer();
-            let layer = &self.sites[0].request.network.layers[index];
+            let layer = &self.builders[0].request.network.layers[index];
             let streamed = layer.panels.saturating_sub(design.layers[index].resident);
             let panels = (bytes / u64::from(layer.panel_bytes).max(1)).min(streamed.into()) as u32;
             if panels > 0 {
@@ -299,7 +299,7 @@ impl Search<'_> {
     fn release(&mut self, design: &mut Design, bytes: u64) -> Option<u64> {
         for _ in 0..16 {
             let index = self.rng.random_range(0..design.layers.len());
-            let layer = &self.sites[0].request.network.layers[index];
+            let layer = &self.builders[0].request.network.layers[index];
             let kept = design.layers[index].resident.min(layer.panels);
             let panel = u64::from(layer.panel_bytes).max(1);
             let panels = bytes.div_ceil(panel).min(kept.into()) as u32;

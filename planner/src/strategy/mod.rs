@@ -4,18 +4,18 @@
 pub mod algorithms;
 mod baseline_guard;
 mod baselines;
-mod basis;
+mod precomputed;
 pub mod choose;
-mod common;
+mod shared_residents;
 mod construct;
 pub mod demand;
 mod design;
 mod dynamic;
 mod fit;
 mod flexnn;
-mod found;
+mod construction;
 mod frugal;
-mod ground;
+mod activations;
 mod improve;
 mod joint;
 mod kind;
@@ -23,9 +23,9 @@ pub mod on_load;
 mod place;
 mod refit;
 mod residents;
-mod settle;
-mod site;
-mod slid;
+mod compact;
+mod builder;
+mod sliding_choice;
 mod staging;
 
 pub use crate::request::Request;
@@ -91,7 +91,7 @@ impl FromStr for Effort {
 
 /// A plan, and what it took to make it.
 #[derive(Clone, Debug, Default)]
-pub struct Made {
+pub struct PlanResult {
     pub plan: Plan,
     /// Until there was a good plan.
     pub constructive: Duration,
@@ -107,33 +107,33 @@ pub fn plan(strategy: Strategy, request: &Request<'_>) -> Result<Plan, PlanError
 }
 
 /// Plans by a strategy.
-pub fn make(strategy: Strategy, request: &Request<'_>, effort: Effort) -> Result<Made, PlanError> {
+pub fn make(strategy: Strategy, request: &Request<'_>, effort: Effort) -> Result<PlanResult, PlanError> {
     let transformed = strategy.transforms().then(|| Transformed::new(request)).flatten();
-    let begun = begin(strategy, request, transformed.as_ref(), demand::DELTA)?;
-    Ok(begun.ok_or_else(|| refusal(request))?.finish(effort).0)
+    let draft = begin(strategy, request, transformed.as_ref(), demand::DELTA)?;
+    Ok(draft.ok_or_else(|| refusal(request))?.finish(effort).0)
 }
 
 /// A plan of which it is known what it will be worth, and which may still be improved.
-pub enum Begun<'a> {
-    Made(Box<Made>, Predicted),
+pub enum Draft<'a> {
+    Finished(Box<PlanResult>, Predicted),
     Constructed(Box<joint::Constructed<'a>>),
 }
 
 /// Nanoseconds of a steady inference.
 pub type Predicted = u64;
 
-impl<'a> Begun<'a> {
+impl<'a> Draft<'a> {
     pub fn predicted_ns(&self) -> Predicted {
         match self {
-            Self::Made(_, predicted_ns) => *predicted_ns,
+            Self::Finished(_, predicted_ns) => *predicted_ns,
             Self::Constructed(constructed) => constructed.predicted_ns(),
         }
     }
 
     /// Improves it. Comes with what the plan was made of, if its residents can still be changed.
-    fn finish(self, effort: Effort) -> (Made, Option<Refit<'a>>) {
+    fn finish(self, effort: Effort) -> (PlanResult, Option<Refit<'a>>) {
         match self {
-            Self::Made(made, _) => (*made, None),
+            Self::Finished(made, _) => (*made, None),
             Self::Constructed(constructed) => {
                 let (made, refit) = constructed.improve(effort);
                 (made, Some(refit))
@@ -150,43 +150,43 @@ pub fn begin<'a>(
     request: &Request<'a>,
     transformed: Option<&'a Transformed>,
     delta: u64,
-) -> Result<Option<Begun<'a>>, PlanError> {
+) -> Result<Option<Draft<'a>>, PlanError> {
     let made = match strategy {
         Strategy::Joint => {
             let constructed = construct::construct(request, transformed);
-            return Ok(constructed.map(|found| Begun::Constructed(Box::new(found))));
+            return Ok(constructed.map(|found| Draft::Constructed(Box::new(found))));
         }
         Strategy::FlexNn(parts) => flexnn::plan(request, parts)?,
         Strategy::Preload | Strategy::Direct => baselines::preload(request)?,
         Strategy::OnDemand => baselines::on_demand(request)?,
         Strategy::Demand(demand) => demand::plan(request, demand, delta)?,
     };
-    Ok(Some(begun(strategy, request, made)))
+    Ok(Some(finished(strategy, request, made)))
 }
 
-/// Why a strategy has begun nothing, with the smallest budget, which takes a search.
+/// Why a strategy has draft nothing, with the smallest budget, which takes a search.
 pub fn refusal(request: &Request<'_>) -> PlanError {
     joint::refusal(request)
 }
 
-fn begun<'a>(strategy: Strategy, request: &Request<'a>, mut made: Made) -> Begun<'a> {
+fn finished<'a>(strategy: Strategy, request: &Request<'a>, mut made: PlanResult) -> Draft<'a> {
     made.plan.strategy = strategy.name().to_owned();
     made.plan.budget = request.budget;
     let Request { network, profile, threads, .. } = *request;
     let predicted_ns = simulate(network, &made.plan, profile, threads).steady_ns;
-    Begun::Made(Box::new(made), predicted_ns)
+    Draft::Finished(Box::new(made), predicted_ns)
 }
 
 /// A plan in which these groups slide and all weights stay, to look at.
 #[cfg(test)]
 pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group>) -> Plan {
-    let site = site::Site::with(request, basis::Basis::new(request).into(), groups);
+    let builder = builder::PlanBuilder::with(request, precomputed::Precomputed::new(request).into(), groups);
     let all = design::Design::uniform(
         crate::slice::Cutting::RESIDENT,
         &request.network.on_load,
         place::Loading::Cyclic,
     );
-    site.place(&all, request.budget).unwrap()
+    builder.place(&all, request.budget).unwrap()
 }
 
 /// Why a layer can be too large for a budget, beside its activations.

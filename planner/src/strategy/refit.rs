@@ -1,14 +1,14 @@
 //! Changes to the residents of a finished plan: it leaves some of its budget, or keeps what a
 //! smaller plan keeps.
 //!
-//! Plans of one pack share residents ([`common`](super::common)), which takes some pages of each
+//! Plans of one pack share residents ([`shared_residents`](super::shared_residents)), which takes some pages of each
 //! budget. Budgets are used to the last page, so a plan that shares gives up other residents. A new
 //! search in a smaller budget would find a plan that is up to a percent faster or slower. So the
 //! design that was found stays, but for the panels that layers keep.
 
 use super::design::{Built, Design};
 use super::joint::finished;
-use super::site::Site;
+use super::builder::PlanBuilder;
 use crate::plan::Plan;
 use std::cmp::Reverse;
 
@@ -17,39 +17,39 @@ const MOST: usize = 16;
 
 /// What a plan was made of.
 pub struct Refit<'a> {
-    site: Site<'a>,
+    builder: PlanBuilder<'a>,
     design: Design,
 }
 
 impl<'a> Refit<'a> {
-    pub fn new(site: Site<'a>, design: Design) -> Self {
-        Self { site, design }
+    pub fn new(builder: PlanBuilder<'a>, design: Design) -> Self {
+        Self { builder, design }
     }
 
     /// The fastest plan found that takes at most `bytes` of arena, in which each layer keeps at
     /// least `keeps` panels. None if each would take more than `most_ns`. `give_up` is how many
     /// bytes of other residents it may have to do without.
     pub fn plan(&self, bytes: u64, give_up: u64, keeps: &[u32], most_ns: u64) -> Option<Plan> {
-        let Self { site, design } = self;
+        let Self { builder, design } = self;
         let mut raised = design.clone();
         let mut more = give_up;
         for (index, keeps) in keeps.iter().enumerate().filter(|(_, keeps)| **keeps > 0) {
             let held = self.held(design, index);
             if held < *keeps {
                 // What slides stays as a whole.
-                let keeps = if site.slides(index) { u32::MAX } else { *keeps };
+                let keeps = if builder.slides(index) { u32::MAX } else { *keeps };
                 raised.layers[index].resident = keeps;
                 more += u64::from(self.held(&raised, index) - held) * self.panel_bytes(index);
             }
         }
-        let budget = bytes.min(site.request.budget);
+        let budget = bytes.min(builder.request.budget);
         let built = self.designs(raised, more, keeps).into_iter().filter_map(|design| {
-            let plan = site.place(&design, budget).ok()?;
-            let built = site.predict_within(plan, most_ns).ok()?;
+            let plan = builder.place(&design, budget).ok()?;
+            let built = builder.predict_within(plan, most_ns).ok()?;
             (built.line.steady_ns <= most_ns).then_some(built)
         });
         let rank = |built: &Built| (built.line.steady_ns, Reverse(built.plan.resident_bytes()));
-        built.min_by_key(rank).map(|built| finished(&site.request, built))
+        built.min_by_key(rank).map(|built| finished(&builder.request, built))
     }
 
     /// A design as it is, and others that keep so many bytes less.
@@ -60,7 +60,7 @@ impl<'a> Refit<'a> {
         }
         let design = all[0].clone();
         let layers = 0..design.layers.len();
-        let gives = |layer: usize| match self.site.slides(layer) {
+        let gives = |layer: usize| match self.builder.slides(layer) {
             true => 0,
             false => {
                 self.held(&design, layer).saturating_sub(keeps.get(layer).copied().unwrap_or(0))
@@ -115,7 +115,7 @@ impl<'a> Refit<'a> {
     fn filled(&self, design: &Design, mut bytes: u64, but: usize) -> Option<Design> {
         let mut filled = design.clone();
         let mut layers: Vec<usize> = (0..design.layers.len()).collect();
-        layers.retain(|layer| *layer != but && !self.site.slides(*layer));
+        layers.retain(|layer| *layer != but && !self.builder.slides(*layer));
         layers.sort_by_key(|layer| (Reverse(self.panel_bytes(*layer)), Reverse(*layer)));
         for layer in layers {
             let (held, panel) = (self.held(design, layer), self.panel_bytes(layer));
@@ -130,16 +130,16 @@ impl<'a> Refit<'a> {
     fn held(&self, design: &Design, layer: usize) -> u32 {
         match design.layers[layer].resident {
             0 => 0,
-            _ if self.site.slides(layer) => self.panels(layer),
+            _ if self.builder.slides(layer) => self.panels(layer),
             resident => resident.min(self.panels(layer)),
         }
     }
 
     fn panels(&self, layer: usize) -> u32 {
-        self.site.request.network.layers[layer].panels
+        self.builder.request.network.layers[layer].panels
     }
 
     fn panel_bytes(&self, layer: usize) -> u64 {
-        u64::from(self.site.request.network.layers[layer].panel_bytes).max(1)
+        u64::from(self.builder.request.network.layers[layer].panel_bytes).max(1)
     }
 }

@@ -19,7 +19,7 @@ use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::strategy::choose::{Chosen, Wanted, choose};
-use eyelet_planner::strategy::{self, Effort, Made, PlanError, Request, Strategy};
+use eyelet_planner::strategy::{self, Effort, PlanResult, PlanError, Request, Strategy};
 use eyelet_planner::{rounding, weights, write};
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -83,7 +83,7 @@ impl Order {
         let network = self.lower(model, graph)?;
         let passes_ms = to_ms(start.elapsed());
         let Chosen { network, weights_bytes, made, .. } = self.choose(&network)?;
-        let prove = |made: &Made| self.prove(&network, weights_bytes, made);
+        let prove = |made: &PlanResult| self.prove(&network, weights_bytes, made);
         let planned = made.iter().map(prove).collect::<Result<_, _>>()?;
         let plans: Vec<Plan> = made.into_iter().map(|made| made.plan).collect();
         let mut report = Packed::new(path, &network, weights_bytes, self);
@@ -129,8 +129,8 @@ impl Order {
     }
 
     /// Proves and predicts a plan that took so much to make.
-    fn prove(&self, network: &Network, weights_bytes: u64, made: &Made) -> Result<Planned, Error> {
-        let Made { plan, constructive, improvement, tried, .. } = made;
+    fn prove(&self, network: &Network, weights_bytes: u64, made: &PlanResult) -> Result<Planned, Error> {
+        let PlanResult { plan, constructive, improvement, tried, .. } = made;
         let (threads, profile, budget) = (self.threads, &self.profile, plan.budget);
         let start = Instant::now();
         let proof = check(network, plan, weights_bytes)

@@ -19,7 +19,7 @@ use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
 use eyelet_planner::strategy::algorithms::bound_of_all_ns;
-use eyelet_planner::strategy::{Effort, Made, PlanError, Strategy, demand};
+use eyelet_planner::strategy::{Effort, PlanResult, PlanError, Strategy, demand};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;
@@ -247,7 +247,7 @@ fn point(order: &Order, network: &Network, smallest: &mut u64) -> Result<Option<
     };
     let plan_ms = milliseconds(start.elapsed().as_nanos() as u64);
     let planned = chosen.made.first().zip(chosen.predicted_ns.first());
-    Ok(planned.map(|(Made { plan, .. }, predicted_ns)| Planned {
+    Ok(planned.map(|(PlanResult { plan, .. }, predicted_ns)| Planned {
         predicted_ms: milliseconds(*predicted_ns),
         bytes_read_per_inference: plan.bytes_per_inference(),
         resident_bytes: plan.resident_bytes(),

@@ -20,9 +20,9 @@ mod pipeline;
 pub use pipeline::{Pipeline, capacities, queue};
 
 use super::design::Design;
-use super::place::{Cut, Loading};
-use super::site::Site;
-use super::{Made, PlanError, Request, Strategy};
+use super::place::{SlicedNetwork, Loading};
+use super::builder::PlanBuilder;
+use super::{PlanResult, PlanError, Request, Strategy};
 use crate::plan::{Plan, step_weights};
 use crate::simulate::{Durations, play};
 use crate::slice::Cutting;
@@ -41,15 +41,15 @@ pub struct Demand {
 }
 
 /// The plan for a request, or the smallest budget that there is one for. `delta` is what queues grow by.
-pub fn plan(request: &Request<'_>, demand: Demand, delta: u64) -> Result<Made, PlanError> {
-    plan_on(&Site::new(request), demand, delta)
+pub fn plan(request: &Request<'_>, demand: Demand, delta: u64) -> Result<PlanResult, PlanError> {
+    plan_on(&PlanBuilder::new(request), demand, delta)
 }
 
 /// The same with all that is known of the request at hand, where no layers slide.
-pub fn plan_on(site: &Site<'_>, demand: Demand, delta: u64) -> Result<Made, PlanError> {
+pub fn plan_on(builder: &PlanBuilder<'_>, demand: Demand, delta: u64) -> Result<PlanResult, PlanError> {
     let Demand { pipeline, least_delay } = demand;
     let start = Instant::now();
-    let request = &site.request;
+    let request = &builder.request;
     let staged = request.is_staged();
     if staged && pipeline == Pipeline::TwoStage {
         let board = request.profile.name.clone();
@@ -57,9 +57,9 @@ pub fn plan_on(site: &Site<'_>, demand: Demand, delta: u64) -> Result<Made, Plan
         return Err(PlanError::TwoStages { strategy, board });
     }
     let design = Design::uniform(Cutting::LAYERS, &request.network.on_load, Loading::Inference);
-    let slices = design.slices(request.network, &site.ground);
+    let slices = design.slices(request.network, &builder.activations);
     let (reads, read_of) = (slices.reads.clone(), slices.read_of.clone());
-    let mut frame = Cut::new(site, slices).frame(request);
+    let mut frame = SlicedNetwork::new(builder, slices).frame(request);
     frame.loads = reads
         .iter()
         .map(|read| Load { offset: read.offset, bytes: read.bytes as u32, ..Load::default() })
@@ -93,9 +93,9 @@ pub fn plan_on(site: &Site<'_>, demand: Demand, delta: u64) -> Result<Made, Plan
                 .to_owned(),
         });
     }
-    let mut made = Made { plan, constructive: start.elapsed(), ..Made::default() };
+    let mut made = PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() };
     if least_delay {
-        let durations = Durations::new(&made.plan, &site.basis.costs);
+        let durations = Durations::new(&made.plan, &builder.precomputed.costs);
         let all: u64 = reads.iter().map(|read| read.bytes).sum();
         let most = all.min((request.budget - base) / PAGE * PAGE);
         let delays = capacities(least, most, delta)

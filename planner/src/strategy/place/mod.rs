@@ -8,8 +8,8 @@ mod releases;
 mod skyline;
 
 use super::Request;
-use super::ground::{Ground, spans};
-use super::site::Site;
+use super::activations::{ActivationLayout, spans};
+use super::builder::PlanBuilder;
 use crate::memory::{Lifetime, lifetimes};
 use crate::plan::{Plan, step_weights};
 use crate::slice::Slices;
@@ -44,8 +44,8 @@ pub enum Loading {
 }
 
 /// A network that was cut, with everything that does not depend on the budget.
-pub struct Cut<'a> {
-    ground: &'a Ground,
+pub struct SlicedNetwork<'a> {
+    activations: &'a ActivationLayout,
     slices: Slices,
     /// Lifetimes of the buffers, in steps.
     lives: Vec<Lifetime>,
@@ -56,9 +56,9 @@ pub struct Cut<'a> {
     looked: Cell<usize>,
 }
 
-impl<'a> Cut<'a> {
-    pub fn new(site: &'a Site<'_>, slices: Slices) -> Self {
-        let (request, ground, network) = (&site.request, &site.ground, site.request.network);
+impl<'a> SlicedNetwork<'a> {
+    pub fn new(builder: &'a PlanBuilder<'_>, slices: Slices) -> Self {
+        let (request, activations, network) = (&builder.request, &builder.activations, builder.request.network);
         let period = slices.steps.len() + 1;
         let spans = spans(network, &slices.steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
@@ -74,11 +74,11 @@ impl<'a> Cut<'a> {
             scratch.push(match like {
                 Some(like) => scratch[like],
                 None => {
-                    let scratch = site.basis.scratch_of(request, step);
+                    let scratch = builder.precomputed.scratch_of(request, step);
                     let scratch_bytes = scratch.least.max(step.scratch_bytes / 64 * 64).min(scratch.all);
                     match scratch_bytes == scratch.all {
                         true => scratch.all,
-                        false => site.costs.scratch_used(&Step { scratch_bytes, ..*step }),
+                        false => builder.costs.scratch_used(&Step { scratch_bytes, ..*step }),
                     }
                 }
             });
@@ -88,8 +88,8 @@ impl<'a> Cut<'a> {
             let most = scratch[steps.clone()].iter().max().copied().unwrap_or(0);
             scratch[steps].fill(most);
         }
-        let tables = ground.tables_for(request, &slices, |step| scratch[step]);
-        Self { ground, slices, lives, scratch, tables, looked: Cell::new(0) }
+        let tables = activations.tables_for(request, &slices, |step| scratch[step]);
+        Self { activations, slices, lives, scratch, tables, looked: Cell::new(0) }
     }
 
     /// What placing it has taken, in segments of memory that were looked at for places.
@@ -104,11 +104,11 @@ impl<'a> Cut<'a> {
         self.slices.reads.clear();
         self.slices.read_of.fill(None);
         let scratch = self.scratch.iter().max().copied().unwrap_or(0);
-        let sky = Skyline::new(tables..tables + self.ground.peak + scratch);
+        let sky = Skyline::new(tables..tables + self.activations.peak + scratch);
         // Above all activations there is room for any scratch.
         let placed = self.stream(&mut plan, &mut [], sky, false);
         debug_assert!(placed.is_ok(), "no room for scratch above the activations");
-        plan.arena_bytes = used_end(&self.ground.sizes, &plan).max(tables).next_multiple_of(PAGE);
+        plan.arena_bytes = used_end(&self.activations.sizes, &plan).max(tables).next_multiple_of(PAGE);
         plan
     }
 
@@ -121,7 +121,7 @@ impl<'a> Cut<'a> {
         let placed = self.stream(&mut plan, &mut address_of, sky, false);
         debug_assert!(placed.is_ok(), "no room in unlimited memory");
         let resident = self.slices.reads.iter().filter(|read| read.resident);
-        let below = used_end(&self.ground.sizes, &plan).max(tables).next_multiple_of(PAGE);
+        let below = used_end(&self.activations.sizes, &plan).max(tables).next_multiple_of(PAGE);
         below + resident.map(|read| read.bytes).sum::<u64>()
     }
 
@@ -134,7 +134,7 @@ impl<'a> Cut<'a> {
         Plan {
             tables: self.tables,
             threads: request.threads,
-            places: self.ground.offsets.iter().zip(&self.ground.sliding.rings).map(place).collect(),
+            places: self.activations.offsets.iter().zip(&self.activations.sliding.rings).map(place).collect(),
             steps: self.slices.steps.clone(),
             ..Plan::default()
         }
@@ -186,9 +186,9 @@ impl<'a> Cut<'a> {
             }
         }
         let mut plan = Plan { budget, resident, ..self.empty(request, base) };
-        if base + self.ground.peak > end {
-            let activations = self.tables + self.ground.peak > end;
-            return Err(Misfit { layer: self.ground.peak_layer, activations });
+        if base + self.activations.peak > end {
+            let activations = self.tables + self.activations.peak > end;
+            return Err(Misfit { layer: self.activations.peak_layer, activations });
         }
 
         let sky = Skyline::new(base..end);
@@ -200,7 +200,7 @@ impl<'a> Cut<'a> {
         }
 
         // What no one uses is not asked for.
-        plan.arena_bytes = used_end(&self.ground.sizes, &plan).max(base).next_multiple_of(PAGE);
+        plan.arena_bytes = used_end(&self.activations.sizes, &plan).max(base).next_multiple_of(PAGE);
         for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
             if let Some(read) = *read {
                 let start = step_weights(network, step).start;
@@ -209,11 +209,11 @@ impl<'a> Cut<'a> {
         }
         match loading {
             Loading::Cyclic | Loading::Around => {
-                set_releases(&self.ground.sizes, &mut plan, &self.lives, &self.slices, &uses);
+                set_releases(&self.activations.sizes, &mut plan, &self.lives, &self.slices, &uses);
                 self.keep_undisturbed(&mut plan, &uses);
             }
             Loading::Inference => {
-                set_releases(&self.ground.sizes, &mut plan, &self.lives, &self.slices, &uses);
+                set_releases(&self.activations.sizes, &mut plan, &self.lives, &self.slices, &uses);
                 // Not before the host's turn is over.
                 plan.loads.iter_mut().for_each(|load| load.release = load.release.max(1));
             }
@@ -251,7 +251,7 @@ impl<'a> Cut<'a> {
             let horizon = read.map_or(index, |read| reads[read].last) + 1;
             while let Some(buffer) = arriving.next_if(|&b| self.lives[b].start <= horizon) {
                 let start = plan.places[buffer].address;
-                let range = start..start + self.ground.sizes[buffer];
+                let range = start..start + self.activations.sizes[buffer];
                 sky.raise(range, self.lives[buffer].end as i64);
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
@@ -301,7 +301,7 @@ impl<'a> Cut<'a> {
         let undisturbed = |plan: &Plan, at: usize| {
             let own = span(&plan.loads[at]);
             let apart = |other: Range<u64>| other.end <= own.start || own.end <= other.start;
-            let places = plan.places.iter().zip(&self.ground.sizes).zip(&self.lives);
+            let places = plan.places.iter().zip(&self.activations.sizes).zip(&self.lives);
             let places = places.filter(|(_, life)| life.start != usize::MAX);
             places.map(|((at, bytes), _)| at.address..at.address + bytes).all(apart)
                 && plan

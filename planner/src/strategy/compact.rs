@@ -4,7 +4,7 @@
 //! least by themselves. A plan that keeps all its weights has no loads to delay. What it needs is the height of buffers and
 //! scratch together, and the process takes what it needs.
 
-use super::ground::spans;
+use super::activations::spans;
 use super::place::kept;
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
 use crate::network::Network;
@@ -13,7 +13,7 @@ use crate::slide::line_lives;
 use eyelet::pack::{Kept, Load, PAGE};
 
 /// Moves what lies above the residents of a plan without loads closer together, if it can be.
-pub fn settle(network: &Network, plan: &mut Plan) {
+pub fn compact(network: &Network, plan: &mut Plan) {
     let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
     let mut sizes = buffer_sizes(network, &rings);
     let base = plan.tables + plan.resident_bytes();

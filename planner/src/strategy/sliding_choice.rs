@@ -2,8 +2,8 @@
 //! in the scratch that a way to slide leaves.
 
 use super::Request;
-use super::basis::Basis;
-use super::ground::Ground;
+use super::precomputed::Precomputed;
+use super::activations::ActivationLayout;
 use super::on_load::{Options, Transformed};
 use crate::network::Network;
 use crate::steps::whole;
@@ -11,7 +11,7 @@ use crate::slide::Group;
 use eyelet::pack::{PAGE, Step};
 
 /// A way to slide, and the network whose layers do.
-pub struct Way<'a> {
+pub struct SlidingChoice<'a> {
     pub network: &'a Network,
     pub groups: Vec<Group>,
 }
@@ -21,19 +21,19 @@ pub struct Way<'a> {
 pub fn with_room<'a>(
     request: &Request<'a>,
     transformed: &'a Transformed,
-    basis: &Basis,
+    precomputed: &Precomputed,
     options: &Options,
     ways: Vec<Vec<Group>>,
-) -> Vec<Way<'a>> {
+) -> Vec<SlidingChoice<'a>> {
     let with_room = |groups: Vec<Group>| {
-        let on_load = affordable(request, &transformed.fastest, basis, options, &groups);
+        let on_load = affordable(request, &transformed.fastest, precomputed, options, &groups);
         let mut sliding = groups.iter().flat_map(|group| group.layers.clone());
         let own = &request.network.on_load;
         let network = match sliding.any(|layer| on_load[layer] != own[layer]) {
             true => transformed.by(on_load)?,
             false => return None,
         };
-        Some(Way { network, groups })
+        Some(SlidingChoice { network, groups })
     };
     ways.into_iter().filter_map(with_room).collect()
 }
@@ -42,15 +42,15 @@ pub fn with_room<'a>(
 fn affordable(
     request: &Request<'_>,
     fastest: &Network,
-    basis: &Basis,
+    precomputed: &Precomputed,
     options: &Options,
     groups: &[Group],
 ) -> Vec<u32> {
-    let ground = Ground::new(fastest, groups.to_vec());
-    let bytes = request.budget.saturating_sub(ground.usual_tables(fastest));
+    let activations = ActivationLayout::new(fastest, groups.to_vec());
+    let bytes = request.budget.saturating_sub(activations.usual_tables(fastest));
     let steps = (0..fastest.layers.len()).map(|layer| whole(fastest, layer));
     let mut largest: Vec<Option<Step>> = vec![None; fastest.layers.len()];
-    for step in ground.sliding.interleave(steps) {
+    for step in activations.sliding.interleave(steps) {
         let held = &mut largest[step.layer as usize];
         if held.is_none_or(|held| held.rows < step.rows) {
             *held = Some(step);
@@ -65,7 +65,7 @@ fn affordable(
         let kept = layers.clone().map(|layer| weights(layer)[0]).sum::<u64>() + PAGE;
         for layer in layers.clone() {
             let Some(step) = largest[layer] else { continue };
-            let [run, other] = ground.runs(layer, bytes);
+            let [run, other] = activations.runs(layer, bytes);
             let (count, room) = match anew {
                 false => (step.count, run.saturating_sub(kept)),
                 // A slice may be where the scratch is not.
@@ -76,9 +76,9 @@ fn affordable(
             };
             let ns = |algorithm: u32| {
                 let step = Step { count: count.min(step.count), algorithm, ..step };
-                let scratch = basis.scratch_of(request, &step);
+                let scratch = precomputed.scratch_of(request, &step);
                 let scratch_bytes = if scratch.all <= room { 0 } else { room };
-                let ns = basis.costs.step_ns(&Step { scratch_bytes, ..step });
+                let ns = precomputed.costs.step_ns(&Step { scratch_bytes, ..step });
                 (scratch.least <= room || algorithm == options.own(layer)).then_some(ns)
             };
             let all = std::iter::once(options.own(layer)).chain(options.of(layer));

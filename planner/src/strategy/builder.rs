@@ -1,9 +1,9 @@
 //! A request and a way to slide, for which designs are made and become plans.
 
-use super::basis::Basis;
+use super::precomputed::Precomputed;
 use super::design::{Built, Design, Pins};
-use super::ground::Ground;
-use super::place::{Cut, Misfit};
+use super::activations::ActivationLayout;
+use super::place::{SlicedNetwork, Misfit};
 use super::{Request, residents, staging};
 use crate::network::Network;
 use crate::plan::Plan;
@@ -13,44 +13,44 @@ use eyelet::pack::PAGE;
 use std::sync::Arc;
 
 /// What all designs for a request and a way to slide share.
-pub struct Site<'a> {
+pub struct PlanBuilder<'a> {
     pub request: Request<'a>,
-    pub basis: Arc<Basis>,
+    pub precomputed: Arc<Precomputed>,
     /// What steps cost where layers slide so.
     pub costs: Costs,
-    pub ground: Ground,
+    pub activations: ActivationLayout,
     /// For each layer whose weights stay as long as its group the bytes of all of these.
     pub(super) beside: Vec<Option<u64>>,
     /// Whether steps may be what published strategies have not: parts of a panel, and slices that keep transformed inputs.
     pub(super) extended: bool,
 }
 
-impl<'a> Site<'a> {
+impl<'a> PlanBuilder<'a> {
     /// Without layers that slide, or steps that published strategies have not.
     pub fn new(request: &Request<'a>) -> Self {
-        Self::with(request, Arc::new(Basis::new(request)), Vec::new()).published()
+        Self::with(request, Arc::new(Precomputed::new(request)), Vec::new()).published()
     }
 
     /// With layers that slide.
-    pub fn with(request: &Request<'a>, basis: Arc<Basis>, groups: Vec<Group>) -> Self {
-        let ground = Ground::new(request.network, groups);
-        let costs = basis.costs.clone().sliding(request.network, &ground.sliding.rings);
+    pub fn with(request: &Request<'a>, precomputed: Arc<Precomputed>, groups: Vec<Group>) -> Self {
+        let activations = ActivationLayout::new(request.network, groups);
+        let costs = precomputed.costs.clone().sliding(request.network, &activations.sliding.rings);
         let layers = &request.network.layers;
         let bytes = |at: usize| u64::from(layers[at].panels) * u64::from(layers[at].panel_bytes);
         let groups: Vec<Option<usize>> =
-            (0..layers.len()).map(|layer| ground.sliding.keeps(layer)).collect();
+            (0..layers.len()).map(|layer| activations.sliding.keeps(layer)).collect();
         let of_group = |group: &Option<usize>| {
             let members = (0..layers.len()).filter(|layer| groups[*layer] == *group);
             group.map(|_| members.map(bytes).sum())
         };
         let beside = groups.iter().map(of_group).collect();
-        Self { request: *request, basis, costs, ground, beside, extended: true }
+        Self { request: *request, precomputed, costs, activations, beside, extended: true }
     }
 
     /// Whether it is for these groups, with layers that compute by the same algorithms.
     pub fn slides_as(&self, network: &Network, groups: &[Group]) -> bool {
         let mut layers = groups.iter().flat_map(|group| group.layers.clone());
-        groups == self.ground.sliding.groups()
+        groups == self.activations.sliding.groups()
             && layers.all(|layer| network.on_load[layer] == self.request.network.on_load[layer])
     }
 
@@ -60,9 +60,9 @@ impl<'a> Site<'a> {
     }
 
     /// Cuts the network as a design has it.
-    pub fn cut(&self, design: &Design) -> Cut<'_> {
-        let slices = design.slices(self.request.network, &self.ground);
-        Cut::new(self, slices)
+    pub fn cut(&self, design: &Design) -> SlicedNetwork<'_> {
+        let slices = design.slices(self.request.network, &self.activations);
+        SlicedNetwork::new(self, slices)
     }
 
     /// Whether a layer slides, and is not cut.
@@ -139,28 +139,28 @@ impl<'a> Site<'a> {
 
     /// Whether a plan is as fast as the lower bound, but for what nobody can measure.
     pub fn is_optimal(&self, built: &Built) -> bool {
-        built.line.steady_ns <= self.basis.bound_ns + self.basis.bound_ns / 1000
+        built.line.steady_ns <= self.precomputed.bound_ns + self.precomputed.bound_ns / 1000
     }
 
     /// Bytes of the tables that no plan is without.
     pub fn least_tables(&self) -> u64 {
-        self.ground.tables.least(0)
+        self.activations.tables.least(0)
     }
 
     /// Whether tables and activations fit the budget of the request.
     pub fn has_room(&self) -> bool {
-        self.least_tables() + self.ground.peak <= self.request.budget
+        self.least_tables() + self.activations.peak <= self.request.budget
     }
 
     /// What activations and tables leave of a budget at their peak.
     pub fn room(&self, budget: u64) -> u64 {
-        (budget / PAGE * PAGE).saturating_sub(self.least_tables() + self.ground.peak)
+        (budget / PAGE * PAGE).saturating_sub(self.least_tables() + self.activations.peak)
     }
 
     /// Has loads of a design stay, of up to `capacity` bytes together.
     pub fn pin(&self, design: &mut Design, capacity: u64, pins: Pins) {
         let network = self.request.network;
-        let slices = design.slices(network, &self.ground);
+        let slices = design.slices(network, &self.activations);
         let reads = &slices.reads;
         let bytes: Vec<u64> = reads.iter().map(|read| read.bytes).collect();
         if bytes.iter().all(|bytes| *bytes > capacity) {
@@ -178,7 +178,7 @@ impl<'a> Site<'a> {
                     }
                 }
                 let load: Vec<u64> =
-                    bytes.iter().map(|bytes| self.basis.costs.each_load_ns(*bytes)).collect();
+                    bytes.iter().map(|bytes| self.precomputed.costs.each_load_ns(*bytes)).collect();
                 residents::choose(&bytes, &load, &compute, capacity)
             }
         };

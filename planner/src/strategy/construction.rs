@@ -1,11 +1,11 @@
 //! What [construction](super::construct) has found so far, and how it plans a way to slide: by some shares of memory for residents, then by finer
 //! slices for the best of these.
 
-use super::basis::Basis;
-use super::design::{Built, Design, Grain, Pins};
+use super::precomputed::Precomputed;
+use super::design::{Built, Design, SlicingTarget, Pins};
 use super::joint::Best;
 use super::place::Loading;
-use super::site::Site;
+use super::builder::PlanBuilder;
 use crate::slice::Cutting;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
 
 /// Slices that shall find room in each layer, and the most bytes of each.
-const GRAINS: [(f64, u64); 5] =
+const TARGETS: [(f64, u64); 5] =
     [(2.0, 4 << 20), (3.0, 4 << 20), (4.0, 4 << 20), (8.0, 4 << 20), (2.0, 1 << 40)];
 
 /// Steps of plans that are made, at most, where one has been found: of plans with many steps fewer are looked at.
@@ -23,9 +23,9 @@ const MOST_MADE: usize = 40_000;
 const PROMISING: u64 = 1000;
 
 /// What construction has found so far.
-pub(super) struct Found<'a, 'b> {
-    pub(super) basis: &'b Arc<Basis>,
-    pub(super) sites: Vec<Site<'a>>,
+pub(super) struct Construction<'a, 'b> {
+    pub(super) precomputed: &'b Arc<Precomputed>,
+    pub(super) builders: Vec<PlanBuilder<'a>>,
     pub(super) best: Option<Best>,
     /// What is predicted of the fastest.
     pub(super) least_ns: u64,
@@ -33,15 +33,15 @@ pub(super) struct Found<'a, 'b> {
     pub(super) share: f64,
     /// Steps of all plans that were made.
     made: usize,
-    /// Designs that were tried, by their site, and what is predicted of them; nothing of those that have no plan.
+    /// Designs that were tried, by their builder, and what is predicted of them; nothing of those that have no plan.
     known: Vec<(usize, Design, Option<u64>)>,
 }
 
-impl<'a, 'b> Found<'a, 'b> {
-    pub(super) fn new(basis: &'b Arc<Basis>) -> Self {
-        let (sites, best, made, known) = Default::default();
+impl<'a, 'b> Construction<'a, 'b> {
+    pub(super) fn new(precomputed: &'b Arc<Precomputed>) -> Self {
+        let (builders, best, made, known) = Default::default();
         let (least_ns, share) = (u64::MAX, SHARES[0]);
-        Self { basis, sites, best, least_ns, share, made, known }
+        Self { precomputed, builders, best, least_ns, share, made, known }
     }
 
     /// Whether looking on is not worth it: the best plan is as fast as the bound, or has been found among so many that the
@@ -51,7 +51,7 @@ impl<'a, 'b> Found<'a, 'b> {
     }
 
     pub(super) fn is_optimal(&self) -> bool {
-        self.best.as_ref().is_some_and(|best| self.sites[best.at].is_optimal(&best.built))
+        self.best.as_ref().is_some_and(|best| self.builders[best.at].is_optimal(&best.built))
     }
 
     /// Makes a plan of a design, and keeps it if it is better. Says whether it is, and what is predicted of it.
@@ -59,15 +59,15 @@ impl<'a, 'b> Found<'a, 'b> {
         if let Some(ns) = self.known(at, &design) {
             return ns.map(|ns| (false, ns));
         }
-        let site = &self.sites[at];
-        let Ok(plan) = site.place(&design, site.request.budget) else {
+        let builder = &self.builders[at];
+        let Ok(plan) = builder.place(&design, builder.request.budget) else {
             self.known.push((at, design, None));
             self.made += self.held_steps();
             return None;
         };
         self.made += plan.steps.len();
         // What is clearly slower than the fastest is no better.
-        match site.predict_within(plan, self.least_ns.saturating_add(self.least_ns / 200)) {
+        match builder.predict_within(plan, self.least_ns.saturating_add(self.least_ns / 200)) {
             Ok(built) => {
                 self.known.push((at, design.clone(), Some(built.line.steady_ns)));
                 Some(self.keep(at, design, built))
@@ -80,19 +80,19 @@ impl<'a, 'b> Found<'a, 'b> {
     }
 
     fn known(&self, at: usize, design: &Design) -> Option<Option<u64>> {
-        let known = self.known.iter().find(|(site, known, _)| *site == at && known == design);
+        let known = self.known.iter().find(|(builder, known, _)| *builder == at && known == design);
         known.map(|(_, _, ns)| *ns)
     }
 
-    /// Gives the last sites back, from this one on.
+    /// Gives the last builders back, from this one on.
     pub(super) fn forget(&mut self, from: usize) {
-        self.sites.truncate(from);
-        self.known.retain(|(site, ..)| *site < from);
+        self.builders.truncate(from);
+        self.known.retain(|(builder, ..)| *builder < from);
     }
 
     /// The same with everything at the lowest place.
     pub(super) fn consider_surely(&mut self, at: usize, design: Design) {
-        if let Ok(built) = self.sites[at].build_surely(&design) {
+        if let Ok(built) = self.builders[at].build_surely(&design) {
             self.keep(at, design, built);
         }
     }
@@ -119,13 +119,13 @@ impl<'a, 'b> Found<'a, 'b> {
         if let Some((_, ns)) = self.consider(at, all) {
             return (ns, true);
         }
-        let site = &self.sites[at];
+        let builder = &self.builders[at];
         let (mut first, mut failed) = (None, Vec::new());
-        for design in site.frugal(site.request.budget, on_load, Loading::Cyclic) {
+        for design in builder.frugal(builder.request.budget, on_load, Loading::Cyclic) {
             if self.known(at, &design) == Some(None) {
                 continue;
             }
-            match site.build_somehow(&design) {
+            match builder.build_somehow(&design) {
                 Ok(built) => {
                     first = Some((built, design));
                     break;
@@ -167,28 +167,28 @@ impl<'a, 'b> Found<'a, 'b> {
 
     /// Plans with a share of memory given to residents, as [`consider`](Self::consider).
     fn with_share(&mut self, at: usize, on_load: &[u32], share: f64) -> Option<(bool, u64)> {
-        let design = self.design(at, on_load, share, GRAINS[0]);
+        let design = self.design(at, on_load, share, TARGETS[0]);
         let (better, ns) = self.consider(at, design)?;
         self.share = if better { share } else { self.share };
         Some((better, ns))
     }
 
     fn design(&self, at: usize, on_load: &[u32], share: f64, (slices, most): (f64, u64)) -> Design {
-        let site = &self.sites[at];
-        let residents = (site.room(site.request.budget) as f64 * share) as u64;
-        let grain = Grain { slices, ahead: 0, most };
-        let mut design = site.fitting(residents, grain, on_load, Loading::Cyclic);
-        site.pin(&mut design, residents, Pins::Late);
+        let builder = &self.builders[at];
+        let residents = (builder.room(builder.request.budget) as f64 * share) as u64;
+        let target = SlicingTarget { slices, ahead: 0, most };
+        let mut design = builder.fitting(residents, target, on_load, Loading::Cyclic);
+        builder.pin(&mut design, residents, Pins::Late);
         design
     }
 
-    /// The other grains for the best share.
+    /// The other targets for the best share.
     pub(super) fn refine(&mut self, at: usize, on_load: &[u32]) {
-        for grain in GRAINS.into_iter().skip(1) {
+        for target in TARGETS.into_iter().skip(1) {
             if self.is_done() {
                 return;
             }
-            let design = self.design(at, on_load, self.share, grain);
+            let design = self.design(at, on_load, self.share, target);
             self.consider(at, design);
         }
     }

@@ -40,7 +40,7 @@ pub struct Slicing {
 }
 
 /// What is known of a request, however layers slide and whatever their steps compute by.
-pub struct Basis {
+pub struct Precomputed {
     pub costs: Costs,
     /// Scratch of each layer in slices of one panel, by its own algorithm.
     pub(super) scratch: Vec<u64>,
@@ -57,7 +57,7 @@ pub struct Basis {
     pub bound_ns: u64,
 }
 
-impl Basis {
+impl Precomputed {
     pub fn new(request: &Request<'_>) -> Self {
         let Request { network, threads, .. } = *request;
         let costs = Costs::new(network, request.profile, threads);

@@ -13,7 +13,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 
 /// Where the activations of a network lie, whatever way it is cut.
-pub struct Ground {
+pub struct ActivationLayout {
     /// Layers that slide, and the rings of lines that buffers are.
     pub sliding: Sliding,
     /// Bytes of each buffer: of the ring that it is, or of all of it.
@@ -30,7 +30,7 @@ pub struct Ground {
     pub peak_layer: u32,
 }
 
-impl Ground {
+impl ActivationLayout {
     /// The layers that slide are computed by the algorithms of this network.
     pub fn new(network: &Network, groups: Vec<Group>) -> Self {
         let layers = network.layers.len();
