@@ -1,12 +1,14 @@
 //! The algorithms that a layer can be computed by, and changing one for another.
 //!
-//! The passes lower every convolution to the direct algorithm. A 3x3 one of stride 1 can be computed by
-//! Winograd's instead: fewer multiplications, but more bytes of weights and a little more error. The
-//! layer's tensors stay as they are, so that a change concerns nobody else: only the place of the weights
-//! in the pack ([`place_weights`](crate::layout::place_weights)) has to be found anew.
+//! The passes lower every convolution to the direct algorithm. A 3x3 one of stride 1 can be
+//! computed by Winograd's instead: fewer multiplications, but more bytes of weights and a little
+//! more error. The layer's tensors stay as they are, so that a change concerns nobody else: only
+//! the place of the weights in the pack ([`place_weights`](crate::layout::place_weights)) has to be
+//! found anew.
 //!
-//! On a GPU the direct algorithm can be cut into chains ([`set_chains`]): a convolution with a long reduction and few
-//! outputs has too few tiles for all multiprocessors. That changes what is rounded, and is a property of the layer.
+//! On a GPU the direct algorithm can be cut into chains ([`set_chains`]): a convolution with a long
+//! reduction and few outputs has too few tiles for all multiprocessors. That changes what is
+//! rounded, and is a property of the layer.
 
 use crate::network::{Network, Weights};
 use crate::weights;
@@ -15,27 +17,30 @@ use eyelet::kernels::table::TILES;
 use eyelet::ops::cuda::conv;
 use eyelet::pack::{ConvParams, Layer, OpKind, WinogradParams, params, params_words};
 
-/// Channels in and out, of a group, below which the transforms, which work on vectors of channels, are not worth it.
+/// Channels in and out, of a group, below which the transforms, which work on vectors of channels,
+/// are not worth it.
 const FEW_CHANNELS: u32 = 16;
 
-/// The largest sum of the magnitudes of an output channel's weights with which a layer may be computed by Winograd's
-/// algorithm. What its transforms add up is at most 2,400 times as large as that sum times the largest input, with F(4,3):
-/// the magnitudes of a row of the input's transform add up to less than 5.7, those of the outputs' to less than 8.6, both
-/// of them twice (at edges the product is less), and no transformed weight is larger than its filter's sum. So nothing
+/// The largest sum of the magnitudes of an output channel's weights with which a layer may be
+/// computed by Winograd's algorithm. What its transforms add up is at most 2,400 times as large as
+/// that sum times the largest input, with F(4,3): the magnitudes of a row of the input's transform
+/// add up to less than 5.7, those of the outputs' to less than 8.6, both of them twice (at edges
+/// the product is less), and no transformed weight is larger than its filter's sum. So nothing
 /// overflows for inputs of up to 2¹⁰⁰, about 1.3e30.
 const LARGEST_SUM: f64 = 1e5;
 
 /// How a layer is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Algorithm {
-    /// As its operator says; a convolution's output is a sum of a processor's chains, or of a GPU's own ([`set_chains`]).
+    /// As its operator says; a convolution's output is a sum of a processor's chains, or of a GPU's
+    /// own ([`set_chains`]).
     Direct,
     /// F(tile, 3): outputs in squares of `tile` by `tile` pixels.
     Winograd { tile: usize },
 }
 
-/// Into how many chains a GPU with so many multiprocessors had best cut the reduction of a direct convolution; 1 for all
-/// other layers, and for none.
+/// Into how many chains a GPU with so many multiprocessors had best cut the reduction of a direct
+/// convolution; 1 for all other layers, and for none.
 pub fn chains(network: &Network, index: usize, multiprocessors: u32) -> u32 {
     let layer = &network.layers[index];
     if network.isa != Isa::Cuda || layer.kind != OpKind::Conv as u32 || multiprocessors == 0 {
@@ -67,8 +72,8 @@ pub fn set_chains(network: &mut Network, index: usize, chains: u32) {
     }
 }
 
-/// Whether the steps of a layer that is stored for the direct algorithm can compute it by F(tile, 3): they transform its
-/// weights.
+/// Whether the steps of a layer that is stored for the direct algorithm can compute it by F(tile,
+/// 3): they transform its weights.
 pub fn transforms_on_load(network: &Network, layer: usize, tile: u32) -> bool {
     Algorithm::of(network, layer) == Algorithm::Direct
         && Algorithm::Winograd { tile: tile as usize }.serves(network, layer)
@@ -114,7 +119,8 @@ impl Algorithm {
         }
     }
 
-    /// Has a layer that this algorithm serves be computed so; a direct convolution that was not before, as processors sum it.
+    /// Has a layer that this algorithm serves be computed so; a direct convolution that was not
+    /// before, as processors sum it.
     pub fn set(self, network: &mut Network, index: usize) {
         let (layer, recipe) = (&mut network.layers[index], &mut network.weights[index]);
         let (dense, pad) = match std::mem::replace(recipe, Weights::None) {

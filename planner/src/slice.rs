@@ -1,10 +1,11 @@
 //! Cutting layers into slices, and slices into loads.
 //!
-//! A slice is a run of output-channel panels of one layer (FlexNN's weight slicing, in multiples of a
-//! panel instead of multiples of 8), or a part of one panel: the weights of some chains of its sums. One step computes it. A load is
-//! one contiguous read. Large layers
-//! have many slices with a load each; small layers that follow one another share a load. Layers that slide
-//! ([`slide`](crate::slide)) are not cut: all of their weights stay as long as their group; unless this reads them anew.
+//! A slice is a run of output-channel panels of one layer (FlexNN's weight slicing, in multiples of
+//! a panel instead of multiples of 8), or a part of one panel: the weights of some chains of its
+//! sums. One step computes it. A load is one contiguous read. Large layers have many slices with a
+//! load each; small layers that follow one another share a load. Layers that slide
+//! ([`slide`](crate::slide)) are not cut: all of their weights stay as long as their group; unless
+//! this reads them anew.
 
 use crate::network::Network;
 use crate::plan::step_weights;
@@ -29,7 +30,8 @@ pub struct Read {
     pub resident: bool,
 }
 
-/// Bytes of a read that are in use for equally long: those of a slice, and what lies between it and the next one.
+/// Bytes of a read that are in use for equally long: those of a slice, and what lies between it and
+/// the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Where it begins, in the weights section.
@@ -53,7 +55,8 @@ pub struct Slices {
 /// How finely a layer is cut, and what stays of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cutting {
-    /// Most bytes of a slice (but it has at least one panel, or one [chain](eyelet::ops::chains) of it).
+    /// Most bytes of a slice (but it has at least one panel, or one [chain](eyelet::ops::chains) of
+    /// it).
     pub slice: u64,
     /// Most bytes of a load that serves several slices, those of other layers included.
     pub read: u64,
@@ -93,8 +96,8 @@ impl Cutting {
 /// Small layers of a group share loads of up to this many bytes: all are there until it is done.
 const GROUP_READ: u64 = 64 << 10;
 
-/// Cuts every layer into slices, as even as possible, residents first, lets groups slide, and joins neighbours
-/// into loads. Steps of layers that do not slide compute by these algorithms.
+/// Cuts every layer into slices, as even as possible, residents first, lets groups slide, and joins
+/// neighbours into loads. Steps of layers that do not slide compute by these algorithms.
 pub fn slice(
     network: &Network,
     sliding: &Sliding,
@@ -159,7 +162,8 @@ pub fn slice(
     Slices { steps, reads, read_of, parts }
 }
 
-/// Has the steps of a layer, if there are several, keep its transformed inputs: all of them need to be of whole panels.
+/// Has the steps of a layer, if there are several, keep its transformed inputs: all of them need to
+/// be of whole panels.
 pub fn keep(steps: &mut [Step]) {
     let several = steps.len() > 1;
     for (index, step) in steps.iter_mut().enumerate().filter(|_| several) {
@@ -207,7 +211,8 @@ fn join(
     let mut reads: Vec<Read> = Vec::new();
     let mut read_of = vec![None; steps.len()];
     let mut parts: Vec<Part> = Vec::new();
-    // The reads of layers that slide, which steps of their group use again, and what the last read is for.
+    // The reads of layers that slide, which steps of their group use again, and what the last read
+    // is for.
     let mut known: Vec<Option<(usize, usize)>> = vec![None; network.layers.len()];
     let mut last: Option<Joint> = None;
     for (index, step) in steps.iter().enumerate() {
@@ -227,7 +232,8 @@ fn join(
         let part;
         let together = if this.group.is_some() { GROUP_READ } else { 0 };
         match (reads.last_mut(), last) {
-            // The least limit of all that the read serves; within a group no less than a small load.
+            // The least limit of all that the read serves; within a group no less than a small
+            // load.
             (Some(read), Some(last))
                 if (last.group, last.resident) == (this.group, this.resident)
                     && start >= read.offset

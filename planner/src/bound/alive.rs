@@ -1,12 +1,14 @@
 //! What is alive in a layer at least: bytes that neither weights nor scratch can have.
 //!
-//! A buffer that can be a ring is one, of no fewer lines than one of its readers sees, or it is whole. Rings share nothing. Two whole
-//! buffers may lie over each other's dead lines where [`Shares`] says so; but nothing else lies over either as long as a line of it is
-//! alive. So whichever buffers are whole, the lines of the rings count, and of the whole ones any set of which no two can
-//! share, in every step of the layer. The least of the most that can be said so is what counts.
+//! A buffer that can be a ring is one, of no fewer lines than one of its readers sees, or it is
+//! whole. Rings share nothing. Two whole buffers may lie over each other's dead lines where
+//! [`Shares`] says so; but nothing else lies over either as long as a line of it is alive. So
+//! whichever buffers are whole, the lines of the rings count, and of the whole ones any set of
+//! which no two can share, in every step of the layer. The least of the most that can be said so is
+//! what counts.
 //!
-//! A step that makes some lines touches some of each image ([`touched`]): a ring has as many at least, and of whole buffers these
-//! lines share nothing.
+//! A step that makes some lines touches some of each image ([`touched`]): a ring has as many at
+//! least, and of whole buffers these lines share nothing.
 
 use crate::memory::Lifetime;
 use crate::network::Network;
@@ -14,7 +16,8 @@ use crate::slide::{Shares, Touched};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
-/// Buffers of a layer with which others may share that are looked at together. Of more the smallest count with nothing.
+/// Buffers of a layer with which others may share that are looked at together. Of more the smallest
+/// count with nothing.
 const MOST: usize = 10;
 
 /// The same in networks of more than so many layers: each choice of which are whole is looked at.
@@ -50,7 +53,8 @@ pub(super) struct Alive {
 }
 
 impl Alive {
-    /// The least bytes of all in any step, or (of a layer that slides) in one that makes so many lines.
+    /// The least bytes of all in any step, or (of a layer that slides) in one that makes so many
+    /// lines.
     pub(super) fn bytes(&self, lines: Option<u32>) -> u64 {
         let apart = |alone: &[Live]| self.rest + alone.iter().map(Live::taken).sum::<u64>();
         let Some(lines) = lines.filter(|_| !self.touched.is_empty()) else {
@@ -72,7 +76,8 @@ impl Live {
     }
 }
 
-/// The buffers that are alive in each layer; `least` is what each takes by itself, `touched` what steps touch.
+/// The buffers that are alive in each layer; `least` is what each takes by itself, `touched` what
+/// steps touch.
 pub(super) fn alive(
     network: &Network,
     lives: &[Lifetime],
@@ -80,7 +85,8 @@ pub(super) fn alive(
     touched: &[Option<Vec<Touched>>],
 ) -> Vec<Alive> {
     let shares = Shares::new(network);
-    // By when they begin to live, the last first, and those that live: by what they take, and by when they cease to.
+    // By when they begin to live, the last first, and those that live: by what they take, and by
+    // when they cease to.
     let used = |buffer: &usize| lives[*buffer].start != usize::MAX;
     let mut coming: Vec<usize> = (0..lives.len()).filter(used).collect();
     coming.sort_by_key(|buffer| Reverse(lives[*buffer].start));

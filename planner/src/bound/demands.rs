@@ -119,10 +119,11 @@ pub(super) fn demands(
     Demands { bound, compute, weights, most, fits }
 }
 
-/// The most bytes of loads of each layer's weights, by those of a load that a layer is the first to use. A layer may be
-/// another that a load serves: then all between the two is in it, too.
+/// The most bytes of loads of each layer's weights, by those of a load that a layer is the first to
+/// use. A layer may be another that a load serves: then all between the two is in it, too.
 fn of_loads(first: &[u64], weights: &[f64]) -> Vec<u64> {
-    // Of the layers before, those whose load reaches this far, the largest load first. None does again once it does not.
+    // Of the layers before, those whose load reaches this far, the largest load first. None does
+    // again once it does not.
     let mut loads: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
     let mut behind = vec![0.0];
     weights.iter().for_each(|bytes| behind.push(behind[behind.len() - 1] + bytes));
@@ -195,8 +196,9 @@ pub(super) struct Said {
     pub(super) beside: f64,
 }
 
-/// The greatest that an interval says, of all or of the empty ones. At the end of each layer the arena has no more than so many
-/// bytes of other weights: of all layers', where the interval is empty, and else of those outside.
+/// The greatest that an interval says, of all or of the empty ones. At the end of each layer the
+/// arena has no more than so many bytes of other weights: of all layers', where the interval is
+/// empty, and else of those outside.
 pub(super) fn most(
     compute: &[f64],
     weights: &[f64],
@@ -244,8 +246,8 @@ pub(super) fn most(
     bound
 }
 
-/// Intervals of layers begin and end at no more than so many places: there are as many as pairs of these. Fewer say no more than all
-/// do, and so are a bound, too.
+/// Intervals of layers begin and end at no more than so many places: there are as many as pairs of
+/// these. Fewer say no more than all do, and so are a bound, too.
 const ENDS: usize = 2048;
 
 /// Layers between two places at which intervals may begin and end.

@@ -1,11 +1,14 @@
 //! How much of what is read slows computing down, at least.
 //!
-//! All steps of a plan take longer by one share, `D · o / C`: `D` for each of the `o` bytes that are counted as read while steps
-//! compute ([`Costs`](crate::profile::Costs)), over all computing. A load counts with the part of the time in which it keeps the busier
-//! one of storage and loader that the steps between its release and the step that waits for it could cover. For as much as they do not
-//! cover, nothing computes while it is kept so. That is one load at a time: in a nanosecond of stalls no more is left out of the count than
-//! the best read brings, `a` bytes. Nor more counts than is brought within all computing; then all that is left out is brought in the rest
-//! of the inference, which is stalls. So of `r` bytes that are read at least, and with stalls of `s` in all,
+//! All steps of a plan take longer by one share, `D · o / C`: `D` for each of the `o` bytes that
+//! are counted as read while steps compute ([`Costs`](crate::profile::Costs)), over all computing.
+//! A load counts with the part of the time in which it keeps the busier one of storage and loader
+//! that the steps between its release and the step that waits for it could cover. For as much as
+//! they do not cover, nothing computes while it is kept so. That is one load at a time: in a
+//! nanosecond of stalls no more is left out of the count than the best read brings, `a` bytes. Nor
+//! more counts than is brought within all computing; then all that is left out is brought in the
+//! rest of the inference, which is stalls. So of `r` bytes that are read at least, and with stalls
+//! of `s` in all,
 //!
 //! ```text
 //! o ≥ r − a · s        s = T − C − D · o
@@ -26,7 +29,8 @@ pub(super) struct Drag {
 }
 
 impl Drag {
-    /// Of plans that the cache holds that all share (`near`), or of larger ones, which leave no more than `room` bytes to weights.
+    /// Of plans that the cache holds that all share (`near`), or of larger ones, which leave no
+    /// more than `room` bytes to weights.
     pub(super) fn new(profile: &Profile, near: bool, room: u64, compute: f64, read: f64) -> Self {
         let service = profile.service(near);
         let busy: Task<'_> = Box::new(|bytes| service.busy_ns(bytes));
@@ -40,7 +44,8 @@ impl Drag {
         self.compute + self.read * ns_per_byte
     }
 
-    /// An inference in which layers that compute for `inside` are followed by `beside` in which none of them does.
+    /// An inference in which layers that compute for `inside` are followed by `beside` in which
+    /// none of them does.
     pub(super) fn interval_ns(&self, inside: f64, beside: f64) -> f64 {
         let plain = inside + beside;
         let kept = 1.0 - self.waiting * self.ns_per_byte;
@@ -79,9 +84,11 @@ mod tests {
         assert_eq!([of(false).all_ns(), of(true).all_ns()], [1500.0, 1250.0]);
         let is =
             |found: f64, ns: f64| assert!((found - ns).abs() < 1e-3, "{found} instead of {ns}");
-        // 500 bytes are read in as many nanoseconds of stalls, the others slow computing down by 250.
+        // 500 bytes are read in as many nanoseconds of stalls, the others slow computing down by
+        // 250.
         is(of(false).interval_ns(1000.0, 500.0), 1750.0);
-        // A plan may compute for longer than it must, and its layers lose the less of it: t = 1500 + 500 · 500 / t.
+        // A plan may compute for longer than it must, and its layers lose the less of it: t = 1500
+        // + 500 · 500 / t.
         is(of(false).interval_ns(500.0, 1000.0), (1500.0 + 3.25e6f64.sqrt()) / 2.0);
         // All are read in stalls.
         is(of(false).interval_ns(1000.0, 1000.0), 2000.0);

@@ -1,23 +1,27 @@
-//! What groups of reads take beside their transfers, where storage answers all that is under way together.
+//! What groups of reads take beside their transfers, where storage answers all that is under way
+//! together.
 //!
-//! A read that begins when nothing is under way begins a group. What begins before that has come joins it, and all come when the
-//! last is done, a latency and all their transfers after the first began. So all of a group is under way together: no more reads
-//! than the depth, and no more bytes than the window. And all of it is in the arena when it comes, beside the activations
-//! of the step that is under way then or comes next, since only later steps use it: no more than `A`, what
-//! the least activations leave of the budget. Of `R` bytes that begin behind an interval's end at most one group has had
-//! its latency before that, so that with groups of up to `G` bytes
+//! A read that begins when nothing is under way begins a group. What begins before that has come
+//! joins it, and all come when the last is done, a latency and all their transfers after the first
+//! began. So all of a group is under way together: no more reads than the depth, and no more bytes
+//! than the window. And all of it is in the arena when it comes, beside the activations of the step
+//! that is under way then or comes next, since only later steps use it: no more than `A`, what the
+//! least activations leave of the budget. Of `R` bytes that begin behind an interval's end at most
+//! one group has had its latency before that, so that with groups of up to `G` bytes
 //!
 //! ```text
 //! T ≥ C_ab + R · transfer + (⌈R / G⌉ − 1) · latency        G = min(A, window, depth · largest load)
 //! ```
 //!
-//! The latency is that of the first read, so the least over all whole pages that a load may have. If that is a small one, its
-//! transfer takes longer than what its bytes are counted with, and the difference counts, too.
+//! The latency is that of the first read, so the least over all whole pages that a load may have.
+//! If that is a small one, its transfer takes longer than what its bytes are counted with, and the
+//! difference counts, too.
 //!
-//! One group has less: a read that with the one before is more than the window begins only when that has come, and has no more
-//! latency than storage has rested since. Where `A` is no more than the window the one before is no longer there, so it
-//! has been checked and used meanwhile: storage has rested for its check at least, and as much of the latency follows. Elsewhere
-//! nothing is said, unless two of the largest loads are within the window.
+//! One group has less: a read that with the one before is more than the window begins only when
+//! that has come, and has no more latency than storage has rested since. Where `A` is no more than
+//! the window the one before is no longer there, so it has been checked and used meanwhile: storage
+//! has rested for its check at least, and as much of the latency follows. Elsewhere nothing is
+//! said, unless two of the largest loads are within the window.
 
 use crate::profile::Service;
 use eyelet::pack::PAGE;
@@ -32,8 +36,9 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Of loads of up to `largest` bytes, no more of them than are `free`, each counted with what its bytes take at least in a load
-    /// of up to its size, or with `dearest` for a byte if that is less.
+    /// Of loads of up to `largest` bytes, no more of them than are `free`, each counted with what
+    /// its bytes take at least in a load of up to its size, or with `dearest` for a byte if that is
+    /// less.
     pub(super) fn new(service: &Service, largest: u64, free: u64, dearest: f64) -> Option<Self> {
         let (window, depth) = (service.window(), u64::from(service.depth()));
         let both = largest.saturating_mul(2);
@@ -92,7 +97,8 @@ mod tests {
     fn all_groups_but_one_wait() {
         let service = service(4, 8 << 20);
         let of = |largest, free| Groups::new(&service, largest, free, 1.0).unwrap();
-        // As many bytes as are free, or four loads; of more bytes than the window only where two loads are within it.
+        // As many bytes as are free, or four loads; of more bytes than the window only where two
+        // loads are within it.
         assert_eq!(of(1 << 20, 3 << 20).most, 3e6 * 1.048576);
         assert_eq!(of(64 << 10, 3 << 20).most, 4.0 * 65_536.0);
         assert_eq!(of(1 << 20, 64 << 20).most, 4.0 * 1_048_576.0);
@@ -107,8 +113,8 @@ mod tests {
     #[test]
     fn what_follows_a_large_load_waits_while_that_is_checked() {
         let of = |largest| Groups::new(&service(2, 1 << 20), largest, 1 << 20, 1.0).unwrap().ns;
-        // A page and the largest are more than the window: of the check of a page, 410 ns, twice as much passes. Of loads as large as
-        // a group a sixteenth of the latency is in the transfer.
+        // A page and the largest are more than the window: of the check of a page, 410 ns, twice as
+        // much passes. Of loads as large as a group a sixteenth of the latency is in the transfer.
         assert!((of(1 << 20) - 820.0 - 2e4 / 16.0).abs() < 100.0, "{}", of(1 << 20));
         // No load has more than three quarters of it, so that 256 KiB are checked before.
         assert!((of(768 << 10) - 2e4).abs() < 10.0, "{}", of(768 << 10));

@@ -1,50 +1,56 @@
 //! A lower bound on the steady-state latency of any plan for a budget.
 //!
-//! Take any cyclic interval of layers, from `a` to `b`. Computing it takes at least `C_ab`. At its end
-//! the arena holds at most `B − act_b` bytes of weights, `act_b` being the activations alive then. Of
-//! the weights that are *not* used inside the interval, `W − w_ab` bytes, every other byte has to be
-//! read in the rest of the cycle: before it is used, and after the interval's end (what was read earlier
-//! is among those `B − act_b`). So
+//! Take any cyclic interval of layers, from `a` to `b`. Computing it takes at least `C_ab`. At its
+//! end the arena holds at most `B − act_b` bytes of weights, `act_b` being the activations alive
+//! then. Of the weights that are *not* used inside the interval, `W − w_ab` bytes, every other byte
+//! has to be read in the rest of the cycle: before it is used, and after the interval's end (what
+//! was read earlier is among those `B − act_b`). So
 //!
 //! ```text
 //! T ≥ C_ab + (W − w_ab − (B − act_b)) / bandwidth    for every interval,  and  T ≥ C.
 //! ```
 //!
-//! The bound knows nothing of slices, addresses or load order, and so holds for all of them. The empty
-//! interval gives the plain bandwidth bound. `act_b` counts what no plan is without: header, skeleton and
-//! a step for each layer; `m_l` below the scratch of a slice of one panel, too.
+//! The bound knows nothing of slices, addresses or load order, and so holds for all of them. The
+//! empty interval gives the plain bandwidth bound. `act_b` counts what no plan is without: header,
+//! skeleton and a step for each layer; `m_l` below the scratch of a slice of one panel, too.
 //!
-//! Two things that no plan can escape make it tighter ([`lower_bound_ns`]). The weights of a step are in one
-//! load and in the arena together with the activations of its layer. So a load that layer `l` uses is no larger
-//! than `m_l = B − act_l`, and each of its bytes takes at least as long as in the best read of that size: the
-//! bytes outside the interval that are held at its end are then at best the dearest ones. And a step has room for so many lines, panels
-//! and scratch at once, so that a layer takes more than one, each of which does anew what a step does whatever its
+//! Two things that no plan can escape make it tighter ([`lower_bound_ns`]). The weights of a step
+//! are in one load and in the arena together with the activations of its layer. So a load that
+//! layer `l` uses is no larger than `m_l = B − act_l`, and each of its bytes takes at least as long
+//! as in the best read of that size: the bytes outside the interval that are held at its end are
+//! then at best the dearest ones. And a step has room for so many lines, panels and scratch at
+//! once, so that a layer takes more than one, each of which does anew what a step does whatever its
 //! lines and panels ([`steps`]).
 //!
-//! Layers can slide ([`slide`](crate::slide)): what they make and use up need not be there as a whole, and
-//! their steps alternate. A buffer that could be a ring counts with the lines that one of its readers sees at once, direct scratch of
-//! steps of few rows with nothing, and computing as if all activations stayed in the cache, but that transforms find only those
-//! near that can be in rings. A buffer is no ring where lines that have to be somewhere do not fit the budget
-//! ([`least_bytes`]). Of whole buffers that may share bytes, line by line, the larger ones count ([`alive`]). Weights come from
-//! where a plan of that size finds them, and transforms read tiles as far apart, however few rows a step makes ([`Costs::least_ns`]). The interval is then the time from the first step of layer
-//! `a` to the last one of `b`, which holds weights itself: a panel, or all. Layers before `a` have begun by then, and layers
-//! behind `b` are not done when it ends, since those of a group begin and end in their order; so of the weights outside, those
-//! used within that time were there before it or are still there after it, as before.
+//! Layers can slide ([`slide`](crate::slide)): what they make and use up need not be there as a
+//! whole, and their steps alternate. A buffer that could be a ring counts with the lines that one
+//! of its readers sees at once, direct scratch of steps of few rows with nothing, and computing as
+//! if all activations stayed in the cache, but that transforms find only those near that can be in
+//! rings. A buffer is no ring where lines that have to be somewhere do not fit the budget
+//! ([`least_bytes`]). Of whole buffers that may share bytes, line by line, the larger ones count
+//! ([`alive`]). Weights come from where a plan of that size finds them, and transforms read tiles
+//! as far apart, however few rows a step makes ([`Costs::least_ns`]). The interval is then the time
+//! from the first step of layer `a` to the last one of `b`, which holds weights itself: a panel, or
+//! all. Layers before `a` have begun by then, and layers behind `b` are not done when it ends,
+//! since those of a group begin and end in their order; so of the weights outside, those used
+//! within that time were there before it or are still there after it, as before.
 //!
 //! What is read meanwhile slows computing down, inside the interval as outside ([`drag`]).
 //!
-//! A GPU with a memory of its own is copied to: then the arena's bytes come by copies, of which all this holds as it does of
-//! reads elsewhere. Reads run ahead of them, into a staging ring of any size. But as many bytes are read in a cycle as are
-//! copied, so that of reads what the empty intervals say still holds.
+//! A GPU with a memory of its own is copied to: then the arena's bytes come by copies, of which all
+//! this holds as it does of reads elsewhere. Reads run ahead of them, into a staging ring of any
+//! size. But as many bytes are read in a cycle as are copied, so that of reads what the empty
+//! intervals say still holds.
 //!
-//! Where several reads may be under way ([`Service`](crate::profile::Service)), those that begin behind the interval's end have
-//! their transfers one after the other from then on, and so their checksums: each of the two is a channel of its own. Latency
-//! that passes beside other reads is in neither. A read that began before the interval's end has its place in the arena by
-//! then, and counts as held. Where storage answers all that is under way together, every group of reads has a latency, too
-//! ([`groups`]).
+//! Where several reads may be under way ([`Service`](crate::profile::Service)), those that begin
+//! behind the interval's end have their transfers one after the other from then on, and so their
+//! checksums: each of the two is a channel of its own. Latency that passes beside other reads is in
+//! neither. A read that began before the interval's end has its place in the arena by then, and
+//! counts as held. Where storage answers all that is under way together, every group of reads has a
+//! latency, too ([`groups`]).
 //!
-//! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The choice
-//! of algorithms for a pack is made by that.
+//! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The
+//! choice of algorithms for a pack is made by that.
 
 mod alive;
 mod demands;
@@ -111,8 +117,8 @@ impl Binding {
         Self { ns, last, length, ns_per_byte: 0.0, drag_ns_per_byte: 0.0 }
     }
 
-    /// The same, slowed down by so many bytes that are read meanwhile: bytes that are read while nothing computes take no
-    /// less.
+    /// The same, slowed down by so many bytes that are read meanwhile: bytes that are read while
+    /// nothing computes take no less.
     fn dragged(compute: &[f64], bytes: f64, drag_ns_per_byte: f64) -> Self {
         let plain = Self::computing(compute);
         match bytes > 0.0 && drag_ns_per_byte > 0.0 {
@@ -217,7 +223,8 @@ impl Bound {
         (budget as f64 - self.alive[layer]).max(0.0)
     }
 
-    /// Bytes that every inference reads at least, of so many: what it does not read stays through all layers.
+    /// Bytes that every inference reads at least, of so many: what it does not read stays through
+    /// all layers.
     fn least_read(&self, weights: f64, budget: u64) -> f64 {
         let held = (0..self.layers()).map(|layer| self.held(layer, budget));
         (weights - held.fold(f64::INFINITY, f64::min)).max(0.0)
@@ -236,8 +243,8 @@ impl Bound {
         binding
     }
 
-    /// Over all intervals, or over the empty ones, where all bytes take the same: in a single turn, since what an interval
-    /// says is a sum of what its ends say.
+    /// Over all intervals, or over the empty ones, where all bytes take the same: in a single turn,
+    /// since what an interval says is a sum of what its ends say.
     fn most_even(
         &self,
         compute: &[f64],
@@ -283,7 +290,8 @@ impl Bound {
     }
 }
 
-/// The algorithms by which the steps of a layer can compute it, besides its own: they transform the stored weights.
+/// The algorithms by which the steps of a layer can compute it, besides its own: they transform the
+/// stored weights.
 pub fn step_algorithms(network: &Network, costs: &Costs, layer: usize) -> impl Iterator<Item = u32> {
     costs.on_load(layer).filter(move |tile| transforms_on_load(network, layer, *tile))
 }
@@ -297,16 +305,17 @@ pub fn layer_demand(network: &Network, costs: &Costs, index: usize) -> (f64, f64
     )
 }
 
-/// Nanoseconds below which no steady-state inference in `budget` bytes of arena can stay, by the costs
-/// of the profile and the algorithms of the layers.
+/// Nanoseconds below which no steady-state inference in `budget` bytes of arena can stay, by the
+/// costs of the profile and the algorithms of the layers.
 pub fn lower_bound_ns(network: &Network, budget: u64, profile: &Profile, threads: u32) -> u64 {
     let demands =
         all_demands(network, budget, profile, threads, &|layer, _| vec![network.on_load[layer]]);
     least_ns(network, profile, &demands)
 }
 
-/// The same whatever steps compute by, of what is stored: by the layers' own algorithms or by those for which they transform
-/// the weights, unless results are to be exact. These take the same bytes, so that of each layer the least time counts.
+/// The same whatever steps compute by, of what is stored: by the layers' own algorithms or by those
+/// for which they transform the weights, unless results are to be exact. These take the same bytes,
+/// so that of each layer the least time counts.
 pub fn least_bound_ns(request: &Request<'_>) -> u64 {
     least_ns(request.network, request.profile, &demands_of(request))
 }
@@ -332,7 +341,8 @@ fn demands_of(request: &Request<'_>) -> Vec<(u64, Demands)> {
     })
 }
 
-/// What layers take in a budget; and, of a larger one, in as much of it as the shared cache holds: a plan may leave the rest.
+/// What layers take in a budget; and, of a larger one, in as much of it as the shared cache holds:
+/// a plan may leave the rest.
 fn all_demands(
     network: &Network,
     budget: u64,

@@ -1,7 +1,8 @@
-//! Which of a layer's activations a step can find in a thread's cache, or leave there: those in rings, if these fit it together.
+//! Which of a layer's activations a step can find in a thread's cache, or leave there: those in
+//! rings, if these fit it together.
 //!
-//! A ring has at least the lines that a step touches ([`Touched`]). So of a step that makes many lines fewer of the buffers can be
-//! rings that stay near than of one that makes few.
+//! A ring has at least the lines that a step touches ([`Touched`]). So of a step that makes many
+//! lines fewer of the buffers can be rings that stay near than of one that makes few.
 
 use crate::network::Network;
 use crate::profile::Outside;
@@ -10,8 +11,8 @@ use crate::slide::Touched;
 /// No image has more lines.
 const MOST_LINES: u32 = 1 << 24;
 
-/// The shares of a layer's activations that are in no ring that a cache holds, each with the most lines of a step for which that can
-/// be.
+/// The shares of a layer's activations that are in no ring that a cache holds, each with the most
+/// lines of a step for which that can be.
 #[derive(Clone, Debug)]
 pub(super) struct Nearness {
     /// From all rings on down to none of them, which can be whatever the lines.
@@ -48,7 +49,8 @@ impl Nearness {
         Self::of_rings(&rings, cache_bytes, bytes, outside)
     }
 
-    /// Of these rings, of which a step of so many lines touches so much, and some of which leave so much outside.
+    /// Of these rings, of which a step of so many lines touches so much, and some of which leave so
+    /// much outside.
     fn of_rings(
         rings: &[usize],
         cache_bytes: u64,

@@ -24,7 +24,8 @@ pub(super) struct Channel<Rate> {
 /// A read of so many bytes, or a copy.
 pub(super) type Task<'a> = Box<dyn Fn(u64) -> f64 + 'a>;
 
-/// The channels of a profile: reads into an arena that a shared cache holds, or a larger one, and copies where there are any.
+/// The channels of a profile: reads into an arena that a shared cache holds, or a larger one, and
+/// copies where there are any.
 pub(super) fn channels(profile: &Profile, near: bool) -> Vec<Channel<Task<'_>>> {
     let copies = profile.transfer.map(|transfer| Channel {
         rate: Box::new(move |bytes| transfer.copy_ns(bytes) as f64) as Task<'_>,
@@ -83,8 +84,8 @@ pub(super) fn least_ns_per_byte(profile: &Profile, task: &Task<'_>, most: u64) -
     sizes(profile, most).map(rate).fold(f64::INFINITY, f64::min)
 }
 
-/// Sizes of loads between which, up to the most, time grows evenly, so that what is best is at one of them: those in the
-/// profile, and the one that lets nothing else be under way.
+/// Sizes of loads between which, up to the most, time grows evenly, so that what is best is at one
+/// of them: those in the profile, and the one that lets nothing else be under way.
 pub(super) fn sizes(profile: &Profile, most: u64) -> impl Iterator<Item = u64> {
     let near = profile.storage.near.iter().flat_map(|near| &near.reads);
     let sizes = profile.storage.reads.iter().chain(near).map(|read| read.bytes);

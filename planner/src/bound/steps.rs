@@ -1,18 +1,22 @@
 //! What the steps of a layer take at least, by what each of them must have at once.
 //!
-//! A step makes some lines of some panels. It must have the lines that it sees and those that it makes, its panels, and its scratch: all
-//! the scratch that the others leave, at best. Time for a line, `g(p)`, is least for the best number of lines of steps of `p` panels that
-//! fit. The steps that make parts of one line have its panels, each once; so the line takes no less than the best division of the panels
-//! into such steps, by `g`, and the layer takes that for each of its lines, whatever steps of whatever lines it is
-//! divided into.
+//! A step makes some lines of some panels. It must have the lines that it sees and those that it
+//! makes, its panels, and its scratch: all the scratch that the others leave, at best. Time for a
+//! line, `g(p)`, is least for the best number of lines of steps of `p` panels that fit. The steps
+//! that make parts of one line have its panels, each once; so the line takes no less than the best
+//! division of the panels into such steps, by `g`, and the layer takes that for each of its lines,
+//! whatever steps of whatever lines it is divided into.
 //!
-//! Of steps of the same panels with the same scratch, those of more lines take no more for a line: what a step does for each line is the same,
-//! and all else is divided by more. So without a thing that scratch changes the most lines that fit are best, and a step of lines that
-//! are not whole takes no less for each than one that makes all of them. But more lines may not stay near ([`nearness`](super::nearness)): then what
-//! they would take if they did is no more than what fewer take.
+//! Of steps of the same panels with the same scratch, those of more lines take no more for a line:
+//! what a step does for each line is the same, and all else is divided by more. So without a thing
+//! that scratch changes the most lines that fit are best, and a step of lines that are not whole
+//! takes no less for each than one that makes all of them. But more lines may not stay near
+//! ([`nearness`](super::nearness)): then what they would take if they did is no more than what
+//! fewer take.
 //!
-//! Steps that [keep](eyelet::pack::Kept) what they transform do that once for all of their panels: together they take no less than one step
-//! with all of these and all scratch, and each must have what is kept, and a panel.
+//! Steps that [keep](eyelet::pack::Kept) what they transform do that once for all of their panels:
+//! together they take no less than one step with all of these and all scratch, and each must have
+//! what is kept, and a panel.
 
 /// A layer, by an algorithm, in a budget.
 pub(super) struct Layer<'a> {
@@ -23,10 +27,11 @@ pub(super) struct Layer<'a> {
     /// 0 if it has none.
     pub(super) panels: u32,
     pub(super) panel_bytes: f64,
-    /// What a step must have of a panel, if it need not be all of it. Steps that each have some take together no less than one that
-    /// has all.
+    /// What a step must have of a panel, if it need not be all of it. Steps that each have some
+    /// take together no less than one that has all.
     pub(super) part_bytes: f64,
-    /// What a step of so many lines leaves to its panels and its scratch; no less to one of fewer lines.
+    /// What a step of so many lines leaves to its panels and its scratch; no less to one of fewer
+    /// lines.
     pub(super) left: &'a dyn Fn(u32) -> f64,
     /// The least scratch of a step.
     pub(super) scratch: f64,
@@ -48,7 +53,8 @@ impl Layer<'_> {
         if !self.wants_scratch && self.weights(self.panels) + self.scratch <= left {
             return Some((self.ns)(self.lines, self.panels, left));
         }
-        // Of steps of so many panels, from the fewest on: what they take for a line, and whether no others take less.
+        // Of steps of so many panels, from the fewest on: what they take for a line, and whether no
+        // others take less.
         let mut found = vec![(f64::INFINITY, false); (self.panels - fewest + 1) as usize];
         let begins = |lines: u32| {
             lines.is_multiple_of(self.tile) || (self.lines - lines).is_multiple_of(self.tile)
@@ -107,7 +113,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Steps whose lines and panels take memory, and which take the longer the less scratch they have.
+    /// Steps whose lines and panels take memory, and which take the longer the less scratch they
+    /// have.
     #[derive(Clone, Debug)]
     struct Made {
         lines: u32,
@@ -115,7 +122,8 @@ mod tests {
         panels: u32,
         budget: f64,
         line_bytes: f64,
-        /// Of a step, of its lines, of its panels, of both, and of panels in blocks as small as scratch has them.
+        /// Of a step, of its lines, of its panels, of both, and of panels in blocks as small as
+        /// scratch has them.
         ns: [f64; 5],
         wants_scratch: bool,
         /// What is kept of a line, if that can be.
@@ -168,7 +176,8 @@ mod tests {
             self.kept_bytes.unwrap_or(f64::INFINITY) * f64::from(lines)
         }
 
-        /// Of so many panels of so many lines in steps of one panel, of which the first leaves what it has made of the lines.
+        /// Of so many panels of so many lines in steps of one panel, of which the first leaves what
+        /// it has made of the lines.
         fn keeping_ns(&self, lines: u32, panels: u32) -> f64 {
             let found = |count: u32| {
                 self.ns(lines, count, f64::INFINITY) - self.ns(lines, 0, f64::INFINITY)
@@ -203,7 +212,8 @@ mod tests {
             if from == self.lines { 0.0 } else { ends.map(with).fold(f64::INFINITY, f64::min) }
         }
 
-        /// What a line takes in the best steps for so many panels of it, each of as many lines as is best.
+        /// What a line takes in the best steps for so many panels of it, each of as many lines as
+        /// is best.
         fn line_ns(&self, panels: u32) -> f64 {
             let begins = |lines: &u32| {
                 [*lines, self.lines - lines].iter().any(|n| n.is_multiple_of(self.tile))

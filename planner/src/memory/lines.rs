@@ -38,8 +38,8 @@ impl Lines {
         self.lives.iter_mut().flatten().for_each(|life| life.end = usize::MAX);
     }
 
-    /// The distances from the start of this buffer to that of another one between which lines would meet, both ends
-    /// excluded. `None` if they share no moment.
+    /// The distances from the start of this buffer to that of another one between which lines would
+    /// meet, both ends excluded. `None` if they share no moment.
     pub fn forbidden(&self, lines: &Self) -> Option<(i64, i64)> {
         let theirs: Vec<(i64, Lifetime)> = alive(&lines.lives).collect();
         // The latest end of the first so many lines, and the earliest start of the others.
@@ -67,7 +67,8 @@ impl Lines {
         found
     }
 
-    /// Whether all lines of both hold something at once: none of them is dead before one of the other's is made.
+    /// Whether all lines of both hold something at once: none of them is dead before one of the
+    /// other's is made.
     #[cfg(test)]
     pub(crate) fn all_meet(&self, other: &Self) -> bool {
         let meets = |a: &Lifetime, b: &Lifetime| a.start <= b.end && b.start <= a.end;

@@ -1,7 +1,9 @@
-//! Offsets of very many buffers: in the order in which they begin to live, in time that grows little faster than their number.
+//! Offsets of very many buffers: in the order in which they begin to live, in time that grows
+//! little faster than their number.
 //!
-//! Where thousands live, looking at each pair takes too long. Each buffer goes to one of the first gaps that can hold it, or on
-//! top of all; what ceases to live leaves a gap. Where all are of one size that reaches the peak of live bytes.
+//! Where thousands live, looking at each pair takes too long. Each buffer goes to one of the first
+//! gaps that can hold it, or on top of all; what ceases to live leaves a gap. Where all are of one
+//! size that reaches the peak of live bytes.
 
 use super::Lifetime;
 use std::cmp::Reverse;
@@ -10,8 +12,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Gaps that are looked at for a buffer.
 const LOOKED_AT: usize = 64;
 
-/// Offsets for buffers of these sizes, multiples of `align`. Those that live in the host's turn live in that of the next
-/// inference, too.
+/// Offsets for buffers of these sizes, multiples of `align`. Those that live in the host's turn
+/// live in that of the next inference, too.
 pub(super) fn place_in_time(
     sizes: &[u64],
     lives: &[Lifetime],

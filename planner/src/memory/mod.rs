@@ -11,8 +11,8 @@ use crate::network::Network;
 use eyelet::pack::{NONE, ring_bytes};
 use std::ops::Range;
 
-/// When a buffer holds something, in steps: from its first writer to its last reader, both included.
-/// Time 0 is the host's turn; `period` is the host's turn of the next inference.
+/// When a buffer holds something, in steps: from its first writer to its last reader, both
+/// included. Time 0 is the host's turn; `period` is the host's turn of the next inference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetime {
     pub start: usize,

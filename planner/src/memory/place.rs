@@ -10,10 +10,11 @@ const ALIGN: i64 = 64;
 /// Of more buffers than these not every pair is looked at.
 const MANY: usize = 2048;
 
-/// Offsets (from 0) for buffers of these sizes: the largest first, each at the lowest place where it meets no other that
-/// lives at the same time. This reaches the peak of live bytes on the networks studied. Buffers of which `lines` are known
-/// may share bytes, as long as their lines do not: then the one goes below the other, if all together take less so. Very
-/// many go where there is [room](super::many) when they begin.
+/// Offsets (from 0) for buffers of these sizes: the largest first, each at the lowest place where
+/// it meets no other that lives at the same time. This reaches the peak of live bytes on the
+/// networks studied. Buffers of which `lines` are known may share bytes, as long as their lines do
+/// not: then the one goes below the other, if all together take less so. Very many go where there
+/// is [room](super::many) when they begin.
 pub fn place_buffers(
     sizes: &[u64],
     lives: &[Lifetime],
@@ -44,7 +45,8 @@ struct Buffers<'a> {
 }
 
 impl Buffers<'_> {
-    /// Where each lies, and the lowest address of all: one after the other, at the lowest place from 0 on, or below another.
+    /// Where each lies, and the lowest address of all: one after the other, at the lowest place
+    /// from 0 on, or below another.
     fn place(&self, order: &[usize]) -> (Vec<i64>, i64) {
         let size = |buffer: usize| self.sizes[buffer] as i64;
         let mut offsets = vec![0i64; self.lives.len()];
@@ -83,7 +85,8 @@ impl Buffers<'_> {
         (offsets, low)
     }
 
-    /// The distances from one buffer to another that are too small either way; and whether lines were looked at.
+    /// The distances from one buffer to another that are too small either way; and whether lines
+    /// were looked at.
     fn apart(&self, one: usize, other: usize) -> Option<((i64, i64), bool)> {
         if !self.lives[one].meets(self.lives[other], self.period) {
             return None;

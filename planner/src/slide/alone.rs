@@ -7,7 +7,8 @@ use crate::simulate::Costs;
 use crate::steps::{least_slice_bytes, panel_scratch_bytes, whole};
 use eyelet::pack::{OpKind, PAGE, Step};
 
-/// What a layer takes in the smallest slices whose steps transform weights, and how much longer it takes if they do not.
+/// What a layer takes in the smallest slices whose steps transform weights, and how much longer it
+/// takes if they do not.
 pub(super) fn transforms(
     network: &Network,
     live: &[u64],
@@ -41,7 +42,8 @@ pub(super) fn alone(network: &Network, live: &[u64], threads: u32, layer: usize)
         false => all,
     };
     let weights = (0..slices).map(|first| slice_bytes(network, &slice(first)));
-    // Where its steps have no room to transform weights, they need not, and parts of panels will do.
+    // Where its steps have no room to transform weights, they need not, and parts of panels will
+    // do.
     let own = Step { algorithm: 0, ..slice(0) };
     let scratch = |step: Step| panel_scratch_bytes(network, &step, threads);
     let weights = weights.max().unwrap_or(0);

@@ -1,10 +1,11 @@
 //! Which layers slide, and how many lines at a time.
 //!
-//! What a layer takes on its own is known: its live buffers, its smallest slice, its scratch. Layers that
-//! take more than a target must be in groups. A group takes the whole buffers that live beside it, its
-//! rings, its weights and the largest scratch of its steps. The cheapest way to stay below the target is
-//! found layer by layer (dynamic programming over the layer at which the last group or single layer
-//! ends), where the price of a group is what its steps are predicted to cost beyond whole layers.
+//! What a layer takes on its own is known: its live buffers, its smallest slice, its scratch.
+//! Layers that take more than a target must be in groups. A group takes the whole buffers that live
+//! beside it, its rings, its weights and the largest scratch of its steps. The cheapest way to stay
+//! below the target is found layer by layer (dynamic programming over the layer at which the last
+//! group or single layer ends), where the price of a group is what its steps are predicted to cost
+//! beyond whole layers.
 
 use super::Group;
 use super::alone::{alone, live_bytes, transforms};
@@ -34,7 +35,8 @@ pub(super) const LONGEST: usize = 48;
 /// The same of ways in which single layers slide, where the smallest budget is not asked for.
 const LONGEST_BESIDE_SINGLES: usize = 12;
 
-/// Longest group that is tried where activations alone do not ask for one, or that reads its weights anew.
+/// Longest group that is tried where activations alone do not ask for one, or that reads its
+/// weights anew.
 pub(super) const FASTEST: usize = 6;
 
 /// Longest group that is tried where layers could be faster.
@@ -45,10 +47,11 @@ const FOR_SPEED: usize = 4;
 pub(super) enum Aim {
     /// To stay below the target at the least cost.
     Memory,
-    /// The same, with outputs over dead lines of inputs. Where many buffers live at once these do not always get the
-    /// places for it.
+    /// The same, with outputs over dead lines of inputs. Where many buffers live at once these do
+    /// not always get the places for it.
     Sharing,
-    /// The same, of single layers as well, over dead lines of their own inputs; weights that find no room are read anew.
+    /// The same, of single layers as well, over dead lines of their own inputs; weights that find
+    /// no room are read anew.
     Single,
 }
 
@@ -70,7 +73,8 @@ pub struct Search<'a> {
     alone: Vec<u64>,
     /// Whether a layer's activations go through memory, so that it could gain by sliding.
     spills: Vec<bool>,
-    /// For each layer whose steps transform weights what that takes on its own, and how much longer it takes without.
+    /// For each layer whose steps transform weights what that takes on its own, and how much longer
+    /// it takes without.
     transforms: Vec<Option<Price>>,
 }
 
@@ -98,8 +102,8 @@ impl<'a> Search<'a> {
         budget.saturating_sub(self.tables.least(self.alone.len()))
     }
 
-    /// The groups by which no layer takes more than `target` bytes, at the least price; `None` if there
-    /// are none.
+    /// The groups by which no layer takes more than `target` bytes, at the least price; `None` if
+    /// there are none.
     fn groups_for(&mut self, target: u64, aim: Aim) -> Option<Vec<Group>> {
         self.groups_up_to(LONGEST, target, aim)
     }
@@ -118,8 +122,8 @@ impl<'a> Search<'a> {
         self.cheapest(target, aim, &alone, longest, serves)
     }
 
-    /// The division of all layers into groups and such as do not slide, at the prices of these, that costs least; groups have up to
-    /// `longest` layers.
+    /// The division of all layers into groups and such as do not slide, at the prices of these,
+    /// that costs least; groups have up to `longest` layers.
     fn cheapest(
         &mut self,
         target: u64,
@@ -170,8 +174,8 @@ impl<'a> Search<'a> {
         Some(groups)
     }
 
-    /// The ways to slide that deserve to be planned for a budget, the one that costs least first: no groups
-    /// if that could fit, groups that just fit, and groups that leave more for weights.
+    /// The ways to slide that deserve to be planned for a budget, the one that costs least first:
+    /// no groups if that could fit, groups that just fit, and groups that leave more for weights.
     pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
         let room = self.room(budget);
         let mut found = Vec::new();
@@ -186,8 +190,8 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// These groups, and others that are predicted to be faster than whole layers and take no more than `target` bytes; `None` if
-    /// none are.
+    /// These groups, and others that are predicted to be faster than whole layers and take no more
+    /// than `target` bytes; `None` if none are.
     pub fn faster(&mut self, groups: &[Group], target: u64) -> Option<Vec<Group>> {
         let slides = self.sliding(groups);
         // So many of the first layers slide, and go through memory.
@@ -210,7 +214,8 @@ impl<'a> Search<'a> {
         slides
     }
 
-    /// The ways to slide for a budget, as [`candidates`](Self::candidates), in which single layers slide, too.
+    /// The ways to slide for a budget, as [`candidates`](Self::candidates), in which single layers
+    /// slide, too.
     pub fn singles(&mut self, budget: u64) -> Vec<Vec<Group>> {
         let room = self.room(budget);
         let targets = SHARES_OF_SINGLES.map(|share| (room as f64 * share) as u64);
@@ -220,7 +225,8 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// These groups, and others by which layers have room for what their steps transform; `None` if nothing is gained so.
+    /// These groups, and others by which layers have room for what their steps transform; `None` if
+    /// nothing is gained so.
     pub fn roomier(&mut self, groups: &[Group], budget: u64) -> Option<Vec<Group>> {
         let (layers, target) = (self.alone.len(), self.room(budget));
         let slides = self.sliding(groups);
@@ -242,8 +248,9 @@ impl<'a> Search<'a> {
         joined(groups, others)
     }
 
-    /// The ways to slide of which one has the smallest feasible budget, found as they are asked for, of those that are reckoned to
-    /// take no more than `budget`. The more lines at a time, the smaller the tables.
+    /// The ways to slide of which one has the smallest feasible budget, found as they are asked
+    /// for, of those that are reckoned to take no more than `budget`. The more lines at a time, the
+    /// smaller the tables.
     pub fn smallest(&mut self, budget: u64) -> impl Iterator<Item = Vec<Group>> {
         let room = self.room(budget);
         let (mut least, mut found) = (None, Vec::new());
@@ -273,15 +280,17 @@ impl<'a> Search<'a> {
         self.groups_for(target, Aim::Sharing)
     }
 
-    /// The smallest target for which there are groups, single layers among them, to the page, and they.
+    /// The smallest target for which there are groups, single layers among them, to the page, and
+    /// they.
     #[cfg(test)]
     pub fn least(&mut self) -> (u64, Vec<Group>) {
         let least = self.least_target(Aim::Single, u64::MAX).unwrap_or(u64::MAX);
         (least, self.groups_for(least, Aim::Single).unwrap_or_default())
     }
 
-    /// The smallest target for which there are groups, to the page, if that is no more than `limit`: of all divisions of the layers the one
-    /// whose part that takes most takes least (a path of least bottleneck).
+    /// The smallest target for which there are groups, to the page, if that is no more than
+    /// `limit`: of all divisions of the layers the one whose part that takes most takes least (a
+    /// path of least bottleneck).
     fn least_target(&mut self, aim: Aim, limit: u64) -> Option<u64> {
         // What the part that takes most takes of the first so many layers.
         let mut least = vec![0];

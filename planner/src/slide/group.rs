@@ -11,8 +11,8 @@ pub struct Facts<'a> {
     pub network: &'a Network,
     /// For each layer its inputs, if its lines can be made one after the other.
     pub operands: Vec<Option<Vec<Operand>>>,
-    /// For each buffer the first and the last layer that touch it; `None` if the host does, too, or if its
-    /// tensors are not images of one height, width and pitch.
+    /// For each buffer the first and the last layer that touch it; `None` if the host does, too, or
+    /// if its tensors are not images of one height, width and pitch.
     inner: Vec<Option<Range<usize>>>,
     /// For each layer the buffers it touches,
     touched: Vec<Vec<usize>>,
@@ -101,8 +101,8 @@ impl<'a> Facts<'a> {
         self.operands[layer].is_some()
     }
 
-    /// Whether a layer can be in a group with the layers after it, up to `end`: what the one writes and the other touches
-    /// must have the same lines.
+    /// Whether a layer can be in a group with the layers after it, up to `end`: what the one writes
+    /// and the other touches must have the same lines.
     pub fn goes_with(&self, layer: usize, end: usize) -> bool {
         end <= self.parted[layer]
     }
@@ -119,8 +119,8 @@ impl<'a> Facts<'a> {
             .is_some_and(|users| users.start >= layers.start && users.end <= layers.end)
     }
 
-    /// The buffers of a layer that are images of one height, width and pitch, and no port's: number, height, bytes of
-    /// a line.
+    /// The buffers of a layer that are images of one height, width and pitch, and no port's:
+    /// number, height, bytes of a line.
     pub fn images(&self, layer: usize) -> impl Iterator<Item = (usize, usize, i64)> + '_ {
         let images = self.touched[layer].iter().filter(|&&buffer| self.inner[buffer].is_some());
         images.filter_map(|&buffer| {
@@ -130,7 +130,8 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// The layers from the first to the last that touch a buffer with lines of its own; `None` of one that has none.
+    /// The layers from the first to the last that touch a buffer with lines of its own; `None` of
+    /// one that has none.
     pub fn users(&self, buffer: usize) -> Option<Range<usize>> {
         self.inner[buffer].clone()
     }
@@ -157,7 +158,8 @@ impl<'a> Facts<'a> {
         self.inner[buffer].as_ref().is_some_and(|users| users.start == usize::MAX || all(users))
     }
 
-    /// The fewest lines that a ring in place of a buffer has: as many as one of its readers sees at once.
+    /// The fewest lines that a ring in place of a buffer has: as many as one of its readers sees at
+    /// once.
     pub fn least_lines(&self, buffer: usize) -> u32 {
         let seen = self.touching(buffer).iter().flat_map(|&layer| {
             let made = self.output(layer).dims[1];
@@ -183,8 +185,8 @@ impl<'a> Facts<'a> {
         users.filter(move |layer| self.output(*layer).buffer as usize == buffer)
     }
 
-    /// The stride at which the next layer reads what a layer makes, if it does line by line from the first to the last, and no other
-    /// layer writes there.
+    /// The stride at which the next layer reads what a layer makes, if it does line by line from
+    /// the first to the last, and no other layer writes there.
     pub fn stride_to_next(&self, layer: usize) -> Option<u32> {
         let output = self.output(layer);
         let buffer = output.buffer as usize;

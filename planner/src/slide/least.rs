@@ -1,7 +1,8 @@
 //! What a group costs at least, known before its lines are scheduled.
 //!
-//! A layer makes its lines in chunks, of which only the last may be larger, and by less than a chunk. So it has at least as many steps
-//! as there are whole chunks in it, and each of these takes at least what a chunk takes where nothing that can be a ring goes through memory.
+//! A layer makes its lines in chunks, of which only the last may be larger, and by less than a
+//! chunk. So it has at least as many steps as there are whole chunks in it, and each of these takes
+//! at least what a chunk takes where nothing that can be a ring goes through memory.
 
 use super::group::Facts;
 use super::schedule::chunk;
@@ -12,15 +13,16 @@ use eyelet::pack::Step;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// What layers cost at least beyond the whole, by the lines of a chunk and by what goes through memory.
+/// What layers cost at least beyond the whole, by the lines of a chunk and by what goes through
+/// memory.
 #[derive(Default)]
 pub(super) struct Least {
     known: HashMap<(usize, u32), Vec<(Outside, i64)>>,
 }
 
 impl Least {
-    /// Predicted time beyond that of whole layers, at least, of a group that makes so many lines of its tallest layer at a time, of whose
-    /// activations this goes through memory at least.
+    /// Predicted time beyond that of whole layers, at least, of a group that makes so many lines of
+    /// its tallest layer at a time, of whose activations this goes through memory at least.
     pub(super) fn extra_ns(
         &mut self,
         facts: &Facts<'_>,

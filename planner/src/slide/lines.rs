@@ -1,9 +1,10 @@
 //! Outputs of a group over the dead lines of its inputs.
 //!
-//! A group reads the lines of an input for the last time one after the other, and writes those of an output likewise.
-//! So both can share bytes, if the output lies so far below the input that each of its lines is written where lines
-//! have been that nobody reads any more. How far follows from the times at which lines are touched first and last.
-//! A layer's own output may lie so over its own input, too: what a step writes is never what it reads.
+//! A group reads the lines of an input for the last time one after the other, and writes those of
+//! an output likewise. So both can share bytes, if the output lies so far below the input that each
+//! of its lines is written where lines have been that nobody reads any more. How far follows from
+//! the times at which lines are touched first and last. A layer's own output may lie so over its
+//! own input, too: what a step writes is never what it reads.
 
 use super::group::Facts;
 use super::window::operands;
@@ -12,10 +13,12 @@ use crate::network::Network;
 use eyelet::pack::{NONE, Step};
 use std::ops::Range;
 
-/// Buffers with more lines are reckoned with as a whole: every line is compared with every line of others.
+/// Buffers with more lines are reckoned with as a whole: every line is compared with every line of
+/// others.
 const MOST_LINES: usize = 4096;
 
-/// The lines of whole buffers that layers touch which slide; `None` for all others. Steps that are cut `together` are one moment.
+/// The lines of whole buffers that layers touch which slide; `None` for all others. Steps that are
+/// cut `together` are one moment.
 pub fn line_lives(
     network: &Network,
     steps: &[Step],

@@ -1,18 +1,19 @@
-//! Sliding execution: layers that make their lines in turn, so that what lies between them need not be
-//! there as a whole.
+//! Sliding execution: layers that make their lines in turn, so that what lies between them need not
+//! be there as a whole.
 //!
-//! A group is a run of layers. A few lines of its last layer are made at a time; before that, of each
-//! other layer, the lines that this needs and that have not been made yet ([`Schedule`]). Nothing is ever
-//! computed twice. Buffers that are made and used up within the group become rings of image lines, as
-//! long as the most lines that are alive at once; its inputs and outputs stay whole. The group's weights
-//! stay in the arena from the first step to the last, because each of them is needed again and again; or each layer's
-//! are read anew, slice by slice, each time that it comes. That takes no more room than a slice, and more reads: it serves
-//! layers that compute long, whose steps find room to transform weights so.
+//! A group is a run of layers. A few lines of its last layer are made at a time; before that, of
+//! each other layer, the lines that this needs and that have not been made yet ([`Schedule`]).
+//! Nothing is ever computed twice. Buffers that are made and used up within the group become rings
+//! of image lines, as long as the most lines that are alive at once; its inputs and outputs stay
+//! whole. The group's weights stay in the arena from the first step to the last, because each of
+//! them is needed again and again; or each layer's are read anew, slice by slice, each time that it
+//! comes. That takes no more room than a slice, and more reads: it serves layers that compute long,
+//! whose steps find room to transform weights so.
 //!
 //! What a group puts out may lie over what it has read ([`lines`]).
 //!
-//! That pays where activations are large and weights small: at the head of most networks. [`choose`]
-//! decides which layers form groups, and of how many lines.
+//! That pays where activations are large and weights small: at the head of most networks.
+//! [`choose`] decides which layers form groups, and of how many lines.
 
 mod alone;
 mod choose;
@@ -48,7 +49,8 @@ pub struct Group {
     pub layers: Range<usize>,
     /// Lines of the tallest layer that a step makes; of the others in proportion.
     pub lines: u32,
-    /// Weights are read anew each time that a layer comes, slice by slice; else they stay from its first step to its last.
+    /// Weights are read anew each time that a layer comes, slice by slice; else they stay from its
+    /// first step to its last.
     pub anew: bool,
 }
 
@@ -109,8 +111,9 @@ impl Sliding {
         self.group_of[layer].is_some_and(|group| self.groups[group].anew)
     }
 
-    /// Whether two steps that follow one another are made slice by slice together, since weights are read anew for both: what a layer makes
-    /// in a row. But one by one where there is no other layer in between, ever.
+    /// Whether two steps that follow one another are made slice by slice together, since weights
+    /// are read anew for both: what a layer makes in a row. But one by one where there is no other
+    /// layer in between, ever.
     pub fn cut_together(&self, one: &Step, other: &Step) -> bool {
         let group = self.group_of[one.layer as usize].map(|group| &self.groups[group]);
         one.layer == other.layer && group.is_some_and(Group::cuts_together)

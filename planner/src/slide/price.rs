@@ -1,7 +1,8 @@
 //! What groups take and cost.
 //!
-//! A group takes the whole buffers that live beside it, its rings, its weights, or two slices where these are read anew, and the
-//! largest scratch of its steps. Where that is too much, its outputs can lie over dead lines of its inputs.
+//! A group takes the whole buffers that live beside it, its rings, its weights, or two slices where
+//! these are read anew, and the largest scratch of its steps. Where that is too much, its outputs
+//! can lie over dead lines of its inputs.
 
 use super::choose::{Aim, FASTEST};
 use super::group::{Chain, Facts};
@@ -30,7 +31,8 @@ const FEW_LINES: usize = 2;
 /// Slices of a layer that shall find room where weights are read anew.
 const SLICES_ANEW: u64 = 2;
 
-/// What a step takes of tables that reads a slice anew, with what it computes and its load, in records of steps.
+/// What a step takes of tables that reads a slice anew, with what it computes and its load, in
+/// records of steps.
 const RECORDS_ANEW: u64 = 5;
 
 /// What a group takes and costs.
@@ -102,15 +104,17 @@ impl<'a> Prices<'a> {
         }
     }
 
-    /// Whether layers, of which all but the first are known to, can go together; with others before them they do only if so.
+    /// Whether layers, of which all but the first are known to, can go together; with others before
+    /// them they do only if so.
     pub(super) fn may_go(&self, layers: &Range<usize>, target: u64, aim: Aim) -> bool {
         let first = layers.start;
         let fits = reads_anew(layers, aim).contains(&true) || self.weights(layers) <= target;
         fits && self.facts.slides(first) && self.facts.goes_with(first, layers.end)
     }
 
-    /// These layers as a group that takes at most `target` bytes, and its price; nothing where that is sure not to be below `below_ns`.
-    /// It reads its weights anew if there is no room for them to stay.
+    /// These layers as a group that takes at most `target` bytes, and its price; nothing where that
+    /// is sure not to be below `below_ns`. It reads its weights anew if there is no room for them
+    /// to stay.
     pub(super) fn group(
         &mut self,
         layers: Range<usize>,
@@ -143,7 +147,8 @@ impl<'a> Prices<'a> {
         least.filter(|bytes| *bytes < most)
     }
 
-    /// The number of lines by which a group costs least and takes at most `target` bytes, and its price.
+    /// The number of lines by which a group costs least and takes at most `target` bytes, and its
+    /// price.
     fn lines(
         &mut self,
         layers: Range<usize>,
@@ -201,7 +206,8 @@ impl<'a> Prices<'a> {
         LINES.map(both).to_vec()
     }
 
-    /// Bytes of weights of a group, and of buffers beside it that are no rings; and the least that its rings take.
+    /// Bytes of weights of a group, and of buffers beside it that are no rings; and the least that
+    /// its rings take.
     fn beside(&self, layers: &Range<usize>) -> (u64, u64) {
         let (mut whole, mut rings) = (self.weights(layers), 0);
         whole += self.times.bytes(layers);
@@ -226,7 +232,8 @@ impl<'a> Prices<'a> {
         (self.weights[layers.end] - self.weights[layers.start]).next_multiple_of(PAGE)
     }
 
-    /// How a group makes so many lines at a time. One is asked for its price, for what it shares, and for other numbers of lines.
+    /// How a group makes so many lines at a time. One is asked for its price, for what it shares,
+    /// and for other numbers of lines.
     fn laid(&mut self, layers: &Range<usize>, lines: u32) -> Laid {
         let chain = match self.laid.take().filter(|laid| laid.layers == *layers) {
             Some(laid) if laid.lines == lines => return laid,
@@ -335,7 +342,8 @@ impl<'a> Prices<'a> {
         };
         let outside = outside(&self.facts, self.costs, layers, ring);
         let (mut steps, mut computing, mut reading) = (0, 0, 0);
-        // The largest step of each layer stands for its scratch. Of a layer, steps with as many rows take as long.
+        // The largest step of each layer stands for its scratch. Of a layer, steps with as many
+        // rows take as long.
         let mut largest: Vec<Option<Step>> = vec![None; layers.len()];
         let mut before = vec![(0, 0); layers.len()];
         for mut step in steps_of(network, chain, schedule) {

@@ -1,23 +1,28 @@
 //! Which buffers can be rings in so much memory, whatever the plan.
 //!
-//! Weights need not stay while a ring is in use: they can be read anew. But lines have to be somewhere, and those that are still to
-//! be read lie over no others, whichever buffers share bytes. Of layers that follow one another let `c` be the lines that a layer
-//! has made, with all panels, and `b` those that it has begun. Of what it makes the next layer will read all lines from `s · c'`
-//! on, `s` being that one's stride and `c'` what it has made; so `b − s · c'` lines are there, and in sum over layers one after
-//! the other, counted in lines of the first, no less than the first has begun, up to one that has made none. Such a line takes no
-//! less than the least of those of all these layers.
+//! Weights need not stay while a ring is in use: they can be read anew. But lines have to be
+//! somewhere, and those that are still to be read lie over no others, whichever buffers share
+//! bytes. Of layers that follow one another let `c` be the lines that a layer has made, with all
+//! panels, and `b` those that it has begun. Of what it makes the next layer will read all lines
+//! from `s · c'` on, `s` being that one's stride and `c'` what it has made; so `b − s · c'` lines
+//! are there, and in sum over layers one after the other, counted in lines of the first, no less
+//! than the first has begun, up to one that has made none. Such a line takes no less than the least
+//! of those of all these layers.
 //!
-//! - When the first line of the ring is written over, there is a last layer before it of which some panel has begun the last line,
-//!   and a first one behind it that has made none. From the one to the other all lines of the first are there, in whatever buffers.
-//! - When its writer begins its last line, all others are there, in the ring and behind it, up to such a layer.
+//! - When the first line of the ring is written over, there is a last layer before it of which some
+//!   panel has begun the last line, and a first one behind it that has made none. From the one to
+//!   the other all lines of the first are there, in whatever buffers.
+//! - When its writer begins its last line, all others are there, in the ring and behind it, up to
+//!   such a layer.
 //!
 //! If none of the layers that these can be leaves enough memory, the buffer is whole.
 
 use super::group::Facts;
 use crate::network::Network;
 
-/// For each buffer the fewest bytes that hold what a step uses of it, however layers slide: in a ring the lines that one of
-/// its readers sees; all of it where it can be no ring, with lines of other layers in `room` bytes.
+/// For each buffer the fewest bytes that hold what a step uses of it, however layers slide: in a
+/// ring the lines that one of its readers sees; all of it where it can be no ring, with lines of
+/// other layers in `room` bytes.
 pub fn least_bytes(network: &Network, room: u64) -> Vec<u64> {
     let facts = Facts::new(network);
     let line = Line::new(&facts);
@@ -39,7 +44,8 @@ pub fn least_bytes(network: &Network, room: u64) -> Vec<u64> {
 /// All layers, and which of them read what the one before made.
 struct Line {
     slides: Vec<bool>,
-    /// For each layer whether the next one reads its output from the first line to the last, and nobody else writes there.
+    /// For each layer whether the next one reads its output from the first line to the last, and
+    /// nobody else writes there.
     follows: Vec<bool>,
     /// Lines of the first layer of those that follow one another for one of a layer's,
     scale: Vec<f64>,

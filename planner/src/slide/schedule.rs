@@ -1,6 +1,7 @@
 //! In which order a group makes its lines, and how many of them its rings hold.
 //!
-//! Layers begin in their order, and end in it: what the [bound](crate::bound) says of an interval of layers holds of that.
+//! Layers begin in their order, and end in it: what the [bound](crate::bound) says of an interval
+//! of layers holds of that.
 
 use super::group::Chain;
 use std::ops::Range;
@@ -22,9 +23,9 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Makes lines of the last layer one chunk after the other, and each time of the others what that
-    /// needs and has not been made. `lines` are those of a chunk of the tallest layer; layers with fewer
-    /// lines have smaller chunks.
+    /// Makes lines of the last layer one chunk after the other, and each time of the others what
+    /// that needs and has not been made. `lines` are those of a chunk of the tallest layer; layers
+    /// with fewer lines have smaller chunks.
     pub fn new(chain: &Chain, lines: u32) -> Self {
         let tallest = chain.members.iter().map(|member| member.height).max().unwrap_or(1).max(1);
         let chunks =
@@ -52,7 +53,8 @@ impl Schedule {
     }
 }
 
-/// The lines that a layer makes at a time whose lines come by tiles, if the tallest of its group makes so many.
+/// The lines that a layer makes at a time whose lines come by tiles, if the tallest of its group
+/// makes so many.
 pub(super) fn chunk(lines: u32, height: u32, tallest: u32, tile: u32) -> u32 {
     let share = u64::from(lines) * u64::from(height) / u64::from(tallest);
     (share as u32).max(1).next_multiple_of(tile)
@@ -104,7 +106,8 @@ impl Run<'_> {
 
     fn make(&mut self, index: usize, end: u32) {
         let lines = self.done[index]..end;
-        // What a layer makes in a row may be made slice by slice, so that all of it is there at once, whatever of it is read.
+        // What a layer makes in a row may be made slice by slice, so that all of it is there at
+        // once, whatever of it is read.
         if self.row.0 != index {
             self.row = (index, lines.start);
         }

@@ -1,19 +1,23 @@
 //! Which whole buffers may share bytes, whatever the plan.
 //!
-//! A whole buffer may lie over lines of another that are dead ([`lines`](super::lines)). Let `s` be the first layer that touches a
-//! buffer, and `d` the last that touches all of its lines. When the last step of `s` is there, each line has been touched; when the first
-//! step of `d` is, none has been for the last time. If `s` or `d` does not slide, that holds of each of its steps. So if `s` of
-//! one buffer comes before `d` of another and no group can have both, each line of the one is touched before any of the other is dead. If
-//! that is so both ways, all lines of both hold something at once, and they share nothing.
+//! A whole buffer may lie over lines of another that are dead ([`lines`](super::lines)). Let `s` be
+//! the first layer that touches a buffer, and `d` the last that touches all of its lines. When the
+//! last step of `s` is there, each line has been touched; when the first step of `d` is, none has
+//! been for the last time. If `s` or `d` does not slide, that holds of each of its steps. So if `s`
+//! of one buffer comes before `d` of another and no group can have both, each line of the one is
+//! touched before any of the other is dead. If that is so both ways, all lines of both hold
+//! something at once, and they share nothing.
 
 use super::group::Facts;
 use crate::network::Network;
 
 /// What decides on it.
 pub struct Shares {
-    /// For each layer the first behind it that no group can have with it; itself if it does not slide.
+    /// For each layer the first behind it that no group can have with it; itself if it does not
+    /// slide.
     parted: Vec<usize>,
-    /// For each buffer that has lines of its own the first layer that touches it and the last that touches all lines.
+    /// For each buffer that has lines of its own the first layer that touches it and the last that
+    /// touches all lines.
     spans: Vec<Option<(usize, usize)>>,
 }
 
@@ -37,9 +41,11 @@ impl Shares {
         Self { parted, spans }
     }
 
-    /// For each of some buffers, all live in one layer, whether it may share bytes with another of them.
+    /// For each of some buffers, all live in one layer, whether it may share bytes with another of
+    /// them.
     pub fn among(&self, buffers: &[usize]) -> Vec<bool> {
-        // The least end and the greatest start of a group, and the same of all others than the one that has it.
+        // The least end and the greatest start of a group, and the same of all others than the one
+        // that has it.
         let (mut ends, mut starts) = ([(usize::MAX, usize::MAX); 2], [(0, usize::MAX); 2]);
         for (at, (first, last)) in spans(self, buffers) {
             let (end, start) = ((last, at), (self.parted[first], at));

@@ -77,8 +77,8 @@ pub(crate) fn plan(network: &mut Network, groups: &[Group]) -> (Plan, u64) {
     (plan, weights_bytes)
 }
 
-/// What the runtime lends steps of some lines of each layer is no more than the lines that are reckoned with. Returns how
-/// many operands that is of.
+/// What the runtime lends steps of some lines of each layer is no more than the lines that are
+/// reckoned with. Returns how many operands that is of.
 pub(crate) fn lent_is_reckoned_with(network: &Network) -> usize {
     let mut compared = 0;
     let facts = Facts::new(network);
@@ -118,8 +118,8 @@ pub(crate) fn lent_is_reckoned_with(network: &Network) -> usize {
     compared
 }
 
-/// Cuts a network into groups as drawn, of whatever lengths, and expects lines of two buffers that live in the same layer to be dead
-/// before others are made only where these may share bytes.
+/// Cuts a network into groups as drawn, of whatever lengths, and expects lines of two buffers that
+/// live in the same layer to be dead before others are made only where these may share bytes.
 pub(crate) fn share(network: &Network, draws: &[(u8, u8)]) {
     let facts = Facts::new(network);
     let (mut groups, mut layer, mut draws) = (Vec::new(), 0, draws.iter().cycle());
@@ -170,8 +170,8 @@ fn in_order(steps: &[Step]) {
     }
 }
 
-/// Lets the layers of a network slide in groups as drawn, and expects a proof; and none with a ring that
-/// is a line shorter. Returns the number of rings.
+/// Lets the layers of a network slide in groups as drawn, and expects a proof; and none with a ring
+/// that is a line shorter. Returns the number of rings.
 pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
     lent_is_reckoned_with(network);
     let mut groups = Vec::new();
@@ -185,8 +185,8 @@ pub(crate) fn prove(network: &mut Network, draws: &[(u8, u8)]) -> usize {
     let (plan, weights_bytes) = plan(network, &groups);
     let proof: Result<Proof, Vec<Violation>> = check(network, &plan, weights_bytes);
     assert!(proof.is_ok(), "{groups:?}: {}\n{:#?}", proof.unwrap_err()[0], network.layers);
-    // Where no one reads some lines, a ring without them would do, but for steps of a line each; and where
-    // tensors lie side by side, each could have lines of its own.
+    // Where no one reads some lines, a ring without them would do, but for steps of a line each;
+    // and where tensors lie side by side, each could have lines of its own.
     let facts = Facts::new(network);
     let skipping = facts.operands.iter().flatten().flatten().filter(|o| o.window.skips());
     let mut skipped: Vec<usize> =

@@ -1,4 +1,5 @@
-//! Buffers in the order in which they begin and cease to live, so that those of a few layers are found without a look at all.
+//! Buffers in the order in which they begin and cease to live, so that those of a few layers are
+//! found without a look at all.
 
 use crate::memory::Lifetime;
 use crate::network::Network;

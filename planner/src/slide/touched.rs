@@ -16,13 +16,15 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// The fewest bytes that a step touches which makes so many lines. No others may be written there.
+    /// The fewest bytes that a step touches which makes so many lines. No others may be written
+    /// there.
     pub fn bytes(&self, lines: u32) -> u64 {
         u64::from(self.window.fewest(lines, self.made)).saturating_mul(self.line)
     }
 }
 
-/// For each layer that slides what it touches of buffers whose lines are known; `None` for all others.
+/// For each layer that slides what it touches of buffers whose lines are known; `None` for all
+/// others.
 pub fn touched(network: &Network) -> Vec<Option<Vec<Touched>>> {
     let facts = Facts::new(network);
     let of_layer = |layer: usize| {

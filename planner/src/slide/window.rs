@@ -58,8 +58,8 @@ impl Window {
         lines.map(|lines| lines.end - lines.start).max().unwrap_or(0)
     }
 
-    /// The fewest lines from which so many of all output lines are made: what lies beside the image is at its first and at its
-    /// last lines.
+    /// The fewest lines from which so many of all output lines are made: what lies beside the image
+    /// is at its first and at its last lines.
     pub fn fewest(&self, lines: u32, made: u32) -> u32 {
         let alone = Self { tile: 1, ..*self };
         let lines = lines.min(made);
@@ -95,7 +95,8 @@ impl Window {
         self.stride > self.reach
     }
 
-    /// How many lines must have been made so that no other will be made from any of the first `spent`.
+    /// How many lines must have been made so that no other will be made from any of the first
+    /// `spent`.
     pub fn lines_to_spend(&self, spent: u32, height: u32) -> u32 {
         let made = u64::from(spent) + self.pad as u64;
         (made.div_ceil(self.stride as u64).min(height.into())) as u32
@@ -111,8 +112,9 @@ pub struct Operand {
     pub rowwise: bool,
 }
 
-/// The inputs of a layer, if its lines can be made one after the other: an operator over one image that
-/// looks at a window, works row by row, or copies rows from all over an input of the network, which is there before any step.
+/// The inputs of a layer, if its lines can be made one after the other: an operator over one image
+/// that looks at a window, works row by row, or copies rows from all over an input of the network,
+/// which is there before any step.
 pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
     let layer = &network.layers[index];
     // Steps may compute by Winograd's algorithm what is stored for the direct one.
@@ -153,7 +155,8 @@ pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
                 let p: WinogradParams = params(layer);
                 Window { tile: p.tile, ..rowwise(input, output)? }
             }
-            // Of products by rows the left operand's record has the output's rows; any other is one run of floats.
+            // Of products by rows the left operand's record has the output's rows; any other is one
+            // run of floats.
             OpKind::MatMul => match rowwise(input, output).filter(|_| looks) {
                 Some(window) => window,
                 None => Window::all(input.dims[1], output.dims[1]),

@@ -1,4 +1,5 @@
-//! Where activations lie, whatever way a network is cut: what all designs for a budget and a way to slide have in common.
+//! Where activations lie, whatever way a network is cut: what all designs for a budget and a way to
+//! slide have in common.
 
 use super::Request;
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
@@ -24,7 +25,8 @@ pub struct ActivationLayout {
     /// What its plans have at least: steps of layers that slide, and one for each other layer.
     counts: Counts,
     pub tables: Tables,
-    /// For each layer the largest hole between its live buffers, and the end of the highest of them.
+    /// For each layer the largest hole between its live buffers, and the end of the highest of
+    /// them.
     holes: Vec<(u64, u64)>,
     /// The layer at which the most activation bytes are alive.
     pub peak_layer: u32,
@@ -62,7 +64,8 @@ impl ActivationLayout {
         Self { sliding, sizes, offsets, peak, counts, tables, holes, peak_layer }
     }
 
-    /// Bytes of the tables of a plan in which each layer that does not slide is one step and one load, and some have a few.
+    /// Bytes of the tables of a plan in which each layer that does not slide is one step and one
+    /// load, and some have a few.
     pub fn usual_tables(&self, network: &Network) -> u64 {
         let layers = network.layers.len();
         let Counts { works, steps, .. } = self.counts;
@@ -87,8 +90,9 @@ impl ActivationLayout {
             true => slices.reads.iter().filter(streamed).count(),
             false => 0,
         };
-        // Steps of a layer that does not slide begin with different panels. Of one that does they differ in rows and scratch, and in
-        // how many loads they wait for, which never falls. All else follows from that.
+        // Steps of a layer that does not slide begin with different panels. Of one that does they
+        // differ in rows and scratch, and in how many loads they wait for, which never falls. All
+        // else follows from that.
         let (mut works, mut ready) = (0, 0);
         let mut known: Vec<Vec<(u32, u64, u32)>> = vec![Vec::new(); request.network.layers.len()];
         for (index, step) in slices.steps.iter().enumerate() {
@@ -111,7 +115,8 @@ impl ActivationLayout {
         self.tables.bytes(Counts { loads, works, steps, stages })
     }
 
-    /// How many bytes there must be between tables and residents for so many to be free during a layer.
+    /// How many bytes there must be between tables and residents for so many to be free during a
+    /// layer.
     pub fn needs(&self, layer: usize, bytes: u64) -> u64 {
         let (hole, high) = self.holes[layer];
         if bytes <= hole { 0 } else { high + bytes }
@@ -130,7 +135,8 @@ impl ActivationLayout {
     }
 }
 
-/// The buffers that live while a layer computes, for one layer after the other: each begins and ends no earlier than the one before.
+/// The buffers that live while a layer computes, for one layer after the other: each begins and
+/// ends no earlier than the one before.
 struct Live<'a> {
     lives: &'a [Lifetime],
     offsets: &'a [u64],

@@ -1,9 +1,10 @@
 //! The guarantee that no plan of `joint` is predicted to be slower than one of another strategy.
 //!
-//! `flexnn`, with and without its parts, `on-demand` and `preload` take the best of a few designs, and Demand Layering's
-//! pipelines read whole layers into queues. When a plan has been constructed, it is compared with all of these. None of
-//! them begins to read before the inference that it reads for. So a design is placed and simulated only where a line of
-//! its reads, as if there were room for all, and of steps after them is faster than the plan at hand.
+//! `flexnn`, with and without its parts, `on-demand` and `preload` take the best of a few designs,
+//! and Demand Layering's pipelines read whole layers into queues. When a plan has been constructed,
+//! it is compared with all of these. None of them begins to read before the inference that it reads
+//! for. So a design is placed and simulated only where a line of its reads, as if there were room
+//! for all, and of steps after them is faster than the plan at hand.
 
 use super::Strategy;
 use super::demand;
@@ -24,7 +25,8 @@ const PARTS: [Parts; 4] = [
     Parts { static_plan: false, preload: false },
 ];
 
-/// The fastest plan of other strategies, if one is faster than a plan that takes so long. No layers of the builder slide.
+/// The fastest plan of other strategies, if one is faster than a plan that takes so long. No layers
+/// of the builder slide.
 pub fn faster(builder: &PlanBuilder<'_>, than_ns: u64) -> Option<Built> {
     let mut guard = Guard { builder, least_ns: than_ns, fastest: None };
     let (own, loading) = (&builder.request.network.on_load, Loading::Inference);
@@ -85,8 +87,9 @@ impl Guard<'_, '_> {
     }
 }
 
-/// No plan of these slices takes less if reads run ahead within an inference, and if each waits for the step before the one
-/// that needs it. Steps have all the scratch that they can use, and reads do not slow them down.
+/// No plan of these slices takes less if reads run ahead within an inference, and if each waits for
+/// the step before the one that needs it. Steps have all the scratch that they can use, and reads
+/// do not slow them down.
 fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
     let resident = slices.reads.iter().filter(|read| read.resident);
     let arena_bytes = builder.least_tables() + resident.map(|read| read.bytes).sum::<u64>();

@@ -1,10 +1,11 @@
 //! What eyelet is measured against, with its own kernels and runtime: strategies without ideas.
 //!
 //! - `preload`: all weights are loaded once, as every engine does that is not short of memory.
-//! - `direct`: the same, with every layer by the algorithm that needs the least memory (which whoever
-//!   chooses algorithms sees to: [`Strategy::computes_directly`](super::Strategy::computes_directly)).
-//! - `on-demand`: a layer's weights are loaded when its turn comes, it runs, they are dropped (FlexNN's
-//!   On-Demand baseline, layer streaming). No slices, no loading ahead, nothing kept.
+//! - `direct`: the same, with every layer by the algorithm that needs the least memory (which
+//!   whoever chooses algorithms sees to:
+//!   [`Strategy::computes_directly`](super::Strategy::computes_directly)).
+//! - `on-demand`: a layer's weights are loaded when its turn comes, it runs, they are dropped
+//!   (FlexNN's On-Demand baseline, layer streaming). No slices, no loading ahead, nothing kept.
 
 use super::design::Design;
 use super::place::Loading;

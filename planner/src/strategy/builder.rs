@@ -21,7 +21,8 @@ pub struct PlanBuilder<'a> {
     pub activations: ActivationLayout,
     /// For each layer whose weights stay as long as its group the bytes of all of these.
     pub(super) beside: Vec<Option<u64>>,
-    /// Whether steps may be what published strategies have not: parts of a panel, and slices that keep transformed inputs.
+    /// Whether steps may be what published strategies have not: parts of a panel, and slices that
+    /// keep transformed inputs.
     pub(super) extended: bool,
 }
 
@@ -75,7 +76,8 @@ impl<'a> PlanBuilder<'a> {
         self.cut(design).least_bytes(&self.request)
     }
 
-    /// Whether that is no more than the budget of the request: placing ends where something finds no room.
+    /// Whether that is no more than the budget of the request: placing ends where something finds
+    /// no room.
     pub fn surely_fits(&self, design: &Design) -> bool {
         self.cut(design).place_surely(&self.request, self.request.budget, design.loading).is_ok()
     }
@@ -86,7 +88,8 @@ impl<'a> PlanBuilder<'a> {
         Ok(self.staged(plan, design))
     }
 
-    /// The same with everything at the lowest place, which succeeds from [`least_bytes`](Self::least_bytes) on.
+    /// The same with everything at the lowest place, which succeeds from
+    /// [`least_bytes`](Self::least_bytes) on.
     pub fn place_surely(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
         let plan = self.cut(design).place_surely(&self.request, budget, design.loading)?;
         Ok(self.staged(plan, design))

@@ -1,12 +1,15 @@
-//! From a network to the plans of a pack: by what algorithms layers are stored, and the plans for all budgets.
+//! From a network to the plans of a pack: by what algorithms layers are stored, and the plans for
+//! all budgets.
 //!
-//! Choices of algorithms are offered by [`algorithms`](super::algorithms), which knows nothing of slices and
-//! addresses. So some of them are planned as far as no search is needed, those whose bounds are least, as far as
-//! these could still beat what was found. The plans of the one that is predicted to be the fastest, in sum over the budgets,
-//! are improved. A strategy that can have steps transform weights also plans what it would choose if it could not, which
-//! is what other strategies choose from: so it is no slower than they are.
+//! Choices of algorithms are offered by [`algorithms`](super::algorithms), which knows nothing of
+//! slices and addresses. So some of them are planned as far as no search is needed, those whose
+//! bounds are least, as far as these could still beat what was found. The plans of the one that is
+//! predicted to be the fastest, in sum over the budgets, are improved. A strategy that can have
+//! steps transform weights also plans what it would choose if it could not, which is what other
+//! strategies choose from: so it is no slower than they are.
 //!
-//! A plan for one budget is a plan for every larger one of the pack, and is taken for it where nothing faster was found.
+//! A plan for one budget is a plan for every larger one of the pack, and is taken for it where
+//! nothing faster was found.
 
 use super::algorithms::{Choice, Means, choices};
 use super::shared_residents::{Guest, lay_out};
@@ -21,7 +24,8 @@ use crate::profile::Profile;
 use crate::simulate::simulate;
 use std::sync::Arc;
 
-/// So many choices of algorithms of each kind are planned, those with the least bounds, and the direct one.
+/// So many choices of algorithms of each kind are planned, those with the least bounds, and the
+/// direct one.
 const MOST_CHOICES: usize = 2;
 
 /// What to plan for.
@@ -74,8 +78,8 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
         .collect();
     candidates.sort_by_key(|candidate| candidate.bound_ns);
     let mut found: Vec<(u64, &Candidate, Vec<Draft<'_>>)> = Vec::new();
-    // The refusal of the direct algorithms, which are offered whatever the budget: others that may need less are not
-    // offered for what they need.
+    // The refusal of the direct algorithms, which are offered whatever the budget: others that may
+    // need less are not offered for what they need.
     let mut refused: Option<PlanError> = None;
     // What a choice needs that does not fit takes a search, which is for when none fits.
     for refuse in [false, true] {
@@ -186,8 +190,8 @@ impl Candidate {
         Self { weights_bytes, transformed, network, bound_ns, is_direct: choice.is_direct() }
     }
 
-    /// Plans for all budgets, as far as no search is needed. If one of the budgets has none, nothing, or to `refuse` the error
-    /// that names the smallest budget.
+    /// Plans for all budgets, as far as no search is needed. If one of the budgets has none,
+    /// nothing, or to `refuse` the error that names the smallest budget.
     fn begin<'a>(
         &'a self,
         wanted: &Wanted<'a>,

@@ -1,8 +1,10 @@
-//! Less memory for a plan that reads nothing: scratch is placed with the activations, and not after them.
+//! Less memory for a plan that reads nothing: scratch is placed with the activations, and not after
+//! them.
 //!
-//! While weights come and go, scratch takes the places that delay no load, beside activations that lie where they need the
-//! least by themselves. A plan that keeps all its weights has no loads to delay. What it needs is the height of buffers and
-//! scratch together, and the process takes what it needs.
+//! While weights come and go, scratch takes the places that delay no load, beside activations that
+//! lie where they need the least by themselves. A plan that keeps all its weights has no loads to
+//! delay. What it needs is the height of buffers and scratch together, and the process takes what
+//! it needs.
 
 use super::activations::spans;
 use super::place::kept;

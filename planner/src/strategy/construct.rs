@@ -1,9 +1,10 @@
 //! A good plan in milliseconds: what the [joint search](super::joint) starts from.
 //!
-//! What can differ is how layers slide ([`slide`](crate::slide)), which of them have their steps transform weights
-//! ([`on_load`](super::on_load)), how much stays and how finely layers are cut. Ways to slide and algorithms are compared by designs
-//! in which some number of slices finds room beside the activations of each layer and what storage would be late with stays;
-//! for the best of them finer numbers are tried.
+//! What can differ is how layers slide ([`slide`](crate::slide)), which of them have their steps
+//! transform weights ([`on_load`](super::on_load)), how much stays and how finely layers are cut.
+//! Ways to slide and algorithms are compared by designs in which some number of slices finds room
+//! beside the activations of each layer and what storage would be late with stays; for the best of
+//! them finer numbers are tried.
 
 use super::precomputed::Precomputed;
 use super::design::Design;
@@ -33,8 +34,9 @@ const WAITS: u64 = 4;
 /// Algorithms, of those that promise most, for which ways to slide and finer numbers are tried.
 const MOST_ALGORITHMS: usize = 2;
 
-/// A good plan in a short time, if one is found. `transformed` is the network with all steps transforming weights that gain
-/// by it: layers that slide do so, too, or what of it they have room for, or nothing of it.
+/// A good plan in a short time, if one is found. `transformed` is the network with all steps
+/// transforming weights that gain by it: layers that slide do so, too, or what of it they have room
+/// for, or nothing of it.
 pub fn construct<'a>(
     request: &Request<'a>,
     transformed: Option<&'a Transformed>,
@@ -108,8 +110,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         self.best.iter_mut().for_each(|best| best.at -= 1);
     }
 
-    /// Compares ways to slide, by the algorithms that have done best, and refines the best plan. By others layers slide only if
-    /// sliding is of use.
+    /// Compares ways to slide, by the algorithms that have done best, and refines the best plan. By
+    /// others layers slide only if sliding is of use.
     fn look_closer(
         &mut self,
         request: &Request<'a>,
@@ -171,8 +173,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         }
     }
 
-    /// Adds groups to the best way to slide in which layers are faster. With several threads lines go from cache to cache, and bands are
-    /// waited for: measured, that loses.
+    /// Adds groups to the best way to slide in which layers are faster. With several threads lines
+    /// go from cache to cache, and bands are waited for: measured, that loses.
     fn for_speed(&mut self, threads: u32, options: &Options) {
         let Some(best) = self.best.as_ref().filter(|_| threads == 1 && self.computes()) else {
             return;
@@ -194,7 +196,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         self.slide(&request, ways, &[(0, on_load)], options);
     }
 
-    /// Whether the best plan computes, most of the time: where loads are waited for, faster steps only wait longer.
+    /// Whether the best plan computes, most of the time: where loads are waited for, faster steps
+    /// only wait longer.
     fn computes(&self) -> bool {
         let line = self.best.as_ref().map(|best| &best.built.line);
         line.is_some_and(|line| line.stall_ns * WAITS < line.steady_ns)
@@ -241,9 +244,9 @@ impl<'a, 'b> Construction<'a, 'b> {
     }
 }
 
-/// The ways to slide that deserve to be planned: those for the budget and, where more than activations need would choose
-/// none, those for what they need; and those in which single layers slide, too. Each also with groups that leave room to
-/// transform weights.
+/// The ways to slide that deserve to be planned: those for the budget and, where more than
+/// activations need would choose none, those for what they need; and those in which single layers
+/// slide, too. Each also with groups that leave room to transform weights.
 fn looked(search: &mut Search<'_>, budget: u64) -> [Vec<Vec<Group>>; 2] {
     let mut ways = search.candidates(budget);
     if search.whole() < budget {

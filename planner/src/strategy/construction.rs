@@ -1,5 +1,5 @@
-//! What [construction](super::construct) has found so far, and how it plans a way to slide: by some shares of memory for residents, then by finer
-//! slices for the best of these.
+//! What [construction](super::construct) has found so far, and how it plans a way to slide: by some
+//! shares of memory for residents, then by finer slices for the best of these.
 
 use super::precomputed::Precomputed;
 use super::design::{Built, Design, SlicingTarget, Pins};
@@ -16,10 +16,12 @@ const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
 const TARGETS: [(f64, u64); 5] =
     [(2.0, 4 << 20), (3.0, 4 << 20), (4.0, 4 << 20), (8.0, 4 << 20), (2.0, 1 << 40)];
 
-/// Steps of plans that are made, at most, where one has been found: of plans with many steps fewer are looked at.
+/// Steps of plans that are made, at most, where one has been found: of plans with many steps fewer
+/// are looked at.
 const MOST_MADE: usize = 40_000;
 
-/// Ways that take longer than the best by less than one part in so many are looked at with other shares, too.
+/// Ways that take longer than the best by less than one part in so many are looked at with other
+/// shares, too.
 const PROMISING: u64 = 1000;
 
 /// What construction has found so far.
@@ -33,7 +35,8 @@ pub(super) struct Construction<'a, 'b> {
     pub(super) share: f64,
     /// Steps of all plans that were made.
     made: usize,
-    /// Designs that were tried, by their builder, and what is predicted of them; nothing of those that have no plan.
+    /// Designs that were tried, by their builder, and what is predicted of them; nothing of those
+    /// that have no plan.
     known: Vec<(usize, Design, Option<u64>)>,
 }
 
@@ -44,8 +47,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         Self { precomputed, builders, best, least_ns, share, made, known }
     }
 
-    /// Whether looking on is not worth it: the best plan is as fast as the bound, or has been found among so many that the
-    /// [search](super::improve) had better go on.
+    /// Whether looking on is not worth it: the best plan is as fast as the bound, or has been found
+    /// among so many that the [search](super::improve) had better go on.
     pub(super) fn is_done(&self) -> bool {
         self.best.is_some() && (self.made > MOST_MADE || self.is_optimal())
     }
@@ -54,7 +57,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         self.best.as_ref().is_some_and(|best| self.builders[best.at].is_optimal(&best.built))
     }
 
-    /// Makes a plan of a design, and keeps it if it is better. Says whether it is, and what is predicted of it.
+    /// Makes a plan of a design, and keeps it if it is better. Says whether it is, and what is
+    /// predicted of it.
     pub(super) fn consider(&mut self, at: usize, design: Design) -> Option<(bool, u64)> {
         if let Some(ns) = self.known(at, &design) {
             return ns.map(|ns| (false, ns));
@@ -113,7 +117,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         (better, ns)
     }
 
-    /// Plans with some shares of memory given to residents; says what the best takes, and whether not all has to be at its lowest place.
+    /// Plans with some shares of memory given to residents; says what the best takes, and whether
+    /// not all has to be at its lowest place.
     pub(super) fn sketch(&mut self, at: usize, on_load: &[u32]) -> (u64, bool) {
         let all = Design::uniform(Cutting::RESIDENT, on_load, Loading::Cyclic);
         if let Some((_, ns)) = self.consider(at, all) {
@@ -134,7 +139,8 @@ impl<'a, 'b> Construction<'a, 'b> {
             }
         }
         self.known.extend(failed);
-        // What cannot be done by the coarsest nor by the finest slices is not a plan for this budget.
+        // What cannot be done by the coarsest nor by the finest slices is not a plan for this
+        // budget.
         let Some(((built, has_room), design)) = first else { return (u64::MAX, false) };
         let held_ns = self.best.is_some().then_some(self.least_ns);
         self.made += built.plan.steps.len();
@@ -145,7 +151,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         }
         let mut shares = SHARES.to_vec();
         if let Some(before) = held_ns {
-            // What is slower by the share that has been best, or by the largest below it that finds room, is so by others, nearly always.
+            // What is slower by the share that has been best, or by the largest below it that finds
+            // room, is so by others, nearly always.
             let mut from_best = (0..=self.best_share()).rev();
             let found =
                 from_best.find_map(|index| self.with_share(at, on_load, shares.remove(index)));
@@ -199,7 +206,8 @@ impl<'a, 'b> Construction<'a, 'b> {
     }
 }
 
-/// Whether what takes so long could do better than what takes `least_ns`, if memory is shared otherwise.
+/// Whether what takes so long could do better than what takes `least_ns`, if memory is shared
+/// otherwise.
 fn is_promising(ns: u64, least_ns: u64) -> bool {
     ns < least_ns + least_ns / PROMISING
 }

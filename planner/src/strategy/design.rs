@@ -1,9 +1,10 @@
-//! What is decided of a plan before addresses are: how finely each layer is cut, how much of it stays, and by what
-//! algorithm its steps compute it.
+//! What is decided of a plan before addresses are: how finely each layer is cut, how much of it
+//! stays, and by what algorithm its steps compute it.
 //!
-//! Everything else follows. Slices follow from the limits, residents go to the start of the arena, the rest
-//! is placed step by step above them ([`place`](super::place)), thresholds follow from addresses, the latency from
-//! the simulator. So strategies differ in the designs that they try, and a search changes designs.
+//! Everything else follows. Slices follow from the limits, residents go to the start of the arena,
+//! the rest is placed step by step above them ([`place`](super::place)), thresholds follow from
+//! addresses, the latency from the simulator. So strategies differ in the designs that they try,
+//! and a search changes designs.
 
 use super::activations::ActivationLayout;
 use super::place::Loading;
@@ -16,7 +17,8 @@ use crate::slice::{Cutting, Slices, slice};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Design {
     pub layers: Vec<Cutting>,
-    /// The algorithm of each layer's steps, as in [`Network::on_load`]; layers that slide have that of their network.
+    /// The algorithm of each layer's steps, as in [`Network::on_load`]; layers that slide have that
+    /// of their network.
     pub step_algorithms: Vec<u32>,
     pub loading: Loading,
 }
@@ -60,9 +62,10 @@ pub struct Built {
 }
 
 impl Built {
-    /// Whether it is to be preferred to the one that is held, where the fastest of all took `least_ns`: clearly faster,
-    /// or no slower than that (within half a percent, which no prediction can tell apart) with fewer bytes read, whose
-    /// storage, energy and first inference it saves.
+    /// Whether it is to be preferred to the one that is held, where the fastest of all took
+    /// `least_ns`: clearly faster, or no slower than that (within half a percent, which no
+    /// prediction can tell apart) with fewer bytes read, whose storage, energy and first inference
+    /// it saves.
     pub fn is_better(&self, held: &Self, least_ns: u64) -> bool {
         let near = |built: &Self| built.line.steady_ns <= least_ns + least_ns / 200;
         match (near(self), near(held)) {

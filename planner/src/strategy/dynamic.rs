@@ -1,17 +1,18 @@
 //! FlexNN without its static plan: memory is given out and taken back as an inference goes.
 //!
-//! A best-fit allocator, as frameworks have, is played through one inference while planning: a step asks
-//! for its output's buffer and its scratch when it starts and gives them back after their last use; the
-//! loader asks for the next weights as soon as it is idle. Nobody looks ahead, so holes come and go as
-//! they please. What has never been given out is broken into last, as allocators do that can still ask for more. If
-//! there is no room for weights, the loader waits until something has been given back; if
-//! there is none for a step, the inference cannot go on. A loader that runs ahead without end can
-//! cause that; so the most loads ahead with which the inference comes to its end are looked for. Without any, what is asked
-//! for and given back is the same whatever the memory, and so are the addresses: as much as these take is enough.
+//! A best-fit allocator, as frameworks have, is played through one inference while planning: a step
+//! asks for its output's buffer and its scratch when it starts and gives them back after their last
+//! use; the loader asks for the next weights as soon as it is idle. Nobody looks ahead, so holes
+//! come and go as they please. What has never been given out is broken into last, as allocators do
+//! that can still ask for more. If there is no room for weights, the loader waits until something
+//! has been given back; if there is none for a step, the inference cannot go on. A loader that runs
+//! ahead without end can cause that; so the most loads ahead with which the inference comes to its
+//! end are looked for. Without any, what is asked for and given back is the same whatever the
+//! memory, and so are the addresses: as much as these take is enough.
 //!
-//! The addresses that came up become the plan, each load released by as many steps as were done when
-//! its memory was given out: what is measured is how dynamic memory lies, without the time that
-//! allocating takes.
+//! The addresses that came up become the plan, each load released by as many steps as were done
+//! when its memory was given out: what is measured is how dynamic memory lies, without the time
+//! that allocating takes.
 
 use super::design::Design;
 use super::place::{Misfit, UNLIMITED};
@@ -28,8 +29,8 @@ const AHEAD: [usize; 7] = [usize::MAX, 16, 8, 4, 2, 1, 0];
 /// Scratch and buffers start on a cache line.
 const LINE: u64 = 64;
 
-/// Plays the allocator for a design in `budget` bytes; without `preload`, a load waits for the step that
-/// needs it to be next.
+/// Plays the allocator for a design in `budget` bytes; without `preload`, a load waits for the step
+/// that needs it to be next.
 pub fn place(builder: &PlanBuilder<'_>, design: &Design, budget: u64, preload: bool) -> Result<Plan, Misfit> {
     let network = builder.request.network;
     let slices = design.slices(network, &builder.activations);
@@ -51,7 +52,8 @@ pub fn least_bytes(builder: &PlanBuilder<'_>, design: &Design) -> u64 {
     plan.map_or(UNLIMITED, |plan| plan.arena_bytes)
 }
 
-/// An allocator that takes the smallest hole that is large enough, and the last one only if there is no other.
+/// An allocator that takes the smallest hole that is large enough, and the last one only if there
+/// is no other.
 struct BestFit {
     /// Starts and ends, in order, never adjacent.
     holes: Vec<(u64, u64)>,
@@ -143,7 +145,8 @@ impl<'a> Play<'a> {
                 .filter(|read| !slices.reads[*read].resident)
                 .collect(),
         };
-        // Residents lie at the start, for good; what the host writes and reads is there before the first step.
+        // Residents lie at the start, for good; what the host writes and reads is there before the
+        // first step.
         for (index, read) in slices.reads.iter().enumerate().filter(|(_, read)| read.resident) {
             let layer = slices.steps[read.first].layer;
             let misfit = Misfit { layer, activations: false };

@@ -1,9 +1,11 @@
-//! How finely the layers of a builder are cut, what they are computed by, and how much scratch each step has.
+//! How finely the layers of a builder are cut, what they are computed by, and how much scratch each
+//! step has.
 //!
-//! What activations leave beside a layer is shared by its slices and their scratch. More scratch makes steps faster, fewer slices
-//! make tables smaller, and finer ones leave loads room to come ahead. Designs that give so many slices room in every layer are
-//! what [construction](super::construct) compares; the coarsest and the finest that fit decide what the smallest budget is
-//! ([`frugal`](super::frugal)).
+//! What activations leave beside a layer is shared by its slices and their scratch. More scratch
+//! makes steps faster, fewer slices make tables smaller, and finer ones leave loads room to come
+//! ahead. Designs that give so many slices room in every layer are what
+//! [construction](super::construct) compares; the coarsest and the finest that fit decide what the
+//! smallest budget is ([`frugal`](super::frugal)).
 
 use super::Request;
 use super::precomputed::{Level, Shape, Slicing, number, step};
@@ -21,7 +23,8 @@ const LARGEST_READ: u64 = 4 << 20;
 /// Slices that shall find room beside scratch, where algorithms are chosen by what that leaves.
 const ROOM: [f64; 2] = [1.0, 2.0];
 
-/// Fewer slices are preferred if they take no more than so many times as long; the coarsest, if no more than so many times.
+/// Fewer slices are preferred if they take no more than so many times as long; the coarsest, if no
+/// more than so many times.
 const FEW: f64 = 1.1;
 const FEWEST: f64 = 1.6;
 
@@ -58,8 +61,8 @@ impl PlanBuilder<'_> {
         design
     }
 
-    /// By what a layer is computed that was to be computed by an algorithm, and by what where that has no room: a group that reads
-    /// anew is there for what its layers transform.
+    /// By what a layer is computed that was to be computed by an algorithm, and by what where that
+    /// has no room: a group that reads anew is there for what its layers transform.
     fn algorithms(&self, layer: usize, wanted: u32) -> [u32; 2] {
         match self.activations.sliding.anew(layer) {
             true => [self.request.network.on_load[layer]; 2],
@@ -72,8 +75,9 @@ impl PlanBuilder<'_> {
         self.activations.usual_tables(self.request.network)
     }
 
-    /// The slices of a layer, of which so many and one's scratch find room in so many bytes, and what computing them
-    /// takes. Where scratch is worth memory, they are the fewest that take no more than `few` times the least.
+    /// The slices of a layer, of which so many and one's scratch find room in so many bytes, and
+    /// what computing them takes. Where scratch is worth memory, they are the fewest that take no
+    /// more than `few` times the least.
     pub fn cutting(
         &self,
         layer: usize,
@@ -140,8 +144,8 @@ impl PlanBuilder<'_> {
         self.cutting(layer, algorithm, free, slices, u64::MAX, FEW)
     }
 
-    /// The scratch of a slice that may have so much: the least with which it is nearly as fast, since loads have the rest. And what it
-    /// takes then.
+    /// The scratch of a slice that may have so much: the least with which it is nearly as fast,
+    /// since loads have the rest. And what it takes then.
     fn scratch(&self, shape: &Shape, room: u64, step: Step) -> (u64, u64) {
         let most = shape.scratch.all.min(room);
         let ns = |bytes: u64| {
@@ -156,7 +160,8 @@ impl PlanBuilder<'_> {
         level.map_or((most, with_most), |level| (level.bytes, ns(level.bytes)))
     }
 
-    /// Slices of at most so many bytes, or of one panel where they cannot be parts of it, and what computing them takes.
+    /// Slices of at most so many bytes, or of one panel where they cannot be parts of it, and what
+    /// computing them takes.
     fn equal(&self, layer: usize, algorithm: u32, limit: u64) -> (Cutting, f64) {
         let network = self.request.network;
         let all = step(network, layer, network.layers[layer].panels, algorithm);
@@ -172,7 +177,8 @@ impl PlanBuilder<'_> {
         (Cutting::equal(if self.extended { limit } else { limit.max(panel) }), ns as f64)
     }
 
-    /// Slices of one panel, and the smallest parts of panels: what needs the fewest tables, or the least memory for weights.
+    /// Slices of one panel, and the smallest parts of panels: what needs the fewest tables, or the
+    /// least memory for weights.
     pub fn finest(&self, on_load: &[u32], loading: Loading) -> Vec<Design> {
         let finest = Cutting { read: 1, scratch: 1, ..Cutting::equal(1) };
         let parts = Design::uniform(finest, on_load, loading);
@@ -183,8 +189,8 @@ impl PlanBuilder<'_> {
         if self.extended { vec![panels, parts] } else { vec![panels] }
     }
 
-    /// For each layer the algorithm by which it takes the least time where so many of its slices shall find room; its own
-    /// where it slides.
+    /// For each layer the algorithm by which it takes the least time where so many of its slices
+    /// shall find room; its own where it slides.
     pub fn quickest(&self, options: &Options, slices: f64) -> Vec<u32> {
         let quickest = |layer: usize| {
             let own = options.own(layer);
@@ -220,8 +226,8 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// The coarsest slices of which each, with its scratch, still fits beside the activations in a budget. `join` has
-    /// small layers share loads.
+    /// The coarsest slices of which each, with its scratch, still fits beside the activations in a
+    /// budget. `join` has small layers share loads.
     fn coarsest(&self, budget: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
         let mut tables = self.least_tables();
         let mut design = self.coarsest_in(budget.saturating_sub(tables), join, on_load, loading);
@@ -312,8 +318,9 @@ impl PlanBuilder<'_> {
         if self.extended { all } else { &all[..whole] }
     }
 
-    /// The designs that need the least memory while weights come and go, of which one is feasible if any is: the coarsest slices
-    /// that fit, which need the fewest tables, and the finest, which need the least memory for weights.
+    /// The designs that need the least memory while weights come and go, of which one is feasible
+    /// if any is: the coarsest slices that fit, which need the fewest tables, and the finest, which
+    /// need the least memory for weights.
     pub fn frugal(
         &self,
         budget: u64,
@@ -331,8 +338,8 @@ fn weights_bytes(bytes: u64) -> u64 {
     (bytes + PAGE).next_multiple_of(PAGE)
 }
 
-/// A layer that slides, beside whose weights so many bytes are free: its steps have less scratch where there is little, and
-/// small layers share reads of up to `most`.
+/// A layer that slides, beside whose weights so many bytes are free: its steps have less scratch
+/// where there is little, and small layers share reads of up to `most`.
 fn sliding(weights: u64, free: u64, most: u64) -> Cutting {
     let scratch = free.saturating_sub(weights + 2 * PAGE).max(1);
     Cutting { scratch, read: (weights + PAGE).min(most).min(LARGEST_READ), ..Cutting::LAYERS }

@@ -1,18 +1,20 @@
 //! FlexNN as published (MobiCom '24), by eyelet's kernels and runtime, and without its parts.
 //!
-//! Every layer is cut so that slices of it fit beside its activations (bottleneck-aware slicing). Then
-//! Algorithm 1: activations are placed first; layer by layer, weights are preloaded to the place that has
-//! been free the longest, intermediates go to the one that was freed last; where that fails, both are placed
-//! anew without preloading; if that fails too, the slices were too large, or there is no plan. Where
-//! loading takes longer than computing, weights are pinned, first come from the head of the network
-//! on. Inferences are planned one by one: no load starts before the inference that it is for.
+//! Every layer is cut so that slices of it fit beside its activations (bottleneck-aware slicing).
+//! Then Algorithm 1: activations are placed first; layer by layer, weights are preloaded to the
+//! place that has been free the longest, intermediates go to the one that was freed last; where
+//! that fails, both are placed anew without preloading; if that fails too, the slices were too
+//! large, or there is no plan. Where loading takes longer than computing, weights are pinned, first
+//! come from the head of the network on. Inferences are planned one by one: no load starts before
+//! the inference that it is for.
 //!
 //! What the publication leaves open (how many slices, how many bytes are pinned) is taken as the
-//! simulator likes it best. What [`joint`](super::joint) adds is the cycle, residents where they pay, limits
-//! of each layer's own, and search.
+//! simulator likes it best. What [`joint`](super::joint) adds is the cycle, residents where they
+//! pay, limits of each layer's own, and search.
 //!
 //! The ablation: without preloading, a load waits for the step that needs it to be next; without a
-//! static plan, memory is given out and taken back as the inference goes ([`dynamic`](super::dynamic)).
+//! static plan, memory is given out and taken back as the inference goes
+//! ([`dynamic`](super::dynamic)).
 
 use super::design::{Built, Design, SlicingTarget, Pins};
 use super::frugal::{self, Fit};
@@ -61,7 +63,8 @@ pub fn plan(request: &Request<'_>, parts: Parts) -> Result<PlanResult, PlanError
     Ok(PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() })
 }
 
-/// The budget from which on a design is sure to fit. Without a static plan that is no less than with one.
+/// The budget from which on a design is sure to fit. Without a static plan that is no less than
+/// with one.
 fn needs(builder: &PlanBuilder<'_>, design: &Design, parts: Parts) -> u64 {
     match parts.static_plan {
         true => builder.least_bytes(design),

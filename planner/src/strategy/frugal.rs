@@ -1,19 +1,22 @@
 //! The smallest budget, exactly.
 //!
-//! Whether a design fits a budget is hard to say: the rules of placing are greedy and depend on the budget, so that one can
-//! fail in more memory than it needs. But each design has a budget from which on it is sure to fit: that in
-//! which everything finds room at its lowest place ([`SlicedNetwork::least_bytes`](super::place::SlicedNetwork::least_bytes)), which placing
-//! falls back on. It does not depend on the budget, and takes no search.
+//! Whether a design fits a budget is hard to say: the rules of placing are greedy and depend on the
+//! budget, so that one can fail in more memory than it needs. But each design has a budget from
+//! which on it is sure to fit: that in which everything finds room at its lowest place
+//! ([`SlicedNetwork::least_bytes`](super::place::SlicedNetwork::least_bytes)), which placing falls
+//! back on. It does not depend on the budget, and takes no search.
 //!
-//! So a few *frugal* designs are listed, the same for all budgets, and the smallest budget is what the least of them needs.
-//! Slices are weighed against tables: coarser ones take more memory beside the activations, finer ones are more steps and loads. How coarse
-//! each layer's slices can be in so many bytes beside the tables is known, and changes only at some numbers of bytes.
-//! These are gone through, and those at which bytes and tables are least together give the designs. With them go whole
-//! layers, and all weights in the arena: so what `on-demand` and `preload` need is never less.
+//! So a few *frugal* designs are listed, the same for all budgets, and the smallest budget is what
+//! the least of them needs. Slices are weighed against tables: coarser ones take more memory beside
+//! the activations, finer ones are more steps and loads. How coarse each layer's slices can be in
+//! so many bytes beside the tables is known, and changes only at some numbers of bytes. These are
+//! gone through, and those at which bytes and tables are least together give the designs. With them
+//! go whole layers, and all weights in the arena: so what `on-demand` and `preload` need is never
+//! less.
 //!
-//! A strategy plans for a budget if and only if one of its frugal designs is sure to fit it. That is what makes
-//! the smallest budget exact: below it nothing is planned, whatever luck another design might have there, and from it on
-//! there is a plan, if need be the frugal one.
+//! A strategy plans for a budget if and only if one of its frugal designs is sure to fit it. That
+//! is what makes the smallest budget exact: below it nothing is planned, whatever luck another
+//! design might have there, and from it on there is a plan, if need be the frugal one.
 
 use super::design::Design;
 use super::place::Loading;
@@ -32,10 +35,12 @@ pub struct Fit {
     pub design: Design,
 }
 
-/// Where an allocator decides on places, these times as many bytes are tried, too: nobody knows what it will need.
+/// Where an allocator decides on places, these times as many bytes are tried, too: nobody knows
+/// what it will need.
 const TIMES: [f64; 4] = [0.5, 0.75, 1.25, 1.5];
 
-/// The frugal designs for one way to slide, by the layers' own algorithms; with those for a plan that is `dynamic`, or without.
+/// The frugal designs for one way to slide, by the layers' own algorithms; with those for a plan
+/// that is `dynamic`, or without.
 pub fn designs(builder: &PlanBuilder<'_>, loading: Loading, dynamic: bool) -> Vec<Design> {
     let on_load = &builder.request.network.on_load;
     let mut designs: Vec<Design> = Vec::new();
@@ -85,7 +90,8 @@ pub fn least(
     fits.min_by_key(|fit| fit.bytes).expect("all weights in the arena are a design")
 }
 
-/// The bytes beside the tables, of those at which slices become coarser, that take the least with the tables.
+/// The bytes beside the tables, of those at which slices become coarser, that take the least with
+/// the tables.
 fn rooms(builder: &PlanBuilder<'_>) -> Vec<u64> {
     let network = builder.request.network;
     // From how many bytes on a layer is cut into so many slices.

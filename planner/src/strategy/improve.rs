@@ -1,9 +1,11 @@
 //! Improves a design by changing single layers of it, as long as the effort lasts.
 //!
-//! At first designs are drawn of the kind that construction makes, with other numbers. Then a move makes the slices of some layers smaller or larger, or has panels of one layer stay instead of
-//! another's, or has the steps of some layers compute by another algorithm, or has places chosen by the other rule. Where to change something is drawn by where the predicted plan loses time: layers that wait
-//! for loads, and loads that wait for memory while storage idles. A change is kept unless it makes the plan
-//! slower; the best plan met is the result. Random numbers come from a
+//! At first designs are drawn of the kind that construction makes, with other numbers. Then a move
+//! makes the slices of some layers smaller or larger, or has panels of one layer stay instead of
+//! another's, or has the steps of some layers compute by another algorithm, or has places chosen by
+//! the other rule. Where to change something is drawn by where the predicted plan loses time:
+//! layers that wait for loads, and loads that wait for memory while storage idles. A change is kept
+//! unless it makes the plan slower; the best plan met is the result. Random numbers come from a
 //! fixed seed and moves are counted, not timed, so that a plan is the same wherever it is made.
 
 use super::Effort;
@@ -143,7 +145,8 @@ impl Search<'_> {
                 used_by[last] = step.layer as usize;
             }
         }
-        // And to the one whose step had its place until then: with less scratch or smaller slices there it could have started.
+        // And to the one whose step had its place until then: with less scratch or smaller slices
+        // there it could have started.
         let period = plan.steps.len() as i64 + 1;
         for (index, pair) in line.loads.windows(2).enumerate() {
             // Where several are under way, the next has begun by then.
@@ -246,7 +249,8 @@ impl Search<'_> {
         }
     }
 
-    /// Has some layers that follow one another compute by another algorithm, or by the same in other slices.
+    /// Has some layers that follow one another compute by another algorithm, or by the same in
+    /// other slices.
     fn compute(&mut self, at: usize, design: &mut Design) {
         let near = self.layer();
         let first = self.optional.partition_point(|layer| *layer < near);
@@ -255,7 +259,8 @@ impl Search<'_> {
         // Which of them is drawn for the first and taken by all that have as many.
         let draw = self.rng.random_range(0..=self.options.of(self.optional[first]).len());
         let factor = [1.0, 1.0, 0.5, 0.7, 1.4, 2.0][self.rng.random_range(0..6)];
-        // What scratch takes is as much less for what is read ahead: from all to one part in thirty.
+        // What scratch takes is as much less for what is read ahead: from all to one part in
+        // thirty.
         let (slices, share) =
             (self.rng.random_range(1.0..4.0), 2f64.powf(self.rng.random_range(-5.0..0.0)));
         for &layer in self.optional[first..].iter().take(count) {
@@ -280,7 +285,8 @@ impl Search<'_> {
         OpKind::from_code(kind).is_some_and(OpKind::has_panels)
     }
 
-    /// Has panels of some layer stay, of about so many bytes; of all layers that have a panel as small.
+    /// Has panels of some layer stay, of about so many bytes; of all layers that have a panel as
+    /// small.
     fn keep(&mut self, design: &mut Design, bytes: u64) {
         for _ in 0..8 {
             let index = self.layer();

@@ -1,19 +1,22 @@
 //! The joint search over slices, residents, load times, addresses and what steps compute by.
 //!
 //! First a plan is constructed ([`construct`](super::construct)). Every design is placed and
-//! simulated, and the prediction decides. Then single layers are changed, guided by where the predicted plan stalls, as
-//! long as the effort lasts ([`improve`](super::improve)). What is then copied to a device
-//! goes through the staging ring that serves the plan best ([`staging`](super::staging)), and a plan that reads nothing is
-//! placed anew, in as little memory as it needs ([`compact`](super::compact)).
+//! simulated, and the prediction decides. Then single layers are changed, guided by where the
+//! predicted plan stalls, as long as the effort lasts ([`improve`](super::improve)). What is then
+//! copied to a device goes through the staging ring that serves the plan best
+//! ([`staging`](super::staging)), and a plan that reads nothing is placed anew, in as little memory
+//! as it needs ([`compact`](super::compact)).
 //!
-//! Two things hold by construction, whatever the network, the budget and the costs, for what layers are stored by:
+//! Two things hold by construction, whatever the network, the budget and the costs, for what layers
+//! are stored by:
 //!
-//! - *No plan is predicted to be slower than one of another strategy.* All plans that these can have are
-//!   [compared](super::baseline_guard) with what is constructed, unless a bound says that they are slower, and the fastest one
-//!   is taken if the search finds nothing faster.
-//! - *There is a plan if and only if the budget is at least the smallest one*, and that is no more than those of other strategies.
-//!   The designs that the smallest budget is looked for with ([`frugal`](super::frugal)) decide that before anything else is tried,
-//!   and do not depend on the budget; those that others decide by are among them.
+//! - *No plan is predicted to be slower than one of another strategy.* All plans that these can
+//!   have are [compared](super::baseline_guard) with what is constructed, unless a bound says that
+//!   they are slower, and the fastest one is taken if the search finds nothing faster.
+//! - *There is a plan if and only if the budget is at least the smallest one*, and that is no more
+//!   than those of other strategies. The designs that the smallest budget is looked for with
+//!   ([`frugal`](super::frugal)) decide that before anything else is tried, and do not depend on
+//!   the budget; those that others decide by are among them.
 
 use super::precomputed::Precomputed;
 use super::design::{Built, Design};
@@ -85,7 +88,8 @@ pub(super) fn finished(request: &Request<'_>, built: Built) -> Plan {
     plan
 }
 
-/// Why [`construct`](super::construct::construct) finds nothing: below the smallest budget of [these ways to slide](Search::smallest) and of none.
+/// Why [`construct`](super::construct::construct) finds nothing: below the smallest budget of
+/// [these ways to slide](Search::smallest) and of none.
 pub fn refusal(request: &Request<'_>) -> PlanError {
     let precomputed = Arc::new(Precomputed::new(request));
     let mut search = Search::new(request.network, &precomputed.costs, request.threads);

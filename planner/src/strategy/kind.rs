@@ -59,7 +59,8 @@ impl Strategy {
         index.map_or("joint", |index| STRATEGIES[index])
     }
 
-    /// Whether it is for a board. Pipelines of two stages need a device that computes in the memory that is read into.
+    /// Whether it is for a board. Pipelines of two stages need a device that computes in the memory
+    /// that is read into.
     pub fn serves(self, profile: &Profile) -> bool {
         let two = matches!(self, Self::Demand(Demand { pipeline: Pipeline::TwoStage, .. }));
         !(two && profile.transfer.is_some())

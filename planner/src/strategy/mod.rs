@@ -1,5 +1,6 @@
-//! Strategies: each turns a network and a budget into a [`Plan`]. One file each. Before them, [`algorithms`]
-//! offers choices of how layers are computed, of which [`choose`] takes the one that is planned best.
+//! Strategies: each turns a network and a budget into a [`Plan`]. One file each. Before them,
+//! [`algorithms`] offers choices of how layers are computed, of which [`choose`] takes the one that
+//! is planned best.
 
 pub mod algorithms;
 mod baseline_guard;
@@ -142,9 +143,9 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Begins to plan, as far as no search is needed; nothing if there is only a [`refusal`]. `transformed` is the network whose
-/// steps transform weights, for a strategy that may have some do so. `delta` is what queues grow by where a pipeline's least
-/// delay is looked for.
+/// Begins to plan, as far as no search is needed; nothing if there is only a [`refusal`].
+/// `transformed` is the network whose steps transform weights, for a strategy that may have some do
+/// so. `delta` is what queues grow by where a pipeline's least delay is looked for.
 pub fn begin<'a>(
     strategy: Strategy,
     request: &Request<'a>,
@@ -164,7 +165,7 @@ pub fn begin<'a>(
     Ok(Some(finished(strategy, request, made)))
 }
 
-/// Why a strategy has draft nothing, with the smallest budget, which takes a search.
+/// Why a strategy has no draft: the error names the smallest budget, which takes a search.
 pub fn refusal(request: &Request<'_>) -> PlanError {
     joint::refusal(request)
 }
@@ -192,8 +193,8 @@ pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group
 /// Why a layer can be too large for a budget, beside its activations.
 const SLICE: &str = "one slice of its weights and its scratch beside the activations";
 
-/// The error that names the smallest budget, and the layer that sets it: the one for which `place` has no room in a page less;
-/// `reason` says what of the layer, if it is not the activations.
+/// The error that names the smallest budget, and the layer that sets it: the one for which `place`
+/// has no room in a page less; `reason` says what of the layer, if it is not the activations.
 fn refuse(
     request: &Request<'_>,
     smallest: u64,

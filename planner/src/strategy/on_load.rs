@@ -1,7 +1,8 @@
-//! Which layers are computed by Winograd's algorithm with weights that their steps transform: they are stored,
-//! read and held as for the direct algorithm, so that nothing is paid for the time saved but the scratch for
-//! what is transformed at once. The choice belongs to a plan, not to the pack, and is made layer by layer: scratch that
-//! one layer has room for leaves another one none to load ahead.
+//! Which layers are computed by Winograd's algorithm with weights that their steps transform: they
+//! are stored, read and held as for the direct algorithm, so that nothing is paid for the time
+//! saved but the scratch for what is transformed at once. The choice belongs to a plan, not to the
+//! pack, and is made layer by layer: scratch that one layer has room for leaves another one none to
+//! load ahead.
 
 use super::Request;
 use super::algorithms::{GAIN, panel_need};
@@ -16,8 +17,8 @@ const SHARES: [f64; 4] = [1.0, 0.6, 0.35, 0.2];
 /// Networks by other algorithms than the fastest, at most.
 const MOST_OTHERS: usize = 16;
 
-/// What there is to choose from in a plan: beside a layer's own algorithm those that are clearly faster, each with what a
-/// panel takes by it.
+/// What there is to choose from in a plan: beside a layer's own algorithm those that are clearly
+/// faster, each with what a panel takes by it.
 pub struct Options {
     layers: Vec<Vec<Faster>>,
     /// By the layers' own algorithms.
@@ -64,7 +65,8 @@ impl Options {
         (0..self.own.len()).filter(|layer| !self.layers[*layer].is_empty()).collect()
     }
 
-    /// Choices for all layers: their own algorithms, then for each share of the budget the fastest that take no more.
+    /// Choices for all layers: their own algorithms, then for each share of the budget the fastest
+    /// that take no more.
     pub fn choices(&self) -> Vec<Vec<u32>> {
         let mut choices = vec![self.own.clone()];
         for share in SHARES {
@@ -105,10 +107,11 @@ fn offer(
     network.on_load[layer] = own;
 }
 
-/// A network whose steps transform weights: ways to slide are sought for what is fastest, and layers that slide compute by what
-/// they then have room for.
+/// A network whose steps transform weights: ways to slide are sought for what is fastest, and
+/// layers that slide compute by what they then have room for.
 pub struct Transformed {
-    /// Every layer is computed so where it is clearly faster by itself and fits the budget beside the activations.
+    /// Every layer is computed so where it is clearly faster by itself and fits the budget beside
+    /// the activations.
     pub fastest: Network,
     others: [OnceLock<Network>; MOST_OTHERS],
 }

@@ -1,4 +1,5 @@
-//! What is known of a request before anything of its plan is decided: costs, the bound, and what each layer can be cut into.
+//! What is known of a request before anything of its plan is decided: costs, the bound, and what
+//! each layer can be cut into.
 
 use super::Request;
 use crate::algorithm::Algorithm;
@@ -11,7 +12,8 @@ use eyelet::pack::{Kept, Step};
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Slices into which a layer by Winograd's algorithm can be cut: of so many panels, each with its scratch.
+/// Slices into which a layer by Winograd's algorithm can be cut: of so many panels, each with its
+/// scratch.
 pub(super) struct Shape {
     pub(super) count: u32,
     pub(super) slices: u32,
@@ -29,8 +31,8 @@ pub(super) struct Level {
     pub(super) ns: u64,
 }
 
-/// Even slices of a layer: of so many panels, or parts of one; of so many bytes of weights at most; and what one takes, with the
-/// scratch that it cannot do without.
+/// Even slices of a layer: of so many panels, or parts of one; of so many bytes of weights at most;
+/// and what one takes, with the scratch that it cannot do without.
 #[derive(Clone, Copy, Debug)]
 pub struct Slicing {
     pub count: u32,
@@ -44,8 +46,8 @@ pub struct Precomputed {
     pub costs: Costs,
     /// Scratch of each layer in slices of one panel, by its own algorithm.
     pub(super) scratch: Vec<u64>,
-    /// What each layer that has Winograd's algorithm can be cut into, by its own algorithm and by each of [`TILES`] on load, of
-    /// fewest slices first.
+    /// What each layer that has Winograd's algorithm can be cut into, by its own algorithm and by
+    /// each of [`TILES`] on load, of fewest slices first.
     pub(super) shapes: Vec<[Vec<Shape>; 1 + TILES.len()]>,
     /// What each layer can be cut into, by its own algorithm, once that has been asked for.
     pub(super) cuts: Vec<OnceLock<Vec<Slicing>>>,
@@ -91,7 +93,8 @@ impl Precomputed {
     }
 }
 
-/// Layer, algorithm, panels and rows of steps that take as much scratch, and whether the last panel is among them; and what they keep.
+/// Layer, algorithm, panels and rows of steps that take as much scratch, and whether the last panel
+/// is among them; and what they keep.
 type Taker = ([u32; 5], Kept);
 
 /// The scratch that a step has at least, which makes whole panels, and all that it can use.
@@ -111,7 +114,8 @@ impl Scratch {
     }
 }
 
-/// What a layer can be cut into: even slices, of which each is no longer than half of the one before it.
+/// What a layer can be cut into: even slices, of which each is no longer than half of the one
+/// before it.
 fn shapes(request: &Request<'_>, costs: &Costs, layer: usize, algorithm: u32) -> Vec<Shape> {
     let network = request.network;
     let (panels, mut slices) = (network.layers[layer].panels.max(1), 1);
@@ -133,8 +137,8 @@ fn shapes(request: &Request<'_>, costs: &Costs, layer: usize, algorithm: u32) ->
     }
 }
 
-/// What so many slices like this one take that keep transformed inputs; `None` where they cannot, or where threads would wait
-/// for each other: they divide panels.
+/// What so many slices like this one take that keep transformed inputs; `None` where they cannot,
+/// or where threads would wait for each other: they divide panels.
 fn keeping(request: &Request<'_>, costs: &Costs, step: &Step, slices: u32) -> Option<Level> {
     let Request { network, threads, .. } = *request;
     let wide = threads == 1 || step.count >= 2 * threads;

@@ -1,10 +1,10 @@
 //! Changes to the residents of a finished plan: it leaves some of its budget, or keeps what a
 //! smaller plan keeps.
 //!
-//! Plans of one pack share residents ([`shared_residents`](super::shared_residents)), which takes some pages of each
-//! budget. Budgets are used to the last page, so a plan that shares gives up other residents. A new
-//! search in a smaller budget would find a plan that is up to a percent faster or slower. So the
-//! design that was found stays, but for the panels that layers keep.
+//! Plans of one pack share residents ([`shared_residents`](super::shared_residents)), which takes
+//! some pages of each budget. Budgets are used to the last page, so a plan that shares gives up
+//! other residents. A new search in a smaller budget would find a plan that is up to a percent
+//! faster or slower. So the design that was found stays, but for the panels that layers keep.
 
 use super::design::{Built, Design};
 use super::joint::finished;

@@ -1,23 +1,24 @@
 //! Which loads stay in the arena when storage is the bottleneck.
 //!
-//! FlexNN pins weights first come, from the head of the network on ([`first`]). Better is a leaky bucket
-//! ([`choose`]): going once around the inference, every load adds its time to a backlog and every step
-//! drains its own. Where the backlog passes a threshold θ, storage has fallen behind, and the load
-//! that pushed it there is pinned instead. θ is bisected until the pinned bytes fit the memory set
-//! aside. So residents lie in the storage-bound stretch and not at the head of the network, where
-//! loads hide behind computing anyway.
+//! FlexNN pins weights first come, from the head of the network on ([`first`]). Better is a leaky
+//! bucket ([`choose`]): going once around the inference, every load adds its time to a backlog and
+//! every step drains its own. Where the backlog passes a threshold θ, storage has fallen behind,
+//! and the load that pushed it there is pinned instead. θ is bisected until the pinned bytes fit
+//! the memory set aside. So residents lie in the storage-bound stretch and not at the head of the
+//! network, where loads hide behind computing anyway.
 
 use std::ops::Range;
 
-/// Marks the reads to pin: `bytes[i]` and `load_ns[i]` per read, `compute_ns[i]` the computing between
-/// the use of read `i` and that of the next. At most `capacity` bytes are pinned.
+/// Marks the reads to pin: `bytes[i]` and `load_ns[i]` per read, `compute_ns[i]` the computing
+/// between the use of read `i` and that of the next. At most `capacity` bytes are pinned.
 pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64) -> Vec<bool> {
     let total: u64 = bytes.iter().sum();
     if total <= capacity {
         return vec![true; bytes.len()];
     }
-    // Twice around: the second turn starts with the backlog of the first. Says how many bytes are pinned, unless that is too much,
-    // and which thresholds pin the same: those between the same sums.
+    // Twice around: the second turn starts with the backlog of the first. Says how many bytes are
+    // pinned, unless that is too much, and which thresholds pin the same: those between the same
+    // sums.
     let pin = |threshold: u64, pinned: &mut Vec<bool>| -> (Option<u64>, Range<u64>) {
         pinned.clear();
         pinned.resize(bytes.len(), false);

@@ -1,5 +1,5 @@
-//! By what layers compute that slide: of the algorithms for which steps transform weights the one that takes the least time
-//! in the scratch that a way to slide leaves.
+//! By what layers compute that slide: of the algorithms for which steps transform weights the one
+//! that takes the least time in the scratch that a way to slide leaves.
 
 use super::Request;
 use super::precomputed::Precomputed;
@@ -16,8 +16,8 @@ pub struct SlidingChoice<'a> {
     pub groups: Vec<Group>,
 }
 
-/// Ways to slide, each with the network in which layers that slide transform what they have room for; none for which that is
-/// the network that they were sought for.
+/// Ways to slide, each with the network in which layers that slide transform what they have room
+/// for; none for which that is the network that they were sought for.
 pub fn with_room<'a>(
     request: &Request<'a>,
     transformed: &'a Transformed,
@@ -38,7 +38,8 @@ pub fn with_room<'a>(
     ways.into_iter().filter_map(with_room).collect()
 }
 
-/// The algorithms of all layers: of those in groups what they have room for, of others what the network has that is the fastest.
+/// The algorithms of all layers: of those in groups what they have room for, of others what the
+/// network has that is the fastest.
 fn affordable(
     request: &Request<'_>,
     fastest: &Network,

@@ -1,8 +1,10 @@
-//! The staging ring of a plan, for a device with a memory of its own: where each load is read to before it is copied.
+//! The staging ring of a plan, for a device with a memory of its own: where each load is read to
+//! before it is copied.
 //!
-//! Loads lie one behind the other, around and around, from the start again in each inference. A read waits for the
-//! copies of what lies where it goes, which follows from the addresses exactly; how far reads run ahead of copies
-//! is the ring's size. Copies are released as loads are elsewhere: by the arena's addresses.
+//! Loads lie one behind the other, around and around, from the start again in each inference. A
+//! read waits for the copies of what lies where it goes, which follows from the addresses exactly;
+//! how far reads run ahead of copies is the ring's size. Copies are released as loads are
+//! elsewhere: by the arena's addresses.
 
 use super::demand::queue;
 use super::design::Built;
@@ -26,8 +28,8 @@ pub fn stage(plan: &mut Plan, loading: Loading) {
     stage_in(plan, loading, USUAL);
 }
 
-/// Gives a plan the smallest ring with which it is predicted to be as fast as with any, but for what nobody can
-/// measure, and no slower than with the one that it has.
+/// Gives a plan the smallest ring with which it is predicted to be as fast as with any, but for
+/// what nobody can measure, and no slower than with the one that it has.
 pub fn stage_best(held: Built, loading: Loading, costs: &Costs) -> Built {
     let built = |size| {
         let mut plan = held.plan.clone();

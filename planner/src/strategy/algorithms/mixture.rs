@@ -12,12 +12,13 @@ const BOUND_TURNS: usize = 48;
 /// Steps by which the best share of an answer is found: each leaves two thirds.
 const THIRDS: usize = 32;
 
-/// Nanoseconds below which no steady-state inference in `budget` bytes can stay, whatever algorithms its layers are stored for
-/// and computed by.
+/// Nanoseconds below which no steady-state inference in `budget` bytes can stay, whatever
+/// algorithms its layers are stored for and computed by.
 ///
-/// Every answer of the adversary is a bound that is linear in what layers cost, and so is every mixture of such
-/// answers: each layer by itself then takes the least by the algorithm that suits it best, and no choice for all layers
-/// takes less than the sum. The mixtures are those of the game.
+/// Every answer of the adversary is a bound that is linear in what layers cost, and so is every
+/// mixture of such answers: each layer by itself then takes the least by the algorithm that suits
+/// it best, and no choice for all layers takes less than the sum. The mixtures are those of the
+/// game.
 pub fn bound_of_all_ns(network: &Network, profile: &Profile, threads: u32, budget: u64) -> u64 {
     let offers = all_offers(network, profile, threads);
     least_of(&offers, &Bound::new(network, profile), budget) as u64

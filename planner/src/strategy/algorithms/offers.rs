@@ -10,12 +10,12 @@ use crate::slide::slides;
 use crate::strategy::on_load;
 use eyelet::pack::Step;
 
-/// An algorithm with more bytes must take at most this share of the time: less of a gain no prediction can
-/// vouch for, and the bytes are certain.
+/// An algorithm with more bytes must take at most this share of the time: less of a gain no
+/// prediction can vouch for, and the bytes are certain.
 pub(in crate::strategy) const GAIN: f64 = 0.9;
 
-/// The same where the other one computes as this does, on weights that its steps transform: then the gain is
-/// certain.
+/// The same where the other one computes as this does, on weights that its steps transform: then
+/// the gain is certain.
 const SURE_GAIN: f64 = 0.995;
 
 /// An algorithm and what it asks for.
@@ -64,8 +64,9 @@ pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> 
     offers
 }
 
-/// For each layer the algorithms that are of use: each clearly faster than those with fewer
-/// bytes, and such that one panel of weights and its scratch fit beside the activations in the least budget.
+/// For each layer the algorithms that are of use: each clearly faster than those with fewer bytes,
+/// and such that one panel of weights and its scratch fit beside the activations in the least
+/// budget.
 pub(super) fn offers(
     network: &Network,
     profile: &Profile,

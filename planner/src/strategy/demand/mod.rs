@@ -1,19 +1,20 @@
-//! Demand Layering as published (RTSS '22), by eyelet's kernels and runtime: whole layers, one load a layer, and no
-//! more memory for weights than a pipeline of layers needs.
+//! Demand Layering as published (RTSS '22), by eyelet's kernels and runtime: whole layers, one load
+//! a layer, and no more memory for weights than a pipeline of layers needs.
 //!
-//! On a device with a memory of its own a layer is read into a staging ring (the paper's CPU buffer), copied from there
-//! to the region of weights (its GPU buffer), and computed:
+//! On a device with a memory of its own a layer is read into a staging ring (the paper's CPU
+//! buffer), copied from there to the region of weights (its GPU buffer), and computed:
 //!
 //! - `demand-seq`: one after the other; a buffer of the largest layer each.
 //! - `demand-sync`: all three at once, of three layers, in common cycles; two such buffers each.
 //! - `demand-async`: each as soon as it can; a circular queue of the largest layer each.
 //!
-//! Everywhere else a layer is read to where it is used, there is one buffer, and `demand-async` is what the paper calls
-//! the two-stage pipeline: `demand-2s`. `demand-async-md` and `demand-2s-md` find the least delay: the queues grow by a
-//! step until they hold the network, every delay is recorded, and the smallest queues with the least one are taken.
+//! Everywhere else a layer is read to where it is used, there is one buffer, and `demand-async` is
+//! what the paper calls the two-stage pipeline: `demand-2s`. `demand-async-md` and `demand-2s-md`
+//! find the least delay: the queues grow by a step until they hold the network, every delay is
+//! recorded, and the smallest queues with the least one are taken.
 //!
-//! As published, inferences are planned one by one: nothing is read before the host's turn is over. Activations and
-//! scratch lie below the weights' region, and share nothing with it.
+//! As published, inferences are planned one by one: nothing is read before the host's turn is over.
+//! Activations and scratch lie below the weights' region, and share nothing with it.
 
 mod pipeline;
 
@@ -29,7 +30,8 @@ use crate::slice::Cutting;
 use eyelet::pack::{Load, PAGE};
 use std::time::Instant;
 
-/// What queues grow by where nothing else is asked for. (The publication does not say by what its do.)
+/// What queues grow by where nothing else is asked for. (The publication does not say by what its
+/// do.)
 pub const DELTA: u64 = 1 << 20;
 
 /// A pipeline as it is planned.
@@ -40,7 +42,8 @@ pub struct Demand {
     pub least_delay: bool,
 }
 
-/// The plan for a request, or the smallest budget that there is one for. `delta` is what queues grow by.
+/// The plan for a request, or the smallest budget that there is one for. `delta` is what queues
+/// grow by.
 pub fn plan(request: &Request<'_>, demand: Demand, delta: u64) -> Result<PlanResult, PlanError> {
     plan_on(&PlanBuilder::new(request), demand, delta)
 }

@@ -1,8 +1,8 @@
 //! Pipelines of whole layers: addresses and thresholds, from sizes alone.
 //!
-//! Step i of an inference computes layer i; load j is the weights of one layer, `users[j]`, which are loaded in the
-//! order of their layers. Layers without weights have empty reads and copies. Nothing is read before the host's turn is
-//! over: the least threshold of steps is 1.
+//! Step i of an inference computes layer i; load j is the weights of one layer, `users[j]`, which
+//! are loaded in the order of their layers. Layers without weights have empty reads and copies.
+//! Nothing is read before the host's turn is over: the least threshold of steps is 1.
 
 use crate::plan::Plan;
 use eyelet::pack::{PAGE, Stage};
@@ -12,8 +12,8 @@ use eyelet::pack::{PAGE, Stage};
 pub enum Pipeline {
     /// Not at all.
     Sequential,
-    /// In common cycles: layer i is computed while layer i + 1 is copied and layer i + 2 is read. Without copies the
-    /// layer after it is read.
+    /// In common cycles: layer i is computed while layer i + 1 is copied and layer i + 2 is read.
+    /// Without copies the layer after it is read.
     Synchronous,
     /// Each goes on as soon as its predecessor is done and there is room in its circular queue.
     Asynchronous,
@@ -30,8 +30,9 @@ impl Pipeline {
         }
     }
 
-    /// Puts the loads of `plan` into a region of `capacity` bytes from `base` on, by way of a staging ring of as many
-    /// bytes if it has one, and sets all thresholds. `users[j]` is the step (from 1) that uses load j.
+    /// Puts the loads of `plan` into a region of `capacity` bytes from `base` on, by way of a
+    /// staging ring of as many bytes if it has one, and sets all thresholds. `users[j]` is the step
+    /// (from 1) that uses load j.
     pub fn lay(self, plan: &mut Plan, users: &[i64], base: u64, capacity: u64) {
         let bytes: Vec<u64> = plan.loads.iter().map(|load| load.bytes.into()).collect();
         let (places, frees) = match self {
@@ -61,7 +62,8 @@ impl Pipeline {
             if staged {
                 let (steps, copies) = match self {
                     Pipeline::Sequential => (user, index as u32),
-                    // Cycle i reads layer i, after all that cycle i - 1 did: it copied layer i - 2 and computed i - 3.
+                    // Cycle i reads layer i, after all that cycle i - 1 did: it copied layer i - 2
+                    // and computed i - 3.
                     Pipeline::Synchronous => (user - 2, up_to(user - 2)),
                     Pipeline::Asynchronous | Pipeline::TwoStage => (1, freed(index) as u32),
                 };
@@ -79,8 +81,8 @@ impl Pipeline {
     }
 }
 
-/// Places in a circular queue, each contiguous: from the start where what is left to the end is too small. And for
-/// each the number of those before it that must be gone when it comes.
+/// Places in a circular queue, each contiguous: from the start where what is left to the end is too
+/// small. And for each the number of those before it that must be gone when it comes.
 pub fn queue(bytes: &[u64], capacity: u64) -> (Vec<u64>, Vec<usize>) {
     let mut next = 0;
     let mut places: Vec<u64> = Vec::with_capacity(bytes.len());
@@ -98,7 +100,8 @@ pub fn queue(bytes: &[u64], capacity: u64) -> (Vec<u64>, Vec<usize>) {
     (places, frees)
 }
 
-/// The capacities of a queue that are tried for the least delay: from the least to what holds all, by `delta`.
+/// The capacities of a queue that are tried for the least delay: from the least to what holds all,
+/// by `delta`.
 pub fn capacities(least: u64, most: u64, delta: u64) -> impl Iterator<Item = u64> {
     let delta = delta.next_multiple_of(PAGE).max(PAGE);
     let below = (least..most).step_by(usize::try_from(delta).unwrap_or(usize::MAX));
@@ -113,8 +116,8 @@ mod tests {
     use crate::simulate::{Durations, play};
     use proptest::prelude::*;
 
-    /// Bytes in pages, and the times of reading, copying and computing of each layer. Those without bytes take no
-    /// time to load.
+    /// Bytes in pages, and the times of reading, copying and computing of each layer. Those without
+    /// bytes take no time to load.
     fn layers() -> impl Strategy<Value = Vec<(u64, [i64; 3])>> {
         let layer = (0u64..4, prop::array::uniform3(1i64..1000));
         prop::collection::vec(layer, 1..30).prop_map(|layers| {
@@ -145,7 +148,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-        /// Equations 5 and 7 of the publication, and that a queue that holds everything is bound by nothing but order.
+        /// Equations 5 and 7 of the publication, and that a queue that holds everything is bound by
+        /// nothing but order.
         #[test]
         fn delays_are_those_of_the_equations(layers in layers()) {
             let largest = layers.iter().map(|(bytes, _)| *bytes).max().unwrap().max(PAGE);

@@ -1,8 +1,8 @@
 //! Placing: a network cut into slices, put into an arena of a given size.
 //!
-//! Activations first, then step by step weights and intermediates, as in FlexNN's Algorithm 1. What a
-//! strategy decides is how finely to cut, how much memory residents get, and whether loads run ahead of
-//! the step that needs them.
+//! Activations first, then step by step weights and intermediates, as in FlexNN's Algorithm 1. What
+//! a strategy decides is how finely to cut, how much memory residents get, and whether loads run
+//! ahead of the step that needs them.
 
 mod releases;
 mod skyline;
@@ -112,7 +112,8 @@ impl<'a> SlicedNetwork<'a> {
         plan
     }
 
-    /// The smallest budget in which everything finds room at the lowest places, which are the same in every larger one.
+    /// The smallest budget in which everything finds room at the lowest places, which are the same
+    /// in every larger one.
     pub fn least_bytes(&self, request: &Request<'_>) -> u64 {
         let tables = self.tables;
         let mut plan = self.empty(request, tables);
@@ -150,8 +151,8 @@ impl<'a> SlicedNetwork<'a> {
         self.place_by(request, budget, loading, loading != Loading::OnDemand)
     }
 
-    /// The same with everything at the lowest place, which succeeds from [`least_bytes`](Self::least_bytes) on: loads run
-    /// ahead as far as that permits.
+    /// The same with everything at the lowest place, which succeeds from
+    /// [`least_bytes`](Self::least_bytes) on: loads run ahead as far as that permits.
     pub fn place_surely(
         &self,
         request: &Request<'_>,
@@ -172,7 +173,8 @@ impl<'a> SlicedNetwork<'a> {
         let reads = &self.slices.reads;
         let end = budget / PAGE * PAGE;
 
-        // Residents first, everything else above them: so the residents of a larger budget can begin with those of a smaller one.
+        // Residents first, everything else above them: so the residents of a larger budget can
+        // begin with those of a smaller one.
         let mut base = self.tables;
         let mut address_of = vec![0u64; reads.len()];
         let mut resident = Vec::new();
@@ -226,8 +228,8 @@ impl<'a> SlicedNetwork<'a> {
         Ok(plan)
     }
 
-    /// Places step by step what does not stay, where `sky` says that memory is free: where that delays loads the least, if
-    /// they may run `ahead` and there is room; else as low as possible.
+    /// Places step by step what does not stay, where `sky` says that memory is free: where that
+    /// delays loads the least, if they may run `ahead` and there is room; else as low as possible.
     fn stream(
         &self,
         plan: &mut Plan,
@@ -292,8 +294,8 @@ impl<'a> SlicedNetwork<'a> {
         Ok((sky, uses))
     }
 
-    /// Loads whose bytes nothing else ever uses stay where they are: they become residents. Such a load is
-    /// released as soon as its own last use is over.
+    /// Loads whose bytes nothing else ever uses stay where they are: they become residents. Such a
+    /// load is released as soon as its own last use is over.
     fn keep_undisturbed(&self, plan: &mut Plan, uses: &[Use]) {
         let period = plan.period();
         let span = |load: &Load| load.address..load.address + u64::from(load.bytes);
@@ -388,7 +390,8 @@ fn no_preload(sky: &mut Skyline, weights: Weights<'_>, scratch: u64, time: i64) 
     place(sky, weights, scratch, time, [Choice::Lowest, Choice::Lowest])
 }
 
-/// The same with the one of both going first with which less is used: the scratch goes no higher than it does without weights.
+/// The same with the one of both going first with which less is used: the scratch goes no higher
+/// than it does without weights.
 fn lowest(sky: &mut Skyline, weights: Weights<'_>, scratch: u64, time: i64) -> Option<Placed> {
     if weights.bytes == 0 || scratch == 0 {
         return no_preload(sky, weights, scratch, time);

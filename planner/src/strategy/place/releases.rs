@@ -19,7 +19,8 @@ pub struct Use {
 
 /// Fills in the release of every load from the addresses, exactly: a load is released when the last
 /// step that uses any of its bytes for something else is done. If no step of this inference does so
-/// before the load is used, that step is one of the inference before, and the load runs ahead into it.
+/// before the load is used, that step is one of the inference before, and the load runs ahead into
+/// it.
 pub fn set_releases(
     sizes: &[u64],
     plan: &mut Plan,

@@ -9,8 +9,8 @@ use std::ops::Range;
 /// ⟨time, address⟩ plane, seen from above. Segments are adjacent and cover `range`.
 #[derive(Clone, Debug)]
 pub struct Skyline {
-    /// Starts, and the last use of the addresses from there to the next start. -1: not used yet; less: in
-    /// the inference before.
+    /// Starts, and the last use of the addresses from there to the next start. -1: not used yet;
+    /// less: in the inference before.
     segments: Vec<(u64, i64)>,
     end: u64,
     /// The segments as they were once.
@@ -42,7 +42,8 @@ impl Skyline {
         self
     }
 
-    /// How many segments were looked at to find places, which is most of what that takes where there are many.
+    /// How many segments were looked at to find places, which is most of what that takes where
+    /// there are many.
     pub fn looked(&self) -> usize {
         self.looked.get()
     }
@@ -133,7 +134,8 @@ impl Skyline {
                 Choice::Earliest => false,
             }
         };
-        // What is used so late is as good as what is used later: worse than the best so far, or as late as can be.
+        // What is used so late is as good as what is used later: worse than the best so far, or as
+        // late as can be.
         let enough = || match choice {
             Choice::Earliest => best.get().map_or(i64::MAX, |best| best.last_use),
             Choice::Latest | Choice::Lowest => time - 1,
@@ -245,7 +247,8 @@ mod tests {
 
     #[test]
     fn a_load_goes_slice_by_slice() {
-        // Three slices, of which the second begins within a page of the first; the third is used again before it.
+        // Three slices, of which the second begins within a page of the first; the third is used
+        // again before it.
         let part = |start, last| Part { start, last };
         let parts = vec![part(PAGE + 8, 3), part(3 * PAGE + 100, 5), part(6 * PAGE, 4)];
         let (offset, bytes) = (PAGE, 7 * PAGE);

@@ -130,8 +130,8 @@ pub(super) fn lay_out(
     all
 }
 
-/// Has a plan keep together what it keeps among everything else, if it keeps more there: as many panels
-/// of the same layers.
+/// Has a plan keep together what it keeps among everything else, if it keeps more there: as many
+/// panels of the same layers.
 fn gather(network: &Network, member: &mut Member<'_>) {
     let held = Holdings::of(network, &member.plan);
     if held.bytes() * 2 >= member.plan.resident_bytes() {
