@@ -1,5 +1,5 @@
-//! Where activations lie, whatever way a network is cut: what all designs for a budget and a way to
-//! slide have in common.
+//! Where activations lie. All designs for a budget and a way to slide share this, however layers
+//! are cut.
 
 use super::Request;
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
@@ -13,19 +13,19 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 
-/// Where the activations of a network lie, whatever way it is cut.
+/// Where the activations of a network lie, however its layers are cut.
 pub struct ActivationLayout {
     /// Layers that slide, and the rings of lines that buffers are.
     pub sliding: Sliding,
-    /// Bytes of each buffer: of the ring that it is, or of all of it.
+    /// Bytes of each buffer: those of its ring if it is one, or all.
     pub sizes: Vec<u64>,
     /// Offsets of the buffers from the end of the tables, and the end of the highest.
     pub(super) offsets: Vec<u64>,
     pub peak: u64,
-    /// What its plans have at least: steps of layers that slide, and one for each other layer.
+    /// Steps that every plan has: those of layers that slide, and one for each other layer.
     counts: Counts,
     pub tables: Tables,
-    /// For each layer the largest hole between its live buffers, and the end of the highest of
+    /// For each layer: the largest hole between its live buffers, and the end of the highest of
     /// them.
     holes: Vec<(u64, u64)>,
     /// The layer at which the most activation bytes are alive.
@@ -33,7 +33,7 @@ pub struct ActivationLayout {
 }
 
 impl ActivationLayout {
-    /// The layers that slide are computed by the algorithms of this network.
+    /// The layout in which these groups slide. Their layers use the algorithms of this network.
     pub fn new(network: &Network, groups: Vec<Group>) -> Self {
         let layers = network.layers.len();
         let steps = (0..layers).map(|layer| whole(network, layer));
@@ -64,8 +64,8 @@ impl ActivationLayout {
         Self { sliding, sizes, offsets, peak, counts, tables, holes, peak_layer }
     }
 
-    /// Bytes of the tables of a plan in which each layer that does not slide is one step and one
-    /// load, and some have a few.
+    /// Bytes of the tables of a plan with few steps: each layer that does not slide has one step
+    /// and one load, and some have a few.
     pub fn usual_tables(&self, network: &Network) -> u64 {
         let layers = network.layers.len();
         let Counts { works, steps, .. } = self.counts;
@@ -73,12 +73,12 @@ impl ActivationLayout {
         self.tables.bytes(Counts { loads: 2 * layers, works, steps, stages: 0 })
     }
 
-    /// Steps of layers that slide and one for each other layer, and what they do.
+    /// The steps that every plan has, and their records of work.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Bytes of the tables of a plan for these slices, with so much scratch for each step.
+    /// Bytes of the tables of a plan for these slices, if each step has this scratch.
     pub fn tables_for(
         &self,
         request: &Request<'_>,
@@ -90,9 +90,9 @@ impl ActivationLayout {
             true => slices.reads.iter().filter(streamed).count(),
             false => 0,
         };
-        // Steps of a layer that does not slide begin with different panels. Of one that does they
-        // differ in rows and scratch, and in how many loads they wait for, which never falls. All
-        // else follows from that.
+        // Steps of a layer that does not slide begin with different panels, so each has a record of
+        // its own. Steps of one that slides differ in rows, in scratch, and in how many loads they
+        // wait for, which never falls.
         let (mut works, mut ready) = (0, 0);
         let mut known: Vec<Vec<(u32, u64, u32)>> = vec![Vec::new(); request.network.layers.len()];
         for (index, step) in slices.steps.iter().enumerate() {
@@ -115,19 +115,19 @@ impl ActivationLayout {
         self.tables.bytes(Counts { loads, works, steps, stages })
     }
 
-    /// How many bytes there must be between tables and residents for so many to be free during a
-    /// layer.
+    /// The bytes that must lie between tables and residents for `bytes` to be free during a layer.
     pub fn needs(&self, layer: usize, bytes: u64) -> u64 {
         let (hole, high) = self.holes[layer];
         if bytes <= hole { 0 } else { high + bytes }
     }
 
-    /// Largest run of bytes that is free during a layer, with so many between tables and residents.
+    /// The largest run of free bytes during a layer, with `bytes` between tables and residents.
     pub fn free(&self, layer: usize, bytes: u64) -> u64 {
         self.runs(layer, bytes)[0]
     }
 
-    /// The same, and the smaller one of what is free below the highest live buffer and above it.
+    /// The larger and the smaller of the two free runs during a layer: below its highest live
+    /// buffer and above it.
     pub fn runs(&self, layer: usize, bytes: u64) -> [u64; 2] {
         let (hole, high) = self.holes[layer];
         let above = bytes.saturating_sub(high);
@@ -135,22 +135,22 @@ impl ActivationLayout {
     }
 }
 
-/// The buffers that live while a layer computes, for one layer after the other: each begins and
-/// ends no earlier than the one before.
+/// The buffers that live while a layer computes. Layers are asked for in their order: each begins
+/// and ends no earlier than the one before.
 struct Live<'a> {
     lives: &'a [Lifetime],
     offsets: &'a [u64],
     sizes: &'a [u64],
-    /// Those that begin to live later, the last first.
+    /// Buffers that begin to live later, the last first.
     coming: Vec<usize>,
-    /// Those that live, by when they cease to, by their offsets, and by their ends.
+    /// Live buffers by the end of their lives. The next two have them by offset and by end.
     going: BinaryHeap<Reverse<(usize, usize)>>,
     by_offset: BTreeSet<(u64, usize)>,
     by_end: BTreeSet<(u64, usize)>,
     bytes: u64,
 }
 
-/// Of more live buffers than these holes between them are not looked for.
+/// Holes are not looked for between more live buffers than this.
 const MOST_LIVE: usize = 1024;
 
 impl<'a> Live<'a> {
@@ -180,7 +180,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// The largest hole below the highest, and the end of that.
+    /// The largest hole below the highest live buffer, and the end of that buffer.
     fn hole(&self) -> (u64, u64) {
         let highest = self.by_end.last().map_or(0, |(end, _)| *end);
         if self.by_offset.len() > MOST_LIVE {
@@ -195,7 +195,7 @@ impl<'a> Live<'a> {
     }
 }
 
-/// For each layer the time from its first step to behind its last, the host's turn being 0.
+/// For each layer: the time from its first step to after its last. The host's turn is time 0.
 pub(super) fn spans(network: &Network, steps: &[Step]) -> Vec<Range<usize>> {
     let mut spans = vec![0..0; network.layers.len()];
     for (index, step) in steps.iter().enumerate() {

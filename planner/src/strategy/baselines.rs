@@ -1,11 +1,10 @@
-//! What eyelet is measured against, with its own kernels and runtime: strategies without ideas.
+//! Simple strategies with which eyelet is compared, with its own kernels and runtime.
 //!
-//! - `preload`: all weights are loaded once, as every engine does that is not short of memory.
-//! - `direct`: the same, with every layer by the algorithm that needs the least memory (which
-//!   whoever chooses algorithms sees to:
-//!   [`Strategy::computes_directly`](super::Strategy::computes_directly)).
-//! - `on-demand`: a layer's weights are loaded when its turn comes, it runs, they are dropped
-//!   (FlexNN's On-Demand baseline, layer streaming). No slices, no loading ahead, nothing kept.
+//! - `preload`: all weights are loaded once, as in every engine that is not short of memory.
+//! - `direct`: all weights are loaded once, and every layer uses the algorithm that needs the least
+//!   memory (see [`Strategy::computes_directly`](super::Strategy::computes_directly)).
+//! - `on-demand`: a layer's weights are loaded when its turn comes, and dropped after it (FlexNN's
+//!   On-Demand baseline, layer streaming). It has no slices, loads nothing ahead and keeps nothing.
 
 use super::design::Design;
 use super::place::Loading;
@@ -23,7 +22,8 @@ pub fn on_demand(request: &Request<'_>) -> Result<PlanResult, PlanError> {
     plan(request, reason, Cutting::LAYERS)
 }
 
-/// The plan for the budget with all layers cut alike, or the budget at which there is one.
+/// The plan for the budget with all layers cut alike. The error names the budget at which there is
+/// one.
 fn plan(request: &Request<'_>, reason: &str, cutting: Cutting) -> Result<PlanResult, PlanError> {
     let start = Instant::now();
     let builder = PlanBuilder::new(request);

@@ -1,4 +1,4 @@
-//! A request and a way to slide, for which designs are made and become plans.
+//! Makes designs for a request and a way to slide, and turns them into plans.
 
 use super::precomputed::Precomputed;
 use super::design::{Built, Design, Pins};
@@ -12,27 +12,28 @@ use crate::slide::Group;
 use eyelet::pack::PAGE;
 use std::sync::Arc;
 
-/// What all designs for a request and a way to slide share.
+/// What all designs for a request and a way to slide have in common.
 pub struct PlanBuilder<'a> {
     pub request: Request<'a>,
     pub precomputed: Arc<Precomputed>,
-    /// What steps cost where layers slide so.
+    /// The costs of steps if layers slide so.
     pub costs: Costs,
     pub activations: ActivationLayout,
-    /// For each layer whose weights stay as long as its group the bytes of all of these.
+    /// For each layer whose weights stay as long as its group: the bytes of all weights of the
+    /// group.
     pub(super) beside: Vec<Option<u64>>,
-    /// Whether steps may be what published strategies have not: parts of a panel, and slices that
-    /// keep transformed inputs.
+    /// Whether steps may do what published strategies do not: have parts of a panel, or keep
+    /// transformed inputs.
     pub(super) extended: bool,
 }
 
 impl<'a> PlanBuilder<'a> {
-    /// Without layers that slide, or steps that published strategies have not.
+    /// A builder for published strategies, in which no layer slides.
     pub fn new(request: &Request<'a>) -> Self {
         Self::with(request, Arc::new(Precomputed::new(request)), Vec::new()).published()
     }
 
-    /// With layers that slide.
+    /// A builder in which these groups slide.
     pub fn with(request: &Request<'a>, precomputed: Arc<Precomputed>, groups: Vec<Group>) -> Self {
         let activations = ActivationLayout::new(request.network, groups);
         let costs = precomputed.costs.clone().sliding(request.network, &activations.sliding.rings);
@@ -48,14 +49,14 @@ impl<'a> PlanBuilder<'a> {
         Self { request: *request, precomputed, costs, activations, beside, extended: true }
     }
 
-    /// Whether it is for these groups, with layers that compute by the same algorithms.
+    /// Whether these groups slide, with the same algorithms.
     pub fn slides_as(&self, network: &Network, groups: &[Group]) -> bool {
         let mut layers = groups.iter().flat_map(|group| group.layers.clone());
         groups == self.activations.sliding.groups()
             && layers.all(|layer| network.on_load[layer] == self.request.network.on_load[layer])
     }
 
-    /// The same where slices are whole panels, and each transforms its inputs.
+    /// Slices are whole panels, and each step transforms its inputs.
     pub fn published(self) -> Self {
         Self { extended: false, ..self }
     }
@@ -71,24 +72,23 @@ impl<'a> PlanBuilder<'a> {
         self.beside[layer].is_some()
     }
 
-    /// The budget from which on everything fits at its lowest place.
+    /// The smallest budget in which everything fits at its lowest place.
     pub fn least_bytes(&self, design: &Design) -> u64 {
         self.cut(design).least_bytes(&self.request)
     }
 
-    /// Whether that is no more than the budget of the request: placing ends where something finds
-    /// no room.
+    /// Whether everything fits the budget of the request at its lowest place.
     pub fn surely_fits(&self, design: &Design) -> bool {
         self.cut(design).place_surely(&self.request, self.request.budget, design.loading).is_ok()
     }
 
-    /// Makes a design a plan for so many bytes.
+    /// Makes the plan of a design for a budget.
     pub fn place(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
         let plan = self.cut(design).place(&self.request, budget, design.loading)?;
         Ok(self.staged(plan, design))
     }
 
-    /// The same with everything at the lowest place, which succeeds from
+    /// Makes the plan with everything at its lowest place, which succeeds from
     /// [`least_bytes`](Self::least_bytes) on.
     pub fn place_surely(&self, design: &Design, budget: u64) -> Result<Plan, Misfit> {
         let plan = self.cut(design).place_surely(&self.request, budget, design.loading)?;
@@ -102,12 +102,12 @@ impl<'a> PlanBuilder<'a> {
         plan
     }
 
-    /// Makes a design a plan for the budget of the request, and predicts it.
+    /// Makes and predicts the plan of a design for the budget of the request.
     pub fn build(&self, design: &Design) -> Result<Built, Misfit> {
         Ok(self.predict(self.place(design, self.request.budget)?))
     }
 
-    /// The same, and what placing took, in segments of memory that were looked at for places.
+    /// Makes and predicts a plan, and counts the segments of memory that were looked at for places.
     pub fn build_counting(&self, design: &Design) -> (Result<Built, Misfit>, usize) {
         let cut = self.cut(design);
         let placed = cut.place(&self.request, self.request.budget, design.loading);
@@ -115,12 +115,13 @@ impl<'a> PlanBuilder<'a> {
         (built, cut.looked())
     }
 
-    /// The same with everything at the lowest place.
+    /// Makes and predicts the plan with everything at its lowest place.
     pub fn build_surely(&self, design: &Design) -> Result<Built, Misfit> {
         Ok(self.predict(self.place_surely(design, self.request.budget)?))
     }
 
-    /// As the one, if there is room for that, or as the other; and whether there was.
+    /// Makes and predicts a plan, with everything at its lowest place if nothing else fits. Returns
+    /// whether something else did.
     pub fn build_somehow(&self, design: &Design) -> Result<(Built, bool), Misfit> {
         let (cut, request) = (self.cut(design), &self.request);
         let placed = cut.place(request, request.budget, design.loading).map(|plan| (plan, true));
@@ -135,17 +136,18 @@ impl<'a> PlanBuilder<'a> {
         Built { line: simulate_with(&plan, &self.costs), plan }
     }
 
-    /// The same, unless it is seen to take more than so long: then what it takes at least.
+    /// Predicts a plan unless it takes more than `most_ns`; the error is then a lower bound of its
+    /// time.
     pub fn predict_within(&self, plan: Plan, most_ns: u64) -> Result<Built, u64> {
         Ok(Built { line: simulate_within(&plan, &self.costs, most_ns)?, plan })
     }
 
-    /// Whether a plan is as fast as the lower bound, but for what nobody can measure.
+    /// Whether a plan is as fast as the lower bound, within what can be measured.
     pub fn is_optimal(&self, built: &Built) -> bool {
         built.line.steady_ns <= self.precomputed.bound_ns + self.precomputed.bound_ns / 1000
     }
 
-    /// Bytes of the tables that no plan is without.
+    /// Bytes of the tables that every plan has.
     pub fn least_tables(&self) -> u64 {
         self.activations.tables.least(0)
     }
@@ -155,12 +157,12 @@ impl<'a> PlanBuilder<'a> {
         self.least_tables() + self.activations.peak <= self.request.budget
     }
 
-    /// What activations and tables leave of a budget at their peak.
+    /// Bytes of a budget that tables and activations leave at their peak.
     pub fn room(&self, budget: u64) -> u64 {
         (budget / PAGE * PAGE).saturating_sub(self.least_tables() + self.activations.peak)
     }
 
-    /// Has loads of a design stay, of up to `capacity` bytes together.
+    /// Keeps loads of a design, of up to `capacity` bytes together.
     pub fn pin(&self, design: &mut Design, capacity: u64, pins: Pins) {
         let network = self.request.network;
         let slices = design.slices(network, &self.activations);

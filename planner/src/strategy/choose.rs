@@ -1,15 +1,14 @@
-//! From a network to the plans of a pack: by what algorithms layers are stored, and the plans for
-//! all budgets.
+//! From a network to the plans of a pack: which algorithms layers are stored for, and a plan for
+//! each budget.
 //!
-//! Choices of algorithms are offered by [`algorithms`](super::algorithms), which knows nothing of
-//! slices and addresses. So some of them are planned as far as no search is needed, those whose
-//! bounds are least, as far as these could still beat what was found. The plans of the one that is
-//! predicted to be the fastest, in sum over the budgets, are improved. A strategy that can have
-//! steps transform weights also plans what it would choose if it could not, which is what other
-//! strategies choose from: so it is no slower than they are.
+//! [`algorithms`](super::algorithms) offers choices of algorithms, but knows nothing of slices and
+//! addresses. So the choices with the least bounds are planned without a search, as long as their
+//! bounds could still beat the best so far. The choice with the fastest plans, in sum over the
+//! budgets, is then improved. A strategy whose steps can transform weights also plans the choices
+//! that other strategies have. So it is no slower than they are.
 //!
-//! A plan for one budget is a plan for every larger one of the pack, and is taken for it where
-//! nothing faster was found.
+//! A plan for one budget of the pack serves every larger one, and is taken for it where nothing
+//! faster was found.
 
 use super::algorithms::{Choice, Means, choices};
 use super::shared_residents::{Guest, lay_out};
@@ -24,47 +23,48 @@ use crate::profile::Profile;
 use crate::simulate::simulate;
 use std::sync::Arc;
 
-/// So many choices of algorithms of each kind are planned, those with the least bounds, and the
-/// direct one.
+/// Choices of algorithms of each kind that are planned: those with the least bounds. The direct one
+/// is always planned.
 const MOST_CHOICES: usize = 2;
 
 /// What to plan for.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
-    /// In ascending order, each once.
+    /// Budgets in ascending order, each once.
     pub budgets: &'a [u64],
     pub profile: &'a Profile,
     pub strategy: Strategy,
     pub threads: u32,
     pub exact: bool,
     pub effort: Effort,
-    /// What queues grow by where a pipeline's least delay is looked for.
+    /// The step by which queues grow while the least delay of a pipeline is searched for.
     pub delta: u64,
 }
 
 /// The plans of a pack.
 #[derive(Clone, Debug)]
 pub struct Chosen {
-    /// The network, by the algorithms that were chosen, its weights placed.
+    /// The network with the chosen algorithms and placed weights.
     pub network: Network,
     pub weights_bytes: u64,
     /// One for each budget.
     pub made: Vec<PlanResult>,
-    /// What is predicted of them.
+    /// Predicted nanoseconds of each plan.
     pub predicted_ns: Vec<u64>,
 }
 
-/// A network by one choice of algorithms, and for each budget by what steps can compute it, too.
+/// A network with one choice of algorithms. For each budget it also has the network whose steps
+/// transform weights.
 struct Candidate {
     network: Network,
     weights_bytes: u64,
     transformed: Vec<Option<Transformed>>,
-    /// No plan of it is faster, in sum over the budgets.
+    /// No plans of this choice take less, in sum over the budgets.
     bound_ns: u64,
     is_direct: bool,
 }
 
-/// The plans of a candidate before they are laid out, and what each was made of, if that is known.
+/// The plans of a candidate before they are laid out, with what each was made of, if known.
 struct Finished<'a> {
     chosen: Chosen,
     refits: Vec<Option<Arc<Refit<'a>>>>,
@@ -78,10 +78,10 @@ pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanErro
         .collect();
     candidates.sort_by_key(|candidate| candidate.bound_ns);
     let mut found: Vec<(u64, &Candidate, Vec<Draft<'_>>)> = Vec::new();
-    // The refusal of the direct algorithms, which are offered whatever the budget: others that may
-    // need less are not offered for what they need.
+    // The error of the direct algorithms, which are offered for every budget. Other choices that
+    // may need less are not offered for what they need.
     let mut refused: Option<PlanError> = None;
-    // What a choice needs that does not fit takes a search, which is for when none fits.
+    // The smallest budget takes a search, so it is looked for only if no choice fits.
     for refuse in [false, true] {
         if !found.is_empty() || refused.is_some() {
             break;
@@ -122,7 +122,7 @@ fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
     let mut offered: Vec<Choice> = Vec::new();
     for means in means {
         let choices = choices(network, profile, threads, budgets, *means);
-        // Where larger weights or more scratch do not fit a budget, the direct algorithms stand.
+        // If larger weights or more scratch do not fit a budget, the direct algorithms do.
         let some = choices.into_iter().enumerate();
         let some = some.filter(|(index, choice)| *index < MOST_CHOICES || choice.is_direct());
         for (_, choice) in some {
@@ -135,7 +135,7 @@ fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
 }
 
 impl Finished<'_> {
-    /// Has no plan slower than one for less memory: where it would be, it is that one.
+    /// Replaces each plan that is slower than the plan for the next smaller budget by that plan.
     fn take_smaller(&mut self) {
         let Self { chosen: Chosen { made, predicted_ns, .. }, refits } = self;
         for larger in 1..made.len() {
@@ -148,7 +148,7 @@ impl Finished<'_> {
         }
     }
 
-    /// Has residents that plans share lie at one address.
+    /// Lays out residents that plans share at one address.
     fn laid_out(mut self, wanted: &Wanted<'_>) -> Chosen {
         if !wanted.lays_out() {
             return self.chosen;
@@ -190,8 +190,8 @@ impl Candidate {
         Self { weights_bytes, transformed, network, bound_ns, is_direct: choice.is_direct() }
     }
 
-    /// Plans for all budgets, as far as no search is needed. If one of the budgets has none,
-    /// nothing, or to `refuse` the error that names the smallest budget.
+    /// Makes a plan for each budget without a search. If a budget has none, returns nothing, or
+    /// with `refuse` the error that names the smallest budget.
     fn begin<'a>(
         &'a self,
         wanted: &Wanted<'a>,
@@ -233,7 +233,7 @@ impl Candidate {
 impl<'a> Wanted<'a> {
     /// Whether residents are laid out for changes of budget.
     fn lays_out(&self) -> bool {
-        // Where loads are copied to a memory of the GPU's own, residents are read again.
+        // If loads are copied to a GPU's own memory, residents are read again.
         self.strategy.transforms() && self.budgets.len() > 1 && self.profile.transfer.is_none()
     }
 

@@ -1,10 +1,9 @@
-//! Less memory for a plan that reads nothing: scratch is placed with the activations, and not after
+//! Less memory for a plan that reads nothing: scratch is placed with the activations, not after
 //! them.
 //!
-//! While weights come and go, scratch takes the places that delay no load, beside activations that
-//! lie where they need the least by themselves. A plan that keeps all its weights has no loads to
-//! delay. What it needs is the height of buffers and scratch together, and the process takes what
-//! it needs.
+//! While weights come and go, scratch takes places that delay no load, next to activations that lie
+//! as compactly as they can alone. A plan that keeps all its weights has no loads to delay. It
+//! needs no more than the height of buffers and scratch together.
 
 use super::activations::spans;
 use super::place::kept;
@@ -14,7 +13,8 @@ use crate::plan::Plan;
 use crate::slide::line_lives;
 use eyelet::pack::{Kept, Load, PAGE};
 
-/// Moves what lies above the residents of a plan without loads closer together, if it can be.
+/// Moves everything above the residents of a plan without loads closer together, if that is
+/// possible.
 pub fn compact(network: &Network, plan: &mut Plan) {
     let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
     let mut sizes = buffer_sizes(network, &rings);
@@ -28,7 +28,7 @@ pub fn compact(network: &Network, plan: &mut Plan) {
     let mut lives = lifetimes(network, period, |layer| spans[layer].clone());
     let mut lines = line_lives(network, &plan.steps, &rings, |_, _| false);
     for (index, step) in plan.steps.iter().enumerate() {
-        // What is found is where it was left.
+        // Kept inputs lie where they were left.
         let found = step.kept == Kept::Found;
         sizes.push(if found { 0 } else { step.scratch_bytes });
         let unused = found || step.scratch_bytes == 0;

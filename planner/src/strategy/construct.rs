@@ -1,10 +1,10 @@
-//! A good plan in milliseconds: what the [joint search](super::joint) starts from.
+//! A good plan in milliseconds, from which the [joint search](super::joint) starts.
 //!
-//! What can differ is how layers slide ([`slide`](crate::slide)), which of them have their steps
-//! transform weights ([`on_load`](super::on_load)), how much stays and how finely layers are cut.
-//! Ways to slide and algorithms are compared by designs in which some number of slices finds room
-//! beside the activations of each layer and what storage would be late with stays; for the best of
-//! them finer numbers are tried.
+//! Plans can differ in how layers slide ([`slide`](crate::slide)), which layers have their steps
+//! transform weights ([`on_load`](super::on_load)), how much stays, and how finely layers are cut.
+//! Ways to slide and algorithms are compared by one kind of design: some slices fit next to the
+//! activations of each layer, and weights stay that would come late from storage. For the best of
+//! them other sizes of slices are tried.
 
 use super::precomputed::Precomputed;
 use super::design::Design;
@@ -22,21 +22,20 @@ use eyelet::pack::PAGE;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// After so many ways to slide that were no faster, others are not tried.
+/// Ways to slide in a row that were no faster, after which no others are tried.
 const WAYS_IN_VAIN: usize = 2;
 
-/// Ways in which single layers slide, too, that are tried.
+/// Ways in which single layers slide, too: this many are tried.
 const MOST_SINGLES: usize = 3;
 
-/// Plans that wait for loads for one part in so many are looked at as bound by them.
+/// A plan is bound by loads if it waits for them for one part in this many of its time.
 const WAITS: u64 = 4;
 
-/// Algorithms, of those that promise most, for which ways to slide and finer numbers are tried.
+/// Choices of algorithms with which ways to slide are tried.
 const MOST_ALGORITHMS: usize = 2;
 
-/// A good plan in a short time, if one is found. `transformed` is the network with all steps
-/// transforming weights that gain by it: layers that slide do so, too, or what of it they have room
-/// for, or nothing of it.
+/// Constructs a plan, if there is one. `transformed` is the network in which all steps transform
+/// weights that gain by it. Layers that slide use all of it, some of it, or none.
 pub fn construct<'a>(
     request: &Request<'a>,
     transformed: Option<&'a Transformed>,
@@ -64,7 +63,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         transformed: Option<&'a Transformed>,
         options: &Options,
     ) {
-        // Without sliding, if there is sure to be a plan so; nothing below the smallest budget.
+        // Nothing is planned below the smallest budget. Not to slide is tried first.
         let within = |builder: &PlanBuilder<'a>| {
             frugal::within(builder, Loading::Cyclic, false, |design| builder.surely_fits(design))
         };
@@ -82,7 +81,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         }
         let Some((groups, design)) = sure else { return };
         let alone = groups.is_empty();
-        // Layer after layer, by all algorithms.
+        // Layer after layer, with all algorithms.
         let mut choices = options.choices();
         let mut algorithms: Vec<(u64, Vec<u32>)> = Vec::new();
         plain.add_quickest(options, &mut choices);
@@ -92,7 +91,7 @@ impl<'a, 'b> Construction<'a, 'b> {
             algorithms.push((ns, on_load));
         }
         if alone && self.best.is_none() {
-            // What neither the coarsest nor the finest slices fit.
+            // Neither the coarsest nor the finest slices fit.
             self.consider_surely(0, design.clone());
         }
         algorithms.sort_by_key(|(ns, _)| *ns);
@@ -105,13 +104,13 @@ impl<'a, 'b> Construction<'a, 'b> {
             self.builders.push(PlanBuilder::with(request, self.precomputed.clone(), groups));
             self.consider_surely(self.builders.len() - 1, design);
         }
-        // Not without sliding.
+        // Not to slide has no plan.
         self.builders.remove(0);
         self.best.iter_mut().for_each(|best| best.at -= 1);
     }
 
-    /// Compares ways to slide, by the algorithms that have done best, and refines the best plan. By
-    /// others layers slide only if sliding is of use.
+    /// Compares ways to slide with the best algorithms so far, and refines the best plan. Networks
+    /// whose steps transform weights are tried only if sliding is of use.
     fn look_closer(
         &mut self,
         request: &Request<'a>,
@@ -173,8 +172,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         }
     }
 
-    /// Adds groups to the best way to slide in which layers are faster. With several threads lines
-    /// go from cache to cache, and bands are waited for: measured, that loses.
+    /// Adds groups in which layers are faster to the best way to slide. With several threads
+    /// measurements show a loss: lines go from cache to cache, and threads wait at each band.
     fn for_speed(&mut self, threads: u32, options: &Options) {
         let Some(best) = self.best.as_ref().filter(|_| threads == 1 && self.computes()) else {
             return;
@@ -196,7 +195,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         self.slide(&request, ways, &[(0, on_load)], options);
     }
 
-    /// Whether the best plan computes, most of the time: where loads are waited for, faster steps
+    /// Whether computing decides the latency of the best plan. If it waits for loads, faster steps
     /// only wait longer.
     fn computes(&self) -> bool {
         let line = self.best.as_ref().map(|best| &best.built.line);
@@ -244,9 +243,9 @@ impl<'a, 'b> Construction<'a, 'b> {
     }
 }
 
-/// The ways to slide that deserve to be planned: those for the budget and, where more than
-/// activations need would choose none, those for what they need; and those in which single layers
-/// slide, too. Each also with groups that leave room to transform weights.
+/// The ways to slide that are planned: those for the budget, those for what activations need, and
+/// those in which single layers slide, too. Each way is followed by one with more groups that leave
+/// room to transform weights.
 fn looked(search: &mut Search<'_>, budget: u64) -> [Vec<Vec<Group>>; 2] {
     let mut ways = search.candidates(budget);
     if search.whole() < budget {
@@ -260,7 +259,7 @@ fn looked(search: &mut Search<'_>, budget: u64) -> [Vec<Vec<Group>>; 2] {
         std::iter::once(groups).chain(roomier)
     };
     let ways: Vec<_> = ways.into_iter().flat_map(&mut with_roomier).collect();
-    // No more of them are looked for than are tried.
+    // They are computed one by one, and no more than are tried.
     let singles = singles.into_iter().flat_map(with_roomier);
     let singles = singles.filter(|groups| !ways.contains(groups)).take(MOST_SINGLES).collect();
     [ways, singles]

@@ -1,5 +1,5 @@
-//! What [construction](super::construct) has found so far, and how it plans a way to slide: by some
-//! shares of memory for residents, then by finer slices for the best of these.
+//! What [construction](super::construct) has found so far, and how it plans one way to slide: first
+//! with several shares of memory for residents, then with finer slices for the best share.
 
 use super::precomputed::Precomputed;
 use super::design::{Built, Design, SlicingTarget, Pins};
@@ -9,19 +9,18 @@ use super::builder::PlanBuilder;
 use crate::slice::Cutting;
 use std::sync::Arc;
 
-/// Shares of the memory left beside activations that are tried for residents.
+/// Shares of the memory next to the activations that residents get.
 const SHARES: [f64; 9] = [0.0, 0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96, 0.99];
 
-/// Slices that shall find room in each layer, and the most bytes of each.
+/// Slices that must fit in each layer, and the most bytes of each.
 const TARGETS: [(f64, u64); 5] =
     [(2.0, 4 << 20), (3.0, 4 << 20), (4.0, 4 << 20), (8.0, 4 << 20), (2.0, 1 << 40)];
 
-/// Steps of plans that are made, at most, where one has been found: of plans with many steps fewer
-/// are looked at.
+/// Once a plan is found, construction ends after plans with this many steps together.
 const MOST_MADE: usize = 40_000;
 
-/// Ways that take longer than the best by less than one part in so many are looked at with other
-/// shares, too.
+/// A way to slide is tried with other shares if it takes at most one part in this many longer than
+/// the best.
 const PROMISING: u64 = 1000;
 
 /// What construction has found so far.
@@ -29,14 +28,14 @@ pub(super) struct Construction<'a, 'b> {
     pub(super) precomputed: &'b Arc<Precomputed>,
     pub(super) builders: Vec<PlanBuilder<'a>>,
     pub(super) best: Option<Best>,
-    /// What is predicted of the fastest.
+    /// Predicted nanoseconds of the fastest plan.
     pub(super) least_ns: u64,
-    /// The share of memory that residents have in the best.
+    /// The share of memory that residents have in the best plan.
     pub(super) share: f64,
     /// Steps of all plans that were made.
     made: usize,
-    /// Designs that were tried, by their builder, and what is predicted of them; nothing of those
-    /// that have no plan.
+    /// Designs that were tried, by the index of their builder, with their predictions; `None` for
+    /// those without a plan.
     known: Vec<(usize, Design, Option<u64>)>,
 }
 
@@ -47,8 +46,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         Self { precomputed, builders, best, least_ns, share, made, known }
     }
 
-    /// Whether looking on is not worth it: the best plan is as fast as the bound, or has been found
-    /// among so many that the [search](super::improve) had better go on.
+    /// Whether construction should end: the best plan is as fast as the bound, or so many plans
+    /// have been made that the [search](super::improve) should go on.
     pub(super) fn is_done(&self) -> bool {
         self.best.is_some() && (self.made > MOST_MADE || self.is_optimal())
     }
@@ -57,8 +56,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         self.best.as_ref().is_some_and(|best| self.builders[best.at].is_optimal(&best.built))
     }
 
-    /// Makes a plan of a design, and keeps it if it is better. Says whether it is, and what is
-    /// predicted of it.
+    /// Makes a plan of a design, and keeps it if it is better. Returns whether it is, and its
+    /// prediction.
     pub(super) fn consider(&mut self, at: usize, design: Design) -> Option<(bool, u64)> {
         if let Some(ns) = self.known(at, &design) {
             return ns.map(|ns| (false, ns));
@@ -70,7 +69,7 @@ impl<'a, 'b> Construction<'a, 'b> {
             return None;
         };
         self.made += plan.steps.len();
-        // What is clearly slower than the fastest is no better.
+        // A plan that is clearly slower than the fastest is no better.
         match builder.predict_within(plan, self.least_ns.saturating_add(self.least_ns / 200)) {
             Ok(built) => {
                 self.known.push((at, design.clone(), Some(built.line.steady_ns)));
@@ -88,13 +87,13 @@ impl<'a, 'b> Construction<'a, 'b> {
         known.map(|(_, _, ns)| *ns)
     }
 
-    /// Gives the last builders back, from this one on.
+    /// Drops the last builders, from this one on.
     pub(super) fn forget(&mut self, from: usize) {
         self.builders.truncate(from);
         self.known.retain(|(builder, ..)| *builder < from);
     }
 
-    /// The same with everything at the lowest place.
+    /// Keeps the plan of a design with everything at its lowest place, if it is better.
     pub(super) fn consider_surely(&mut self, at: usize, design: Design) {
         if let Ok(built) = self.builders[at].build_surely(&design) {
             self.keep(at, design, built);
@@ -117,8 +116,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         (better, ns)
     }
 
-    /// Plans with some shares of memory given to residents; says what the best takes, and whether
-    /// not all has to be at its lowest place.
+    /// Plans with several shares of memory for residents. Returns the best prediction, and whether
+    /// some plan fits without everything at its lowest place.
     pub(super) fn sketch(&mut self, at: usize, on_load: &[u32]) -> (u64, bool) {
         let all = Design::uniform(Cutting::RESIDENT, on_load, Loading::Cyclic);
         if let Some((_, ns)) = self.consider(at, all) {
@@ -139,20 +138,19 @@ impl<'a, 'b> Construction<'a, 'b> {
             }
         }
         self.known.extend(failed);
-        // What cannot be done by the coarsest nor by the finest slices is not a plan for this
-        // budget.
+        // If neither the coarsest nor the finest slices fit, there is no plan for this budget.
         let Some(((built, has_room), design)) = first else { return (u64::MAX, false) };
         let held_ns = self.best.is_some().then_some(self.least_ns);
         self.made += built.plan.steps.len();
         let (_, mut least) = self.keep(at, design, built);
-        // Where everything is at its lowest place nothing else finds room.
+        // If everything must be at its lowest place, nothing else fits.
         if !has_room {
             return (least, has_room);
         }
         let mut shares = SHARES.to_vec();
         if let Some(before) = held_ns {
-            // What is slower by the share that has been best, or by the largest below it that finds
-            // room, is so by others, nearly always.
+            // A way that is slower with the best share so far (or with the largest smaller one that
+            // fits) is nearly always slower with the others.
             let mut from_best = (0..=self.best_share()).rev();
             let found =
                 from_best.find_map(|index| self.with_share(at, on_load, shares.remove(index)));
@@ -172,7 +170,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         (least, has_room)
     }
 
-    /// Plans with a share of memory given to residents, as [`consider`](Self::consider).
+    /// Plans with one share of memory for residents; returns the same as
+    /// [`consider`](Self::consider).
     fn with_share(&mut self, at: usize, on_load: &[u32], share: f64) -> Option<(bool, u64)> {
         let design = self.design(at, on_load, share, TARGETS[0]);
         let (better, ns) = self.consider(at, design)?;
@@ -189,7 +188,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         design
     }
 
-    /// The other targets for the best share.
+    /// Tries the other targets with the best share.
     pub(super) fn refine(&mut self, at: usize, on_load: &[u32]) {
         for target in TARGETS.into_iter().skip(1) {
             if self.is_done() {
@@ -200,14 +199,13 @@ impl<'a, 'b> Construction<'a, 'b> {
         }
     }
 
-    /// Which share has been best.
+    /// The index of the best share so far.
     fn best_share(&self) -> usize {
         SHARES.iter().position(|share| *share == self.share).unwrap_or(0)
     }
 }
 
-/// Whether what takes so long could do better than what takes `least_ns`, if memory is shared
-/// otherwise.
+/// Whether a way that takes `ns` could take less than `least_ns` with another share of memory.
 fn is_promising(ns: u64, least_ns: u64) -> bool {
     ns < least_ns + least_ns / PROMISING
 }

@@ -1,10 +1,10 @@
-//! What is decided of a plan before addresses are: how finely each layer is cut, how much of it
-//! stays, and by what algorithm its steps compute it.
+//! What is decided before a plan has addresses: how finely each layer is cut, how much of it stays,
+//! and which algorithm its steps use.
 //!
-//! Everything else follows. Slices follow from the limits, residents go to the start of the arena,
-//! the rest is placed step by step above them ([`place`](super::place)), thresholds follow from
-//! addresses, the latency from the simulator. So strategies differ in the designs that they try,
-//! and a search changes designs.
+//! Everything else follows. The limits give the slices. Residents go to the start of the arena; the
+//! rest is placed step by step above them ([`place`](super::place)). Addresses give the thresholds,
+//! and the simulator gives the latency. So strategies differ in the designs that they try, and a
+//! search changes designs.
 
 use super::activations::ActivationLayout;
 use super::place::Loading;
@@ -13,18 +13,18 @@ use crate::plan::Plan;
 use crate::simulate::Timeline;
 use crate::slice::{Cutting, Slices, slice};
 
-/// A decision for every layer, and on how far loads run ahead.
+/// A decision for every layer, and how far loads run ahead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Design {
     pub layers: Vec<Cutting>,
-    /// The algorithm of each layer's steps, as in [`Network::on_load`]; layers that slide have that
+    /// The algorithm of each layer's steps, as in [`Network::on_load`]. Layers that slide use that
     /// of their network.
     pub step_algorithms: Vec<u32>,
     pub loading: Loading,
 }
 
 impl Design {
-    /// The same for all layers.
+    /// A design that cuts all layers alike.
     pub fn uniform(cutting: Cutting, step_algorithms: &[u32], loading: Loading) -> Self {
         let step_algorithms = step_algorithms.to_vec();
         Self { layers: vec![cutting; step_algorithms.len()], step_algorithms, loading }
@@ -35,21 +35,21 @@ impl Design {
     }
 }
 
-/// Which loads stay, when not all can.
+/// Which loads stay if not all can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pins {
-    /// Those that storage would be late with.
+    /// Those that would come too late from storage.
     Late,
-    /// From the head of the network on, as FlexNN does.
+    /// Those at the start of the network, as in FlexNN.
     Head,
 }
 
-/// How finely layers are cut, by the memory that they leave.
+/// How finely layers are cut.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SlicingTarget {
-    /// Slices that shall find room beside a layer's activations,
+    /// Slices that must fit next to a layer's activations.
     pub slices: f64,
-    /// and beside those of so many layers before it.
+    /// The slices must also fit next to the activations of this many layers before it.
     pub ahead: usize,
     /// Most bytes of a slice.
     pub most: u64,
@@ -62,10 +62,10 @@ pub struct Built {
 }
 
 impl Built {
-    /// Whether it is to be preferred to the one that is held, where the fastest of all took
-    /// `least_ns`: clearly faster, or no slower than that (within half a percent, which no
-    /// prediction can tell apart) with fewer bytes read, whose storage, energy and first inference
-    /// it saves.
+    /// Whether this plan is preferred to the held one. `least_ns` is the time of the fastest plan
+    /// so far. A clearly faster plan wins. Among plans within half a per cent of the fastest, which
+    /// no prediction can tell apart, the one that reads less wins: it saves storage, energy and
+    /// time of the first inference.
     pub fn is_better(&self, held: &Self, least_ns: u64) -> bool {
         let near = |built: &Self| built.line.steady_ns <= least_ns + least_ns / 200;
         match (near(self), near(held)) {

@@ -1,18 +1,17 @@
 //! FlexNN without its static plan: memory is given out and taken back as an inference goes.
 //!
-//! A best-fit allocator, as frameworks have, is played through one inference while planning: a step
-//! asks for its output's buffer and its scratch when it starts and gives them back after their last
-//! use; the loader asks for the next weights as soon as it is idle. Nobody looks ahead, so holes
-//! come and go as they please. What has never been given out is broken into last, as allocators do
-//! that can still ask for more. If there is no room for weights, the loader waits until something
-//! has been given back; if there is none for a step, the inference cannot go on. A loader that runs
-//! ahead without end can cause that; so the most loads ahead with which the inference comes to its
-//! end are looked for. Without any, what is asked for and given back is the same whatever the
-//! memory, and so are the addresses: as much as these take is enough.
+//! Planning plays one inference with a best-fit allocator, as frameworks have. A step asks for its
+//! output's buffer and its scratch when it starts, and gives them back after their last use. The
+//! loader asks for the next weights as soon as it is idle. Nothing looks ahead, so holes come and
+//! go. Memory that was never given out is used last, as in allocators that can ask for more. If
+//! weights have no room, the loader waits until something has been given back. If a step has no
+//! room, the inference cannot go on. A loader that runs ahead without end can cause that. So the
+//! most loads ahead are searched for with which the inference ends. Without any, requests and
+//! addresses do not depend on the memory: what these addresses take is enough.
 //!
-//! The addresses that came up become the plan, each load released by as many steps as were done
-//! when its memory was given out: what is measured is how dynamic memory lies, without the time
-//! that allocating takes.
+//! The addresses become the plan. Each load is released by as many steps as were done when its
+//! memory was given out. So the plan measures how dynamic memory lies, without the time of
+//! allocation.
 
 use super::design::Design;
 use super::place::{Misfit, UNLIMITED};

@@ -1,11 +1,10 @@
-//! How finely the layers of a builder are cut, what they are computed by, and how much scratch each
-//! step has.
+//! How finely layers are cut, which algorithm they use, and how much scratch each step has.
 //!
-//! What activations leave beside a layer is shared by its slices and their scratch. More scratch
-//! makes steps faster, fewer slices make tables smaller, and finer ones leave loads room to come
-//! ahead. Designs that give so many slices room in every layer are what
-//! [construction](super::construct) compares; the coarsest and the finest that fit decide what the
-//! smallest budget is ([`frugal`](super::frugal)).
+//! A layer's slices and their scratch share the memory that activations leave. More scratch makes
+//! steps faster, fewer slices make tables smaller, and finer ones leave room to load ahead.
+//! [Construction](super::construct) compares designs in which a number of slices fits in every
+//! layer. The coarsest and the finest slices that fit decide the smallest budget
+//! ([`frugal`](super::frugal)).
 
 use super::Request;
 use super::precomputed::{Level, Shape, Slicing, number, step};
@@ -20,20 +19,20 @@ use eyelet::pack::{PAGE, Step};
 /// Larger reads are no faster on any storage that was measured.
 const LARGEST_READ: u64 = 4 << 20;
 
-/// Slices that shall find room beside scratch, where algorithms are chosen by what that leaves.
+/// Slices that must fit next to the scratch of an algorithm for it to be considered.
 const ROOM: [f64; 2] = [1.0, 2.0];
 
-/// Fewer slices are preferred if they take no more than so many times as long; the coarsest, if no
-/// more than so many times.
+/// Fewer slices are preferred if they take at most this many times as long; for the coarsest
+/// designs, [`FEWEST`] times.
 const FEW: f64 = 1.1;
 const FEWEST: f64 = 1.6;
 
-/// Less scratch is preferred if steps take no more than so many times as long.
+/// Less scratch is preferred if steps take at most this many times as long.
 const NEARLY: f64 = 1.05;
 
 impl PlanBuilder<'_> {
-    /// Slices such that some find room in every layer, beside its activations and its scratch, when
-    /// `residents` bytes are given to residents.
+    /// Cuts every layer so that the slices of the target fit next to its activations and its
+    /// scratch, with `residents` bytes set aside for residents.
     pub fn fitting(
         &self,
         residents: u64,
@@ -46,7 +45,7 @@ impl PlanBuilder<'_> {
             (0..on_load.len()).map(|layer| self.activations.free(layer, bytes)).collect();
         let mut design = Design::uniform(Cutting::LAYERS, on_load, loading);
         for (layer, cutting) in design.layers.iter_mut().enumerate() {
-            // Loads come while the layers before compute.
+            // Loads come while earlier layers compute.
             let around = layer.saturating_sub(target.ahead)..=layer;
             let free = free[around].iter().min().copied().unwrap_or(0);
             let of =
@@ -61,8 +60,8 @@ impl PlanBuilder<'_> {
         design
     }
 
-    /// By what a layer is computed that was to be computed by an algorithm, and by what where that
-    /// has no room: a group that reads anew is there for what its layers transform.
+    /// The algorithm of a layer for which one is wanted, and the one to use if that has no room.
+    /// Layers of a group that reads weights again keep the algorithm that the group is made for.
     fn algorithms(&self, layer: usize, wanted: u32) -> [u32; 2] {
         match self.activations.sliding.anew(layer) {
             true => [self.request.network.on_load[layer]; 2],
@@ -70,14 +69,14 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// Bytes of the tables that a plan has at least where steps are few.
+    /// Bytes of the tables of a plan with few steps.
     fn usual_tables(&self) -> u64 {
         self.activations.usual_tables(self.request.network)
     }
 
-    /// The slices of a layer, of which so many and one's scratch find room in so many bytes, and
-    /// what computing them takes. Where scratch is worth memory, they are the fewest that take no
-    /// more than `few` times the least.
+    /// The slices of a layer of which `slices` fit in `free` bytes together with the scratch of
+    /// one, and the time of the layer. If scratch is worth memory, these are the fewest slices that
+    /// take at most `few` times the least.
     pub fn cutting(
         &self,
         layer: usize,
@@ -101,7 +100,7 @@ impl PlanBuilder<'_> {
         }
         let fitting = |shape: &Shape| {
             let limit = u64::from(shape.count) * panel;
-            // Weights begin with a page.
+            // Weights start at a page.
             let weights = (slices * (limit + PAGE) as f64) as u64 + PAGE;
             if weights + shape.scratch.least > free
                 || (limit > most && shape.count > 1)
@@ -126,12 +125,13 @@ impl PlanBuilder<'_> {
         };
         let all = || shapes.iter().filter_map(fitting);
         let least = all().map(|(_, ns)| ns).fold(f64::INFINITY, f64::min);
-        // Fewer slices are smaller tables and larger reads.
+        // Fewer slices mean smaller tables and larger reads.
         let found = all().find(|(_, ns)| *ns <= least * few);
         found.unwrap_or((Cutting { scratch: 1, ..Cutting::equal(1) }, f64::INFINITY))
     }
 
-    /// The same for a share of what there is beside tables and a layer's activations.
+    /// Cuts a layer as [`cutting`](Self::cutting) does, in a share of the memory next to tables and
+    /// its activations.
     pub fn fitting_one(
         &self,
         layer: usize,
@@ -144,8 +144,8 @@ impl PlanBuilder<'_> {
         self.cutting(layer, algorithm, free, slices, u64::MAX, FEW)
     }
 
-    /// The scratch of a slice that may have so much: the least with which it is nearly as fast,
-    /// since loads have the rest. And what it takes then.
+    /// The scratch of a slice, and its time with it. It is the least scratch of at most `room`
+    /// bytes with which the slice is nearly as fast: loads have the rest.
     fn scratch(&self, shape: &Shape, room: u64, step: Step) -> (u64, u64) {
         let most = shape.scratch.all.min(room);
         let ns = |bytes: u64| {
@@ -160,8 +160,8 @@ impl PlanBuilder<'_> {
         level.map_or((most, with_most), |level| (level.bytes, ns(level.bytes)))
     }
 
-    /// Slices of at most so many bytes, or of one panel where they cannot be parts of it, and what
-    /// computing them takes.
+    /// Slices of at most `limit` bytes, or of one panel if they cannot be parts of it, and the time
+    /// of the layer.
     fn equal(&self, layer: usize, algorithm: u32, limit: u64) -> (Cutting, f64) {
         let network = self.request.network;
         let all = step(network, layer, network.layers[layer].panels, algorithm);
@@ -177,8 +177,8 @@ impl PlanBuilder<'_> {
         (Cutting::equal(if self.extended { limit } else { limit.max(panel) }), ns as f64)
     }
 
-    /// Slices of one panel, and the smallest parts of panels: what needs the fewest tables, or the
-    /// least memory for weights.
+    /// Designs with slices of one panel, which need the fewest tables, and with the smallest parts
+    /// of panels, which need the least memory for weights.
     pub fn finest(&self, on_load: &[u32], loading: Loading) -> Vec<Design> {
         let finest = Cutting { read: 1, scratch: 1, ..Cutting::equal(1) };
         let parts = Design::uniform(finest, on_load, loading);
@@ -189,8 +189,8 @@ impl PlanBuilder<'_> {
         if self.extended { vec![panels, parts] } else { vec![panels] }
     }
 
-    /// For each layer the algorithm by which it takes the least time where so many of its slices
-    /// shall find room; its own where it slides.
+    /// The fastest algorithm of each layer if so many of its slices must fit. Layers that slide
+    /// keep their own.
     pub fn quickest(&self, options: &Options, slices: f64) -> Vec<u32> {
         let quickest = |layer: usize| {
             let own = options.own(layer);
@@ -206,7 +206,8 @@ impl PlanBuilder<'_> {
         (0..self.request.network.layers.len()).map(quickest).collect()
     }
 
-    /// What of such a choice is one here: layers that slide compute as their group was priced.
+    /// A choice of algorithms for this way to slide: layers that slide use those that their group
+    /// was priced with.
     pub fn chosen(&self, options: &Options, on_load: &[u32]) -> Vec<u32> {
         let layers = on_load.iter().enumerate();
         let of = |(layer, algorithm): (usize, &u32)| match self.activations.sliding.group_of(layer) {
@@ -216,7 +217,8 @@ impl PlanBuilder<'_> {
         layers.map(of).collect()
     }
 
-    /// Adds these, for some numbers of slices, to what all layers are to be computed by.
+    /// Adds the [quickest](Self::quickest) algorithms, for each number of slices in [`ROOM`], to
+    /// `choices`.
     pub fn add_quickest(&self, options: &Options, choices: &mut Vec<Vec<u32>>) {
         for slices in ROOM {
             let choice = self.quickest(options, slices);
@@ -226,12 +228,12 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// The coarsest slices of which each, with its scratch, still fits beside the activations in a
-    /// budget. `join` has small layers share loads.
+    /// The coarsest slices of which each fits next to the activations in a budget, with its
+    /// scratch. `join` has small layers share loads.
     fn coarsest(&self, budget: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
         let mut tables = self.least_tables();
         let mut design = self.coarsest_in(budget.saturating_sub(tables), join, on_load, loading);
-        // Finer slices are more of them, and their tables leave less memory.
+        // Finer slices need larger tables, which leave less memory.
         for _ in 0..3 {
             let slices = design.slices(self.request.network, &self.activations);
             let needed = self.activations.tables_for(&self.request, &slices, |_| 0);
@@ -244,7 +246,7 @@ impl PlanBuilder<'_> {
         design
     }
 
-    /// The same in so many bytes beside the tables.
+    /// The coarsest slices that fit in `bytes` next to the tables.
     pub fn coarsest_in(&self, bytes: u64, join: bool, on_load: &[u32], loading: Loading) -> Design {
         let mut design = Design::uniform(Cutting::equal(1), on_load, loading);
         for (index, layer) in self.request.network.layers.iter().enumerate() {
@@ -276,7 +278,7 @@ impl PlanBuilder<'_> {
         design
     }
 
-    /// The slices that a layer can be cut into, by its own algorithm: of fewest first.
+    /// How a layer can be cut with its own algorithm, fewest slices first.
     pub fn cuts(&self, layer: usize) -> &[Slicing] {
         let Request { network, threads, .. } = self.request;
         let all = self.precomputed.cuts[layer].get_or_init(|| {
@@ -291,10 +293,10 @@ impl PlanBuilder<'_> {
             };
             let mut cuts = vec![cut(1)];
             while let Some(Slicing { count: count @ 2.., slices, .. }) = cuts.last().copied() {
-                // The fewest that are smaller.
+                // The fewest slices that are smaller.
                 cuts.push(cut((slices + 1).max(panels.div_ceil(count - 1))));
             }
-            // Then parts of a panel, each of half as much as the ones before.
+            // Then parts of a panel, each half as large as those before.
             let scratch = cuts.last().map_or(0, |cut| cut.bytes - weights_bytes(cut.weights));
             let mut most = panel;
             let own = self.precomputed.own[layer] == 0;
@@ -318,9 +320,9 @@ impl PlanBuilder<'_> {
         if self.extended { all } else { &all[..whole] }
     }
 
-    /// The designs that need the least memory while weights come and go, of which one is feasible
-    /// if any is: the coarsest slices that fit, which need the fewest tables, and the finest, which
-    /// need the least memory for weights.
+    /// The designs that need the least memory while weights come and go. If any design is feasible,
+    /// one of these is: the coarsest slices that fit need the fewest tables, and the finest need
+    /// the least memory for weights.
     pub fn frugal(
         &self,
         budget: u64,
@@ -333,13 +335,13 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// Whole pages that so many bytes of weights take at most.
+/// Whole pages that weights of `bytes` take at most.
 fn weights_bytes(bytes: u64) -> u64 {
     (bytes + PAGE).next_multiple_of(PAGE)
 }
 
-/// A layer that slides, beside whose weights so many bytes are free: its steps have less scratch
-/// where there is little, and small layers share reads of up to `most`.
+/// The cutting of a layer that slides, with `free` bytes for its group's weights and its scratch.
+/// Small layers share reads of up to `most`.
 fn sliding(weights: u64, free: u64, most: u64) -> Cutting {
     let scratch = free.saturating_sub(weights + 2 * PAGE).max(1);
     Cutting { scratch, read: (weights + PAGE).min(most).min(LARGEST_READ), ..Cutting::LAYERS }

@@ -1,18 +1,18 @@
-//! FlexNN as published (MobiCom '24), by eyelet's kernels and runtime, and without its parts.
+//! FlexNN as published (MobiCom '24), with eyelet's kernels and runtime, and without some of its
+//! parts.
 //!
-//! Every layer is cut so that slices of it fit beside its activations (bottleneck-aware slicing).
-//! Then Algorithm 1: activations are placed first; layer by layer, weights are preloaded to the
-//! place that has been free the longest, intermediates go to the one that was freed last; where
-//! that fails, both are placed anew without preloading; if that fails too, the slices were too
-//! large, or there is no plan. Where loading takes longer than computing, weights are pinned, first
-//! come from the head of the network on. Inferences are planned one by one: no load starts before
-//! the inference that it is for.
+//! Every layer is cut so that slices of it fit next to its activations (bottleneck-aware slicing).
+//! Then Algorithm 1 places activations first. Layer by layer, weights are preloaded to the place
+//! that has been free the longest, and intermediates go to the one that was freed last. If that
+//! fails, both are placed again without preloading. If that fails too, the slices were too large,
+//! or there is no plan. If loading takes longer than computing, weights are pinned from the start
+//! of the network on. Inferences are planned one by one: no load starts before its inference.
 //!
-//! What the publication leaves open (how many slices, how many bytes are pinned) is taken as the
-//! simulator likes it best. What [`joint`](super::joint) adds is the cycle, residents where they
-//! pay, limits of each layer's own, and search.
+//! The publication leaves open how many slices there are and how many bytes are pinned: the
+//! simulator decides. [`joint`](super::joint) adds the cycle, residents where they pay, limits for
+//! each layer, and search.
 //!
-//! The ablation: without preloading, a load waits for the step that needs it to be next; without a
+//! In the ablation without preloading, a load waits until the step that needs it is next. Without a
 //! static plan, memory is given out and taken back as the inference goes
 //! ([`dynamic`](super::dynamic)).
 
@@ -25,7 +25,7 @@ use crate::plan::Plan;
 use crate::slice::Cutting;
 use std::time::Instant;
 
-/// What of FlexNN is left.
+/// The parts of FlexNN that a plan has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
     pub static_plan: bool,
@@ -38,10 +38,10 @@ impl Parts {
     }
 }
 
-/// Slices of a layer that shall fit beside its activations.
+/// Slices of a layer that must fit next to its activations.
 const SLICES: [f64; 4] = [2.0, 3.0, 4.0, 8.0];
 
-/// Shares of the memory left beside activations that are tried for pinned weights.
+/// Shares of the memory next to the activations that are tried for pinned weights.
 const SHARES: [f64; 7] = [0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96];
 
 pub fn plan(request: &Request<'_>, parts: Parts) -> Result<PlanResult, PlanError> {
@@ -63,8 +63,8 @@ pub fn plan(request: &Request<'_>, parts: Parts) -> Result<PlanResult, PlanError
     Ok(PlanResult { plan, constructive: start.elapsed(), ..PlanResult::default() })
 }
 
-/// The budget from which on a design is sure to fit. Without a static plan that is no less than
-/// with one.
+/// The budget from which on a design surely fits. Without a static plan that is no less than with
+/// one.
 fn needs(builder: &PlanBuilder<'_>, design: &Design, parts: Parts) -> u64 {
     match parts.static_plan {
         true => builder.least_bytes(design),
@@ -96,7 +96,7 @@ pub fn designs(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Ite
     unpinned(builder, loading).chain(pinned(builder, loading))
 }
 
-/// So many slices beside each layer's activations, and so many bytes of residents.
+/// A design with `slices` slices next to each layer's activations, and `residents` bytes set aside.
 fn fitting(builder: &PlanBuilder<'_>, slices: f64, residents: u64, loading: Loading) -> Design {
     let target = SlicingTarget { slices, ahead: 0, most: u64::MAX };
     builder.fitting(residents, target, &builder.request.network.on_load, loading)
@@ -107,7 +107,7 @@ fn unpinned(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Item =
     SLICES.into_iter().map(move |slices| fitting(builder, slices, 0, loading))
 }
 
-/// The designs that are tried where storage is the bottleneck.
+/// The designs that are tried if storage is the bottleneck.
 fn pinned(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Item = Design> {
     let room = builder.room(builder.request.budget);
     let with = move |slices, share| {
@@ -134,11 +134,11 @@ pub fn place(builder: &PlanBuilder<'_>, design: &Design, budget: u64, parts: Par
     }
 }
 
-/// The same for the budget of the request, of a design that is sure to fit.
+/// Places a design that surely fits the budget of the request.
 pub fn place_surely(builder: &PlanBuilder<'_>, design: &Design, parts: Parts) -> Result<Plan, Misfit> {
     match parts.static_plan {
         true => builder.place_surely(design, builder.request.budget),
-        // Without running ahead it comes to its end.
+        // Without loads that run ahead it comes to its end.
         false => place(builder, design, builder.request.budget, parts),
     }
 }

@@ -1,22 +1,21 @@
 //! The smallest budget, exactly.
 //!
-//! Whether a design fits a budget is hard to say: the rules of placing are greedy and depend on the
-//! budget, so that one can fail in more memory than it needs. But each design has a budget from
-//! which on it is sure to fit: that in which everything finds room at its lowest place
-//! ([`SlicedNetwork::least_bytes`](super::place::SlicedNetwork::least_bytes)), which placing falls
-//! back on. It does not depend on the budget, and takes no search.
+//! Whether a design fits a budget is hard to say: placing is greedy and depends on the budget, so
+//! it can fail in more memory than it needs. But each design has a budget from which on it surely
+//! fits: the one in which everything has room at its lowest place
+//! ([`SlicedNetwork::least_bytes`](super::place::SlicedNetwork::least_bytes)). Placing falls back
+//! on that. It does not depend on the budget, and takes no search.
 //!
-//! So a few *frugal* designs are listed, the same for all budgets, and the smallest budget is what
-//! the least of them needs. Slices are weighed against tables: coarser ones take more memory beside
-//! the activations, finer ones are more steps and loads. How coarse each layer's slices can be in
-//! so many bytes beside the tables is known, and changes only at some numbers of bytes. These are
-//! gone through, and those at which bytes and tables are least together give the designs. With them
-//! go whole layers, and all weights in the arena: so what `on-demand` and `preload` need is never
-//! less.
+//! So a few *frugal* designs are listed, the same for all budgets, and the smallest budget is the
+//! least that one of them needs. Coarser slices take more memory next to the activations; finer
+//! ones are more steps and loads, with larger tables. How coarse each layer's slices can be changes
+//! only at some numbers of bytes next to the tables. The designs are those at which bytes and
+//! tables together are least. Whole layers, and all weights in the arena, are also among them: so
+//! `on-demand` and `preload` never need less.
 //!
-//! A strategy plans for a budget if and only if one of its frugal designs is sure to fit it. That
-//! is what makes the smallest budget exact: below it nothing is planned, whatever luck another
-//! design might have there, and from it on there is a plan, if need be the frugal one.
+//! A strategy plans for a budget if and only if one of its frugal designs surely fits. That makes
+//! the smallest budget exact: below it nothing is planned, even if another design would fit by
+//! luck, and from it on there is a plan.
 
 use super::design::Design;
 use super::place::Loading;
@@ -25,22 +24,22 @@ use crate::slice::Cutting;
 use crate::tables::Counts;
 use eyelet::pack::PAGE;
 
-/// Numbers of bytes beside the tables of which designs are made.
+/// Numbers of bytes next to the tables for which designs are made.
 const MOST: usize = 8;
 
-/// A design, and the budget from which on it is sure to fit.
+/// A design, and the budget from which on it surely fits.
 #[derive(Clone, Debug)]
 pub struct Fit {
     pub bytes: u64,
     pub design: Design,
 }
 
-/// Where an allocator decides on places, these times as many bytes are tried, too: nobody knows
-/// what it will need.
+/// If an allocator decides on places, these multiples of the bytes are also tried: what it needs is
+/// not known before.
 const TIMES: [f64; 4] = [0.5, 0.75, 1.25, 1.5];
 
-/// The frugal designs for one way to slide, by the layers' own algorithms; with those for a plan
-/// that is `dynamic`, or without.
+/// The frugal designs for one way to slide, with the layers' own algorithms. A `dynamic` plan has
+/// some more.
 pub fn designs(builder: &PlanBuilder<'_>, loading: Loading, dynamic: bool) -> Vec<Design> {
     let on_load = &builder.request.network.on_load;
     let mut designs: Vec<Design> = Vec::new();
@@ -65,7 +64,7 @@ pub fn designs(builder: &PlanBuilder<'_>, loading: Loading, dynamic: bool) -> Ve
     designs
 }
 
-/// A frugal design that `fits` the budget of the request for sure; nothing if none does.
+/// A frugal design that surely `fits` the budget of the request, if there is one.
 pub fn within(
     builder: &PlanBuilder<'_>,
     loading: Loading,
@@ -90,11 +89,11 @@ pub fn least(
     fits.min_by_key(|fit| fit.bytes).expect("all weights in the arena are a design")
 }
 
-/// The bytes beside the tables, of those at which slices become coarser, that take the least with
-/// the tables.
+/// The numbers of bytes next to the tables that take the least together with the tables. Slices
+/// become coarser at each of them.
 fn rooms(builder: &PlanBuilder<'_>) -> Vec<u64> {
     let network = builder.request.network;
-    // From how many bytes on a layer is cut into so many slices.
+    // The bytes from which on a layer has this many slices.
     let mut changes: Vec<(u64, usize, u32)> = Vec::new();
     let mut slices = vec![1u32; network.layers.len()];
     let mut enough = 0;

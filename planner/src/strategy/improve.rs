@@ -1,12 +1,12 @@
 //! Improves a design by changing single layers of it, as long as the effort lasts.
 //!
-//! At first designs are drawn of the kind that construction makes, with other numbers. Then a move
-//! makes the slices of some layers smaller or larger, or has panels of one layer stay instead of
-//! another's, or has the steps of some layers compute by another algorithm, or has places chosen by
-//! the other rule. Where to change something is drawn by where the predicted plan loses time:
-//! layers that wait for loads, and loads that wait for memory while storage idles. A change is kept
-//! unless it makes the plan slower; the best plan met is the result. Random numbers come from a
-//! fixed seed and moves are counted, not timed, so that a plan is the same wherever it is made.
+//! First designs are drawn of the kind that construction makes, with other numbers. Then each move
+//! does one of these: it makes the slices of some layers smaller or larger, keeps panels of one
+//! layer instead of another's, changes the algorithm of some layers, or changes the rule for
+//! places. Where to change something is drawn by where the predicted plan loses time: at layers
+//! that wait for loads, and at loads that wait for memory while storage idles. A change is kept
+//! unless it makes the plan slower; the best plan met is the result. Random numbers have a fixed
+//! seed, and moves are counted, not timed. So a plan is the same wherever it is made.
 
 use super::Effort;
 use super::design::{Built, Design, SlicingTarget, Pins};
@@ -20,36 +20,37 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::time::Instant;
 
-/// What [`Effort::Default`] may cost, in units of [`cost`]; less than a second on a desktop.
+/// The work of [`Effort::Default`], in units of [`cost`]; less than a second on a desktop.
 const WORK: usize = 1_200_000;
 
-/// [`Effort::Best`] does so many times as much.
+/// [`Effort::Best`] does this many times as much.
 const BEST: usize = 16;
 
-/// No more moves than this by default: what they still find is less than predictions are worth.
+/// The most moves by default: what more of them find is less than predictions are worth.
 const MOVES: usize = 8_000;
 
-/// Share of the effort that goes into designs of the kind that construction tries.
+/// Share of the effort for designs of the kind that construction tries.
 const DRAWN: f64 = 0.1;
 
-/// Segments that are looked at for places in what half a microsecond of a desktop is.
+/// Segments of free memory that are looked at in one unit of [`cost`].
 const SEGMENTS: usize = 500;
 
-/// What making and predicting a plan takes, in units of some half a microsecond of a desktop.
+/// The work of making and predicting a plan, in units of about half a microsecond of a desktop.
 fn cost(built: &Built) -> usize {
     100 + built.plan.places.len() + built.plan.steps.len() + built.plan.loads.len()
 }
 
-/// So many changes in turn that bring no better plan end the search.
+/// The search ends after this many moves in a row without a better plan.
 const IN_VAIN: u32 = 1_500;
 
-/// How often another way to slide is tried with a design.
+/// Share of moves that try another way to slide.
 const ELSEWHERE: f64 = 0.08;
 
-/// How often the algorithm of some layers is another one, where there are any.
+/// Share of moves that change algorithms, if layers have several.
 const OTHERWISE: f64 = 0.15;
 
-/// The best plan found, and the number of designs tried. The builders are ways to slide.
+/// Searches for a better plan; returns the best and the number of designs tried. Each builder is a
+/// way to slide.
 pub fn improve(builders: &[PlanBuilder<'_>], options: &Options, best: Best, effort: Effort) -> (Best, u32) {
     let start = Instant::now();
     let (work, moves, seconds) = match effort {
@@ -83,7 +84,7 @@ pub fn improve(builders: &[PlanBuilder<'_>], options: &Options, best: Best, effo
         }
         let design = match progress < DRAWN {
             true => search.draw(here, &held.step_algorithms),
-            // Elsewhere the same design is another plan.
+            // The same design is another plan there.
             false if here != at => held.clone(),
             false => search.change(at, &held),
         };
@@ -115,7 +116,7 @@ pub fn improve(builders: &[PlanBuilder<'_>], options: &Options, best: Best, effo
     (best, tried)
 }
 
-/// Of a large budget one part in so many is as much as a change has stay instead of something else.
+/// A move keeps at most one part in this many of a large budget instead of something else.
 const LARGE: f64 = 8.0;
 
 struct Search<'a> {
@@ -124,12 +125,12 @@ struct Search<'a> {
     /// Layers that can be computed by several algorithms.
     optional: Vec<usize>,
     rng: ChaCha8Rng,
-    /// Sums over the layers of how much each is worth a look.
+    /// Running sums over the layers of how much time each loses.
     weights: Vec<f64>,
 }
 
 impl Search<'_> {
-    /// Sees where a plan loses time.
+    /// Finds out where a plan loses time.
     fn look(&mut self, design: &Design, built: &Built) {
         let (plan, line) = (&built.plan, &built.line);
         let mut lost = vec![0.0; design.layers.len()];
@@ -145,11 +146,11 @@ impl Search<'_> {
                 used_by[last] = step.layer as usize;
             }
         }
-        // And to the one whose step had its place until then: with less scratch or smaller slices
-        // there it could have started.
+        // It is also charged to the layer whose step had its place until then: with less scratch or
+        // smaller slices the load could have started.
         let period = plan.steps.len() as i64 + 1;
         for (index, pair) in line.loads.windows(2).enumerate() {
-            // Where several are under way, the next has begun by then.
+            // If several reads are under way, the next has begun by then.
             let idle = (pair[1].start - pair[0].end).max(0) as f64;
             lost[used_by[index + 1]] += idle;
             let before = (i64::from(plan.loads[index + 1].release) - 1).rem_euclid(period);
@@ -157,7 +158,7 @@ impl Search<'_> {
                 lost[step.layer as usize] += idle;
             }
         }
-        // Everyone has a chance.
+        // Every layer has a chance.
         let network = self.builders[0].request.network;
         let weighted = network.layers.iter().filter(|layer| layer.panels > 0).count().max(1);
         let even = (lost.iter().sum::<f64>() * 0.5 / weighted as f64).max(1.0);
@@ -169,14 +170,14 @@ impl Search<'_> {
         }));
     }
 
-    /// A layer with weights, drawn by what it loses.
+    /// Draws a layer with weights, by the time that it loses.
     fn layer(&mut self) -> usize {
         let all = self.weights.last().copied().unwrap_or(0.0);
         let at = self.rng.random::<f64>() * all;
         self.weights.partition_point(|sum| *sum <= at).min(self.weights.len() - 1)
     }
 
-    /// A design as construction makes them, with numbers that it did not try.
+    /// Draws a design as construction makes them, with other numbers.
     fn draw(&mut self, at: usize, on_load: &[u32]) -> Design {
         let builder = &self.builders[at];
         let room = builder.room(builder.request.budget) as f64;
@@ -194,7 +195,7 @@ impl Search<'_> {
         design
     }
 
-    /// A design that differs in something.
+    /// Draws a changed design.
     fn change(&mut self, at: usize, held: &Design) -> Design {
         let mut design = held.clone();
         if !self.optional.is_empty() && self.rng.random_bool(OTHERWISE) {
@@ -210,7 +211,7 @@ impl Search<'_> {
             }
             1..8 => self.cut(&mut design),
             8..14 => {
-                // Other weights stay, as many bytes.
+                // Other weights stay instead, of as many bytes.
                 let bytes = self.bytes();
                 if let Some(freed) = self.release(&mut design, bytes) {
                     self.keep(&mut design, freed);
@@ -233,7 +234,8 @@ impl Search<'_> {
         design
     }
 
-    /// From a page to four mebibytes, or to a part of a budget of which that is little.
+    /// Draws a number of bytes: from a page to four mebibytes, or to a small part of a large
+    /// budget.
     fn bytes(&mut self) -> u64 {
         let part = self.builders[0].request.budget as f64 / LARGE;
         2f64.powf(self.rng.random_range(12.0..part.log2().max(22.0))) as u64
@@ -249,17 +251,16 @@ impl Search<'_> {
         }
     }
 
-    /// Has some layers that follow one another compute by another algorithm, or by the same in
-    /// other slices.
+    /// Changes the algorithm of some neighbouring layers, or their slices if they have it already.
     fn compute(&mut self, at: usize, design: &mut Design) {
         let near = self.layer();
         let first = self.optional.partition_point(|layer| *layer < near);
         let first = first.min(self.optional.len() - 1);
         let count = 1 << self.rng.random_range(0..4);
-        // Which of them is drawn for the first and taken by all that have as many.
+        // The algorithm is drawn for the first layer; the others take it if they have it.
         let draw = self.rng.random_range(0..=self.options.of(self.optional[first]).len());
         let factor = [1.0, 1.0, 0.5, 0.7, 1.4, 2.0][self.rng.random_range(0..6)];
-        // What scratch takes is as much less for what is read ahead: from all to one part in
+        // Scratch takes memory from loads that run ahead: it gets from all down to one part in
         // thirty.
         let (slices, share) =
             (self.rng.random_range(1.0..4.0), 2f64.powf(self.rng.random_range(-5.0..0.0)));
@@ -271,7 +272,7 @@ impl Search<'_> {
             if algorithm == design.step_algorithms[layer] && factor != 1.0 {
                 scale(cutting, factor);
             } else {
-                // Slices and scratch that fit some of the memory there is.
+                // Slices and scratch that fit a share of the memory.
                 let (fitting, _) = self.builders[at].fitting_one(layer, algorithm, slices, share);
                 let Cutting { resident, resident_slice, .. } = *cutting;
                 *cutting = Cutting { resident, resident_slice, ..fitting };
@@ -285,8 +286,7 @@ impl Search<'_> {
         OpKind::from_code(kind).is_some_and(OpKind::has_panels)
     }
 
-    /// Has panels of some layer stay, of about so many bytes; of all layers that have a panel as
-    /// small.
+    /// Keeps panels of some layer, of about `bytes`; all panels of a layer that is not sliced.
     fn keep(&mut self, design: &mut Design, bytes: u64) {
         for _ in 0..8 {
             let index = self.layer();
@@ -301,7 +301,7 @@ impl Search<'_> {
         }
     }
 
-    /// Has panels of some layer stay no longer, of about so many bytes; returns of how many.
+    /// Keeps fewer panels of some layer, by about `bytes`; returns how many bytes that frees.
     fn release(&mut self, design: &mut Design, bytes: u64) -> Option<u64> {
         for _ in 0..16 {
             let index = self.rng.random_range(0..design.layers.len());
@@ -319,7 +319,7 @@ impl Search<'_> {
     }
 }
 
-/// Makes slices and loads so many times as large.
+/// Multiplies the size of slices and loads.
 fn scale(cutting: &mut Cutting, factor: f64) {
     if factor != 1.0 {
         let limit = (cutting.slice as f64 * factor).clamp(4096.0, (1u64 << 40) as f64) as u64;

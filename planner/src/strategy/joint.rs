@@ -1,22 +1,20 @@
-//! The joint search over slices, residents, load times, addresses and what steps compute by.
+//! The joint search over slices, residents, load times, addresses and the algorithms of steps.
 //!
 //! First a plan is constructed ([`construct`](super::construct)). Every design is placed and
-//! simulated, and the prediction decides. Then single layers are changed, guided by where the
-//! predicted plan stalls, as long as the effort lasts ([`improve`](super::improve)). What is then
-//! copied to a device goes through the staging ring that serves the plan best
-//! ([`staging`](super::staging)), and a plan that reads nothing is placed anew, in as little memory
-//! as it needs ([`compact`](super::compact)).
+//! simulated, and the prediction decides. Then single layers are changed where the predicted plan
+//! stalls, as long as the effort lasts ([`improve`](super::improve)). Loads that are copied to a
+//! device get the staging ring that serves the plan best ([`staging`](super::staging)). A plan that
+//! reads nothing is placed again in as little memory as it needs ([`compact`](super::compact)).
 //!
-//! Two things hold by construction, whatever the network, the budget and the costs, for what layers
-//! are stored by:
+//! Two things hold by construction, for every network, budget and cost:
 //!
-//! - *No plan is predicted to be slower than one of another strategy.* All plans that these can
-//!   have are [compared](super::baseline_guard) with what is constructed, unless a bound says that
-//!   they are slower, and the fastest one is taken if the search finds nothing faster.
-//! - *There is a plan if and only if the budget is at least the smallest one*, and that is no more
-//!   than those of other strategies. The designs that the smallest budget is looked for with
-//!   ([`frugal`](super::frugal)) decide that before anything else is tried, and do not depend on
-//!   the budget; those that others decide by are among them.
+//! - *No plan is predicted to be slower than one of another strategy.* The constructed plan is
+//!   [compared](super::baseline_guard) with all plans of other strategies that could be faster. The
+//!   fastest one is taken if the search finds nothing faster.
+//! - *There is a plan if and only if the budget is at least the smallest one.* The smallest budget
+//!   is no larger than those of other strategies. [`frugal`](super::frugal) designs decide it
+//!   before anything else is tried. They do not depend on the budget, and include the designs by
+//!   which other strategies decide.
 
 use super::precomputed::Precomputed;
 use super::design::{Built, Design};
@@ -34,19 +32,19 @@ use crate::slide::Search;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What [`improve`] starts from.
+/// A constructed plan, ready to be [improved](improve).
 pub struct Constructed<'a> {
     pub(super) precomputed: Arc<Precomputed>,
     pub(super) options: Options,
     /// Ways to slide for which there are plans.
     pub(super) builders: Vec<PlanBuilder<'a>>,
     pub(super) best: Best,
-    /// A faster one, if another strategy has one that is faster than the best.
+    /// The plan of another strategy, if it is faster than the best.
     pub(super) faster: Option<Built>,
     pub(super) constructive: Duration,
 }
 
-/// The best plan, with its design and the way to slide that it is for.
+/// The best plan, with its design and its way to slide.
 pub struct Best {
     pub at: usize,
     pub design: Design,
@@ -54,14 +52,14 @@ pub struct Best {
 }
 
 impl<'a> Constructed<'a> {
-    /// What is predicted of the plan as it is.
+    /// Predicted nanoseconds of the plan as it is.
     pub fn predicted_ns(&self) -> u64 {
         let held = self.faster.as_ref().unwrap_or(&self.best.built);
         held.line.steady_ns
     }
 
-    /// The plan with the least predicted latency that the effort finds, and the design by which
-    /// its residents can be changed, which is as fast or hardly slower.
+    /// The fastest plan that the effort finds. Also returns the design by which its residents can
+    /// be changed, which is as fast or hardly slower.
     pub fn improve(self, effort: Effort) -> (PlanResult, Refit<'a>) {
         let start = Instant::now();
         let Self { precomputed, options, mut builders, best, faster, constructive } = self;
@@ -80,7 +78,7 @@ impl<'a> Constructed<'a> {
     }
 }
 
-/// A plan as it leaves the strategy.
+/// A plan with its strategy, its budget and no wasted memory.
 pub(super) fn finished(request: &Request<'_>, built: Built) -> Plan {
     let mut plan = built.plan;
     compact(request.network, &mut plan);
@@ -88,8 +86,8 @@ pub(super) fn finished(request: &Request<'_>, built: Built) -> Plan {
     plan
 }
 
-/// Why [`construct`](super::construct::construct) finds nothing: below the smallest budget of
-/// [these ways to slide](Search::smallest) and of none.
+/// The error if [`construct`](super::construct::construct) finds nothing. The smallest budget is
+/// the least over [ways to slide](Search::smallest) and over not sliding.
 pub fn refusal(request: &Request<'_>) -> PlanError {
     let precomputed = Arc::new(Precomputed::new(request));
     let mut search = Search::new(request.network, &precomputed.costs, request.threads);

@@ -1,6 +1,6 @@
-//! Strategies: each turns a network and a budget into a [`Plan`]. One file each. Before them,
-//! [`algorithms`] offers choices of how layers are computed, of which [`choose`] takes the one that
-//! is planned best.
+//! Strategies turn a network and a budget into a [`Plan`], one file each. Before that,
+//! [`algorithms`] offers ways to compute the layers, and [`choose`] takes the one with the best
+//! plans.
 
 pub mod algorithms;
 mod baseline_guard;
@@ -60,17 +60,17 @@ pub enum PlanError {
     Strategy(String),
 }
 
-/// How long a strategy that searches does so, for each budget.
+/// How long a strategy searches for a better plan, for each budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Effort {
-    /// Not at all: what is constructed stands.
+    /// Not at all: the constructed plan stays.
     Fast,
     /// For about a second.
     #[default]
     Default,
     /// For about a quarter of a minute.
     Best,
-    /// For so long by the clock, so that plans can differ from machine to machine.
+    /// For so many seconds by the clock. Plans can then differ from machine to machine.
     Seconds(f64),
 }
 
@@ -90,19 +90,19 @@ impl FromStr for Effort {
     }
 }
 
-/// A plan, and what it took to make it.
+/// A plan, and the time that it took.
 #[derive(Clone, Debug, Default)]
 pub struct PlanResult {
     pub plan: Plan,
-    /// Until there was a good plan.
+    /// Time until there was a good plan.
     pub constructive: Duration,
-    /// Until there was no better one.
+    /// Time for improving it.
     pub improvement: Duration,
-    /// Changes that were tried meanwhile.
+    /// Changes that were tried while improving it.
     pub tried: u32,
 }
 
-/// Plans with the effort that is usual.
+/// Plans with the default effort.
 pub fn plan(strategy: Strategy, request: &Request<'_>) -> Result<Plan, PlanError> {
     make(strategy, request, Effort::Default).map(|made| made.plan)
 }
@@ -114,13 +114,13 @@ pub fn make(strategy: Strategy, request: &Request<'_>, effort: Effort) -> Result
     Ok(draft.ok_or_else(|| refusal(request))?.finish(effort).0)
 }
 
-/// A plan of which it is known what it will be worth, and which may still be improved.
+/// A plan with its prediction, which can still be improved.
 pub enum Draft<'a> {
     Finished(Box<PlanResult>, Predicted),
     Constructed(Box<joint::Constructed<'a>>),
 }
 
-/// Nanoseconds of a steady inference.
+/// Predicted nanoseconds of a steady inference.
 pub type Predicted = u64;
 
 impl<'a> Draft<'a> {
@@ -131,7 +131,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Improves it. Comes with what the plan was made of, if its residents can still be changed.
+    /// Improves the plan. Also returns what it was made of, if its residents can still be changed.
     fn finish(self, effort: Effort) -> (PlanResult, Option<Refit<'a>>) {
         match self {
             Self::Finished(made, _) => (*made, None),
@@ -143,9 +143,9 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Begins to plan, as far as no search is needed; nothing if there is only a [`refusal`].
-/// `transformed` is the network whose steps transform weights, for a strategy that may have some do
-/// so. `delta` is what queues grow by where a pipeline's least delay is looked for.
+/// Makes a first plan, without a search. Returns nothing if there is none; [`refusal`] then says
+/// why. `transformed` is the network whose steps transform weights, for a strategy that may use it.
+/// `delta` is the step by which queues grow while the least delay of a pipeline is searched for.
 pub fn begin<'a>(
     strategy: Strategy,
     request: &Request<'a>,
@@ -165,7 +165,7 @@ pub fn begin<'a>(
     Ok(Some(finished(strategy, request, made)))
 }
 
-/// Why a strategy has no draft: the error names the smallest budget, which takes a search.
+/// Why [`begin`] found no plan. The error names the smallest budget, which takes a search.
 pub fn refusal(request: &Request<'_>) -> PlanError {
     joint::refusal(request)
 }
@@ -178,7 +178,7 @@ fn finished<'a>(strategy: Strategy, request: &Request<'a>, mut made: PlanResult)
     Draft::Finished(Box::new(made), predicted_ns)
 }
 
-/// A plan in which these groups slide and all weights stay, to look at.
+/// A plan in which these groups slide and all weights stay, for tests.
 #[cfg(test)]
 pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group>) -> Plan {
     let builder = builder::PlanBuilder::with(request, precomputed::Precomputed::new(request).into(), groups);
@@ -190,11 +190,12 @@ pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group
     builder.place(&all, request.budget).unwrap()
 }
 
-/// Why a layer can be too large for a budget, beside its activations.
+/// Why a layer can be too large for a budget, apart from its activations.
 const SLICE: &str = "one slice of its weights and its scratch beside the activations";
 
-/// The error that names the smallest budget, and the layer that sets it: the one for which `place`
-/// has no room in a page less; `reason` says what of the layer, if it is not the activations.
+/// The error that names the smallest budget and the layer that sets it. That layer is the one for
+/// which `place` has no room in one page less. `reason` says what of the layer is too large, unless
+/// its activations are.
 fn refuse(
     request: &Request<'_>,
     smallest: u64,

@@ -1,8 +1,7 @@
-//! Which layers are computed by Winograd's algorithm with weights that their steps transform: they
-//! are stored, read and held as for the direct algorithm, so that nothing is paid for the time
-//! saved but the scratch for what is transformed at once. The choice belongs to a plan, not to the
-//! pack, and is made layer by layer: scratch that one layer has room for leaves another one none to
-//! load ahead.
+//! Which layers are computed by Winograd's algorithm with weights that their steps transform. These
+//! layers are stored, read and held as for the direct algorithm. So the saved time costs only the
+//! scratch of what is transformed at once. The choice belongs to a plan, not to the pack, and is
+//! made layer by layer: scratch of one layer takes room from loads of others.
 
 use super::Request;
 use super::algorithms::{GAIN, panel_need};
@@ -17,11 +16,11 @@ const SHARES: [f64; 4] = [1.0, 0.6, 0.35, 0.2];
 /// Networks by other algorithms than the fastest, at most.
 const MOST_OTHERS: usize = 16;
 
-/// What there is to choose from in a plan: beside a layer's own algorithm those that are clearly
-/// faster, each with what a panel takes by it.
+/// The algorithms that steps of each layer can use: the layer's own, and those that are clearly
+/// faster.
 pub struct Options {
     layers: Vec<Vec<Faster>>,
-    /// By the layers' own algorithms.
+    /// The layers' own algorithms.
     own: Vec<u32>,
     budget: u64,
 }
@@ -50,7 +49,7 @@ impl Options {
         Self { layers, own, budget: request.budget }
     }
 
-    /// The algorithms that a layer has beside its own.
+    /// The algorithms that a layer has besides its own.
     pub fn of(&self, layer: usize) -> impl ExactSizeIterator<Item = u32> {
         self.layers[layer].iter().map(|faster| faster.algorithm)
     }
@@ -60,13 +59,13 @@ impl Options {
         self.own[layer]
     }
 
-    /// The layers that have others.
+    /// The layers that have several algorithms.
     pub fn layers(&self) -> Vec<usize> {
         (0..self.own.len()).filter(|layer| !self.layers[*layer].is_empty()).collect()
     }
 
-    /// Choices for all layers: their own algorithms, then for each share of the budget the fastest
-    /// that take no more.
+    /// Choices for all layers. The first is their own algorithms; then, for each share of the
+    /// budget, the fastest ones that need no more than that.
     pub fn choices(&self) -> Vec<Vec<u32>> {
         let mut choices = vec![self.own.clone()];
         for share in SHARES {
@@ -85,7 +84,7 @@ impl Options {
     }
 }
 
-/// The algorithms that are clearly faster than a layer's own.
+/// Adds the algorithms that are clearly faster than a layer's own.
 fn offer(
     network: &mut Network,
     costs: &Costs,
@@ -107,17 +106,17 @@ fn offer(
     network.on_load[layer] = own;
 }
 
-/// A network whose steps transform weights: ways to slide are sought for what is fastest, and
-/// layers that slide compute by what they then have room for.
+/// A network whose steps transform weights. Ways to slide are searched for the fastest algorithms;
+/// layers that slide then use what they have room for.
 pub struct Transformed {
-    /// Every layer is computed so where it is clearly faster by itself and fits the budget beside
-    /// the activations.
+    /// The network in which every layer uses its fastest algorithm, if that is clearly faster and
+    /// fits the budget together with the activations.
     pub fastest: Network,
     others: [OnceLock<Network>; MOST_OTHERS],
 }
 
 impl Transformed {
-    /// `None` where there is no such layer, or results are to be exact.
+    /// `None` if no layer gains by it, or if results must be exact.
     pub fn new(request: &Request<'_>) -> Option<Self> {
         let costs = Costs::new(request.network, request.profile, request.threads);
         let options = Options::new(request, &costs);
@@ -126,7 +125,7 @@ impl Transformed {
         Some(Self { fastest, others: Default::default() })
     }
 
-    /// The same by other algorithms; `None` if too many have been asked for.
+    /// The network with other algorithms of steps; `None` if too many have been asked for.
     pub fn by(&self, on_load: Vec<u32>) -> Option<&Network> {
         if on_load == self.fastest.on_load {
             return Some(&self.fastest);
@@ -137,7 +136,7 @@ impl Transformed {
     }
 }
 
-/// Chooses for every layer: the least time, of what fits.
+/// Chooses the fastest algorithm that fits the budget, for every layer.
 pub(super) fn choose(
     network: &mut Network,
     costs: &Costs,

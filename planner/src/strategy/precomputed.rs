@@ -1,5 +1,5 @@
-//! What is known of a request before anything of its plan is decided: costs, the bound, and what
-//! each layer can be cut into.
+//! What is known of a request before its plan is decided: costs, the bound, and how each layer can
+//! be cut.
 
 use super::Request;
 use crate::algorithm::Algorithm;
@@ -12,27 +12,26 @@ use eyelet::pack::{Kept, Step};
 use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Slices into which a layer by Winograd's algorithm can be cut: of so many panels, each with its
-/// scratch.
+/// Even slices of a layer that is computed by Winograd's algorithm.
 pub(super) struct Shape {
     pub(super) count: u32,
     pub(super) slices: u32,
     pub(super) scratch: Scratch,
-    /// What one takes with less and less of it, from all on.
+    /// What one slice takes, from all scratch that it can use downwards.
     pub(super) levels: Vec<Level>,
-    /// The scratch of each if they keep transformed inputs, and what all take then.
+    /// The scratch of each slice if they keep transformed inputs, and the time of all of them.
     pub(super) kept: Option<Level>,
 }
 
-/// So much scratch, and what a step takes with it.
+/// An amount of scratch, and the time of a step that has it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level {
     pub(super) bytes: u64,
     pub(super) ns: u64,
 }
 
-/// Even slices of a layer: of so many panels, or parts of one; of so many bytes of weights at most;
-/// and what one takes, with the scratch that it cannot do without.
+/// Even slices of a layer: whole panels, or parts of one. `weights` is the most bytes of weights of
+/// a slice. `bytes` adds the scratch that it cannot do without.
 #[derive(Clone, Copy, Debug)]
 pub struct Slicing {
     pub count: u32,
@@ -41,21 +40,21 @@ pub struct Slicing {
     pub bytes: u64,
 }
 
-/// What is known of a request, however layers slide and whatever their steps compute by.
+/// What is known of a request for all ways to slide and all algorithms of steps.
 pub struct Precomputed {
     pub costs: Costs,
-    /// Scratch of each layer in slices of one panel, by its own algorithm.
+    /// Scratch of each layer in slices of one panel, with its own algorithm.
     pub(super) scratch: Vec<u64>,
-    /// What each layer that has Winograd's algorithm can be cut into, by its own algorithm and by
-    /// each of [`TILES`] on load, of fewest slices first.
+    /// How each layer with Winograd's algorithm can be cut, fewest slices first: with its own
+    /// algorithm, then with each of [`TILES`] on load.
     pub(super) shapes: Vec<[Vec<Shape>; 1 + TILES.len()]>,
-    /// What each layer can be cut into, by its own algorithm, once that has been asked for.
+    /// How each layer can be cut with its own algorithm, filled when first asked for.
     pub(super) cuts: Vec<OnceLock<Vec<Slicing>>>,
-    /// Scratch of steps that was asked for.
+    /// Scratch of steps that was asked for so far.
     taken: Mutex<HashMap<Taker, Scratch>>,
     /// The layers' own algorithms.
     pub(super) own: Vec<u32>,
-    /// No plan is faster.
+    /// No plan takes less.
     pub bound_ns: u64,
 }
 
@@ -82,7 +81,7 @@ impl Precomputed {
         Self { bound_ns, costs, scratch, shapes, cuts, taken, own }
     }
 
-    /// The scratch of a step; known or reckoned once for all that are like it.
+    /// The scratch of a step, computed once for all steps that are alike.
     pub(super) fn scratch_of(&self, request: &Request<'_>, step: &Step) -> Scratch {
         let Step { layer, algorithm, count, rows, kept, .. } = *step;
         // The last panel may be narrower than the others.
@@ -93,11 +92,11 @@ impl Precomputed {
     }
 }
 
-/// Layer, algorithm, panels and rows of steps that take as much scratch, and whether the last panel
-/// is among them; and what they keep.
+/// What decides a step's scratch: layer, algorithm, panels, rows, whether the last panel is among
+/// them, and whether it keeps inputs.
 type Taker = ([u32; 5], Kept);
 
-/// The scratch that a step has at least, which makes whole panels, and all that it can use.
+/// The scratch with which a step can make whole panels, and all that it can use.
 #[derive(Clone, Copy)]
 pub(super) struct Scratch {
     pub(super) least: u64,
@@ -114,8 +113,7 @@ impl Scratch {
     }
 }
 
-/// What a layer can be cut into: even slices, of which each is no longer than half of the one
-/// before it.
+/// How a layer can be cut into even slices, each at most half as long as those before it.
 fn shapes(request: &Request<'_>, costs: &Costs, layer: usize, algorithm: u32) -> Vec<Shape> {
     let network = request.network;
     let (panels, mut slices) = (network.layers[layer].panels.max(1), 1);
@@ -137,8 +135,8 @@ fn shapes(request: &Request<'_>, costs: &Costs, layer: usize, algorithm: u32) ->
     }
 }
 
-/// What so many slices like this one take that keep transformed inputs; `None` where they cannot,
-/// or where threads would wait for each other: they divide panels.
+/// The scratch and time of slices that keep transformed inputs. `None` if they cannot, or if
+/// threads would wait for each other because they divide panels.
 fn keeping(request: &Request<'_>, costs: &Costs, step: &Step, slices: u32) -> Option<Level> {
     let Request { network, threads, .. } = *request;
     let wide = threads == 1 || step.count >= 2 * threads;
@@ -151,12 +149,12 @@ fn keeping(request: &Request<'_>, costs: &Costs, step: &Step, slices: u32) -> Op
     Some(Level { bytes, ns })
 }
 
-/// An algorithm's place among all of a layer: 0 for its own, then [`TILES`].
+/// The index of an algorithm: 0 for the layer's own, then those of [`TILES`].
 pub(super) fn number(algorithm: u32) -> usize {
     TILES.iter().position(|tile| *tile == algorithm as usize).map_or(0, |tile| tile + 1)
 }
 
-/// A step with so many panels of a layer, by its own algorithm (0) or another.
+/// A step with `count` panels of a layer, by its own algorithm (0) or another.
 pub(super) fn step(network: &Network, layer: usize, count: u32, algorithm: u32) -> Step {
     let record = &network.layers[layer];
     let rows = network.tensors[record.output as usize].rows() as u32;

@@ -1,10 +1,10 @@
-//! Changes to the residents of a finished plan: it leaves some of its budget, or keeps what a
-//! smaller plan keeps.
+//! Changes to the residents of a finished plan, so that it leaves some of its budget or keeps what
+//! a smaller plan keeps.
 //!
 //! Plans of one pack share residents ([`shared_residents`](super::shared_residents)), which takes
 //! some pages of each budget. Budgets are used to the last page, so a plan that shares gives up
-//! other residents. A new search in a smaller budget would find a plan that is up to a percent
-//! faster or slower. So the design that was found stays, but for the panels that layers keep.
+//! other residents. A new search in a smaller budget would find a plan that is up to a per cent
+//! faster or slower. So the design stays, except for the panels that layers keep.
 
 use super::design::{Built, Design};
 use super::joint::finished;
@@ -12,7 +12,7 @@ use super::builder::PlanBuilder;
 use crate::plan::Plan;
 use std::cmp::Reverse;
 
-/// Layers that are tried to keep fewer panels, those first that give up the fewest bytes.
+/// Layers that are tried with fewer kept panels: first those that give up the fewest bytes.
 const MOST: usize = 16;
 
 /// What a plan was made of.
@@ -26,8 +26,8 @@ impl<'a> Refit<'a> {
         Self { builder, design }
     }
 
-    /// The fastest plan found that takes at most `bytes` of arena, in which each layer keeps at
-    /// least `keeps` panels. None if each would take more than `most_ns`. `give_up` is how many
+    /// The fastest plan found that takes at most `bytes` of arena and in which each layer keeps at
+    /// least `keeps` panels. `None` if each would take more than `most_ns`. `give_up` is how many
     /// bytes of other residents it may have to do without.
     pub fn plan(&self, bytes: u64, give_up: u64, keeps: &[u32], most_ns: u64) -> Option<Plan> {
         let Self { builder, design } = self;
@@ -36,7 +36,7 @@ impl<'a> Refit<'a> {
         for (index, keeps) in keeps.iter().enumerate().filter(|(_, keeps)| **keeps > 0) {
             let held = self.held(design, index);
             if held < *keeps {
-                // What slides stays as a whole.
+                // A layer that slides stays as a whole.
                 let keeps = if builder.slides(index) { u32::MAX } else { *keeps };
                 raised.layers[index].resident = keeps;
                 more += u64::from(self.held(&raised, index) - held) * self.panel_bytes(index);
@@ -52,7 +52,7 @@ impl<'a> Refit<'a> {
         built.min_by_key(rank).map(|built| finished(&builder.request, built))
     }
 
-    /// A design as it is, and others that keep so many bytes less.
+    /// The design as it is, and others that keep `less` bytes less.
     fn designs(&self, design: Design, less: u64, keeps: &[u32]) -> Vec<Design> {
         let mut all = vec![design];
         if less == 0 {
@@ -66,7 +66,7 @@ impl<'a> Refit<'a> {
                 self.held(&design, layer).saturating_sub(keeps.get(layer).copied().unwrap_or(0))
             }
         };
-        // Of one layer.
+        // Less of one layer.
         let mut single: Vec<(u64, usize, u32)> = Vec::new();
         for layer in layers.clone().filter(|layer| gives(*layer) > 0) {
             let panels = less.div_ceil(self.panel_bytes(layer));
@@ -81,7 +81,7 @@ impl<'a> Refit<'a> {
             all.extend(self.filled(&fewer, bytes - less, layer));
             all.push(fewer);
         }
-        // Of several, from either end of the network.
+        // Less of several layers, from either end of the network.
         let orders: [Vec<usize>; 2] = [layers.clone().collect(), layers.rev().collect()];
         for order in orders {
             let (mut left, mut changes) = (less, Vec::new());
@@ -101,7 +101,7 @@ impl<'a> Refit<'a> {
         all
     }
 
-    /// A design whose layers keep so many panels less.
+    /// The design with fewer kept panels of some layers.
     fn fewer(&self, design: &Design, changes: &[(usize, u32)]) -> Design {
         let mut fewer = design.clone();
         for (layer, panels) in changes {
@@ -110,8 +110,8 @@ impl<'a> Refit<'a> {
         fewer
     }
 
-    /// A design whose layers keep so many bytes more, the largest panels first, but for one layer;
-    /// if there are such panels.
+    /// The design with `bytes` more kept, largest panels first, in all layers but one; `None` if
+    /// there are no such panels.
     fn filled(&self, design: &Design, mut bytes: u64, but: usize) -> Option<Design> {
         let mut filled = design.clone();
         let mut layers: Vec<usize> = (0..design.layers.len()).collect();

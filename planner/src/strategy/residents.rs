@@ -1,11 +1,11 @@
-//! Which loads stay in the arena when storage is the bottleneck.
+//! Which loads stay in the arena if storage is the bottleneck.
 //!
-//! FlexNN pins weights first come, from the head of the network on ([`first`]). Better is a leaky
-//! bucket ([`choose`]): going once around the inference, every load adds its time to a backlog and
-//! every step drains its own. Where the backlog passes a threshold θ, storage has fallen behind,
-//! and the load that pushed it there is pinned instead. θ is bisected until the pinned bytes fit
-//! the memory set aside. So residents lie in the storage-bound stretch and not at the head of the
-//! network, where loads hide behind computing anyway.
+//! FlexNN pins weights from the start of the network on ([`first`]). A leaky bucket does better
+//! ([`choose`]): going once around the inference, every load adds its time to a backlog, and every
+//! step takes its own time away. If the backlog passes a threshold θ, storage has fallen behind,
+//! and the load that caused it is pinned instead. θ is bisected until the pinned bytes fit. So
+//! residents lie where storage is the bottleneck, and not at the start of the network, where loads
+//! hide behind computing.
 
 use std::ops::Range;
 
@@ -76,7 +76,7 @@ pub fn choose(bytes: &[u64], load_ns: &[u64], compute_ns: &[u64], capacity: u64)
             break;
         }
     }
-    // What room is left takes the largest reads that fit: each saves its own bytes every time.
+    // The room that is left takes the largest reads that fit: each saves its own bytes every time.
     let mut order: Vec<usize> = (0..bytes.len()).filter(|&i| !best[i]).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(bytes[i]));
     for i in order {
@@ -114,7 +114,7 @@ mod tests {
         assert!(pinned[..4].iter().all(|pin| !pin), "{pinned:?}");
     }
 
-    /// The same by every threshold that is met, one after the other.
+    /// Chooses by every threshold of the bisection, one after the other.
     fn by_all(bytes: &[u64], load: &[u64], compute: &[u64], capacity: u64) -> Vec<bool> {
         let (mut low, mut high) = (0.0f64, load.iter().sum::<u64>() as f64 * 2.0 + 1.0);
         let (mut best, mut most) = (vec![false; bytes.len()], 0);
@@ -151,7 +151,7 @@ mod tests {
             let compute: Vec<u64> = reads.iter().map(|r| r.2).collect();
             let capacity = (bytes.iter().sum::<u64>() as f64 * share) as u64;
             let pinned = choose(&bytes, &load, &compute, capacity);
-            // What room is left is filled behind that.
+            // The room that is left is filled afterwards.
             let least = by_all(&bytes, &load, &compute, capacity);
             let held = least.iter().zip(&bytes).filter(|(pin, _)| **pin).map(|(_, b)| b);
             let mut left = capacity - held.sum::<u64>();

@@ -1,5 +1,5 @@
-//! By what layers compute that slide: of the algorithms for which steps transform weights the one
-//! that takes the least time in the scratch that a way to slide leaves.
+//! The algorithms of layers that slide: of those for which steps transform weights, the fastest in
+//! the scratch that a way to slide leaves.
 
 use super::Request;
 use super::precomputed::Precomputed;
@@ -10,14 +10,14 @@ use crate::steps::whole;
 use crate::slide::Group;
 use eyelet::pack::{PAGE, Step};
 
-/// A way to slide, and the network whose layers do.
+/// A way to slide, and the network that slides so.
 pub struct SlidingChoice<'a> {
     pub network: &'a Network,
     pub groups: Vec<Group>,
 }
 
-/// Ways to slide, each with the network in which layers that slide transform what they have room
-/// for; none for which that is the network that they were sought for.
+/// Adds to each way to slide the network in which layers that slide transform what they have room
+/// for. Ways for which that is the network of the request are left out.
 pub fn with_room<'a>(
     request: &Request<'a>,
     transformed: &'a Transformed,
@@ -38,8 +38,8 @@ pub fn with_room<'a>(
     ways.into_iter().filter_map(with_room).collect()
 }
 
-/// The algorithms of all layers: of those in groups what they have room for, of others what the
-/// network has that is the fastest.
+/// The algorithms of all layers. Layers in groups use what they have room for; others use the
+/// fastest that the network has.
 fn affordable(
     request: &Request<'_>,
     fastest: &Network,
@@ -69,7 +69,7 @@ fn affordable(
             let [run, other] = activations.runs(layer, bytes);
             let (count, room) = match anew {
                 false => (step.count, run.saturating_sub(kept)),
-                // A slice may be where the scratch is not.
+                // A slice may take the place of the scratch.
                 true => {
                     let slice = weights(layer)[1].next_multiple_of(PAGE) + PAGE;
                     (1, if slice <= other { run } else { run.saturating_sub(slice) })

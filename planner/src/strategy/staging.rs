@@ -1,10 +1,10 @@
 //! The staging ring of a plan, for a device with a memory of its own: where each load is read to
 //! before it is copied.
 //!
-//! Loads lie one behind the other, around and around, from the start again in each inference. A
-//! read waits for the copies of what lies where it goes, which follows from the addresses exactly;
-//! how far reads run ahead of copies is the ring's size. Copies are released as loads are
-//! elsewhere: by the arena's addresses.
+//! Loads lie one after the other around the ring, from its start again in each inference. A read
+//! waits for the copies of what lies in its place, which follows exactly from the addresses. The
+//! size of the ring decides how far reads run ahead of copies. Copies are released as loads are
+//! elsewhere: by addresses in the arena.
 
 use super::demand::queue;
 use super::design::Built;
@@ -17,10 +17,10 @@ use eyelet::pack::{PAGE, Stage};
 /// Sizes of the ring that are tried, in largest loads.
 const SIZES: std::ops::RangeInclusive<u64> = 2..=8;
 
-/// The size while a design is searched for.
+/// The size while designs are compared.
 const USUAL: u64 = 4;
 
-/// Residents are read once, in pieces: a ring for nothing else need not be larger.
+/// Residents are read once, in pieces: a ring for them alone need not be larger.
 const RESIDENTS: u64 = 4 << 20;
 
 /// Gives a plan a ring of the usual size.
@@ -28,8 +28,8 @@ pub fn stage(plan: &mut Plan, loading: Loading) {
     stage_in(plan, loading, USUAL);
 }
 
-/// Gives a plan the smallest ring with which it is predicted to be as fast as with any, but for
-/// what nobody can measure, and no slower than with the one that it has.
+/// Gives a plan the smallest ring with which it is predicted to be as fast as with any, within what
+/// can be measured, and no slower than with its own.
 pub fn stage_best(held: Built, loading: Loading, costs: &Costs) -> Built {
     let built = |size| {
         let mut plan = held.plan.clone();
@@ -45,13 +45,13 @@ pub fn stage_best(held: Built, loading: Loading, costs: &Costs) -> Built {
     }
 }
 
-/// Gives a plan a ring of so many largest loads.
+/// Gives a plan a ring of `size` largest loads.
 fn stage_in(plan: &mut Plan, loading: Loading, size: u64) {
     let bytes: Vec<u64> = plan.loads.iter().map(|load| load.bytes.into()).collect();
     let all: u64 = bytes.iter().sum();
     let resident = plan.resident.iter().map(|load| u64::from(load.bytes)).max().unwrap_or(PAGE);
     plan.staging_bytes = match bytes.iter().max() {
-        // What the executor takes is what the plan says.
+        // The executor takes what the plan says.
         Some(largest) => (size * largest).min(all).max(resident.min(RESIDENT_PIECE)),
         None => resident.min(RESIDENTS),
     };
@@ -61,7 +61,7 @@ fn stage_in(plan: &mut Plan, loading: Loading, size: u64) {
         |a: usize, b: usize| places[a] < places[b] + bytes[b] && places[b] < places[a] + bytes[a];
     let period = plan.period() as i32;
     let stage = |(load, record): (usize, &eyelet::pack::Load)| {
-        // The last load before it in its place; of the inference before, if need be, as its own is.
+        // The last load before it in its place, if need be of the inference before.
         let back = (1..loads).find(|back| meets(load, (load + loads - back) % loads));
         let steps = match loading {
             Loading::Cyclic | Loading::Around => 1 - period,

@@ -1,4 +1,5 @@
-//! The game: an adversary names intervals, we answer with an algorithm for every layer, in turns.
+//! The game: an adversary names intervals, and we answer with an algorithm for every layer, in
+//! turns.
 
 use super::offers::Offer;
 use crate::algorithm::Algorithm;
@@ -8,14 +9,14 @@ use std::cmp::Ordering;
 /// Turns of the game.
 const TURNS: usize = 32;
 
-/// All choices that come up, with their bounds, the least first.
+/// All choices that come up with their bounds, the least first.
 pub(super) fn play(
     offers: &[Vec<Offer>],
     bound: &Bound,
     budgets: &[u64],
 ) -> Vec<(Vec<Algorithm>, f64)> {
     let layers = offers.len();
-    // What the adversary has said so far: the worth of a layer's time, and of its bytes.
+    // The sum of the adversary's answers: the worth of a layer's time, and of its bytes.
     let mut worth = vec![(0.0, 0.0); layers];
     let mut found = vec![Played::new(vec![0; layers], offers, bound, budgets)];
     let mut picks = answer(offers, &vec![(1.0, 0.0); layers]);
@@ -44,13 +45,13 @@ pub(super) fn play(
     choices
 }
 
-/// An offer for each layer, and what the adversary answers.
+/// An offer for each layer, and the adversary's answer.
 pub(super) struct Played {
     pub(super) picks: Vec<usize>,
-    /// One for each budget, and their sum.
+    /// The binding interval of each budget. The next field is the sum of their bounds.
     pub(super) bindings: Vec<Binding>,
     pub(super) bound_ns: f64,
-    /// Computing, reads left aside.
+    /// Time of computing alone.
     compute_ns: f64,
 }
 
@@ -75,11 +76,11 @@ impl Played {
     }
 }
 
-/// The best offer for each layer, when its time and its bytes are worth so much.
+/// The best offer for each layer, given the worth of its time and of its bytes.
 pub(super) fn answer(offers: &[Vec<Offer>], worth: &[(f64, f64)]) -> Vec<usize> {
     let best = |(offers, worth): (&Vec<Offer>, &(f64, f64))| {
         let cost = |pick: &usize| worth.0 * offers[*pick].ns + worth.1 * offers[*pick].bytes;
-        // Of equals the first, which has the fewest bytes.
+        // Of equal ones the first, which has the fewest bytes.
         (0..offers.len()).min_by(|a, b| cost(a).total_cmp(&cost(b))).unwrap_or(0)
     };
     offers.iter().zip(worth).map(best).collect()

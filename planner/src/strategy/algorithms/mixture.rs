@@ -1,4 +1,4 @@
-//! What no choice takes less than: the best mixture of the adversary's answers.
+//! A bound of all choices: the best mixture of the adversary's answers.
 
 use super::game::{Played, answer};
 use super::offers::{Offer, all_offers};
@@ -12,13 +12,13 @@ const BOUND_TURNS: usize = 48;
 /// Steps by which the best share of an answer is found: each leaves two thirds.
 const THIRDS: usize = 32;
 
-/// Nanoseconds below which no steady-state inference in `budget` bytes can stay, whatever
-/// algorithms its layers are stored for and computed by.
+/// Nanoseconds that a steady inference in `budget` bytes takes at least, for all algorithms that
+/// its layers are stored for and computed by.
 ///
 /// Every answer of the adversary is a bound that is linear in what layers cost, and so is every
-/// mixture of such answers: each layer by itself then takes the least by the algorithm that suits
-/// it best, and no choice for all layers takes less than the sum. The mixtures are those of the
-/// game.
+/// mixture of such answers. For a mixture, each layer by itself takes the least with the algorithm
+/// that suits it best, and no choice for all layers takes less than the sum. The mixtures are those
+/// of the game.
 pub fn bound_of_all_ns(network: &Network, profile: &Profile, threads: u32, budget: u64) -> u64 {
     let offers = all_offers(network, profile, threads);
     least_of(&offers, &Bound::new(network, profile), budget) as u64
@@ -59,7 +59,7 @@ pub(super) fn least_of(offers: &[Vec<Offer>], bound: &Bound, budget: u64) -> f64
 struct Mixture {
     /// The worth of each layer's time, and of its bytes.
     worth: Vec<(f64, f64)>,
-    /// What the bound has beside these.
+    /// The part of the bound that does not depend on layers.
     beside_ns: f64,
 }
 
@@ -68,7 +68,7 @@ impl Mixture {
         Self { worth, beside_ns }
     }
 
-    /// So much of this and so much of another.
+    /// A mixture of this one and another, with these weights.
     fn with(&self, other: &Self, this: f64, that: f64) -> Self {
         let both = self.worth.iter().zip(&other.worth);
         let worth = both.map(|(a, b)| (this * a.0 + that * b.0, this * a.1 + that * b.1)).collect();

@@ -1,21 +1,20 @@
 //! Which algorithm computes each layer: a choice between time and bytes, for all budgets of a pack
 //! at once.
 //!
-//! The lower bound of [`bound`](crate::bound) is, for each budget, a maximum over cyclic intervals
-//! of layers, each linear in what the layers cost: those inside count with their time, those
-//! outside with the time to read their bytes. So the choice is a game: an adversary names an
-//! interval for each budget, we answer with the best algorithm for every layer by itself. Both
-//! answer in turns to the average of what the other has said so far (fictitious play, which
-//! converges where the choices may be mixed). All choices that came up are ranked by their bound.
-//! It knows nothing of slices and addresses, so the first of them are planned and simulated before
-//! one is taken.
+//! For each budget, the lower bound of [`bound`](crate::bound) is a maximum over cyclic intervals
+//! of layers. It is linear in what the layers cost: those inside count with their time, those
+//! outside with the time to read their bytes. So the choice is a game. An adversary names an
+//! interval for each budget, and we answer with the best algorithm for every layer by itself. Each
+//! side answers in turns to the average of what the other has said so far (fictitious play, which
+//! converges if choices may be mixed). All choices that came up are ranked by their bound. The game
+//! knows nothing of slices and addresses, so the first choices are planned and simulated before one
+//! is taken.
 //!
-//! The chains that reductions are cut into for a GPU ([`algorithm::chains`]) are chosen before,
-//! layer by layer; what they cost is scratch. To compute all layers directly, as processors do, is
-//! always one of the choices.
+//! The chains of reductions on a GPU ([`algorithm::chains`]) are chosen before, layer by layer;
+//! they cost scratch. To compute all layers directly is always one of the choices.
 //!
-//! One choice serves all budgets of a pack: its outputs are then the same bits in every budget,
-//! also when the budget changes between two inferences.
+//! One choice serves all budgets of a pack. So its outputs are the same bits in every budget, also
+//! if the budget changes between two inferences.
 
 mod game;
 mod mixture;
@@ -40,8 +39,7 @@ use offers::offers;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
     pub algorithms: Vec<Algorithm>,
-    /// For each layer the chains that its reduction is cut into if it is a direct convolution for a
-    /// GPU.
+    /// For each layer: the chains of its reduction, if it is a direct convolution for a GPU.
     chains: Vec<u32>,
     /// The lower bounds of all budgets together.
     pub bound_ns: f64,
@@ -58,7 +56,7 @@ impl Choice {
         (&self.algorithms, &self.chains) == (&other.algorithms, &other.chains)
     }
 
-    /// Has a network be computed so.
+    /// Changes a network to this choice.
     pub fn apply(&self, network: &mut Network) {
         for (layer, algorithm) in self.algorithms.iter().enumerate() {
             algorithm.set(network, layer);
@@ -72,14 +70,15 @@ impl Choice {
 pub enum Means {
     /// The direct one alone.
     Exact,
-    /// Those that weights can be stored for.
+    /// Algorithms that weights can be stored for.
     Stored,
-    /// And those for which steps can transform the weights.
+    /// Algorithms that weights can be stored for, and those for which steps can transform the
+    /// weights.
     All,
 }
 
-/// Choices for a network, the one with the least bound first. To compute all layers directly is
-/// one, and the only one if results are to be exact.
+/// Choices for a network, the one with the least bound first. One of them computes all layers
+/// directly; it is the only one if results must be exact.
 pub fn choices(
     network: &Network,
     profile: &Profile,
@@ -106,9 +105,9 @@ pub fn choices(
     if means == Means::Exact {
         return choices_with(&network, &ones, means);
     }
-    // Chains take scratch, which is memory that weights could use: the bound does not know,
-    // simulation does. So those that fit the least budget are a choice, and those that no layer's
-    // memory is larger for, and none.
+    // Chains take scratch, which is memory that weights could use. Only simulation knows that. So
+    // the choices are: chains that fit the least budget, chains that raise no layer above the
+    // largest memory of all, and none.
     let peak = |layer| bound.alive(layer) + panel_need(&network, layer, 1);
     let peak = (0..ones.len()).map(peak).fold(0.0, f64::max);
     let mut cuts = Vec::new();
@@ -130,7 +129,7 @@ pub fn choices(
 }
 
 /// Cuts reductions into the chains that suit a GPU, or into half as many, and so on, until a panel
-/// beside the activations takes no more than so many bytes. Returns the chains of all layers.
+/// next to the activations takes at most `most` bytes. Returns the chains of all layers.
 fn cut(network: &mut Network, multiprocessors: u32, most: f64, bound: &Bound) -> Vec<u32> {
     let cut = |layer: usize| {
         let mut chains = algorithm::chains(network, layer, multiprocessors);
@@ -147,7 +146,7 @@ fn cut(network: &mut Network, multiprocessors: u32, most: f64, bound: &Bound) ->
     (0..bound.layers()).map(cut).collect()
 }
 
-/// Bytes that a step with one panel of a layer takes beside the activations, made as a whole.
+/// Bytes that a step with one whole panel of a layer takes next to the activations.
 pub(super) fn panel_need(network: &Network, index: usize, threads: u32) -> f64 {
     let layer = &network.layers[index];
     let step = Step { count: layer.panels.min(1), ..whole(network, index) };

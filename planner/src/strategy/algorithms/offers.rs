@@ -1,4 +1,4 @@
-//! What there is to choose from for each layer, and what each asks for.
+//! The algorithms that each layer can be stored for, with their time and bytes.
 
 use super::{Means, panel_need};
 use crate::algorithm::{self, Algorithm, set_chains};
@@ -10,25 +10,25 @@ use crate::slide::slides;
 use crate::strategy::on_load;
 use eyelet::pack::Step;
 
-/// An algorithm with more bytes must take at most this share of the time: less of a gain no
-/// prediction can vouch for, and the bytes are certain.
+/// An algorithm with more bytes must take at most this share of the time: the bytes are certain,
+/// and predictions cannot tell a smaller gain.
 pub(in crate::strategy) const GAIN: f64 = 0.9;
 
-/// The same where the other one computes as this does, on weights that its steps transform: then
-/// the gain is certain.
+/// The share if the other one computes by the same algorithm with weights that its steps transform.
+/// Then the gain is certain.
 const SURE_GAIN: f64 = 0.995;
 
-/// An algorithm and what it asks for.
+/// An algorithm with its time and bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
     pub(super) algorithm: Algorithm,
-    /// What steps compute by: another one, if they transform the weights.
+    /// The algorithm of the steps: another one if they transform the weights.
     pub(super) runs: Algorithm,
     pub(super) ns: f64,
     pub(super) bytes: f64,
 }
 
-/// All there is for each layer, however little it gains: what it takes at least, and its bytes.
+/// All algorithms of each layer, however little they gain, with their least time and their bytes.
 pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> Vec<Vec<Offer>> {
     let mut changed = network.clone();
     let slides = slides(network);
@@ -45,7 +45,7 @@ pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> 
                     set_chains(&mut changed, layer, chains);
                 }
             }
-            // Where plans for less than the budget would find the weights, too.
+            // Plans for less than the budget may find the weights in the shared cache.
             let costs = Costs::new(&changed, profile, threads).within(profile.near_bytes());
             for (layer, offers) in offers.iter_mut().enumerate() {
                 let (_, bytes) = layer_demand(&changed, &costs, layer);
@@ -64,9 +64,8 @@ pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> 
     offers
 }
 
-/// For each layer the algorithms that are of use: each clearly faster than those with fewer bytes,
-/// and such that one panel of weights and its scratch fit beside the activations in the least
-/// budget.
+/// The useful algorithms of each layer. Each is clearly faster than those with fewer bytes, and one
+/// panel with its scratch fits next to the activations in the least budget.
 pub(super) fn offers(
     network: &Network,
     profile: &Profile,
@@ -84,7 +83,7 @@ pub(super) fn offers(
             }
         }
         let costs = Costs::new(&changed, profile, threads);
-        // What is stored as it is can still be computed by the other algorithm.
+        // Weights that are stored for the direct algorithm can still be transformed by steps.
         if means == Means::All {
             on_load::choose(&mut changed, &costs, threads, least, bound);
         }

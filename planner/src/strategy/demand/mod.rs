@@ -30,8 +30,7 @@ use crate::slice::Cutting;
 use eyelet::pack::{Load, PAGE};
 use std::time::Instant;
 
-/// What queues grow by where nothing else is asked for. (The publication does not say by what its
-/// do.)
+/// The step by which queues grow by default. (The publication does not state its own.)
 pub const DELTA: u64 = 1 << 20;
 
 /// A pipeline as it is planned.
@@ -42,13 +41,13 @@ pub struct Demand {
     pub least_delay: bool,
 }
 
-/// The plan for a request, or the smallest budget that there is one for. `delta` is what queues
-/// grow by.
+/// The plan for a request; the error names the smallest budget. `delta` is the step by which queues
+/// grow.
 pub fn plan(request: &Request<'_>, demand: Demand, delta: u64) -> Result<PlanResult, PlanError> {
     plan_on(&PlanBuilder::new(request), demand, delta)
 }
 
-/// The same with all that is known of the request at hand, where no layers slide.
+/// Plans with a builder at hand, in which no layers slide.
 pub fn plan_on(builder: &PlanBuilder<'_>, demand: Demand, delta: u64) -> Result<PlanResult, PlanError> {
     let Demand { pipeline, least_delay } = demand;
     let start = Instant::now();
