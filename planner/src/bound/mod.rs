@@ -77,21 +77,22 @@ use std::collections::VecDeque;
 
 /// What the bound needs to know of a network, whatever algorithms its layers are computed by.
 pub struct Bound {
-    /// Bytes of tables and of activations that are alive in each layer, in each of its steps,
+    /// For each layer: bytes of tables and of activations that are alive in each of its steps.
     alive: Vec<f64>,
-    /// those of tables alone,
+    /// Bytes of tables.
     tables: u64,
-    /// and the buffers of the activations.
+    /// For each layer: the buffers that are alive.
     buffers: Vec<Alive>,
-    /// For each layer whether it slides.
+    /// For each layer: whether it slides.
     slides: Vec<bool>,
-    /// For each layer whether something that it touches can be a ring,
+    /// For each layer: whether something that it touches can be a ring.
     in_rings: Vec<bool>,
-    /// and which shares of its activations are in none, for some choices of its rings.
+    /// For each layer: the shares of its activations that are in no ring, for some choices of
+    /// rings.
     nearness: Vec<Nearness>,
-    /// What a byte takes at least in each channel that brings weights to the arena.
+    /// Least time of a byte in each channel that brings weights to the arena.
     channels: Vec<Channel<f64>>,
-    /// What a byte that is read slows computing down by.
+    /// Time by which a byte that is read slows computing down.
     drag_ns_per_byte: f64,
 }
 
@@ -103,22 +104,22 @@ pub struct Binding {
     pub last: usize,
     /// Its length: all layers where computing alone binds.
     pub length: usize,
-    /// What a byte outside it takes.
+    /// Time that a byte outside the interval takes.
     pub ns_per_byte: f64,
-    /// What a byte inside it takes, where all layers are.
+    /// Time that a byte inside the interval takes, if all layers are inside.
     pub drag_ns_per_byte: f64,
 }
 
 impl Binding {
-    /// All layers, by computing alone.
+    /// The interval of all layers, with computing alone.
     fn computing(compute: &[f64]) -> Self {
         let length = compute.len();
         let (last, ns) = (length.saturating_sub(1), compute.iter().sum());
         Self { ns, last, length, ns_per_byte: 0.0, drag_ns_per_byte: 0.0 }
     }
 
-    /// The same, slowed down by so many bytes that are read meanwhile: bytes that are read while
-    /// nothing computes take no less.
+    /// The interval of all layers, slowed down by `bytes` that are read meanwhile. Bytes that are
+    /// read while nothing computes take no less.
     fn dragged(compute: &[f64], bytes: f64, drag_ns_per_byte: f64) -> Self {
         let plain = Self::computing(compute);
         match bytes > 0.0 && drag_ns_per_byte > 0.0 {
@@ -127,7 +128,7 @@ impl Binding {
         }
     }
 
-    /// What a nanosecond and a byte of a layer, of so many, add to the bound.
+    /// What a nanosecond and a byte of a layer add to the bound, of `layers` in all.
     pub fn worth(&self, layer: usize, layers: usize) -> (f64, f64) {
         match self.holds(layer, layers) {
             true => (1.0, self.drag_ns_per_byte),
@@ -135,19 +136,19 @@ impl Binding {
         }
     }
 
-    /// Whether a layer, of so many, is in the interval.
+    /// Whether a layer is in the interval, of `layers` in all.
     pub fn holds(&self, layer: usize, layers: usize) -> bool {
         (self.last + layers - layer) % layers < self.length
     }
 }
 
 impl Bound {
-    /// For whatever budgets.
+    /// Facts that hold for all budgets.
     pub fn new(network: &Network, profile: &Profile) -> Self {
         Self::within(network, profile, u64::MAX)
     }
 
-    /// For plans in no more than a budget.
+    /// Facts that hold for plans in at most `budget` bytes.
     pub fn within(network: &Network, profile: &Profile, budget: u64) -> Self {
         let layers = network.layers.len();
         let tables = Tables::of(network).least(0);
@@ -213,7 +214,8 @@ impl Bound {
         self.alive[layer]
     }
 
-    /// The same in a step that makes so many lines, of a layer that slides.
+    /// Bytes of activations that are alive in a step that makes `lines` lines of a layer that
+    /// slides.
     pub fn alive_with(&self, layer: usize, lines: u32) -> f64 {
         (self.tables + self.buffers[layer].bytes(Some(lines))) as f64
     }
@@ -223,14 +225,14 @@ impl Bound {
         (budget as f64 - self.alive[layer]).max(0.0)
     }
 
-    /// Bytes that every inference reads at least, of so many: what it does not read stays through
+    /// Bytes of `weights` that every inference reads at least: what it does not read stays through
     /// all layers.
     fn least_read(&self, weights: f64, budget: u64) -> f64 {
         let held = (0..self.layers()).map(|layer| self.held(layer, budget));
         (weights - held.fold(f64::INFINITY, f64::min)).max(0.0)
     }
 
-    /// The bound, when layers compute for so long and have so many bytes of weights.
+    /// The bound for layers with these computing times and bytes of weights.
     pub fn binding(&self, compute: &[f64], weights: &[f64], budget: u64) -> Binding {
         let read = self.least_read(weights.iter().sum(), budget);
         let mut binding = Binding::dragged(compute, read, self.drag_ns_per_byte);
@@ -243,8 +245,8 @@ impl Bound {
         binding
     }
 
-    /// Over all intervals, or over the empty ones, where all bytes take the same: in a single turn,
-    /// since what an interval says is a sum of what its ends say.
+    /// The bound over all intervals, or over the empty ones, if all bytes take the same time. One
+    /// turn suffices, since an interval's value is a sum over its two ends.
     fn most_even(
         &self,
         compute: &[f64],
@@ -256,7 +258,7 @@ impl Bound {
         let layers = compute.len();
         let all_weights: f64 = weights.iter().sum();
         let mut bound = Binding::computing(compute);
-        // Computing and bytes of the first so many layers, twice around.
+        // Sums of computing and of bytes over the first layers, twice around.
         let (mut time, mut bytes) = (vec![0.0; 2 * layers + 1], vec![0.0; 2 * layers + 1]);
         for index in 0..2 * layers {
             time[index + 1] = time[index] + compute[index % layers];
@@ -313,9 +315,9 @@ pub fn lower_bound_ns(network: &Network, budget: u64, profile: &Profile, threads
     least_ns(network, profile, &demands)
 }
 
-/// The same whatever steps compute by, of what is stored: by the layers' own algorithms or by those
-/// for which they transform the weights, unless results are to be exact. These take the same bytes,
-/// so that of each layer the least time counts.
+/// The bound for all algorithms of steps: the layers' own, and those for which steps transform
+/// weights, unless results must be exact. They read the same bytes, so the least time of each layer
+/// counts.
 pub fn least_bound_ns(request: &Request<'_>) -> u64 {
     least_ns(request.network, request.profile, &demands_of(request))
 }
@@ -341,8 +343,8 @@ fn demands_of(request: &Request<'_>) -> Vec<(u64, Demands)> {
     })
 }
 
-/// What layers take in a budget; and, of a larger one, in as much of it as the shared cache holds:
-/// a plan may leave the rest.
+/// What layers take in a budget. If it is larger than the shared cache, also what they take in the
+/// cache's size: a plan may leave the rest.
 fn all_demands(
     network: &Network,
     budget: u64,
@@ -360,7 +362,7 @@ fn all_demands(
     [of(budget)].into_iter().chain(near).collect()
 }
 
-/// The least that any of these says.
+/// The least of these bounds.
 fn least_ns(network: &Network, profile: &Profile, all: &[(u64, Demands)]) -> u64 {
     let least =
         all.iter().map(|(budget, demands)| demands::least_ns(network, *budget, profile, demands));

@@ -1,11 +1,10 @@
-//! Which layers slide, and how many lines at a time.
+//! Which layers slide, and how many lines they make at a time.
 //!
 //! What a layer takes on its own is known: its live buffers, its smallest slice, its scratch.
 //! Layers that take more than a target must be in groups. A group takes the whole buffers that live
-//! beside it, its rings, its weights and the largest scratch of its steps. The cheapest way to stay
-//! below the target is found layer by layer (dynamic programming over the layer at which the last
-//! group or single layer ends), where the price of a group is what its steps are predicted to cost
-//! beyond whole layers.
+//! during it, its rings, its weights and the largest scratch of its steps. Dynamic programming over
+//! the layers finds the cheapest groups that stay below the target. The price of a group is the
+//! predicted time of its steps beyond that of whole layers.
 
 use super::Group;
 use super::alone::{alone, live_bytes, transforms};
@@ -17,26 +16,27 @@ use crate::tables::Tables;
 use eyelet::pack::PAGE;
 use std::ops::Range;
 
-/// Shares of the memory beside the tables for which groups are sought.
+/// Shares of the memory next to the tables for which groups are searched.
 const SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.25, 0.15];
 
-/// The same where single layers slide, too.
+/// Shares of the memory next to the tables for which groups and single layers that slide are
+/// searched.
 const SHARES_OF_SINGLES: [f64; 3] = [1.0, 0.6, 0.3];
 
-/// Shares of the least target for which groups are sought.
+/// Multiples of the least target for which groups are searched.
 const ABOVE: [f64; 5] = [1.0, 1.02, 1.05, 1.1, 1.2];
 
-/// What groups are for, of those that take the least.
+/// The aims of groups that take the least, in the order in which they are tried.
 const LEAST: [Aim; 3] = [Aim::Single, Aim::Sharing, Aim::Memory];
 
 /// Longest group that is tried.
 pub(super) const LONGEST: usize = 48;
 
-/// The same of ways in which single layers slide, where the smallest budget is not asked for.
+/// Longest group in ways in which single layers slide, unless the smallest budget is asked for.
 const LONGEST_BESIDE_SINGLES: usize = 12;
 
-/// Longest group that is tried where activations alone do not ask for one, or that reads its
-/// weights anew.
+/// Longest group that is tried where activations alone do not need one, or that reads its weights
+/// again.
 pub(super) const FASTEST: usize = 6;
 
 /// Longest group that is tried where layers could be faster.
@@ -47,11 +47,11 @@ const FOR_SPEED: usize = 4;
 pub(super) enum Aim {
     /// To stay below the target at the least cost.
     Memory,
-    /// The same, with outputs over dead lines of inputs. Where many buffers live at once these do
-    /// not always get the places for it.
+    /// To stay below the target with outputs over dead lines of inputs. If many buffers live at
+    /// once, they do not always get the places for that.
     Sharing,
-    /// The same, of single layers as well, over dead lines of their own inputs; weights that find
-    /// no room are read anew.
+    /// To stay below the target with single layers, too. Their outputs lie over dead lines of their
+    /// own inputs, and weights without room are read again.
     Single,
 }
 
@@ -65,7 +65,7 @@ enum Serves {
     Nothing,
 }
 
-/// A network of which groups are sought, for one target or several.
+/// A network for which groups are searched, for one target or several.
 pub struct Search<'a> {
     prices: Prices<'a>,
     tables: Tables,
@@ -73,8 +73,8 @@ pub struct Search<'a> {
     alone: Vec<u64>,
     /// Whether a layer's activations go through memory, so that it could gain by sliding.
     spills: Vec<bool>,
-    /// For each layer whose steps transform weights what that takes on its own, and how much longer
-    /// it takes without.
+    /// For each layer whose steps transform weights: the bytes that this takes on its own, and the
+    /// extra time without it.
     transforms: Vec<Option<Price>>,
 }
 
@@ -92,25 +92,26 @@ impl<'a> Search<'a> {
         Self { prices, tables: Tables::of(network), alone, spills, transforms }
     }
 
-    /// What the network takes without groups, tables and loading ahead left out.
+    /// Bytes that the network takes without groups. Tables and loads that run ahead are not
+    /// counted.
     pub fn whole(&self) -> u64 {
         self.alone.iter().copied().max().unwrap_or(0)
     }
 
-    /// What tables leave of a budget.
+    /// Bytes of a budget that tables leave.
     fn room(&self, budget: u64) -> u64 {
         budget.saturating_sub(self.tables.least(self.alone.len()))
     }
 
-    /// The groups by which no layer takes more than `target` bytes, at the least price; `None` if
-    /// there are none.
+    /// The cheapest groups with which no layer takes more than `target` bytes; `None` if there are
+    /// none.
     fn groups_for(&mut self, target: u64, aim: Aim) -> Option<Vec<Group>> {
         self.groups_up_to(LONGEST, target, aim)
     }
 
-    /// The same of groups with no more than `longest` layers.
+    /// The cheapest groups for a target, of at most `longest` layers each.
     fn groups_up_to(&mut self, longest: usize, target: u64, aim: Aim) -> Option<Vec<Group>> {
-        // So many of the first layers take more.
+        // For each number of first layers: how many of them take more than the target.
         let hot = counted(self.alone.iter().map(|alone| *alone > target));
         let alone: Vec<_> =
             self.alone.iter().map(|bytes| (*bytes <= target).then_some(0)).collect();
@@ -122,8 +123,8 @@ impl<'a> Search<'a> {
         self.cheapest(target, aim, &alone, longest, serves)
     }
 
-    /// The division of all layers into groups and such as do not slide, at the prices of these,
-    /// that costs least; groups have up to `longest` layers.
+    /// The cheapest division of all layers into groups of up to `longest` layers and layers that do
+    /// not slide.
     fn cheapest(
         &mut self,
         target: u64,
@@ -132,7 +133,8 @@ impl<'a> Search<'a> {
         longest: usize,
         serves: impl Fn(&Range<usize>) -> Serves,
     ) -> Option<Vec<Group>> {
-        // The least price of the first so many layers, and the last part of it.
+        // For each number of first layers: the least price, and the last part of the division that
+        // has it.
         let mut best: Vec<Option<(i64, Option<Group>)>> = vec![Some((0, None))];
         let sum =
             |before: &Option<(i64, Option<Group>)>, more: i64| Some(before.as_ref()?.0 + more);
@@ -148,7 +150,7 @@ impl<'a> Search<'a> {
                 else {
                     continue;
                 };
-                // What is no cheaper than the least is not asked for.
+                // A group that is not cheaper than the least is not computed.
                 let below = least.as_ref().map_or(i64::MAX, |(least, _)| least - before);
                 let below = if serves == Serves::Need { below } else { below.min(0) };
                 let found = self.prices.group(start..end, target, aim, below);
@@ -174,8 +176,8 @@ impl<'a> Search<'a> {
         Some(groups)
     }
 
-    /// The ways to slide that deserve to be planned for a budget, the one that costs least first:
-    /// no groups if that could fit, groups that just fit, and groups that leave more for weights.
+    /// The ways to slide that are planned for a budget, the cheapest first: no groups if that could
+    /// fit, groups that just fit, and groups that leave more memory for weights.
     pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
         let room = self.room(budget);
         let mut found = Vec::new();
@@ -190,11 +192,11 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// These groups, and others that are predicted to be faster than whole layers and take no more
-    /// than `target` bytes; `None` if none are.
+    /// These groups, and others that are predicted to be faster than whole layers and take at most
+    /// `target` bytes; `None` if there are no others.
     pub fn faster(&mut self, groups: &[Group], target: u64) -> Option<Vec<Group>> {
         let slides = self.sliding(groups);
-        // So many of the first layers slide, and go through memory.
+        // For each number of first layers: how many slide, and how many go through memory.
         let spills = counted(self.spills.iter().copied());
         let taken = counted(slides.iter().copied());
         let serves = |layers: &Range<usize>| {
@@ -207,7 +209,7 @@ impl<'a> Search<'a> {
         joined(groups, others)
     }
 
-    /// For each layer whether it slides in some of these groups.
+    /// For each layer: whether it slides in some of these groups.
     fn sliding(&self, groups: &[Group]) -> Vec<bool> {
         let mut slides = vec![false; self.alone.len()];
         groups.iter().for_each(|group| slides[group.layers.clone()].fill(true));
@@ -225,8 +227,8 @@ impl<'a> Search<'a> {
         found
     }
 
-    /// These groups, and others by which layers have room for what their steps transform; `None` if
-    /// nothing is gained so.
+    /// These groups, and others that give layers room for what their steps transform; `None` if
+    /// nothing is gained.
     pub fn roomier(&mut self, groups: &[Group], budget: u64) -> Option<Vec<Group>> {
         let (layers, target) = (self.alone.len(), self.room(budget));
         let slides = self.sliding(groups);
@@ -248,9 +250,8 @@ impl<'a> Search<'a> {
         joined(groups, others)
     }
 
-    /// The ways to slide of which one has the smallest feasible budget, found as they are asked
-    /// for, of those that are reckoned to take no more than `budget`. The more lines at a time, the
-    /// smaller the tables.
+    /// Ways to slide, one of which has the smallest feasible budget, computed one by one. Ways that
+    /// need more than `budget` by estimate are left out. More lines at a time make smaller tables.
     pub fn smallest(&mut self, budget: u64) -> impl Iterator<Item = Vec<Group>> {
         let room = self.room(budget);
         let (mut least, mut found) = (None, Vec::new());
@@ -288,11 +289,11 @@ impl<'a> Search<'a> {
         (least, self.groups_for(least, Aim::Single).unwrap_or_default())
     }
 
-    /// The smallest target for which there are groups, to the page, if that is no more than
-    /// `limit`: of all divisions of the layers the one whose part that takes most takes least (a
-    /// path of least bottleneck).
+    /// The smallest target for which there are groups, to the page, if that is at most `limit`. Of
+    /// all divisions of the layers, it is the one whose largest part is smallest (a path of least
+    /// bottleneck).
     fn least_target(&mut self, aim: Aim, limit: u64) -> Option<u64> {
-        // What the part that takes most takes of the first so many layers.
+        // For each number of first layers: the bytes of the largest part.
         let mut least = vec![0];
         for end in 1..=self.alone.len() {
             let alone = least[end - 1].max(self.alone[end - 1]);
@@ -315,7 +316,7 @@ impl<'a> Search<'a> {
     }
 }
 
-/// How many of the first so many there are.
+/// For each number of first values: how many of them are true.
 fn counted(of: impl Iterator<Item = bool>) -> Vec<usize> {
     let mut counts = vec![0];
     of.for_each(|counts_too| counts.push(counts[counts.len() - 1] + usize::from(counts_too)));

@@ -1,19 +1,20 @@
-//! Sliding execution: layers that make their lines in turn, so that what lies between them need not
-//! be there as a whole.
+//! Sliding execution: layers make their lines in turn, so that the images between them need not be
+//! there as a whole.
 //!
-//! A group is a run of layers. A few lines of its last layer are made at a time; before that, of
-//! each other layer, the lines that this needs and that have not been made yet ([`Schedule`]).
-//! Nothing is ever computed twice. Buffers that are made and used up within the group become rings
-//! of image lines, as long as the most lines that are alive at once; its inputs and outputs stay
-//! whole. The group's weights stay in the arena from the first step to the last, because each of
-//! them is needed again and again; or each layer's are read anew, slice by slice, each time that it
-//! comes. That takes no more room than a slice, and more reads: it serves layers that compute long,
-//! whose steps find room to transform weights so.
+//! A group is a run of layers. It makes a few lines of its last layer at a time. Before that, each
+//! other layer makes the lines that these need and that do not exist yet ([`Schedule`]). Nothing is
+//! computed twice. Buffers that are made and used up within the group become rings of image lines,
+//! as long as the most lines that are alive at once. The group's inputs and outputs stay whole.
 //!
-//! What a group puts out may lie over what it has read ([`lines`]).
+//! The group's weights stay in the arena from its first step to its last, because every layer comes
+//! again and again. Or each layer's weights are read again, slice by slice, each time that it
+//! comes. That takes no more room than a slice, but more reads. It serves layers that compute long
+//! and whose steps then have room to transform weights.
 //!
-//! That pays where activations are large and weights small: at the head of most networks.
-//! [`choose`] decides which layers form groups, and of how many lines.
+//! A group's outputs may lie over dead lines of its inputs ([`lines`]).
+//!
+//! Sliding pays where activations are large and weights small: at the start of most networks.
+//! [`choose`] decides which layers form groups, and how many lines they make at a time.
 
 mod alone;
 mod choose;
@@ -49,32 +50,32 @@ pub struct Group {
     pub layers: Range<usize>,
     /// Lines of the tallest layer that a step makes; of the others in proportion.
     pub lines: u32,
-    /// Weights are read anew each time that a layer comes, slice by slice; else they stay from its
-    /// first step to its last.
+    /// Whether weights are read again each time that a layer comes, slice by slice. Otherwise they
+    /// stay from the group's first step to its last.
     pub anew: bool,
 }
 
 impl Group {
-    /// Whether what a layer makes in a row is made slice by slice.
+    /// Whether consecutive steps of a layer are made slice by slice together.
     fn cuts_together(&self) -> bool {
         self.anew && self.layers.len() > 1
     }
 }
 
-/// The groups of a network, and what they make of its steps.
+/// The groups of a network, and their steps.
 #[derive(Clone, Debug)]
 pub struct Sliding {
     groups: Vec<Group>,
     /// The group that has each layer.
     group_of: Vec<Option<usize>>,
-    /// The steps of each.
+    /// The steps of each group.
     steps: Vec<Vec<Step>>,
     /// For each buffer the lines of its ring; 0 if it is whole.
     pub rings: Vec<u32>,
 }
 
 impl Sliding {
-    /// Groups follow one another, and all of their layers [slide](Facts::slides).
+    /// The given groups, which follow one another. All of their layers must [slide](Facts::slides).
     pub fn new(network: &Network, groups: Vec<Group>) -> Self {
         let mut rings = vec![0; network.buffers.len()];
         let mut steps = Vec::new();
@@ -106,25 +107,24 @@ impl Sliding {
         self.group_of[layer]
     }
 
-    /// Whether the weights of a layer are read anew each time that it comes.
+    /// Whether a layer's weights are read again each time that it comes.
     pub fn anew(&self, layer: usize) -> bool {
         self.group_of[layer].is_some_and(|group| self.groups[group].anew)
     }
 
-    /// Whether two steps that follow one another are made slice by slice together, since weights
-    /// are read anew for both: what a layer makes in a row. But one by one where there is no other
-    /// layer in between, ever.
+    /// Whether two consecutive steps are made slice by slice together, because both read their
+    /// weights again. In a group of a single layer steps are made one by one.
     pub fn cut_together(&self, one: &Step, other: &Step) -> bool {
         let group = self.group_of[one.layer as usize].map(|group| &self.groups[group]);
         one.layer == other.layer && group.is_some_and(Group::cuts_together)
     }
 
-    /// The group as long as which the weights of a layer stay.
+    /// The group for whose whole time a layer's weights stay.
     pub fn keeps(&self, layer: usize) -> Option<usize> {
         self.group_of[layer].filter(|group| !self.groups[*group].anew)
     }
 
-    /// Puts the steps of groups in the place of their layers' own.
+    /// Replaces the steps of layers in groups by the steps of the groups.
     pub fn interleave(&self, steps: impl IntoIterator<Item = Step>) -> Vec<Step> {
         if self.groups.is_empty() {
             return steps.into_iter().collect();
@@ -145,7 +145,7 @@ impl Sliding {
     }
 }
 
-/// For each layer whether a group can have it.
+/// For each layer: whether a group can contain it.
 pub fn slides(network: &Network) -> Vec<bool> {
     let facts = Facts::new(network);
     (0..network.layers.len()).map(|layer| facts.slides(layer)).collect()
