@@ -352,7 +352,9 @@ fn none_below_the_bound(
     let (bound, least) = (least_bound_ns(&request), least_steps_ns(&request));
     let mut plans = Vec::new();
     for strategy in STRATEGIES {
-        let Ok(made) = strategy::make(strategy.parse().unwrap(), &request, Effort::Fast) else { continue };
+        let Ok(made) = strategy::make(strategy.parse().unwrap(), &request, Effort::Fast) else {
+            continue;
+        };
         let timeline = simulate(network, &made.plan, profile, threads);
         let predicted = timeline.steady_ns;
         prop_assert!(predicted >= bound, "{strategy} in {budget}: {predicted} below {bound}");
@@ -471,7 +473,8 @@ fn budgets_near_the_smallest_are_planned_alike() {
     let board = Board::load("jetson-nano").unwrap();
     let subject = Subject::for_board(&zoo_model("densenet201", folder.path()), board);
     let budgets = (3_800_000u64..4_100_000).step_by(20_000);
-    let predicted = |budget| predicted_if(false, &subject, Strategy::Joint, &[budget], 1).unwrap()[0];
+    let predicted =
+        |budget| predicted_if(false, &subject, Strategy::Joint, &[budget], 1).unwrap()[0];
     let found: Vec<u64> = budgets.map(predicted).collect();
     let (least, most) = (found.iter().min().unwrap(), found.iter().max().unwrap());
     assert!(*most < least + least / 5, "{found:?}");

@@ -64,9 +64,9 @@ use crate::algorithm::transforms_on_load;
 use crate::memory::lifetimes;
 use crate::network::Network;
 use crate::profile::{Costs, Profile};
-use crate::steps::whole;
-use crate::slide::{least_bytes, touched};
 use crate::request::Request;
+use crate::slide::{least_bytes, touched};
+use crate::steps::whole;
 use crate::tables::Tables;
 use alive::Alive;
 use demands::{Algorithms, Demands};
@@ -294,7 +294,11 @@ impl Bound {
 
 /// The algorithms by which the steps of a layer can compute it, besides its own: they transform the
 /// stored weights.
-pub fn step_algorithms(network: &Network, costs: &Costs, layer: usize) -> impl Iterator<Item = u32> {
+pub fn step_algorithms(
+    network: &Network,
+    costs: &Costs,
+    layer: usize,
+) -> impl Iterator<Item = u32> {
     costs.on_load(layer).filter(move |tile| transforms_on_load(network, layer, *tile))
 }
 
@@ -336,9 +340,7 @@ fn demands_of(request: &Request<'_>) -> Vec<(u64, Demands)> {
         let own = network.on_load[layer];
         match exact {
             true => vec![own],
-            false => {
-                [0, own].into_iter().chain(step_algorithms(network, costs, layer)).collect()
-            }
+            false => [0, own].into_iter().chain(step_algorithms(network, costs, layer)).collect(),
         }
     })
 }

@@ -1,7 +1,7 @@
 //! Offsets of activations, in the order of their sizes.
 
-use super::{Lifetime, Lines};
 use super::many::place_in_time;
+use super::{Lifetime, Lines};
 use std::cmp::Reverse;
 
 /// Addresses of buffers are multiples of this.

@@ -7,12 +7,12 @@
 //! for all, and of steps after them is faster than the plan at hand.
 
 use super::Strategy;
+use super::builder::PlanBuilder;
 use super::demand;
 use super::design::{Built, Design};
 use super::flexnn::{self, Parts};
 use super::frugal;
 use super::place::Loading;
-use super::builder::PlanBuilder;
 use crate::plan::Plan;
 use crate::slice::{Cutting, Slices};
 use eyelet::pack::Step;
@@ -67,7 +67,8 @@ impl Guard<'_, '_> {
     /// Compares with the pipelines. Where loads are copied they have buffers outside the budget.
     fn pipelines(&mut self, layers: &Design) {
         let slices = layers.slices(self.builder.request.network, &self.builder.activations);
-        if bounds_ns(self.builder, &slices)[0] >= self.least_ns || self.builder.request.is_staged() {
+        if bounds_ns(self.builder, &slices)[0] >= self.least_ns || self.builder.request.is_staged()
+        {
             return;
         }
         for strategy in Strategy::ALL {

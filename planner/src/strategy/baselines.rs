@@ -6,10 +6,10 @@
 //! - `on-demand`: a layer's weights are loaded when its turn comes, and dropped after it (FlexNN's
 //!   On-Demand baseline, layer streaming). It has no slices, loads nothing ahead and keeps nothing.
 
+use super::builder::PlanBuilder;
 use super::design::Design;
 use super::place::Loading;
-use super::builder::PlanBuilder;
-use super::{PlanResult, PlanError, Request, refuse};
+use super::{PlanError, PlanResult, Request, refuse};
 use crate::slice::Cutting;
 use std::time::Instant;
 

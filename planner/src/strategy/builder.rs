@@ -1,9 +1,9 @@
 //! Makes designs for a request and a way to slide, and turns them into plans.
 
-use super::precomputed::Precomputed;
-use super::design::{Built, Design, Pins};
 use super::activations::ActivationLayout;
-use super::place::{SlicedNetwork, Misfit};
+use super::design::{Built, Design, Pins};
+use super::place::{Misfit, SlicedNetwork};
+use super::precomputed::Precomputed;
 use super::{Request, residents, staging};
 use crate::network::Network;
 use crate::plan::Plan;

@@ -11,10 +11,10 @@
 //! faster was found.
 
 use super::algorithms::{Choice, Means, choices};
-use super::shared_residents::{Guest, lay_out};
 use super::on_load::Transformed;
 use super::refit::Refit;
-use super::{Draft, Effort, PlanResult, PlanError, Request, Strategy, begin, refusal};
+use super::shared_residents::{Guest, lay_out};
+use super::{Draft, Effort, PlanError, PlanResult, Request, Strategy, begin, refusal};
 use crate::bound::least_bound_ns;
 use crate::layout::place_weights;
 use crate::network::Network;
@@ -217,8 +217,9 @@ impl Candidate {
         };
         let (made, refits): (Vec<PlanResult>, Vec<_>) = drafts.into_iter().map(finish).unzip();
         let Self { network, weights_bytes, .. } = self;
-        let predict =
-            |made: &PlanResult| simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns;
+        let predict = |made: &PlanResult| {
+            simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns
+        };
         let predicted_ns: Vec<u64> = made.iter().map(predict).collect();
         let (network, weights_bytes) = (network.clone(), *weights_bytes);
         let chosen = Chosen { network, weights_bytes, made, predicted_ns };

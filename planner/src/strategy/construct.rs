@@ -6,16 +6,15 @@
 //! activations of each layer, and weights stay that would come late from storage. For the best of
 //! them other sizes of slices are tried.
 
-use super::precomputed::Precomputed;
-use super::design::Design;
+use super::builder::PlanBuilder;
 use super::construction::Construction;
-use super::joint::{Best, Constructed};
+use super::design::Design;
+use super::joint::Constructed;
 use super::on_load::{Options, Transformed};
 use super::place::Loading;
-use super::builder::PlanBuilder;
+use super::precomputed::Precomputed;
 use super::sliding_choice::SlidingChoice;
 use super::{Request, baseline_guard, flexnn, frugal, sliding_choice};
-use crate::network::Network;
 use crate::slice::Cutting;
 use crate::slide::{Group, Search};
 use eyelet::pack::PAGE;
@@ -52,7 +51,14 @@ pub fn construct<'a>(
         true => baseline_guard::faster(&plain, best.built.line.steady_ns),
         false => None,
     };
-    Some(Constructed { precomputed, options, builders, best, faster, constructive: start.elapsed() })
+    Some(Constructed {
+        precomputed,
+        options,
+        builders,
+        best,
+        faster,
+        constructive: start.elapsed(),
+    })
 }
 
 impl<'a, 'b> Construction<'a, 'b> {
@@ -138,10 +144,17 @@ impl<'a, 'b> Construction<'a, 'b> {
             let before = self.builders.len();
             if let Some(of) = transformed.filter(|_| !alone) {
                 let ways = ways.iter().chain(&singles).cloned().collect();
-                with_room.extend(sliding_choice::with_room(&request, of, &precomputed, options, ways));
+                with_room.extend(sliding_choice::with_room(
+                    &request,
+                    of,
+                    &precomputed,
+                    options,
+                    ways,
+                ));
             }
             for ways in [ways, singles] {
-                let ways = ways.into_iter().map(|groups| SlidingChoice { network, groups }).collect();
+                let ways =
+                    ways.into_iter().map(|groups| SlidingChoice { network, groups }).collect();
                 self.slide(&request, ways, algorithms, options);
             }
             if !alone && self.builders.len() == before {
@@ -155,8 +168,9 @@ impl<'a, 'b> Construction<'a, 'b> {
         if alone && !self.is_optimal() {
             let builder = &self.builders[0];
             let layers = |loading| Design::uniform(Cutting::LAYERS, own, loading);
-            let designs: Vec<Design> =
-                flexnn::designs(builder, Loading::Cyclic).chain([layers(Loading::Cyclic)]).collect();
+            let designs: Vec<Design> = flexnn::designs(builder, Loading::Cyclic)
+                .chain([layers(Loading::Cyclic)])
+                .collect();
             for design in designs {
                 self.consider(0, design);
             }
@@ -186,7 +200,8 @@ impl<'a, 'b> Construction<'a, 'b> {
         let groups = builder.activations.sliding.groups().to_vec();
         let precomputed = self.precomputed.clone();
         let mut search = Search::new(request.network, &precomputed.costs, threads);
-        let targets = [builder.activations.peak, request.budget.saturating_sub(builder.least_tables())];
+        let targets =
+            [builder.activations.peak, request.budget.saturating_sub(builder.least_tables())];
         let mut ways: Vec<Vec<Group>> =
             targets.iter().filter_map(|target| search.faster(&groups, *target)).collect();
         ways.dedup();

@@ -1,11 +1,11 @@
 //! What [construction](super::construct) has found so far, and how it plans one way to slide: first
 //! with several shares of memory for residents, then with finer slices for the best share.
 
-use super::precomputed::Precomputed;
-use super::design::{Built, Design, SlicingTarget, Pins};
+use super::builder::PlanBuilder;
+use super::design::{Built, Design, Pins, SlicingTarget};
 use super::joint::Best;
 use super::place::Loading;
-use super::builder::PlanBuilder;
+use super::precomputed::Precomputed;
 use crate::slice::Cutting;
 use std::sync::Arc;
 

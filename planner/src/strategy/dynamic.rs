@@ -13,9 +13,9 @@
 //! memory was given out. So the plan measures how dynamic memory lies, without the time of
 //! allocation.
 
+use super::builder::PlanBuilder;
 use super::design::Design;
 use super::place::{Misfit, UNLIMITED};
-use super::builder::PlanBuilder;
 use crate::memory::{Lifetime, lifetimes};
 use crate::network::Network;
 use crate::plan::{Plan, step_weights};
@@ -30,7 +30,12 @@ const LINE: u64 = 64;
 
 /// Plays the allocator for a design in `budget` bytes; without `preload`, a load waits for the step
 /// that needs it to be next.
-pub fn place(builder: &PlanBuilder<'_>, design: &Design, budget: u64, preload: bool) -> Result<Plan, Misfit> {
+pub fn place(
+    builder: &PlanBuilder<'_>,
+    design: &Design,
+    budget: u64,
+    preload: bool,
+) -> Result<Plan, Misfit> {
     let network = builder.request.network;
     let slices = design.slices(network, &builder.activations);
     let ahead = if preload { &AHEAD[..] } else { &[0] };

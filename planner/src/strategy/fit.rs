@@ -7,11 +7,11 @@
 //! ([`frugal`](super::frugal)).
 
 use super::Request;
-use super::precomputed::{Level, Shape, Slicing, number, step};
+use super::builder::PlanBuilder;
 use super::design::{Design, SlicingTarget};
 use super::on_load::Options;
 use super::place::Loading;
-use super::builder::PlanBuilder;
+use super::precomputed::{Level, Shape, Slicing, number, step};
 use crate::slice::Cutting;
 use crate::steps::{Parts, panel_scratch_bytes};
 use eyelet::pack::{PAGE, Step};
@@ -102,9 +102,7 @@ impl PlanBuilder<'_> {
             let limit = u64::from(shape.count) * panel;
             // Weights start at a page.
             let weights = (slices * (limit + PAGE) as f64) as u64 + PAGE;
-            if weights + shape.scratch.least > free
-                || (limit > most && shape.count > 1)
-            {
+            if weights + shape.scratch.least > free || (limit > most && shape.count > 1) {
                 return None;
             }
             let room = free - weights;
@@ -210,7 +208,8 @@ impl PlanBuilder<'_> {
     /// was priced with.
     pub fn chosen(&self, options: &Options, on_load: &[u32]) -> Vec<u32> {
         let layers = on_load.iter().enumerate();
-        let of = |(layer, algorithm): (usize, &u32)| match self.activations.sliding.group_of(layer) {
+        let of = |(layer, algorithm): (usize, &u32)| match self.activations.sliding.group_of(layer)
+        {
             Some(_) => options.own(layer),
             None => *algorithm,
         };

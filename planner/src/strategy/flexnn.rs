@@ -16,11 +16,11 @@
 //! static plan, memory is given out and taken back as the inference goes
 //! ([`dynamic`](super::dynamic)).
 
-use super::design::{Built, Design, SlicingTarget, Pins};
+use super::builder::PlanBuilder;
+use super::design::{Built, Design, Pins, SlicingTarget};
 use super::frugal::{self, Fit};
 use super::place::{Loading, Misfit};
-use super::builder::PlanBuilder;
-use super::{PlanResult, PlanError, Request, SLICE, dynamic, refuse, staging};
+use super::{PlanError, PlanResult, Request, SLICE, dynamic, refuse, staging};
 use crate::plan::Plan;
 use crate::slice::Cutting;
 use std::time::Instant;
@@ -46,7 +46,8 @@ const SHARES: [f64; 7] = [0.25, 0.5, 0.7, 0.8, 0.87, 0.92, 0.96];
 
 pub fn plan(request: &Request<'_>, parts: Parts) -> Result<PlanResult, PlanError> {
     let start = Instant::now();
-    let (builder, loading, dynamic) = (PlanBuilder::new(request), parts.loading(), !parts.static_plan);
+    let (builder, loading, dynamic) =
+        (PlanBuilder::new(request), parts.loading(), !parts.static_plan);
     let needs = |design: &Design| needs(&builder, design, parts);
     let fits = |design: &Design| needs(design) <= request.budget;
     let Some(frugal) = frugal::within(&builder, loading, dynamic, fits) else {
@@ -121,7 +122,12 @@ fn pinned(builder: &PlanBuilder<'_>, loading: Loading) -> impl Iterator<Item = D
     designs.chain([all])
 }
 
-pub fn place(builder: &PlanBuilder<'_>, design: &Design, budget: u64, parts: Parts) -> Result<Plan, Misfit> {
+pub fn place(
+    builder: &PlanBuilder<'_>,
+    design: &Design,
+    budget: u64,
+    parts: Parts,
+) -> Result<Plan, Misfit> {
     match parts.static_plan {
         true => builder.place(design, budget),
         false => {
@@ -135,7 +141,11 @@ pub fn place(builder: &PlanBuilder<'_>, design: &Design, budget: u64, parts: Par
 }
 
 /// Places a design that surely fits the budget of the request.
-pub fn place_surely(builder: &PlanBuilder<'_>, design: &Design, parts: Parts) -> Result<Plan, Misfit> {
+pub fn place_surely(
+    builder: &PlanBuilder<'_>,
+    design: &Design,
+    parts: Parts,
+) -> Result<Plan, Misfit> {
     match parts.static_plan {
         true => builder.place_surely(design, builder.request.budget),
         // Without loads that run ahead it comes to its end.

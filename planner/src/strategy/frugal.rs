@@ -17,9 +17,9 @@
 //! the smallest budget exact: below it nothing is planned, even if another design would fit by
 //! luck, and from it on there is a plan.
 
+use super::builder::PlanBuilder;
 use super::design::Design;
 use super::place::Loading;
-use super::builder::PlanBuilder;
 use crate::slice::Cutting;
 use crate::tables::Counts;
 use eyelet::pack::PAGE;
@@ -97,7 +97,9 @@ fn rooms(builder: &PlanBuilder<'_>) -> Vec<u64> {
     let mut changes: Vec<(u64, usize, u32)> = Vec::new();
     let mut slices = vec![1u32; network.layers.len()];
     let mut enough = 0;
-    for (index, slices) in slices.iter_mut().enumerate().filter(|(index, _)| !builder.slides(*index)) {
+    for (index, slices) in
+        slices.iter_mut().enumerate().filter(|(index, _)| !builder.slides(*index))
+    {
         let needs = |bytes: u64| builder.activations.needs(index, bytes);
         let cuts = builder.cuts(index).iter().map(|cut| (needs(cut.bytes), index, cut.slices));
         let (least, _, most) = cuts.clone().min().unwrap_or_default();

@@ -9,11 +9,11 @@
 //! seed, and moves are counted, not timed. So a plan is the same wherever it is made.
 
 use super::Effort;
-use super::design::{Built, Design, SlicingTarget, Pins};
+use super::builder::PlanBuilder;
+use super::design::{Built, Design, Pins, SlicingTarget};
 use super::joint::Best;
 use super::on_load::Options;
 use super::place::Loading;
-use super::builder::PlanBuilder;
 use crate::slice::Cutting;
 use eyelet::pack::OpKind;
 use rand::{Rng, SeedableRng};
@@ -51,7 +51,12 @@ const OTHERWISE: f64 = 0.15;
 
 /// Searches for a better plan; returns the best and the number of designs tried. Each builder is a
 /// way to slide.
-pub fn improve(builders: &[PlanBuilder<'_>], options: &Options, best: Best, effort: Effort) -> (Best, u32) {
+pub fn improve(
+    builders: &[PlanBuilder<'_>],
+    options: &Options,
+    best: Best,
+    effort: Effort,
+) -> (Best, u32) {
     let start = Instant::now();
     let (work, moves, seconds) = match effort {
         Effort::Fast => return (best, 0),

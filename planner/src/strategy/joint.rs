@@ -16,17 +16,17 @@
 //!   before anything else is tried. They do not depend on the budget, and include the designs by
 //!   which other strategies decide.
 
-use super::precomputed::Precomputed;
+use super::builder::PlanBuilder;
+use super::compact::compact;
 use super::design::{Built, Design};
 use super::frugal::{self, Fit};
 use super::improve::improve;
 use super::on_load::Options;
 use super::place::Loading;
+use super::precomputed::Precomputed;
 use super::refit::Refit;
-use super::compact::compact;
-use super::builder::PlanBuilder;
 use super::staging::stage_best;
-use super::{Effort, PlanResult, PlanError, Request, SLICE, Strategy, refuse};
+use super::{Effort, PlanError, PlanResult, Request, SLICE, Strategy, refuse};
 use crate::plan::Plan;
 use crate::slide::Search;
 use std::sync::Arc;
@@ -94,7 +94,8 @@ pub fn refusal(request: &Request<'_>) -> PlanError {
     let ways = std::iter::once(Vec::new()).chain(search.smallest(u64::MAX));
     let least = |groups| {
         let builder = PlanBuilder::with(request, precomputed.clone(), groups);
-        let fit = frugal::least(&builder, Loading::Cyclic, false, |design| builder.least_bytes(design));
+        let fit =
+            frugal::least(&builder, Loading::Cyclic, false, |design| builder.least_bytes(design));
         (builder, fit)
     };
     let (builder, Fit { bytes, design }) =

@@ -2,30 +2,30 @@
 //! [`algorithms`] offers ways to compute the layers, and [`choose`] takes the one with the best
 //! plans.
 
+mod activations;
 pub mod algorithms;
 mod baseline_guard;
 mod baselines;
-mod precomputed;
+mod builder;
 pub mod choose;
-mod shared_residents;
+mod compact;
 mod construct;
+mod construction;
 pub mod demand;
 mod design;
 mod dynamic;
 mod fit;
 mod flexnn;
-mod construction;
 mod frugal;
-mod activations;
 mod improve;
 mod joint;
 mod kind;
 pub mod on_load;
 mod place;
+mod precomputed;
 mod refit;
 mod residents;
-mod compact;
-mod builder;
+mod shared_residents;
 mod sliding_choice;
 mod staging;
 
@@ -108,7 +108,11 @@ pub fn plan(strategy: Strategy, request: &Request<'_>) -> Result<Plan, PlanError
 }
 
 /// Plans by a strategy.
-pub fn make(strategy: Strategy, request: &Request<'_>, effort: Effort) -> Result<PlanResult, PlanError> {
+pub fn make(
+    strategy: Strategy,
+    request: &Request<'_>,
+    effort: Effort,
+) -> Result<PlanResult, PlanError> {
     let transformed = strategy.transforms().then(|| Transformed::new(request)).flatten();
     let draft = begin(strategy, request, transformed.as_ref(), demand::DELTA)?;
     Ok(draft.ok_or_else(|| refusal(request))?.finish(effort).0)
@@ -181,7 +185,8 @@ fn finished<'a>(strategy: Strategy, request: &Request<'a>, mut made: PlanResult)
 /// A plan in which these groups slide and all weights stay, for tests.
 #[cfg(test)]
 pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group>) -> Plan {
-    let builder = builder::PlanBuilder::with(request, precomputed::Precomputed::new(request).into(), groups);
+    let builder =
+        builder::PlanBuilder::with(request, precomputed::Precomputed::new(request).into(), groups);
     let all = design::Design::uniform(
         crate::slice::Cutting::RESIDENT,
         &request.network.on_load,

@@ -6,9 +6,9 @@
 //! other residents. A new search in a smaller budget would find a plan that is up to a per cent
 //! faster or slower. So the design stays, except for the panels that layers keep.
 
+use super::builder::PlanBuilder;
 use super::design::{Built, Design};
 use super::joint::finished;
-use super::builder::PlanBuilder;
 use crate::plan::Plan;
 use std::cmp::Reverse;
 

@@ -2,12 +2,12 @@
 //! the scratch that a way to slide leaves.
 
 use super::Request;
-use super::precomputed::Precomputed;
 use super::activations::ActivationLayout;
 use super::on_load::{Options, Transformed};
+use super::precomputed::Precomputed;
 use crate::network::Network;
-use crate::steps::whole;
 use crate::slide::Group;
+use crate::steps::whole;
 use eyelet::pack::{PAGE, Step};
 
 /// A way to slide, and the network that slides so.

@@ -19,7 +19,7 @@ use eyelet_planner::plan::Plan;
 use eyelet_planner::profile::Profile;
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::strategy::choose::{Chosen, Wanted, choose};
-use eyelet_planner::strategy::{self, Effort, PlanResult, PlanError, Request, Strategy};
+use eyelet_planner::strategy::{self, Effort, PlanError, PlanResult, Request, Strategy};
 use eyelet_planner::{rounding, weights, write};
 use std::collections::BTreeSet;
 use std::ffi::CString;
@@ -129,7 +129,12 @@ impl Order {
     }
 
     /// Proves and predicts a plan that took so much to make.
-    fn prove(&self, network: &Network, weights_bytes: u64, made: &PlanResult) -> Result<Planned, Error> {
+    fn prove(
+        &self,
+        network: &Network,
+        weights_bytes: u64,
+        made: &PlanResult,
+    ) -> Result<Planned, Error> {
         let PlanResult { plan, constructive, improvement, tried, .. } = made;
         let (threads, profile, budget) = (self.threads, &self.profile, plan.budget);
         let start = Instant::now();

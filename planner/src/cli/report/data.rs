@@ -98,7 +98,8 @@ impl Curve {
         };
         let of_pack = || plans.iter().map(|(_, plan)| plan.budget);
         let low = least(own).or(of_pack().min()).unwrap_or(PAGE);
-        let high = least(Strategy::Preload).into_iter().chain(of_pack()).max().unwrap_or(low).max(low);
+        let high =
+            least(Strategy::Preload).into_iter().chain(of_pack()).max().unwrap_or(low).max(low);
         let at = |index: usize| {
             let share = index as f64 / (Self::POINTS - 1) as f64;
             let bytes = low as f64 * (high as f64 / low as f64).powf(share);

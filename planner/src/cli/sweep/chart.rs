@@ -113,7 +113,7 @@ where
         let ends = vec![(left, y), (left + 22, y)];
         root.draw(&PathElement::new(ends, colour.stroke_width(2)))?;
         root.draw(&Circle::new((left + 11, y), 3, colour.filled()))?;
-        root.draw(&Text::new(name.clone(), (left + 30, y - 4), small.clone().color(&INK)))?;
+        root.draw(&Text::new(*name, (left + 30, y - 4), small.clone().color(&INK)))?;
     }
     let y = entry(rows as i32);
     for dash in 0..3 {

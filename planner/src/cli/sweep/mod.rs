@@ -19,7 +19,7 @@ use eyelet_planner::network::Network;
 use eyelet_planner::replace::replace;
 use eyelet_planner::size;
 use eyelet_planner::strategy::algorithms::bound_of_all_ns;
-use eyelet_planner::strategy::{Effort, PlanResult, PlanError, Strategy, demand};
+use eyelet_planner::strategy::{Effort, PlanError, PlanResult, Strategy, demand};
 use serde::Serialize;
 use std::fmt;
 use std::io::Write;

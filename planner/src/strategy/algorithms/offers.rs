@@ -5,8 +5,8 @@ use crate::algorithm::{self, Algorithm, set_chains};
 use crate::bound::{Bound, layer_demand, step_algorithms};
 use crate::network::Network;
 use crate::profile::{Costs, Outside, Profile};
-use crate::steps::whole;
 use crate::slide::slides;
+use crate::steps::whole;
 use crate::strategy::on_load;
 use eyelet::pack::Step;
 

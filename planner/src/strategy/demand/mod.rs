@@ -20,10 +20,10 @@ mod pipeline;
 
 pub use pipeline::{Pipeline, capacities, queue};
 
-use super::design::Design;
-use super::place::{SlicedNetwork, Loading};
 use super::builder::PlanBuilder;
-use super::{PlanResult, PlanError, Request, Strategy};
+use super::design::Design;
+use super::place::{Loading, SlicedNetwork};
+use super::{PlanError, PlanResult, Request, Strategy};
 use crate::plan::{Plan, step_weights};
 use crate::simulate::{Durations, play};
 use crate::slice::Cutting;
@@ -48,7 +48,11 @@ pub fn plan(request: &Request<'_>, demand: Demand, delta: u64) -> Result<PlanRes
 }
 
 /// Plans with a builder at hand, in which no layers slide.
-pub fn plan_on(builder: &PlanBuilder<'_>, demand: Demand, delta: u64) -> Result<PlanResult, PlanError> {
+pub fn plan_on(
+    builder: &PlanBuilder<'_>,
+    demand: Demand,
+    delta: u64,
+) -> Result<PlanResult, PlanError> {
     let Demand { pipeline, least_delay } = demand;
     let start = Instant::now();
     let request = &builder.request;

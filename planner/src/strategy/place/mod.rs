@@ -58,7 +58,8 @@ pub struct SlicedNetwork<'a> {
 
 impl<'a> SlicedNetwork<'a> {
     pub fn new(builder: &'a PlanBuilder<'_>, slices: Slices) -> Self {
-        let (request, activations, network) = (&builder.request, &builder.activations, builder.request.network);
+        let (request, activations, network) =
+            (&builder.request, &builder.activations, builder.request.network);
         let period = slices.steps.len() + 1;
         let spans = spans(network, &slices.steps);
         let lives = lifetimes(network, period, |layer| spans[layer].clone());
@@ -75,7 +76,8 @@ impl<'a> SlicedNetwork<'a> {
                 Some(like) => scratch[like],
                 None => {
                     let scratch = builder.precomputed.scratch_of(request, step);
-                    let scratch_bytes = scratch.least.max(step.scratch_bytes / 64 * 64).min(scratch.all);
+                    let scratch_bytes =
+                        scratch.least.max(step.scratch_bytes / 64 * 64).min(scratch.all);
                     match scratch_bytes == scratch.all {
                         true => scratch.all,
                         false => builder.costs.scratch_used(&Step { scratch_bytes, ..*step }),
@@ -108,7 +110,8 @@ impl<'a> SlicedNetwork<'a> {
         // Above all activations there is room for any scratch.
         let placed = self.stream(&mut plan, &mut [], sky, false);
         debug_assert!(placed.is_ok(), "no room for scratch above the activations");
-        plan.arena_bytes = used_end(&self.activations.sizes, &plan).max(tables).next_multiple_of(PAGE);
+        plan.arena_bytes =
+            used_end(&self.activations.sizes, &plan).max(tables).next_multiple_of(PAGE);
         plan
     }
 
@@ -135,7 +138,13 @@ impl<'a> SlicedNetwork<'a> {
         Plan {
             tables: self.tables,
             threads: request.threads,
-            places: self.activations.offsets.iter().zip(&self.activations.sliding.rings).map(place).collect(),
+            places: self
+                .activations
+                .offsets
+                .iter()
+                .zip(&self.activations.sliding.rings)
+                .map(place)
+                .collect(),
             steps: self.slices.steps.clone(),
             ..Plan::default()
         }
@@ -202,7 +211,8 @@ impl<'a> SlicedNetwork<'a> {
         }
 
         // What no one uses is not asked for.
-        plan.arena_bytes = used_end(&self.activations.sizes, &plan).max(base).next_multiple_of(PAGE);
+        plan.arena_bytes =
+            used_end(&self.activations.sizes, &plan).max(base).next_multiple_of(PAGE);
         for (step, read) in plan.steps.iter_mut().zip(&self.slices.read_of) {
             if let Some(read) = *read {
                 let start = step_weights(network, step).start;
@@ -376,12 +386,7 @@ struct Weights<'a> {
 }
 
 /// Weights where memory has been free the longest, scratch where it was freed last.
-fn preload(
-    sky: &mut Skyline,
-    weights: Weights<'_>,
-    scratch: u64,
-    time: i64,
-) -> Option<Placed> {
+fn preload(sky: &mut Skyline, weights: Weights<'_>, scratch: u64, time: i64) -> Option<Placed> {
     place(sky, weights, scratch, time, [Choice::Earliest, Choice::Latest])
 }
 

@@ -178,8 +178,7 @@ impl Skyline {
                 }
                 // Aligned to the end of this segment: where what follows is used later.
                 let aligned = end.checked_sub(bytes).map(|address| address / align * align);
-                if let Some(address) =
-                    aligned.filter(|address| *address >= run_start)
+                if let Some(address) = aligned.filter(|address| *address >= run_start)
                     && consider(address, self.highest_to(index, address, enough()))
                 {
                     return best.get();
