@@ -20,6 +20,7 @@ use eyelet_planner::plan::{Plan, step_weights};
 use eyelet_planner::profile::{Deeper, Drag, Reads, Storage};
 use eyelet_planner::simulate::simulate;
 use eyelet_planner::slide::least_bytes;
+use eyelet_planner::source::Io;
 use eyelet_planner::strategy::algorithms::bound_of_all_ns;
 use eyelet_planner::strategy::choose::{Wanted, choose};
 use eyelet_planner::strategy::{self, Effort, PlanError, Request, Strategy, demand};
@@ -255,6 +256,31 @@ proptest! {
         }
         let all = predicted(&subject, "joint", &budgets, threads).unwrap();
         prop_assert!(all.is_sorted_by(|less, more| less >= more), "{all:?} in {budgets:?}");
+    }
+
+    /// What is copied into an arena that the cache holds costs less there: then more memory than that must not make plans slower.
+    #[test]
+    fn no_slower_beyond_the_cache_that_is_shared(
+        size in 1usize..24,
+        decisions in prop::collection::vec(any::<(u8, u8, u8)>(), 1..14),
+        cache in 0u64..200,
+        more in 1u64..400,
+        slowdown in 1.0f64..30.0,
+        threads in 1u32..3,
+    ) {
+        let mut board = common::board::board();
+        board.profile.storage = Storage::flat(1000, 10_000.0, 20.0);
+        let (storage, compute) = (&mut board.profile.storage, &mut board.profile.compute);
+        storage.io = Io::Buffered;
+        storage.drag = Some(Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 0.1 * slowdown });
+        compute.shared_cache_gbs = compute.memory_gbs * slowdown;
+        let mut subject = Subject::of_graph(network(size, &decisions), board);
+        let held = subject.smallest(threads) + cache * PAGE;
+        // Half of it is for what is copied from.
+        subject.board.profile.compute.shared_cache_bytes = 2 * held;
+        let predicted = |budget| predicted_if(true, &subject, Strategy::Joint, &[budget], threads).unwrap()[0];
+        let (within, beyond) = (predicted(held), predicted(held + more * PAGE));
+        prop_assert!(beyond <= within + within / 20, "{beyond} beyond {held}, {within} within");
     }
 }
 

@@ -8,7 +8,8 @@
 //! that other strategies have. So it is no slower than they are.
 //!
 //! A plan for one budget of the pack serves every larger one, and is taken for it where nothing
-//! faster was found.
+//! faster was found. A large arena can be slower: weights then come from memory, and not from the
+//! cache that all processors share. So a larger budget is also planned for the size of that cache.
 
 use super::algorithms::{Choice, Means, choices};
 use super::on_load::Transformed;
@@ -21,6 +22,7 @@ use crate::network::Network;
 use crate::plan::Plan;
 use crate::profile::Profile;
 use crate::simulate::simulate;
+use eyelet::pack::PAGE;
 use std::sync::Arc;
 
 /// Choices of algorithms of each kind that are planned: those with the least bounds. The direct one
@@ -59,6 +61,8 @@ struct Candidate {
     network: Network,
     weights_bytes: u64,
     transformed: Vec<Option<Transformed>>,
+    /// The size of the shared cache, if a budget is larger, and the same network for it.
+    cache: Option<(u64, Option<Transformed>)>,
     /// No plans of this choice take less, in sum over the budgets.
     bound_ns: u64,
     is_direct: bool,
@@ -183,11 +187,13 @@ impl Candidate {
             true => Transformed::new(&wanted.request(&network, weights_bytes, *budget)),
             false => None,
         };
+        let cache = wanted.cache_bytes().map(|bytes| (bytes, transformed(&bytes)));
         let transformed = wanted.budgets.iter().map(transformed).collect();
         let bound =
             |budget: &u64| least_bound_ns(&wanted.request(&network, weights_bytes, *budget));
         let bound_ns = wanted.budgets.iter().map(bound).sum();
-        Self { weights_bytes, transformed, network, bound_ns, is_direct: choice.is_direct() }
+        let is_direct = choice.is_direct();
+        Self { weights_bytes, transformed, cache, network, bound_ns, is_direct }
     }
 
     /// Makes a plan for each budget without a search. If a budget has none, returns nothing, or
@@ -201,12 +207,31 @@ impl Candidate {
         for (budget, transformed) in wanted.budgets.iter().zip(&self.transformed) {
             let request = wanted.request(&self.network, self.weights_bytes, *budget);
             match begin(wanted.strategy, &request, transformed.as_ref(), wanted.delta)? {
-                Some(draft) => all.push(draft),
+                Some(draft) => all.push(self.in_cache(wanted, *budget, draft)?),
                 None if refuse => return Err(refusal(&request)),
                 None => return Ok(None),
             }
         }
         Ok(Some(all))
+    }
+
+    /// The draft for a budget, or a clearly faster one for the size of the shared cache.
+    fn in_cache<'a>(
+        &'a self,
+        wanted: &Wanted<'a>,
+        budget: u64,
+        draft: Draft<'a>,
+    ) -> Result<Draft<'a>, PlanError> {
+        let Some((bytes, transformed)) = self.cache.as_ref().filter(|of| of.0 < budget) else {
+            return Ok(draft);
+        };
+        let request = wanted.request(&self.network, self.weights_bytes, *bytes);
+        let is_slower = |ns: u64| draft.predicted_ns() > clearly(ns);
+        if !is_slower(least_bound_ns(&request)) {
+            return Ok(draft);
+        }
+        let other = begin(wanted.strategy, &request, transformed.as_ref(), wanted.delta)?;
+        Ok(other.filter(|other| is_slower(other.predicted_ns())).unwrap_or(draft))
     }
 
     /// Improves the plans.
@@ -215,7 +240,8 @@ impl Candidate {
             let (made, refit) = draft.finish(wanted.effort);
             (made, refit.map(Arc::new))
         };
-        let (made, refits): (Vec<PlanResult>, Vec<_>) = drafts.into_iter().map(finish).unzip();
+        let (mut made, refits): (Vec<PlanResult>, Vec<_>) = drafts.into_iter().map(finish).unzip();
+        made.iter_mut().zip(wanted.budgets).for_each(|(made, budget)| made.plan.budget = *budget);
         let Self { network, weights_bytes, .. } = self;
         let predict = |made: &PlanResult| {
             simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns
@@ -231,7 +257,20 @@ impl Candidate {
     }
 }
 
+/// A plan that takes longer than this is slower than one that takes `ns`, by more than predictions
+/// can tell: they do not know what else goes through the cache.
+fn clearly(ns: u64) -> u64 {
+    ns + ns / 50
+}
+
 impl<'a> Wanted<'a> {
+    /// Bytes of arena that the shared cache holds, if a budget is larger.
+    fn cache_bytes(&self) -> Option<u64> {
+        let bytes = self.profile.near_bytes() / PAGE * PAGE;
+        let is_larger = self.budgets.iter().any(|budget| *budget > bytes);
+        (self.strategy.transforms() && bytes > 0 && is_larger).then_some(bytes)
+    }
+
     /// Whether residents are laid out for changes of budget.
     fn lays_out(&self) -> bool {
         // If loads are copied to a GPU's own memory, residents are read again.

@@ -6,7 +6,6 @@ use crate::algorithm::Algorithm;
 use crate::check::{Holder, Violation};
 use crate::slide::tests::{lent_is_reckoned_with, plan, prove, runs, share};
 use crate::slide::{Group, Search, line_lives};
-use crate::strategy::Strategy;
 use proptest::prelude::*;
 
 /// The rings of a network whose longest run of layers slides, by so many lines, in the order of buffers.
@@ -77,13 +76,14 @@ fn groups_are_found_where_they_are_needed() {
         profile: &profile,
         exact: true,
     };
-    let smallest = match crate::strategy::plan(Strategy::Joint, &request(4096)) {
+    let smallest = match crate::strategy::plan(crate::strategy::Strategy::Joint, &request(4096)) {
         Err(crate::strategy::PlanError::Budget { smallest, .. }) => smallest,
         other => panic!("{other:?}"),
     };
     assert!(smallest < search.whole(), "{smallest} of {}", search.whole());
     for budget in [smallest, smallest * 5 / 4, smallest * 2, 16 << 20] {
-        let plan = crate::strategy::plan(Strategy::Joint, &request(budget)).unwrap();
+        let plan =
+            crate::strategy::plan(crate::strategy::Strategy::Joint, &request(budget)).unwrap();
         crate::check::check(&network, &plan, bytes).unwrap();
     }
 }
@@ -171,7 +171,7 @@ fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
             profile: &profile,
             exact: true,
         };
-        let plan = crate::strategy::plan(Strategy::Joint, &request).unwrap();
+        let plan = crate::strategy::plan(crate::strategy::Strategy::Joint, &request).unwrap();
         crate::check::check(&network, &plan, bytes).unwrap();
         let line = crate::simulate::simulate(&network, &plan, &profile, 1);
         let costs = crate::simulate::Costs::new(&network, &profile, 1);
@@ -316,12 +316,13 @@ fn nothing_slides_on_a_gpu() {
         profile: &profile,
         exact: false,
     };
-    let smallest = match crate::strategy::plan(Strategy::Joint, &request(4096)) {
+    let smallest = match crate::strategy::plan(crate::strategy::Strategy::Joint, &request(4096)) {
         Err(crate::strategy::PlanError::Budget { smallest, .. }) => smallest,
         other => panic!("{other:?}"),
     };
     for budget in [smallest, smallest + smallest / 4, 64 << 20] {
-        let plan = crate::strategy::plan(Strategy::Joint, &request(budget)).unwrap();
+        let plan =
+            crate::strategy::plan(crate::strategy::Strategy::Joint, &request(budget)).unwrap();
         assert_eq!(crate::check::check(&network, &plan, bytes).err(), None);
         assert!(plan.places.iter().all(|place| place.lines == 0));
         for step in &plan.steps {
