@@ -1,12 +1,13 @@
 //! A bound of all choices: the best mixture of the adversary's answers.
 
-use super::game::{Played, answer};
+use super::ends::{Played, answer};
 use super::offers::{Offer, all_offers};
 use crate::bound::Bound;
 use crate::network::Network;
 use crate::profile::Profile;
 
-/// Turns of the [game](super::game) whose answers are mixed.
+/// Turns of a game whose answers are mixed: both sides answer to the average of what the other has
+/// said so far.
 const BOUND_TURNS: usize = 48;
 
 /// Steps by which the best share of an answer is found: each leaves two thirds.

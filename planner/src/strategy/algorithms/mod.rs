@@ -1,14 +1,14 @@
 //! Which algorithm computes each layer: a choice between time and bytes, for all budgets of a pack
 //! at once.
 //!
+//! Two choices are planned and simulated before one is taken: each layer's weights in the fewest
+//! bytes, and each layer by its fastest algorithm. Choices between them gain nothing, since steps
+//! can transform the weights of single layers ([`on_load`](super::on_load)).
+//!
 //! For each budget, the lower bound of [`bound`](crate::bound) is a maximum over cyclic intervals
 //! of layers. It is linear in what the layers cost: those inside count with their time, those
-//! outside with the time to read their bytes. So the choice is a game. An adversary names an
-//! interval for each budget, and we answer with the best algorithm for every layer by itself. Each
-//! side answers in turns to the average of what the other has said so far (fictitious play, which
-//! converges if choices may be mixed). All choices that came up are ranked by their bound. The game
-//! knows nothing of slices and addresses, so the first choices are planned and simulated before one
-//! is taken.
+//! outside with the time to read their bytes. So each interval asks for one algorithm of every
+//! layer, and a [mixture](bound_of_all_ns) of intervals bounds all choices.
 //!
 //! The chains of reductions on a GPU ([`algorithm::chains`]) are chosen before, layer by layer;
 //! they cost scratch. To compute all layers directly is always one of the choices.
@@ -16,7 +16,7 @@
 //! One choice serves all budgets of a pack. So its outputs are the same bits in every budget, also
 //! if the budget changes between two inferences.
 
-mod game;
+mod ends;
 mod mixture;
 mod offers;
 #[cfg(test)]
@@ -30,9 +30,9 @@ use crate::bound::Bound;
 use crate::network::Network;
 use crate::profile::Profile;
 use crate::steps::{panel_scratch_bytes, whole};
+use ends::both_ends;
 use eyelet::pack::PAGE;
 use eyelet::pack::Step;
-use game::play;
 use offers::offers;
 
 /// An algorithm for each layer.
@@ -95,7 +95,7 @@ pub fn choices(
         let offers = offers(network, profile, threads, least, &bound, means);
         let choice =
             |(algorithms, bound_ns)| Choice { algorithms, chains: chains.to_vec(), bound_ns };
-        play(&offers, &bound, budgets).into_iter().map(choice).collect::<Vec<_>>()
+        both_ends(&offers, &bound, budgets).into_iter().map(choice).collect::<Vec<_>>()
     };
     let mut network = network.clone();
     let ones = vec![1; network.layers.len()];

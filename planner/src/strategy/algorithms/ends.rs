@@ -1,47 +1,27 @@
-//! The game: an adversary names intervals, and we answer with an algorithm for every layer, in
-//! turns.
+//! Answers to an adversary that names intervals: an algorithm for every layer. The two ends of all
+//! answers, where only bytes or only time count, are the choices that are planned.
 
 use super::offers::Offer;
 use crate::algorithm::Algorithm;
 use crate::bound::{Binding, Bound};
 use std::cmp::Ordering;
 
-/// Turns of the game.
-const TURNS: usize = 32;
-
-/// All choices that come up with their bounds, the least first.
-pub(super) fn play(
+/// Two choices with their bounds, the least first: the fewest bytes and the least time of each layer.
+pub(super) fn both_ends(
     offers: &[Vec<Offer>],
     bound: &Bound,
     budgets: &[u64],
 ) -> Vec<(Vec<Algorithm>, f64)> {
-    let layers = offers.len();
-    // The sum of the adversary's answers: the worth of a layer's time, and of its bytes.
-    let mut worth = vec![(0.0, 0.0); layers];
-    let mut found = vec![Played::new(vec![0; layers], offers, bound, budgets)];
-    let mut picks = answer(offers, &vec![(1.0, 0.0); layers]);
-    for _ in 0..TURNS {
-        let played = Played::new(picks, offers, bound, budgets);
-        for binding in &played.bindings {
-            for (layer, (time, byte)) in worth.iter_mut().enumerate() {
-                let (inside, outside) = binding.worth(layer, layers);
-                *time += inside;
-                *byte += outside;
-            }
-        }
-        found.push(played);
-        picks = answer(offers, &worth);
-    }
-    found.sort_by(Played::compare);
-    found.dedup_by(|a, b| a.picks == b.picks);
-    let mut choices: Vec<(Vec<Algorithm>, f64)> = Vec::new();
-    for played in found {
+    let fastest = answer(offers, &vec![(1.0, 0.0); offers.len()]);
+    let picks = [vec![0; offers.len()], fastest];
+    let mut played = picks.map(|picks| Played::new(picks, offers, bound, budgets));
+    played.sort_by(Played::compare);
+    let choice = |played: &Played| {
         let pick = |(offers, pick): (&Vec<Offer>, &usize)| offers[*pick].algorithm;
-        let algorithms: Vec<Algorithm> = offers.iter().zip(&played.picks).map(pick).collect();
-        if choices.iter().all(|(known, _)| *known != algorithms) {
-            choices.push((algorithms, played.bound_ns));
-        }
-    }
+        (offers.iter().zip(&played.picks).map(pick).collect(), played.bound_ns)
+    };
+    let mut choices: Vec<(Vec<Algorithm>, f64)> = played.iter().map(choice).collect();
+    choices.dedup_by(|one, other| one.0 == other.0);
     choices
 }
 
