@@ -56,7 +56,8 @@ proptest! {
         let found = both_ends(&offers, &bound, &budgets);
         let is = |all: &[Algorithm], one| all.iter().all(|found| *found == one);
         let has = |one| found.iter().any(|(all, _)| is(all, one));
-        prop_assert!(has(Algorithm::Direct) && has(Algorithm::Winograd { tile: 4 }));
+        let both = has(Algorithm::Direct) && has(Algorithm::Winograd { tile: 4 });
+        prop_assert!(both, "{found:?}");
         prop_assert!(found.windows(2).all(|pair| pair[0].1 <= pair[1].1));
     }
 
