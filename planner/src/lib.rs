@@ -3,38 +3,16 @@
 //! ```text
 //! model.onnx ─ import ─▶ graph ─ passes ─▶ network ─ strategy(budget, profile) ─▶ plan ─ write ─▶ pack
 //! ```
+//!
+//! This crate gathers three: `eyelet-model` (networks and packs), `eyelet-plan` (costs, strategies, bounds), and
+//! `eyelet-check`, which proves plans and does not depend on what makes them. The `eyelet` command is built on it.
 
-pub mod algorithm;
-pub mod board;
-pub mod bound;
-pub mod check;
-pub mod chunks;
-pub mod cores;
-pub mod graph;
-pub mod import;
-pub mod layout;
-pub mod leftovers;
-pub mod memory;
-pub mod network;
-pub mod npy;
-pub mod open;
-pub mod paced;
-pub mod passes;
-pub mod plan;
-pub mod profile;
-pub mod reference;
-pub mod replace;
-pub mod request;
-pub mod rounding;
-pub mod simulate;
-pub mod size;
-pub mod slice;
-pub mod slide;
-#[cfg(target_os = "linux")]
-pub mod source;
-pub mod steps;
-pub mod strategy;
-pub mod tables;
-pub mod weights;
-pub mod write;
-pub mod zoo;
+pub use eyelet_check as check;
+pub use eyelet_model::{
+    algorithm, chunks, graph, import, layout, leftovers, network, npy, open, passes, plan,
+    reference, replace, rounding, size, tables, weights, write, zoo,
+};
+pub use eyelet_plan::{
+    board, bound, cores, memory, paced, profile, request, simulate, slice, slide, source, steps,
+    strategy,
+};

@@ -38,8 +38,11 @@ pub struct Subject {
     /// Pixels to a side of its coarsest cell: sides of images are multiples of it.
     pub stride: u64,
     /// Mebibytes of all layers and of the largest.
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests compare it"))]
     pub total_mb: f64,
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests compare it"))]
     pub largest_mb: f64,
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests compare it"))]
     pub count: usize,
     /// In the order of [`PIPELINES`].
     pub published: [Percent; 6],

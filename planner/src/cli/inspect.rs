@@ -292,6 +292,17 @@ fn dims(dims: &[u32; 4]) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.head(f)?;
+        self.table(f)?;
+        self.arenas(f)?;
+        self.rings(f)?;
+        self.table_of_layers(f)
+    }
+}
+
+impl Report {
+    /// What the pack holds.
+    fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "{}: {} ({}, format version {})",
@@ -317,6 +328,11 @@ impl fmt::Display for Report {
                 writeln!(f, "{what} {} {}", port.name, shape(&port.shape))?;
             }
         }
+        Ok(())
+    }
+
+    /// A line for each plan.
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "\n{:>10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>8} {:>12}  strategy",
@@ -342,6 +358,11 @@ impl fmt::Display for Report {
                 writeln!(f, "{:>10} takes {forecast}", size::human(plan.budget_bytes))?;
             }
         }
+        Ok(())
+    }
+
+    /// A map of each arena.
+    fn arenas(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "\narenas: t tables, a activations, r resident weights, w streamed weights, s scratch, \
@@ -353,6 +374,11 @@ impl fmt::Display for Report {
         for plan in self.plans.iter().filter(|_| self.device == Device::Cuda) {
             writeln!(f, "{:>10} lies {}", size::human(plan.budget_bytes), plan.beside)?;
         }
+        Ok(())
+    }
+
+    /// Buffers that hold a few lines of an image.
+    fn rings(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.plans.iter().any(|plan| !plan.rings.is_empty()) {
             writeln!(
                 f,
@@ -373,6 +399,10 @@ impl fmt::Display for Report {
                 )?;
             }
         }
+        Ok(())
+    }
+
+    fn table_of_layers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.layers.iter().map(|layer| layer.name.chars().count()).max();
         let width = width.unwrap_or(0).clamp(5, 40);
         writeln!(

@@ -185,6 +185,16 @@ impl Packed {
 
 impl fmt::Display for Packed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.network(f)?;
+        self.table(f)?;
+        self.remarks(f)?;
+        self.times(f)
+    }
+}
+
+impl Packed {
+    /// What was planned, for what, with what was noticed in the model.
+    fn network(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "{}: {}, {} layers ({}), {} of weights ({}), for {} with up to {} threads ({})",
@@ -206,9 +216,14 @@ impl fmt::Display for Packed {
         for note in &self.notes {
             writeln!(f, "note: {note}")?;
         }
-        if let Some(least) = &self.least {
-            write!(f, "{least}")?;
+        match &self.least {
+            Some(least) => write!(f, "{least}"),
+            None => Ok(()),
         }
+    }
+
+    /// A line for each plan.
+    fn table(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "\n{:>10} {:>10} {:>10} {:>14} {:>7} {:>7} {:>11} {:>12} {:>12} {:>12} {:>12} {:>7}",
@@ -244,6 +259,11 @@ impl fmt::Display for Packed {
                 plan.gap_percent
             )?;
         }
+        Ok(())
+    }
+
+    /// What users should know of these plans.
+    fn remarks(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.same_bits {
             writeln!(
                 f,
@@ -287,6 +307,11 @@ impl fmt::Display for Packed {
                 self.board
             )?;
         }
+        Ok(())
+    }
+
+    /// How long planning took.
+    fn times(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "\nimport {:.1} ms, planning {:.1} ms (passes {:.1}, construction {:.1}, improvement {:.1}, \

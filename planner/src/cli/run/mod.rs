@@ -14,38 +14,32 @@ mod layers;
 mod outputs;
 pub(super) mod process;
 mod report;
+mod session;
 mod trace;
 
 use super::files::Files;
 use super::forecast::costs;
-use super::output::milliseconds;
-use super::pack_file::{PackFile, shape_of, strategy, too_short};
-use super::progress::Progress;
+use super::pack_file::{PackFile, too_short};
 use super::{Error, Output};
 use cache::Cache;
 use device::Device;
-use eyelet::arena::{MappedArena, give_back_code};
-use eyelet::device::threads::{available_cores, cores, pin_current};
-use eyelet::device::workers::{MAX_THREADS, Pool};
-use eyelet::device::{Accelerator, Inline};
-use eyelet::executor::{self, Concurrent, Feed, Instance, Model, OpenError, Options};
-use eyelet::kernels::{Isa, Kernels};
+use eyelet::arena::MappedArena;
+use eyelet::device::threads::available_cores;
+use eyelet::device::workers::MAX_THREADS;
+use eyelet::executor::{self, OpenError, Options};
+use eyelet::kernels::Isa;
 use eyelet::pack::{Header, PAGE, PlanEntry};
 use eyelet::storage::{MAX_DEPTH, Storage};
 use eyelet_planner::board::Board;
 use eyelet_planner::cores::Cores;
 use eyelet_planner::paced::Paced;
-use eyelet_planner::profile::gauge;
 use eyelet_planner::profile::{self, Profile};
 use eyelet_planner::source::{Io, Source};
 use eyelet_planner::{open::open, size};
-use input::Input;
-use layers::Layers;
-use report::{Digest, Gauge, Gauged, Report, Spread, Tensor};
+use session::Session;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 use trace::Recorder;
 
 /// Runs a pack within a budget and tells time, memory, and a digest of the outputs.
@@ -189,41 +183,17 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
         Device::Cuda(_) => 1,
     };
     let recorder = args.trace.is_some().then(Recorder::new);
-    let options = args.options(threads, u64::MAX);
-    let gpu = device != Device::Cpu;
-    let mut session = Session {
+    let session = Session {
         args: &args,
         output,
         cache: &cache,
         entry,
-        options,
-        gpu,
+        options: args.options(threads, u64::MAX),
+        gpu: device != Device::Cpu,
         open_ns: 0,
         rss_before_bytes,
     };
-    let mut report = match device {
-        Device::Cpu => {
-            give_back_code();
-            let mut arena = MappedArena::new(entry.arena_bytes as usize)?;
-            let mut memory = arena.memory();
-            let start = Instant::now();
-            let instance = Instance::open(&mut storage, memory.as_mut_slice(), options);
-            session.open_ns = start.elapsed().as_nanos() as u64;
-            session.infer(instance.map_err(wrong)?, &mut storage, recorder.as_ref())?
-        }
-        Device::Cuda(number) => {
-            let start = Instant::now();
-            let body = |gpu: &mut dyn Accelerator, storage: &mut _| {
-                let instance = Instance::open_on(storage, gpu, options);
-                session.open_ns = start.elapsed().as_nanos() as u64;
-                session.infer(instance.map_err(wrong)?, storage, None)
-            };
-            let (report, gpu) =
-                device::with_gpu(number, path, &mut storage, &header, &entry, args.layers, body)?;
-            Report { gpu: Some(gpu), ..report }
-        }
-    };
-
+    let mut report = session.run(device, &header, &mut storage, recorder.as_ref())?;
     report.peak_rss_bytes = process::status_bytes("VmHWM");
     report.page_cache_bytes = cache.held();
     let mut traced = Ok(());
@@ -248,125 +218,6 @@ fn name_layers(layers: &mut [layers::LayerTimes], pack: Option<&PackFile>) {
     let names = pack.and_then(|pack| pack.names().ok());
     for (index, layer) in layers.iter_mut().enumerate() {
         layer.name = names.map_or_else(|| index.to_string(), |names| names.of(index).to_owned());
-    }
-}
-
-/// A run of a pack that is being opened, wherever that is.
-struct Session<'a> {
-    args: &'a Args,
-    output: Output,
-    cache: &'a Cache,
-    entry: PlanEntry,
-    options: Options,
-    /// Whether a GPU computes.
-    gpu: bool,
-    open_ns: u64,
-    rss_before_bytes: Option<u64>,
-}
-
-impl Session<'_> {
-    /// Runs the inferences, and tells all but what the process has used.
-    fn infer<'i>(
-        &self,
-        mut instance: Instance<'i>,
-        storage: &mut (impl Storage + Send),
-        recorder: Option<&'i Recorder>,
-    ) -> Result<Report, Error> {
-        let Self { args, output, cache, entry, options, .. } = self;
-        let threads = options.threads;
-        if let Some(recorder) = recorder {
-            recorder.expect(instance.plan(), args.runs as usize, args.warmup);
-            instance.observe(Some(recorder));
-        }
-        let skeleton = *instance.skeleton();
-        let name = |port: &eyelet::pack::Port| skeleton.text(port.name).to_owned();
-        let mut report = Report {
-            network: skeleton.name().to_owned(),
-            strategy: strategy(entry),
-            budget_bytes: entry.budget,
-            arena_bytes: entry.arena_bytes,
-            threads,
-            io: args.io.name(),
-            pace: args.pace.clone(),
-            depth: (!self.gpu).then(|| args.under_way(storage)),
-            verify: options.verify,
-            runs: args.runs,
-            warmup: args.warmup,
-            open_ms: milliseconds(self.open_ns),
-            bytes_read_per_inference: instance
-                .plan()
-                .loads
-                .iter()
-                .map(|l| u64::from(l.bytes))
-                .sum(),
-            resident_bytes: instance.plan().resident.iter().map(|l| u64::from(l.bytes)).sum(),
-            predicted_ms: (entry.predicted_ns > 0).then(|| milliseconds(entry.predicted_ns)),
-            predicted_threads: (entry.predicted_ns > 0 && threads != entry.threads)
-                .then_some(entry.threads),
-            rss_before_bytes: self.rss_before_bytes,
-            outputs: skeleton
-                .outputs
-                .iter()
-                .map(|port| Tensor { name: name(port), shape: shape_of(port), file: None })
-                .collect(),
-            ..Report::default()
-        };
-        let inputs = Input::all(&args.inputs, skeleton.inputs, name)?;
-        if let Some(folder) = &args.output {
-            outputs::decide(folder, &mut report.outputs)?;
-            let files = report.outputs.iter().filter_map(|tensor| tensor.file.as_ref());
-            args.files().writes("--output", files).check()?;
-        }
-        let steps = &instance.plan().steps;
-        let mut layers = args.layers.then(|| Layers::new(&skeleton, steps, args.runs as usize));
-        if self.gpu {
-            // The processor only hands steps over.
-            instance.with_loader(storage, |model| {
-                measure(
-                    model,
-                    &Inline,
-                    (args, *output, cache),
-                    &inputs,
-                    &mut report,
-                    layers.as_mut(),
-                )
-            })??;
-            report.layers = layers.map(Layers::finish);
-            return Ok(report);
-        }
-
-        // With a thread for each core, each keeps to its own: otherwise the system sometimes wakes a worker on
-        // the core of the thread that waits for it. A loader beside them needs the system to make room.
-        let cores = cores::<MAX_THREADS>();
-        let loads = !instance.plan().loads.is_empty();
-        let alone = !loads && cores.len() == threads as usize;
-        let cores = Some(&cores[..]).filter(|cores| alone && cores.len() > 1);
-        let apart = if loads { args.cores(storage, threads) } else { Cores::default() };
-        report.loader_core = apart.reading;
-        // Workers inherit where they may run; the loader counts the cores of the thread that starts it.
-        apart.compute();
-        let pool = Pool::new();
-        pool.scope(threads as usize, cores, |workers| {
-            apart.free();
-            instance.with_loader_on(apart.reading, storage, |model| {
-                if let Some(core) = cores.and_then(<[usize]>::first) {
-                    // Where that is forbidden, the system places it.
-                    let _ = pin_current(*core);
-                }
-                apart.compute();
-                measure(
-                    model,
-                    workers,
-                    (args, *output, cache),
-                    &inputs,
-                    &mut report,
-                    layers.as_mut(),
-                )
-            })
-        })???;
-        apart.free();
-        report.layers = layers.map(Layers::finish);
-        Ok(report)
     }
 }
 
@@ -418,85 +269,3 @@ fn choose(
 
 /// No plan has a larger arena.
 const MOST_ARENA: u64 = 1 << 44;
-
-/// Runs and measures the inferences, and writes the outputs of the last one.
-fn measure(
-    model: &mut Model<'_, '_, Concurrent<'_, '_>>,
-    device: &dyn eyelet::device::Device,
-    (args, output, cache): (&Args, Output, &Cache),
-    inputs: &[Input],
-    report: &mut Report,
-    mut layers: Option<&mut Layers>,
-) -> Result<(), Error> {
-    let runs = args.runs as usize;
-    let (mut latency, mut period) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
-    let (mut compute, mut stall) = (Vec::with_capacity(runs), Vec::with_capacity(runs));
-    let total = args.warmup + args.runs;
-    let progress = Progress::count(output, "running", total.into());
-    let mut digest = None;
-    let kernels = Kernels::best();
-    let convolution = args.gauge.then(|| gauge::network(kernels.isa()));
-    let mut gauge = convolution.as_ref().and_then(|network| gauge::Gauge::new(network, kernels));
-    let mut gauged = Vec::with_capacity(if args.gauge { runs } else { 0 });
-    give_back_code();
-    let mut before = gauge.as_mut().map(gauge::Gauge::gflops);
-    for number in 1..=total {
-        let turn = Instant::now();
-        for (index, input) in inputs.iter().enumerate() {
-            // Between two inferences, and with as many inputs as the model has, there is one.
-            if let Some(floats) = model.input_mut(index) {
-                input.fill(floats)?;
-            }
-        }
-        let start = Instant::now();
-        let failed = |source| Error::Infer { path: args.pack.clone(), number, source };
-        match layers.as_deref_mut() {
-            Some(layers) => layers.infer(model, device, number > args.warmup),
-            None => model.infer(device),
-        }
-        .map_err(failed)?;
-        let ns = start.elapsed().as_nanos() as u64;
-        let found = digest_of(model);
-        let expected = *digest.get_or_insert(found);
-        if found != expected {
-            let (found, expected) = (found.to_string(), expected.to_string());
-            return Err(Error::Unstable { number, found, expected });
-        }
-        if number == 1 {
-            report.first_ms = milliseconds(ns);
-            cache.prove(&args.pack)?;
-        }
-        if number > args.warmup {
-            latency.push(ns);
-            period.push(turn.elapsed().as_nanos() as u64);
-            compute.push(model.stats().compute_ns);
-            stall.push(model.stats().stall_ns);
-        }
-        let behind = gauge.as_mut().map(gauge::Gauge::gflops);
-        let counted = before.zip(behind).filter(|_| number > args.warmup);
-        if let Some((before_gflops, behind_gflops)) = counted {
-            let latency_ms = milliseconds(ns);
-            gauged.push(Gauged { latency_ms, before_gflops, behind_gflops });
-        }
-        before = behind;
-        progress.set(number.into());
-    }
-    drop(progress);
-    report.latency_ms = Spread::of(&mut latency);
-    report.period_ms = Spread::of(&mut period).median;
-    report.compute_ms = Spread::of(&mut compute).median;
-    report.stall_ms = Spread::of(&mut stall).median;
-    report.gauge = gauge.map(|_| Gauge::of(gauged));
-    report.output_digest = digest.map(|digest| digest.to_string()).unwrap_or_default();
-    outputs::write(model, &report.outputs)
-}
-
-fn digest_of(model: &mut Model<'_, '_, impl Feed>) -> Digest {
-    let mut digest = Digest::default();
-    for index in 0..model.outputs().len() {
-        if let Some(floats) = model.output(index) {
-            digest.add(floats);
-        }
-    }
-    digest
-}

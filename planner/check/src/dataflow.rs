@@ -1,0 +1,249 @@
+//! Layers read only what has been written, and only operations in place share floats with their output.
+//!
+//! This is about the order of layers; that steps in the plan's order see the same is proved by
+//! [`super::order`]. Which floats of which buffer have been written is kept exactly: tensors may be interleaved, overlap, or
+//! view a buffer in another shape.
+
+use super::bits::Bits;
+use super::{Found, Violation};
+use eyelet::pack::{CopyParams, Layer, MatMulParams, NONE, OpKind, Tensor, params};
+use eyelet_model::network::Network;
+use std::ops::Range;
+
+/// Goes through the layers in their order.
+pub fn check(network: &Network, found: &mut Found) {
+    let bits = network.buffers.iter().map(|buffer| Bits::new(buffer.bytes / 4));
+    let mut flow = Flow { network, written: bits.collect(), found };
+    for port in &network.inputs {
+        let tensor = &network.tensors[port.tensor as usize];
+        rectangle(tensor, |run| {
+            flow.written[tensor.buffer as usize].set(run);
+            true
+        });
+    }
+    for number in 0..network.layers.len() {
+        flow.layer(number);
+    }
+    for (number, port) in network.outputs.iter().enumerate() {
+        let tensor = &network.tensors[port.tensor as usize];
+        let buffer = tensor.buffer as usize;
+        let mut missing = None;
+        rectangle(tensor, |run| {
+            missing = flow.written[buffer].first_missing(run);
+            missing.is_none()
+        });
+        if let Some(float) = missing {
+            flow.found.add(Violation::OutputUnwritten { output: number, buffer, float });
+        }
+    }
+}
+
+/// Which floats have been written when a layer's turn comes.
+struct Flow<'a> {
+    network: &'a Network,
+    /// Of each buffer.
+    written: Vec<Bits>,
+    found: &'a mut Found,
+}
+
+impl Flow<'_> {
+    fn floats(&self, buffer: usize) -> u64 {
+        self.network.buffers[buffer].bytes / 4
+    }
+
+    /// A layer reads what is there and writes its output.
+    fn layer(&mut self, number: usize) {
+        let layer = &self.network.layers[number];
+        let output = &self.network.tensors[layer.output as usize];
+        // The floats of the output, as soon as an operand lies in its buffer.
+        let mut made = None;
+        for (index, input) in layer.inputs.into_iter().enumerate().filter(|(_, id)| *id != NONE) {
+            let tensor = &self.network.tensors[input as usize];
+            if !self.operand(number, index, tensor) || tensor.buffer != output.buffer {
+                continue;
+            }
+            if !in_place(layer, index) || !same(tensor, output) {
+                let made = made.get_or_insert_with(|| self.made(layer, output));
+                self.aliased(number, index, tensor, made);
+            }
+        }
+        let (buffer, floats) = (output.buffer as usize, self.floats(output.buffer as usize));
+        let fits = inside(number, buffer, floats, self.found, |visit| writes(layer, output, visit));
+        if fits {
+            writes(layer, output, &mut |run| {
+                self.written[buffer].set(run);
+                true
+            });
+        }
+    }
+
+    /// Whether an operand lies in its buffer; all that is read of it has been written.
+    fn operand(&mut self, number: usize, index: usize, tensor: &Tensor) -> bool {
+        let layer = &self.network.layers[number];
+        let (buffer, floats) = (tensor.buffer as usize, self.floats(tensor.buffer as usize));
+        let fits = inside(number, buffer, floats, self.found, |visit| {
+            reads(layer, index, tensor, visit);
+        });
+        let mut missing = None;
+        if fits {
+            reads(layer, index, tensor, &mut |run| {
+                missing = self.written[buffer].first_missing(run);
+                missing.is_none()
+            });
+        }
+        if let Some(float) = missing {
+            self.found.add(Violation::Unwritten { layer: number, buffer, float });
+        }
+        fits
+    }
+
+    /// The floats of its buffer that an output is made of.
+    fn made(&self, layer: &Layer, output: &Tensor) -> Bits {
+        let floats = self.floats(output.buffer as usize);
+        let mut bits = Bits::new(floats);
+        writes(layer, output, &mut |run| {
+            bits.set(run.start.min(floats)..run.end.min(floats));
+            true
+        });
+        bits
+    }
+
+    /// An operand has no float in common with the output.
+    fn aliased(&mut self, number: usize, input: usize, tensor: &Tensor, made: &Bits) {
+        let mut shared = None;
+        reads(&self.network.layers[number], input, tensor, &mut |run| {
+            shared = made.first_present(run);
+            shared.is_none()
+        });
+        if let Some(float) = shared {
+            let buffer = tensor.buffer as usize;
+            self.found.add(Violation::Aliased { layer: number, input, buffer, float });
+        }
+    }
+}
+
+/// Whether all runs lie inside a buffer.
+fn inside(
+    layer: usize,
+    buffer: usize,
+    floats: u64,
+    found: &mut Found,
+    runs: impl FnOnce(&mut dyn FnMut(Range<u64>) -> bool),
+) -> bool {
+    let mut outside = None;
+    runs(&mut |run| {
+        outside = (run.end > floats).then_some(run.end);
+        outside.is_none()
+    });
+    if let Some(end) = outside {
+        found.add(Violation::Operand { layer, buffer, end, floats });
+    }
+    outside.is_none()
+}
+
+/// Whether this input may be the output itself.
+fn in_place(layer: &Layer, input: usize) -> bool {
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Unary | OpKind::Softmax | OpKind::LayerNorm) => input == 0,
+        Some(OpKind::Binary) => true,
+        Some(OpKind::Conv | OpKind::Depthwise | OpKind::Winograd) => input == 1,
+        _ => false,
+    }
+}
+
+/// Whether two records name the same floats in the same order.
+fn same(a: &Tensor, b: &Tensor) -> bool {
+    (a.buffer, a.offset, a.dims, a.pitch) == (b.buffer, b.offset, b.dims, b.pitch)
+}
+
+/// Visits the runs of floats of the buffer that an input reads, until `visit` returns false.
+fn reads(layer: &Layer, input: usize, tensor: &Tensor, visit: &mut dyn FnMut(Range<u64>) -> bool) {
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Copy) => {
+            let copy: CopyParams = params(layer);
+            strided(copy.src_start, copy.dims, copy.src, visit);
+        }
+        Some(OpKind::MatMul) => {
+            let p: MatMulParams = params(layer);
+            let (rows, cols) = if input == 0 { (p.m, p.k) } else { (p.k, p.n) };
+            let (row, col) = (p.row_stride[input], p.col_stride[input]);
+            // The shorter stride goes innermost: a transposed operand has runs too.
+            let (dims, strides) = if col <= row {
+                ([1, 1, 1, p.batch, rows, cols], [0, 0, 0, p.batch_stride[input], row, col])
+            } else {
+                ([1, 1, 1, p.batch, cols, rows], [0, 0, 0, p.batch_stride[input], col, row])
+            };
+            strided(tensor.offset, dims, strides, visit);
+        }
+        _ => rectangle(tensor, visit),
+    }
+}
+
+/// Visits the runs of floats of the buffer that a layer writes.
+fn writes(layer: &Layer, output: &Tensor, visit: &mut dyn FnMut(Range<u64>) -> bool) {
+    if OpKind::from_code(layer.kind) != Some(OpKind::Copy) {
+        return rectangle(output, visit);
+    }
+    let copy: CopyParams = params(layer);
+    if copy.filled != 0 {
+        rectangle(output, &mut *visit);
+    }
+    strided(copy.dst_start, copy.dims, copy.dst, visit);
+}
+
+/// Visits a tensor's rows, or all of it at once where they are adjacent.
+fn rectangle(tensor: &Tensor, mut visit: impl FnMut(Range<u64>) -> bool) {
+    let (rows, cols) = (tensor.rows(), u64::from(tensor.cols()));
+    let (start, pitch) = (u64::from(tensor.offset), u64::from(tensor.pitch));
+    if pitch == cols {
+        visit(start..start + rows * cols);
+        return;
+    }
+    for row in 0..rows {
+        if !visit(start + row * pitch..start + row * pitch + cols) {
+            return;
+        }
+    }
+}
+
+/// Visits what six strided dimensions touch, outermost first. Adjacent dimensions that are one run are
+/// visited as one.
+fn strided(
+    start: u32,
+    dims: [u32; 6],
+    strides: [u32; 6],
+    visit: &mut dyn FnMut(Range<u64>) -> bool,
+) {
+    if dims.contains(&0) {
+        return;
+    }
+    let mut run = 1u64;
+    let mut outer = Vec::with_capacity(6);
+    for (dim, stride) in dims.into_iter().zip(strides).rev() {
+        let (dim, stride) = (u64::from(dim), u64::from(stride));
+        if dim == 1 || stride == 0 {
+            continue;
+        }
+        if outer.is_empty() && stride == run {
+            run *= dim;
+        } else {
+            outer.push((dim, stride));
+        }
+    }
+    walk(u64::from(start), run, &outer, visit);
+}
+
+/// Visits the runs of the dimensions in `outer`, the last of which is outermost.
+fn walk(
+    start: u64,
+    run: u64,
+    outer: &[(u64, u64)],
+    visit: &mut dyn FnMut(Range<u64>) -> bool,
+) -> bool {
+    match outer.split_last() {
+        None => visit(start..start + run),
+        Some((&(dim, stride), inner)) => {
+            (0..dim).all(|index| walk(start + index * stride, run, inner, visit))
+        }
+    }
+}

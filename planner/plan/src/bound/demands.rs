@@ -1,0 +1,272 @@
+//! What layers take at least in a budget, and the bound that follows.
+
+use super::Bound;
+use super::drag::Drag;
+use super::groups::Groups;
+use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
+use super::steps;
+use crate::profile::{Costs, Outside, Profile};
+use crate::steps::{keeps, least_scratch_bytes, least_slice_bytes, whole};
+use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, WinogradParams, params};
+use eyelet_model::network::Network;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+/// The algorithms by which a layer may be computed.
+pub(super) type Algorithms<'a> = &'a dyn Fn(usize, &Costs) -> Vec<u32>;
+
+/// What each layer takes at least in a budget.
+pub(super) struct Demands {
+    bound: Bound,
+    /// Computing all of it, in whatever steps, in nanoseconds.
+    pub(super) compute: Vec<f64>,
+    /// Bytes of its weights,
+    weights: Vec<f64>,
+    /// and of a load that brings some of them, at most.
+    most: Vec<u64>,
+    /// Whether there are steps of each that fit: otherwise there is no plan, and any bound is one.
+    pub(super) fits: bool,
+}
+
+/// What layers take at least that are computed by some of these algorithms each.
+pub(super) fn demands(
+    network: &Network,
+    budget: u64,
+    profile: &Profile,
+    threads: u32,
+    costs: &Costs,
+    algorithms: Algorithms<'_>,
+) -> Demands {
+    let bound = Bound::within(network, profile, budget);
+    let (mut compute, mut weights, mut most) = (Vec::new(), Vec::new(), Vec::new());
+    let mut fits = true;
+    for index in 0..network.layers.len() {
+        let (layer, slides) = (&network.layers[index], bound.slides[index]);
+        let (panel, lines) = (f64::from(layer.panel_bytes), lines(network, index, slides));
+        let rows = whole(network, index).rows / lines;
+        let part = least_slice_bytes(network, index) as f64;
+        let left = |lines: u32| match slides {
+            true => budget as f64 - bound.alive_with(index, lines),
+            false => budget as f64 - bound.alive(index),
+        };
+        let (mut least_ns, mut most_free) = (None::<f64>, 0.0f64);
+        for algorithm in algorithms(index, costs) {
+            let step = |lines: u32, count: u32| Step {
+                count,
+                algorithm,
+                rows: lines * rows,
+                ..whole(network, index)
+            };
+            let all = step(lines, layer.panels);
+            let (tile, wants_scratch) = (tile(layer, algorithm), costs.wants_scratch(&all));
+            let scratch = |step: Step| least_scratch_bytes(network, &step, threads);
+            let least =
+                |lines: u32| scratch(step(lines, 1)).min(scratch(step(lines, layer.panels)));
+            let scratch = match (slides, bound.in_rings[index]) {
+                // Of blocks of few tiles; no step has fewer lines, nor threads.
+                _ if wants_scratch => least_scratch_bytes(network, &step(tile.min(lines), 1), 1),
+                // Steps of few rows take little.
+                (true, true) => 0,
+                (true, false) => least(1),
+                (false, _) => least(lines),
+            };
+            let keeps = algorithm == 0 && keeps(network, index);
+            // No step has fewer panels, nor threads.
+            let kept_bytes = |lines: u32| {
+                let step = Step { kept: Kept::Left, ..step(lines, 1) };
+                least_scratch_bytes(network, &step, 1) as f64
+            };
+            let nearness = &bound.nearness[index];
+            let ns_by = |lines: u32, count: u32, scratch: f64, outside: Option<Outside>| {
+                costs.least_ns(&step(lines, count), scratch, outside)
+            };
+            let ns = |lines: u32, count: u32, scratch: f64| match slides {
+                // What else slides is not asked where activations are.
+                true if wants_scratch => nearness
+                    .of(lines)
+                    .map(|outside| ns_by(lines, count, scratch, Some(outside)))
+                    .fold(f64::INFINITY, f64::min),
+                true => ns_by(lines, count, scratch, Some(nearness.best())),
+                false => ns_by(lines, count, scratch, None),
+            };
+            let steps = steps::Layer {
+                lines,
+                tile,
+                panels: layer.panels,
+                panel_bytes: panel,
+                part_bytes: if algorithm == 0 { part } else { panel },
+                left: &left,
+                scratch: scratch as f64,
+                kept: keeps.then_some(&kept_bytes),
+                ns: &ns,
+                floor: &|lines, count| {
+                    ns_by(lines, count, f64::INFINITY, slides.then_some(nearness.best()))
+                },
+                wants_scratch,
+            };
+            // What takes more than there is is no choice.
+            let Some(ns) = steps.least_ns() else { continue };
+            least_ns = Some(least_ns.map_or(ns, |least| least.min(ns)));
+            most_free = most_free.max(bound.held(index, budget) - scratch as f64);
+        }
+        fits &= least_ns.is_some();
+        compute.push(least_ns.unwrap_or(0.0));
+        weights.push(f64::from(layer.panels) * panel);
+        most.push((most_free.max(part) as u64).clamp(PAGE, LARGEST));
+    }
+    let most = of_loads(&most, &weights);
+    Demands { bound, compute, weights, most, fits }
+}
+
+/// The most bytes of loads of each layer's weights, by those of a load that a layer is the first to
+/// use. A layer may be another that a load serves: then all between the two is in it, too.
+fn of_loads(first: &[u64], weights: &[f64]) -> Vec<u64> {
+    // Of the layers before, those whose load reaches this far, the largest load first. None does
+    // again once it does not.
+    let mut loads: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
+    let mut behind = vec![0.0];
+    weights.iter().for_each(|bytes| behind.push(behind[behind.len() - 1] + bytes));
+    let reaches =
+        |before: usize, layer: usize| behind[layer] - behind[before + 1] <= first[before] as f64;
+    let of_layer = |layer: usize| {
+        while loads.peek().is_some_and(|&(_, Reverse(before))| !reaches(before, layer)) {
+            loads.pop();
+        }
+        let largest = loads.peek().map_or(0, |(bytes, _)| *bytes);
+        loads.push((first[layer], Reverse(layer)));
+        largest.max(first[layer])
+    };
+    (0..first.len()).map(of_layer).collect()
+}
+
+/// Nanoseconds below which no plan stays whose layers take no less than that.
+pub(super) fn least_ns(
+    network: &Network,
+    budget: u64,
+    profile: &Profile,
+    demands: &Demands,
+) -> u64 {
+    let Demands { bound, compute, weights, most, .. } = demands;
+    let held = |layer: usize| {
+        let held = bound.held(layer, budget);
+        [held, (held - least_slice_bytes(network, layer) as f64).max(0.0)]
+    };
+    let held: Vec<[f64; 2]> = (0..compute.len()).map(held).collect();
+    let read = bound.least_read(weights.iter().sum(), budget);
+    let near = budget <= profile.near_bytes();
+    let room = most.iter().copied().max().unwrap_or(PAGE);
+    let free = (0..compute.len()).map(|layer| bound.held(layer, budget) as u64).max().unwrap_or(0);
+    let drag = Drag::new(profile, near, room, compute.iter().sum(), read);
+    let mut least = drag.all_ns();
+    for channel in channels(profile, near) {
+        let of_layer = |most: &u64| coarse(least_ns_per_byte(profile, &channel.rate, *most));
+        let mut reading = Reading::new(&most.iter().map(of_layer).collect::<Vec<_>>());
+        if let (true, Some(dearest)) = (channel.together, reading.ns_per_byte.first()) {
+            reading.groups = Groups::new(&profile.service(near), room, free, *dearest);
+        }
+        let found = self::most(compute, weights, &held, &reading, channel.intervals);
+        // With a staging ring, all bytes are read at once with computing; this holds of the others.
+        least = least.max(match profile.transfer {
+            None => drag.interval_ns(found.inside, found.beside),
+            Some(_) => found.inside + found.beside,
+        });
+    }
+    least as u64
+}
+
+/// Lines that steps of a layer can make; 1 if it does not slide.
+fn lines(network: &Network, layer: usize, slides: bool) -> u32 {
+    let output = &network.tensors[network.layers[layer].output as usize];
+    if slides { output.dims[1].max(1) } else { 1 }
+}
+
+/// Steps of a layer begin at a multiple of so many lines.
+fn tile(layer: &Layer, algorithm: u32) -> u32 {
+    match OpKind::from_code(layer.kind) {
+        Some(OpKind::Winograd) => params::<WinogradParams>(layer).tile.max(1),
+        _ => algorithm.max(1),
+    }
+}
+
+/// What an interval says: computing inside it, and reading in the rest of the inference.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Said {
+    pub(super) inside: f64,
+    pub(super) beside: f64,
+}
+
+/// The greatest that an interval says, of all or of the empty ones. At the end of each layer the
+/// arena has no more than so many bytes of other weights: of all layers', where the interval is
+/// empty, and else of those outside.
+pub(super) fn most(
+    compute: &[f64],
+    weights: &[f64],
+    held: &[[f64; 2]],
+    reading: &Reading,
+    intervals: bool,
+) -> Said {
+    let layers = compute.len();
+    // Layers between two ends of intervals.
+    let block = layers.div_ceil(ENDS).max(1);
+    let blocks: Vec<Block> = (0..layers)
+        .step_by(block)
+        .map(|first| Block::new(first..layers.min(first + block), compute, weights, reading))
+        .collect();
+    let mut all_weights = vec![0.0; reading.ns_per_byte.len()];
+    for (bytes, class) in weights.iter().zip(&reading.class) {
+        all_weights[*class] += bytes;
+    }
+    let mut bound = Said::default();
+    let mut say = |inside: f64, outside: &[f64], held: f64| {
+        let beside = reading.least_ns(outside, held);
+        if inside + beside > bound.inside + bound.beside {
+            bound = Said { inside, beside };
+        }
+    };
+    for (last, held) in held.iter().enumerate().take(layers) {
+        say(0.0, &all_weights, held[0]);
+        let ends = (last + 1).is_multiple_of(block) || last + 1 == layers;
+        if !intervals || !ends {
+            continue;
+        }
+        let mut time = 0.0;
+        let mut outside = all_weights.clone();
+        // Backwards from the block of `last`, once around.
+        let (behind, before) = blocks.split_at(last / block + 1);
+        for Block { compute, weights } in behind.iter().rev().chain(before.iter().rev()) {
+            time += compute;
+            for (class, bytes) in weights {
+                // No less than nothing, for all that sums are rounded.
+                outside[*class] = (outside[*class] - bytes).max(0.0);
+            }
+            say(time, &outside, held[1]);
+        }
+    }
+    bound
+}
+
+/// Intervals of layers begin and end at no more than so many places: there are as many as pairs of
+/// these. Fewer say no more than all do, and so are a bound, too.
+const ENDS: usize = 2048;
+
+/// Layers between two places at which intervals may begin and end.
+struct Block {
+    compute: f64,
+    /// Bytes of weights by class.
+    weights: Vec<(usize, f64)>,
+}
+
+impl Block {
+    fn new(layers: Range<usize>, compute: &[f64], weights: &[f64], reading: &Reading) -> Self {
+        let mut found: Vec<(usize, f64)> = Vec::new();
+        for layer in layers.clone().filter(|layer| weights[*layer] > 0.0) {
+            let class = reading.class[layer];
+            match found.iter_mut().find(|(of, _)| *of == class) {
+                Some((_, bytes)) => *bytes += weights[layer],
+                None => found.push((class, weights[layer])),
+            }
+        }
+        Self { compute: compute[layers].iter().sum(), weights: found }
+    }
+}

@@ -1,0 +1,182 @@
+//! What steps cost in a plan, beyond what each costs by itself.
+//!
+//! - **Where weights are.** A plan whose arena fits the cache that all processors share finds them there: they have been
+//!   used in the inference before, or copied or checked on the way in. A larger plan finds them in memory.
+//!   What a processor reads for a plan that fits, it copies there, which is faster than to memory. Then half of the cache
+//!   counts: what is copied from goes through it as well.
+//! - **What is loaded meanwhile.** A load can be under way from its `release` to the first step that waits for it. What of
+//!   it computing overlaps slows computing down, by the bytes; what computing waits for costs nothing but the wait. Of loads that are under
+//!   way together only one moves bytes at a time: each counts with the time that it keeps the busier one of storage and loader. The bytes are
+//!   spread over all steps in proportion to their time: which of them a load meets is known only once they are timed.
+
+use super::Costs;
+use eyelet::pack::{Load, Step};
+use eyelet_model::plan::Plan;
+
+/// How often what steps are slowed down by is reckoned from what loads they meet then.
+const TURNS: usize = 3;
+
+impl Costs {
+    /// Predicted times of a plan's steps, in nanoseconds.
+    pub fn steps_ns(&self, plan: &Plan) -> Vec<i64> {
+        let near = self.is_near(plan.arena_bytes);
+        // Slices of a layer are alike.
+        let (mut like, mut like_ns) = (None, 0);
+        let step_ns = |step: &Step| {
+            let Step { layer, algorithm, count, rows, scratch_bytes, chains, kept, .. } = *step;
+            let this = Some((layer, algorithm, count, rows, scratch_bytes, chains, kept));
+            if like != this {
+                (like, like_ns) = (this, self.step_ns_from(step, near) as i64);
+            }
+            like_ns
+        };
+        let alone: Vec<i64> = plan.steps.iter().map(step_ns).collect();
+        let all = alone.iter().sum::<i64>().max(1) as f64;
+        let read = plan.bytes_per_inference() as f64;
+        // Slowed down, steps meet more of the loads. From the most that can be, this comes down to what it is.
+        let mut drag = read * self.drag_ns_per_byte(near) / all;
+        // Of staged plans reads go ahead into the ring, whatever copies wait for.
+        let meetings = plan.stages.is_empty().then(|| Meetings::new(self, plan, &alone));
+        for _ in 0..TURNS {
+            let bytes = meetings.as_ref().map_or(read, |meetings| meetings.bytes(1.0 + drag));
+            drag = bytes * self.drag_ns_per_byte(near) / all;
+        }
+        alone.iter().map(|ns| ns + (*ns as f64 * drag).ceil() as i64).collect()
+    }
+}
+
+/// How loads can meet steps.
+struct Meetings {
+    loads: Vec<Meeting>,
+    /// All steps.
+    all_ns: i64,
+}
+
+struct Meeting {
+    bytes: f64,
+    /// What the steps take that compute from when the load may start until one waits for it.
+    window_ns: i64,
+    /// What it keeps the busier one of storage and loader.
+    busy_ns: f64,
+}
+
+impl Meetings {
+    /// Of a plan whose steps take so long.
+    fn new(costs: &Costs, plan: &Plan, steps: &[i64]) -> Self {
+        let (period, service) = (plan.period(), costs.service_of(plan));
+        // The host's turn is step 0 and takes no time: `done[n]` is when n steps are done.
+        let mut done = Vec::with_capacity(steps.len() + 2);
+        done.extend([0, 0]);
+        let mut all_ns = 0;
+        for ns in steps {
+            all_ns += ns;
+            done.push(all_ns);
+        }
+        let after = |count: i64| {
+            done[count.rem_euclid(period) as usize] + count.div_euclid(period) * all_ns
+        };
+        let mut user = 0;
+        let meeting = |(index, load): (usize, &Load)| {
+            while user < plan.steps.len() && plan.steps[user].ready as usize <= index {
+                user += 1;
+            }
+            // The step numbered `user + 1` waits for the load: so many are done before it.
+            let window_ns = after(user as i64 + 1) - after(load.release.into());
+            let busy_ns = service.busy_ns(load.bytes.into());
+            Meeting { bytes: f64::from(load.bytes), window_ns: window_ns.max(0), busy_ns }
+        };
+        Self { loads: plan.loads.iter().enumerate().map(meeting).collect(), all_ns }
+    }
+
+    /// Bytes that can be read while steps compute that take so many times as long, in an inference.
+    fn bytes(&self, slower: f64) -> f64 {
+        let (mut bytes, mut read_ns) = (0.0, 0.0);
+        for load in &self.loads {
+            let overlap = (slower * load.window_ns as f64).min(load.busy_ns);
+            bytes += load.bytes * overlap / load.busy_ns.max(1.0);
+            read_ns += overlap;
+        }
+        // There is no more reading at once with computing than there is computing.
+        bytes * (slower * self.all_ns as f64 / f64::max(read_ns, 1.0)).min(1.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::board::Board;
+    use crate::profile::{Drag, Profile};
+    use eyelet::kernels::Isa;
+    use eyelet_model::network::Network;
+
+    /// Without layers: what steps take is said by the tests.
+    fn network() -> Network {
+        Network {
+            name: "none".into(),
+            isa: Isa::Neon,
+            buffers: Vec::new(),
+            tensors: Vec::new(),
+            layers: Vec::new(),
+            names: Vec::new(),
+            weights: Vec::new(),
+            on_load: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+        }
+    }
+
+    /// A profile of one read rate (4096 ns a page), and what reading costs computing.
+    fn profile(drag: Drag) -> Profile {
+        let mut profile = Board::load("jetson-nano").unwrap().profile;
+        profile.storage = crate::profile::Storage::flat(0, 1000.0, f64::INFINITY);
+        profile.storage.drag = Some(drag);
+        (profile.compute.shared_cache_bytes, profile.compute.shared_cache_gbs) = (1 << 20, 50.0);
+        profile
+    }
+
+    fn costs(drag: Drag) -> Costs {
+        Costs::new(&network(), &profile(drag), 1)
+    }
+
+    /// Loads of a page each, released so, for steps that wait for so many of them.
+    fn plan(releases: &[i32], ready: &[u32]) -> Plan {
+        let load = |release: &i32| Load { bytes: 4096, release: *release, ..Load::default() };
+        let step = |ready: &u32| Step { ready: *ready, ..Step::default() };
+        Plan {
+            loads: releases.iter().map(load).collect(),
+            steps: ready.iter().map(step).collect(),
+            arena_bytes: 2 << 20,
+            ..Plan::default()
+        }
+    }
+
+    #[test]
+    fn only_what_computing_overlaps_counts() {
+        let costs = costs(Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 1.0 });
+        let bytes = |plan: &Plan, steps: &[i64]| Meetings::new(&costs, plan, steps).bytes(1.0);
+        // On demand: each load may start when the step before the one that waits for it is done.
+        assert_eq!(bytes(&plan(&[1, 2], &[1, 2]), &[10_000, 10_000]), 0.0);
+        // A step earlier: all of it beside the first step, or as much as that has time for.
+        assert_eq!(bytes(&plan(&[1, 1], &[1, 2]), &[10_000, 10_000]), 4096.0);
+        assert_eq!(bytes(&plan(&[1, 1], &[1, 2]), &[1024, 10_000]), 1024.0);
+        // In the inference before, beside its last step.
+        assert_eq!(bytes(&plan(&[-1, 2], &[1, 2]), &[10_000, 10_000]), 4096.0);
+        // No more at once than there is computing.
+        assert_eq!(bytes(&plan(&[-2, -1], &[1, 2]), &[1024, 1024]), 2048.0);
+    }
+
+    #[test]
+    fn plans_that_a_cache_holds_read_weights_there() {
+        let drag = Drag { near_ns_per_byte: 0.0, far_ns_per_byte: 1.0 };
+        let costs = costs(drag);
+        assert!(costs.is_near(1 << 20) && !costs.is_near((1 << 20) + 1));
+        assert_eq!([true, false].map(|near| costs.drag_ns_per_byte(near)), [0.0, 1.0]);
+        // Where nothing was measured, memory takes its time for both.
+        let mut profile = profile(drag);
+        (profile.storage.drag, profile.compute.shared_cache_gbs) = (None, 0.0);
+        profile.compute.memory_gbs = 4.0;
+        let costs = Costs::new(&network(), &profile, 1);
+        assert!(!costs.is_near(1));
+        assert_eq!([true, false].map(|near| costs.drag_ns_per_byte(near)), [0.25; 2]);
+    }
+}

@@ -1,0 +1,280 @@
+//! What a step's scratch changes of Winograd convolutions: with less of it blocks have fewer tiles, and fewer panels are made
+//! at once of what is stored, or portions of their channels.
+
+use eyelet::ops::winograd::{self, Portions};
+use eyelet::ops::{self, Problem, Slice};
+use eyelet::pack::{Kept, Layer, Step, WinogradParams, params};
+use eyelet_model::network::Network;
+
+/// How scratch decides on the blocks of a layer by Winograd's algorithm, and on the panels that are transformed at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Blocks {
+    /// Tiles of a block, with all the scratch that a step can use; 0 of layers that have no blocks.
+    most: f64,
+    /// Bytes that a tile takes, and for each panel of a group,
+    tile_bytes: f64,
+    product_bytes: f64,
+    /// and those that a step takes beside them,
+    bytes: f64,
+    /// and for each panel of which it makes what the operator reads.
+    panel_bytes: f64,
+    /// Tiles of a row.
+    row_tiles: f64,
+    portions: Option<Portions>,
+}
+
+/// How a step is cut by its scratch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cut {
+    /// In how many groups its panels are made, each of so many.
+    pub(super) groups: f64,
+    pub(super) made: u32,
+    /// How many times as many blocks of tiles there are as there were with all scratch, each with products of its own,
+    pub(super) times: f64,
+    /// or portions of channels, with products of all tiles of a band; 0 where whole panels are made.
+    pub(super) portions: f64,
+    /// Bands of tiles, for each of which weights are made.
+    pub(super) bands: f64,
+    /// What a thread's cache does not hold of these, in floats of each frequency that transforms could read meanwhile ([`Portions::far`]).
+    pub(super) far: f64,
+}
+
+/// Bytes of transformed inputs that stay, of a block's share of them, and of its products.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Inputs {
+    pub(super) all: f64,
+    pub(super) block: f64,
+    pub(super) products: f64,
+}
+
+/// Panels of a group of products, at most.
+const PRODUCTS: u32 = 4;
+
+/// Bytes of scratch by which two ways to reckon the same differ at most.
+const ROUNDED: f64 = 64.0;
+
+impl Cut {
+    /// Of so many panels, of which so many are made at once, in as few blocks as there may be.
+    fn whole(count: u32, made: u32) -> Self {
+        let groups = count.div_ceil(made).into();
+        Self { groups, made, times: 1.0, portions: 0.0, bands: 1.0, far: 0.0 }
+    }
+
+    /// Of so many panels, in portions.
+    fn portioned(portions: Portions, count: u32) -> Self {
+        Self {
+            groups: portions.groups(count as usize) as f64,
+            made: 1,
+            times: 1.0,
+            portions: portions.count() as f64,
+            bands: portions.bands() as f64,
+            far: portions.far(count as usize) as f64,
+        }
+    }
+}
+
+/// A step's scratch, where 0 is all that it can use.
+fn all_or(scratch_bytes: u64) -> u64 {
+    if scratch_bytes == 0 { u64::MAX } else { scratch_bytes }
+}
+
+impl Blocks {
+    pub(super) fn new(
+        network: &Network,
+        stored: &Layer,
+        plain: &Layer,
+        algorithm: u32,
+        threads: u32,
+    ) -> Self {
+        let tensor = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+        let (inputs, output) = (stored.inputs.map(tensor), tensor(stored.output));
+        let tile = params::<WinogradParams>(plain).tile as usize;
+        let tiles = winograd::tiles(plain, &output) as usize;
+        let most = winograd::block_tiles(tile, inputs[0].cols() as usize, network.isa);
+        let [most, fewest] =
+            [most, winograd::FEW_TILES].map(|block| block.min(tiles).max(1) as f64);
+        let problem = |layer, slice| {
+            let (inputs, output, isa) = (&inputs, &output, network.isa);
+            Problem { layer, inputs, output, slice, threads, isa }
+        };
+        let bytes = |count: u32| {
+            let rows = output.rows() as u32;
+            let slice = Slice { first: 0, count, row: 0, rows, ..Slice::default() };
+            [ops::scratch_bytes, ops::least_scratch_bytes]
+                .map(|bytes| bytes(&problem(plain, slice)) as f64)
+        };
+        let group = PRODUCTS.min(plain.panels).max(1);
+        let ([one, least], [several, _]) = (bytes(1), bytes(group));
+        let each = (one - least) / (most - fewest).max(1.0);
+        let product_bytes = (several - one) / most / f64::from(group - 1).max(1.0);
+        let made = algorithm != 0 || stored.encoding != 0;
+        let whole = Slice {
+            first: 0,
+            count: 1,
+            row: 0,
+            rows: output.rows() as u32,
+            algorithm,
+            ..Slice::default()
+        };
+        Self {
+            most,
+            tile_bytes: each - product_bytes,
+            product_bytes,
+            bytes: one - most * each,
+            panel_bytes: if made { f64::from(plain.panel_bytes) } else { 0.0 },
+            row_tiles: tiles as f64 / output.rows().max(1) as f64,
+            portions: ops::portions(&problem(stored, whole)),
+        }
+    }
+
+    /// Of a step, of whose panels so many are made at once where scratch allows it; and the bytes of its scratch that it uses, at most: 0
+    /// of layers that have no blocks.
+    pub(super) fn within(&self, step: &Step, at_once: u32) -> (Cut, f64) {
+        let most = Self::most_panels(step.count, at_once);
+        if !self.are_there() {
+            return (Cut::whole(step.count, most), 0.0);
+        }
+        let (cut, used) = match self.portions_within(step, at_once) {
+            None => (self.in_panels(step, most), self.beside(most) + self.most * self.tile(most)),
+            Some(portions) => (Cut::portioned(portions, step.count), portions.bytes() as f64),
+        };
+        (cut, used.min(all_or(step.scratch_bytes) as f64))
+    }
+
+    /// Of a step that keeps transformed inputs: it has all scratch, and transforms them only if it does not find them.
+    pub(super) fn keeping(&self, step: &Step) -> (Cut, Inputs) {
+        let cut = Cut::whole(step.count, step.count);
+        let groups = if step.kept == Kept::Found { 0.0 } else { cut.groups };
+        let tiles = f64::from(step.rows) * self.row_tiles;
+        let products = f64::from(step.count.min(PRODUCTS)) * self.product_bytes;
+        let block = tiles.min(self.most);
+        let inputs = Inputs {
+            all: tiles * self.tile_bytes,
+            block: block * self.tile_bytes,
+            products: block * products,
+        };
+        (Cut { groups, ..cut }, inputs)
+    }
+
+    /// The portions in which a step is computed, if it is, as the step itself chooses.
+    pub(super) fn portions_within(&self, step: &Step, at_once: u32) -> Option<Portions> {
+        let portions = self.portions_of(step)?;
+        let count = step.count as usize;
+        let portions = portions.within(count, all_or(step.scratch_bytes))?;
+        let cut = self.in_panels(step, Self::most_panels(step.count, at_once));
+        let blocks = (f64::from(step.rows) * self.row_tiles / self.most * cut.times).ceil();
+        let work = portions.work_in_blocks(count, blocks as usize, cut.groups as usize);
+        let least = self.beside(cut.made) + self.tile(cut.made) * winograd::FEW_TILES as f64;
+        let fits = all_or(step.scratch_bytes) as f64 + ROUNDED >= least;
+        (!fits || work > portions.work(count)).then_some(portions)
+    }
+
+    /// The portions in which a step could be computed with clearly less scratch than it has.
+    pub(super) fn less(&self, step: &Step) -> Option<Portions> {
+        let less = step.scratch_bytes.checked_sub(64)?;
+        self.portions_of(step)?.within(step.count as usize, less)
+    }
+
+    /// The smallest portions of a step, if there are any.
+    fn portions_of(&self, step: &Step) -> Option<Portions> {
+        self.portions.map(|portions| portions.of_rows(step.rows.into()))
+    }
+
+    /// Of a step that makes whole panels, if any.
+    fn in_panels(&self, step: &Step, most: u32) -> Cut {
+        let scratch = all_or(step.scratch_bytes) as f64;
+        let panels = match self.panel_bytes == 0.0 || self.has_all(scratch, most) {
+            true => most,
+            false => ((scratch / 2.0 / self.panel_bytes) as u32).clamp(1, most),
+        };
+        self.by(scratch, step.count, panels)
+    }
+
+    /// Whether a step has all the scratch that it can use, but for what rounding makes of the same numbers.
+    fn has_all(&self, scratch: f64, most: u32) -> bool {
+        scratch + ROUNDED >= self.beside(most) + self.most * self.tile(most)
+    }
+
+    /// The least of all that a step has with no more scratch, for each number of panels that may be made at once.
+    pub(super) fn least_within(
+        &self,
+        step: &Step,
+        scratch: f64,
+        at_once: u32,
+    ) -> impl Iterator<Item = Cut> {
+        let (count, scratch) = (step.count, scratch + ROUNDED);
+        let most = Self::most_panels(count, at_once);
+        let fewest = if self.panel_bytes == 0.0 { most } else { 1 };
+        let all = move |portions: Portions| portions.all_within(count as usize, scratch as u64);
+        let portioned = self.portions_of(step).into_iter().flat_map(all);
+        (fewest..=most)
+            .map(move |panels| self.by(scratch, count, panels))
+            .chain(portioned.map(move |portions| Cut::portioned(portions, count)))
+    }
+
+    /// Whether a step takes the longer the less scratch it has.
+    pub(super) fn are_there(&self) -> bool {
+        self.most > 0.0
+    }
+
+    /// Panels of the largest of the fewest groups, at least 1.
+    fn most_panels(count: u32, at_once: u32) -> u32 {
+        count.div_ceil(count.div_ceil(at_once.max(1)).max(1)).max(1)
+    }
+
+    fn by(&self, scratch: f64, count: u32, panels: u32) -> Cut {
+        let tiles = (scratch - self.beside(panels)) / self.tile(panels);
+        let times = self.most / tiles.clamp(1.0, self.most.max(1.0));
+        Cut { times, ..Cut::whole(count, panels) }
+    }
+
+    /// Bytes of a tile where so many panels are made at once,
+    fn tile(&self, panels: u32) -> f64 {
+        (self.tile_bytes + f64::from(panels.min(PRODUCTS)) * self.product_bytes).max(1.0)
+    }
+
+    /// and of all that is no tile's.
+    fn beside(&self, panels: u32) -> f64 {
+        self.bytes + f64::from(panels) * self.panel_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Costs;
+    use super::super::example::{conv, network, profile, whole};
+    use super::*;
+    use eyelet::pack::{ConvParams, OpKind, params_words};
+
+    /// Blocks that are smaller come back to weights more often, and panels made one at a time have inputs transformed for
+    /// each.
+    #[test]
+    fn less_scratch_takes_no_less_time() {
+        let mut profile = profile();
+        profile.compute.cache_bytes = 64 << 10;
+        let mut network = network(OpKind::Conv, conv([3, 3]), [784, 256], [784, 256]);
+        for tensor in &mut network.tensors {
+            tensor.dims = [1, 28, 28, 256];
+        }
+        network.layers[0].params = params_words(&ConvParams {
+            pad: [1; 2],
+            ..params::<ConvParams>(&Layer { params: conv([3, 3]), ..network.layers[0] })
+        });
+        network.layers[0].panel_bytes = 32 * (9 * 256 + 1);
+        let costs = Costs::new(&network, &profile, 1);
+        for algorithm in [2, 4] {
+            let step = Step { algorithm, ..whole(&network) };
+            let [least, all] = [crate::steps::least_scratch_bytes, crate::steps::scratch_bytes]
+                .map(|bytes| bytes(&network, &step, 1));
+            assert!(2 * least < all, "{least} of {all}");
+            let ns = |scratch_bytes: u64| costs.step_ns(&Step { scratch_bytes, ..step });
+            let most = ns(0);
+            assert!(ns(all).abs_diff(most) <= most / 50, "{} for {most}", ns(all));
+            for eighth in 0..8 {
+                let less = ns(least + (all - least) / 8 * eighth);
+                assert!(less >= most, "{less} below {most}");
+            }
+            assert!(ns(least) > most + most / 20, "{} for {most}", ns(least));
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What the steps of one layer take, in parts that a step's rows, panels and scratch multiply.
+
+use super::blocks::{Blocks, Cut, Inputs};
+use super::class::Class;
+use super::winograd::{SPILL_CACHES, Transforms};
+use super::work::Work;
+use crate::profile::Compute;
+use crate::profile::launch::Launches;
+use eyelet::kernels::Isa;
+use eyelet::ops;
+use eyelet::pack::{Encoding, Kept, Layer, OpKind, Step};
+use eyelet_model::network::Network;
+
+/// How long computing and reading memory take at once: what of the shorter one is not hidden is the less the shorter it is beside
+/// the longer one, which has the more time to fetch ahead.
+pub(crate) fn together_ns(compute: f64, memory: f64, exposed: f64) -> f64 {
+    let longer = compute.max(memory);
+    longer + exposed * shorter_ns(compute, memory)
+}
+
+/// What [`together_ns`] would add if nothing were fetched ahead.
+pub(crate) fn shorter_ns(compute: f64, memory: f64) -> f64 {
+    compute.min(memory).powi(2) / compute.max(memory).max(1.0)
+}
+
+/// What slices of one layer cost. A piece is one output row of one panel (of all there is where there
+/// are no panels).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LayerCost {
+    /// What every step does anew for each of its rows, whatever its panels, with all threads.
+    row_ns: f64,
+    /// Computing a piece, with all threads,
+    piece_ns: f64,
+    /// of which so much is for its sums to be begun and written: once for each part of them.
+    piece_start_ns: f64,
+    /// Chains of a piece's sums.
+    chains: f64,
+    /// Making of a stored panel what the operator reads.
+    panel_expand_ns: f64,
+    /// Panels for which [`row_ns`](Self::row_ns) is spent once.
+    group: u32,
+    /// Reading the weights of a panel from memory,
+    panel_memory_ns: f64,
+    /// and from the cache that all processors share.
+    panel_near_ns: f64,
+    /// Having a byte of scratch in a thread's cache, where others have been meanwhile: about half of them.
+    scratch_ns: f64,
+    /// Blocks of rows in a row: for each a panel has products of its own,
+    row_blocks: f64,
+    blocks: Blocks,
+    block_ns: f64,
+    /// and is read again: where no more panels than so many are made at once, from a thread's cache,
+    near_panels: f64,
+    near_block_ns: f64,
+    /// else from where it was stored or made,
+    again_memory_ns: f64,
+    again_near_ns: f64,
+    /// but for so many.
+    first_blocks: f64,
+    /// Reading and writing a row of products with a panel, once for each portion of the channels but one,
+    row_carry_ns: f64,
+    /// and reading or writing a float of each of a tile's frequencies.
+    far_ns: f64,
+    /// Reading the inputs of a row from memory.
+    pub(super) row_memory_ns: f64,
+    /// Writing a piece to memory.
+    pub(super) piece_memory_ns: f64,
+    /// So many rows of inputs and output stay in the cache and cost neither.
+    pub(super) cached_rows: f64,
+    /// What transforms take longer for the inputs of a row, and for a piece, as far as they are not near.
+    pub(super) row_spill_ns: f64,
+    pub(super) piece_spill_ns: f64,
+    /// As [`together_ns`] has it.
+    exposed: f64,
+    /// Computing takes no less.
+    least_ns: f64,
+    /// How often a step's overhead is spent.
+    launches: f64,
+    /// Of transformed inputs that stay, what a byte takes longer to be written beyond those of a block; and to be written, or read, where
+    /// they are more than the cache that all share holds.
+    kept_write_ns: f64,
+    kept_far_ns: f64,
+    kept_near: f64,
+}
+
+impl LayerCost {
+    /// A layer whose steps are computed by its own algorithm (0), or another; `None` if they cannot be.
+    pub(super) fn new(
+        network: &Network,
+        stored: &Layer,
+        algorithm: u32,
+        compute: &Compute,
+        multiprocessors: u32,
+        threads: u32,
+    ) -> Option<Self> {
+        let gpu = network.isa == Isa::Cuda;
+        let input = network.tensors.get(stored.inputs[0] as usize);
+        let chains = input.and_then(|input| ops::chains(stored, input, network.isa));
+        let plain = match algorithm {
+            0 => *stored,
+            // A GPU's steps compute what is stored.
+            _ if gpu => return None,
+            _ => {
+                let input = network.tensors.get(stored.inputs[0] as usize)?;
+                ops::transformed(stored, input, algorithm, network.isa)?
+            }
+        };
+        let layer = &plain;
+        let work = Work::of(network, layer);
+        let Work { class, mut read, mut written, panels, rows, .. } = work;
+        let pieces = (panels * rows) as f64;
+        // Weights come from memory whatever their size; activations if a step's do not fit the cache.
+        let bandwidth = compute.bandwidth_gbs(threads);
+        // What is read there has stayed since it was written, beside as much that its maker used.
+        let activations = match 2 * (read + written) <= compute.shared_cache_bytes {
+            true if compute.shared_cache_gbs > 0.0 => compute.near_gbs(threads),
+            true => (compute.elementwise_gbs * compute.speedup(threads)).max(bandwidth),
+            false => bandwidth,
+        };
+        let panel_bytes = f64::from(stored.panel_bytes);
+        let [mut rows_ns, mut piece_ns] = [0.0, work.ns(compute)];
+        let (mut spill_ns, mut kept_write_ns) = (0.0, 0.0);
+        let mut group = u32::MAX;
+        let (mut blocks, mut again_bytes, mut first, mut block_ns) = (0.0, 0.0, 0.0, 0.0);
+        let mut sizes = Blocks::default();
+        let (mut carried, mut far) = (0.0, 0.0);
+        let (mut near_panels, mut near_block_ns) = (f64::INFINITY, 0.0);
+        match class {
+            // Reading its weights is all there is to it; for a GPU, by as many multiprocessors as have something to read.
+            Class::FullyConnected if !gpu => piece_ns = 0.0,
+            Class::Winograd if gpu => {
+                let transforms = Transforms::of(network, layer);
+                rows_ns = transforms.input_bytes / compute.transform_gbs;
+                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                // The products read and write what is between the transforms, all tiles of a layer.
+                read = (transforms.input_bytes / 2.0) as u64;
+                written = 4
+                    * (transforms.points * f64::from(network.tensors[layer.output as usize].cols()))
+                        as u64;
+            }
+            Class::Winograd => {
+                let transforms = Transforms::of(network, layer);
+                piece_ns += transforms.output_bytes / compute.transform_gbs;
+                let input_ns = transforms.input_bytes / compute.transform_gbs;
+                // In smaller blocks groups' weights still come from a cache, and groups of panels have inputs of their own.
+                if transforms.grouped {
+                    piece_ns += input_ns;
+                } else {
+                    rows_ns = input_ns;
+                    sizes = Blocks::new(network, stored, layer, algorithm, threads);
+                }
+                carried = 8.0 * transforms.points * network.isa.panel() as f64;
+                spill_ns = compute.transform_spill_ns_per_byte;
+                kept_write_ns = spill_ns;
+                blocks = transforms.blocks;
+                far = 4.0 * transforms.products;
+                let plain_bytes = f64::from(layer.panel_bytes);
+                let cached = compute.cache_bytes as f64;
+                if algorithm == 0 && stored.encoding == 0 {
+                    let all = panels as f64 * plain_bytes;
+                    (near_panels, first) = (if all > cached { 0.0 } else { f64::INFINITY }, 1.0);
+                } else {
+                    group = ops::panels_at_once(layer) as u32;
+                    (near_panels, first) = (cached / plain_bytes, 0.0);
+                }
+                block_ns = transforms.products * compute.product_ns;
+                // What is stored, or made for all threads together, and does not fit their caches, is read for each block from
+                // where it was, or was written. The first time is that of the step.
+                if transforms.grouped {
+                    (blocks, block_ns) = (0.0, 0.0);
+                } else {
+                    again_bytes = plain_bytes;
+                    near_block_ns = plain_bytes * compute.product_ns_per_byte;
+                }
+            }
+            _ => {}
+        }
+        let widened = match stored.encoding() {
+            _ if gpu => 0.0,
+            Some(Encoding::F16 | Encoding::Bf16) if stored.kind != OpKind::Gather as u32 => {
+                2.0 * f64::from(stored.panel_bytes) / compute.widen_gbs
+            }
+            _ => 0.0,
+        };
+        let started = match class {
+            Class::Depthwise if !gpu => panel_bytes * compute.depthwise_wait_ns_per_byte,
+            _ => 0.0,
+        };
+        let transformed = match algorithm {
+            0 => 0.0,
+            _ => f64::from(layer.panel_bytes) / compute.transform_weights_gbs,
+        };
+        let speedup = compute.speedup(threads);
+        let (mut least_ns, mut launches) = (0.0, 1.0);
+        if gpu {
+            let made = Launches::of(network, layer, multiprocessors);
+            let columns = match layer.panels {
+                0 => network.tensors[layer.output as usize]
+                    .cols()
+                    .div_ceil(network.isa.panel() as u32),
+                panels => panels,
+            };
+            least_ns = piece_ns * made.busy_panels / f64::from(columns.max(1));
+            launches = made.count;
+        }
+        // Of what the layer reads and writes, the part that is not near: slices by rows or panels each have their share.
+        let moved = (work.read + work.written) as f64;
+        let near = (SPILL_CACHES * compute.cache_bytes) as f64;
+        let spilled = (1.0 - near / moved.max(1.0)).max(0.0);
+        let spill_ns = spill_ns / speedup * spilled;
+        // Weights that were read a block ago are in the cache that all share, if it holds a layer's at all.
+        let again_gbs = match 2.0 * panels as f64 * again_bytes <= compute.near_bytes() as f64 {
+            true => compute.near_gbs(threads),
+            false => bandwidth,
+        };
+        Some(Self {
+            least_ns,
+            launches,
+            row_ns: rows_ns / speedup / rows as f64,
+            piece_ns: piece_ns / speedup / pieces,
+            piece_start_ns: work.pieces * class.piece_ns(compute) / speedup / pieces,
+            chains: chains.map_or(1.0, |chains| chains.count() as f64),
+            panel_expand_ns: (widened + transformed + started) / speedup,
+            group,
+            panel_memory_ns: panel_bytes / bandwidth,
+            panel_near_ns: panel_bytes / compute.near_gbs(threads),
+            scratch_ns: 0.5 / compute.near_gbs(threads),
+            row_blocks: blocks / rows as f64,
+            blocks: sizes,
+            block_ns: block_ns / speedup,
+            near_panels,
+            near_block_ns: near_block_ns / speedup,
+            again_memory_ns: again_bytes / again_gbs,
+            again_near_ns: again_bytes / compute.near_gbs(threads),
+            first_blocks: first,
+            row_carry_ns: carried / compute.transform_gbs / speedup / rows as f64,
+            far_ns: far / compute.transform_gbs / speedup,
+            row_memory_ns: read as f64 / activations / rows as f64,
+            piece_memory_ns: written as f64 / activations / pieces,
+            cached_rows: compute.cache_bytes as f64 * rows as f64 / (read + written).max(1) as f64,
+            row_spill_ns: spill_ns * work.read as f64 / rows as f64,
+            piece_spill_ns: spill_ns * work.written as f64 / pieces,
+            exposed: class.exposed(compute),
+            kept_write_ns: kept_write_ns / speedup,
+            kept_far_ns: 2.0 / bandwidth,
+            kept_near: compute.shared_cache_bytes as f64,
+        })
+    }
+
+    /// `near`: weights are in the cache that all share; otherwise in memory.
+    pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: bool) -> u64 {
+        if step.kept != Kept::Not {
+            return self.keeping_ns(step, overhead_ns, near).round() as u64;
+        }
+        let (cut, used) = self.blocks.within(step, self.group);
+        (self.ns_by(step, cut, overhead_ns, near) + used * self.scratch_ns).round() as u64
+    }
+
+    /// Of a step that keeps what it transforms, or finds what was kept.
+    fn keeping_ns(&self, step: &Step, overhead_ns: u64, near: bool) -> f64 {
+        let (cut, Inputs { all, block, products }) = self.blocks.keeping(step);
+        let (written, used) = match step.kept {
+            Kept::Found => (0.0, products),
+            _ => ((all - block).max(0.0), all + products),
+        };
+        let far_ns = if all > self.kept_near { all * self.kept_far_ns } else { 0.0 };
+        let kept_ns = written * self.kept_write_ns + used * self.scratch_ns + far_ns;
+        self.ns_by(step, cut, overhead_ns, near) + kept_ns
+    }
+
+    /// The least of any step like this with no more than so many bytes of scratch.
+    pub(super) fn least_ns(&self, step: &Step, scratch: f64, overhead_ns: u64, near: bool) -> f64 {
+        if !self.wants_scratch() {
+            return self.ns(step, overhead_ns, near) as f64;
+        }
+        // Scratch may be in the cache yet.
+        let cuts = self.blocks.least_within(step, scratch, self.group);
+        let ns = cuts.map(|cut| self.ns_by(step, cut, overhead_ns, near));
+        // A step's time is rounded.
+        ns.fold(f64::INFINITY, f64::min) - 0.5
+    }
+
+    /// Bytes of its scratch that a step uses.
+    pub(super) fn scratch_used(&self, step: &Step) -> u64 {
+        let portions = self.blocks.portions_within(step, self.group);
+        portions.map_or(step.scratch_bytes, |portions| portions.bytes().next_multiple_of(64))
+    }
+
+    /// The most scratch below its own with which it is computed in other portions.
+    pub(super) fn less_scratch(&self, step: &Step) -> Option<u64> {
+        self.blocks.less(step).map(|portions| portions.bytes().next_multiple_of(64))
+    }
+
+    pub(super) fn wants_scratch(&self) -> bool {
+        self.blocks.are_there()
+    }
+
+    fn ns_by(&self, step: &Step, cut: Cut, overhead_ns: u64, near: bool) -> f64 {
+        let Cut { groups, made, times, portions, bands, far } = cut;
+        let rows = f64::from(step.rows);
+        let pieces = rows * f64::from(step.count.max(1));
+        let is_near = portions > 0.0 || f64::from(made) <= self.near_panels;
+        let blocks = match self.row_blocks > 0.0 {
+            true => (rows * self.row_blocks * times).max(1.0),
+            false => 0.0,
+        };
+        // Portions are parts of a panel, which is read once for each band.
+        let (products, reads) =
+            if portions > 0.0 { (portions * bands, bands) } else { (blocks, blocks) };
+        let again = if is_near { 0.0 } else { (blocks - self.first_blocks).max(0.0) };
+        let near_ns = if is_near { reads * self.near_block_ns } else { 0.0 };
+        let carried = (portions - 1.0).max(0.0) * rows * self.row_carry_ns;
+        let (stored_ns, again_ns) = match near {
+            true => (self.panel_near_ns, self.again_near_ns),
+            false => (self.panel_memory_ns, self.again_memory_ns),
+        };
+        let share = if step.chains == 0 { 1.0 } else { f64::from(step.chains) / self.chains };
+        // What is made anew is what was read for the band before.
+        let stored_ns = stored_ns * share + (bands - 1.0) * self.panel_near_ns;
+        let mut memory = f64::from(step.count) * (stored_ns + again_ns * again);
+        if rows > self.cached_rows {
+            memory += rows * self.row_memory_ns + pieces * self.piece_memory_ns;
+        }
+        let spill = groups * rows * self.row_spill_ns + pieces * self.piece_spill_ns;
+        let panel_ns = bands * self.panel_expand_ns + products * self.block_ns + near_ns + carried;
+        let piece_ns = match step.chains {
+            0 => self.piece_ns,
+            _ => self.piece_start_ns + (self.piece_ns - self.piece_start_ns).max(0.0) * share,
+        };
+        let pieces_ns = (pieces * piece_ns).max(self.least_ns);
+        let compute = groups * rows * self.row_ns
+            + pieces_ns
+            + f64::from(step.count) * panel_ns
+            + far * self.far_ns
+            + spill;
+        together_ns(compute, memory, self.exposed) + self.launches * overhead_ns as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::{conv, network, profile, step_ns, whole};
+    use super::*;
+
+    #[test]
+    fn what_memory_hides_is_told() {
+        let mut profile = profile();
+        let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
+        let whole = whole(&network);
+        let compute = step_ns(&profile, &network, &whole, 1) as f64;
+        let weights = 4.0 * 8.0 * 8.0 * 257.0 / profile.compute.bandwidth_gbs(1);
+        profile.compute.exposed = 0.5;
+        let found = step_ns(&profile, &network, &whole, 1) as f64;
+        let told = compute + weights * weights / compute / 2.0;
+        assert!((found - told).abs() <= 2.0, "{found}, {told} of {compute} and {weights}");
+        // As long as each other: half of one; and more of neither takes less.
+        assert_eq!(together_ns(10.0, 10.0, 0.5), 15.0);
+        assert_eq!(together_ns(20.0, 10.0, 1.0), together_ns(10.0, 20.0, 1.0));
+        for more in 1..100 {
+            let ns = |memory: u32| together_ns(40.0, f64::from(memory), 1.0);
+            assert!(ns(more) >= ns(more - 1), "{more}");
+        }
+    }
+
+    #[test]
+    fn memory_bounds_what_computes_little() {
+        let mut profile = profile();
+        profile.compute.cache_bytes = 1000;
+        profile.compute.memory_gbs = 1e-3;
+        let network = network(OpKind::Unary, [0; 24], [100, 1000], [100, 1000]);
+        let whole = whole(&network);
+        assert_eq!(step_ns(&profile, &network, &whole, 1), 800_000_000);
+        // More threads do not help.
+        assert_eq!(step_ns(&profile, &network, &whole, 4), 800_000_000);
+        profile.compute.cache_bytes = 800_000;
+        assert!(step_ns(&profile, &network, &whole, 1) < 10_000_000);
+        // Nor is memory what a few rows wait for.
+        profile.compute.cache_bytes = 8_000;
+        let row = Step { rows: 1, ..whole };
+        assert!(step_ns(&profile, &network, &row, 1) < 100_000);
+        assert_eq!(step_ns(&profile, &network, &Step { rows: 2, ..whole }, 1), 16_000_000);
+    }
+}

@@ -1,0 +1,202 @@
+//! The cost of steps.
+//!
+//! A layer belongs to a [class](Class) of kernels, and is [so much work](work) at its rate; Winograd convolutions have
+//! [transforms](winograd) beside it, in [blocks](blocks) for which there is scratch. Of these a [layer's cost](layer) is made
+//! once, in parts that a step's rows and panels multiply, and [`Costs`] are those of a network. Layers that slide cost
+//! [less](bands).
+
+mod bands;
+mod blocks;
+mod class;
+#[cfg(test)]
+pub(super) mod example;
+pub(super) mod layer;
+pub(super) mod winograd;
+pub(super) mod work;
+
+pub use bands::Outside;
+pub use class::Class;
+
+use super::{Drag, Profile, Service, Transfer};
+use eyelet::kernels::table::TILES;
+use eyelet::pack::Step;
+use eyelet_model::network::Network;
+use eyelet_model::plan::Plan;
+use layer::LayerCost;
+
+/// The costs of a network on a board, ready to be asked often.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    layers: Vec<LayerCost>,
+    /// The same for steps that transform the weights, for each of [`TILES`].
+    transformed: [Vec<Option<LayerCost>>; TILES.len()],
+    overhead_ns: u64,
+    /// What loads take: into a larger arena, and into one that the cache holds that all share.
+    services: [Service; 2],
+    transfer: Option<Transfer>,
+    drag: Drag,
+    cache_bytes: u64,
+    shared_cache_bytes: u64,
+    /// Whether the cache that all share holds whatever a plan may use.
+    near: bool,
+}
+
+impl Costs {
+    /// Costs of all layers with so many compute threads.
+    pub fn new(network: &Network, profile: &Profile, threads: u32) -> Self {
+        let all = |algorithm: u32| {
+            let layers = network.layers.iter();
+            let (compute, parts) = (&profile.compute, profile.multiprocessors);
+            layers.map(move |l| LayerCost::new(network, l, algorithm, compute, parts, threads))
+        };
+        let layers = all(0).map(Option::unwrap_or_default).collect();
+        let transformed = TILES.map(|tile| all(tile as u32).collect());
+        let overhead_ns = profile.compute.step_overhead_ns;
+        Self {
+            layers,
+            transformed,
+            overhead_ns,
+            services: [false, true].map(|near| profile.service(near)),
+            transfer: profile.transfer,
+            drag: profile.drag(),
+            cache_bytes: profile.compute.cache_bytes,
+            shared_cache_bytes: profile.near_bytes(),
+            near: false,
+        }
+    }
+
+    /// The same for plans in so many bytes of arena: with weights in the cache that all share, if it holds them.
+    pub fn within(mut self, budget: u64) -> Self {
+        self.near = self.is_near(budget);
+        self
+    }
+
+    /// Whether the cache that all share holds so much.
+    pub fn is_near(&self, bytes: u64) -> bool {
+        bytes <= self.shared_cache_bytes
+    }
+
+    /// The algorithms by which steps can compute a layer instead of its own.
+    pub fn on_load(&self, layer: usize) -> impl Iterator<Item = u32> + '_ {
+        let tiles = TILES.into_iter().zip(&self.transformed);
+        tiles.filter(move |(_, costs)| costs[layer].is_some()).map(|(tile, _)| tile as u32)
+    }
+
+    /// The class of kernels that a layer's cost is reckoned by.
+    pub fn class(network: &Network, layer: usize) -> Class {
+        Class::of(network, &network.layers[layer])
+    }
+
+    /// Predicted time of a step.
+    pub fn step_ns(&self, step: &Step) -> u64 {
+        self.step_ns_from(step, self.near)
+    }
+
+    /// The same with weights in the cache that all share, or not.
+    pub fn step_ns_from(&self, step: &Step, near: bool) -> u64 {
+        self.cost(step).ns(step, self.overhead_ns, near)
+    }
+
+    /// No less than this take the steps that make of the same panels the same rows, into however many steps these
+    /// are divided, if each has at most so many bytes of scratch. Where a layer slides, that is as long as one step would if
+    /// all activations were in a thread's cache, but for the shares that are `outside` where transforms look for them. Weights are where
+    /// those of a whole step are, and transforms read tiles as far apart.
+    pub fn least_ns(&self, step: &Step, scratch: f64, outside: Option<Outside>) -> f64 {
+        self.least_ns_from(step, scratch, outside, self.near)
+    }
+
+    /// The same with weights in the cache that all share, or not.
+    pub fn least_ns_from(
+        &self,
+        step: &Step,
+        scratch: f64,
+        outside: Option<Outside>,
+        near: bool,
+    ) -> f64 {
+        let cost = outside.map(|outside| self.cost(step).in_few_rows(outside));
+        let cost = cost.as_ref().unwrap_or(self.cost(step));
+        cost.least_ns(step, scratch, self.overhead_ns, near)
+    }
+
+    /// Whether a step takes the longer the less scratch it has.
+    pub fn wants_scratch(&self, step: &Step) -> bool {
+        self.cost(step).wants_scratch()
+    }
+
+    /// Bytes of its scratch that a step uses.
+    pub fn scratch_used(&self, step: &Step) -> u64 {
+        self.cost(step).scratch_used(step)
+    }
+
+    /// The most scratch below its own with which a step is computed in other portions.
+    pub fn less_scratch(&self, step: &Step) -> Option<u64> {
+        self.cost(step).less_scratch(step)
+    }
+
+    fn cost(&self, step: &Step) -> &LayerCost {
+        let layer = step.layer as usize;
+        let tile = TILES.iter().position(|tile| *tile == step.algorithm as usize);
+        let transformed = tile.and_then(|tile| self.transformed[tile][layer].as_ref());
+        transformed.unwrap_or(&self.layers[layer])
+    }
+
+    /// Predicted time of a load of so many bytes by itself, checksum included.
+    pub fn load_ns(&self, bytes: u64) -> u64 {
+        self.service(self.near).load_ns(bytes)
+    }
+
+    /// What a load of so many bytes adds to many that come without a pause.
+    pub fn each_load_ns(&self, bytes: u64) -> u64 {
+        self.service(self.near).each_ns(bytes)
+    }
+
+    /// What loads take into an arena that the cache holds that all share, or a larger one.
+    pub fn service(&self, near: bool) -> &Service {
+        &self.services[usize::from(near)]
+    }
+
+    /// What loads of a plan take.
+    pub fn service_of(&self, plan: &Plan) -> &Service {
+        self.service(self.is_near(plan.arena_bytes))
+    }
+
+    /// Predicted time of a copy of so many bytes to the GPU's memory; 0 where there is none to copy to.
+    pub fn copy_ns(&self, bytes: u64) -> u64 {
+        self.transfer.map_or(0, |transfer| transfer.copy_ns(bytes))
+    }
+
+    /// What computing is slowed down by, for each byte that is read meanwhile.
+    pub(super) fn drag_ns_per_byte(&self, near: bool) -> f64 {
+        self.drag.ns_per_byte(near)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::example::{conv, network, profile, step_ns, whole};
+    use super::*;
+    use eyelet::pack::OpKind;
+
+    #[test]
+    fn slices_add_up_and_threads_divide() {
+        let profile = profile();
+        let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
+        let whole = whole(&network);
+        let all = step_ns(&profile, &network, &whole, 1);
+        let costs = Costs::new(&network, &profile, 1);
+        assert_eq!(costs.step_ns(&whole), all);
+        let half = |step: Step| 2 * step_ns(&profile, &network, &step, 1);
+        assert!(half(Step { count: 4, ..whole }).abs_diff(all) <= 2);
+        assert!(half(Step { rows: 98, ..whole }).abs_diff(all) <= 2);
+        assert!((4 * step_ns(&profile, &network, &whole, 4)).abs_diff(all) <= 4);
+    }
+
+    #[test]
+    fn copies_cost_only_where_there_is_somewhere_to_copy_to() {
+        let mut profile = profile();
+        let network = network(OpKind::Conv, conv([3, 3]), [196, 256], [196, 64]);
+        assert_eq!(Costs::new(&network, &profile, 1).copy_ns(1 << 20), 0);
+        profile.transfer = Some(Transfer { latency_ns: 10_000, gbs: 16.0 });
+        assert_eq!(Costs::new(&network, &profile, 1).copy_ns(1 << 20), 10_000 + 65_536);
+    }
+}

@@ -1,0 +1,97 @@
+//! How much work a layer is, as its class of kernels has it.
+
+use super::class::Class;
+use super::winograd::Transforms;
+use crate::profile::Compute;
+use eyelet::pack::{ConvParams, CopyParams, Layer, MatMulParams, NONE, PoolParams, params};
+use eyelet_model::network::Network;
+
+/// Rows of depthwise convolutions with a stride, of those without: they share no columns with their neighbours. As measured
+/// with AVX-512.
+const STRIDED: f64 = 2.0;
+
+/// All the work of a layer.
+pub(crate) struct Work {
+    pub class: Class,
+    /// Floating-point operations or bytes, as the class has it.
+    pub amount: f64,
+    /// Bytes of the inputs.
+    pub(super) read: u64,
+    /// Bytes of the output.
+    pub(super) written: u64,
+    /// At least 1.
+    pub(super) panels: u64,
+    /// Rows of the output, at least 1.
+    pub(super) rows: u64,
+    /// Pieces, each of which costs something beyond its operations: rows of panels, of Winograd's products as many as
+    /// there are frequencies; 0 of classes whose rate says all.
+    pub pieces: f64,
+    /// Bytes of inputs and output.
+    pub activations: u64,
+}
+
+impl Work {
+    pub(crate) fn of(network: &Network, layer: &Layer) -> Self {
+        let output = &network.tensors[layer.output as usize];
+        let rows = output.rows().max(1);
+        let panels = u64::from(layer.panels.max(1));
+        let written = 4 * rows * u64::from(output.cols());
+        let read: u64 = layer
+            .inputs
+            .iter()
+            .filter(|input| **input != NONE)
+            .map(|input| &network.tensors[*input as usize])
+            .map(|tensor| 4 * tensor.rows() * u64::from(tensor.cols()))
+            .sum();
+        let class = Class::of(network, layer);
+        let product = |factors: &[u32]| factors.iter().copied().map(f64::from).product::<f64>();
+        let taps = |kernel: [u32; 2]| product(&kernel.map(|tap| tap.max(1)));
+        let width = network.isa.panel() as f64;
+        let amount = match class {
+            Class::Conv1x1 | Class::ConvKxK | Class::Depthwise | Class::Grouped => {
+                let conv: ConvParams = params(layer);
+                let input = network.tensors.get(layer.inputs[0] as usize);
+                let channels = input.map_or(1, |input| input.cols() / conv.groups.max(1));
+                // Panels are computed whole.
+                let outputs = width * (panels * rows) as f64;
+                2.0 * taps(conv.kernel) * f64::from(channels) * outputs
+            }
+            Class::Winograd => {
+                let Transforms { points, channels, .. } = Transforms::of(network, layer);
+                2.0 * points * channels * width * panels as f64
+            }
+            Class::FullyConnected => panels as f64 * f64::from(layer.panel_bytes),
+            Class::MatMul => {
+                let p: MatMulParams = params(layer);
+                2.0 * product(&[p.batch, p.m, p.k, p.n])
+            }
+            Class::Pool => {
+                let pool: PoolParams = params(layer);
+                written as f64 * (taps(pool.kernel) + 1.0)
+            }
+            Class::Copy => {
+                let copy: CopyParams = params(layer);
+                let filled = if copy.filled != 0 { written as f64 } else { 0.0 };
+                8.0 * product(&copy.dims) + filled
+            }
+            Class::Elementwise | Class::Function => (read + written) as f64,
+        };
+        let pieces = match class {
+            Class::Conv1x1 | Class::ConvKxK => (panels * rows) as f64,
+            Class::Depthwise => {
+                let conv: ConvParams = params(layer);
+                let strided = conv.stride.iter().any(|stride| *stride > 1);
+                (panels * rows) as f64 * if strided { STRIDED } else { 1.0 }
+            }
+            Class::Winograd => Transforms::of(network, layer).points * panels as f64,
+            _ => 0.0,
+        };
+        let activations = read + written;
+        Self { class, amount, read, written, panels, rows, pieces, activations }
+    }
+
+    /// Computing it on one thread, without what Winograd's transforms take.
+    pub(crate) fn ns(&self, compute: &Compute) -> f64 {
+        self.amount / self.class.rate(compute) + self.pieces * self.class.piece_ns(compute)
+    }
+}

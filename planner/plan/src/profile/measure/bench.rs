@@ -1,0 +1,280 @@
+//! Runs of single layers, timed: in turns, so that what disturbs a machine disturbs all layers, on one thread and on all.
+//!
+//! A machine's clock and what its neighbours leave of it change from second to second: what was measured one after the other could not be told
+//! apart. Of the times of each layer the lower quartile counts: it is what the machine does when it is left alone, as long as that is a third of the
+//! time or so. A shared processor has two speeds, and whatever lay between them would be one for some layers and the other for the
+//! rest. How fast it was altogether the gauge tells.
+
+use bytemuck::{Pod, Zeroable};
+use eyelet::arena::MappedArena;
+use eyelet::device::Device;
+use eyelet::kernels::Kernels;
+use eyelet::matrix::{MatMut, MatRef};
+use eyelet::ops::{self, Call, Operand, Problem, Slice};
+use eyelet::pack::{Kept, Layer, NONE, OpKind, PAGE, Tensor};
+use eyelet_model::network::Network;
+use std::time::{Duration, Instant};
+
+/// Time for all layers on all devices, and the least number of turns.
+const TIME: Duration = Duration::from_secs(7);
+const TURNS: usize = 3;
+
+/// Runs that are counted of a layer's turn on a device.
+const RUNS_A_TURN: usize = 4;
+
+/// Cold weights are taken from so much memory in turn. Caches keep a part of what goes through them in turn, and of twelve times
+/// as much as they hold next to none.
+const COLD_BYTES: u64 = 384 << 20;
+
+/// A cache line of memory.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(64))]
+pub(super) struct Line([u8; 64]);
+
+pub(super) fn lines(bytes: u64) -> Vec<Line> {
+    vec![Line([0; 64]); bytes.div_ceil(64) as usize]
+}
+
+pub(super) fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// The mean of the middle half: what something usually takes. A machine that is not one's own is at times several times as slow for a
+/// while, which no plan can know; and a median of two kinds of times would be that of one of them.
+pub(super) fn usual(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    let quarter = times.len() / 4;
+    let middle = times.get(quarter..times.len() - quarter).unwrap_or_default();
+    middle.iter().sum::<f64>() / middle.len().max(1) as f64
+}
+
+/// The lower quartile: what something takes when nothing disturbs it.
+pub(super) fn undisturbed(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 4).copied().unwrap_or(0.0)
+}
+
+/// Memory for the weights of all layers, as a pack's arena is: with large pages.
+pub(super) struct Weights {
+    arena: MappedArena,
+    bytes: usize,
+    /// From here on they were used longest ago.
+    oldest: usize,
+}
+
+impl Weights {
+    /// Much more than caches hold.
+    pub(super) fn new() -> Option<Self> {
+        Self::of(COLD_BYTES as usize)
+    }
+
+    pub(super) fn of(bytes: usize) -> Option<Self> {
+        let bytes = bytes.next_multiple_of(PAGE as usize);
+        let mut arena = MappedArena::new(bytes).ok()?;
+        arena.memory().as_mut_slice().fill(0);
+        Some(Self { arena, bytes, oldest: 0 })
+    }
+
+    /// Where so many bytes begin; `None` if there are not so many.
+    fn take(&mut self, bytes: usize, state: State) -> Option<usize> {
+        let cold = state == State::Cold;
+        let fits = |from: usize| from + bytes <= self.bytes;
+        let from = if cold && fits(self.oldest) { self.oldest } else { 0 };
+        if cold {
+            // Weights begin at pages, as loads do.
+            self.oldest = (from + bytes).next_multiple_of(PAGE as usize);
+        }
+        fits(from).then_some(from)
+    }
+}
+
+/// A layer with memory for everything that it needs.
+pub(super) struct Bench<'a> {
+    layer: &'a Layer,
+    /// What steps compute it by, as in [`Network::on_load`].
+    algorithm: u32,
+    inputs: [Tensor; 2],
+    output: Tensor,
+    kernels: &'a Kernels,
+    data: Vec<Vec<Line>>,
+    made: Vec<Line>,
+    scratch: Vec<Line>,
+}
+
+impl<'a> Bench<'a> {
+    /// With all the scratch that it can use, or the `least`; `None` if these kernels cannot run the layer.
+    pub(super) fn new(
+        network: &'a Network,
+        kernels: &'a Kernels,
+        threads: usize,
+        least: bool,
+    ) -> Option<Self> {
+        let layer = &network.layers[0];
+        let record = |id: u32| network.tensors.get(id as usize).copied().unwrap_or_default();
+        let (inputs, output) = (layer.inputs.map(record), record(layer.output));
+        let floats = |buffer: usize| network.buffers[buffer].bytes / 4;
+        ops::validate(layer, &inputs, &output, [floats(0), floats(2)], network.isa).ok()?;
+        let rows = output.rows() as u32;
+        let algorithm = network.on_load[0];
+        let slice =
+            Slice { first: 0, count: layer.panels, row: 0, rows, algorithm, ..Slice::default() };
+        let isa = network.isa;
+        let bytes = if least { ops::least_scratch_bytes } else { ops::scratch_bytes };
+        let threads = threads as u32;
+        let problem = Problem { layer, inputs: &inputs, output: &output, slice, threads, isa };
+        let scratch = bytes(&problem);
+        Some(Self {
+            layer,
+            algorithm,
+            inputs,
+            output,
+            kernels,
+            data: network.buffers[..2].iter().map(|buffer| lines(buffer.bytes)).collect(),
+            made: lines(network.buffers[2].bytes),
+            scratch: lines(scratch),
+        })
+    }
+
+    /// Nanoseconds of so many runs, one after the other, behind those that are not counted.
+    pub(super) fn turn(
+        &mut self,
+        device: &dyn Device,
+        weights: &mut Weights,
+        state: State,
+        counted: usize,
+    ) -> impl Iterator<Item = f64> {
+        let runs = 0..state.idle_runs() + counted;
+        let times = runs.filter_map(move |_| self.run(device, weights, state));
+        times.skip(state.idle_runs())
+    }
+
+    /// Nanoseconds of one run, with weights in such a state.
+    pub(super) fn run(
+        &mut self,
+        device: &dyn Device,
+        weights: &mut Weights,
+        state: State,
+    ) -> Option<f64> {
+        let (layer, inputs, output) = (self.layer, self.inputs, self.output);
+        let kind = OpKind::from_code(layer.kind);
+        let flat = kind == Some(OpKind::Copy);
+        let operand = |index: usize| {
+            let (rows, cols) = (inputs[index].rows() as usize, inputs[index].cols() as usize);
+            let floats: &[f32] = bytemuck::cast_slice(&self.data[index]);
+            let mat = match flat {
+                true => MatRef::new(floats, 1, rows * cols, rows * cols),
+                false => MatRef::new(floats, rows, cols, cols),
+            };
+            match (layer.inputs[index], mat) {
+                (NONE, _) | (_, None) => Operand::Absent,
+                (_, Some(mat)) => Operand::Mat(mat),
+            }
+        };
+        let operands = [operand(0), operand(1)];
+        let (rows, cols) = (output.rows() as usize, output.cols() as usize);
+        let floats: &mut [f32] = bytemuck::cast_slice_mut(&mut self.made);
+        let out = match kind {
+            Some(OpKind::Copy) => MatMut::new(floats, 1, rows * cols, rows * cols),
+            _ => MatMut::new(floats, rows, cols, cols),
+        };
+        let bytes = layer.panels as usize * layer.panel_bytes as usize;
+        let from = weights.take(bytes, state)?;
+        let memory = weights.arena.memory();
+        let weights = bytemuck::cast_slice(&memory.as_slice()[from..from + bytes]);
+        let call = Call {
+            layer,
+            inputs,
+            output,
+            operands,
+            out: out?,
+            weights,
+            prefetch: Default::default(),
+            algorithm: self.algorithm,
+            first: 0,
+            count: layer.panels as usize,
+            chain: 0,
+            chains: 0,
+            kept: Kept::Not,
+            rows: 0..rows,
+            scratch: bytemuck::cast_slice_mut(&mut self.scratch),
+            device,
+            kernels: self.kernels,
+        };
+        let start = Instant::now();
+        ops::run(call);
+        Some(start.elapsed().as_nanos() as f64)
+    }
+}
+
+/// In what state a layer is measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum State {
+    /// With weights in a cache,
+    Warm,
+    /// and the least scratch.
+    Cramped,
+    /// With weights in memory.
+    Cold,
+    /// Like [`Warm`](Self::Warm), with everything else where it stays, too.
+    Settled,
+}
+
+impl State {
+    /// Runs of a turn that are not counted. The first brings the device's caches and threads to life. But behind layers that have brought much memory
+    /// through the caches a layer becomes faster for forty runs or so.
+    fn idle_runs(self) -> usize {
+        match self {
+            Self::Settled => 48,
+            Self::Warm | Self::Cramped | Self::Cold => 1,
+        }
+    }
+}
+
+/// Measures layers in turns: of each, what it takes on each of two devices, or `None` if these kernels cannot run it.
+pub(super) fn measure(
+    layers: &[(Network, State)],
+    kernels: &Kernels,
+    devices: [&dyn Device; 2],
+) -> Vec<Option<[f64; 2]>> {
+    let threads = devices.map(|device| device.threads()).into_iter().max().unwrap_or(1);
+    let Some(mut weights) = Weights::new() else { return vec![None; layers.len()] };
+    let mut benches: Vec<Option<Bench>> = layers
+        .iter()
+        .map(|(network, state)| Bench::new(network, kernels, threads, *state == State::Cramped))
+        .collect();
+    let mut times = vec![[const { Vec::new() }; 2]; layers.len()];
+    let begin = Instant::now();
+    let mut turn = 0;
+    while turn < TURNS || begin.elapsed() < TIME {
+        for ((bench, (_, state)), times) in benches.iter_mut().zip(layers).zip(&mut times) {
+            let Some(bench) = bench else { continue };
+            for (device, times) in devices.iter().zip(times) {
+                times.extend(bench.turn(*device, &mut weights, *state, RUNS_A_TURN));
+            }
+        }
+        turn += 1;
+    }
+    let found = |times: [Vec<f64>; 2]| {
+        let all = times.iter().all(|times| !times.is_empty());
+        all.then(|| times.map(|times| undisturbed(times).max(1.0)))
+    };
+    times.into_iter().map(found).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_usual_is_not_what_disturbs() {
+        assert_eq!(usual(vec![]), 0.0);
+        assert_eq!(usual(vec![2.0, 900.0, 4.0, 0.5]), 3.0);
+        assert_eq!(usual(vec![7.0]), 7.0);
+        assert_eq!(usual(vec![1.0, 1.0, 3.0, 3.0, 1.0, 3.0, 1.0, 3.0]), 2.0);
+        assert_eq!(undisturbed(vec![]), 0.0);
+        assert_eq!(undisturbed(vec![7.0]), 7.0);
+        // Two thirds of the time a neighbour was there.
+        assert_eq!(undisturbed(vec![3.0, 3.0, 1.0, 3.0, 1.5, 3.0, 1.0, 3.0, 4.0]), 1.5);
+    }
+}

@@ -1,0 +1,314 @@
+//! Throughput of reads by their size and by how many are under way, and of the checksum; with the file at hand, what computing loses to them.
+
+use super::bench::usual;
+use super::{MeasureError, drag};
+use crate::cores::Cores;
+use crate::profile::fit::terms;
+use crate::profile::{Deeper, Near, Reads, Storage};
+use crate::source::{Io, Source};
+use eyelet::arena::MappedArena;
+use eyelet::device::threads::available_cores;
+use eyelet::kernels::Kernels;
+use eyelet::pack::crc32c::crc32c;
+use eyelet::storage::queue::SPIN_NS;
+use eyelet::storage::{Storage as _, StorageError, stream};
+use eyelet_model::leftovers::{self, Scratch};
+use std::ffi::CString;
+use std::fs::File;
+use std::hint::black_box;
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Sizes of reads that are measured.
+const SIZES: [u64; 6] = [4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20];
+
+/// Size of the file: larger than what caches on the way hold.
+const FILE_BYTES: u64 = 256 << 20;
+
+/// Reads go to one place after the other of so much memory: loads, too, find none of it in the cache;
+const ARENA_BYTES: u64 = 64 << 20;
+
+/// and of so much, which the cache holds that processors share.
+const NEAR_BYTES: u64 = 8 << 20;
+
+/// Time for all rates, which take turns, in rounds: what disturbs a disk lasts for a while, and then disturbs all of them.
+const TIME: Duration = Duration::from_secs(8);
+const ROUNDS: usize = 5;
+
+/// A turn of reads one after the other has this many bytes, at least one read and at most so many.
+const TURN_BYTES: u64 = 8 << 20;
+const TURN_READS: u64 = 64;
+
+/// Size of those by which is seen whether they come together.
+const GROUP_BYTES: u64 = 256 << 10;
+
+/// Reads under way at a time, as far as the storage takes them, in turns of so much time.
+const DEPTHS: [usize; 3] = [2, 4, 8];
+const DEEPER_TURN: Duration = Duration::from_millis(5);
+
+/// More than most storage reads in a turn.
+const DEEPER_BYTES: u64 = 24 << 20;
+
+/// Measures the storage that `folder` is on, as it is read by `io`: with everything in the page cache, unless it
+/// is read past that, and as a loader reads it beside so many threads that compute. What hands a load over costs `latency_ns`.
+pub fn measure(
+    folder: &Path,
+    io: Io,
+    latency_ns: u64,
+    kernels: &Kernels,
+    threads: u32,
+) -> Result<Storage, MeasureError> {
+    leftovers::sweep(folder);
+    let in_folder = |error| MeasureError::File { path: folder.to_owned(), error };
+    let mut scratch = Scratch::file(folder).map_err(in_folder)?;
+    let path = scratch.path().to_owned();
+    let file = |error| MeasureError::File { path: path.clone(), error };
+    let storage = |error| MeasureError::Storage { path: path.clone(), error };
+    fill(scratch.as_file_mut()).map_err(file)?;
+    let name = CString::new(path.as_os_str().as_bytes())
+        .map_err(|error| file(std::io::Error::from(error)))?;
+    let mut source = Source::open(&name, io).map_err(storage)?;
+    let mut arena = MappedArena::new(ARENA_BYTES as usize)
+        .map_err(|_| file(std::io::Error::from(std::io::ErrorKind::OutOfMemory)))?;
+    let mut memory = arena.memory();
+    memory.as_mut_slice().fill(1);
+
+    let spin_ns = if available_cores() > threads as usize { SPIN_NS } else { 0 };
+    let (depth, window) =
+        source.queue().map_or((1, usize::MAX), |queue| (queue.depth(), queue.window()));
+    let memory = memory.as_mut_slice();
+    // Into 16 MiB a virtual disk reads faster than into 64, too (1 MiB at a time a fifth). But not beside steps: with resnet152 in 16 and
+    // in 46 MiB it read as fast.
+    let sizes = [ARENA_BYTES, NEAR_BYTES];
+    let sizes = if io == Io::Direct { &sizes[..1] } else { &sizes[..] };
+    // As a pack's loader reads, and its steps are computed.
+    let cores = match io {
+        Io::Direct => Cores::find(&mut source, threads as usize),
+        _ => Cores::default(),
+    };
+    let of = cores.read(|| rates(&mut source, memory, sizes, depth, spin_ns));
+    let mut of = of.map_err(storage)?;
+    let near = of.split_off(1).pop();
+    let near = near.map(|Rates { reads, checksum_gbs, .. }| Near { reads, checksum_gbs });
+    let Rates { reads, checksum_ns, checksum_gbs, deeper, together } = of.remove(0);
+    drop(source);
+    let drag = drag::measure(kernels, &name, io, FILE_BYTES, &cores).map_err(storage)?;
+    let drag = Some(drag);
+    Ok(Storage {
+        io,
+        depth: depth as u32,
+        window: (window < usize::MAX).then_some(window as u64),
+        together,
+        latency_ns: latency_ns + checksum_ns as u64,
+        reads,
+        checksum_gbs,
+        near,
+        drag,
+        deeper,
+    })
+}
+
+/// What was measured of one storage, into one memory.
+struct Rates {
+    reads: Vec<Reads>,
+    /// A checksum, whatever its bytes,
+    checksum_ns: f64,
+    /// and these.
+    checksum_gbs: f64,
+    deeper: Vec<Deeper>,
+    together: bool,
+}
+
+/// Reads from a file into memory, from one place after the other into one place after the other.
+struct Reader<'a> {
+    source: &'a mut Source,
+    memory: &'a mut [u8],
+    /// Most reads under way, and how long a loader looks for their answers.
+    depth: usize,
+    spin_ns: u64,
+    from: u64,
+    to: u64,
+}
+
+impl Reader<'_> {
+    /// So many bytes that come next in a file.
+    fn next(from: &mut u64, bytes: u64) -> u64 {
+        let at = if *from + bytes > FILE_BYTES { 0 } else { *from };
+        *from = at + bytes;
+        at
+    }
+
+    /// One read, and its checksum: nanoseconds of each.
+    fn alone(&mut self, bytes: u64) -> Result<[f64; 2], StorageError> {
+        let from = Self::next(&mut self.from, bytes);
+        let to = if self.to + bytes > self.memory.len() as u64 { 0 } else { self.to };
+        self.to = to + bytes;
+        let into = &mut self.memory[to as usize..self.to as usize];
+        let mut start = Instant::now();
+        let mut begins = 0;
+        stream(self.source, self.depth, self.spin_ns, bytes as usize, into, || {
+            begins += 1;
+            let first = begins == 1;
+            start = if first { Instant::now() } else { start };
+            first.then_some(from)
+        })?;
+        let read = Instant::now();
+        black_box(crc32c(0, black_box(into)));
+        let ns = |time: Duration| time.as_nanos() as f64;
+        Ok([ns(read - start), ns(read.elapsed())])
+    }
+
+    /// As many reads as may be under way, which begin at once: nanoseconds until the first has come, and until the last.
+    fn group(&mut self) -> Result<[f64; 2], StorageError> {
+        let Self { source, memory, from, depth, spin_ns, .. } = self;
+        let into = &mut memory[..*depth * GROUP_BYTES as usize];
+        let (mut calls, mut begin, mut first) = (0, Instant::now(), Instant::now());
+        stream(*source, *depth, *spin_ns, GROUP_BYTES as usize, into, || {
+            first = Instant::now();
+            begin = if calls == 0 { first } else { begin };
+            calls += 1;
+            // The next could begin when the first has come.
+            (calls <= *depth).then(|| Self::next(from, GROUP_BYTES))
+        })?;
+        Ok([first - begin, begin.elapsed()].map(|time| time.as_nanos() as f64))
+    }
+
+    /// Nanoseconds of each of many reads with up to `depth` under way: from the moment that the first
+    /// of them has come, when as many as there may be have begun. They go on in memory where those of the turn before have
+    /// ended: a cache has what these have just written, where more is read in the same time (2.0 GB/s into the same 4 MiB, 1.5 into 16).
+    fn deeper(&mut self, bytes: u64, depth: usize) -> Result<f64, StorageError> {
+        let Self { source, memory, from, to, spin_ns, .. } = self;
+        let (all, turn) = (memory.len() as u64, (bytes * (depth as u64 + 1)).max(DEEPER_BYTES));
+        let start = if *to + turn > all { 0 } else { *to };
+        let memory = &mut memory[start as usize..];
+        let (mut calls, mut begin, mut end) = (0usize, Instant::now(), Instant::now());
+        stream(*source, depth, *spin_ns, bytes as usize, memory, || {
+            end = Instant::now();
+            if calls == depth {
+                begin = end;
+            }
+            let more = calls <= depth || end - begin < DEEPER_TURN;
+            calls += usize::from(more);
+            more.then(|| Self::next(from, bytes))
+        })?;
+        let end_of_turn = start + calls as u64 * bytes;
+        *to = if end_of_turn > all { 0 } else { end_of_turn };
+        let each = calls.saturating_sub(depth).max(1);
+        Ok((end - begin).as_nanos() as f64 / each as f64)
+    }
+}
+
+/// What a turn of one memory after the other has told.
+struct Turns {
+    /// Of each size: times of reads one after the other, and of their checksums;
+    alone: Vec<(u64, [Vec<f64>; 2])>,
+    /// of each depth and size, times of each of many reads;
+    deep: Vec<(usize, u64, Vec<f64>)>,
+    /// of groups, when the first and the last had come.
+    groups: [Vec<f64>; 2],
+}
+
+impl Turns {
+    fn new(arena_bytes: u64, depth: usize) -> Self {
+        let sizes = SIZES.into_iter().filter(|bytes| 2 * bytes <= arena_bytes);
+        let depths = DEPTHS.into_iter().filter(|several| *several <= depth);
+        let deep = depths.flat_map(|depth| sizes.clone().map(move |bytes| (depth, bytes, vec![])));
+        Self {
+            deep: deep.collect(),
+            alone: sizes.map(|bytes| (bytes, Default::default())).collect(),
+            groups: Default::default(),
+        }
+    }
+
+    /// All of them once.
+    fn take(&mut self, reader: &mut Reader<'_>) -> Result<(), StorageError> {
+        for (bytes, spent) in &mut self.alone {
+            for _ in 0..(TURN_BYTES / *bytes).clamp(1, TURN_READS) {
+                for (spent, ns) in spent.iter_mut().zip(reader.alone(*bytes)?) {
+                    spent.push(ns);
+                }
+            }
+        }
+        for (depth, bytes, spent) in &mut self.deep {
+            spent.push(reader.deeper(*bytes, *depth)?);
+        }
+        if reader.depth > 1 {
+            for (spent, ns) in self.groups.iter_mut().zip(reader.group()?) {
+                spent.push(ns);
+            }
+        }
+        Ok(())
+    }
+
+    fn rates(self) -> Rates {
+        let mut reads: Vec<Reads> = Vec::new();
+        let mut checksums = Vec::new();
+        for (bytes, [spent, checksum]) in self.alone {
+            // Noise may make a larger read look faster than a smaller one; it is not.
+            let least = reads.last().map_or(0.0, Reads::ns);
+            let ns = usual(spent).max(least * 1.000_001).max(1.0);
+            reads.push(Reads { bytes, mbs: bytes as f64 * 1e3 / ns });
+            let ns = usual(checksum).max(1.0);
+            checksums.push(([1.0 / ns, bytes as f64 / ns], 1.0));
+        }
+        let [checksum_ns, checksum_ns_per_byte] = terms(&checksums);
+        // The first of a group comes as one by itself does, or with the last.
+        let alone = reads.iter().find(|read| read.bytes == GROUP_BYTES).map_or(0.0, Reads::ns);
+        let [firsts, lasts] = self.groups;
+        let together = !firsts.is_empty() && 2.0 * usual(firsts) > alone + usual(lasts);
+        let deeper = self.deep.into_iter().map(|(depth, bytes, spent)| {
+            let mbs = bytes as f64 * 1e3 / usual(spent).max(1.0);
+            Deeper { depth: depth as u32, bytes, mbs }
+        });
+        Rates {
+            checksum_ns,
+            checksum_gbs: 1.0 / checksum_ns_per_byte.max(1e-6),
+            deeper: deeper.collect(),
+            reads,
+            together,
+        }
+    }
+}
+
+/// Throughput of reads of all sizes that fit into so many bytes of memory, one after the other and with several under way, of which
+/// a storage takes `depth`, each looked for so long; and that of the checksum.
+fn rates(
+    source: &mut Source,
+    memory: &mut [u8],
+    sizes: &[u64],
+    depth: usize,
+    spin_ns: u64,
+) -> Result<Vec<Rates>, StorageError> {
+    let mut all: Vec<Turns> = sizes.iter().map(|bytes| Turns::new(*bytes, depth)).collect();
+    let mut at = vec![[0; 2]; sizes.len()];
+    let begin = Instant::now();
+    let mut rounds = 0;
+    while rounds < ROUNDS || begin.elapsed() < TIME {
+        for ((turns, bytes), [from, to]) in all.iter_mut().zip(sizes).zip(&mut at) {
+            let memory = &mut memory[..*bytes as usize];
+            let mut reader = Reader { source, memory, depth, spin_ns, from: *from, to: *to };
+            turns.take(&mut reader)?;
+            (*from, *to) = (reader.from, reader.to);
+        }
+        rounds += 1;
+    }
+    Ok(all.into_iter().map(Turns::rates).collect())
+}
+
+/// Fills a file with what no device compresses, and waits until it is on the device.
+fn fill(file: &mut File) -> std::io::Result<()> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut block = vec![0u8; 1 << 20];
+    for _ in 0..FILE_BYTES >> 20 {
+        for word in block.as_chunks_mut::<8>().0 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *word = state.to_le_bytes();
+        }
+        file.write_all(&block)?;
+    }
+    file.sync_all()
+}

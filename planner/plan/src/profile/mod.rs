@@ -1,0 +1,241 @@
+//! Profiles: what computing and reading cost on a board, in the few numbers that planning needs.
+//!
+//! A profile is TOML, either measured on the machine itself or estimated from data sheets (it says
+//! which). Its model is deliberately small:
+//!
+//! - A step takes `max(compute, memory) + exposed · min(compute, memory)² / max(compute, memory) + overhead`. Compute is the step's
+//!   work in its kernel's class, at that class's rate on one thread times the speed-up of the threads, and a little for
+//!   each of its pieces. Memory is the weights that it reads plus its activations if they are larger than the cache, at a
+//!   bandwidth that grows with the threads up to that of the memory. `exposed` is how much of the shorter one prefetching does
+//!   not hide; of operators without weights it hides all ([`Costs`]).
+//! - Where weights are, and what steps lose to the loads beside them, depends on the plan ([`context`]).
+//! - On a GPU a step takes `max(compute / occupancy, memory) + launches · overhead` ([`launch`]): its profile's rates are those
+//!   of all multiprocessors, on one thread, and its threads hide what is exposed.
+//! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum. Where several may be under
+//!   way, part of that time passes beside others ([`service`]). A copy to a GPU's own memory takes a latency, and its bytes at one rate.
+//!
+//! Units are in the names: 1 GFLOP/s is one floating-point operation a nanosecond (a fused multiply-add
+//! counts as two), 1 GB/s is one byte a nanosecond, 1 MB/s is 10⁶ bytes a second.
+
+mod compute;
+mod context;
+mod cost;
+pub mod delays;
+mod fit;
+mod launch;
+#[cfg(target_os = "linux")]
+mod measure;
+mod service;
+mod storage;
+mod validate;
+
+pub use compute::Compute;
+pub use cost::{Class, Costs, Outside};
+#[cfg(target_os = "linux")]
+pub use measure::{MeasureError, gauge, measure};
+pub use service::{Read, Service};
+pub use storage::{Deeper, Drag, Near, Reads, Storage};
+
+use crate::source::Io;
+use delays::Delays;
+use eyelet::kernels::Isa;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// What computing and reading cost on a board.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// The board's name.
+    pub name: String,
+    #[serde(with = "isa_name")]
+    pub isa: Isa,
+    /// Threads that the board can compute with.
+    pub threads: u32,
+    /// Multiprocessors of a GPU; 0 where there is none to compute with.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub multiprocessors: u32,
+    /// Whether the numbers are estimates: derived from data sheets, not measured.
+    pub estimated: bool,
+    /// Where the numbers are from.
+    pub source: String,
+    pub compute: Compute,
+    pub storage: Storage,
+    /// Of a GPU with a memory of its own (staged): how what was read gets there. None where it computes in the memory
+    /// that storage is read into (zero-copy).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<Transfer>,
+    /// SwapNet's model of the same, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delays: Option<Delays>,
+}
+
+/// Copies from the host's memory to a GPU's, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Transfer {
+    /// Cost of a copy beyond its bytes: the call, and the events around it.
+    pub latency_ns: u64,
+    /// Throughput of large copies from pinned memory.
+    pub gbs: f64,
+}
+
+impl Transfer {
+    /// Predicted time of a copy of so many bytes.
+    pub fn copy_ns(&self, bytes: u64) -> u64 {
+        self.latency_ns + (bytes as f64 / self.gbs).round() as u64
+    }
+}
+
+/// Why a profile cannot be used.
+#[derive(Debug, Error)]
+pub enum ProfileError {
+    #[error("the profile {path} cannot be read: {error}")]
+    Read { path: PathBuf, error: std::io::Error },
+    #[error("the profile is not as it should be: {0}")]
+    Toml(#[from] toml::de::Error),
+    #[error("{field} is {value} in the profile; it must be {expected}")]
+    Value { field: String, value: f64, expected: &'static str },
+}
+
+impl Profile {
+    /// Reads and validates a profile.
+    pub fn parse(text: &str) -> Result<Self, ProfileError> {
+        let profile: Profile = toml::from_str(text)?;
+        profile.validate()?;
+        Ok(profile)
+    }
+
+    /// Reads a profile from a file.
+    pub fn load(path: &Path) -> Result<Self, ProfileError> {
+        let text = eyelet_model::open::read_to_string(path)
+            .map_err(|error| ProfileError::Read { path: path.to_owned(), error })?;
+        Self::parse(&text)
+    }
+
+    /// The profile as a file.
+    pub fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a profile is a table of numbers and strings")
+    }
+
+    /// Predicted time of a load of so many bytes by itself, checksum included.
+    pub fn load_ns(&self, bytes: u64) -> u64 {
+        self.storage.load_ns(bytes)
+    }
+
+    /// What loads take into an arena that the cache holds that all processors share (`near`), or a larger one. With a staging ring
+    /// they are read one after the other.
+    pub fn service(&self, near: bool) -> Service {
+        let several = self.transfer.is_none() && self.storage.io == Io::Direct;
+        let depth = if several { self.storage.depth } else { 1 };
+        let mut storage = Storage { depth, ..self.storage.clone() };
+        if let Some(Near { reads, checksum_gbs }) = storage.near.take().filter(|_| near) {
+            (storage.reads, storage.checksum_gbs) = (reads, checksum_gbs);
+        }
+        Service::new(&storage)
+    }
+
+    /// Plans of up to so many bytes find their weights in the cache that all share. What a processor copies there to an arena
+    /// passes through it, too, and takes as much of it as the copies do.
+    pub(crate) fn near_bytes(&self) -> u64 {
+        match self.storage.io {
+            Io::Direct => self.compute.near_bytes(),
+            Io::Buffered | Io::Memory => self.compute.near_bytes() / 2,
+        }
+    }
+
+    /// What computing loses for a byte that is read meanwhile, in plans that the cache holds that all share (`near`), or in larger
+    /// ones.
+    pub(crate) fn drag_ns_per_byte(&self, near: bool) -> f64 {
+        self.drag().ns_per_byte(near)
+    }
+
+    /// The less of the two.
+    pub(crate) fn least_drag_ns_per_byte(&self) -> f64 {
+        self.drag_ns_per_byte(true).min(self.drag_ns_per_byte(false))
+    }
+
+    /// What computing loses to reading: as long as memory takes for the bytes, where nothing was measured.
+    fn drag(&self) -> Drag {
+        let ns = 1.0 / self.compute.memory_gbs;
+        self.storage.drag.unwrap_or(Drag { near_ns_per_byte: ns, far_ns_per_byte: ns })
+    }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// The instruction set of a name, if there is one.
+pub fn isa_of_name(name: &str) -> Option<Isa> {
+    Isa::ALL.into_iter().find(|isa| isa.name() == name)
+}
+
+/// Instruction sets are written by their names.
+mod isa_name {
+    use super::{Isa, isa_of_name};
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(isa: &Isa, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(isa.name())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Isa, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        isa_of_name(&name).ok_or_else(|| {
+            let known = Isa::ALL.map(Isa::name).join(", ");
+            D::Error::custom(format!("no instruction set `{name}`; there are: {known}"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(super) fn profile() -> Profile {
+        crate::board::Board::load("jetson-nano").unwrap().profile
+    }
+
+    #[test]
+    fn a_profile_survives_its_file() {
+        let profile = profile();
+        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+    }
+
+    /// Before there could be several under way.
+    #[test]
+    fn an_older_file_reads_one_at_a_time() {
+        let mut profile = profile();
+        profile.storage.depth = 1;
+        let text = profile.to_toml();
+        assert!(!text.contains("depth = 1\n"), "{text}");
+        assert_eq!(Profile::parse(&text).unwrap().storage.depth, 1);
+    }
+
+    #[test]
+    fn a_gpu_with_a_memory_of_its_own_is_copied_to() {
+        let mut profile = profile();
+        (profile.isa, profile.multiprocessors) = (Isa::Cuda, 132);
+        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+        profile.transfer = Some(Transfer { latency_ns: 10_000, gbs: 16.0 });
+        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+    }
+
+    #[test]
+    fn an_arena_in_the_cache_is_read_into_as_was_measured() {
+        let mut profile = profile();
+        let larger = profile.service(false).load_ns(65_536);
+        assert_eq!(profile.service(true).load_ns(65_536), larger, "nothing was measured");
+        let reads = vec![Reads { bytes: 65_536, mbs: 32_768.0 }];
+        let near = Near { reads, checksum_gbs: 65.536 };
+        profile.storage.near = Some(near);
+        profile.storage.latency_ns = 7;
+        assert_eq!(profile.service(true).load_ns(65_536), 2000 + 1000 + 7);
+        assert!(profile.service(false).load_ns(65_536) > 10_000);
+        assert_eq!(Profile::parse(&profile.to_toml()).unwrap(), profile);
+        let faster = Profile { storage: profile.storage.faster(2.0), ..profile };
+        assert_eq!(faster.service(true).load_ns(65_536), 1000 + 1000 + 7);
+    }
+}

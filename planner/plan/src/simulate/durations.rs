@@ -1,0 +1,61 @@
+//! How long each task of a plan takes, by the costs of a board.
+
+use crate::profile::{Costs, Read, Service};
+use eyelet::pack::Load;
+use eyelet_model::plan::Plan;
+
+/// How long everything takes, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    pub reads: Vec<Read>,
+    /// Reads under way at a time; with stages 1.
+    pub depth: u32,
+    /// How many may be under way when each has begun, where that is fewer for some.
+    pub places: Vec<u32>,
+    /// Answers to all that is under way come together.
+    pub together: bool,
+    /// Of plans with stages; of others it is not looked at.
+    pub copies: Vec<i64>,
+    pub steps: Vec<i64>,
+}
+
+impl Durations {
+    /// Of a plan, by the costs of a board.
+    pub fn new(plan: &Plan, costs: &Costs) -> Self {
+        let steps = costs.steps_ns(plan);
+        let bytes = plan.loads.iter().map(|load| u64::from(load.bytes));
+        let copies = match plan.stages.is_empty() {
+            true => Vec::new(),
+            false => bytes.map(|bytes| costs.copy_ns(bytes) as i64).collect(),
+        };
+        Self { copies, steps, ..Self::of_reads(&plan.loads, costs.service_of(plan)) }
+    }
+
+    /// Of reads alone.
+    pub(super) fn of_reads(loads: &[Load], service: &Service) -> Self {
+        let reads = loads.iter().map(|load| service.read(load.bytes.into())).collect();
+        let depth = service.depth();
+        // Those before the first are the last ones of the inference before.
+        let recent = |index: usize| {
+            let earlier = loads[..=index].iter().rev().chain(loads[index + 1..].iter().rev());
+            earlier.map(|load| u64::from(load.bytes))
+        };
+        let places = (0..loads.len()).map(|index| service.places(recent(index)));
+        let places = if depth > 1 { places.collect() } else { Vec::new() };
+        Self { reads, depth, places, together: service.together(), ..Self::default() }
+    }
+
+    /// How many reads may be under way when one has begun.
+    pub(super) fn places(&self, index: usize) -> usize {
+        self.places.get(index).map_or(self.depth.max(1), |places| *places) as usize
+    }
+
+    /// [`Timeline::read_ns`](super::Timeline::read_ns).
+    pub(super) fn read_ns(&self) -> i64 {
+        let sum = |part: fn(&Read) -> i64| self.reads.iter().map(part).sum::<i64>();
+        match self.depth {
+            0 | 1 => sum(Read::alone),
+            _ => sum(|read| read.transfer).max(sum(|read| read.check)),
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What layers take on their own.
+
+use super::price::{Price, slice_bytes};
+use super::times::Times;
+use crate::simulate::Costs;
+use crate::steps::{least_slice_bytes, panel_scratch_bytes, whole};
+use eyelet::pack::{OpKind, PAGE, Step};
+use eyelet_model::network::Network;
+
+/// What a layer takes in the smallest slices whose steps transform weights, and how much longer it
+/// takes if they do not.
+pub(super) fn transforms(
+    network: &Network,
+    live: &[u64],
+    costs: &Costs,
+    threads: u32,
+    layer: usize,
+) -> Option<Price> {
+    let all = whole(network, layer);
+    if all.algorithm == 0 {
+        return None;
+    }
+    let slice = Step { count: 1, ..all };
+    let bytes =
+        live[layer] + slice_bytes(network, &slice) + panel_scratch_bytes(network, &slice, threads);
+    let ns = |algorithm: u32| costs.step_ns(&Step { algorithm, ..all }) as i64;
+    Some(Price { bytes, extra_ns: ns(0) - ns(all.algorithm) })
+}
+
+/// For each layer the bytes of the buffers that live while it computes.
+pub(super) fn live_bytes(layers: usize, times: &Times) -> Vec<u64> {
+    (0..layers).map(|layer| times.bytes(&(layer..layer + 1))).collect()
+}
+
+/// What a layer takes in the smallest slices: what is alive, and one panel with its scratch.
+pub(super) fn alone(network: &Network, live: &[u64], threads: u32, layer: usize) -> u64 {
+    let all = whole(network, layer);
+    let panels = OpKind::from_code(network.layers[layer].kind).is_some_and(OpKind::has_panels);
+    let slices = if panels { all.count } else { 1 };
+    let slice = |first: u32| match panels {
+        true => Step { first, count: 1, ..all },
+        false => all,
+    };
+    let weights = (0..slices).map(|first| slice_bytes(network, &slice(first)));
+    // Where its steps have no room to transform weights, they need not, and parts of panels will
+    // do.
+    let own = Step { algorithm: 0, ..slice(0) };
+    let scratch = |step: Step| panel_scratch_bytes(network, &step, threads);
+    let weights = weights.max().unwrap_or(0);
+    let part = match panels {
+        true => weights.min((least_slice_bytes(network, layer) + PAGE).next_multiple_of(PAGE)),
+        false => weights,
+    };
+    live[layer] + (weights + scratch(slice(0))).min(part + scratch(own))
+}

@@ -1,0 +1,331 @@
+//! Which layers slide, and how many lines they make at a time.
+//!
+//! What a layer takes on its own is known: its live buffers, its smallest slice, its scratch.
+//! Layers that take more than a target must be in groups. A group takes the whole buffers that live
+//! during it, its rings, its weights and the largest scratch of its steps. Dynamic programming over
+//! the layers finds the cheapest groups that stay below the target. The price of a group is the
+//! predicted time of its steps beyond that of whole layers.
+
+use super::Group;
+use super::alone::{alone, live_bytes, transforms};
+use super::price::{Price, Prices};
+use crate::simulate::Costs;
+use crate::steps::whole;
+use eyelet::pack::PAGE;
+use eyelet_model::network::Network;
+use eyelet_model::tables::Tables;
+use std::ops::Range;
+
+/// Shares of the memory next to the tables for which groups are searched.
+const SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.25, 0.15];
+
+/// Shares of the memory next to the tables for which groups and single layers that slide are
+/// searched.
+const SHARES_OF_SINGLES: [f64; 3] = [1.0, 0.6, 0.3];
+
+/// Multiples of the least target for which groups are searched.
+const ABOVE: [f64; 5] = [1.0, 1.02, 1.05, 1.1, 1.2];
+
+/// The aims of groups that take the least, in the order in which they are tried.
+const LEAST: [Aim; 3] = [Aim::Single, Aim::Sharing, Aim::Memory];
+
+/// Longest group that is tried.
+pub(super) const LONGEST: usize = 48;
+
+/// Longest group in ways in which single layers slide, unless the smallest budget is asked for.
+const LONGEST_BESIDE_SINGLES: usize = 12;
+
+/// Longest group that is tried where activations alone do not need one, or that reads its weights
+/// again.
+pub(super) const FASTEST: usize = 6;
+
+/// Longest group that is tried where layers could be faster.
+const FOR_SPEED: usize = 4;
+
+/// What groups are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// To stay below the target at the least cost.
+    Memory,
+    /// To stay below the target with outputs over dead lines of inputs. If many buffers live at
+    /// once, they do not always get the places for that.
+    Sharing,
+    /// To stay below the target with single layers, too. Their outputs lie over dead lines of their
+    /// own inputs, and weights without room are read again.
+    Single,
+}
+
+/// What a group would be for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Serves {
+    /// Layers that do not find room on their own.
+    Need,
+    /// Layers that could be faster.
+    Speed,
+    Nothing,
+}
+
+/// A network for which groups are searched, for one target or several.
+pub struct Search<'a> {
+    prices: Prices<'a>,
+    tables: Tables,
+    /// What each layer takes on its own.
+    alone: Vec<u64>,
+    /// Whether a layer's activations go through memory, so that it could gain by sliding.
+    spills: Vec<bool>,
+    /// For each layer whose steps transform weights: the bytes that this takes on its own, and the
+    /// extra time without it.
+    transforms: Vec<Option<Price>>,
+}
+
+impl<'a> Search<'a> {
+    pub fn new(network: &'a Network, costs: &'a Costs, threads: u32) -> Self {
+        let layers = 0..network.layers.len();
+        let prices = Prices::new(network, costs, threads);
+        let live = live_bytes(layers.len(), &prices.times);
+        let live = &live;
+        let alone = layers.clone().map(|layer| alone(network, live, threads, layer)).collect();
+        let transforms =
+            layers.clone().map(|layer| transforms(network, live, costs, threads, layer));
+        let transforms = transforms.collect();
+        let spills = layers.map(|layer| costs.spills(&whole(network, layer))).collect();
+        Self { prices, tables: Tables::of(network), alone, spills, transforms }
+    }
+
+    /// Bytes that the network takes without groups. Tables and loads that run ahead are not
+    /// counted.
+    pub fn whole(&self) -> u64 {
+        self.alone.iter().copied().max().unwrap_or(0)
+    }
+
+    /// Bytes of a budget that tables leave.
+    fn room(&self, budget: u64) -> u64 {
+        budget.saturating_sub(self.tables.least(self.alone.len()))
+    }
+
+    /// The cheapest groups with which no layer takes more than `target` bytes; `None` if there are
+    /// none.
+    fn groups_for(&mut self, target: u64, aim: Aim) -> Option<Vec<Group>> {
+        self.groups_up_to(LONGEST, target, aim)
+    }
+
+    /// The cheapest groups for a target, of at most `longest` layers each.
+    fn groups_up_to(&mut self, longest: usize, target: u64, aim: Aim) -> Option<Vec<Group>> {
+        // For each number of first layers: how many of them take more than the target.
+        let hot = counted(self.alone.iter().map(|alone| *alone > target));
+        let alone: Vec<_> =
+            self.alone.iter().map(|bytes| (*bytes <= target).then_some(0)).collect();
+        let serves = |layers: &Range<usize>| {
+            let alone = layers.len() == 1 && aim != Aim::Single;
+            let needs = hot[layers.end] > hot[layers.start];
+            if needs && !alone { Serves::Need } else { Serves::Nothing }
+        };
+        self.cheapest(target, aim, &alone, longest, serves)
+    }
+
+    /// The cheapest division of all layers into groups of up to `longest` layers and layers that do
+    /// not slide.
+    fn cheapest(
+        &mut self,
+        target: u64,
+        aim: Aim,
+        alone: &[Option<i64>],
+        longest: usize,
+        serves: impl Fn(&Range<usize>) -> Serves,
+    ) -> Option<Vec<Group>> {
+        // For each number of first layers: the least price, and the last part of the division that
+        // has it.
+        let mut best: Vec<Option<(i64, Option<Group>)>> = vec![Some((0, None))];
+        let sum =
+            |before: &Option<(i64, Option<Group>)>, more: i64| Some(before.as_ref()?.0 + more);
+        for end in 1..=alone.len() {
+            let least = alone[end - 1].and_then(|price| sum(&best[end - 1], price));
+            let mut least = least.map(|price| (price, None));
+            for start in (end.saturating_sub(longest)..end).rev() {
+                if !self.prices.may_go(&(start..end), target, aim) {
+                    break;
+                }
+                let serves = serves(&(start..end));
+                let Some((before, _)) = best[start].as_ref().filter(|_| serves != Serves::Nothing)
+                else {
+                    continue;
+                };
+                // A group that is not cheaper than the least is not computed.
+                let below = least.as_ref().map_or(i64::MAX, |(least, _)| least - before);
+                let below = if serves == Serves::Need { below } else { below.min(0) };
+                let found = self.prices.group(start..end, target, aim, below);
+                let found = found.filter(|(_, extra_ns)| *extra_ns < below);
+                if let Some((group, extra_ns)) = found {
+                    least = Some((before + extra_ns, Some(group)));
+                }
+            }
+            best.push(least);
+        }
+        let mut groups = Vec::new();
+        let mut end = alone.len();
+        while end > 0 {
+            match &best[end].as_ref()?.1 {
+                Some(group) => {
+                    groups.push(group.clone());
+                    end = group.layers.start;
+                }
+                None => end -= 1,
+            }
+        }
+        groups.reverse();
+        Some(groups)
+    }
+
+    /// The ways to slide that are planned for a budget, the cheapest first: no groups if that could
+    /// fit, groups that just fit, and groups that leave more memory for weights.
+    pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
+        let room = self.room(budget);
+        let mut found = Vec::new();
+        for share in SHARES {
+            let target = (room as f64 * share) as u64;
+            let mut aims = [Aim::Memory, Aim::Sharing, Aim::Single].into_iter();
+            let Some(groups) = aims.find_map(|aim| self.groups_for(target, aim)) else { break };
+            if !found.contains(&groups) {
+                found.push(groups);
+            }
+        }
+        found
+    }
+
+    /// These groups, and others that are predicted to be faster than whole layers and take at most
+    /// `target` bytes; `None` if there are no others.
+    pub fn faster(&mut self, groups: &[Group], target: u64) -> Option<Vec<Group>> {
+        let slides = self.sliding(groups);
+        // For each number of first layers: how many slide, and how many go through memory.
+        let spills = counted(self.spills.iter().copied());
+        let taken = counted(slides.iter().copied());
+        let serves = |layers: &Range<usize>| {
+            let count = |of: &[usize]| of[layers.end] - of[layers.start];
+            let gains = layers.len() > 1 && count(&spills) > 0 && count(&taken) == 0;
+            if gains { Serves::Speed } else { Serves::Nothing }
+        };
+        let alone = vec![Some(0); slides.len()];
+        let others = self.cheapest(target, Aim::Sharing, &alone, FOR_SPEED, serves)?;
+        joined(groups, others)
+    }
+
+    /// For each layer: whether it slides in some of these groups.
+    fn sliding(&self, groups: &[Group]) -> Vec<bool> {
+        let mut slides = vec![false; self.alone.len()];
+        groups.iter().for_each(|group| slides[group.layers.clone()].fill(true));
+        slides
+    }
+
+    /// The ways to slide for a budget, as [`candidates`](Self::candidates), in which single layers
+    /// slide, too.
+    pub fn singles(&mut self, budget: u64) -> Vec<Vec<Group>> {
+        let room = self.room(budget);
+        let targets = SHARES_OF_SINGLES.map(|share| (room as f64 * share) as u64);
+        let groups = |target| self.groups_up_to(LONGEST_BESIDE_SINGLES, target, Aim::Single);
+        let mut found: Vec<_> = targets.into_iter().filter_map(groups).collect();
+        found.dedup();
+        found
+    }
+
+    /// These groups, and others that give layers room for what their steps transform; `None` if
+    /// nothing is gained.
+    pub fn roomier(&mut self, groups: &[Group], budget: u64) -> Option<Vec<Group>> {
+        let (layers, target) = (self.alone.len(), self.room(budget));
+        let slides = self.sliding(groups);
+        let loss = |layer: usize| match &self.transforms[layer] {
+            Some(Price { bytes, extra_ns }) if *bytes > target && !slides[layer] => *extra_ns,
+            _ => 0,
+        };
+        let losses: Vec<i64> = (0..layers).map(loss).collect();
+        if losses.iter().all(|loss| *loss <= 0) {
+            return None;
+        }
+        let serves = |layers: &Range<usize>| {
+            let lacks = losses[layers.clone()].iter().any(|loss| *loss > 0);
+            let free = !slides[layers.clone()].iter().any(|slides| *slides);
+            if lacks && free { Serves::Need } else { Serves::Nothing }
+        };
+        let alone: Vec<_> = losses.iter().copied().map(Some).collect();
+        let others = self.cheapest(target, Aim::Single, &alone, FASTEST, serves)?;
+        joined(groups, others)
+    }
+
+    /// Ways to slide, one of which has the smallest feasible budget, computed one by one. Ways that
+    /// need more than `budget` by estimate are left out. More lines at a time make smaller tables.
+    pub fn smallest(&mut self, budget: u64) -> impl Iterator<Item = Vec<Group>> {
+        let room = self.room(budget);
+        let (mut least, mut found) = (None, Vec::new());
+        let targets = LEAST.into_iter().flat_map(|aim| ABOVE.map(|share| (aim, share)));
+        targets.filter_map(move |(aim, share)| {
+            let known = least.filter(|(of, _)| *of == aim);
+            let known = known.unwrap_or_else(|| (aim, self.least_target(aim, room)));
+            least = Some(known);
+            let target = (known.1? as f64 * share) as u64;
+            let groups = (target <= room).then(|| self.groups_for(target, aim))??;
+            (!found.contains(&groups)).then(|| {
+                found.push(groups.clone());
+                groups
+            })
+        })
+    }
+
+    /// What these layers cost at least as a group, and what they cost, by lines at a time.
+    #[cfg(test)]
+    pub fn least_and_all(&mut self, layers: &Range<usize>, anew: bool) -> Vec<[i64; 2]> {
+        self.prices.least_and_all(layers, anew)
+    }
+
+    /// Groups for a target, single layers left out.
+    #[cfg(test)]
+    pub fn groups(&mut self, target: u64) -> Option<Vec<Group>> {
+        self.groups_for(target, Aim::Sharing)
+    }
+
+    /// The smallest target for which there are groups, single layers among them, to the page, and
+    /// they.
+    #[cfg(test)]
+    pub fn least(&mut self) -> (u64, Vec<Group>) {
+        let least = self.least_target(Aim::Single, u64::MAX).unwrap_or(u64::MAX);
+        (least, self.groups_for(least, Aim::Single).unwrap_or_default())
+    }
+
+    /// The smallest target for which there are groups, to the page, if that is at most `limit`. Of
+    /// all divisions of the layers, it is the one whose largest part is smallest (a path of least
+    /// bottleneck).
+    fn least_target(&mut self, aim: Aim, limit: u64) -> Option<u64> {
+        // For each number of first layers: the bytes of the largest part.
+        let mut least = vec![0];
+        for end in 1..=self.alone.len() {
+            let alone = least[end - 1].max(self.alone[end - 1]);
+            let mut most = alone.min(limit.saturating_add(1));
+            for start in (end.saturating_sub(LONGEST)..end).rev() {
+                if !self.prices.may_go(&(start..end), most, aim) {
+                    break;
+                }
+                if least[start] >= most || (end - start == 1 && aim != Aim::Single) {
+                    continue;
+                }
+                if let Some(bytes) = self.prices.least_below(start..end, most, aim) {
+                    most = bytes.max(least[start]);
+                }
+            }
+            least.push(most);
+        }
+        let least = least[self.alone.len()].next_multiple_of(PAGE);
+        (least <= limit).then_some(least)
+    }
+}
+
+/// For each number of first values: how many of them are true.
+fn counted(of: impl Iterator<Item = bool>) -> Vec<usize> {
+    let mut counts = vec![0];
+    of.for_each(|counts_too| counts.push(counts[counts.len() - 1] + usize::from(counts_too)));
+    counts
+}
+
+/// Groups in the order of their layers; `None` if there are no others.
+fn joined(groups: &[Group], others: Vec<Group>) -> Option<Vec<Group>> {
+    let mut found = [groups, &others].concat();
+    found.sort_by_key(|group| group.layers.start);
+    (!others.is_empty()).then_some(found)
+}

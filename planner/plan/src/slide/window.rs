@@ -1,0 +1,257 @@
+//! Which image lines of an input the lines of an output are made from.
+
+use eyelet::ops;
+use eyelet::pack::{
+    BinaryParams, ConvParams, NONE, OpKind, PoolParams, Tensor, WinogradParams, params,
+};
+use eyelet_model::network::Network;
+use std::ops::Range;
+
+/// How an operator reads an input, line by line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Input lines that one output line sees.
+    reach: i64,
+    /// Input lines from one output line to the next.
+    stride: i64,
+    /// Lines of padding above.
+    pad: i64,
+    /// Output lines are made in multiples of this, the last ones excepted.
+    pub tile: u32,
+    /// Lines of the input.
+    height: i64,
+}
+
+impl Window {
+    /// Line y from line y.
+    pub(super) fn same(height: u32) -> Self {
+        Self { reach: 1, stride: 1, pad: 0, tile: 1, height: height.into() }
+    }
+
+    /// Every line from all lines.
+    fn all(height: u32, made: u32) -> Self {
+        let (height, made) = (i64::from(height), i64::from(made));
+        Self { reach: height + made, stride: 1, pad: made, tile: 1, height }
+    }
+
+    /// The lines from which these are made.
+    pub fn lines(&self, made: Range<u32>) -> Range<u32> {
+        let start = self.first(made.start);
+        start..self.end(made.end).max(start)
+    }
+
+    /// The first line from which a line is made.
+    pub fn first(&self, made: u32) -> u32 {
+        (i64::from(made) * self.stride - self.pad).clamp(0, self.height) as u32
+    }
+
+    /// The end of the lines from which so many are made.
+    pub fn end(&self, made: u32) -> u32 {
+        let made = i64::from(made.next_multiple_of(self.tile));
+        ((made - 1) * self.stride - self.pad + self.reach).clamp(0, self.height) as u32
+    }
+
+    /// The most lines that one of so many output lines sees at once, however they are made.
+    pub fn reach(&self, made: u32) -> u32 {
+        let alone = Self { tile: 1, ..*self };
+        let lines = (0..made).map(|line| alone.lines(line..line + 1));
+        lines.map(|lines| lines.end - lines.start).max().unwrap_or(0)
+    }
+
+    /// The fewest lines from which so many of all output lines are made: what lies beside the image
+    /// is at its first and at its last lines.
+    pub fn fewest(&self, lines: u32, made: u32) -> u32 {
+        let alone = Self { tile: 1, ..*self };
+        let lines = lines.min(made);
+        let seen = |first: u32| alone.lines(first..first + lines).len() as u32;
+        if lines == 0 { 0 } else { seen(0).min(seen(made - lines)) }
+    }
+
+    /// Input lines from one output line to the next.
+    pub fn stride(&self) -> u32 {
+        self.stride as u32
+    }
+
+    /// Whether the first and the last input line are read for some of so many output lines.
+    pub fn spans(&self, made: u32) -> bool {
+        let alone = Self { tile: 1, ..*self };
+        let lines = |line: u32| alone.lines(line..line + 1);
+        let of = |line: u32| (lines(line).start, i64::from(lines(line).end));
+        made > 0 && of(0).0 == 0 && of(0).1 > 0 && of(made - 1).1 == self.height
+    }
+
+    /// Whether all input lines are read for some of so many output lines.
+    pub fn covers(&self, made: u32) -> bool {
+        self.spans(made) && !self.skips()
+    }
+
+    /// Whether a line is made from more lines than there are, as if all were one.
+    pub fn sees_all(&self) -> bool {
+        self.reach > self.height
+    }
+
+    /// Whether some input lines are not read at all.
+    pub fn skips(&self) -> bool {
+        self.stride > self.reach
+    }
+
+    /// How many lines must have been made so that no other will be made from any of the first
+    /// `spent`.
+    pub fn lines_to_spend(&self, spent: u32, height: u32) -> u32 {
+        let made = u64::from(spent) + self.pad as u64;
+        (made.div_ceil(self.stride as u64).min(height.into())) as u32
+    }
+}
+
+/// An operand of a layer whose lines are made one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    pub tensor: u32,
+    pub window: Window,
+    /// Read row by row, each row of the output from the row of its number.
+    pub rowwise: bool,
+}
+
+/// The inputs of a layer, if its lines can be made one after the other: an operator over one image
+/// that looks at a window, works row by row, or copies rows from all over an input of the network,
+/// which is there before any step.
+pub fn operands(network: &Network, index: usize) -> Option<Vec<Operand>> {
+    let layer = &network.layers[index];
+    // Steps may compute by Winograd's algorithm what is stored for the direct one.
+    let tile = network.on_load[index].max(1);
+    let record = |id: u32| &network.tensors[id as usize];
+    let output = record(layer.output);
+    if output.dims[0] != 1 {
+        return None;
+    }
+    let kind = OpKind::from_code(layer.kind)?;
+    let mut found = Vec::new();
+    for (index, id) in layer.inputs.into_iter().enumerate().filter(|(_, id)| *id != NONE) {
+        let input = record(id);
+        if input.dims[0] != 1 {
+            return None;
+        }
+        let looks = index == 0;
+        let window = match kind {
+            OpKind::Conv | OpKind::Depthwise if looks => {
+                let p: ConvParams = params(layer);
+                windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], tile)
+            }
+            OpKind::Pool => {
+                let p: PoolParams = params(layer);
+                windowed(input, p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], 1)
+            }
+            OpKind::Winograd if looks => {
+                let p: WinogradParams = params(layer);
+                windowed(input, 3, 1, 1, p.pad[0], p.tile)
+            }
+            OpKind::Conv
+            | OpKind::Depthwise
+            | OpKind::Unary
+            | OpKind::Softmax
+            | OpKind::Lrn
+            | OpKind::LayerNorm => Window { tile, ..rowwise(input, output)? },
+            OpKind::Winograd => {
+                let p: WinogradParams = params(layer);
+                Window { tile: p.tile, ..rowwise(input, output)? }
+            }
+            // Of products by rows the left operand's record has the output's rows; any other is one
+            // run of floats.
+            OpKind::MatMul => match rowwise(input, output).filter(|_| looks) {
+                Some(window) => window,
+                None => Window::all(input.dims[1], output.dims[1]),
+            },
+            OpKind::Binary => {
+                let p: BinaryParams = params(layer);
+                let alike = input.dims == output.dims;
+                if !(alike || p.constant_operand != 0) {
+                    return None;
+                }
+                rowwise(input, output)?
+            }
+            OpKind::Copy => {
+                let rows = ops::row_unit(layer, output)?;
+                let written =
+                    |buffer| network.layers.iter().any(|l| record(l.output).buffer == buffer);
+                if !u64::from(output.dims[2]).is_multiple_of(rows) || written(input.buffer) {
+                    return None;
+                }
+                Window::all(input.dims[1], output.dims[1])
+            }
+            _ => return None,
+        };
+        let looks = looks && kind.looks_around();
+        found.push(Operand { tensor: id, window, rowwise: !looks });
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+/// Whether a layer's operator reads its first input through a window.
+pub fn looks_around(network: &Network, layer: usize) -> bool {
+    OpKind::from_code(network.layers[layer].kind).is_some_and(OpKind::looks_around)
+}
+
+fn windowed(
+    input: &Tensor,
+    kernel: u32,
+    stride: u32,
+    dilation: u32,
+    pad: u32,
+    tile: u32,
+) -> Window {
+    Window {
+        reach: (i64::from(kernel) - 1) * i64::from(dilation) + 1,
+        stride: i64::from(stride).max(1),
+        pad: pad.into(),
+        tile: tile.max(1),
+        height: input.dims[1].into(),
+    }
+}
+
+fn rowwise(input: &Tensor, output: &Tensor) -> Option<Window> {
+    (input.dims[..3] == output.dims[..3]).then(|| Window::same(input.dims[1]))
+}
+
+/// Operators whose first input is read through a window.
+trait LooksAround {
+    fn looks_around(self) -> bool;
+}
+
+impl LooksAround for OpKind {
+    fn looks_around(self) -> bool {
+        matches!(self, OpKind::Conv | OpKind::Depthwise | OpKind::Pool | OpKind::Winograd)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_and_what_they_leave() {
+        // 3 taps, stride 2, one line of padding, 9 lines: 5 outputs.
+        let window = Window { reach: 3, stride: 2, pad: 1, tile: 1, height: 9 };
+        assert_eq!(window.lines(0..1), 0..2);
+        assert_eq!(window.lines(1..3), 1..6);
+        assert_eq!(window.lines(4..5), 7..9);
+        // Line 0 is read for output 0 only, lines up to 3 for outputs 0 and 1 and, the last, 2.
+        assert_eq!(window.lines_to_spend(1, 5), 1);
+        assert_eq!(window.lines_to_spend(3, 5), 2);
+        assert_eq!(window.lines_to_spend(4, 5), 3);
+        for spent in 1..9 {
+            let made = window.lines_to_spend(spent, 5);
+            assert!(made == 5 || window.lines(made..made + 1).start >= spent);
+            assert!(window.lines(made - 1..made).start < spent);
+        }
+        for lines in 0..6 {
+            let seen = (0..=5 - lines).map(|first| window.lines(first..first + lines).len());
+            assert_eq!(
+                window.fewest(lines, 5) as usize,
+                if lines > 0 { seen.min().unwrap() } else { 0 }
+            );
+        }
+        let tiles = Window { reach: 3, stride: 1, pad: 1, tile: 4, height: 10 };
+        assert_eq!(tiles.lines(0..4), 0..5);
+        assert_eq!(tiles.lines(8..10), 7..10);
+    }
+}

@@ -1,0 +1,284 @@
+//! From a network to the plans of a pack: which algorithms layers are stored for, and a plan for
+//! each budget.
+//!
+//! [`algorithms`](super::algorithms) offers choices of algorithms, but knows nothing of slices and
+//! addresses. So the choices with the least bounds are planned without a search, as long as their
+//! bounds could still beat the best so far. The choice with the fastest plans, in sum over the
+//! budgets, is then improved. A strategy whose steps can transform weights also plans the choices
+//! that other strategies have. So it is no slower than they are.
+//!
+//! A plan for one budget of the pack serves every larger one, and is taken for it where nothing
+//! faster was found. A large arena can be slower: weights then come from memory, and not from the
+//! cache that all processors share. So a larger budget is also planned for the size of that cache.
+
+use super::algorithms::{Choice, Means, choices};
+use super::on_load::Transformed;
+use super::refit::Refit;
+use super::shared_residents::{Guest, lay_out};
+use super::{Draft, Effort, PlanError, PlanResult, Request, Strategy, begin, refusal};
+use crate::bound::least_bound_ns;
+use crate::profile::Profile;
+use crate::simulate::simulate;
+use eyelet::pack::PAGE;
+use eyelet_model::layout::place_weights;
+use eyelet_model::network::Network;
+use eyelet_model::plan::Plan;
+use std::sync::Arc;
+
+/// Choices of algorithms of each kind that are planned: those with the least bounds. The direct one
+/// is always planned.
+const MOST_CHOICES: usize = 2;
+
+/// What to plan for.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Budgets in ascending order, each once.
+    pub budgets: &'a [u64],
+    pub profile: &'a Profile,
+    pub strategy: Strategy,
+    pub threads: u32,
+    pub exact: bool,
+    pub effort: Effort,
+    /// The step by which queues grow while the least delay of a pipeline is searched for.
+    pub delta: u64,
+}
+
+/// The plans of a pack.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The network with the chosen algorithms and placed weights.
+    pub network: Network,
+    pub weights_bytes: u64,
+    /// One for each budget.
+    pub made: Vec<PlanResult>,
+    /// Predicted nanoseconds of each plan.
+    pub predicted_ns: Vec<u64>,
+}
+
+/// A network with one choice of algorithms. For each budget it also has the network whose steps
+/// transform weights.
+struct Candidate {
+    network: Network,
+    weights_bytes: u64,
+    transformed: Vec<Option<Transformed>>,
+    /// The size of the shared cache, if a budget is larger, and the same network for it.
+    cache: Option<(u64, Option<Transformed>)>,
+    /// No plans of this choice take less, in sum over the budgets.
+    bound_ns: u64,
+    is_direct: bool,
+}
+
+/// The plans of a candidate before they are laid out, with what each was made of, if known.
+struct Finished<'a> {
+    chosen: Chosen,
+    refits: Vec<Option<Arc<Refit<'a>>>>,
+}
+
+/// Chooses the algorithms of a network's layers and plans it for all budgets.
+pub fn choose(network: &Network, wanted: &Wanted<'_>) -> Result<Chosen, PlanError> {
+    let mut candidates: Vec<Candidate> = offered(network, wanted)
+        .into_iter()
+        .map(|choice| Candidate::new(network.clone(), &choice, wanted))
+        .collect();
+    candidates.sort_by_key(|candidate| candidate.bound_ns);
+    let mut found: Vec<(u64, &Candidate, Vec<Draft<'_>>)> = Vec::new();
+    // The error of the direct algorithms, which are offered for every budget. Other choices that
+    // may need less are not offered for what they need.
+    let mut refused: Option<PlanError> = None;
+    // The smallest budget takes a search, so it is looked for only if no choice fits.
+    for refuse in [false, true] {
+        if !found.is_empty() || refused.is_some() {
+            break;
+        }
+        for candidate in &candidates {
+            let least = found.iter().map(|(ns, ..)| *ns).min().unwrap_or(u64::MAX);
+            if candidate.bound_ns >= least {
+                continue;
+            }
+            match candidate.begin(wanted, refuse) {
+                Ok(None) => {}
+                Ok(Some(drafts)) => {
+                    let predicted_ns = drafts.iter().map(Draft::predicted_ns).sum();
+                    found.push((predicted_ns, candidate, drafts));
+                }
+                Err(error) => {
+                    if refused.is_none() || candidate.is_direct {
+                        refused = Some(error);
+                    }
+                }
+            }
+        }
+    }
+    match found.into_iter().min_by_key(|(ns, ..)| *ns) {
+        Some((_, candidate, drafts)) => Ok(candidate.finish(wanted, drafts).laid_out(wanted)),
+        None => Err(refused.expect("there is a choice, and it was refused")),
+    }
+}
+
+/// The choices to be planned.
+fn offered(network: &Network, wanted: &Wanted<'_>) -> Vec<Choice> {
+    let Wanted { budgets, profile, strategy, threads, exact, .. } = *wanted;
+    let means: &[Means] = match (exact, strategy.transforms()) {
+        (true, _) => &[Means::Exact],
+        (false, true) => &[Means::All, Means::Stored],
+        (false, false) => &[Means::Stored],
+    };
+    let mut offered: Vec<Choice> = Vec::new();
+    for means in means {
+        let choices = choices(network, profile, threads, budgets, *means);
+        // If larger weights or more scratch do not fit a budget, the direct algorithms do.
+        let some = choices.into_iter().enumerate();
+        let some = some.filter(|(index, choice)| *index < MOST_CHOICES || choice.is_direct());
+        for (_, choice) in some {
+            if !offered.iter().any(|known| known.is_same(&choice)) {
+                offered.push(choice);
+            }
+        }
+    }
+    offered
+}
+
+impl Finished<'_> {
+    /// Replaces each plan that is slower than the plan for the next smaller budget by that plan.
+    fn take_smaller(&mut self) {
+        let Self { chosen: Chosen { made, predicted_ns, .. }, refits } = self;
+        for larger in 1..made.len() {
+            if predicted_ns[larger - 1] < predicted_ns[larger] {
+                let budget = made[larger].plan.budget;
+                made[larger].plan = Plan { budget, ..made[larger - 1].plan.clone() };
+                predicted_ns[larger] = predicted_ns[larger - 1];
+                refits[larger] = refits[larger - 1].clone();
+            }
+        }
+    }
+
+    /// Lays out residents that plans share at one address.
+    fn laid_out(mut self, wanted: &Wanted<'_>) -> Chosen {
+        if !wanted.lays_out() {
+            return self.chosen;
+        }
+        let Self { chosen: Chosen { network, made, predicted_ns, .. }, refits } = &mut self;
+        let predict =
+            |plan: &Plan| simulate(network, plan, wanted.profile, wanted.threads).steady_ns;
+        let guests = made.iter().zip(&*predicted_ns).zip(&*refits);
+        let guests: Vec<Guest<'_>> = guests
+            .map(|((made, predicted_ns), refit)| Guest {
+                plan: &made.plan,
+                predicted_ns: *predicted_ns,
+                refit: refit.as_deref(),
+            })
+            .collect();
+        let plans = lay_out(network, &guests, &predict);
+        for ((plan, made), held_ns) in plans.into_iter().zip(made).zip(predicted_ns) {
+            if let Some((plan, ns)) = plan {
+                (made.plan, *held_ns) = (plan, ns);
+            }
+        }
+        self.take_smaller();
+        self.chosen
+    }
+}
+
+impl Candidate {
+    fn new(mut network: Network, choice: &Choice, wanted: &Wanted<'_>) -> Self {
+        choice.apply(&mut network);
+        let weights_bytes = place_weights(&mut network);
+        let transformed = |budget: &u64| match wanted.strategy.transforms() {
+            true => Transformed::new(&wanted.request(&network, weights_bytes, *budget)),
+            false => None,
+        };
+        let cache = wanted.cache_bytes().map(|bytes| (bytes, transformed(&bytes)));
+        let transformed = wanted.budgets.iter().map(transformed).collect();
+        let bound =
+            |budget: &u64| least_bound_ns(&wanted.request(&network, weights_bytes, *budget));
+        let bound_ns = wanted.budgets.iter().map(bound).sum();
+        let is_direct = choice.is_direct();
+        Self { weights_bytes, transformed, cache, network, bound_ns, is_direct }
+    }
+
+    /// Makes a plan for each budget without a search. If a budget has none, returns nothing, or
+    /// with `refuse` the error that names the smallest budget.
+    fn begin<'a>(
+        &'a self,
+        wanted: &Wanted<'a>,
+        refuse: bool,
+    ) -> Result<Option<Vec<Draft<'a>>>, PlanError> {
+        let mut all = Vec::new();
+        for (budget, transformed) in wanted.budgets.iter().zip(&self.transformed) {
+            let request = wanted.request(&self.network, self.weights_bytes, *budget);
+            match begin(wanted.strategy, &request, transformed.as_ref(), wanted.delta)? {
+                Some(draft) => all.push(self.in_cache(wanted, *budget, draft)?),
+                None if refuse => return Err(refusal(&request)),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// The draft for a budget, or a clearly faster one for the size of the shared cache.
+    fn in_cache<'a>(
+        &'a self,
+        wanted: &Wanted<'a>,
+        budget: u64,
+        draft: Draft<'a>,
+    ) -> Result<Draft<'a>, PlanError> {
+        let Some((bytes, transformed)) = self.cache.as_ref().filter(|of| of.0 < budget) else {
+            return Ok(draft);
+        };
+        let request = wanted.request(&self.network, self.weights_bytes, *bytes);
+        let is_slower = |ns: u64| draft.predicted_ns() > clearly(ns);
+        if !is_slower(least_bound_ns(&request)) {
+            return Ok(draft);
+        }
+        let other = begin(wanted.strategy, &request, transformed.as_ref(), wanted.delta)?;
+        Ok(other.filter(|other| is_slower(other.predicted_ns())).unwrap_or(draft))
+    }
+
+    /// Improves the plans.
+    fn finish<'a>(&self, wanted: &Wanted<'_>, drafts: Vec<Draft<'a>>) -> Finished<'a> {
+        let finish = |draft: Draft<'a>| {
+            let (made, refit) = draft.finish(wanted.effort);
+            (made, refit.map(Arc::new))
+        };
+        let (mut made, refits): (Vec<PlanResult>, Vec<_>) = drafts.into_iter().map(finish).unzip();
+        made.iter_mut().zip(wanted.budgets).for_each(|(made, budget)| made.plan.budget = *budget);
+        let Self { network, weights_bytes, .. } = self;
+        let predict = |made: &PlanResult| {
+            simulate(network, &made.plan, wanted.profile, wanted.threads).steady_ns
+        };
+        let predicted_ns: Vec<u64> = made.iter().map(predict).collect();
+        let (network, weights_bytes) = (network.clone(), *weights_bytes);
+        let chosen = Chosen { network, weights_bytes, made, predicted_ns };
+        let mut finished = Finished { chosen, refits };
+        if wanted.strategy.transforms() {
+            finished.take_smaller();
+        }
+        finished
+    }
+}
+
+/// A plan that takes longer than this is slower than one that takes `ns`, by more than predictions
+/// can tell: they do not know what else goes through the cache.
+fn clearly(ns: u64) -> u64 {
+    ns + ns / 50
+}
+
+impl<'a> Wanted<'a> {
+    /// Bytes of arena that the shared cache holds, if a budget is larger.
+    fn cache_bytes(&self) -> Option<u64> {
+        let bytes = self.profile.near_bytes() / PAGE * PAGE;
+        let is_larger = self.budgets.iter().any(|budget| *budget > bytes);
+        (self.strategy.transforms() && bytes > 0 && is_larger).then_some(bytes)
+    }
+
+    /// Whether residents are laid out for changes of budget.
+    fn lays_out(&self) -> bool {
+        // If loads are copied to a GPU's own memory, residents are read again.
+        self.strategy.transforms() && self.budgets.len() > 1 && self.profile.transfer.is_none()
+    }
+
+    fn request(&self, network: &'a Network, weights_bytes: u64, budget: u64) -> Request<'a> {
+        let Self { threads, profile, exact, .. } = *self;
+        Request { network, weights_bytes, budget, threads, profile, exact }
+    }
+}

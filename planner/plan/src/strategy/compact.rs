@@ -1,0 +1,60 @@
+//! Less memory for a plan that reads nothing: scratch is placed with the activations, not after
+//! them.
+//!
+//! While weights come and go, scratch takes places that delay no load, next to activations that lie
+//! as compactly as they can alone. A plan that keeps all its weights has no loads to delay. It
+//! needs no more than the height of buffers and scratch together.
+
+use super::activations::spans;
+use super::place::kept;
+use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
+use crate::slide::line_lives;
+use eyelet::pack::{Kept, Load, PAGE};
+use eyelet_model::network::Network;
+use eyelet_model::plan::Plan;
+
+/// Moves everything above the residents of a plan without loads closer together, if that is
+/// possible.
+pub fn compact(network: &Network, plan: &mut Plan) {
+    let rings: Vec<u32> = plan.places.iter().map(|place| place.lines).collect();
+    let mut sizes = buffer_sizes(network, &rings);
+    let base = plan.tables + plan.resident_bytes();
+    let below = |load: &Load| load.address + u64::from(load.bytes) <= base;
+    if !plan.loads.is_empty() || !plan.resident.iter().all(below) {
+        return;
+    }
+    let period = plan.steps.len() + 1;
+    let spans = spans(network, &plan.steps);
+    let mut lives = lifetimes(network, period, |layer| spans[layer].clone());
+    let mut lines = line_lives(network, &plan.steps, &rings, |_, _| false);
+    for (index, step) in plan.steps.iter().enumerate() {
+        // Kept inputs lie where they were left.
+        let found = step.kept == Kept::Found;
+        sizes.push(if found { 0 } else { step.scratch_bytes });
+        let unused = found || step.scratch_bytes == 0;
+        let start = if unused { usize::MAX } else { index + 1 };
+        lives.push(Lifetime { start, end: index + 1 });
+        lines.push(None);
+    }
+    for steps in kept(&plan.steps) {
+        lives[plan.places.len() + steps.start].end = steps.end;
+    }
+    let offsets = place_buffers(&sizes, &lives, &lines, period);
+    let used = offsets.iter().zip(&sizes).map(|(at, bytes)| at + bytes);
+    let end = base + used.max().unwrap_or(0);
+    if end.next_multiple_of(PAGE) >= plan.arena_bytes {
+        return;
+    }
+    let (of_buffers, of_scratch) = offsets.split_at(plan.places.len());
+    for (place, offset) in plan.places.iter_mut().zip(of_buffers) {
+        place.address = base + offset;
+    }
+    let mut left = 0;
+    for (step, offset) in plan.steps.iter_mut().zip(of_scratch) {
+        if step.scratch_bytes > 0 {
+            left = if step.kept == Kept::Found { left } else { base + offset };
+            step.scratch = left;
+        }
+    }
+    plan.arena_bytes = end.next_multiple_of(PAGE);
+}

@@ -1,0 +1,104 @@
+//! The joint search over slices, residents, load times, addresses and the algorithms of steps.
+//!
+//! First a plan is constructed ([`construct`](super::construct)). Every design is placed and
+//! simulated, and the prediction decides. Then single layers are changed where the predicted plan
+//! stalls, as long as the effort lasts ([`improve`](super::improve)). Loads that are copied to a
+//! device get the staging ring that serves the plan best ([`staging`](super::staging)). A plan that
+//! reads nothing is placed again in as little memory as it needs ([`compact`](super::compact)).
+//!
+//! Two things hold by construction, for every network, budget and cost:
+//!
+//! - *No plan is predicted to be slower than one of another strategy.* The constructed plan is
+//!   [compared](super::baseline_guard) with all plans of other strategies that could be faster. The
+//!   fastest one is taken if the search finds nothing faster.
+//! - *There is a plan if and only if the budget is at least the smallest one.* The smallest budget
+//!   is no larger than those of other strategies. [`frugal`](super::frugal) designs decide it
+//!   before anything else is tried. They do not depend on the budget, and include the designs by
+//!   which other strategies decide.
+
+use super::builder::PlanBuilder;
+use super::compact::compact;
+use super::design::{Built, Design};
+use super::frugal::{self, Fit};
+use super::improve::improve;
+use super::on_load::Options;
+use super::place::Loading;
+use super::precomputed::Precomputed;
+use super::refit::Refit;
+use super::staging::stage_best;
+use super::{Effort, PlanError, PlanResult, Request, SLICE, Strategy, refuse};
+use crate::slide::Search;
+use eyelet_model::plan::Plan;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A constructed plan, ready to be [improved](improve).
+pub struct Constructed<'a> {
+    pub(super) precomputed: Arc<Precomputed>,
+    pub(super) options: Options,
+    /// Ways to slide for which there are plans.
+    pub(super) builders: Vec<PlanBuilder<'a>>,
+    pub(super) best: Best,
+    /// The plan of another strategy, if it is faster than the best.
+    pub(super) faster: Option<Built>,
+    pub(super) constructive: Duration,
+}
+
+/// The best plan, with its design and its way to slide.
+pub struct Best {
+    pub at: usize,
+    pub design: Design,
+    pub built: Built,
+}
+
+impl<'a> Constructed<'a> {
+    /// Predicted nanoseconds of the plan as it is.
+    pub fn predicted_ns(&self) -> u64 {
+        let held = self.faster.as_ref().unwrap_or(&self.best.built);
+        held.line.steady_ns
+    }
+
+    /// The fastest plan that the effort finds. Also returns the design by which its residents can
+    /// be changed, which is as fast or hardly slower.
+    pub fn improve(self, effort: Effort) -> (PlanResult, Refit<'a>) {
+        let start = Instant::now();
+        let Self { precomputed, options, mut builders, best, faster, constructive } = self;
+        let (Best { at, design, mut built }, tried) = improve(&builders, &options, best, effort);
+        let builder = builders.swap_remove(at);
+        let request = builder.request;
+        if let Some(faster) = faster.filter(|faster| faster.line.steady_ns < built.line.steady_ns) {
+            built = faster;
+        }
+        if request.is_staged() {
+            built = stage_best(built, Loading::Cyclic, &precomputed.costs);
+        }
+        let plan = finished(&request, built);
+        let refit = Refit::new(builder, design);
+        (PlanResult { plan, constructive, improvement: start.elapsed(), tried }, refit)
+    }
+}
+
+/// A plan with its strategy, its budget and no wasted memory.
+pub(super) fn finished(request: &Request<'_>, built: Built) -> Plan {
+    let mut plan = built.plan;
+    compact(request.network, &mut plan);
+    (plan.strategy, plan.budget) = (Strategy::Joint.name().to_owned(), request.budget);
+    plan
+}
+
+/// The error if [`construct`](super::construct::construct) finds nothing. The smallest budget is
+/// the least over [ways to slide](Search::smallest) and over not sliding.
+pub fn refusal(request: &Request<'_>) -> PlanError {
+    let precomputed = Arc::new(Precomputed::new(request));
+    let mut search = Search::new(request.network, &precomputed.costs, request.threads);
+    let ways = std::iter::once(Vec::new()).chain(search.smallest(u64::MAX));
+    let least = |groups| {
+        let builder = PlanBuilder::with(request, precomputed.clone(), groups);
+        let fit =
+            frugal::least(&builder, Loading::Cyclic, false, |design| builder.least_bytes(design));
+        (builder, fit)
+    };
+    let (builder, Fit { bytes, design }) =
+        ways.map(least).min_by_key(|(_, fit)| fit.bytes).expect("not to slide is a way");
+    refuse(request, bytes, SLICE, &|budget| builder.place_surely(&design, budget))
+}

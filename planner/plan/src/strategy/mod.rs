@@ -1,0 +1,220 @@
+//! Strategies turn a network and a budget into a [`Plan`], one file each. Before that,
+//! [`algorithms`] offers ways to compute the layers, and [`choose`] takes the one with the best
+//! plans.
+
+mod activations;
+pub mod algorithms;
+mod baseline_guard;
+mod baselines;
+mod builder;
+pub mod choose;
+mod compact;
+mod construct;
+mod construction;
+pub mod demand;
+mod design;
+mod dynamic;
+mod fit;
+mod flexnn;
+mod frugal;
+mod improve;
+mod joint;
+mod kind;
+pub mod on_load;
+mod place;
+mod precomputed;
+mod refit;
+mod residents;
+mod shared_residents;
+mod sliding_choice;
+mod staging;
+
+pub use crate::request::Request;
+pub use flexnn::Parts;
+pub use kind::Strategy;
+
+use crate::simulate::simulate;
+use eyelet::pack::PAGE;
+use eyelet_model::plan::Plan;
+use on_load::Transformed;
+use place::Misfit;
+use refit::Refit;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    #[error(
+        "a budget of {} is too small for {network}: the smallest feasible one is {}, set by layer \
+         `{layer}` ({reason}); give at least that much",
+        eyelet_model::size::exact(*budget), eyelet_model::size::exact(*smallest)
+    )]
+    Budget { network: String, budget: u64, smallest: u64, layer: String, reason: String },
+    #[error(
+        "{strategy} has two stages: it needs a device that computes in the memory that storage is read into, but what \
+         is read is copied to the GPU of {board}; plan with `demand-async`, which has three"
+    )]
+    TwoStages { strategy: String, board: String },
+    #[error("there is no strategy `{0}`; there are: {list}", list = eyelet::pack::STRATEGIES.join(", "))]
+    Strategy(String),
+}
+
+/// How long a strategy searches for a better plan, for each budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Effort {
+    /// Not at all: the constructed plan stays.
+    Fast,
+    /// For about a second.
+    #[default]
+    Default,
+    /// For about a quarter of a minute.
+    Best,
+    /// For so many seconds by the clock. Plans can then differ from machine to machine.
+    Seconds(f64),
+}
+
+impl FromStr for Effort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "fast" => Ok(Self::Fast),
+            "default" => Ok(Self::Default),
+            "best" => Ok(Self::Best),
+            _ => match text.parse() {
+                Ok(seconds) if (0.0..=86400.0).contains(&seconds) => Ok(Self::Seconds(seconds)),
+                _ => Err("it is `fast`, `default`, `best` or a number of seconds".to_owned()),
+            },
+        }
+    }
+}
+
+/// A plan, and the time that it took.
+#[derive(Clone, Debug, Default)]
+pub struct PlanResult {
+    pub plan: Plan,
+    /// Time until there was a good plan.
+    pub constructive: Duration,
+    /// Time for improving it.
+    pub improvement: Duration,
+    /// Changes that were tried while improving it.
+    pub tried: u32,
+}
+
+/// Plans with the default effort.
+pub fn plan(strategy: Strategy, request: &Request<'_>) -> Result<Plan, PlanError> {
+    make(strategy, request, Effort::Default).map(|made| made.plan)
+}
+
+/// Plans by a strategy.
+pub fn make(
+    strategy: Strategy,
+    request: &Request<'_>,
+    effort: Effort,
+) -> Result<PlanResult, PlanError> {
+    let transformed = strategy.transforms().then(|| Transformed::new(request)).flatten();
+    let draft = begin(strategy, request, transformed.as_ref(), demand::DELTA)?;
+    Ok(draft.ok_or_else(|| refusal(request))?.finish(effort).0)
+}
+
+/// A plan with its prediction, which can still be improved.
+pub enum Draft<'a> {
+    Finished(Box<PlanResult>, Predicted),
+    Constructed(Box<joint::Constructed<'a>>),
+}
+
+/// Predicted nanoseconds of a steady inference.
+pub type Predicted = u64;
+
+impl<'a> Draft<'a> {
+    pub fn predicted_ns(&self) -> Predicted {
+        match self {
+            Self::Finished(_, predicted_ns) => *predicted_ns,
+            Self::Constructed(constructed) => constructed.predicted_ns(),
+        }
+    }
+
+    /// Improves the plan. Also returns what it was made of, if its residents can still be changed.
+    fn finish(self, effort: Effort) -> (PlanResult, Option<Refit<'a>>) {
+        match self {
+            Self::Finished(made, _) => (*made, None),
+            Self::Constructed(constructed) => {
+                let (made, refit) = constructed.improve(effort);
+                (made, Some(refit))
+            }
+        }
+    }
+}
+
+/// Makes a first plan, without a search. Returns nothing if there is none; [`refusal`] then says
+/// why. `transformed` is the network whose steps transform weights, for a strategy that may use it.
+/// `delta` is the step by which queues grow while the least delay of a pipeline is searched for.
+pub fn begin<'a>(
+    strategy: Strategy,
+    request: &Request<'a>,
+    transformed: Option<&'a Transformed>,
+    delta: u64,
+) -> Result<Option<Draft<'a>>, PlanError> {
+    let made = match strategy {
+        Strategy::Joint => {
+            let constructed = construct::construct(request, transformed);
+            return Ok(constructed.map(|found| Draft::Constructed(Box::new(found))));
+        }
+        Strategy::FlexNn(parts) => flexnn::plan(request, parts)?,
+        Strategy::Preload | Strategy::Direct => baselines::preload(request)?,
+        Strategy::OnDemand => baselines::on_demand(request)?,
+        Strategy::Demand(demand) => demand::plan(request, demand, delta)?,
+    };
+    Ok(Some(finished(strategy, request, made)))
+}
+
+/// Why [`begin`] found no plan. The error names the smallest budget, which takes a search.
+pub fn refusal(request: &Request<'_>) -> PlanError {
+    joint::refusal(request)
+}
+
+fn finished<'a>(strategy: Strategy, request: &Request<'a>, mut made: PlanResult) -> Draft<'a> {
+    made.plan.strategy = strategy.name().to_owned();
+    made.plan.budget = request.budget;
+    let Request { network, profile, threads, .. } = *request;
+    let predicted_ns = simulate(network, &made.plan, profile, threads).steady_ns;
+    Draft::Finished(Box::new(made), predicted_ns)
+}
+
+/// A plan in which these groups slide and all weights stay, for tests.
+#[cfg(test)]
+pub(crate) fn with_groups(request: &Request<'_>, groups: Vec<crate::slide::Group>) -> Plan {
+    let builder =
+        builder::PlanBuilder::with(request, precomputed::Precomputed::new(request).into(), groups);
+    let all = design::Design::uniform(
+        crate::slice::Cutting::RESIDENT,
+        &request.network.on_load,
+        place::Loading::Cyclic,
+    );
+    builder.place(&all, request.budget).unwrap()
+}
+
+/// Why a layer can be too large for a budget, apart from its activations.
+const SLICE: &str = "one slice of its weights and its scratch beside the activations";
+
+/// The error that names the smallest budget and the layer that sets it. That layer is the one for
+/// which `place` has no room in one page less. `reason` says what of the layer is too large, unless
+/// its activations are.
+fn refuse(
+    request: &Request<'_>,
+    smallest: u64,
+    reason: &str,
+    place: &dyn Fn(u64) -> Result<Plan, Misfit>,
+) -> PlanError {
+    let misfit = place(smallest.saturating_sub(PAGE)).err();
+    let misfit = misfit.unwrap_or(Misfit { layer: 0, activations: true });
+    let activations = "its inputs and output, with what else is alive then";
+    PlanError::Budget {
+        network: request.network.name.clone(),
+        budget: request.budget,
+        smallest,
+        layer: request.network.names.get(misfit.layer as usize).cloned().unwrap_or_default(),
+        reason: if misfit.activations { activations } else { reason }.to_owned(),
+    }
+}

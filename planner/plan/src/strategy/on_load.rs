@@ -1,0 +1,155 @@
+//! Which layers are computed by Winograd's algorithm with weights that their steps transform. These
+//! layers are stored, read and held as for the direct algorithm. So the saved time costs only the
+//! scratch of what is transformed at once. The choice belongs to a plan, not to the pack, and is
+//! made layer by layer: scratch of one layer takes room from loads of others.
+
+use super::Request;
+use super::algorithms::{GAIN, panel_need};
+use crate::bound::{Bound, layer_demand, step_algorithms};
+use crate::profile::Costs;
+use eyelet_model::network::Network;
+use std::sync::OnceLock;
+
+/// Shares of the budget that a layer's activations, a panel and its scratch may take.
+const SHARES: [f64; 4] = [1.0, 0.6, 0.35, 0.2];
+
+/// Networks by other algorithms than the fastest, at most.
+const MOST_OTHERS: usize = 16;
+
+/// The algorithms that steps of each layer can use: the layer's own, and those that are clearly
+/// faster.
+pub struct Options {
+    layers: Vec<Vec<Faster>>,
+    /// The layers' own algorithms.
+    own: Vec<u32>,
+    budget: u64,
+}
+
+struct Faster {
+    algorithm: u32,
+    ns: f64,
+    /// Bytes of a panel, its scratch and the activations.
+    need: f64,
+}
+
+impl Options {
+    pub fn new(request: &Request<'_>, costs: &Costs) -> Self {
+        let own = request.network.on_load.clone();
+        let mut network = request.network.clone();
+        let bound = Bound::new(&network, request.profile);
+        let mut layers = Vec::new();
+        for layer in 0..own.len() {
+            let mut found = Vec::new();
+            if !request.exact {
+                offer(&mut network, costs, request.threads, &bound, layer, &mut found);
+            }
+            found.retain(|faster: &Faster| faster.need <= request.budget as f64);
+            layers.push(found);
+        }
+        Self { layers, own, budget: request.budget }
+    }
+
+    /// The algorithms that a layer has besides its own.
+    pub fn of(&self, layer: usize) -> impl ExactSizeIterator<Item = u32> {
+        self.layers[layer].iter().map(|faster| faster.algorithm)
+    }
+
+    /// A layer's own algorithm.
+    pub fn own(&self, layer: usize) -> u32 {
+        self.own[layer]
+    }
+
+    /// The layers that have several algorithms.
+    pub fn layers(&self) -> Vec<usize> {
+        (0..self.own.len()).filter(|layer| !self.layers[*layer].is_empty()).collect()
+    }
+
+    /// Choices for all layers. The first is their own algorithms; then, for each share of the
+    /// budget, the fastest ones that need no more than that.
+    pub fn choices(&self) -> Vec<Vec<u32>> {
+        let mut choices = vec![self.own.clone()];
+        for share in SHARES {
+            let most = self.budget as f64 * share;
+            let choose = |(layer, own): (usize, &u32)| {
+                let fits = self.layers[layer].iter().filter(|faster| faster.need <= most);
+                let best = fits.min_by(|a, b| a.ns.total_cmp(&b.ns));
+                best.map_or(*own, |faster| faster.algorithm)
+            };
+            let choice = self.own.iter().enumerate().map(choose).collect();
+            if !choices.contains(&choice) {
+                choices.push(choice);
+            }
+        }
+        choices
+    }
+}
+
+/// Adds the algorithms that are clearly faster than a layer's own.
+fn offer(
+    network: &mut Network,
+    costs: &Costs,
+    threads: u32,
+    bound: &Bound,
+    layer: usize,
+    found: &mut Vec<Faster>,
+) {
+    let own = network.on_load[layer];
+    let (least, _) = layer_demand(network, costs, layer);
+    for algorithm in step_algorithms(network, costs, layer).collect::<Vec<_>>() {
+        network.on_load[layer] = algorithm;
+        let (ns, _) = layer_demand(network, costs, layer);
+        if ns < least * GAIN {
+            let need = bound.alive(layer) + panel_need(network, layer, threads);
+            found.push(Faster { algorithm, ns, need });
+        }
+    }
+    network.on_load[layer] = own;
+}
+
+/// A network whose steps transform weights. Ways to slide are searched for the fastest algorithms;
+/// layers that slide then use what they have room for.
+pub struct Transformed {
+    /// The network in which every layer uses its fastest algorithm, if that is clearly faster and
+    /// fits the budget together with the activations.
+    pub fastest: Network,
+    others: [OnceLock<Network>; MOST_OTHERS],
+}
+
+impl Transformed {
+    /// `None` if no layer gains by it, or if results must be exact.
+    pub fn new(request: &Request<'_>) -> Option<Self> {
+        let costs = Costs::new(request.network, request.profile, request.threads);
+        let options = Options::new(request, &costs);
+        let on_load = options.choices().get(1)?.clone();
+        let fastest = Network { on_load, ..request.network.clone() };
+        Some(Self { fastest, others: Default::default() })
+    }
+
+    /// The network with other algorithms of steps; `None` if too many have been asked for.
+    pub fn by(&self, on_load: Vec<u32>) -> Option<&Network> {
+        if on_load == self.fastest.on_load {
+            return Some(&self.fastest);
+        }
+        let other = || Network { on_load: on_load.clone(), ..self.fastest.clone() };
+        let others = self.others.iter().map(|slot| slot.get_or_init(other));
+        others.into_iter().find(|network| network.on_load == on_load)
+    }
+}
+
+/// Chooses the fastest algorithm that fits the budget, for every layer.
+pub(super) fn choose(
+    network: &mut Network,
+    costs: &Costs,
+    threads: u32,
+    budget: u64,
+    bound: &Bound,
+) {
+    for layer in 0..network.layers.len() {
+        network.on_load[layer] = 0;
+        let mut found = Vec::new();
+        offer(network, costs, threads, bound, layer, &mut found);
+        let fits = found.iter().filter(|faster| faster.need <= budget as f64);
+        let best = fits.min_by(|a, b| a.ns.total_cmp(&b.ns));
+        network.on_load[layer] = best.map_or(0, |faster| faster.algorithm);
+    }
+}

@@ -1,0 +1,163 @@
+//! What is known of a request before its plan is decided: costs, the bound, and how each layer can
+//! be cut.
+
+use super::Request;
+use crate::bound::least_bound_ns;
+use crate::simulate::Costs;
+use crate::steps::{keeps, panel_scratch_bytes, scratch_bytes};
+use eyelet::kernels::table::TILES;
+use eyelet::pack::{Kept, Step};
+use eyelet_model::algorithm::Algorithm;
+use eyelet_model::network::Network;
+use std::collections::HashMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// Even slices of a layer that is computed by Winograd's algorithm.
+pub(super) struct Shape {
+    pub(super) count: u32,
+    pub(super) slices: u32,
+    pub(super) scratch: Scratch,
+    /// What one slice takes, from all scratch that it can use downwards.
+    pub(super) levels: Vec<Level>,
+    /// The scratch of each slice if they keep transformed inputs, and the time of all of them.
+    pub(super) kept: Option<Level>,
+}
+
+/// An amount of scratch, and the time of a step that has it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Level {
+    pub(super) bytes: u64,
+    pub(super) ns: u64,
+}
+
+/// Even slices of a layer: whole panels, or parts of one. `weights` is the most bytes of weights of
+/// a slice. `bytes` adds the scratch that it cannot do without.
+#[derive(Clone, Copy, Debug)]
+pub struct Slicing {
+    pub count: u32,
+    pub slices: u32,
+    pub weights: u64,
+    pub bytes: u64,
+}
+
+/// What is known of a request for all ways to slide and all algorithms of steps.
+pub struct Precomputed {
+    pub costs: Costs,
+    /// Scratch of each layer in slices of one panel, with its own algorithm.
+    pub(super) scratch: Vec<u64>,
+    /// How each layer with Winograd's algorithm can be cut, fewest slices first: with its own
+    /// algorithm, then with each of [`TILES`] on load.
+    pub(super) shapes: Vec<[Vec<Shape>; 1 + TILES.len()]>,
+    /// How each layer can be cut with its own algorithm, filled when first asked for.
+    pub(super) cuts: Vec<OnceLock<Vec<Slicing>>>,
+    /// Scratch of steps that was asked for so far.
+    taken: Mutex<HashMap<Taker, Scratch>>,
+    /// The layers' own algorithms.
+    pub(super) own: Vec<u32>,
+    /// No plan takes less.
+    pub bound_ns: u64,
+}
+
+impl Precomputed {
+    pub fn new(request: &Request<'_>) -> Self {
+        let Request { network, threads, .. } = *request;
+        let costs = Costs::new(network, request.profile, threads);
+        let layers = 0..network.layers.len();
+        let scratch = |layer: usize| scratch_bytes(network, &step(network, layer, 1, 0), threads);
+        let shapes = |layer: usize| {
+            let mut shapes: [Vec<Shape>; 1 + TILES.len()] = Default::default();
+            if Algorithm::of(network, layer) != Algorithm::Direct {
+                shapes[0] = self::shapes(request, &costs, layer, 0);
+            }
+            for algorithm in costs.on_load(layer) {
+                shapes[number(algorithm)] = self::shapes(request, &costs, layer, algorithm);
+            }
+            shapes
+        };
+        let scratch = layers.clone().map(scratch).collect();
+        let shapes = layers.map(shapes).collect();
+        let (own, cuts) = (network.on_load.clone(), vec![OnceLock::new(); network.layers.len()]);
+        let (bound_ns, taken) = (least_bound_ns(request), Mutex::default());
+        Self { bound_ns, costs, scratch, shapes, cuts, taken, own }
+    }
+
+    /// The scratch of a step, computed once for all steps that are alike.
+    pub(super) fn scratch_of(&self, request: &Request<'_>, step: &Step) -> Scratch {
+        let Step { layer, algorithm, count, rows, kept, .. } = *step;
+        // The last panel may be narrower than the others.
+        let last = step.first + count == request.network.layers[layer as usize].panels;
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = taken.entry(([layer, algorithm, count, rows, last.into()], kept));
+        *known.or_insert_with(|| Scratch::of(request, step))
+    }
+}
+
+/// What decides a step's scratch: layer, algorithm, panels, rows, whether the last panel is among
+/// them, and whether it keeps inputs.
+type Taker = ([u32; 5], Kept);
+
+/// The scratch with which a step can make whole panels, and all that it can use.
+#[derive(Clone, Copy)]
+pub(super) struct Scratch {
+    pub(super) least: u64,
+    pub(super) all: u64,
+}
+
+impl Scratch {
+    fn of(request: &Request<'_>, step: &Step) -> Self {
+        let Request { network, threads, .. } = *request;
+        Self {
+            least: panel_scratch_bytes(network, step, threads),
+            all: scratch_bytes(network, step, threads),
+        }
+    }
+}
+
+/// How a layer can be cut into even slices, each at most half as long as those before it.
+fn shapes(request: &Request<'_>, costs: &Costs, layer: usize, algorithm: u32) -> Vec<Shape> {
+    let network = request.network;
+    let (panels, mut slices) = (network.layers[layer].panels.max(1), 1);
+    let mut found = Vec::new();
+    loop {
+        let count = panels.div_ceil(slices);
+        let step = step(network, layer, count, algorithm);
+        let scratch = Scratch::of(request, &step);
+        let with = |scratch_bytes: u64| Step { scratch_bytes, ..step };
+        let less = |bytes: &u64| costs.less_scratch(&with(*bytes));
+        let levels = std::iter::successors(Some(scratch.all), less)
+            .map(|bytes| Level { bytes, ns: costs.step_ns(&with(bytes)) });
+        let kept = keeping(request, costs, &step, slices);
+        found.push(Shape { count, slices, scratch, levels: levels.collect(), kept });
+        if count == 1 {
+            return found;
+        }
+        slices = panels.div_ceil(count / 2);
+    }
+}
+
+/// The scratch and time of slices that keep transformed inputs. `None` if they cannot, or if
+/// threads would wait for each other because they divide panels.
+fn keeping(request: &Request<'_>, costs: &Costs, step: &Step, slices: u32) -> Option<Level> {
+    let Request { network, threads, .. } = *request;
+    let wide = threads == 1 || step.count >= 2 * threads;
+    if slices == 1 || step.algorithm != 0 || !wide || !keeps(network, step.layer as usize) {
+        return None;
+    }
+    let [left, found] = [Kept::Left, Kept::Found].map(|kept| Step { kept, ..*step });
+    let bytes = scratch_bytes(network, &left, threads);
+    let ns = costs.step_ns(&left) + costs.step_ns(&found) * u64::from(slices - 1);
+    Some(Level { bytes, ns })
+}
+
+/// The index of an algorithm: 0 for the layer's own, then those of [`TILES`].
+pub(super) fn number(algorithm: u32) -> usize {
+    TILES.iter().position(|tile| *tile == algorithm as usize).map_or(0, |tile| tile + 1)
+}
+
+/// A step with `count` panels of a layer, by its own algorithm (0) or another.
+pub(super) fn step(network: &Network, layer: usize, count: u32, algorithm: u32) -> Step {
+    let record = &network.layers[layer];
+    let rows = network.tensors[record.output as usize].rows() as u32;
+    let count = count.min(record.panels);
+    Step { layer: layer as u32, rows, count, algorithm, ..Step::default() }
+}

@@ -1,0 +1,91 @@
+//! A plan whose residents lie elsewhere.
+
+use super::pieces::{Holdings, pages};
+use eyelet::pack::{Kept, Load, Step};
+use eyelet_model::plan::Plan;
+use eyelet_model::tables::Tables;
+use std::ops::Range;
+
+/// A plan with its residents in pieces at these addresses, and everything else above them.
+pub(super) fn rebuild(
+    old: &Plan,
+    holdings: &Holdings,
+    pieces: impl Iterator<Item = (Range<u64>, u64)>,
+    tables: &Tables,
+) -> Plan {
+    let mut pieces: Vec<_> = pieces.collect();
+    pieces.sort_by_key(|(bytes, _)| bytes.start);
+    let mut plan = old.clone();
+    let end = pieces.iter().map(|(bytes, address)| address + pages(bytes).1).max();
+    let end = end.unwrap_or(holdings.rest);
+    let moved = |address: u64| address - holdings.rest + end;
+    plan.places.iter_mut().for_each(|place| place.address = moved(place.address));
+    plan.loads.iter_mut().for_each(|load| load.address = moved(load.address));
+    plan.arena_bytes = moved(old.arena_bytes);
+    let is_item = |index: usize| holdings.items.iter().any(|item| item.load == index);
+    plan.resident.clear();
+    let mut split: Vec<Vec<Step>> = Vec::with_capacity(old.steps.len());
+    for step in &old.steps {
+        let scratch = if step.scratch_bytes > 0 { moved(step.scratch) } else { step.scratch };
+        let weights =
+            if step.weights >= holdings.rest { moved(step.weights) } else { step.weights };
+        split.push(vec![Step { scratch, weights, ..*step }]);
+    }
+    for (_, load) in old.resident.iter().enumerate().filter(|(index, _)| !is_item(*index)) {
+        plan.resident.push(Load { address: moved(load.address), ..*load });
+    }
+    for item in &holdings.items {
+        for (bytes, address) in pieces.iter().filter(|(bytes, _)| item.has(bytes)) {
+            let (offset, room) = pages(bytes);
+            plan.resident.push(Load {
+                offset,
+                address: *address,
+                bytes: room as u32,
+                ..Load::default()
+            });
+            for using in &item.steps {
+                let within = using.bytes.start.max(bytes.start)..using.bytes.end.min(bytes.end);
+                if within.is_empty() {
+                    continue;
+                }
+                let step = &old.steps[using.step];
+                let panel = using.panel.unwrap_or(u64::MAX);
+                let weights = address + within.start - offset;
+                let parts = &mut split[using.step];
+                let part = match within == using.bytes {
+                    true => Step { weights, ..parts[0] },
+                    false => Step {
+                        // The others find what the first of them leaves.
+                        kept: match parts[0].kept {
+                            Kept::Left if within.start != using.bytes.start => Kept::Found,
+                            kept => kept,
+                        },
+                        first: step.first + ((within.start - using.bytes.start) / panel) as u32,
+                        count: ((within.end - within.start) / panel) as u32,
+                        weights,
+                        ..parts[0]
+                    },
+                };
+                // The first takes the place of the whole.
+                match within.start == using.bytes.start {
+                    true => parts[0] = part,
+                    false => parts.push(part),
+                }
+            }
+        }
+    }
+    // So many steps are done when so many were.
+    let mut done = vec![0, 1];
+    for parts in &split {
+        done.push(done[done.len() - 1] + parts.len() as i32);
+    }
+    plan.steps = split.concat();
+    let (before, after) = (old.period() as i32, plan.period() as i32);
+    for load in &mut plan.loads {
+        let (inferences, steps) =
+            (load.release.div_euclid(before), load.release.rem_euclid(before));
+        load.release = inferences * after + done[steps as usize];
+    }
+    plan.tables = plan.tables.max(tables.of_plan(&plan));
+    plan
+}
