@@ -19,6 +19,10 @@ use std::ops::Range;
 /// Shares of the memory next to the tables for which groups are searched.
 const SHARES: [f64; 6] = [1.0, 0.8, 0.6, 0.4, 0.25, 0.15];
 
+/// Shares of the memory next to the tables for which groups are searched if those that may take all
+/// of it leave loads no room.
+const NEAR: [f64; 4] = [0.99, 0.97, 0.94, 0.9];
+
 /// Shares of the memory next to the tables for which groups and single layers that slide are
 /// searched.
 const SHARES_OF_SINGLES: [f64; 3] = [1.0, 0.6, 0.3];
@@ -179,9 +183,18 @@ impl<'a> Search<'a> {
     /// The ways to slide that are planned for a budget, the cheapest first: no groups if that could
     /// fit, groups that just fit, and groups that leave more memory for weights.
     pub fn candidates(&mut self, budget: u64) -> Vec<Vec<Group>> {
+        self.for_shares(budget, &SHARES)
+    }
+
+    /// The ways to slide for a little less than a budget.
+    pub fn near(&mut self, budget: u64) -> Vec<Vec<Group>> {
+        self.for_shares(budget, &NEAR)
+    }
+
+    fn for_shares(&mut self, budget: u64, shares: &[f64]) -> Vec<Vec<Group>> {
         let room = self.room(budget);
         let mut found = Vec::new();
-        for share in SHARES {
+        for share in shares {
             let target = (room as f64 * share) as u64;
             let mut aims = [Aim::Memory, Aim::Sharing, Aim::Single].into_iter();
             let Some(groups) = aims.find_map(|aim| self.groups_for(target, aim)) else { break };

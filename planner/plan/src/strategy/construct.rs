@@ -131,7 +131,7 @@ impl<'a, 'b> Construction<'a, 'b> {
         let own = &request.network.on_load;
         let alone = self.best.is_some();
         let precomputed = self.precomputed.clone();
-        let mut with_room = Vec::new();
+        let (mut with_room, mut searches) = (Vec::new(), Vec::new());
         let networks = transformed.map(|of| &of.fastest).into_iter();
         for network in [request.network].into_iter().chain(networks) {
             if network.on_load != *own && self.best.as_ref().is_some_and(|best| best.at == 0) {
@@ -162,8 +162,21 @@ impl<'a, 'b> Construction<'a, 'b> {
                 let smallest = smallest.map(|groups| SlidingChoice { network, groups }).collect();
                 self.slide(&request, smallest, &[(0, own.clone())], options);
             }
+            searches.push((network, search));
         }
         self.slide(request, with_room, algorithms, options);
+        if !alone && self.is_crowded() {
+            let before = self.builders.len();
+            for (network, mut search) in searches {
+                let near = search.near(request.budget).into_iter();
+                let near = near.map(|groups| SlidingChoice { network, groups }).collect();
+                self.slide(request, near, algorithms, options);
+            }
+            // What is no better does not come into the search.
+            if self.best.as_ref().is_none_or(|best| best.at < before) {
+                self.forget(before);
+            }
+        }
         self.elaborate(request.threads, options);
         if alone && !self.is_optimal() {
             let builder = &self.builders[0];
@@ -208,6 +221,15 @@ impl<'a, 'b> Construction<'a, 'b> {
         let way = |groups| SlidingChoice { network: request.network, groups };
         let ways = ways.into_iter().map(way).collect();
         self.slide(&request, ways, &[(0, on_load)], options);
+    }
+
+    /// Whether the best plan fits only with everything at its lowest place: its groups leave loads
+    /// no room.
+    fn is_crowded(&self) -> bool {
+        self.best.as_ref().is_none_or(|best| {
+            let builder = &self.builders[best.at];
+            builder.place(&best.design, builder.request.budget).is_err()
+        })
     }
 
     /// Whether computing decides the latency of the best plan. If it waits for loads, faster steps
