@@ -8,14 +8,12 @@
 
 use super::builder::PlanBuilder;
 use super::construction::Construction;
-use super::design::Design;
 use super::joint::Constructed;
 use super::on_load::{Options, Transformed};
 use super::place::Loading;
 use super::precomputed::Precomputed;
 use super::sliding_choice::SlidingChoice;
-use super::{Request, baseline_guard, flexnn, frugal, sliding_choice};
-use crate::slice::Cutting;
+use super::{Request, baseline_guard, frugal, sliding_choice};
 use crate::slide::{Group, Search};
 use eyelet::pack::PAGE;
 use std::sync::Arc;
@@ -178,16 +176,6 @@ impl<'a, 'b> Construction<'a, 'b> {
             }
         }
         self.elaborate(request.threads, options);
-        if alone && !self.is_optimal() {
-            let builder = &self.builders[0];
-            let layers = |loading| Design::uniform(Cutting::LAYERS, own, loading);
-            let designs: Vec<Design> = flexnn::designs(builder, Loading::Cyclic)
-                .chain([layers(Loading::Cyclic)])
-                .collect();
-            for design in designs {
-                self.consider(0, design);
-            }
-        }
     }
 
     /// Tries more groups with the best way to slide, and refines the best plan.
