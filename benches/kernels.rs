@@ -10,7 +10,7 @@ use eyelet::kernels::{Isa, Kernels};
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{Call, LayerError, Operand, Problem, Slice, conv, depthwise, winograd};
 use eyelet::pack::{
-    Activation, ConvParams, Encoding, Kept, Layer, NONE, OpKind, Tensor, WinogradParams,
+    Activation, ConvParams, Encoding, Layer, Method, NONE, OpKind, Tensor, WinogradParams,
     params_words,
 };
 use std::hint::black_box;
@@ -347,12 +347,9 @@ fn measure(
             .expect("a matrix"),
             weights: &weights[copy * floats..][..floats],
             prefetch: Default::default(),
-            algorithm: 0,
             first: 0,
             count: panels,
-            chain: 0,
-            chains: 0,
-            kept: Kept::Not,
+            method: Method::default(),
             rows: 0..rows as usize,
             scratch: bytemuck::cast_slice_mut(&mut scratch),
             device,

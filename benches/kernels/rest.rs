@@ -7,7 +7,7 @@ use eyelet::kernels::Kernels;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand};
 use eyelet::pack::{
-    Activation, ActivationKind as A, BinaryOp, BinaryParams, CopyParams, Kept, Layer, LrnParams,
+    Activation, ActivationKind as A, BinaryOp, BinaryParams, CopyParams, Layer, LrnParams, Method,
     NONE, OpKind, PoolParams, ReduceParams, Tensor, params_words,
 };
 use std::hint::black_box;
@@ -179,12 +179,9 @@ fn measure(case: &Case, kernels: &Kernels, device: &dyn Device) -> (Duration, us
                 .expect("a matrix"),
             weights: &[],
             prefetch: Default::default(),
-            algorithm: 0,
             first: 0,
             count: 0,
-            chain: 0,
-            chains: 0,
-            kept: Kept::Not,
+            method: Method::default(),
             rows: 0..rows,
             scratch: &mut [],
             device,

@@ -8,7 +8,7 @@ use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand};
-use eyelet::pack::{Kept, OpKind, PAGE, Step};
+use eyelet::pack::{Method, OpKind, PAGE, Step};
 use eyelet_planner::network::Network;
 use eyelet_planner::profile::{Costs, Profile};
 use eyelet_planner::steps::{least_scratch_bytes, scratch_bytes, whole};
@@ -80,12 +80,9 @@ impl Memory {
             out: MatMut::new(self.made.floats(), rows, cols, cols)?,
             weights: &self.weights.floats()[from / 4..(from + bytes) / 4],
             prefetch: Default::default(),
-            algorithm: step.algorithm,
             first: 0,
             count: layer.panels as usize,
-            chain: 0,
-            chains: 0,
-            kept: Kept::Not,
+            method: step.method,
             rows: 0..rows,
             scratch: &mut self.scratch.bytes()[..step.scratch_bytes as usize],
             device: &Inline,
@@ -129,7 +126,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let mut steps = Vec::new();
         for algorithm in costs.on_load(layer) {
-            let step = Step { algorithm, ..whole(&network, layer) };
+            let step = Step { method: Method::by(algorithm), ..whole(&network, layer) };
             let [least, all] =
                 [least_scratch_bytes, scratch_bytes].map(|of| of(&network, &step, 1));
             let factor = (all as f64 / least as f64).powf(1.0 / f64::from(AMOUNTS - 1));
@@ -142,7 +139,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         if steps.is_empty() {
             continue;
         }
-        let direct = Step { algorithm: 0, ..whole(&network, layer) };
+        let direct = Step { method: Method::default(), ..whole(&network, layer) };
         steps.push(Step { scratch_bytes: scratch_bytes(&network, &direct, 1), ..direct });
         memory.data = inputs.map(|input| Floats::new(4 * input.rows() * u64::from(input.cols())));
         memory.data.iter_mut().for_each(|data| data.floats().fill(0.5));
@@ -158,7 +155,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (at, (step, times)) in steps.iter().zip(&mut times).enumerate() {
             if at % AMOUNTS as usize == 0 {
                 let extents = output.dims.map(|extent| extent.to_string()).join("x");
-                let algorithm = match step.algorithm {
+                let algorithm = match step.algorithm() {
                     0 => "direct".into(),
                     tile => format!("F({tile},3)"),
                 };

@@ -10,7 +10,7 @@ use common::net::Net;
 use common::prove::{prove, skeleton};
 use common::{Subject, bits, run_inline};
 use eyelet::device::Inline;
-use eyelet::pack::{Kept, PAGE, Step};
+use eyelet::pack::{InputReuse, Method, PAGE, Step};
 use eyelet_planner::algorithm::Algorithm;
 use eyelet_planner::check::{Violation, check};
 use eyelet_planner::graph::{Op, Window};
@@ -49,7 +49,7 @@ fn pack(subject: &Subject, plans: &[Plan]) -> Vec<u8> {
 }
 
 fn found(plan: &Plan) -> usize {
-    plan.steps.iter().filter(|step| step.kept == Kept::Found).count()
+    plan.steps.iter().filter(|step| step.reuse() == InputReuse::Reuse).count()
 }
 
 /// Plans in which steps find what others have left, from that with the least memory on.
@@ -94,7 +94,7 @@ fn other_strategies_transform_anew() {
         ("preload", AMPLE),
     ] {
         let plan = subject.plan_by(strategy, budget, 1).unwrap();
-        assert!(plan.steps.iter().all(|step| step.kept == Kept::Not), "{strategy}");
+        assert!(plan.steps.iter().all(|step| step.reuse() == InputReuse::None), "{strategy}");
     }
 }
 
@@ -104,12 +104,13 @@ fn slices_that_keep_are_predicted_to_take_what_one_does() {
     let costs = Costs::new(&subject.network, &subject.board.profile, 1);
     let all = whole(&subject.network, 2);
     let panels = all.count;
-    let slices = |kept: [Kept; 2]| -> u64 {
-        let of = |at: u32| Step { count: 1, kept: kept[usize::from(at > 0)], ..all };
+    let slices = |kept: [InputReuse; 2]| -> u64 {
+        let of = |at: u32| Step { count: 1, method: Method::Own(kept[usize::from(at > 0)]), ..all };
         (0..panels).map(|at| costs.step_ns(&of(at))).sum()
     };
     let once = costs.step_ns(&all);
-    let (anew, kept) = (slices([Kept::Not; 2]), slices([Kept::Left, Kept::Found]));
+    let (anew, kept) =
+        (slices([InputReuse::None; 2]), slices([InputReuse::Store, InputReuse::Reuse]));
     assert!(kept < anew, "{kept} of {anew}");
     assert!(kept < once + once / 4, "{kept} for {once}");
     assert!(kept >= once, "{kept} for {once}");
@@ -121,7 +122,7 @@ fn what_is_not_left_is_not_found() {
     let skeleton = skeleton(&subject);
     let plan = plans(&subject).next().expect("no plan keeps inputs");
     assert_eq!(prove(&subject, &skeleton, &plan), Ok(()));
-    let at = plan.steps.iter().position(|step| step.kept == Kept::Found).unwrap();
+    let at = plan.steps.iter().position(|step| step.reuse() == InputReuse::Reuse).unwrap();
     let refused = |change: &dyn Fn(&mut Plan), reason: &str, flaw: &str| {
         let mut plan = plan.clone();
         change(&mut plan);
@@ -134,7 +135,7 @@ fn what_is_not_left_is_not_found() {
     let none = "step: finds inputs that the step before does not keep";
     let other =
         "step: finds inputs of another layer, other rows or in other scratch than the step before";
-    refused(&|plan| plan.steps[at - 1].kept = Kept::Not, "keeps none", none);
+    refused(&|plan| plan.steps[at - 1].method = Method::Own(InputReuse::None), "keeps none", none);
     let moved = |plan: &mut Plan| {
         // In bytes that are free in that step, if any plan has them: of another place alone.
         plan.arena_bytes += plan.steps[at].scratch_bytes.next_multiple_of(PAGE);
@@ -161,7 +162,9 @@ fn nothing_is_loaded_over_what_is_kept() {
 fn over_what_is_kept(subject: &Subject, skeleton: &[u32], plan: &Plan) -> usize {
     // A step that finds, and whose own weights come with a load that ends with bytes of no step.
     let mut tried = 0;
-    for (at, step) in plan.steps.iter().enumerate().filter(|(_, step)| step.kept == Kept::Found) {
+    for (at, step) in
+        plan.steps.iter().enumerate().filter(|(_, step)| step.reuse() == InputReuse::Reuse)
+    {
         let weights = step_weights(&subject.network, step);
         let before = plan.steps[at - 1].ready;
         let own = (before..step.ready).find(|load| {
@@ -197,8 +200,10 @@ fn over_what_is_kept(subject: &Subject, skeleton: &[u32], plan: &Plan) -> usize 
         assert!(check(&subject.network, &apart, subject.weights_bytes).is_ok());
         assert_eq!(prove(subject, skeleton, &apart), Ok(()));
         tried += 1;
-        let first = (0..at).rev().find(|first| plan.steps[*first].kept == Kept::Left).unwrap();
-        let last = (at..plan.steps.len()).take_while(|last| plan.steps[*last].kept == Kept::Found);
+        let first =
+            (0..at).rev().find(|first| plan.steps[*first].reuse() == InputReuse::Store).unwrap();
+        let last = (at..plan.steps.len())
+            .take_while(|last| plan.steps[*last].reuse() == InputReuse::Reuse);
         for of in first..=last.last().unwrap() {
             apart.steps[of].scratch = end + used;
         }
@@ -208,7 +213,7 @@ fn over_what_is_kept(subject: &Subject, skeleton: &[u32], plan: &Plan) -> usize 
         let flaw = prove(subject, skeleton, &apart).unwrap_err();
         assert_eq!(flaw.what, "load: may be in flight where a step finds what it keeps");
         // Without what is kept nothing is wrong with it.
-        apart.steps.iter_mut().for_each(|step| step.kept = Kept::Not);
+        apart.steps.iter_mut().for_each(|step| step.method = Method::Own(InputReuse::None));
         let proof = check(&subject.network, &apart, subject.weights_bytes);
         assert!(proof.is_ok(), "{:?}", proof.err());
         assert_eq!(prove(subject, skeleton, &apart), Ok(()));
@@ -221,7 +226,8 @@ fn over_what_is_kept(subject: &Subject, skeleton: &[u32], plan: &Plan) -> usize 
 fn it_is_told() {
     let subject = subject();
     let plan = plans(&subject).next().expect("no plan keeps inputs");
-    let keeps = plan.steps.iter().find(|step| step.kept == Kept::Left).unwrap().layer as usize;
+    let keeps =
+        plan.steps.iter().find(|step| step.reuse() == InputReuse::Store).unwrap().layer as usize;
     let steps = plan.steps.iter().filter(|step| step.layer as usize == keeps).count();
     let folder = tempfile::tempdir().unwrap();
     subject.write(&folder.path().join("kept.pack"), &[plan]);

@@ -7,7 +7,7 @@ use common::{Subject, bits, difference, noise, run_inline, zoo_model};
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
 use eyelet::kernels::Isa;
-use eyelet::pack::{Encoding, Load, STRATEGIES};
+use eyelet::pack::{Encoding, Load, Method, STRATEGIES, Step};
 use eyelet::storage::Slice;
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::{Bound, least_bound_ns, least_steps_ns, lower_bound_ns};
@@ -573,7 +573,7 @@ fn panels_come_in_parts() {
     assert!(smallest + panel / 2 < by("flexnn").min(by("on-demand")), "{smallest}");
     for budget in [smallest, smallest + PAGE, smallest + panel / 4, smallest + panel] {
         let plan = subject.plan(budget, 1).unwrap();
-        assert!(budget > smallest + PAGE || plan.steps.iter().any(|step| step.chains > 0));
+        assert!(budget > smallest + PAGE || plan.steps.iter().any(|step| step.chains() > 0));
         let packed = pack(&subject, budget, 1);
         assert!(bits(&run_inline(&packed, budget, &inputs, &Inline, 2)) == expected, "{budget}");
         assert!(bits(&run_beside(&packed, budget, &inputs)) == expected, "{budget}");
@@ -585,17 +585,25 @@ fn panels_come_in_parts() {
         change(&mut plan);
         check(&subject.network, &plan, subject.weights_bytes).unwrap_err()
     };
-    let second = plan.steps.iter().position(|step| step.chain > 0).unwrap();
+    let second = plan
+        .steps
+        .iter()
+        .position(|step| matches!(step.method, Method::Chains { first: 1.., .. }))
+        .unwrap();
     let swapped = broken(&|plan| {
         let (one, two) = (plan.steps[second - 1], plan.steps[second]);
-        (plan.steps[second - 1].chain, plan.steps[second - 1].chains) = (two.chain, two.chains);
-        (plan.steps[second].chain, plan.steps[second].chains) = (one.chain, one.chains);
+        (plan.steps[second - 1].method, plan.steps[second].method) = (two.method, one.method);
     });
+    let longer = |step: &mut Step, more: [u32; 2]| {
+        if let Method::Chains { first, count } = &mut step.method {
+            (*first, *count) = (*first + more[0], *count + more[1]);
+        }
+    };
     let says = |all: &[Violation], kind: fn(&Violation) -> bool| all.iter().any(kind);
     assert!(says(&swapped, |one| matches!(one, Violation::ChainsOutOfOrder { .. })), "{swapped:?}");
-    let missing = broken(&|plan| plan.steps[second].chains += 1);
+    let missing = broken(&|plan| longer(&mut plan.steps[second], [0, 1]));
     assert!(says(&missing, |one| matches!(one, Violation::SliceTwice { .. })), "{missing:?}");
-    let outside = broken(&|plan| plan.steps[second].chain += 1000);
+    let outside = broken(&|plan| longer(&mut plan.steps[second], [1000, 0]));
     assert!(says(&outside, |one| matches!(one, Violation::NotSliceable { .. })), "{outside:?}");
 }
 
@@ -672,7 +680,7 @@ fn narrow_panels_come_in_parts() {
         let smallest = narrow.smallest(1);
         assert!(smallest <= full.smallest(1), "{from} to {to}: {smallest}");
         let plan = narrow.plan(smallest, 1).unwrap();
-        assert!(plan.steps.iter().any(|step| step.chains > 0), "{from} to {to}");
+        assert!(plan.steps.iter().any(|step| step.chains() > 0), "{from} to {to}");
         for budget in [smallest, smallest + PAGE, smallest + 4 * PAGE, AMPLE] {
             let found = run_inline(&pack(&narrow, budget, 1), budget, &inputs, &Inline, 2);
             assert!(bits(&found) == bits(&wide), "{from} to {to} in {budget} bytes");

@@ -411,7 +411,7 @@ pub fn run(call: Call<'_>) {
     // Of a panel's floats those that the step has, and which chains they are for.
     let held = self::weights(layer, &inputs[0], &slice, kernels.isa());
     let missing = held.start as usize / 4;
-    let panel_floats = match slice.chains {
+    let panel_floats = match slice.method.chains() {
         0 => layer.panel_bytes as usize / 4,
         _ => held.end as usize / 4 - missing,
     };
@@ -437,7 +437,7 @@ pub fn run(call: Call<'_>) {
                 division.strip,
                 &mut *scratch,
             );
-            let apart = division.apart || slice.chains > 0;
+            let apart = division.apart || slice.method.chains() > 0;
             let passes = if apart { terms.clone() } else { 0..1 };
             for (pass, number) in
                 passes.clone().flat_map(|pass| numbers.clone().map(move |n| (pass, n)))

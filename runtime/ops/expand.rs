@@ -103,11 +103,11 @@ impl Expansion {
     /// For a step that may need none.
     pub(super) fn new(problem: &Problem<'_>) -> Option<Self> {
         let &Problem { layer, inputs, slice, isa, .. } = problem;
-        if !expands(layer, slice.algorithm) || slice.count == 0 || slice.rows == 0 {
+        if !expands(layer, slice.algorithm()) || slice.count == 0 || slice.rows == 0 {
             return None;
         }
         let k = reduction(layer, &inputs[0]);
-        let plain = match slice.algorithm {
+        let plain = match slice.algorithm() {
             0 => {
                 let bytes = Encoding::F32.panel_bytes(k, layer.columns(isa), isa.panel())?;
                 Layer { encoding: 0, panel_bytes: u32::try_from(bytes).ok()?, ..*layer }
@@ -117,7 +117,7 @@ impl Expansion {
         let way = Way::of(&problem.with(&plain), k);
         let encoding = layer.encoding().unwrap_or_default();
         let stored_bytes = layer.panel_bytes as usize;
-        Some(Self { plain, encoding, stored_bytes, algorithm: slice.algorithm, isa, way })
+        Some(Self { plain, encoding, stored_bytes, algorithm: slice.algorithm(), isa, way })
     }
 
     /// Computes a step.

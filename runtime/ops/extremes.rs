@@ -8,7 +8,7 @@ use crate::kernels::testing::{Threads, available, floats, scratch as memory};
 use crate::ops::Problem;
 use crate::pack::{
     Activation, ActivationKind, BinaryParams, ConvParams, CopyParams, GatherParams, LrnParams,
-    MatMulParams, PoolParams, ReduceParams, WinogradParams, params_words, ring_bytes,
+    MatMulParams, Method, PoolParams, ReduceParams, WinogradParams, params_words, ring_bytes,
 };
 use bytemuck::cast_slice_mut;
 use core::array::from_fn;
@@ -250,7 +250,7 @@ fn slice(random: &mut Random, case: &Accepted, isa: Isa) -> Option<Slice> {
     let (row, rows) = some(rows, if layer.kind == OpKind::Winograd as u32 { line } else { 1 });
     let (first, count) = if layer.panels > 0 { some(layer.panels, 1) } else { (0, 0) };
     let algorithm = if random.below(4) == 0 { 2 << random.below(2) } else { 0 };
-    let slice = Slice { first, count, row, rows, algorithm, ..Slice::default() };
+    let slice = Slice { first, count, row, rows, method: Method::by(algorithm) };
     validate_slice(&Problem { layer, inputs, output, slice, threads: 1, isa }).ok().map(|()| slice)
 }
 
@@ -321,12 +321,9 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
             out: MatMut::new(&mut out[offset..], rows, cols, pitch).unwrap(),
             weights: &packed,
             prefetch: Prefetch::default(),
-            algorithm: slice.algorithm,
             first: slice.first as usize,
             count: slice.count as usize,
-            chain: 0,
-            chains: 0,
-            kept: Kept::Not,
+            method: slice.method,
             rows: slice.row as usize..slice.row as usize + slice.rows as usize,
             scratch: cast_slice_mut(&mut lines),
             device: &Threads(threads as usize),

@@ -56,7 +56,7 @@ use crate::device::{Device, Inline, Split};
 use crate::kernels::Kernels;
 use crate::kernels::table::Prefetch;
 use crate::matrix::{MatMut, MatRef};
-use crate::pack::{Encoding, Isa, Kept, Layer, NONE, OpKind, Tensor};
+use crate::pack::{Encoding, Isa, Layer, Method, NONE, OpKind, Tensor};
 use expand::Expansion;
 use winograd::Portions;
 
@@ -90,18 +90,12 @@ pub struct Call<'a> {
     pub weights: &'a [f32],
     /// What the next step reads first of its weights, for operators that fetch theirs.
     pub prefetch: Prefetch,
-    /// [`Step::algorithm`](crate::pack::Step::algorithm).
-    pub algorithm: u32,
     /// First panel of the step.
     pub first: usize,
     /// Panels of the step.
     pub count: usize,
-    /// [`Step::chain`](crate::pack::Step::chain).
-    pub chain: u32,
-    /// [`Step::chains`](crate::pack::Step::chains).
-    pub chains: u32,
-    /// [`Step::kept`](crate::pack::Step::kept).
-    pub kept: Kept,
+    /// Which sums the step computes, and how.
+    pub method: Method,
     /// Output rows of the step.
     pub rows: core::ops::Range<usize>,
     /// Scratch, aligned to 64 bytes, of at least `scratch_bytes`.
@@ -120,10 +114,7 @@ impl Call<'_> {
             count: self.count as u32,
             row: self.rows.start as u32,
             rows: self.rows.len() as u32,
-            algorithm: self.algorithm,
-            chain: self.chain,
-            chains: self.chains,
-            kept: self.kept,
+            method: self.method,
         }
     }
 
@@ -248,7 +239,7 @@ fn scratch_of(problem: &Problem<'_>, want: Want) -> u64 {
         Some(expansion) => expansion.scratch_bytes(problem, want),
         None => operator_scratch_bytes(problem, want),
     };
-    match expand::expands(layer, slice.algorithm) {
+    match expand::expands(layer, slice.algorithm()) {
         true => problem.most(bytes),
         false => bytes(problem),
     }

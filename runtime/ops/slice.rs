@@ -1,6 +1,6 @@
 //! The part of a layer that a step makes.
 
-use crate::pack::{Kept, Step};
+use crate::pack::{Method, Step};
 use core::ops::Range;
 
 /// The part of a layer that a step makes.
@@ -14,14 +14,8 @@ pub struct Slice {
     pub row: u32,
     /// Output rows.
     pub rows: u32,
-    /// [`Step::algorithm`](crate::pack::Step::algorithm).
-    pub algorithm: u32,
-    /// [`Step::chain`](crate::pack::Step::chain).
-    pub chain: u32,
-    /// [`Step::chains`](crate::pack::Step::chains).
-    pub chains: u32,
-    /// [`Step::kept`](crate::pack::Step::kept).
-    pub kept: Kept,
+    /// Which sums it computes, and how.
+    pub method: Method,
 }
 
 impl Slice {
@@ -33,16 +27,26 @@ impl Slice {
 
     /// Which of `all` chains of the reduction it computes.
     pub fn terms(&self, all: u32) -> Range<u32> {
-        match self.chains {
-            0 => 0..all,
-            chains => self.chain..self.chain.saturating_add(chains),
+        match self.method {
+            Method::Chains { first, count } => first..first.saturating_add(count),
+            Method::Own(_) | Method::Winograd { .. } => 0..all,
         }
+    }
+
+    /// The tile of the algorithm that the step computes by, if that is not the layer's own; else 0.
+    pub fn algorithm(&self) -> u32 {
+        self.method.algorithm()
+    }
+
+    /// The slice by the layer's own algorithm.
+    pub fn by_own(self) -> Self {
+        Self { method: Method::default(), ..self }
     }
 }
 
 impl From<&Step> for Slice {
     fn from(step: &Step) -> Self {
-        let Step { first, count, row, rows, algorithm, chain, chains, kept, .. } = *step;
-        Self { first, count, row, rows, algorithm, chain, chains, kept }
+        let Step { first, count, row, rows, method, .. } = *step;
+        Self { first, count, row, rows, method }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::conv::chains;
 use super::{LayerError, Problem, Reads, Slice, check, copy, cuda, expand, reads, winograd};
-use crate::pack::{Isa, Kept, Layer, OpKind, Tensor};
+use crate::pack::{InputReuse, Isa, Layer, Method, OpKind, Tensor};
 
 /// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of them: one, but with Winograd whole lines
 /// of tiles ([`winograd::slice_lines`]).
@@ -27,10 +27,10 @@ pub fn slides(layer: &Layer, output: &Tensor) -> bool {
 pub fn validate_slice(problem: &Problem<'_>) -> Result<(), LayerError> {
     let &Problem { layer, inputs, output, slice, isa, .. } = problem;
     validate_algorithm(problem)?;
-    if slice.algorithm != 0 && isa != Isa::Cuda {
-        let plain = expand::transformed(layer, &inputs[0], slice.algorithm, isa)?;
+    if slice.algorithm() != 0 && isa != Isa::Cuda {
+        let plain = expand::transformed(layer, &inputs[0], slice.algorithm(), isa)?;
         winograd::validate(&plain, inputs, output, isa)?;
-        return validate_slice(&problem.with(&plain).of(Slice { algorithm: 0, ..slice }));
+        return validate_slice(&problem.with(&plain).of(slice.by_own()));
     }
     let kind = OpKind::from_code(layer.kind).ok_or(LayerError::Kind(layer.kind))?;
     if isa == Isa::Cuda {
@@ -46,26 +46,20 @@ pub fn validate_slice(problem: &Problem<'_>) -> Result<(), LayerError> {
     Ok(())
 }
 
-/// Refuses chains, kept inputs and algorithms that do not go together, or not with the layer.
+/// Refuses chains and kept inputs that the layer does not have.
 fn validate_algorithm(problem: &Problem<'_>) -> Result<(), LayerError> {
     let &Problem { layer, inputs, slice, isa, .. } = problem;
-    if slice.chains != 0 {
-        let all = chains(layer, &inputs[0], isa).map_or(0, |chains| chains.count() as u64);
-        let end = u64::from(slice.chain) + u64::from(slice.chains);
-        check(end <= all, "end of the step's chains", end, all)?;
-        check(slice.count == 1, "panels of a step of some chains", slice.count.into(), 1)?;
-        let algorithm = slice.algorithm.into();
-        check(algorithm == 0, "algorithm of a step of some chains", algorithm, 0)?;
-    } else {
-        check(slice.chain == 0, "first chain of a step of all of them", slice.chain.into(), 0)?;
+    match slice.method {
+        Method::Own(InputReuse::None) | Method::Winograd { .. } => Ok(()),
+        Method::Own(_) => winograd::validate_kept(layer, &inputs[0], isa),
+        Method::Chains { first, count } => {
+            let all = chains(layer, &inputs[0], isa).map_or(0, |chains| chains.count() as u64);
+            let end = u64::from(first) + u64::from(count);
+            check(end <= all, "end of the step's chains", end, all)?;
+            check(count > 0, "chains of a step of some chains", count.into(), 1)?;
+            check(slice.count == 1, "panels of a step of some chains", slice.count.into(), 1)
+        }
     }
-    if slice.kept != Kept::Not {
-        winograd::validate_kept(layer, &inputs[0], isa)?;
-        let (algorithm, chains) = (slice.algorithm.into(), slice.chains.into());
-        check(algorithm == 0, "algorithm of a step that keeps inputs", algorithm, 0)?;
-        check(chains == 0, "chains of a step that keeps inputs", chains, 0)?;
-    }
-    Ok(())
 }
 
 /// Refuses rows that are not the layer's, or that its steps cannot make by themselves.

@@ -22,7 +22,7 @@
 //! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
 //!
 //! A step transforms the inputs for its own panels, those of their groups: a layer of one group that is cut into many
-//! steps does that often, unless they [keep](crate::pack::Kept) them: then the first has scratch for those of all blocks, and
+//! steps does that often, unless they [keep](crate::pack::InputReuse) them: then the first has scratch for those of all blocks, and
 //! the others begin with what it has left there. A step makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are the same
 //! however the lines are cut.
 
@@ -77,7 +77,7 @@ pub fn validate(
     check_weights(layer, panels, points.checked_mul(channels), isa.panel(), isa)
 }
 
-/// Refuses a (valid) layer whose steps cannot [keep](crate::pack::Kept) its transformed inputs: they can on a processor, of one image and
+/// Refuses a (valid) layer whose steps cannot [keep](crate::pack::InputReuse) its transformed inputs: they can on a processor, of one image and
 /// one group, computed as it is stored.
 pub(super) fn validate_kept(layer: &Layer, input: &Tensor, isa: Isa) -> Result<(), LayerError> {
     let winograd = OpKind::Winograd as u32;

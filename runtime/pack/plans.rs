@@ -103,32 +103,110 @@ pub struct Step {
     pub scratch: u64,
     /// Bytes of scratch, a multiple of 64: no less than the operator needs; what it can do with more decides on its blocks.
     pub scratch_bytes: u64,
-    /// 0: the layer's own algorithm. 2 or 4: F(2,3) or F(4,3) of a 3x3 convolution of stride 1 in one group whose
-    /// stored panels are the direct one's; the step transforms them itself, into its scratch.
-    pub algorithm: u32,
     /// The step may start when this many reads of its inference are done: of a plan with a staging ring, where it is more
     /// than `ready` says (a synchronous pipeline). 0 otherwise.
     pub reads: u32,
-    /// The first chain of the reduction that it computes, if it computes some of them only.
-    pub chain: u32,
-    /// How many, of one panel; 0 for all of them, of however many panels. The first chain's step begins the sums, the others add to
-    /// what the output holds ([`chains`](crate::ops::chains)).
-    pub chains: u32,
-    /// What becomes of the inputs that it transforms.
-    pub kept: Kept,
+    /// Which sums it computes, and how.
+    pub method: Method,
+}
+
+impl Step {
+    /// The tile of the algorithm that the step computes by, if that is not the layer's own; else 0.
+    pub fn algorithm(&self) -> u32 {
+        self.method.algorithm()
+    }
+
+    /// The first chain that the step computes; 0 if it computes all.
+    pub fn chain(&self) -> u32 {
+        match self.method {
+            Method::Chains { first, .. } => first,
+            Method::Own(_) | Method::Winograd { .. } => 0,
+        }
+    }
+
+    /// How many chains the step computes; 0 if it computes all.
+    pub fn chains(&self) -> u32 {
+        self.method.chains()
+    }
+
+    /// What becomes of the inputs that the step transforms.
+    pub fn reuse(&self) -> InputReuse {
+        self.method.reuse()
+    }
+}
+
+/// Which sums of a slice a step computes, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// All sums, by the layer's own algorithm.
+    Own(InputReuse),
+    /// Some chains of the sums of one panel, by the layer's own algorithm. The first chain's step begins the sums, the others add
+    /// to what the output holds ([`chains`](crate::ops::chains)).
+    Chains {
+        /// The first chain.
+        first: u32,
+        /// The number of chains, at least 1.
+        count: u32,
+    },
+    /// All sums by F(tile,3), of a 3x3 convolution of stride 1 in one group whose stored panels are the direct
+    /// algorithm's. The step transforms them into its scratch. The tile is 2 or 4.
+    Winograd {
+        /// Outputs of a tile along each axis.
+        tile: u32,
+    },
+}
+
+impl Default for Method {
+    fn default() -> Self {
+        Self::Own(InputReuse::None)
+    }
+}
+
+impl Method {
+    /// The method of an algorithm: 0 for the layer's own, or the tile of Winograd's.
+    pub fn by(algorithm: u32) -> Self {
+        match algorithm {
+            0 => Self::default(),
+            tile => Self::Winograd { tile },
+        }
+    }
+
+    /// The tile of Winograd's algorithm, if steps transform their weights for it; else 0.
+    pub fn algorithm(self) -> u32 {
+        match self {
+            Self::Winograd { tile } => tile,
+            Self::Own(_) | Self::Chains { .. } => 0,
+        }
+    }
+
+    /// The number of chains; 0 for all of them.
+    pub fn chains(self) -> u32 {
+        match self {
+            Self::Chains { count, .. } => count,
+            Self::Own(_) | Self::Winograd { .. } => 0,
+        }
+    }
+
+    /// What becomes of transformed inputs.
+    pub fn reuse(self) -> InputReuse {
+        match self {
+            Self::Own(reuse) => reuse,
+            Self::Chains { .. } | Self::Winograd { .. } => InputReuse::None,
+        }
+    }
 }
 
 /// What becomes of the inputs that a step of a [Winograd convolution](crate::ops::winograd) transforms.
 ///
-/// A layer that is cut into slices of its panels would transform the same inputs in each of them. Where a step leaves them in its
-/// scratch, the one after it, of other panels and the same rows, finds them there: its scratch is the same bytes.
+/// A layer that is cut into slices of its panels would transform the same inputs in each of them. Instead a step can leave them in its
+/// scratch. The next step, of other panels and the same rows, then finds them there: its scratch is the same bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Kept {
-    /// Nothing: they are transformed block by block, as they are used.
+pub enum InputReuse {
+    /// Inputs are transformed block by block, as they are used.
     #[default]
-    Not,
-    /// All of them are left, for the next step.
-    Left,
-    /// The step before has left them, and so does this one.
-    Found,
+    None,
+    /// The step leaves all transformed inputs for the next step.
+    Store,
+    /// The step before has left its transformed inputs, and so does this one.
+    Reuse,
 }

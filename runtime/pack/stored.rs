@@ -5,7 +5,9 @@
 //! slide differ in nothing but where in the image they are and where their scratch lies. [`Records`] reads them back one by
 //! one. The planner stores them (`store` of each type), and gets an error for what is too large for that.
 
-use super::{Activation, Buffer, Flaw, Kept, Layer, Load, PAGE, Place, Stage, Step, flaw};
+use super::{
+    Activation, Buffer, Flaw, InputReuse, Layer, Load, Method, PAGE, Place, Stage, Step, flaw,
+};
 use bytemuck::{Pod, Zeroable};
 
 /// What a pack stores as a record of another form.
@@ -383,14 +385,11 @@ impl ReadWith<&[WorkRecord]> for Step {
         let ready = work.ready_and_algorithm & ((1 << READY_BITS) - 1);
         let algorithm = work.ready_and_algorithm >> READY_BITS;
         let (count, ahead) = (u32::from(work.count), u32::from(work.reads_ahead));
-        let (algorithm, kept) = match algorithm {
-            LEFT => (0, Kept::Left),
-            FOUND => (0, Kept::Found),
-            other => (other, Kept::Not),
-        };
-        let (algorithm, count, reads, chain, chains) = match algorithm {
-            SOME_CHAINS => (0, 1, 0, ahead, count),
-            _ => (algorithm, count, if ahead > 0 { ready + ahead } else { 0 }, 0, 0),
+        let (method, count, ahead) = match algorithm {
+            SOME_CHAINS => (Method::Chains { first: ahead, count }, 1, 0),
+            LEFT => (Method::Own(InputReuse::Store), count, ahead),
+            FOUND => (Method::Own(InputReuse::Reuse), count, ahead),
+            other => (Method::by(other), count, ahead),
         };
         Self {
             layer: work.layer.into(),
@@ -402,11 +401,8 @@ impl ReadWith<&[WorkRecord]> for Step {
             weights: bytes(work.weights, PANEL),
             scratch: bytes(record.scratch, LINE),
             scratch_bytes: bytes(work.scratch_lines, LINE),
-            algorithm,
-            reads,
-            chain,
-            chains,
-            kept,
+            reads: if ahead > 0 { ready + ahead } else { 0 },
+            method,
         }
     }
 }
@@ -418,29 +414,23 @@ impl Step {
         if self.ready > most {
             return Err(flaw("step: loads that it waits for", self.ready.into(), most.into()));
         }
-        if self.algorithm > u8::MAX.into() {
-            return Err(flaw("step: its algorithm", self.algorithm.into(), u8::MAX.into()));
-        }
-        let (algorithm, count, ahead) = match self.chains {
-            0 => (self.algorithm, self.count, self.reads.saturating_sub(self.ready)),
-            chains => (SOME_CHAINS, chains, self.chain),
-        };
-        // What there is no place for, and no step has.
-        let lost = match self.chains {
-            0 => self.chain > 0 || [SOME_CHAINS, LEFT, FOUND].contains(&self.algorithm),
-            _ => self.algorithm > 0 || self.reads > 0 || self.count != 1,
-        };
-        if lost {
-            let (found, limit) = (self.chain.max(self.algorithm), self.chains);
-            return Err(flaw("step: which chains it computes", found.into(), limit.into()));
-        }
-        let algorithm = match self.kept {
-            Kept::Not => algorithm,
-            _ if algorithm > 0 => {
-                return Err(flaw("step: algorithm of one that keeps inputs", algorithm.into(), 0));
+        let reads_ahead = self.reads.saturating_sub(self.ready);
+        let (algorithm, count, ahead) = match self.method {
+            Method::Own(InputReuse::None) => (0, self.count, reads_ahead),
+            Method::Own(InputReuse::Store) => (LEFT, self.count, reads_ahead),
+            Method::Own(InputReuse::Reuse) => (FOUND, self.count, reads_ahead),
+            // What there is no place for, and no step has.
+            Method::Chains { count, .. } if self.reads > 0 || self.count != 1 || count == 0 => {
+                let found = self.reads.max(self.count);
+                return Err(flaw("step: which chains it computes", found.into(), count.into()));
             }
-            Kept::Left => LEFT,
-            Kept::Found => FOUND,
+            Method::Chains { first, count } => (SOME_CHAINS, count, first),
+            Method::Winograd { tile } => {
+                if tile > u8::MAX.into() || [0, SOME_CHAINS, LEFT, FOUND].contains(&tile) {
+                    return Err(flaw("step: its algorithm", tile.into(), u8::MAX.into()));
+                }
+                (tile, self.count, reads_ahead)
+            }
         };
         let work = WorkRecord {
             ready_and_algorithm: self.ready | algorithm << READY_BITS,
@@ -513,31 +503,27 @@ mod tests {
             weights: 96,
             scratch: 64,
             scratch_bytes: 128,
-            algorithm: 4,
             reads: 1 << 24,
-            chain: 0,
-            chains: 0,
-            kept: Kept::Not,
+            method: Method::Winograd { tile: 4 },
         };
-        let part = Step { algorithm: 0, reads: 0, count: 1, chain: 3, chains: 65535, ..step };
+        let chains = Method::Chains { first: 3, count: 65535 };
+        let part = Step { method: chains, reads: 0, count: 1, ..step };
         let (record, work) = part.store().unwrap();
         assert_eq!(Step::read(&record, &[work]), part);
-        for kept in [Kept::Left, Kept::Found] {
-            let keeps = Step { algorithm: 0, kept, ..step };
+        for reuse in [InputReuse::None, InputReuse::Store, InputReuse::Reuse] {
+            let keeps = Step { method: Method::Own(reuse), ..step };
             let (record, work) = keeps.store().unwrap();
             assert_eq!(Step::read(&record, &[work]), keeps);
-            assert!(
-                Step { kept, ..step }.store().is_err() && Step { kept, ..part }.store().is_err()
-            );
         }
         for lost in [
-            Step { algorithm: 2, ..part },
             Step { reads: 1 << 24, ..part },
             Step { count: 2, ..part },
-            Step { chain: 1, ..step },
-            Step { algorithm: 1, ..step },
-            Step { algorithm: 3, ..step },
-            Step { algorithm: 5, ..step },
+            Step { method: Method::Chains { first: 0, count: 0 }, ..part },
+            Step { method: Method::Winograd { tile: 0 }, ..step },
+            Step { method: Method::Winograd { tile: 1 }, ..step },
+            Step { method: Method::Winograd { tile: 3 }, ..step },
+            Step { method: Method::Winograd { tile: 5 }, ..step },
+            Step { method: Method::Winograd { tile: 256 }, ..step },
         ] {
             assert!(lost.store().is_err(), "{lost:?}");
         }

@@ -201,7 +201,7 @@ impl<'a> Proven<'a> {
             Some(tensor) => self.buffer_range(tensor),
             None => Range64::EMPTY,
         };
-        let weights = match step.chains {
+        let weights = match step.chains() {
             0 => u64::from(step.count) * u64::from(layer.panel_bytes),
             _ => {
                 let layer = self.skeleton.layers.at(step.layer as usize);

@@ -2,7 +2,7 @@
 
 use super::{Bounds, Effort, Proven, Range64, check, image, layer_flaw};
 use crate::ops::{self, Problem, Slice};
-use crate::pack::{Flaw, Isa, Kept, NONE, PAGE, Place, PlanView, Step, ring_bytes};
+use crate::pack::{Flaw, InputReuse, Isa, NONE, PAGE, Place, PlanView, Step, ring_bytes};
 
 /// Most loads or steps in a plan: counters wrap, and distances between them must stay below 2³¹.
 const MAX_TASKS: usize = 1 << 24;
@@ -124,7 +124,7 @@ impl Proven<'_> {
             let what = "step: ready decreases";
             check(step.ready >= ready, what, i, step.ready.into(), ready.into())?;
             ready = step.ready;
-            if step.kept == Kept::Found {
+            if step.reuse() == InputReuse::Reuse {
                 finds(&before, &step, i)?;
             }
             before = step;
@@ -191,7 +191,7 @@ impl Proven<'_> {
 
 /// What the step before has left is what a step looks for, where it looks for it.
 fn finds(before: &Step, step: &Step, index: usize) -> Result<(), Flaw> {
-    let ok = before.kept != Kept::Not;
+    let ok = before.reuse() != InputReuse::None;
     check(ok, "step: finds inputs that the step before does not keep", index, 0, 1)?;
     let of = |step: &Step| {
         let Step { layer, row, rows, .. } = *step;

@@ -8,7 +8,7 @@
 
 use super::pages::{Pages, SPAN};
 use super::{Effort, Proven, Range64, check, image};
-use crate::pack::{Flaw, Kept, Load, PlanView};
+use crate::pack::{Flaw, InputReuse, Load, PlanView};
 
 /// Looks at the sets that a step takes.
 const STEP_LOOKS: u64 = 8;
@@ -74,7 +74,7 @@ impl Proven<'_> {
             let touched = self.touched(&step);
             let [.., out, _, scratch] = touched;
             flights.begin(i as i64 + 1, effort)?;
-            if step.kept == Kept::Found {
+            if step.reuse() == InputReuse::Reuse {
                 // What it finds has been there since the step before, whatever this one waits for.
                 flights.apart(scratch, OVER_FOUND)?;
             }

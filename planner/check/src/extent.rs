@@ -36,7 +36,7 @@ pub fn step_weights(network: &Network, step: &Step) -> Range<u64> {
     let panel = u64::from(layer.panel_bytes);
     let start = layer.weights + u64::from(step.first) * panel;
     let all = start..start + u64::from(step.count) * panel;
-    let ends = match step.chains {
+    let ends = match step.chains() {
         0 => Vec::new(),
         _ => chain_ends(network, step.layer as usize),
     };
@@ -51,8 +51,8 @@ pub fn step_weights(network: &Network, step: &Step) -> Range<u64> {
         last.map_or(0, |last| 4 * (nr + ends[last] * width))
     };
     // The biases go with the first chain. Kernels read a narrow panel's last row of weights as if it were full.
-    let first = u64::from(step.chain);
-    let end = to_end(first + u64::from(step.chains)) + 4 * (nr - width);
+    let first = u64::from(step.chain());
+    let end = to_end(first + u64::from(step.chains())) + 4 * (nr - width);
     let (first, end) = (to_end(first) / ALIGN * ALIGN, end.next_multiple_of(ALIGN));
     start + first.min(panel)..start + end.min(panel)
 }
@@ -98,6 +98,7 @@ fn chain_ends(network: &Network, layer: usize) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use eyelet::pack::Method;
     use eyelet::pack::{Layer, Tensor, params_words};
     use eyelet_model::plan;
     use proptest::prelude::*;
@@ -152,7 +153,12 @@ mod tests {
             prop_assert_eq!(step_weights(&network, &whole), plan::step_weights(&network, &whole));
             for chain in 0..count {
                 for chains in [1, (count - chain).div_ceil(2), count - chain] {
-                    let step = Step { first, count: 1, chain, chains, ..Step::default() };
+                    let step = Step {
+                        first,
+                        count: 1,
+                        method: Method::Chains { first: chain, count: chains },
+                        ..Step::default()
+                    };
                     prop_assert_eq!(
                         step_weights(&network, &step),
                         plan::step_weights(&network, &step)

@@ -283,7 +283,7 @@ pub(super) fn rows_read(
         Some(OpKind::Conv | OpKind::Depthwise) if number == 0 => {
             let p: ConvParams = params(layer);
             // Of tiles, where the step transforms the weights.
-            Some((p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], step.algorithm.max(1)))
+            Some((p.kernel[0], p.stride[0], p.dilation[0], p.pad[0], step.algorithm().max(1)))
         }
         Some(OpKind::Pool) => {
             let p: PoolParams = params(layer);

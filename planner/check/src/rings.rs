@@ -95,7 +95,7 @@ fn around(
     let (line, lines) = (row / width, rows / width);
     let tile = match OpKind::from_code(layer.kind) {
         Some(OpKind::Winograd) => params::<WinogradParams>(layer).tile,
-        _ => step.algorithm,
+        _ => step.algorithm(),
     };
     if !row.is_multiple_of(width) || !rows.is_multiple_of(width) {
         Some("its rows are no whole lines")

@@ -81,7 +81,7 @@ pub fn weight_buffer_bytes(loads: impl Iterator<Item = Load>) -> u64 {
 pub fn step_weights(network: &Network, step: &Step) -> std::ops::Range<u64> {
     let layer = &network.layers[step.layer as usize];
     let start = layer.weights + u64::from(step.first) * u64::from(layer.panel_bytes);
-    if step.chains == 0 {
+    if step.chains() == 0 {
         return start..start + u64::from(step.count) * u64::from(layer.panel_bytes);
     }
     let input = network.tensors.get(layer.inputs[0] as usize).copied().unwrap_or_default();

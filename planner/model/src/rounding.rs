@@ -9,7 +9,7 @@ use eyelet::device::Inline;
 use eyelet::kernels::Kernels;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Problem, Slice};
-use eyelet::pack::{Encoding, Kept, Layer, NONE, OpKind, Tensor};
+use eyelet::pack::{Encoding, Layer, Method, NONE, OpKind, Tensor};
 use std::ops::Range;
 
 /// Random inputs that are tried.
@@ -149,12 +149,9 @@ impl Activations {
             out,
             weights,
             prefetch: Default::default(),
-            algorithm: 0,
             first: first as usize,
             count: count as usize,
-            chain: 0,
-            chains: 0,
-            kept: Kept::Not,
+            method: Method::default(),
             rows: 0..slice.rows as usize,
             scratch: bytemuck::cast_slice_mut(&mut scratch),
             device: &Inline,

@@ -9,7 +9,7 @@
 
 use crate::slide::Sliding;
 use crate::steps::{Parts, even, whole};
-use eyelet::pack::{Kept, OpKind, PAGE, Step};
+use eyelet::pack::{InputReuse, Method, OpKind, PAGE, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::step_weights;
 use std::ops::Range;
@@ -66,7 +66,7 @@ pub struct Cutting {
     pub resident_slice: u64,
     /// Most bytes of a step's scratch, where it can do with so few.
     pub scratch: u64,
-    /// Whether slices [keep](Kept) transformed inputs, whatever scratch that takes.
+    /// Whether slices [keep](InputReuse) transformed inputs, whatever scratch that takes.
     pub keep: bool,
 }
 
@@ -115,7 +115,7 @@ pub fn slice(
             steps.push(step);
             continue;
         }
-        let step = Step { algorithm: on_load[index], ..step };
+        let step = Step { method: Method::by(on_load[index]), ..step };
         let cutting = cutting(index);
         let (stay, before) = (cutting.resident.min(layer.panels), steps.len());
         for (first, count, limit) in
@@ -124,17 +124,20 @@ pub fn slice(
             if count == 0 {
                 continue;
             }
-            let parts = Parts::of(network, index, limit).filter(|_| step.algorithm == 0);
+            let parts = Parts::of(network, index, limit).filter(|_| step.algorithm() == 0);
             let even = even(count, limit / u64::from(layer.panel_bytes));
             let even = even.map(|(at, count)| Step { first: first + at, count, ..step });
             match parts {
                 None => steps.extend(even),
                 Some(parts) => steps.extend(even.flat_map(|step| {
-                    parts.ranges().map(move |(chain, chains)| Step { chain, chains, ..step })
+                    parts.ranges().map(move |(chain, chains)| Step {
+                        method: Method::Chains { first: chain, count: chains },
+                        ..step
+                    })
                 })),
             }
         }
-        if cutting.keep && step.algorithm == 0 {
+        if cutting.keep && step.algorithm() == 0 {
             keep(&mut steps[before..]);
         }
     }
@@ -167,7 +170,7 @@ pub fn slice(
 pub fn keep(steps: &mut [Step]) {
     let several = steps.len() > 1;
     for (index, step) in steps.iter_mut().enumerate().filter(|_| several) {
-        step.kept = if index == 0 { Kept::Left } else { Kept::Found };
+        step.method = Method::Own(if index == 0 { InputReuse::Store } else { InputReuse::Reuse });
     }
 }
 

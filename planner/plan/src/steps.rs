@@ -1,7 +1,7 @@
 //! What single steps of a layer are: whole, parts of panels, and the scratch that they take.
 
 use eyelet::ops::{self, Problem, Slice, winograd};
-use eyelet::pack::{Layer, Step};
+use eyelet::pack::{Layer, Method, Step};
 use eyelet_model::network::Network;
 use eyelet_model::plan::chains;
 
@@ -57,7 +57,7 @@ pub fn whole(network: &Network, layer: usize) -> Step {
         layer: layer as u32,
         rows: network.tensors[record.output as usize].rows() as u32,
         count: record.panels,
-        algorithm: network.on_load[layer],
+        method: Method::by(network.on_load[layer]),
         ..Step::default()
     }
 }
@@ -80,11 +80,12 @@ pub fn panel_scratch_bytes(network: &Network, step: &Step, threads: u32) -> u64 
     let stored = &network.layers[step.layer as usize];
     let plain = || {
         let input = network.tensors.get(stored.inputs[0] as usize)?;
-        ops::transformed(stored, input, step.algorithm, network.isa)
+        ops::transformed(stored, input, step.algorithm(), network.isa)
     };
-    let Some(plain) = (step.algorithm != 0).then(plain).flatten() else { return least };
+    let Some(plain) = (step.algorithm() != 0).then(plain).flatten() else { return least };
     let operator = |step: &Problem<'_>| {
-        let slice = Slice { count: step.slice.count.min(1), algorithm: 0, ..step.slice };
+        let slice =
+            Slice { count: step.slice.count.min(1), method: Method::default(), ..step.slice };
         let layer = &Layer { inputs: step.layer.inputs, ..plain };
         ops::least_scratch_bytes(&Problem { layer, slice, ..*step })
     };

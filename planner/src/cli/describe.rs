@@ -1,6 +1,8 @@
 //! Steps, loads and layers in words, for what draws plans.
 
-use eyelet::pack::{ConvParams, Kept, Load, OpKind, PoolParams, Step, WinogradParams, params};
+use eyelet::pack::{
+    ConvParams, InputReuse, Load, OpKind, PoolParams, Step, WinogradParams, params,
+};
 use eyelet_planner::network::Network;
 use eyelet_planner::plan::{Plan, step_weights};
 use std::collections::{BTreeMap, HashMap};
@@ -36,8 +38,8 @@ pub fn algorithm(network: &Network, layer: usize) -> String {
 
 /// The algorithm that computes a step: its layer's, or its own with weights that it transforms.
 pub fn algorithm_of(network: &Network, step: &Step) -> String {
-    match step.algorithm {
-        0 if step.kept != Kept::Not => {
+    match step.algorithm() {
+        0 if step.reuse() != InputReuse::None => {
             format!("{}, inputs kept", algorithm(network, step.layer as usize))
         }
         0 => algorithm(network, step.layer as usize),
@@ -56,9 +58,9 @@ pub fn step(network: &Network, step: &Step) -> String {
     };
     let panels = part("panel", step.first, step.count, layer.panels.into());
     let rows = part("row", step.row, step.rows, rows);
-    let chains = match step.chains {
+    let chains = match step.chains() {
         0 => String::new(),
-        count => part("chain", step.chain, count, u64::MAX),
+        count => part("chain", step.chain(), count, u64::MAX),
     };
     format!("{}{panels}{rows}{chains}", network.names[step.layer as usize])
 }

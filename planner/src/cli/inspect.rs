@@ -7,8 +7,8 @@ use super::pack_file::{PackFile, shape_of, strategy};
 use super::target::Beside;
 use eyelet::kernels::Isa;
 use eyelet::pack::{
-    Encoding, Kept, Layer, LayerNames, NONE, OpKind, Place, PlanEntry, PlanView, Port, Skeleton,
-    Tensor, ring_bytes,
+    Encoding, InputReuse, Layer, LayerNames, NONE, OpKind, Place, PlanEntry, PlanView, Port,
+    Skeleton, Tensor, ring_bytes,
 };
 use eyelet_planner::board::Device;
 use eyelet_planner::plan::weight_buffer_bytes;
@@ -166,14 +166,14 @@ pub fn run(args: Args, output: Output) -> Result<(), Error> {
             .iter()
             .map(|plan| {
                 let mut steps = plan.steps.iter();
-                steps.find(|step| step.layer as usize == index).map_or(0, |step| step.algorithm)
+                steps.find(|step| step.layer as usize == index).map_or(0, |step| step.algorithm())
             })
             .collect(),
         kept: views
             .iter()
             .map(|plan| {
                 let mut steps = plan.steps.iter();
-                steps.any(|step| step.layer as usize == index && step.kept != Kept::Not)
+                steps.any(|step| step.layer as usize == index && step.reuse() != InputReuse::None)
             })
             .collect(),
     });

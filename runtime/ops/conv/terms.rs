@@ -21,7 +21,7 @@ pub fn chains(layer: &Layer, input: &Tensor, isa: Isa) -> Option<Chains> {
 pub fn weights(layer: &Layer, input: &Tensor, slice: &Slice, isa: Isa) -> Range<u64> {
     let panel = u64::from(layer.panel_bytes);
     let all = 0..u64::from(slice.count) * panel;
-    if slice.chains == 0 {
+    if slice.method.chains() == 0 {
         return all;
     }
     let Some(chains) = chains(layer, input, isa) else { return all };

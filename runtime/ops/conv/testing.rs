@@ -8,7 +8,7 @@ use crate::kernels::testing::{Threads, assert_close, available, floats, pack_nar
 use crate::matrix::MatRef;
 use crate::ops::testing::{Residual, Slide};
 use crate::ops::{Problem, Slice, depthwise};
-use crate::pack::{Encoding, OpKind, params_words};
+use crate::pack::{Encoding, Method, OpKind, params_words};
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -314,12 +314,9 @@ impl Case {
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
                 weights: &packed[first * panel..][held.start as usize / 4..held.end as usize / 4],
                 prefetch: Default::default(),
-                algorithm: 0,
                 first,
                 count: slice.count as usize,
-                chain: slice.chain,
-                chains: slice.chains,
-                kept: slice.kept,
+                method: slice.method,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
                 scratch: bytemuck::cast_slice_mut(&mut scratch),
                 // A device may have more threads than scratch was planned for.
@@ -377,9 +374,9 @@ impl Case {
             let chains = chains.map_or(1, |chains| chains.count() as u32);
             let in_chains = |most: u32, row: u32, rows: u32| {
                 by_panel.iter().flat_map(move |slice| {
-                    (0..chains).step_by(most as usize).map(move |chain| {
-                        let chains = most.min(chains - chain);
-                        Slice { row, rows, chain, chains, ..*slice }
+                    (0..chains).step_by(most as usize).map(move |first| {
+                        let method = Method::Chains { first, count: most.min(chains - first) };
+                        Slice { row, rows, method, ..*slice }
                     })
                 })
             };

@@ -8,7 +8,7 @@ use crate::kernels::testing::{Threads, available, pack, scratch};
 use crate::matrix::MatRef;
 use crate::ops::testing::Residual;
 use crate::ops::{Problem, Slice};
-use crate::pack::{Kept, OpKind, params_words};
+use crate::pack::{Method, OpKind, params_words};
 use std::vec;
 use std::vec::Vec;
 
@@ -236,12 +236,9 @@ fn special_values() {
                 out: MatMut::new(&mut out, rows, 5, 5).unwrap(),
                 weights: &packed,
                 prefetch: Default::default(),
-                algorithm: 0,
                 first: 0,
                 count: layer.panels as usize,
-                chain: 0,
-                chains: 0,
-                kept: Kept::Not,
+                method: Method::default(),
                 rows: 0..rows,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
                 device: &Threads(1),
@@ -353,12 +350,9 @@ fn random_records() {
             out: MatMut::new(&mut out, rows as usize, cols, cols).unwrap(),
             weights: &vec![0.5; weights as usize],
             prefetch: Default::default(),
-            algorithm: 0,
             first: 0,
             count: panels as usize,
-            chain: 0,
-            chains: 0,
-            kept: Kept::Not,
+            method: Method::default(),
             rows: 0..rows as usize,
             scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
             device: &crate::device::Inline,

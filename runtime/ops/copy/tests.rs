@@ -5,7 +5,7 @@ use super::*;
 use crate::kernels::Kernels;
 use crate::matrix::MatRef;
 use crate::ops::{Problem, Slice, validate_rings, validate_slice};
-use crate::pack::{Activation, Kept, OpKind};
+use crate::pack::{Activation, Method, OpKind};
 use std::prelude::rust_2024::*;
 use std::vec;
 
@@ -168,12 +168,9 @@ fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
             out: MatMut::new(&mut memory, 1, len, len).unwrap(),
             weights: &[],
             prefetch: Default::default(),
-            algorithm: 0,
             first: 0,
             count: 0,
-            chain: 0,
-            chains: 0,
-            kept: Kept::Not,
+            method: Method::default(),
             rows: slice.row as usize..(slice.row + slice.rows) as usize,
             scratch: &mut [],
             device: &Threads(threads),

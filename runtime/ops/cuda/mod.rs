@@ -72,8 +72,9 @@ impl Call<'_> {
 
 /// Refuses a (valid) slice that GPUs do not compute.
 pub fn validate_slice(slice: &Slice, output: &Tensor) -> Result<(), LayerError> {
-    if slice.algorithm != 0 {
-        return Err(LayerError::Field("algorithm of a step on a GPU", slice.algorithm.into(), 0));
+    let algorithm = slice.algorithm();
+    if algorithm != 0 {
+        return Err(LayerError::Field("algorithm of a step on a GPU", algorithm.into(), 0));
     }
     if u64::from(slice.rows) != output.rows() {
         let (found, limit) = (slice.rows.into(), output.rows());

@@ -10,7 +10,7 @@ use crate::matrix::MatMut;
 use crate::ops::conv::{self, addend, clamp, finish, part};
 use crate::ops::winograd::{Portions, portioned};
 use crate::ops::{Call, Operand, Slice, run_operator};
-use crate::pack::{Kept, Tensor};
+use crate::pack::{Method, Tensor};
 use core::ops::Range;
 
 /// Output channels of the widest panel.
@@ -43,12 +43,9 @@ impl Expansion {
                 operands: call.operands,
                 out: call.out.reborrow(),
                 weights: expanded,
-                algorithm: 0,
                 first: call.first + panels.start,
                 count: panels.len(),
-                chain: 0,
-                chains: 0,
-                kept: Kept::Not,
+                method: Method::default(),
                 rows: call.rows.clone(),
                 scratch,
                 ..call
@@ -97,7 +94,11 @@ impl Expansion {
                 self.transform_panels(kernels, device, filters, out, scratch);
             };
         let making = portioned::Making { transform: &transform, stored };
-        portioned::run(Call { layer: &self.plain, algorithm: 0, ..call }, portions, &making);
+        portioned::run(
+            Call { layer: &self.plain, method: Method::default(), ..call },
+            portions,
+            &making,
+        );
     }
 
     /// Divides a convolution's panels among threads, each with scratch of its own. `task` is given the
@@ -127,12 +128,9 @@ impl Expansion {
                 out,
                 weights: &weights[panels.start * stored..panels.end * stored],
                 prefetch: call.prefetch,
-                algorithm: 0,
                 first: 0,
                 count: panels.len(),
-                chain: 0,
-                chains: 0,
-                kept: Kept::Not,
+                method: Method::default(),
                 rows: call.rows.clone(),
                 scratch,
                 device: &Inline,
@@ -144,7 +142,7 @@ impl Expansion {
     pub(super) fn run_own(&self, call: Call<'_>, chunk: usize, each: usize) {
         let floats = self.plain.panel_bytes as usize / 4;
         let stored = self.stored_bytes / 4;
-        let slice = Slice { first: 0, count: 1, algorithm: 0, ..call.slice() };
+        let slice = Slice { first: 0, count: 1, ..call.slice().by_own() };
         let bytes = self.own_bytes(&call.problem().of(slice), chunk) as usize;
         self.divide(call, each, bytes, |mut part| {
             let (expanded, scratch) = part.scratch.split_at_mut(self.panels_bytes(chunk));

@@ -97,7 +97,7 @@ impl Expansion {
 
     /// What the operator computes of `panels` of a step's panels when they are expanded.
     fn expanded<'p>(&'p self, problem: &Problem<'p>, panels: usize) -> Problem<'p> {
-        let slice = Slice { count: panels as u32, algorithm: 0, ..problem.slice };
+        let slice = Slice { count: panels as u32, ..problem.slice.by_own() };
         problem.with(&self.plain).of(slice)
     }
 

@@ -5,7 +5,7 @@ use crate::kernels::testing::assert_same;
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::testing::{Case, Random, elements, layer, relative_error};
 use crate::ops::{Problem, Slice, scratch_bytes, validate, validate_slice};
-use crate::pack::{Activation, ActivationKind, NONE};
+use crate::pack::{Activation, ActivationKind, Method, NONE};
 use std::prelude::rust_2024::*;
 use std::vec;
 
@@ -83,7 +83,8 @@ fn pair(
 /// Whole, panel by panel, and in uneven parts, in rows too where a layer's may be cut.
 fn slicings(case: &Case, algorithm: u32) -> Vec<Vec<Slice>> {
     let (panels, rows) = (case.layer.panels, case.output.rows() as u32);
-    let whole = Slice { first: 0, count: panels, row: 0, rows, algorithm, ..Slice::default() };
+    let method = Method::by(algorithm);
+    let whole = Slice { first: 0, count: panels, row: 0, rows, method };
     let mut all = vec![vec![whole]];
     all.push((0..panels).map(|first| Slice { first, count: 1, ..whole }).collect());
     let third = panels / 3;
@@ -379,8 +380,7 @@ fn what_cannot_be_is_refused() {
             count: 2,
             row: 0,
             rows: 16,
-            algorithm,
-            ..Slice::default()
+            method: Method::by(algorithm),
         };
         let sliceable = |layer: &Layer, slice: Slice| {
             validate_slice(&Problem {

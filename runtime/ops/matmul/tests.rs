@@ -6,7 +6,7 @@ use crate::kernels::table::Chains;
 use crate::kernels::testing::{Threads, assert_close, available, floats, scratch};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::{Problem, Slice};
-use crate::pack::{Activation, Kept, OpKind, params_words};
+use crate::pack::{Activation, Method, OpKind, params_words};
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -87,12 +87,9 @@ fn check(p: MatMulParams) {
                     out: MatMut::new(&mut out, rows, n, n).unwrap(),
                     weights: &[],
                     prefetch: Default::default(),
-                    algorithm: 0,
                     first: 0,
                     count: 0,
-                    chain: 0,
-                    chains: 0,
-                    kept: Kept::Not,
+                    method: Method::default(),
                     rows: range,
                     scratch: bytemuck::cast_slice_mut(&mut scratch),
                     device: &Threads(threads as usize),

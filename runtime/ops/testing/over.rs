@@ -4,7 +4,7 @@ use super::slide::{POISON, Slide};
 use super::*;
 use crate::kernels::testing::scratch;
 use crate::ops::{Problem, rows_read};
-use crate::pack::Kept;
+use crate::pack::Method;
 
 /// Floats from a tensor's first element to the end of its rows `..rows`.
 fn floats(tensor: &Tensor, rows: u64) -> usize {
@@ -40,14 +40,8 @@ impl Slide<'_> {
             .iter()
             .map(|step| {
                 let (row, rows) = (step.start, step.len() as u32);
-                Slice {
-                    first: 0,
-                    count: layer.panels,
-                    row,
-                    rows,
-                    algorithm: self.algorithm,
-                    ..Slice::default()
-                }
+                let method = Method::by(self.algorithm);
+                Slice { first: 0, count: layer.panels, row, rows, method }
             })
             .collect();
         let read = |slice: &Slice| rows_read(layer, &self.inputs, output, slice);
@@ -129,11 +123,8 @@ impl Slide<'_> {
                 prefetch: Default::default(),
                 first: 0,
                 count: layer.panels as usize,
-                chain: 0,
-                chains: 0,
-                kept: Kept::Not,
+                method: slice.method,
                 rows,
-                algorithm: slice.algorithm,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
                 device: &Threads(threads),
                 kernels,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::kernels::testing::scratch;
 use crate::ops::{Problem, Reads, reads, rows_read, validate_rings, winograd};
-use crate::pack::Kept;
+use crate::pack::Method;
 
 /// A layer over one image, with its tensors' floats from their first elements on.
 pub struct Slide<'a> {
@@ -85,8 +85,7 @@ impl Slide<'_> {
             count: self.layer.panels,
             row: (step.start * width) as u32,
             rows: (step.len() * width) as u32,
-            algorithm: self.algorithm,
-            ..Slice::default()
+            method: Method::by(self.algorithm),
         };
         let beside = ((1 + slack) * lines).min(height) as u32;
         let ring = |slot: usize| {
@@ -152,11 +151,8 @@ impl Slide<'_> {
                 prefetch: Default::default(),
                 first: 0,
                 count: layer.panels as usize,
-                chain: 0,
-                chains: 0,
-                kept: Kept::Not,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
-                algorithm: slice.algorithm,
+                method: slice.method,
                 scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
                 device: &Threads(threads),
                 kernels,

@@ -4,7 +4,7 @@ use super::along;
 use crate::kernels::table::Indirection;
 use crate::ops::Problem;
 use crate::ops::conv::{Channels, Sizes, part};
-use crate::pack::{Isa, Kept, WinogradParams, params};
+use crate::pack::{InputReuse, Isa, WinogradParams, params};
 
 /// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles take more.
 const BLOCK_BYTES: usize = 2304 * 1024;
@@ -118,7 +118,7 @@ impl Division {
         let pairs = panels.saturating_mul(isa.panel()).saturating_mul(channels) as u64;
         let macs = frequencies[0].saturating_mul(frequencies[1]).saturating_mul(pairs);
         // Inputs that stay are those of all threads, and lie where they lie with any number of these.
-        let keeps = slice.kept != Kept::Not;
+        let keeps = slice.method.reuse() != InputReuse::None;
         let (divide, units) = match keeps || sizes.divide_columns(threads) {
             true => (divide, by_cols),
             false => (Divide::Lines, down),

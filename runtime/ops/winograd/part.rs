@@ -8,7 +8,7 @@ use crate::kernels::table::{Finish, Indirection, Product};
 use crate::matrix::MatMut;
 use crate::ops::Call;
 use crate::ops::conv::{addend, clamp, finish};
-use crate::pack::{ActivationKind, Kept};
+use crate::pack::{ActivationKind, InputReuse};
 use core::ops::Range;
 
 /// The least distance in bytes from weights that are used to those that are fetched: products of small groups take less time than
@@ -106,7 +106,7 @@ impl Part<'_> {
                     true => &mut frequencies[index * of_block..(index + 1) * of_block],
                     false => &mut *frequencies,
                 };
-                if self.call.kept != Kept::Found {
+                if self.call.method.reuse() != InputReuse::Reuse {
                     let channels = groups.start * channels..groups.end * channels;
                     let stride = self.division.stride(self.division.width());
                     let into = Frequencies { zeros, floats: &mut *frequencies, stride };

@@ -7,7 +7,7 @@ use crate::matrix::{MatMut, MatRef};
 use crate::ops::conv::clamp;
 use crate::ops::testing::{Residual, Slide};
 use crate::ops::{Call, Operand, Problem, Slice};
-use crate::pack::{Activation, Kept, NONE, OpKind};
+use crate::pack::{Activation, InputReuse, Method, NONE, OpKind};
 use std::vec::Vec;
 use std::{format, vec};
 
@@ -212,10 +212,10 @@ impl Case {
         let mut memory = scratch(0);
         for slice in slices {
             // What is found was left there.
-            match slice.kept {
-                Kept::Not => memory = scratch(bytes(slice)),
-                Kept::Left => memory = scratch(most),
-                Kept::Found => {}
+            match slice.method.reuse() {
+                InputReuse::None => memory = scratch(bytes(slice)),
+                InputReuse::Store => memory = scratch(most),
+                InputReuse::Reuse => {}
             }
             let first = slice.first as usize;
             run(Call {
@@ -233,12 +233,9 @@ impl Case {
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
                 weights: &packed[first * panel..(first + slice.count as usize) * panel],
                 prefetch: Default::default(),
-                algorithm: 0,
                 first,
                 count: slice.count as usize,
-                chain: 0,
-                chains: 0,
-                kept: slice.kept,
+                method: slice.method,
                 rows: slice.row as usize..(slice.row + slice.rows) as usize,
                 scratch: bytemuck::cast_slice_mut(&mut memory),
                 // A device may have more or fewer threads than scratch was planned for.
@@ -310,8 +307,8 @@ impl Case {
             // Slices of the same lines that keep their inputs.
             let keeping = |slices: &[Slice]| -> Vec<_> {
                 let kept = |at: usize, slice: &Slice| match at % panels as usize {
-                    0 => Slice { kept: Kept::Left, ..*slice },
-                    _ => Slice { kept: Kept::Found, ..*slice },
+                    0 => Slice { method: Method::Own(InputReuse::Store), ..*slice },
+                    _ => Slice { method: Method::Own(InputReuse::Reuse), ..*slice },
                 };
                 slices.iter().enumerate().map(|(at, slice)| kept(at, slice)).collect()
             };
@@ -340,7 +337,7 @@ impl Case {
             ]
             .into_iter()
             .filter(|(_, slices)| {
-                let keep = slices.iter().any(|slice| slice.kept != Kept::Not);
+                let keep = slices.iter().any(|slice| slice.method.reuse() != InputReuse::None);
                 !keep || super::keeps(&self.layer(kernels.isa()), &self.input, kernels.isa())
             })
             .flat_map(|(threads, slices)| [1.0, 0.4, 0.0].map(|share| (threads, slices, share)))

@@ -8,7 +8,7 @@ use crate::kernels::testing::available;
 use crate::matrix::MatMut;
 use crate::ops::testing::Residual;
 use crate::ops::{Problem, Slice};
-use crate::pack::{Activation, Kept, NONE};
+use crate::pack::{Activation, InputReuse, Method, NONE};
 use std::vec::Vec;
 
 #[test]
@@ -263,11 +263,11 @@ fn only_what_is_found_is_kept() {
         .is_err()
     };
     let good = case(4, [1, 9, 8, 20], 40);
-    for kept in [Kept::Left, Kept::Found] {
-        let slice = Slice { count: 1, rows: 72, kept, ..Slice::default() };
+    for kept in [InputReuse::Store, InputReuse::Reuse] {
+        let slice = Slice { count: 1, rows: 72, method: Method::Own(kept), ..Slice::default() };
         assert!(!refused(&good, slice) && !refused(&good, Slice { rows: 32, ..slice }));
-        assert!(refused(&good, Slice { algorithm: 4, ..slice }));
-        assert!(refused(&good, Slice { chains: 1, ..slice }));
+        assert!(refused(&good, Slice { method: Method::Winograd { tile: 4 }, ..slice }));
+        assert!(refused(&good, Slice { method: Method::Chains { first: 0, count: 1 }, ..slice }));
         assert!(refused(&case(4, [2, 9, 8, 20], 40), slice));
         assert!(refused(&case(4, [1, 9, 8, 20], 40).groups(2), slice));
         let (layer, inputs) = (good.layer(Isa::Cuda), [good.input, good.output]);
@@ -281,7 +281,7 @@ fn only_what_is_found_is_kept() {
                 isa: Isa::Cuda,
             })
         };
-        assert!(valid(slice).is_err() && valid(Slice { kept: Kept::Not, ..slice }).is_ok());
+        assert!(valid(slice).is_err() && valid(slice.by_own()).is_ok());
     }
 }
 
@@ -292,7 +292,7 @@ fn what_is_kept_is_all_tiles() {
         let case = case(4, [1, 28, 28, 512], 512);
         let (layer, inputs) = (case.layer(isa), [case.input, case.output]);
         let of = |kept, count, threads: u32| {
-            let slice = Slice { count, rows: 784, kept, ..Slice::default() };
+            let slice = Slice { count, rows: 784, method: Method::Own(kept), ..Slice::default() };
             Division::new(&Problem {
                 layer: &layer,
                 inputs: &inputs,
@@ -302,10 +302,10 @@ fn what_is_kept_is_all_tiles() {
                 isa,
             })
         };
-        let all = of(Kept::Left, layer.panels, 1);
+        let all = of(InputReuse::Store, layer.panels, 1);
         assert!(all.input_bytes() >= 49 * 36 * 512 * 4);
         for (threads, count) in [(1, 1), (1, 3), (4, 1), (3, 7)] {
-            for kept in [Kept::Left, Kept::Found] {
+            for kept in [InputReuse::Store, InputReuse::Reuse] {
                 let division = of(kept, count, threads).within(64);
                 let lies =
                     |division: &Division| (division.input_bytes(), division.block, division.tiles);
@@ -316,7 +316,7 @@ fn what_is_kept_is_all_tiles() {
                 );
             }
         }
-        assert!(of(Kept::Not, layer.panels, 1).input_bytes() < all.input_bytes() * 2 / 3);
+        assert!(of(InputReuse::None, layer.panels, 1).input_bytes() < all.input_bytes() * 2 / 3);
     }
 }
 

@@ -7,7 +7,7 @@ use super::reading::{LARGEST, Reading, channels, coarse, least_ns_per_byte};
 use super::steps;
 use crate::profile::{Costs, Outside, Profile};
 use crate::steps::{keeps, least_scratch_bytes, least_slice_bytes, whole};
-use eyelet::pack::{Kept, Layer, OpKind, PAGE, Step, WinogradParams, params};
+use eyelet::pack::{InputReuse, Layer, Method, OpKind, PAGE, Step, WinogradParams, params};
 use eyelet_model::network::Network;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -54,7 +54,7 @@ pub(super) fn demands(
         for algorithm in algorithms(index, costs) {
             let step = |lines: u32, count: u32| Step {
                 count,
-                algorithm,
+                method: Method::by(algorithm),
                 rows: lines * rows,
                 ..whole(network, index)
             };
@@ -74,7 +74,7 @@ pub(super) fn demands(
             let keeps = algorithm == 0 && keeps(network, index);
             // No step has fewer panels, nor threads.
             let kept_bytes = |lines: u32| {
-                let step = Step { kept: Kept::Left, ..step(lines, 1) };
+                let step = Step { method: Method::Own(InputReuse::Store), ..step(lines, 1) };
                 least_scratch_bytes(network, &step, 1) as f64
             };
             let nearness = &bound.nearness[index];

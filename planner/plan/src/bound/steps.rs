@@ -14,7 +14,7 @@
 //! ([`nearness`](super::nearness)): then what they would take if they did is no more than what
 //! fewer take.
 //!
-//! Steps that [keep](eyelet::pack::Kept) what they transform do that once for all of their panels:
+//! Steps that [keep](eyelet::pack::InputReuse) what they transform do that once for all of their panels:
 //! together they take no less than one step with all of these and all scratch, and each must have
 //! what is kept, and a panel.
 

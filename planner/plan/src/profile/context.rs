@@ -10,7 +10,7 @@
 //!   spread over all steps in proportion to their time: which of them a load meets is known only once they are timed.
 
 use super::Costs;
-use eyelet::pack::{Load, Step};
+use eyelet::pack::{Load, Method, Step};
 use eyelet_model::plan::Plan;
 
 /// How often what steps are slowed down by is reckoned from what loads they meet then.
@@ -23,8 +23,13 @@ impl Costs {
         // Slices of a layer are alike.
         let (mut like, mut like_ns) = (None, 0);
         let step_ns = |step: &Step| {
-            let Step { layer, algorithm, count, rows, scratch_bytes, chains, kept, .. } = *step;
-            let this = Some((layer, algorithm, count, rows, scratch_bytes, chains, kept));
+            let Step { layer, method, count, rows, scratch_bytes, .. } = *step;
+            let method = match method {
+                // Wherever they begin.
+                Method::Chains { count, .. } => Method::Chains { first: 0, count },
+                method => method,
+            };
+            let this = Some((layer, method, count, rows, scratch_bytes));
             if like != this {
                 (like, like_ns) = (this, self.step_ns_from(step, near) as i64);
             }

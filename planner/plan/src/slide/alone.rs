@@ -4,7 +4,7 @@ use super::price::{Price, slice_bytes};
 use super::times::Times;
 use crate::simulate::Costs;
 use crate::steps::{least_slice_bytes, panel_scratch_bytes, whole};
-use eyelet::pack::{OpKind, PAGE, Step};
+use eyelet::pack::{Method, OpKind, PAGE, Step};
 use eyelet_model::network::Network;
 
 /// What a layer takes in the smallest slices whose steps transform weights, and how much longer it
@@ -17,14 +17,14 @@ pub(super) fn transforms(
     layer: usize,
 ) -> Option<Price> {
     let all = whole(network, layer);
-    if all.algorithm == 0 {
+    if all.algorithm() == 0 {
         return None;
     }
     let slice = Step { count: 1, ..all };
     let bytes =
         live[layer] + slice_bytes(network, &slice) + panel_scratch_bytes(network, &slice, threads);
-    let ns = |algorithm: u32| costs.step_ns(&Step { algorithm, ..all }) as i64;
-    Some(Price { bytes, extra_ns: ns(0) - ns(all.algorithm) })
+    let ns = |algorithm: u32| costs.step_ns(&Step { method: Method::by(algorithm), ..all }) as i64;
+    Some(Price { bytes, extra_ns: ns(0) - ns(all.algorithm()) })
 }
 
 /// For each layer the bytes of the buffers that live while it computes.
@@ -44,7 +44,7 @@ pub(super) fn alone(network: &Network, live: &[u64], threads: u32, layer: usize)
     let weights = (0..slices).map(|first| slice_bytes(network, &slice(first)));
     // Where its steps have no room to transform weights, they need not, and parts of panels will
     // do.
-    let own = Step { algorithm: 0, ..slice(0) };
+    let own = Step { method: Method::default(), ..slice(0) };
     let scratch = |step: Step| panel_scratch_bytes(network, &step, threads);
     let weights = weights.max().unwrap_or(0);
     let part = match panels {

@@ -40,7 +40,7 @@ pub use rings::least_bytes;
 pub use shares::Shares;
 pub use touched::{Touched, touched};
 
-use eyelet::pack::Step;
+use eyelet::pack::{Method, Step};
 use eyelet_model::network::Network;
 use group::{Chain, Facts};
 use schedule::Schedule;
@@ -167,7 +167,7 @@ fn steps_of<'a>(
             count: network.layers[member.layer].panels,
             row: piece.lines.start * member.width,
             rows: (piece.lines.end - piece.lines.start) * member.width,
-            algorithm: network.on_load[member.layer],
+            method: Method::by(network.on_load[member.layer]),
             ..Step::default()
         }
     })

@@ -14,7 +14,7 @@ use super::flexnn::{self, Parts};
 use super::frugal;
 use super::place::Loading;
 use crate::slice::{Cutting, Slices};
-use eyelet::pack::Step;
+use eyelet::pack::{Method, Step};
 use eyelet_model::plan::Plan;
 
 /// All of FlexNN, and what is left of it without its parts.
@@ -107,7 +107,12 @@ fn bounds_ns(builder: &PlanBuilder<'_>, slices: &Slices) -> [u64; 2] {
             ahead = ahead.max(come + parts.check);
             in_turn += parts.transfer + parts.check;
         }
-        let step = Step { first: 0, chain: 0, row: 0, scratch_bytes: 0, ..*step };
+        let method = match step.method {
+            // Wherever they begin.
+            Method::Chains { count, .. } => Method::Chains { first: 0, count },
+            method => method,
+        };
+        let step = Step { first: 0, method, row: 0, scratch_bytes: 0, ..*step };
         let ns = match last {
             Some((like, ns)) if like == step => ns,
             _ => builder.costs.least_ns_from(&step, f64::INFINITY, None, near) as i64,

@@ -190,7 +190,7 @@ impl<'a> PlanBuilder<'a> {
         for (step, read) in slices.steps.iter().zip(&slices.read_of) {
             if read.is_some_and(|read| stays[read]) {
                 // A panel stays as a whole, or not at all.
-                let count = if step.chain == 0 { step.count } else { 0 };
+                let count = if step.chain() == 0 { step.count } else { 0 };
                 let resident = &mut design.layers[step.layer as usize].resident;
                 *resident = resident.saturating_add(count);
             }

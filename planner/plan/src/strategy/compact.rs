@@ -9,7 +9,7 @@ use super::activations::spans;
 use super::place::kept;
 use crate::memory::{Lifetime, buffer_sizes, lifetimes, place_buffers};
 use crate::slide::line_lives;
-use eyelet::pack::{Kept, Load, PAGE};
+use eyelet::pack::{InputReuse, Load, PAGE};
 use eyelet_model::network::Network;
 use eyelet_model::plan::Plan;
 
@@ -28,8 +28,8 @@ pub fn compact(network: &Network, plan: &mut Plan) {
     let mut lives = lifetimes(network, period, |layer| spans[layer].clone());
     let mut lines = line_lives(network, &plan.steps, &rings, |_, _| false);
     for (index, step) in plan.steps.iter().enumerate() {
-        // Kept inputs lie where they were left.
-        let found = step.kept == Kept::Found;
+        // InputReuse inputs lie where they were left.
+        let found = step.reuse() == InputReuse::Reuse;
         sizes.push(if found { 0 } else { step.scratch_bytes });
         let unused = found || step.scratch_bytes == 0;
         let start = if unused { usize::MAX } else { index + 1 };
@@ -52,7 +52,7 @@ pub fn compact(network: &Network, plan: &mut Plan) {
     let mut left = 0;
     for (step, offset) in plan.steps.iter_mut().zip(of_scratch) {
         if step.scratch_bytes > 0 {
-            left = if step.kept == Kept::Found { left } else { base + offset };
+            left = if step.reuse() == InputReuse::Reuse { left } else { base + offset };
             step.scratch = left;
         }
     }

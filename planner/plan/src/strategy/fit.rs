@@ -14,7 +14,7 @@ use super::place::Loading;
 use super::precomputed::{Level, Shape, Slicing, number, step};
 use crate::slice::Cutting;
 use crate::steps::{Parts, panel_scratch_bytes};
-use eyelet::pack::{PAGE, Step};
+use eyelet::pack::{Method, PAGE, Step};
 
 /// Larger reads are no faster on any storage that was measured.
 const LARGEST_READ: u64 = 4 << 20;
@@ -167,7 +167,11 @@ impl PlanBuilder<'_> {
         let parts = Parts::of(network, layer, limit).filter(|_| self.extended && algorithm == 0);
         let ns = match parts {
             Some(parts) => {
-                let part = Step { count: 1, chains: parts.each, ..all };
+                let part = Step {
+                    count: 1,
+                    method: Method::Chains { first: 0, count: parts.each },
+                    ..all
+                };
                 self.costs.step_ns(&part) * u64::from(parts.count) * u64::from(all.count)
             }
             None => self.costs.step_ns(&all),

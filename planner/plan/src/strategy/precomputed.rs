@@ -6,7 +6,7 @@ use crate::bound::least_bound_ns;
 use crate::simulate::Costs;
 use crate::steps::{keeps, panel_scratch_bytes, scratch_bytes};
 use eyelet::kernels::table::TILES;
-use eyelet::pack::{Kept, Step};
+use eyelet::pack::{InputReuse, Method, Step};
 use eyelet_model::algorithm::Algorithm;
 use eyelet_model::network::Network;
 use std::collections::HashMap;
@@ -83,18 +83,19 @@ impl Precomputed {
 
     /// The scratch of a step, computed once for all steps that are alike.
     pub(super) fn scratch_of(&self, request: &Request<'_>, step: &Step) -> Scratch {
-        let Step { layer, algorithm, count, rows, kept, .. } = *step;
+        let Step { layer, count, rows, .. } = *step;
         // The last panel may be narrower than the others.
         let last = step.first + count == request.network.layers[layer as usize].panels;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = taken.entry(([layer, algorithm, count, rows, last.into()], kept));
+        let known =
+            taken.entry(([layer, step.algorithm(), count, rows, last.into()], step.reuse()));
         *known.or_insert_with(|| Scratch::of(request, step))
     }
 }
 
 /// What decides a step's scratch: layer, algorithm, panels, rows, whether the last panel is among
 /// them, and whether it keeps inputs.
-type Taker = ([u32; 5], Kept);
+type Taker = ([u32; 5], InputReuse);
 
 /// The scratch with which a step can make whole panels, and all that it can use.
 #[derive(Clone, Copy)]
@@ -140,10 +141,11 @@ fn shapes(request: &Request<'_>, costs: &Costs, layer: usize, algorithm: u32) ->
 fn keeping(request: &Request<'_>, costs: &Costs, step: &Step, slices: u32) -> Option<Level> {
     let Request { network, threads, .. } = *request;
     let wide = threads == 1 || step.count >= 2 * threads;
-    if slices == 1 || step.algorithm != 0 || !wide || !keeps(network, step.layer as usize) {
+    if slices == 1 || step.algorithm() != 0 || !wide || !keeps(network, step.layer as usize) {
         return None;
     }
-    let [left, found] = [Kept::Left, Kept::Found].map(|kept| Step { kept, ..*step });
+    let [left, found] = [InputReuse::Store, InputReuse::Reuse]
+        .map(|kept| Step { method: Method::Own(kept), ..*step });
     let bytes = scratch_bytes(network, &left, threads);
     let ns = costs.step_ns(&left) + costs.step_ns(&found) * u64::from(slices - 1);
     Some(Level { bytes, ns })
@@ -159,5 +161,5 @@ pub(super) fn step(network: &Network, layer: usize, count: u32, algorithm: u32) 
     let record = &network.layers[layer];
     let rows = network.tensors[record.output as usize].rows() as u32;
     let count = count.min(record.panels);
-    Step { layer: layer as u32, rows, count, algorithm, ..Step::default() }
+    Step { layer: layer as u32, rows, count, method: Method::by(algorithm), ..Step::default() }
 }

@@ -7,7 +7,7 @@ use super::on_load::{Options, Transformed};
 use super::precomputed::Precomputed;
 use crate::slide::Group;
 use crate::steps::whole;
-use eyelet::pack::{PAGE, Step};
+use eyelet::pack::{Method, PAGE, Step};
 use eyelet_model::network::Network;
 
 /// A way to slide, and the network that slides so.
@@ -76,7 +76,8 @@ fn affordable(
                 }
             };
             let ns = |algorithm: u32| {
-                let step = Step { count: count.min(step.count), algorithm, ..step };
+                let step =
+                    Step { count: count.min(step.count), method: Method::by(algorithm), ..step };
                 let scratch = precomputed.scratch_of(request, &step);
                 let scratch_bytes = if scratch.all <= room { 0 } else { room };
                 let ns = precomputed.costs.step_ns(&Step { scratch_bytes, ..step });

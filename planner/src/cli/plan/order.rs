@@ -184,8 +184,8 @@ fn transformed_layers(steps: &[Step]) -> usize {
 
 /// Layers whose steps compute by an algorithm of their own, and which.
 fn of_their_own(steps: &[Step]) -> BTreeSet<(u32, u32)> {
-    let own = steps.iter().filter(|step| step.algorithm != 0);
-    own.map(|step| (step.layer, step.algorithm)).collect()
+    let own = steps.iter().filter(|step| step.algorithm() != 0);
+    own.map(|step| (step.layer, step.algorithm())).collect()
 }
 
 /// Has the page cache write a pack back and forget it: who runs it reads it past the cache, and a copy

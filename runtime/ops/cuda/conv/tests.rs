@@ -9,7 +9,7 @@ use crate::kernels::testing::{floats, pack};
 use crate::ops::Problem;
 use crate::ops::conv::testing::{Case, case};
 use crate::ops::testing::Residual;
-use crate::pack::{Activation, ActivationKind, Encoding, Isa, Kept, params_words};
+use crate::pack::{Activation, ActivationKind, Encoding, Isa, Method, params_words};
 use std::prelude::rust_2024::*;
 use std::{format, vec};
 
@@ -265,12 +265,9 @@ fn on_processor(case: &Case, input: &[f32], weights: &[f32]) -> Vec<f32> {
         out: MatMut::new(&mut out, rows, cols, cols).unwrap(),
         weights,
         prefetch: Default::default(),
-        algorithm: 0,
         first: 0,
         count: layer.panels as usize,
-        chain: 0,
-        chains: 0,
-        kept: Kept::Not,
+        method: Method::default(),
         rows: 0..rows,
         scratch: bytemuck::cast_slice_mut(&mut scratch),
         device: &Inline,

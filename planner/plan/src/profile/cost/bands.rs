@@ -133,6 +133,7 @@ impl Costs {
 mod tests {
     use super::super::example::{conv, network, profile, whole};
     use super::*;
+    use eyelet::pack::Method;
     use eyelet::pack::OpKind;
 
     /// Into whatever steps the rows are divided, and whatever of the activations goes through memory.
@@ -150,7 +151,7 @@ mod tests {
         for budget in [1 << 20, 2 << 20] {
             let costs = costs.clone().within(budget);
             for algorithm in [0, 2, 4] {
-                let all = Step { algorithm, ..whole(&network) };
+                let all = Step { method: Method::by(algorithm), ..whole(&network) };
                 let least_ns =
                     |outside: Outside| costs.least_ns(&all, f64::INFINITY, Some(outside));
                 for (read, written) in [(0.0, 0.0), (0.5, 0.0), (1.0, 1.0)] {

@@ -3,7 +3,7 @@
 
 use eyelet::ops::winograd::{self, Portions};
 use eyelet::ops::{self, Problem, Slice};
-use eyelet::pack::{Kept, Layer, Step, WinogradParams, params};
+use eyelet::pack::{InputReuse, Layer, Method, Step, WinogradParams, params};
 use eyelet_model::network::Network;
 
 /// How scratch decides on the blocks of a layer by Winograd's algorithm, and on the panels that are transformed at once.
@@ -113,8 +113,7 @@ impl Blocks {
             count: 1,
             row: 0,
             rows: output.rows() as u32,
-            algorithm,
-            ..Slice::default()
+            method: Method::by(algorithm),
         };
         Self {
             most,
@@ -144,7 +143,7 @@ impl Blocks {
     /// Of a step that keeps transformed inputs: it has all scratch, and transforms them only if it does not find them.
     pub(super) fn keeping(&self, step: &Step) -> (Cut, Inputs) {
         let cut = Cut::whole(step.count, step.count);
-        let groups = if step.kept == Kept::Found { 0.0 } else { cut.groups };
+        let groups = if step.reuse() == InputReuse::Reuse { 0.0 } else { cut.groups };
         let tiles = f64::from(step.rows) * self.row_tiles;
         let products = f64::from(step.count.min(PRODUCTS)) * self.product_bytes;
         let block = tiles.min(self.most);
@@ -263,7 +262,7 @@ mod tests {
         network.layers[0].panel_bytes = 32 * (9 * 256 + 1);
         let costs = Costs::new(&network, &profile, 1);
         for algorithm in [2, 4] {
-            let step = Step { algorithm, ..whole(&network) };
+            let step = Step { method: Method::by(algorithm), ..whole(&network) };
             let [least, all] = [crate::steps::least_scratch_bytes, crate::steps::scratch_bytes]
                 .map(|bytes| bytes(&network, &step, 1));
             assert!(2 * least < all, "{least} of {all}");

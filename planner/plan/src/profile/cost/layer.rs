@@ -8,7 +8,7 @@ use crate::profile::Compute;
 use crate::profile::launch::Launches;
 use eyelet::kernels::Isa;
 use eyelet::ops;
-use eyelet::pack::{Encoding, Kept, Layer, OpKind, Step};
+use eyelet::pack::{Encoding, InputReuse, Layer, OpKind, Step};
 use eyelet_model::network::Network;
 
 /// How long computing and reading memory take at once: what of the shorter one is not hidden is the less the shorter it is beside
@@ -249,7 +249,7 @@ impl LayerCost {
 
     /// `near`: weights are in the cache that all share; otherwise in memory.
     pub(super) fn ns(&self, step: &Step, overhead_ns: u64, near: bool) -> u64 {
-        if step.kept != Kept::Not {
+        if step.reuse() != InputReuse::None {
             return self.keeping_ns(step, overhead_ns, near).round() as u64;
         }
         let (cut, used) = self.blocks.within(step, self.group);
@@ -259,8 +259,8 @@ impl LayerCost {
     /// Of a step that keeps what it transforms, or finds what was kept.
     fn keeping_ns(&self, step: &Step, overhead_ns: u64, near: bool) -> f64 {
         let (cut, Inputs { all, block, products }) = self.blocks.keeping(step);
-        let (written, used) = match step.kept {
-            Kept::Found => (0.0, products),
+        let (written, used) = match step.reuse() {
+            InputReuse::Reuse => (0.0, products),
             _ => ((all - block).max(0.0), all + products),
         };
         let far_ns = if all > self.kept_near { all * self.kept_far_ns } else { 0.0 };
@@ -314,7 +314,7 @@ impl LayerCost {
             true => (self.panel_near_ns, self.again_near_ns),
             false => (self.panel_memory_ns, self.again_memory_ns),
         };
-        let share = if step.chains == 0 { 1.0 } else { f64::from(step.chains) / self.chains };
+        let share = if step.chains() == 0 { 1.0 } else { f64::from(step.chains()) / self.chains };
         // What is made anew is what was read for the band before.
         let stored_ns = stored_ns * share + (bands - 1.0) * self.panel_near_ns;
         let mut memory = f64::from(step.count) * (stored_ns + again_ns * again);
@@ -323,7 +323,7 @@ impl LayerCost {
         }
         let spill = groups * rows * self.row_spill_ns + pieces * self.piece_spill_ns;
         let panel_ns = bands * self.panel_expand_ns + products * self.block_ns + near_ns + carried;
-        let piece_ns = match step.chains {
+        let piece_ns = match step.chains() {
             0 => self.piece_ns,
             _ => self.piece_start_ns + (self.piece_ns - self.piece_start_ns).max(0.0) * share,
         };

@@ -135,7 +135,7 @@ impl Costs {
 
     fn cost(&self, step: &Step) -> &LayerCost {
         let layer = step.layer as usize;
-        let tile = TILES.iter().position(|tile| *tile == step.algorithm as usize);
+        let tile = TILES.iter().position(|tile| *tile == step.algorithm() as usize);
         let transformed = tile.and_then(|tile| self.transformed[tile][layer].as_ref());
         transformed.unwrap_or(&self.layers[layer])
     }

@@ -11,7 +11,7 @@ use eyelet::device::Device;
 use eyelet::kernels::Kernels;
 use eyelet::matrix::{MatMut, MatRef};
 use eyelet::ops::{self, Call, Operand, Problem, Slice};
-use eyelet::pack::{Kept, Layer, NONE, OpKind, PAGE, Tensor};
+use eyelet::pack::{Layer, Method, NONE, OpKind, PAGE, Tensor};
 use eyelet_model::network::Network;
 use std::time::{Duration, Instant};
 
@@ -93,7 +93,7 @@ impl Weights {
 pub(super) struct Bench<'a> {
     layer: &'a Layer,
     /// What steps compute it by, as in [`Network::on_load`].
-    algorithm: u32,
+    method: Method,
     inputs: [Tensor; 2],
     output: Tensor,
     kernels: &'a Kernels,
@@ -116,9 +116,8 @@ impl<'a> Bench<'a> {
         let floats = |buffer: usize| network.buffers[buffer].bytes / 4;
         ops::validate(layer, &inputs, &output, [floats(0), floats(2)], network.isa).ok()?;
         let rows = output.rows() as u32;
-        let algorithm = network.on_load[0];
-        let slice =
-            Slice { first: 0, count: layer.panels, row: 0, rows, algorithm, ..Slice::default() };
+        let method = Method::by(network.on_load[0]);
+        let slice = Slice { first: 0, count: layer.panels, row: 0, rows, method };
         let isa = network.isa;
         let bytes = if least { ops::least_scratch_bytes } else { ops::scratch_bytes };
         let threads = threads as u32;
@@ -126,7 +125,7 @@ impl<'a> Bench<'a> {
         let scratch = bytes(&problem);
         Some(Self {
             layer,
-            algorithm,
+            method,
             inputs,
             output,
             kernels,
@@ -190,12 +189,9 @@ impl<'a> Bench<'a> {
             out: out?,
             weights,
             prefetch: Default::default(),
-            algorithm: self.algorithm,
             first: 0,
             count: layer.panels as usize,
-            chain: 0,
-            chains: 0,
-            kept: Kept::Not,
+            method: self.method,
             rows: 0..rows,
             scratch: bytemuck::cast_slice_mut(&mut self.scratch),
             device,

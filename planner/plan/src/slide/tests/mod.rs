@@ -8,7 +8,7 @@ use super::*;
 use crate::memory::lifetimes;
 use crate::slice::{Cutting, slice};
 use eyelet::ops::{self, Slice};
-use eyelet::pack::{Kept, NONE, Tensor};
+use eyelet::pack::{Method, NONE, Tensor};
 use eyelet_check::{Proof, Violation, check};
 
 /// What the runtime lends steps of some lines of each layer is no more than the lines that are
@@ -34,10 +34,7 @@ pub(crate) fn lent_is_reckoned_with(network: &Network) -> usize {
                         count: layer.panels,
                         row: made.start * width,
                         rows: made.len() as u32 * width,
-                        algorithm: network.on_load[index],
-                        chain: 0,
-                        chains: 0,
-                        kept: Kept::Not,
+                        method: Method::by(network.on_load[index]),
                     };
                     let lent = &ops::rows_read(layer, &inputs, &output, &slice)[slot];
                     let of_line = u64::from(inputs[slot].dims[2]);

@@ -330,7 +330,7 @@ fn nothing_slides_on_a_gpu() {
         for step in &plan.steps {
             let output = network.layers[step.layer as usize].output;
             let rows = network.tensors[output as usize].rows();
-            assert_eq!((step.algorithm, step.row, u64::from(step.rows)), (0, 0, rows));
+            assert_eq!((step.algorithm(), step.row, u64::from(step.rows)), (0, 0, rows));
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::profile::{Costs, Outside, Profile};
 use crate::slide::slides;
 use crate::steps::whole;
 use crate::strategy::on_load;
-use eyelet::pack::Step;
+use eyelet::pack::{Method, Step};
 use eyelet_model::algorithm::{self, Algorithm, set_chains};
 use eyelet_model::network::Network;
 
@@ -50,7 +50,7 @@ pub(super) fn all_offers(network: &Network, profile: &Profile, threads: u32) -> 
             for (layer, offers) in offers.iter_mut().enumerate() {
                 let (_, bytes) = layer_demand(&changed, &costs, layer);
                 for runs in [0].into_iter().chain(step_algorithms(&changed, &costs, layer)) {
-                    let step = Step { algorithm: runs, ..whole(&changed, layer) };
+                    let step = Step { method: Method::by(runs), ..whole(&changed, layer) };
                     let ns = costs.least_ns(
                         &step,
                         f64::INFINITY,

@@ -12,7 +12,7 @@ use super::activations::{ActivationLayout, spans};
 use super::builder::PlanBuilder;
 use crate::memory::{Lifetime, lifetimes};
 use crate::slice::Slices;
-use eyelet::pack::{self, Kept, Load, PAGE, Step};
+use eyelet::pack::{self, InputReuse, Load, PAGE, Step};
 use eyelet_model::plan::{Plan, step_weights};
 use releases::{Use, set_releases};
 use skyline::{Choice, Skyline};
@@ -69,8 +69,8 @@ impl<'a> SlicedNetwork<'a> {
         for (index, step) in slices.steps.iter().enumerate() {
             let like = before[step.layer as usize].replace(index).filter(|like| {
                 let like = &slices.steps[*like];
-                (like.count, like.rows, like.chains, like.kept)
-                    == (step.count, step.rows, step.chains, step.kept)
+                (like.count, like.rows, like.chains(), like.reuse())
+                    == (step.count, step.rows, step.chains(), step.reuse())
             });
             scratch.push(match like {
                 Some(like) => scratch[like],
@@ -268,7 +268,7 @@ impl<'a> SlicedNetwork<'a> {
             }
             let bytes = read.map_or(0, |read| reads[read].bytes);
             // Found where it was left.
-            let found = plan.steps[index].kept == Kept::Found;
+            let found = plan.steps[index].reuse() == InputReuse::Reuse;
             let scratch = if found { 0 } else { self.scratch[index] };
             let raise = |sky: &mut Skyline, address: u64| {
                 if let Some(read) = read {
@@ -295,7 +295,7 @@ impl<'a> SlicedNetwork<'a> {
             step.ready = streamed;
             step.scratch_bytes = self.scratch[index];
             step.scratch = if step.scratch_bytes > 0 { left } else { 0 };
-            if step.kept == Kept::Left {
+            if step.reuse() == InputReuse::Store {
                 let range = left..left + step.scratch_bytes;
                 sky.raise(range, kept_from(&plan.steps, index).end as i64);
             }
@@ -351,13 +351,13 @@ impl<'a> SlicedNetwork<'a> {
 
 /// The runs of steps that keep inputs.
 pub(super) fn kept(steps: &[Step]) -> impl Iterator<Item = Range<usize>> {
-    let left = steps.iter().enumerate().filter(|(_, step)| step.kept == Kept::Left);
+    let left = steps.iter().enumerate().filter(|(_, step)| step.reuse() == InputReuse::Store);
     left.map(|(first, _)| kept_from(steps, first))
 }
 
 /// The run that begins with a step.
 fn kept_from(steps: &[Step], first: usize) -> Range<usize> {
-    let found = steps[first + 1..].iter().take_while(|step| step.kept == Kept::Found);
+    let found = steps[first + 1..].iter().take_while(|step| step.reuse() == InputReuse::Reuse);
     first..first + 1 + found.count()
 }
 

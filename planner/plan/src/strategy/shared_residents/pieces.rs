@@ -85,7 +85,7 @@ impl Holdings {
             let mut steps: Vec<Use> = plan.steps.iter().enumerate().filter_map(uses).collect();
             if range.end > rest {
                 let whole = steps.iter().map(|using| &plan.steps[using.step]);
-                let whole = whole.filter(|step| step.chains == 0);
+                let whole = whole.filter(|step| step.chains() == 0);
                 apart.extend(whole.map(|step| (step.layer, step.count)));
                 continue;
             }
@@ -150,7 +150,7 @@ fn panel(network: &Network, plan: &Plan, step: &Step) -> Option<u64> {
         let tensor = network.tensors.get(*tensor as usize);
         tensor.is_none_or(|tensor| plan.places[tensor.buffer as usize].lines == 0)
     };
-    let all = step.chains == 0 && u64::from(step.rows) == output.rows();
+    let all = step.chains() == 0 && u64::from(step.rows) == output.rows();
     let whole = all && layer.inputs.iter().chain([&layer.output]).all(is_whole);
     (whole && step.count > 1).then_some(layer.panel_bytes.into())
 }
