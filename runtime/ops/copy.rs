@@ -5,7 +5,7 @@
 //! is left is mostly a run of adjacent floats, or a transposition, which goes by square tiles.
 //!
 //! Threads divide the output's floats at multiples of the outermost stride. A step makes the whole output, or some of its rows
-//! where blocks of the outermost dimension are rows of their own ([`row_unit`]): of a change of order of an image each pixel is.
+//! where blocks of the outermost dimension are rows of their own (`row_unit`): of a change of order of an image each pixel is.
 //! These may lie in a ring; the input is there as a whole, since what is made of adjacent rows comes from all over it.
 
 use super::{Call, LayerError, Operand, check, check_one_input, device_for};

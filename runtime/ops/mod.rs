@@ -10,9 +10,9 @@
 //! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
 //!
 //! Weights that are stored in fewer bits, or are to be transformed, are made what the operators read before
-//! these run: [`expand`] has all of it, so that operators need not know.
+//! these run: `expand` has all of it, so that operators need not know.
 //!
-//! [`work`] has the estimates that the planner weighs layers by.
+//! `work` has the estimates that the planner weighs layers by.
 //!
 //! # Rings
 //!

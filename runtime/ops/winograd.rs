@@ -15,7 +15,7 @@
 //!
 //! In the last row and column of tiles, r of a tile's outputs may be left: these take `r + 2` of its points, so that
 //! some frequencies are those of fewer tiles. What a tile computes is a matter of its place in the map alone.
-//! [`Block`] orders the tiles so that those of a frequency lie together.
+//! `Block` orders the tiles so that those of a frequency lie together.
 //!
 //! Each frequency is summed over the input channels as a product of matrices is, and the transforms have
 //! one written order: the result is the same for every slice, block, thread count and instruction set.

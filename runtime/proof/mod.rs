@@ -13,10 +13,10 @@
 //! - **no race**: a load may be in flight from the moment its `release` permits it to the start of the
 //!   first step whose `ready` waits for it. No step that can run in that time (nor the host, while it
 //!   owns inputs and outputs) touches the load's bytes; and nothing ever touches a resident load's
-//!   ([`races`]);
+//!   (`races`);
 //! - no deadlock: a step never waits for a load that waits for that step;
 //! - of a plan with a staging ring (whose loads then are copies from there) the same for what is read into the ring
-//!   ([`stages`]);
+//!   (`stages`);
 //! - bounds on the proof itself, and on the work of each step: a pack that takes more than its size and
 //!   the caller permit is refused, so that neither `open` nor a step takes as long as a pack likes.
 //!
