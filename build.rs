@@ -1,5 +1,6 @@
-//! Compiles the kernels of `kernels/`: those in C for the processor that is built for (`build/cpu.rs`), and with the
-//! features `cuda` and `cuda-linked` those for GPUs (`build/cuda.rs`).
+//! Compiles the kernels of `kernels/`: those in C for the processor that is built for
+//! (`build/cpu.rs`), and with the features `cuda` and `cuda-linked` those for GPUs
+//! (`build/cuda.rs`).
 
 #[path = "build/cpu.rs"]
 mod cpu;

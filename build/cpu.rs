@@ -1,11 +1,11 @@
 //! Compiles the kernels that are written in C for the target, each with its own flags.
 //!
 //! Without a C compiler for the target the library still builds, with the portable kernels only; a
-//! warning says so. `kernels/table` learns what was compiled from the `eyelet_x86` and `eyelet_neon`
-//! configuration flags.
+//! warning says so. `kernels/table` learns what was compiled from the `eyelet_x86` and
+//! `eyelet_neon` configuration flags.
 //!
-//! `EYELET_CORE=in-order` or `out-of-order` says how the processor works for which it is built, where
-//! kernels differ by that and nobody can be asked at run time: without Linux.
+//! `EYELET_CORE=in-order` or `out-of-order` says how the processor works for which it is built,
+//! where kernels differ by that and nobody can be asked at run time: without Linux.
 
 use std::env;
 use std::path::Path;
@@ -94,8 +94,8 @@ pub fn build() {
     );
 }
 
-/// The compilers to try, in order; `None` is what the `cc` crate picks (the CC environment variables
-/// first, then the target's usual compiler).
+/// The compilers to try, in order; `None` is what the `cc` crate picks (the CC environment
+/// variables first, then the target's usual compiler).
 fn compilers(target: &str) -> Vec<Option<String>> {
     let mut list = vec![None];
     if target.starts_with("aarch64") && env::var("HOST").ok().as_deref() != Some(target) {

@@ -1,14 +1,18 @@
-//! Compiles the kernels for GPUs: one module for each architecture, as machine code (a cubin) and as PTX.
+//! Compiles the kernels for GPUs: one module for each architecture, as machine code (a cubin) and
+//! as PTX.
 //!
-//! All sources of `kernels/cuda/` make one translation unit, so that a GPU loads one module and finds every kernel in
-//! it; names at file scope are therefore unique among them. Includes are quoted, and relative to the file they stand
-//! in: no folder of this project is searched for headers, since a compiler's own would be found there (`math.h`).
+//! All sources of `kernels/cuda/` make one translation unit, so that a GPU loads one module and
+//! finds every kernel in it; names at file scope are therefore unique among them. Includes are
+//! quoted, and relative to the file they stand in: no folder of this project is searched for
+//! headers, since a compiler's own would be found there (`math.h`).
 //!
-//! The compiler is, in this order: what `EYELET_NVCC` or `EYELET_NVRTC` names, nvcc of `$CUDA_HOME` or the PATH,
-//! NVRTC as `tools/cuda.sh` installs it. With none the library still builds, and says that no GPU can be used.
-//! `EYELET_CUDA_ARCHS` is a list like `53,87` of the architectures to compile for.
+//! The compiler is, in this order: what `EYELET_NVCC` or `EYELET_NVRTC` names, nvcc of `$CUDA_HOME`
+//! or the PATH, NVRTC as `tools/cuda.sh` installs it. With none the library still builds, and says
+//! that no GPU can be used. `EYELET_CUDA_ARCHS` is a list like `53,87` of the architectures to
+//! compile for.
 //!
-//! Modules are kept next to a hash of what they were made from, since this program also runs when other kernels change.
+//! Modules are kept next to a hash of what they were made from, since this program also runs when
+//! other kernels change.
 
 #[path = "cuda/compiler.rs"]
 mod compiler;
@@ -77,7 +81,8 @@ pub fn build() {
     stub::make(&out);
 }
 
-/// What to compile for: what was asked for, or of the boards' architectures those that the compiler knows.
+/// What to compile for: what was asked for, or of the boards' architectures those that the compiler
+/// knows.
 fn archs(compiler: &Compiler) -> Vec<u32> {
     let known = compiler.archs();
     let knows = |arch: &u32| known.contains(arch);

@@ -1,5 +1,5 @@
-//! The static library for programs in C. All that it exports is in the runtime's `ffi`; here is what only a program that is
-//! not Rust's lacks: what happens after a panic.
+//! The static library for programs in C. All that it exports is in the runtime's `ffi`; here is
+//! what only a program that is not Rust's lacks: what happens after a panic.
 #![no_std]
 
 pub use runtime::ffi::*;
@@ -24,7 +24,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     }
 }
 
-/// What unwinding would ask, were there any: parts of `core` that were compiled for programs that unwind name it, on some
-/// targets.
+/// What unwinding would ask, were there any: parts of `core` that were compiled for programs that
+/// unwind name it, on some targets.
 #[unsafe(no_mangle)]
 extern "C" fn rust_eh_personality() {}

@@ -1,10 +1,11 @@
-//! The fused multiply-add: `a·b + c`, rounded once. It is the instruction where the target is known to
-//! have it when the library is compiled, and software otherwise, with the same bits.
+//! The fused multiply-add: `a·b + c`, rounded once. It is the instruction where the target is known
+//! to have it when the library is compiled, and software otherwise, with the same bits.
 //!
-//! How the software does it: the product of two floats is exact in double precision (48 bits of 53). The sum is rounded there to
-//! 53 bits, by which alone a second rounding to 24 bits could go wrong: when the first lands exactly
-//! between two floats. Rounding the first one *to odd* (an inexact result gets its last bit set) keeps
-//! it off every such point, for normal and subnormal results alike.
+//! How the software does it: the product of two floats is exact in double precision (48 bits of
+//! 53). The sum is rounded there to 53 bits, by which alone a second rounding to 24 bits could go
+//! wrong: when the first lands exactly between two floats. Rounding the first one *to odd* (an
+//! inexact result gets its last bit set) keeps it off every such point, for normal and subnormal
+//! results alike.
 #![allow(unsafe_code)]
 
 /// `a·b + c`, rounded once.
@@ -92,8 +93,8 @@ mod tests {
         }
     }
 
-    /// Sums that the first rounding would put exactly between two floats: a float `c`, half a unit in
-    /// its last place, and a sliver of either sign far below.
+    /// Sums that the first rounding would put exactly between two floats: a float `c`, half a unit
+    /// in its last place, and a sliver of either sign far below.
     #[test]
     fn halfway_points() {
         for exponent in -149..=127i32 {

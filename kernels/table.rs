@@ -50,8 +50,8 @@ pub use super::portable::widen::{bf16, f16};
 /// The square root of one float, correctly rounded.
 pub use super::portable::math::sqrt;
 
-/// The kernels of one instruction set. Where micro-architectures want different ones, there are several
-/// sets of them; they run the same packs and give the same bits.
+/// The kernels of one instruction set. Where micro-architectures want different ones, there are
+/// several sets of them; they run the same packs and give the same bits.
 #[derive(Debug)]
 pub struct Kernels {
     isa: Isa,
@@ -104,8 +104,8 @@ static NEON_INORDER: Kernels = Kernels {
 };
 
 impl Kernels {
-    /// The kernels for packs of an instruction set; `None` when this processor lacks it or they were
-    /// not built.
+    /// The kernels for packs of an instruction set; `None` when this processor lacks it or they
+    /// were not built.
     pub fn for_isa(isa: Isa) -> Option<&'static Self> {
         match isa {
             Isa::Portable => Some(&PORTABLE),
@@ -125,7 +125,8 @@ impl Kernels {
         [Isa::Avx512, Isa::Avx2, Isa::Neon].into_iter().find_map(Self::for_isa).unwrap_or(&PORTABLE)
     }
 
-    /// All that this processor can run, also those that are meant for others: for tests and measurements.
+    /// All that this processor can run, also those that are meant for others: for tests and
+    /// measurements.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         #[cfg(eyelet_neon)]
         let others = [&NEON, &NEON_INORDER];
@@ -144,7 +145,8 @@ impl Kernels {
         self.isa
     }
 
-    /// The name of these kernels: that of the instruction set, and for whom they are if not for all.
+    /// The name of these kernels: that of the instruction set, and for whom they are if not for
+    /// all.
     pub fn name(&self) -> &'static str {
         self.name
     }

@@ -1,6 +1,6 @@
 //! What the tests of kernels and of the operators that call them share: numbers, packing, threads,
-//! scratch, and the two references: double precision, and the chain of fused multiply-adds that every
-//! kernel must reproduce bit for bit.
+//! scratch, and the two references: double precision, and the chain of fused multiply-adds that
+//! every kernel must reproduce bit for bit.
 #![allow(unsafe_code)]
 
 use super::Kernels;
@@ -28,7 +28,8 @@ pub fn floats(count: usize, seed: u64) -> Vec<f32> {
 pub const SPECIAL: [f32; 8] =
     [f32::NAN, -0.0, 0.0, f32::INFINITY, f32::NEG_INFINITY, -1.0, 7.0, 1e-40];
 
-/// Bounds of clamps of all kinds, as [`Activation::for_kernels`](crate::pack::Activation::for_kernels) gives them.
+/// Bounds of clamps of all kinds, as
+/// [`Activation::for_kernels`](crate::pack::Activation::for_kernels) gives them.
 pub const BOUNDS: [[f32; 2]; 8] = [
     [f32::NEG_INFINITY, f32::INFINITY],
     [-0.0, f32::INFINITY],
@@ -40,7 +41,8 @@ pub const BOUNDS: [[f32; 2]; 8] = [
     [f32::NEG_INFINITY, 1.0],
 ];
 
-/// Each of these is one of the sums, in turn, inside the bounds, bit for bit. Which NaN it is depends on the processor.
+/// Each of these is one of the sums, in turn, inside the bounds, bit for bit. Which NaN it is
+/// depends on the processor.
 pub fn assert_clamped(found: &[f32], sums: &[f32], [min, max]: [f32; 2], what: &str) {
     for (&found, &sum) in found.iter().zip(sums.iter().cycle()) {
         let want = super::portable::igemm::clamp(sum, min, max);
@@ -55,7 +57,8 @@ pub fn pack(weights: &[f32], bias: &[f32], groups: usize, nr: usize) -> Vec<f32>
     pack_narrow(weights, bias, groups, nr, nr)
 }
 
-/// Packs weights in panels that hold `width` channels. Floats after their last weights are NaN: a result would show it if a kernel used them.
+/// Packs weights in panels that hold `width` channels. Floats after their last weights are NaN: a
+/// result would show it if a kernel used them.
 pub fn pack_narrow(
     weights: &[f32],
     bias: &[f32],
@@ -80,12 +83,13 @@ pub fn pack_narrow(
     packed
 }
 
-/// So many threads. They stay for the next task of the same test: emulators never give back all memory of one that
-/// has ended, and there are many tasks.
+/// So many threads. They stay for the next task of the same test: emulators never give back all
+/// memory of one that has ended, and there are many tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Threads(pub usize);
 
-// SAFETY: `Workers` keeps the promise with this task, which unwinds nowhere; the other loop is one part after the other.
+// SAFETY: `Workers` keeps the promise with this task, which unwinds nowhere; the other loop is one
+// part after the other.
 unsafe impl Device for Threads {
     fn threads(&self) -> usize {
         self.0
@@ -141,7 +145,8 @@ pub fn scratch(bytes: u64) -> Vec<Line> {
     std::vec![Line([0xff; 64]); (bytes / 64) as usize]
 }
 
-/// Asserts that `got` has the bits of `chain` and lies within 2e-6 of the largest magnitude of `exact`.
+/// Asserts that `got` has the bits of `chain` and lies within 2e-6 of the largest magnitude of
+/// `exact`.
 pub fn assert_close(got: &[f32], chain: &[f32], exact: &[f64], what: &str) {
     assert_eq!(got.len(), exact.len(), "{what}");
     let largest = exact.iter().fold(0.0f64, |m, x| m.max(x.abs()));

@@ -1,20 +1,21 @@
 //! eyelet runs neural networks that are larger than the memory they are given.
 //!
 //! Weights are threaded, slice by slice, from [`storage`] through one [`arena`] whose size is fixed
-//! before the program starts. The planner decides offline what is loaded when, to which address, and what is computed in
-//! between. Its plan lies in the pack. The [`executor`] only follows it: a loader and a compute side, joined by
-//! one counter each.
+//! before the program starts. The planner decides offline what is loaded when, to which address,
+//! and what is computed in between. Its plan lies in the pack. The [`executor`] only follows it: a
+//! loader and a compute side, joined by one counter each.
 //!
-//! The crate is `no_std` and never allocates. Everything variable-sized is in the arena. Unsafe code
-//! lives in `arena`, `matrix`, `storage`, `device`, `sys`, `kernels` and `ffi` only.
+//! The crate is `no_std` and never allocates. Everything variable-sized is in the arena. Unsafe
+//! code lives in `arena`, `matrix`, `storage`, `device`, `sys`, `kernels` and `ffi` only.
 //!
-//! A program opens a pack with [`executor::Instance`], in an [`arena::Arena`], from a [`storage::Storage`], and computes on
-//! a [`device::Device`].
+//! A program opens a pack with [`executor::Instance`], in an [`arena::Arena`], from a
+//! [`storage::Storage`], and computes on a [`device::Device`].
 //!
 //! # Modules
 //!
-//! Each depends on modules further down in this list alone. What is documented here is the interface. The other public modules
-//! serve the planner, the command and the C library, and may change in any release.
+//! Each depends on modules further down in this list alone. What is documented here is the
+//! interface. The other public modules serve the planner, the command and the C library, and may
+//! change in any release.
 //!
 //! | | |
 //! |---|---|

@@ -2,18 +2,19 @@
 //!
 //! A tensor in the arena is a matrix of rows (pixels) of adjacent floats (channels) at a uniform
 //! pitch. Concatenation makes several tensors share one buffer, interleaved row by row, so a tensor
-//! is a *rectangle* of memory and not a slice. [`MatMut`] owns such a rectangle exclusively, and can
-//! be cut along rows and columns into rectangles that are again exclusive: that is how threads divide
-//! an output without unsafe code in the operators.
+//! is a *rectangle* of memory and not a slice. [`MatMut`] owns such a rectangle exclusively, and
+//! can be cut along rows and columns into rectangles that are again exclusive: that is how threads
+//! divide an output without unsafe code in the operators.
 //!
-//! Of a tensor that slides (a ring of image lines, see [`Place`](crate::pack::Place)) memory holds fewer rows than
-//! the tensor has: row `r` of the tensor lies in row `r % rows` of its matrix. Operators say which rows of
-//! the tensor they mean, and [`MatRef::slots`] where these lie. Where the matrix holds all rows that is where
-//! they always were.
+//! Of a tensor that slides (a ring of image lines, see [`Place`](crate::pack::Place)) memory holds
+//! fewer rows than the tensor has: row `r` of the tensor lies in row `r % rows` of its matrix.
+//! Operators say which rows of the tensor they mean, and [`MatRef::slots`] where these lie. Where
+//! the matrix holds all rows that is where they always were.
 //!
-//! A step need not be *lent* all rows of a matrix: what it does not touch may be anyone's, the output of the same step
-//! among them. Rows keep their numbers. A matrix knows which of them it was lent, and hands out no others: neither a row
-//! nor a [part](MatRef::part) with one, and no address of a matrix that lacks one.
+//! A step need not be *lent* all rows of a matrix: what it does not touch may be anyone's, the
+//! output of the same step among them. Rows keep their numbers. A matrix knows which of them it was
+//! lent, and hands out no others: neither a row nor a [part](MatRef::part) with one, and no address
+//! of a matrix that lacks one.
 #![allow(unsafe_code)]
 
 use core::marker::PhantomData;
@@ -69,8 +70,8 @@ pub struct MatMut<'a> {
     lifetime: PhantomData<&'a mut [f32]>,
 }
 
-// SAFETY: a MatRef is a set of shared slices, a MatMut a set of exclusive ones, and slices of floats
-// may be sent and (shared ones) used from several threads.
+// SAFETY: a MatRef is a set of shared slices, a MatMut a set of exclusive ones, and slices of
+// floats may be sent and (shared ones) used from several threads.
 unsafe impl Send for MatRef<'_> {}
 unsafe impl Sync for MatRef<'_> {}
 unsafe impl Send for MatMut<'_> {}
@@ -82,7 +83,8 @@ fn slot(row: usize, rows: usize) -> usize {
     if row < rows { row } else { row.checked_rem(rows).unwrap_or(row) }
 }
 
-/// The rows of a matrix of `held` rows in which rows of its tensor lie that do not go around its end.
+/// The rows of a matrix of `held` rows in which rows of its tensor lie that do not go around its
+/// end.
 fn slots(rows: Range<usize>, held: usize) -> Range<usize> {
     let start = slot(rows.start, held);
     start..start + rows.len()
@@ -109,8 +111,8 @@ impl<'a> MatRef<'a> {
     /// A matrix over raw memory, of which the rows `lent` may be touched.
     ///
     /// # Safety
-    /// For `'a`, every row `data + r·pitch .. + cols` that is lent must be readable, aligned, initialised and not
-    /// written; `lent` must lie within `rows`; and `pitch ≥ cols`.
+    /// For `'a`, every row `data + r·pitch .. + cols` that is lent must be readable, aligned,
+    /// initialised and not written; `lent` must lie within `rows`; and `pitch ≥ cols`.
     pub unsafe fn from_raw(
         data: *const f32,
         rows: usize,
@@ -153,7 +155,8 @@ impl<'a> MatRef<'a> {
         slot(row, self.rows)
     }
 
-    /// The rows in which the rows `rows` of the tensor lie. Beyond the matrix if they go around its end.
+    /// The rows in which the rows `rows` of the tensor lie. Beyond the matrix if they go around its
+    /// end.
     pub fn slots(&self, rows: Range<usize>) -> Range<usize> {
         slots(rows, self.rows)
     }
@@ -167,7 +170,8 @@ impl<'a> MatRef<'a> {
         self.cut(rows, cols)
     }
 
-    /// The rows `rows`, columns `cols`, whether they are lent or not. The part lends the rows that this matrix does.
+    /// The rows `rows`, columns `cols`, whether they are lent or not. The part lends the rows that
+    /// this matrix does.
     ///
     /// # Panics
     /// When they are not inside the matrix.
@@ -237,9 +241,9 @@ impl<'a> MatMut<'a> {
     /// A matrix over raw memory, of which the rows `lent` may be touched.
     ///
     /// # Safety
-    /// For `'a`, every row `data + r·pitch .. + cols` that is lent must be readable, writable, aligned, initialised
-    /// and touched through nothing else; `lent` must lie within `rows`; and `pitch ≥ cols`. (The gaps between
-    /// rows may be anyone's.)
+    /// For `'a`, every row `data + r·pitch .. + cols` that is lent must be readable, writable,
+    /// aligned, initialised and touched through nothing else; `lent` must lie within `rows`; and
+    /// `pitch ≥ cols`. (The gaps between rows may be anyone's.)
     pub unsafe fn from_raw(
         data: *mut f32,
         rows: usize,
@@ -290,7 +294,8 @@ impl<'a> MatMut<'a> {
         MatMut { lifetime: PhantomData, ..*self }
     }
 
-    /// The rows in which the rows `rows` of the tensor lie. Beyond the matrix if they go around its end.
+    /// The rows in which the rows `rows` of the tensor lie. Beyond the matrix if they go around its
+    /// end.
     pub fn slots(&self, rows: Range<usize>) -> Range<usize> {
         slots(rows, self.rows)
     }
@@ -304,7 +309,8 @@ impl<'a> MatMut<'a> {
         self.cut_mut(rows, cols)
     }
 
-    /// The rows `rows`, columns `cols`, exclusively, whether they are lent or not. The part lends the rows that this matrix does.
+    /// The rows `rows`, columns `cols`, exclusively, whether they are lent or not. The part lends
+    /// the rows that this matrix does.
     ///
     /// # Panics
     /// When they are not inside the matrix.
@@ -334,11 +340,12 @@ impl<'a> MatMut<'a> {
         self.data
     }
 
-    /// [`cut_mut`](Self::cut_mut) without borrowing exclusively: for dividing a matrix among threads.
+    /// [`cut_mut`](Self::cut_mut) without borrowing exclusively: for dividing a matrix among
+    /// threads.
     ///
     /// # Safety
-    /// Rectangles that live at the same time must not share an element. (That the rectangle is inside
-    /// the matrix is checked.)
+    /// Rectangles that live at the same time must not share an element. (That the rectangle is
+    /// inside the matrix is checked.)
     pub(crate) unsafe fn cut_unchecked(
         &self,
         rows: Range<usize>,
@@ -367,7 +374,8 @@ mod tests {
     const ROWS: usize = 6;
     const PITCH: usize = 4;
 
-    /// Two matrices over one memory: the one reads rows 3 to 5 of six, the other writes rows 1 and 2.
+    /// Two matrices over one memory: the one reads rows 3 to 5 of six, the other writes rows 1 and
+    /// 2.
     fn lent(data: &mut [f32]) -> (MatRef<'_>, MatMut<'_>) {
         assert_eq!(data.len(), ROWS * PITCH);
         let data = data.as_mut_ptr();

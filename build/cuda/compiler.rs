@@ -7,8 +7,8 @@ use super::nvcc::Nvcc;
 use super::nvrtc::Nvrtc;
 use super::{fail, variable};
 
-/// Nothing is contracted, flushed or approximated by surprise: results are the bits of a processor. These are the
-/// names of both compilers, and of CUDA 10.2's as well.
+/// Nothing is contracted, flushed or approximated by surprise: results are the bits of a processor.
+/// These are the names of both compilers, and of CUDA 10.2's as well.
 pub const FLAGS: [&str; 5] =
     ["--std=c++14", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"];
 
@@ -58,7 +58,8 @@ impl fmt::Display for Compiler {
     }
 }
 
-/// The compiler to use. What somebody has named and is not one ends the build; what lies about and is broken does, too.
+/// The compiler to use. What somebody has named and is not one ends the build; what lies about and
+/// is broken does, too.
 pub fn find(root: &Path) -> Option<Compiler> {
     let nvcc = |path: &Path| Compiler::Nvcc(Nvcc::open(path).unwrap_or_else(|error| fail(error)));
     let nvrtc =

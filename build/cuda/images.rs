@@ -49,7 +49,8 @@ fn file(arch: u32, kind: &str, out: &Path) -> PathBuf {
     out.join(format!("sm_{arch}.{kind}"))
 }
 
-/// What the modules are made from: the compiler, its options, and every text that a kernel may include.
+/// What the modules are made from: the compiler, its options, and every text that a kernel may
+/// include.
 fn key(compiler: &Compiler, text: &str) -> String {
     let mut hasher = DefaultHasher::new();
     (compiler.to_string(), FLAGS, text).hash(&mut hasher);
@@ -85,7 +86,8 @@ fn compile(compiler: &Compiler, unit: &Unit<'_>, arch: u32, key: &str, out: &Pat
     eprintln!("sm_{arch}: {:.1} s, {} bytes", start.elapsed().as_secs_f32(), module.cubin.len());
 }
 
-/// Ends the build if the compiler makes one operation of two, unasked: results would not be those of a processor.
+/// Ends the build if the compiler makes one operation of two, unasked: results would not be those
+/// of a processor.
 fn assert_separate(compiler: &Compiler, arch: u32, out: &Path) {
     let path = out.join("separate.cu");
     let text = "extern \"C\" __global__ void separate(float *x) { x[0] = x[1] * x[2] + x[3]; }\n";

@@ -13,7 +13,8 @@ pub struct Nvcc {
 }
 
 impl Nvcc {
-    /// The compiler at this path. Its help text says what it compiles for: 10.2 has no better place.
+    /// The compiler at this path. Its help text says what it compiles for: 10.2 has no better
+    /// place.
     pub fn open(path: &Path) -> Result<Self, String> {
         let (version, _) = run(Command::new(path).arg("--version"))?;
         let (help, _) = run(Command::new(path).arg("--help"))?;

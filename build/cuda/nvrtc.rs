@@ -13,7 +13,8 @@ use super::compiler::{FLAGS, Module, Unit};
 /// Machine code without a driver, and the list of architectures.
 const OLDEST: (c_int, c_int) = (11, 2);
 
-/// The headers of C that the kernels include, which do not come with the library; `size_t` is in it.
+/// The headers of C that the kernels include, which do not come with the library; `size_t` is in
+/// it.
 const HEADERS: [(&CStr, &CStr); 2] = [
     (c"stddef.h", c""),
     (
@@ -55,8 +56,8 @@ impl Nvrtc {
         })?;
         let mut nvrtc = Self { path, version: (0, 0), archs: Vec::new(), library };
         let (mut major, mut minor, mut count) = (0, 0, 0);
-        // SAFETY: the signatures are those of nvrtc.h; the pointers are to variables of these types, and to as many
-        // as the library has said.
+        // SAFETY: the signatures are those of nvrtc.h; the pointers are to variables of these
+        // types, and to as many as the library has said.
         unsafe {
             let version: Symbol<'_, unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int> =
                 nvrtc.symbol("nvrtcVersion")?;
@@ -100,8 +101,8 @@ impl Nvrtc {
             [HEADERS.map(|(name, _)| name.as_ptr()), HEADERS.map(|(_, text)| text.as_ptr())];
         let options: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program = Unload { program: null_mut(), nvrtc: self };
-        // SAFETY: the signatures are those of nvrtc.h; texts, names and options are strings that end in zero and
-        // outlive the calls; there are as many as is said.
+        // SAFETY: the signatures are those of nvrtc.h; texts, names and options are strings that
+        // end in zero and outlive the calls; there are as many as is said.
         let compiled = unsafe {
             let create: Symbol<'_, Create> = self.symbol("nvrtcCreateProgram")?;
             let created = create(
@@ -130,7 +131,8 @@ impl Nvrtc {
     /// What the library has made of a program: asks for the size, then for the bytes.
     fn part(&self, program: &Unload<'_>, size_of: &str, copy: &str) -> Result<Vec<u8>, String> {
         let mut size = 0;
-        // SAFETY: the signatures are those of nvrtc.h; the program lives; the buffer has the size that was asked for.
+        // SAFETY: the signatures are those of nvrtc.h; the program lives; the buffer has the size
+        // that was asked for.
         unsafe {
             self.check(size_of, self.symbol::<SizeOf>(size_of)?(program.program, &mut size))?;
             let mut bytes = vec![0_u8; size];

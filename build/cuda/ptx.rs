@@ -1,13 +1,15 @@
 //! PTX that an old driver loads.
 //!
-//! A compiler stamps the newest version of the language that it knows, and a driver refuses a stamp newer than itself,
-//! although these kernels use nothing that is new. So the stamp is lowered to what the boards' oldest drivers take, and
-//! what compilers add as mere hints is left out; ptxas confirms that the text fits (`tools/cuda_check.py`).
+//! A compiler stamps the newest version of the language that it knows, and a driver refuses a stamp
+//! newer than itself, although these kernels use nothing that is new. So the stamp is lowered to
+//! what the boards' oldest drivers take, and what compilers add as mere hints is left out; ptxas
+//! confirms that the text fits (`tools/cuda_check.py`).
 
 /// Major and minor version, as in `.version 6.4`.
 pub type Version = (u32, u32);
 
-/// The version to ask for at most: that which introduced the architecture, and 6.4 (CUDA 10.1) before.
+/// The version to ask for at most: that which introduced the architecture, and 6.4 (CUDA 10.1)
+/// before.
 ///
 /// | board | its driver | newest it loads |
 /// |---|---|---|
@@ -25,7 +27,8 @@ fn wanted(arch: u32) -> Version {
     }
 }
 
-/// What of a loaded vector is used, which code can do without: it came with 8.3, and drivers refuse what they do not know.
+/// What of a loaded vector is used, which code can do without: it came with 8.3, and drivers refuse
+/// what they do not know.
 const HINT: &str = ".pragma \"used_bytes_mask";
 
 /// The text with its version lowered and without such hints, and that version.

@@ -1,6 +1,6 @@
-//! A `libcuda.so` to link with where CUDA is not installed: it has the functions that the driver's table needs, which
-//! do nothing. A program that was linked with it looks for the driver's `libcuda.so.1` when it starts, as one that was
-//! linked with NVIDIA's own does.
+//! A `libcuda.so` to link with where CUDA is not installed: it has the functions that the driver's
+//! table needs, which do nothing. A program that was linked with it looks for the driver's
+//! `libcuda.so.1` when it starts, as one that was linked with NVIDIA's own does.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -35,7 +35,8 @@ pub fn make(out: &Path) {
     }
 }
 
-/// The functions that a driver must have: lines like `init = cuInit(flags: u32);`, up to the optional ones.
+/// The functions that a driver must have: lines like `init = cuInit(flags: u32);`, up to the
+/// optional ones.
 fn names(table: &str) -> impl Iterator<Item = &str> {
     let needed = table.split("\n    optional {").next().unwrap_or_default();
     needed.lines().filter_map(|line| {

@@ -1,5 +1,5 @@
-//! Elementwise functions and arithmetic in plain Rust, for any target: the definition of what the other
-//! kernels compute, an element at a time.
+//! Elementwise functions and arithmetic in plain Rust, for any target: the definition of what the
+//! other kernels compute, an element at a time.
 
 use super::igemm::clamp;
 use super::math;

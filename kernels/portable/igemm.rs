@@ -1,4 +1,5 @@
-//! f32 implicit GEMM in plain Rust, for any target: the definition of what the other kernels compute.
+//! f32 implicit GEMM in plain Rust, for any target: the definition of what the other kernels
+//! compute.
 
 use crate::kernels::fma::fma;
 
@@ -6,8 +7,8 @@ use crate::kernels::fma::fma;
 pub const MR: usize = 4;
 
 /// Adds one run of the reduction to the accumulators: `acc[i] += run[i][k] · panel[k]`, fused, for
-/// each k in order. `panel` has `width` floats for each float of the runs, which are equally long, and then as many that it
-/// has `NR` from the last of them on.
+/// each k in order. `panel` has `width` floats for each float of the runs, which are equally long,
+/// and then as many that it has `NR` from the last of them on.
 #[inline]
 pub fn accumulate<const NR: usize>(
     acc: &mut [[f32; NR]],

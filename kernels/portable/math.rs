@@ -1,17 +1,20 @@
-//! Elementary functions, each one written order of IEEE operations: bit-identical on every target, and free of
-//! branches. `kernels/math.h` is the same arithmetic in vectors, operation by operation.
+//! Elementary functions, each one written order of IEEE operations: bit-identical on every target,
+//! and free of branches. `kernels/math.h` is the same arithmetic in vectors, operation by
+//! operation.
 //!
 //! They use no libm; multiply-adds are fused where [`fma`] stands and nowhere else. Rounding to an
-//! integer is the addition of 1.5·2²³, and powers of two are made from their bits. NaN goes through all of
-//! them; results too large or small saturate to infinity, subnormals and zero as IEEE rounding has it.
+//! integer is the addition of 1.5·2²³, and powers of two are made from their bits. NaN goes through
+//! all of them; results too large or small saturate to infinity, subnormals and zero as IEEE
+//! rounding has it.
 //!
-//! Largest errors against double precision, in units in the last place of the result (the tests hold them
-//! to it): `exp` 1.1, `sigmoid` 2.5, `tanh` 2.5, `erf` 5, `sqrt` 0.5, `log2` 3; `pow` 4 + |p · log2 x| · 1.5; of the
-//! activations `silu` 3.5 and `gelu_tanh` 5 + |x|³, relative down to the smallest results. The error of `gelu`,
-//! x · Φ(x), is at most 2.1e-7 · |x|: below x = -2 that is no longer small next to the result.
+//! Largest errors against double precision, in units in the last place of the result (the tests
+//! hold them to it): `exp` 1.1, `sigmoid` 2.5, `tanh` 2.5, `erf` 5, `sqrt` 0.5, `log2` 3; `pow` 4 +
+//! |p · log2 x| · 1.5; of the activations `silu` 3.5 and `gelu_tanh` 5 + |x|³, relative down to the
+//! smallest results. The error of `gelu`, x · Φ(x), is at most 2.1e-7 · |x|: below x = -2 that is
+//! no longer small next to the result.
 //!
-//! The polynomials are Chebyshev fits, made for the intervals that stand next to them; the quotient that `erf` uses
-//! is a rational minimax fit.
+//! The polynomials are Chebyshev fits, made for the intervals that stand next to them; the quotient
+//! that `erf` uses is a rational minimax fit.
 
 use super::igemm::clamp;
 use crate::kernels::fma::fma;
@@ -52,8 +55,8 @@ fn without_powers(x: f32, n: f32) -> f32 {
     fma(n, -LN2_LOW, fma(n, -LN2, x))
 }
 
-/// `p · 2ⁿ` for 1/2 < p < 2, where `rounded` is n + [`ROUND`] and -252 ≤ n ≤ 254: in two factors, so that only
-/// the last multiplication rounds.
+/// `p · 2ⁿ` for 1/2 < p < 2, where `rounded` is n + [`ROUND`] and -252 ≤ n ≤ 254: in two factors,
+/// so that only the last multiplication rounds.
 #[inline(always)]
 fn scale(p: f32, rounded: f32) -> f32 {
     let n = integer(rounded);
@@ -170,8 +173,8 @@ pub fn hard_swish(x: f32) -> f32 {
     x * hard_sigmoid(x, 1.0 / 6.0, 0.5)
 }
 
-/// √x, correctly rounded, as the instructions for it are. (Rounding what double precision has to 24 bits
-/// cannot go wrong: no square root of a float lies so close to the middle of two.)
+/// √x, correctly rounded, as the instructions for it are. (Rounding what double precision has to 24
+/// bits cannot go wrong: no square root of a float lies so close to the middle of two.)
 #[inline(always)]
 pub fn sqrt(x: f32) -> f32 {
     let d = x as f64;
@@ -188,7 +191,8 @@ pub fn sqrt(x: f32) -> f32 {
 fn log2(x: f32) -> f32 {
     let subnormal = x < f32::MIN_POSITIVE;
     let normal = if subnormal { x * 16_777_216.0 } else { x };
-    // The mantissa goes to [√½, √2): adding what √½'s bits lack to 1's carries into the exponent above.
+    // The mantissa goes to [√½, √2): adding what √½'s bits lack to 1's carries into the exponent
+    // above.
     let bits = (normal.to_bits() as i32).wrapping_add(0x3f80_0000 - 0x3f35_04f3);
     let exponent = (bits >> 23).wrapping_sub(127);
     let m = f32::from_bits(((bits & 0x007f_ffff) + 0x3f35_04f3) as u32);
@@ -251,7 +255,8 @@ mod tests {
 
     #[test]
     fn functions_are_within_their_bounds() {
-        // Bits are the same on every processor (below), so that one of them has to look closely; ARM's tests are emulated, mostly.
+        // Bits are the same on every processor (below), so that one of them has to look closely;
+        // ARM's tests are emulated, mostly.
         let sparse = if cfg!(target_arch = "x86_64") { 1 } else { 10 };
         let some = |to: f32| both_signs(to).step_by(sparse);
         let gelu_tanh_of = |x: f64| {

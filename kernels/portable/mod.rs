@@ -1,5 +1,5 @@
-//! Kernels in plain Rust. They run anywhere, and they define correctness: every other kernel gives the
-//! same bits.
+//! Kernels in plain Rust. They run anywhere, and they define correctness: every other kernel gives
+//! the same bits.
 
 pub mod elementwise;
 pub mod igemm;

@@ -1,5 +1,5 @@
-//! What goes over one row of adjacent floats, in plain Rust, for any target: the definition of what the other
-//! kernels compute. `kernels/rows.h` says how partial results are combined.
+//! What goes over one row of adjacent floats, in plain Rust, for any target: the definition of what
+//! the other kernels compute. `kernels/rows.h` says how partial results are combined.
 
 use super::elementwise::larger;
 use super::math;
@@ -22,7 +22,8 @@ fn combined(mut partial: [f32; PARTIAL], combine: impl Fn(f32, f32) -> f32) -> f
     partial[0]
 }
 
-/// A sum of what `enter` adds for each element: sixteen sums in blocks, each as [`sums::sum`](super::sums::sum).
+/// A sum of what `enter` adds for each element: sixteen sums in blocks, each as
+/// [`sums::sum`](super::sums::sum).
 #[inline(always)]
 fn total(x: &[f32], enter: impl Fn(f32, f32) -> f32) -> f32 {
     let mut totals = [Total::default(); PARTIAL];

@@ -1,8 +1,10 @@
-//! Sums of any length with a bounded error, in plain Rust: the definition of what the other kernels compute.
+//! Sums of any length with a bounded error, in plain Rust: the definition of what the other kernels
+//! compute.
 //!
-//! Up to [`BLOCK`] terms are one chain of additions. More are cut into such chains, and their sums are added to a total
-//! that is kept with the rounding errors of these additions, which are known exactly: so a chain's error is all that
-//! remains, however long the sum is. It is at most (`BLOCK` + 4) · 2⁻²⁴ · Σ|x|.
+//! Up to [`BLOCK`] terms are one chain of additions. More are cut into such chains, and their sums
+//! are added to a total that is kept with the rounding errors of these additions, which are known
+//! exactly: so a chain's error is all that remains, however long the sum is. It is at most (`BLOCK`
+//! + 4) · 2⁻²⁴ · Σ|x|.
 
 /// Terms of a chain.
 pub const BLOCK: usize = 256;

@@ -1,10 +1,11 @@
 //! The Winograd transforms in plain Rust, for any target: the definition of what the other kernels
-//! compute. `kernels/winograd-points.h` is the same arithmetic, operation by operation, and says what tiles with fewer
-//! outputs leave out.
+//! compute. `kernels/winograd-points.h` is the same arithmetic, operation by operation, and says
+//! what tiles with fewer outputs leave out.
 
 use crate::kernels::fma::fma;
 
-/// The points of F(4,3) apart from 0 and infinity: ±[`A`] and ±[`B`]. Their powers that occur are exact.
+/// The points of F(4,3) apart from 0 and infinity: ±[`A`] and ±[`B`]. Their powers that occur are
+/// exact.
 pub const A: f32 = 0.75;
 /// See [`A`].
 pub const B: f32 = 1.5;
@@ -104,8 +105,8 @@ pub fn output_1d(tile: usize, outputs: usize, x: &[f32; MAX]) -> [f32; MAX] {
     }
 }
 
-/// A filter at each of the `tile + 2` points, over the product of the point's distances to the others. Filters
-/// that are transformed before they are stored are so in double precision
+/// A filter at each of the `tile + 2` points, over the product of the point's distances to the
+/// others. Filters that are transformed before they are stored are so in double precision
 /// ([`transform_weights`](crate::ops::winograd::transform_weights)), with these points too.
 pub fn weights_1d(tile: usize, g: [f32; 3]) -> [f32; MAX] {
     if tile == 2 {
@@ -126,7 +127,8 @@ pub fn weights_1d(tile: usize, g: [f32; 3]) -> [f32; MAX] {
     ]
 }
 
-/// A one-dimensional transform down the columns, then along the rows, of a tile of so many outputs down and across.
+/// A one-dimensional transform down the columns, then along the rows, of a tile of so many outputs
+/// down and across.
 pub fn in_two_dimensions(
     tile: usize,
     [down, across]: [usize; 2],

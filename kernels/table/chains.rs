@@ -1,15 +1,16 @@
 //! How reductions are cut into chains of fused multiply-adds.
 //!
-//! The rounding error of a chain grows with its length, so long reductions are several: each output is the sum of
-//! chains of up to [`CHAIN`] terms, added in order. The first one begins with the bias and is followed by the residual;
-//! the others begin with zero:
+//! The rounding error of a chain grows with its length, so long reductions are several: each output
+//! is the sum of chains of up to [`CHAIN`] terms, added in order. The first one begins with the
+//! bias and is followed by the residual; the others begin with zero:
 //!
 //! `clamp((((bias ⊕ chain 0) + residual) + chain 1) + …)`
 //!
-//! There are as few as that allows, about equally long. Where chains end is a function of taps and channels alone, so that every kernel, slice and thread computes the same
-//! bits. They end between taps, unless the channels of one are too many; with few channels, whose rows of taps may be
-//! one run of memory ([`Window::merged`](super::Window::merged)), between rows. A cut also serves the caches: what a
-//! tile reads of so many k fits into the first level.
+//! There are as few as that allows, about equally long. Where chains end is a function of taps and
+//! channels alone, so that every kernel, slice and thread computes the same bits. They end between
+//! taps, unless the channels of one are too many; with few channels, whose rows of taps may be one
+//! run of memory ([`Window::merged`](super::Window::merged)), between rows. A cut also serves the
+//! caches: what a tile reads of so many k fits into the first level.
 
 use core::ops::Range;
 
@@ -22,8 +23,8 @@ pub(super) const LONG_RUN: usize = 32;
 /// Channels that are not cut.
 const UNIT: usize = 16;
 
-/// The chains of one reduction: `count` in all, `parts` for each `whole` terms, of `step` terms but for the last one of
-/// them.
+/// The chains of one reduction: `count` in all, `parts` for each `whole` terms, of `step` terms but
+/// for the last one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chains {
     count: usize,
@@ -33,7 +34,8 @@ pub struct Chains {
 }
 
 impl Chains {
-    /// The chains of a convolution with `height` times `width` taps of `channels` channels, all at least one.
+    /// The chains of a convolution with `height` times `width` taps of `channels` channels, all at
+    /// least one.
     pub fn new([height, width]: [usize; 2], channels: usize) -> Self {
         let (taps, row) = (height.saturating_mul(width), width.saturating_mul(channels));
         // How many times, what is cut, and what of it is not.
@@ -110,8 +112,8 @@ mod tests {
         assert_eq!(ends([2, 500], 3), [750, 1500, 2250, 3000]);
     }
 
-    /// Every term is in one chain, none is longer than it may be or empty, and none ends inside a run, unless it is part
-    /// of one.
+    /// Every term is in one chain, none is longer than it may be or empty, and none ends inside a
+    /// run, unless it is part of one.
     #[test]
     fn all_reductions() {
         for height in [1, 2, 3, 5, 7, 40] {

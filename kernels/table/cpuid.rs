@@ -1,4 +1,5 @@
-//! What this x86 processor can run, asked once. (The standard library's detection is not in `core`.)
+//! What this x86 processor can run, asked once. (The standard library's detection is not in
+//! `core`.)
 
 use core::arch::x86_64::{__cpuid, __cpuid_count, _xgetbv};
 use core::sync::atomic::{AtomicU8, Ordering};

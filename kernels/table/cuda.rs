@@ -1,7 +1,7 @@
 //! The functions of the GPU's kernels, by the names that they have in a compiled module.
 //!
-//! A kernel takes one record by value; the record is declared twice, in its source in `kernels/cuda/` and next to
-//! the operator that fills it in `runtime/ops/cuda/`.
+//! A kernel takes one record by value; the record is declared twice, in its source in
+//! `kernels/cuda/` and next to the operator that fills it in `runtime/ops/cuda/`.
 
 /// Declares the functions.
 macro_rules! functions {

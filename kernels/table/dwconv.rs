@@ -1,8 +1,8 @@
-//! The depthwise kernels: their record, the functions, and the safe call, which also serves the kernels
-//! of small groups ([`gconv`](super::gconv)).
+//! The depthwise kernels: their record, the functions, and the safe call, which also serves the
+//! kernels of small groups ([`gconv`](super::gconv)).
 //!
-//! Most compute a line of outputs at a time. Where several lines are to be made with a window that there is a kernel
-//! of [`Lines`] for, that one makes them, and reads each line of the input once.
+//! Most compute a line of outputs at a time. Where several lines are to be made with a window that
+//! there is a kernel of [`Lines`] for, that one makes them, and reads each line of the input once.
 
 use super::{Grid, Kernels, Target, fma};
 use crate::kernels::portable::igemm::clamp;
@@ -37,13 +37,14 @@ pub(super) struct Pixels {
 /// A kernel.
 ///
 /// # Safety
-/// `lines` is 1. For every pixel, line of taps and tap of it there is a pointer at `a + pixel · stride + line ·
-/// line_pitch + tap · col_pitch`, behind which `offset .. offset + channels` floats are readable;
-/// where `regular` is not 0, of adjacent pointers of a line all but the first and the last are equally far from
-/// each other; `group` is 1, or for kernels of groups a power of two up to NR / 2 that divides `channels`; `panels`
-/// has `(1 + taps · group) · NR` floats for every NR channels begun; `c` is an exclusive matrix of
-/// `pixels` rows of `channels`, and `residual` null, the same matrix, or a readable one of that size.
-/// The processor has the instruction set.
+/// `lines` is 1. For every pixel, line of taps and tap of it there is a pointer at
+/// `a + pixel · stride + line · line_pitch + tap · col_pitch`, behind which
+/// `offset .. offset + channels` floats are readable; where `regular` is not 0, of adjacent
+/// pointers of a line all but the first and the last are equally far from each other; `group` is 1,
+/// or for kernels of groups a power of two up to NR / 2 that divides `channels`; `panels` has
+/// `(1 + taps · group) · NR` floats for every NR channels begun; `c` is an exclusive matrix of
+/// `pixels` rows of `channels`, and `residual` null, the same matrix, or a readable one of that
+/// size. The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Pixels);
 
 /// A kernel that makes several lines at a time.
@@ -58,9 +59,10 @@ pub(super) struct Lines {
     /// Lines of fewer pixels are faster one by one.
     pub pixels: usize,
     /// # Safety
-    /// [`Function`]'s, for every one of `lines`, at least 2, each `lines_apart` pointers and `c_lines_apart` floats of the
-    /// output after the line before; with that stride and `lines_apart` as many times `line_pitch`, `col_pitch`
-    /// 1, windows and channels as above, and no residual.
+    /// [`Function`]'s, for every one of `lines`, at least 2, each `lines_apart` pointers and
+    /// `c_lines_apart` floats of the output after the line before; with that stride and
+    /// `lines_apart` as many times `line_pitch`, `col_pitch` 1, windows and channels as above, and
+    /// no residual.
     pub function: Function,
 }
 
@@ -172,13 +174,15 @@ pub struct Strip<'a> {
 }
 
 impl Kernels {
-    /// Computes a strip, for as many channels as the output has columns. Pixels of one line after those of another are the rows of the
-    /// output: `out = clamp(bias + Σ taps · weights + addend)`, each element one chain of fused multiply-adds in the order
-    /// of the taps, and of the channels of its group.
+    /// Computes a strip, for as many channels as the output has columns. Pixels of one line after
+    /// those of another are the rows of the output:
+    /// `out = clamp(bias + Σ taps · weights + addend)`, each element one chain of fused
+    /// multiply-adds in the order of the taps, and of the channels of its group.
     ///
     /// # Panics
-    /// When there are no such pixels, the sizes of panels, addend and output disagree, or the channels
-    /// are not whole groups of a size that panels hold several of ([`Isa::spans`](super::Isa::spans)).
+    /// When there are no such pixels, the sizes of panels, addend and output disagree, or the
+    /// channels are not whole groups of a size that panels hold several of
+    /// ([`Isa::spans`](super::Isa::spans)).
     pub fn dwconv(&self, grid: &Grid<'_>, strip: Strip<'_>, target: Target<'_>) {
         let Strip { lines, pixels, channel: offset, group, panels } = strip;
         let Target { addend, clamp, mut out } = target;
@@ -222,12 +226,13 @@ impl Kernels {
             min: clamp[0],
             max: clamp[1],
         };
-        // SAFETY: the sizes were checked above; the taps of these pixels are in the grid, and `cols` floats are readable
-        // from each of its pointers on.
+        // SAFETY: the sizes were checked above; the taps of these pixels are in the grid, and
+        // `cols` floats are readable from each of its pointers on.
         unsafe { self.dwconv_pixels(pixels, panel) }
     }
 
-    /// Computes some pixels, by a kernel for several lines where there is one, the others a line at a time.
+    /// Computes some pixels, by a kernel for several lines where there is one, the others a line at
+    /// a time.
     ///
     /// # Safety
     /// [`Function`]'s for each line; a panel has `panel` floats.
@@ -238,8 +243,8 @@ impl Kernels {
         {
             let rest = channels % several.channels;
             pixels.channels = channels - rest;
-            // SAFETY: the caller's promise; these kernels exist only on processors that can run them
-            // (`Kernels::for_isa`), and `serve` has found what this one wants.
+            // SAFETY: the caller's promise; these kernels exist only on processors that can run
+            // them (`Kernels::for_isa`), and `serve` has found what this one wants.
             unsafe { (several.function)(&pixels) }
             if rest == 0 {
                 return;

@@ -40,10 +40,11 @@ pub(super) struct Binary {
 /// The kernels.
 ///
 /// # Safety
-/// Map: `function` is the code of an [`ActivationKind`] other than None; `out` is an exclusive matrix of `rows`
-/// by `cols`, `input` a readable one, or `out` itself. Binary: `op` is the code of a [`BinaryOp`]; `out` as
-/// before, and each operand is `out` itself or has, for every row and column, a readable float at row times
-/// its pitch plus column times its step, which is 0 or 1. The processor has the instruction set.
+/// Map: `function` is the code of an [`ActivationKind`] other than None; `out` is an exclusive
+/// matrix of `rows` by `cols`, `input` a readable one, or `out` itself. Binary: `op` is the code of
+/// a [`BinaryOp`]; `out` as before, and each operand is `out` itself or has, for every row and
+/// column, a readable float at row times its pitch plus column times its step, which is 0 or 1. The
+/// processor has the instruction set.
 #[derive(Debug)]
 pub(super) struct Functions {
     map: unsafe extern "C" fn(&Map),
@@ -127,8 +128,8 @@ unsafe extern "C" fn f32_binary_portable(t: &Binary) {
 pub enum Beside<'a> {
     /// The output itself (in place).
     Output,
-    /// A matrix that has one row or as many as the output, and one column or as many: what it has one of
-    /// holds for all rows, or columns.
+    /// A matrix that has one row or as many as the output, and one column or as many: what it has
+    /// one of holds for all rows, or columns.
     Mat(MatRef<'a>),
 }
 
@@ -203,8 +204,9 @@ impl Kernels {
             alpha: activation.alpha,
             beta: activation.beta,
         };
-        // SAFETY: the callers have checked the code, and the input against the output; rows that lie one
-        // after the other in both are one row; these kernels exist only on processors that can run them.
+        // SAFETY: the callers have checked the code, and the input against the output; rows that
+        // lie one after the other in both are one row; these kernels exist only on processors that
+        // can run them.
         unsafe { (self.elementwise.map)(&map) }
     }
 
@@ -242,8 +244,9 @@ impl Kernels {
             min: clamp[0],
             max: clamp[1],
         };
-        // SAFETY: `raw` has checked the operands' sizes; rows that lie one after the other in all three (or of
-        // which an operand has the same float everywhere) are one row; the kernels are this processor's.
+        // SAFETY: `raw` has checked the operands' sizes; rows that lie one after the other in all
+        // three (or of which an operand has the same float everywhere) are one row; the kernels are
+        // this processor's.
         unsafe { (self.elementwise.binary)(&binary) }
     }
 }

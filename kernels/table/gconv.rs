@@ -1,5 +1,5 @@
-//! The kernels of convolutions in small groups, several of which a panel holds. Their record and their
-//! safe call are those of the depthwise kernels.
+//! The kernels of convolutions in small groups, several of which a panel holds. Their record and
+//! their safe call are those of the depthwise kernels.
 
 #[cfg(any(eyelet_x86, eyelet_neon))]
 use super::dwconv::Pixels;

@@ -16,15 +16,15 @@ pub struct Product {
     pub offset: usize,
     /// Where the panel starts in the weights.
     pub panel: usize,
-    /// Where a panel starts that is used soon after this one: the next, or a later one where panels are short. Where there is none,
-    /// what follows [all products](Gemms::then) is fetched.
+    /// Where a panel starts that is used soon after this one: the next, or a later one where panels
+    /// are short. Where there is none, what follows [all products](Gemms::then) is fetched.
     pub next: Option<usize>,
     /// Where the product starts in the output; there are no gaps between its rows.
     pub out: usize,
 }
 
-/// Many products with the rows of one list. They may be short, so what they have in common is checked once, and what
-/// follows from the number of rows is computed when that changes.
+/// Many products with the rows of one list. They may be short, so what they have in common is
+/// checked once, and what follows from the number of rows is computed when that changes.
 pub struct Gemms<'a> {
     kernels: &'a Kernels,
     lists: Indirection<'a>,
@@ -45,8 +45,8 @@ pub struct Gemms<'a> {
 }
 
 impl Gemms<'_> {
-    /// The products go on with chains that others have begun, with terms that come before: the output holds what these came
-    /// to. The bits are those of all terms at once.
+    /// The products go on with chains that others have begun, with terms that come before: the
+    /// output holds what these came to. The bits are those of all terms at once.
     ///
     /// # Panics
     /// When products are several chains.
@@ -85,8 +85,8 @@ impl Gemms<'_> {
             (_, call.next_step, call.next_share) =
                 Prefetch::of(weights_of).fetched(weights_of, call.strips, call.seg_len);
         }
-        // All strips fetch an equal share of what follows, or a single one of a long panel what it reads itself some way
-        // ahead. Where nothing follows they fetch what is there already.
+        // All strips fetch an equal share of what follows, or a single one of a long panel what it
+        // reads itself some way ahead. Where nothing follows they fetch what is there already.
         let at = |next: usize| weights[next..][..len].as_ptr();
         call.next = match next {
             _ if call.strips == 1 && len > AHEAD => at((panel + AHEAD).min(weights.len() - len)),
@@ -105,9 +105,10 @@ impl Gemms<'_> {
         if self.resume {
             (call.bias, call.bias_pitch) = (call.c.cast_const(), nr);
         }
-        // SAFETY: from each of the pointers on `readable` floats are readable, of which `offset .. offset + seg_len`
-        // are inside; panel and output have these sizes, there are `nr` zeros, or the output's rows, for biases; the output
-        // is exclusive, its rows are `nr` apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
+        // SAFETY: from each of the pointers on `readable` floats are readable, of which
+        // `offset .. offset + seg_len` are inside; panel and output have these sizes, there are
+        // `nr` zeros, or the output's rows, for biases; the output is exclusive, its rows are `nr`
+        // apart. These kernels exist only on processors that can run them (`Kernels::for_isa`).
         unsafe { (self.kernels.igemm)(call) }
     }
 
@@ -127,8 +128,8 @@ impl Gemms<'_> {
 }
 
 impl Kernels {
-    /// The products alone: `out = rows · weights`, in chains that all begin with zero. `lists` have one segment, a panel
-    /// is `[k][nr]`.
+    /// The products alone: `out = rows · weights`, in chains that all begin with zero. `lists` have
+    /// one segment, a panel is `[k][nr]`.
     ///
     /// # Panics
     /// When lists or the kernel's tile do not fit.

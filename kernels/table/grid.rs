@@ -46,18 +46,18 @@ pub(super) struct Taps<'a> {
 }
 
 impl<'a> Grid<'a> {
-    /// Bytes of scratch for a band of `lines` output lines, a multiple of 64; saturates. It is the same
-    /// number on every host.
+    /// Bytes of scratch for a band of `lines` output lines, a multiple of 64; saturates. It is the
+    /// same number on every host.
     pub fn scratch_bytes(window: &Window, lines: usize) -> u64 {
         parts(window, lines).into_iter().fold(0, u64::saturating_add)
     }
 
-    /// The grid for the output lines `lines` of an image of `input`. `scratch`, aligned to 64 bytes, has
-    /// at least `scratch_bytes(window, lines.len())`.
+    /// The grid for the output lines `lines` of an image of `input`. `scratch`, aligned to 64
+    /// bytes, has at least `scratch_bytes(window, lines.len())`.
     ///
     /// # Panics
-    /// When the window and the matrix disagree, the image or the lines are none, or `scratch` is too
-    /// small or misaligned.
+    /// When the window and the matrix disagree, the image or the lines are none, or `scratch` is
+    /// too small or misaligned.
     pub fn new(
         window: &Window,
         input: MatRef<'a>,
@@ -75,7 +75,8 @@ impl<'a> Grid<'a> {
         let zeros: &'a mut [f32] = bytemuck::cast_slice_mut(&mut rest[..zeros]);
         zeros.fill(0.0);
         let zeros: &'a [f32] = zeros;
-        // As many pointers as there are, of which the list has at least eight bytes each, are counted without overflow.
+        // As many pointers as there are, of which the list has at least eight bytes each, are
+        // counted without overflow.
         let columns = bytes_here(reach(window, 1, window.output[1]));
         let rows = bytes_here(reach(window, 0, lines.len()));
         let pointers = pointers(list, rows.saturating_mul(columns));
@@ -108,8 +109,8 @@ impl<'a> Grid<'a> {
         &self.window
     }
 
-    /// Whether at most one column on either side lies outside the image: of adjacent columns all but the first
-    /// and the last are then a pitch apart, or all the zeros of a line outside it.
+    /// Whether at most one column on either side lies outside the image: of adjacent columns all
+    /// but the first and the last are then a pitch apart, or all the zeros of a line outside it.
     pub(super) fn regular(&self) -> bool {
         let Window { input, pad, .. } = self.window;
         pad[1] <= 1 && self.columns <= pad[1] + input[1] + 1

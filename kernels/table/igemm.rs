@@ -35,10 +35,12 @@ pub(super) struct Strips {
 /// A kernel.
 ///
 /// # Safety
-/// For `strips` so many that none has more rows than the kernel's tile or none at all, and `nr` up to its
-/// columns NR: `a` has `segments · rows` pointers, behind each of which `offset .. offset + seg_len` floats
-/// are readable; `bias` has NR for each row, `bias_pitch` apart, in a readable run or in `c`, `panel` has `segments · seg_len · width`, and `NR - width` are readable after them, `width` being up to NR; `c` is an exclusive matrix of `rows`
-/// rows of `nr`, and `residual` null, the same matrix, or a readable one of that size. `next` is only
+/// For `strips` so many that none has more rows than the kernel's tile or none at all, and `nr` up
+/// to its columns NR: `a` has `segments · rows` pointers, behind each of which
+/// `offset .. offset + seg_len` floats are readable; `bias` has NR for each row, `bias_pitch`
+/// apart, in a readable run or in `c`, `panel` has `segments · seg_len · width`, and `NR - width`
+/// are readable after them, `width` being up to NR; `c` is an exclusive matrix of `rows` rows of
+/// `nr`, and `residual` null, the same matrix, or a readable one of that size. `next` is only
 /// fetched into a cache, never read. The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Strips);
 
@@ -107,7 +109,8 @@ unsafe extern "C" fn f32_igemm_4x8_portable(call: &Strips) {
         }
         for (row, acc) in (first..).zip(acc.iter().take(mr)) {
             for (col, &sum) in acc.iter().enumerate().take(call.nr) {
-                // SAFETY: as above; the residual is read before the output, which it may be, is written.
+                // SAFETY: as above; the residual is read before the output, which it may be, is
+                // written.
                 unsafe {
                     let mut x = sum;
                     if !call.residual.is_null() {
@@ -209,9 +212,10 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// The `len` floats of `weights` at `start`, which a chain of those at `next` follows. Each strip of pixels is to
-    /// fetch its share of what follows. A panel that meets only one strip is to be fetched itself, some way ahead of its
-    /// use. These are hints: a kernel may fetch less, or nothing.
+    /// The `len` floats of `weights` at `start`, which a chain of those at `next` follows. Each
+    /// strip of pixels is to fetch its share of what follows. A panel that meets only one strip is
+    /// to be fetched itself, some way ahead of its use. These are hints: a kernel may fetch less,
+    /// or nothing.
     ///
     /// # Panics
     /// When a range is not inside `weights`.
@@ -232,13 +236,14 @@ impl<'a> Panel<'a> {
         Self { prefetch, ..self }
     }
 
-    /// A panel whose first `missing` floats are not there. Those of the panel that follows are missing, too.
+    /// A panel whose first `missing` floats are not there. Those of the panel that follows are
+    /// missing, too.
     pub fn without(self, missing: usize) -> Self {
         Self { missing, ..self }
     }
 
-    /// A panel that holds `width` channels, with a weight of each for every k. Kernels have panels of more channels; for the last k they read
-    /// beyond those of this one, and use nothing of it.
+    /// A panel that holds `width` channels, with a weight of each for every k. Kernels have panels
+    /// of more channels; for the last k they read beyond those of this one, and use nothing of it.
     pub fn width(self, width: usize) -> Self {
         Self { width, ..self }
     }
@@ -258,8 +263,8 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// What strips fetch while they compute a chain: all of them an equal share of what follows, or a single one what it
-    /// reads itself.
+    /// What strips fetch while they compute a chain: all of them an equal share of what follows, or
+    /// a single one what it reads itself.
     fn following(&self, chains: &Chains, chain: usize, shared: bool, nr: usize) -> Prefetch {
         match self.next {
             Some((next, chain)) if shared => Prefetch::of(self.of_chain(next, chains, chain, nr)),
@@ -268,7 +273,8 @@ impl<'a> Panel<'a> {
         }
     }
 
-    /// What `chain` has of these weights, for kernels of `nr` channels: a panel's width for each term, of which so many are missing.
+    /// What `chain` has of these weights, for kernels of `nr` channels: a panel's width for each
+    /// term, of which so many are missing.
     fn of_chain(&self, weights: &'a [f32], chains: &Chains, chain: usize, nr: usize) -> &'a [f32] {
         let Range { start, end } = chains.terms(chain);
         let width = self.width.min(nr);
@@ -284,9 +290,10 @@ impl<'a> Panel<'a> {
 pub(super) const UNBOUNDED: [f32; 2] = [f32::NEG_INFINITY, f32::INFINITY];
 
 impl Kernels {
-    /// Computes the rows that `lists` are for and the channels of a panel, each element in the [chains](Chains) of the
-    /// lists: `out = clamp(bias + rows · panel + addend)`. The rows are read from channel `offset` on. `panel` is
-    /// `bias[nr]`, then `[k][nr]`, or `[k][width]` and `nr - width` more.
+    /// Computes the rows that `lists` are for and the channels of a panel, each element in the
+    /// [chains](Chains) of the lists: `out = clamp(bias + rows · panel + addend)`. The rows are
+    /// read from channel `offset` on. `panel` is `bias[nr]`, then `[k][nr]`, or `[k][width]` and
+    /// `nr - width` more.
     ///
     /// # Panics
     /// When the sizes of lists, panel, addend and output disagree.
@@ -300,8 +307,8 @@ impl Kernels {
         self.product(lists, offset, self.split_bias(panel), target);
     }
 
-    /// One chain of what [`igemm`](Self::igemm) computes: the first one leaves bias, chain and addend in the output, the
-    /// others add theirs to it, and the last one clamps.
+    /// One chain of what [`igemm`](Self::igemm) computes: the first one leaves bias, chain and
+    /// addend in the output, the others add theirs to it, and the last one clamps.
     ///
     /// # Panics
     /// When the sizes of lists, panel, addend and output disagree, and when there is no such chain.
@@ -399,14 +406,15 @@ impl Kernels {
             next_step,
             next_share,
         };
-        // SAFETY: the sizes were checked above: lists were cut into as many strips of up to `mr` rows, with
-        // `segments · rows` pointers, behind each of which `readable` floats are readable; the output has
-        // `rows` rows and is exclusive, the addend has its size. These kernels exist only on processors that
-        // can run them (`Kernels::for_isa`).
+        // SAFETY: the sizes were checked above: lists were cut into as many strips of up to `mr`
+        // rows, with `segments · rows` pointers, behind each of which `readable` floats are
+        // readable; the output has `rows` rows and is exclusive, the addend has its size. These
+        // kernels exist only on processors that can run them (`Kernels::for_isa`).
         unsafe { (self.igemm)(&call) }
     }
 
-    /// Panics unless biases and weights are as many as a kernel reads for `k` terms of panels of `width` channels.
+    /// Panics unless biases and weights are as many as a kernel reads for `k` terms of panels of
+    /// `width` channels.
     #[inline]
     fn check_panel(&self, bias: &[f32], weights: &[f32], k: usize, width: usize) {
         assert!(bias.len() >= self.nr(), "{} biases", bias.len());

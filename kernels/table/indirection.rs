@@ -1,13 +1,14 @@
 //! Where a convolution's reads lie: the pointer lists of the implicit GEMM.
 //!
 //! The reduction of an output pixel is a sequence of *segments*, runs of adjacent floats. Usually a
-//! segment is one tap: a pixel's channels, read in place. With few channels that would be many short
-//! runs; where the taps of a kernel row are adjacent in memory (no dilation, no gaps between pixels) a
-//! whole row of taps is one segment, and only the pixels whose window straddles the left or right
-//! border are gathered into scratch. Taps outside the image point at a row of zeros.
+//! segment is one tap: a pixel's channels, read in place. With few channels that would be many
+//! short runs; where the taps of a kernel row are adjacent in memory (no dilation, no gaps between
+//! pixels) a whole row of taps is one segment, and only the pixels whose window straddles the left
+//! or right border are gathered into scratch. Taps outside the image point at a row of zeros.
 //!
-//! The lists are built for a block of pixels at a time, one [chain](Chains) of the reduction after the other (of which
-//! several may share a segment), strip by strip as the kernels want them: `[segment][row of the strip]`.
+//! The lists are built for a block of pixels at a time, one [chain](Chains) of the reduction after
+//! the other (of which several may share a segment), strip by strip as the kernels want them:
+//! `[segment][row of the strip]`.
 
 use super::window::{POINTER, bytes_here};
 use super::{Chains, Window};
@@ -18,7 +19,8 @@ use core::ops::Range;
 /// The pointer lists of a block of output rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Indirection<'a> {
-    /// Chain by chain, strip by strip `[segments][rows]`; behind each pointer `readable` floats are readable for `'a`.
+    /// Chain by chain, strip by strip `[segments][rows]`; behind each pointer `readable` floats are
+    /// readable for `'a`.
     pointers: &'a [*const f32],
     pub(super) rows: usize,
     /// The most rows of a strip.
@@ -43,7 +45,8 @@ pub(super) fn pointers(scratch: &mut [u8], count: usize) -> &mut [*const f32] {
     &mut pointers[..count]
 }
 
-/// Rows of strip `index` of `count` over `rows` rows: the first ones have a row more than the others.
+/// Rows of strip `index` of `count` over `rows` rows: the first ones have a row more than the
+/// others.
 fn strip(rows: usize, count: usize, index: usize) -> Range<usize> {
     let start = |index: usize| rows / count * index + index.min(rows % count);
     start(index)..start(index + 1)
@@ -54,8 +57,8 @@ impl<'a> Indirection<'a> {
     /// `scratch`, aligned to 64 bytes, has at least `window.scratch_bytes(rows.len())`.
     ///
     /// # Panics
-    /// When the window and the matrix disagree, `rows` are not rows of the output, or `scratch` is too
-    /// small or misaligned.
+    /// When the window and the matrix disagree, `rows` are not rows of the output, or `scratch` is
+    /// too small or misaligned.
     pub fn convolution(
         window: &Window,
         input: MatRef<'a>,
@@ -102,8 +105,8 @@ impl<'a> Indirection<'a> {
         (rows as u64 * POINTER).next_multiple_of(64)
     }
 
-    /// The lists for rows of `cols` columns, each one run (they may overlap), in strips of up to `mr`. `scratch`,
-    /// aligned to 64 bytes, has at least `rows_bytes(rows.len())`.
+    /// The lists for rows of `cols` columns, each one run (they may overlap), in strips of up to
+    /// `mr`. `scratch`, aligned to 64 bytes, has at least `rows_bytes(rows.len())`.
     ///
     /// # Panics
     /// When a row is shorter, or rows have no columns, or `scratch` is too small or misaligned.
@@ -142,7 +145,8 @@ impl<'a> Indirection<'a> {
         Self { rows: rows.len(), pointers: &self.pointers[rows], ..self }
     }
 
-    /// Lists that read `floats` of each run at a time, from the offset that the kernel is called with.
+    /// Lists that read `floats` of each run at a time, from the offset that the kernel is called
+    /// with.
     ///
     /// # Panics
     /// When the runs are shorter, or pixels have several, or there are none.
@@ -255,7 +259,8 @@ impl<'a> Source<'_, 'a> {
         (0..self.window.input[0] as i64).contains(&y)
     }
 
-    /// The pixels from `first` on, of all lines and images: in the matrix, or in a ring around its end, adjacent rows.
+    /// The pixels from `first` on, of all lines and images: in the matrix, or in a ring around its
+    /// end, adjacent rows.
     fn pixels(&self, first: usize, list: &mut [*const f32]) {
         let (held, pitch) = (self.input.rows(), self.input.pitch());
         let mut done = 0;
@@ -270,7 +275,8 @@ impl<'a> Source<'_, 'a> {
         }
     }
 
-    /// The windows of the output rows `rows`, line by line; those that are gathered take `gathered`.
+    /// The windows of the output rows `rows`, line by line; those that are gathered take
+    /// `gathered`.
     fn windows(
         &self,
         rows: Range<usize>,
@@ -311,8 +317,8 @@ impl<'a> Source<'_, 'a> {
         }
     }
 
-    /// All segments of pixels whose windows are inside the image, all in rows that the matrix holds at their numbers;
-    /// nothing where that is not so.
+    /// All segments of pixels whose windows are inside the image, all in rows that the matrix holds
+    /// at their numbers; nothing where that is not so.
     fn inner(&self, at: &Pixels, list: &mut [*const f32]) -> bool {
         let Window { kernel, stride, dilation, .. } = *self.window;
         let [height, width] = self.window.input;
@@ -374,8 +380,8 @@ impl<'a> Source<'_, 'a> {
         self.place(image, [y, x], 1, &mut list[inside.clone()], inside.start);
     }
 
-    /// Which of `count` adjacent output pixels have `taps` adjacent columns inside the image, where the
-    /// first pixel's start at `x`.
+    /// Which of `count` adjacent output pixels have `taps` adjacent columns inside the image, where
+    /// the first pixel's start at `x`.
     fn inside(&self, x: i64, taps: usize, count: usize) -> Range<usize> {
         let step = self.window.stride[1] as i64;
         // The last column where such a run may start.
@@ -389,8 +395,8 @@ impl<'a> Source<'_, 'a> {
         start.min(end) as usize..end as usize
     }
 
-    /// The pointers of adjacent output pixels whose `taps` columns are all inside the image; `list` is
-    /// that of pixel `first` and those after it, where pixel 0 reads from column `x` on.
+    /// The pointers of adjacent output pixels whose `taps` columns are all inside the image; `list`
+    /// is that of pixel `first` and those after it, where pixel 0 reads from column `x` on.
     fn place(
         &self,
         image: usize,
@@ -402,8 +408,8 @@ impl<'a> Source<'_, 'a> {
         let step = self.window.stride[1];
         let Some(last) = list.len().checked_sub(1) else { return };
         let start = x + (first * step) as i64;
-        // The columns of all lie between the first and the last (a matrix has whole lines), and where a run spans
-        // columns they follow each other without a gap.
+        // The columns of all lie between the first and the last (a matrix has whole lines), and
+        // where a run spans columns they follow each other without a gap.
         let first = self.slot(image, y, start);
         let address = self.input.row_ptr_for(first..first + last * step + taps);
         let floats = step.wrapping_mul(self.input.pitch());
@@ -412,8 +418,8 @@ impl<'a> Source<'_, 'a> {
         }
     }
 
-    /// One segment for each row of taps. Windows across the left or right border are gathered at the
-    /// start of `free`; the rest of it is returned.
+    /// One segment for each row of taps. Windows across the left or right border are gathered at
+    /// the start of `free`; the rest of it is returned.
     fn merged(
         &self,
         at: &Pixels,

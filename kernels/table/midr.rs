@@ -1,9 +1,9 @@
 //! Whether this ARM processor executes in order: such processors want other schedules.
 //!
-//! Linux lets programs read the main identification register, MIDR_EL1, of the core they run on. Where
-//! cores differ, the one that asks decides for all threads. Elsewhere the register may not be readable,
-//! and the build says it (`EYELET_CORE`, see `build.rs`); unsaid, execution is taken to be out of order,
-//! whose kernels are the better guess on an unknown core.
+//! Linux lets programs read the main identification register, MIDR_EL1, of the core they run on.
+//! Where cores differ, the one that asks decides for all threads. Elsewhere the register may not be
+//! readable, and the build says it (`EYELET_CORE`, see `build.rs`); unsaid, execution is taken to
+//! be out of order, whose kernels are the better guess on an unknown core.
 
 /// Whether the kernels for in-order execution are to be used.
 pub fn in_order() -> bool {

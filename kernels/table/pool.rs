@@ -26,8 +26,9 @@ pub(super) struct Pixels {
 /// A kernel.
 ///
 /// # Safety
-/// For every pixel, line of taps and tap of it `channels` floats are readable at `input` plus each times its
-/// pitch, where lines go around `ring`; `line` and `line_pitch` lie below it; `out` is an exclusive matrix of `pixels` rows of `channels`. The processor has the instruction set.
+/// For every pixel, line of taps and tap of it `channels` floats are readable at `input` plus each
+/// times its pitch, where lines go around `ring`; `line` and `line_pitch` lie below it; `out` is an
+/// exclusive matrix of `pixels` rows of `channels`. The processor has the instruction set.
 pub(super) type Function = unsafe extern "C" fn(&Pixels);
 
 #[cfg(eyelet_x86)]
@@ -99,8 +100,8 @@ pub struct Positions {
 /// Where the taps of adjacent pixels of a line lie in the input.
 #[derive(Clone, Copy, Debug)]
 pub struct Taps {
-    /// Rows of the input's matrix that are a line. It may be a ring: line y lies where y modulo the lines that it
-    /// has does.
+    /// Rows of the input's matrix that are a line. It may be a ring: line y lies where y modulo the
+    /// lines that it has does.
     pub width: usize,
     /// Lines of taps.
     pub lines: Positions,
@@ -165,9 +166,10 @@ impl Kernels {
                 Pooling::Average(count) => count,
             },
         };
-        // SAFETY: every line of taps begins at one of the lines that the input holds, and the last tap of the last
-        // pixel lies in that line, the others before it: all are rows of the input, and lent, those between the
-        // first tap and the last, or all of a ring. The kernels are those of this processor.
+        // SAFETY: every line of taps begins at one of the lines that the input holds, and the last
+        // tap of the last pixel lies in that line, the others before it: all are rows of the input,
+        // and lent, those between the first tap and the last, or all of a ring. The kernels are
+        // those of this processor.
         unsafe { (self.pool)(&pixels) }
     }
 }

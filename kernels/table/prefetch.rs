@@ -2,8 +2,8 @@
 
 use core::ptr;
 
-/// Where weights lie that are used after the current ones. It is a hint: kernels fetch the bytes into a cache and never read them. They
-/// need not have been loaded yet.
+/// Where weights lie that are used after the current ones. It is a hint: kernels fetch the bytes
+/// into a cache and never read them. They need not have been loaded yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prefetch {
     address: usize,
@@ -51,9 +51,10 @@ impl Prefetch {
         ptr::without_provenance(self.address)
     }
 
-    /// What strips fetch of them while they compute `k` terms of a panel: where it begins (the panel itself where there are
-    /// none), bytes for each k, and each strip's share, or 0 if the only one has all. A strip fetches two lines for each k at most; of
-    /// more they fetch the first.
+    /// What strips fetch of them while they compute `k` terms of a panel: where it begins (the
+    /// panel itself where there are none), bytes for each k, and each strip's share, or 0 if the
+    /// only one has all. A strip fetches two lines for each k at most; of more they fetch the
+    /// first.
     pub(super) fn fetched(
         self,
         panel: &[f32],

@@ -31,8 +31,8 @@ pub(super) struct Lrn {
 /// The kernels.
 ///
 /// # Safety
-/// Every input has `n` readable floats, every output as many exclusive ones, which for softmax and Standardise may be
-/// those of `x`. The processor has the instruction set.
+/// Every input has `n` readable floats, every output as many exclusive ones, which for softmax and
+/// Standardise may be those of `x`. The processor has the instruction set.
 #[derive(Debug)]
 pub(super) struct Functions {
     sum: unsafe extern "C" fn(x: *const f32, n: usize) -> f32,
@@ -146,11 +146,11 @@ unsafe extern "C" fn f32_lrn_portable(t: &Lrn) {
 }
 
 impl Kernels {
-    /// The sum of a row: sixteen partial sums, element i to the one numbered i mod 16, then those by halves. Partial sums
-    /// of more than 256 terms are made in blocks (`portable::sums`).
+    /// The sum of a row: sixteen partial sums, element i to the one numbered i mod 16, then those
+    /// by halves. Partial sums of more than 256 terms are made in blocks (`portable::sums`).
     pub fn sum(&self, x: &[f32]) -> f32 {
-        // SAFETY (of all calls here): lengths are those of the slices, and were compared; these kernels exist
-        // only on processors that can run them.
+        // SAFETY (of all calls here): lengths are those of the slices, and were compared; these
+        // kernels exist only on processors that can run them.
         unsafe { (self.rows.sum)(x.as_ptr(), x.len()) }
     }
 
@@ -160,14 +160,16 @@ impl Kernels {
         unsafe { (self.rows.max)(x.as_ptr(), x.len()) }
     }
 
-    /// The sum of (x - mean)² over a row, in the order of [`sum`](Self::sum), products and sums fused.
+    /// The sum of (x - mean)² over a row, in the order of [`sum`](Self::sum), products and sums
+    /// fused.
     pub fn square_differences(&self, x: &[f32], mean: f32) -> f32 {
         // SAFETY: see `sum`.
         unsafe { (self.rows.square_differences)(x.as_ptr(), x.len(), mean) }
     }
 
-    /// Softmax of a row: the largest element is subtracted, the exponentials are summed in the order of
-    /// [`sum`](Self::sum), and multiplied by the reciprocal of the sum. `x` is `out` where it is none.
+    /// Softmax of a row: the largest element is subtracted, the exponentials are summed in the
+    /// order of [`sum`](Self::sum), and multiplied by the reciprocal of the sum. `x` is `out` where
+    /// it is none.
     ///
     /// # Panics
     /// When the lengths differ.
@@ -181,7 +183,8 @@ impl Kernels {
     }
 
     /// Normalisation of a row by its mean and the reciprocal of its standard deviation:
-    /// `out = (x - mean) · scale · gamma + beta`, the last two operations fused. `x` is `out` where it is none.
+    /// `out = (x - mean) · scale · gamma + beta`, the last two operations fused. `x` is `out` where
+    /// it is none.
     ///
     /// # Panics
     /// When the lengths differ.
@@ -201,8 +204,8 @@ impl Kernels {
         unsafe { (self.rows.standardise)(&Standardise { n, x, out: to, gamma, beta, mean, scale }) }
     }
 
-    /// The last part of local response normalisation: `out = x · (bias + alpha · out)^-beta`, where `out` holds
-    /// sums of squares; `[alpha, beta, bias]`.
+    /// The last part of local response normalisation: `out = x · (bias + alpha · out)^-beta`, where
+    /// `out` holds sums of squares; `[alpha, beta, bias]`.
     ///
     /// # Panics
     /// When the lengths differ.

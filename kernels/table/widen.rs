@@ -4,8 +4,8 @@ use super::{Kernels, bf16, f16};
 use crate::pack::Encoding;
 
 /// # Safety
-/// `count` readable weights, a multiple of the panel's width, and as many exclusive floats. The processor has the
-/// instruction set.
+/// `count` readable weights, a multiple of the panel's width, and as many exclusive floats. The
+/// processor has the instruction set.
 type Function = unsafe extern "C" fn(from: *const u16, count: usize, to: *mut f32);
 
 #[derive(Debug)]
@@ -62,8 +62,8 @@ unsafe extern "C" fn bf16_widen_portable(from: *const u16, count: usize, to: *mu
 }
 
 impl Kernels {
-    /// Weights as floats: of `from`, which is stored in `encoding`, the weight `start` and those that follow it, as
-    /// many as `to` has room for.
+    /// Weights as floats: of `from`, which is stored in `encoding`, the weight `start` and those
+    /// that follow it, as many as `to` has room for.
     ///
     /// # Panics
     /// When there are not so many.
@@ -76,8 +76,8 @@ impl Kernels {
         let from = &bytemuck::cast_slice::<f32, u16>(from)[start..start + to.len()];
         let whole = to.len() / self.nr() * self.nr();
         let (whole, rest) = to.split_at_mut(whole);
-        // SAFETY: there are as many weights as floats, a multiple of the width; these kernels exist only on processors
-        // that can run them.
+        // SAFETY: there are as many weights as floats, a multiple of the width; these kernels exist
+        // only on processors that can run them.
         unsafe { function(from.as_ptr(), whole.len(), whole.as_mut_ptr()) }
         rest.iter_mut().zip(&from[whole.len()..]).for_each(|(to, from)| *to = one(*from));
     }

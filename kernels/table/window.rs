@@ -1,7 +1,7 @@
 //! Geometry of a convolution: which input rows an output row reads, and in what runs.
 //!
-//! The input's matrix may hold fewer lines of the image than there are (a ring, see [`MatRef`]): those that
-//! the outputs at hand read.
+//! The input's matrix may hold fewer lines of the image than there are (a ring, see [`MatRef`]):
+//! those that the outputs at hand read.
 
 use super::Chains;
 use super::chains::LONG_RUN;
@@ -42,7 +42,8 @@ impl Window {
             && self.cols < LONG_RUN
     }
 
-    /// Whether each output reads one pixel, the one in its own place: output and input have the same rows.
+    /// Whether each output reads one pixel, the one in its own place: output and input have the
+    /// same rows.
     pub(super) fn pointwise(&self) -> bool {
         self.kernel == [1; 2]
             && self.stride == [1; 2]
@@ -70,8 +71,8 @@ impl Window {
         if self.merged() { self.kernel[1] * self.cols } else { self.cols }
     }
 
-    /// Whether coordinates can be computed without overflow: what [`Indirection`](super::Indirection)
-    /// relies on, and layers are checked for.
+    /// Whether coordinates can be computed without overflow: what
+    /// [`Indirection`](super::Indirection) relies on, and layers are checked for.
     pub fn is_bounded(&self) -> bool {
         let bounded = |x: usize| x as u64 <= u32::MAX as u64;
         let taps = self.kernel[0].checked_mul(self.kernel[1]);
@@ -124,8 +125,8 @@ impl Window {
         (output - (end.min(output) - first.min(output)).max(0)) as usize
     }
 
-    /// Bytes of the three parts of an [`Indirection`](super::Indirection)'s scratch for blocks of up to `rows` rows:
-    /// pointers, zeros, gathered runs. Each is a multiple of 64; saturates.
+    /// Bytes of the three parts of an [`Indirection`](super::Indirection)'s scratch for blocks of
+    /// up to `rows` rows: pointers, zeros, gathered runs. Each is a multiple of 64; saturates.
     pub(super) fn parts(&self, rows: usize) -> [u64; 3] {
         let round = |bytes: u64| bytes.checked_next_multiple_of(64).unwrap_or(u64::MAX);
         let segments = self.segments() as u64;
@@ -141,17 +142,19 @@ impl Window {
         [round(pointers), round(zeros), round(gathered)]
     }
 
-    /// Bytes of scratch for blocks of up to `rows` rows, a multiple of 64; saturates. It is the same
-    /// number on every host.
+    /// Bytes of scratch for blocks of up to `rows` rows, a multiple of 64; saturates. It is the
+    /// same number on every host.
     pub fn scratch_bytes(&self, rows: usize) -> u64 {
         self.parts(rows).into_iter().fold(0, u64::saturating_add)
     }
 }
 
-/// A number of bytes or pointers on this processor. What it cannot count is more than there can be of scratch.
+/// A number of bytes or pointers on this processor. What it cannot count is more than there can be
+/// of scratch.
 pub(super) fn bytes_here(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// Bytes that are planned for a pointer: those of a 64-bit address, also where addresses are shorter.
+/// Bytes that are planned for a pointer: those of a 64-bit address, also where addresses are
+/// shorter.
 pub(super) const POINTER: u64 = 8;

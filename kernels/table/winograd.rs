@@ -57,11 +57,12 @@ pub(super) struct Filters {
 /// The transforms.
 ///
 /// # Safety
-/// `tile` is one of [`TILES`], `lines` and `cols` are 1 to `tile`. Input: `(tile + 2)²` pointers to `channels` readable
-/// floats; as many exclusive runs of `channels` floats, `stride` apart, at `out`. Output: `(tile + 2)²` readable runs of
-/// NR floats at `input`, NR at `bias`; exclusive pixels of `nr` floats at `c`, `lines` times `cols` of
-/// them; `residual` null, the same pixels, or readable ones. Weights: 9 readable runs of
-/// `count` floats, a multiple of NR, and `(tile + 2)²` exclusive ones. The processor has the instruction set.
+/// `tile` is one of [`TILES`], `lines` and `cols` are 1 to `tile`. Input: `(tile + 2)²` pointers to
+/// `channels` readable floats; as many exclusive runs of `channels` floats, `stride` apart, at
+/// `out`. Output: `(tile + 2)²` readable runs of NR floats at `input`, NR at `bias`; exclusive
+/// pixels of `nr` floats at `c`, `lines` times `cols` of them; `residual` null, the same pixels, or
+/// readable ones. Weights: 9 readable runs of `count` floats, a multiple of NR, and `(tile + 2)²`
+/// exclusive ones. The processor has the instruction set.
 #[derive(Debug)]
 pub(super) struct Functions {
     input: unsafe extern "C" fn(&Input),
@@ -164,7 +165,8 @@ unsafe extern "C" fn f32_winograd_output_portable(t: &Output) {
         portable::in_two_dimensions(t.tile, [t.lines, t.cols], &mut data, portable::output_1d);
         for (y, line) in data.iter().take(t.lines).enumerate() {
             for (x, &value) in line.iter().take(t.cols).enumerate() {
-                // SAFETY: as above; the residual is read before the output, which it may be, is written.
+                // SAFETY: as above; the residual is read before the output, which it may be, is
+                // written.
                 unsafe {
                     let mut value = value + *t.bias.add(channel);
                     if !t.residual.is_null() {
@@ -201,11 +203,12 @@ unsafe extern "C" fn f32_winograd_weights_portable(t: &Filters) {
     }
 }
 
-/// The input pixels of a tile: lines and columns of an image from `top` and `left` on, two more than the tile has of
-/// outputs, which may lie outside it, where zeros stand.
+/// The input pixels of a tile: lines and columns of an image from `top` and `left` on, two more
+/// than the tile has of outputs, which may lie outside it, where zeros stand.
 #[derive(Clone, Copy, Debug)]
 pub struct Patch<'a> {
-    /// The image: a row for each pixel, of all lines or of those that the patch reads (a ring of whole lines).
+    /// The image: a row for each pixel, of all lines or of those that the patch reads (a ring of
+    /// whole lines).
     pub image: MatRef<'a>,
     /// Lines of the image.
     pub height: usize,
@@ -239,8 +242,9 @@ pub struct Finish<'a> {
 }
 
 impl Kernels {
-    /// Transforms the input of a tile: `out` has a row for each of the `(tile + 2)²` frequencies and a
-    /// column for each channel. Rows of frequencies that the tile does not have ([`kept`](super::kept)) stay as they are.
+    /// Transforms the input of a tile: `out` has a row for each of the `(tile + 2)²` frequencies
+    /// and a column for each channel. Rows of frequencies that the tile does not have
+    /// ([`kept`](super::kept)) stay as they are.
     ///
     /// # Panics
     /// When the sizes disagree, or there is no such transform.
@@ -277,12 +281,14 @@ impl Kernels {
             ahead: tile.wrapping_mul(patch.image.pitch()),
         };
         // SAFETY: at every pointer lies a row of the image or of zeros, at least `channels` floats;
-        // the sizes of `out` were checked; these kernels exist only on processors that can run them.
+        // the sizes of `out` were checked; these kernels exist only on processors that can run
+        // them.
         unsafe { (self.winograd.input)(&input) }
     }
 
-    /// Transforms filters: `filters` has a row for each of the 9 taps, `out` one for each of the `(tile + 2)²`
-    /// frequencies, and each a column for each filter, a multiple of the panel's width.
+    /// Transforms filters: `filters` has a row for each of the 9 taps, `out` one for each of the
+    /// `(tile + 2)²` frequencies, and each a column for each filter, a multiple of the panel's
+    /// width.
     ///
     /// # Panics
     /// When the sizes disagree, or there is no such transform.
@@ -298,14 +304,15 @@ impl Kernels {
             out: out.as_mut_ptr(),
             stride: out.pitch(),
         };
-        // SAFETY: the sizes of `filters` and `out` were checked; these kernels exist only on processors that
-        // can run them.
+        // SAFETY: the sizes of `filters` and `out` were checked; these kernels exist only on
+        // processors that can run them.
         unsafe { (self.winograd.weights)(&filters) }
     }
 
-    /// Transforms tiles to their outputs: `out = clamp(transformed + bias + addend)`, those that lie inside the image
-    /// `out`, which has a row for each pixel and a column for each channel of the panel. `places` are line and column of
-    /// each tile's first output; frequencies that a tile does not have are not read ([`kept`](super::kept)).
+    /// Transforms tiles to their outputs: `out = clamp(transformed + bias + addend)`, those that
+    /// lie inside the image `out`, which has a row for each pixel and a column for each channel of
+    /// the panel. `places` are line and column of each tile's first output; frequencies that a tile
+    /// does not have are not read ([`kept`](super::kept)).
     ///
     /// # Panics
     /// When the sizes disagree, there is no such transform, or a tile begins outside the image.
@@ -354,9 +361,9 @@ impl Kernels {
             if !residual.is_null() {
                 output.residual = residual.wrapping_add(first * residual_pitch);
             }
-            // SAFETY: `products` has NR floats of each frequency after the first tiles', of which these are one, as was
-            // checked; so was the bias. Lines and columns were cut to those of `out`, whose size the residual has; the
-            // kernels are those of this processor.
+            // SAFETY: `products` has NR floats of each frequency after the first tiles', of which
+            // these are one, as was checked; so was the bias. Lines and columns were cut to those
+            // of `out`, whose size the residual has; the kernels are those of this processor.
             unsafe { (self.winograd.output)(&output) }
         }
     }

@@ -1,18 +1,19 @@
-//! Type-based static allocation (FlexNN, "Online Execution"): who may touch which bytes of the arena.
+//! Type-based static allocation (FlexNN, "Online Execution"): who may touch which bytes of the
+//! arena.
 //!
 //! Addresses are the plan's. A tensor is identified by its type and its count within the type, and
-//! each side of the executor holds the allocator of the types that are its own to allocate: the loader
-//! [`Weights`], the compute side [`Activations`] with [`Intermediates`]. There is one allocator of each
-//! kind for an arena, neither can be copied, and both take indices into tables that
-//! [`Proven`](crate::proof::Proven) has proved, never raw addresses: that is why handing out slices is
-//! sound although both sides work in one arena at the same time.
+//! each side of the executor holds the allocator of the types that are its own to allocate: the
+//! loader [`Weights`], the compute side [`Activations`] with [`Intermediates`]. There is one
+//! allocator of each kind for an arena, neither can be copied, and both take indices into tables
+//! that [`Proven`](crate::proof::Proven) has proved, never raw addresses: that is why handing out
+//! slices is sound although both sides work in one arena at the same time.
 //!
-//! A step on a processor is lent the rows that it reads and those that it makes, of buffers that are whole
-//! ([`ops::rows_read`]). Its output may lie over other rows of its input.
+//! A step on a processor is lent the rows that it reads and those that it makes, of buffers that
+//! are whole ([`ops::rows_read`]). Its output may lie over other rows of its input.
 //!
-//! For a GPU, steps are launched instead of run, with the same addresses. Where it has a memory of its own, the arena
-//! after the tables is there and not the host's: loads, inputs and outputs go through pinned memory
-//! ([`Staging`](super::staging)).
+//! For a GPU, steps are launched instead of run, with the same addresses. Where it has a memory of
+//! its own, the arena after the tables is there and not the host's: loads, inputs and outputs go
+//! through pinned memory ([`Staging`](super::staging)).
 #![allow(unsafe_code)]
 
 use super::staging::{Launches, Ring, base, mirror};
@@ -37,7 +38,8 @@ pub(crate) struct PlannedMemory<'a> {
     lifetime: PhantomData<&'a mut [u8]>,
 }
 
-/// Pinned memory, when the arena after the tables is a device's own: the mirrors of the ports, then the staging ring.
+/// Pinned memory, when the arena after the tables is a device's own: the mirrors of the ports, then
+/// the staging ring.
 #[derive(Clone, Copy, Debug)]
 struct Pinned {
     base: *mut u8,
@@ -45,8 +47,9 @@ struct Pinned {
     len: usize,
 }
 
-// SAFETY: `PlannedMemory` and the allocators made of it stand for exclusive access to the arena (divided in
-// time by the executor's counters); moving that to another thread is what `&mut [u8]` allows.
+// SAFETY: `PlannedMemory` and the allocators made of it stand for exclusive access to the arena
+// (divided in time by the executor's counters); moving that to another thread is what `&mut [u8]`
+// allows.
 unsafe impl Send for PlannedMemory<'_> {}
 unsafe impl Sync for PlannedMemory<'_> {}
 
@@ -60,8 +63,8 @@ pub(crate) struct Weights<'m, 'a> {
     lifetime: PhantomData<(&'m mut (), &'a mut [u8])>,
 }
 
-/// The compute side's allocator: activations, intermediates (scratch), and the weights that have been
-/// loaded, for reading.
+/// The compute side's allocator: activations, intermediates (scratch), and the weights that have
+/// been loaded, for reading.
 #[derive(Debug)]
 pub(crate) struct Activations<'a> {
     base: *mut u8,
@@ -83,21 +86,22 @@ pub(crate) struct Operands<'a> {
 }
 
 impl<'a> PlannedMemory<'a> {
-    /// Splits header and skeleton off the front of an arena: both sides read them, whatever the plan. Addresses
-    /// in plans count from the start of the whole arena.
+    /// Splits header and skeleton off the front of an arena: both sides read them, whatever the
+    /// plan. Addresses in plans count from the start of the whole arena.
     ///
     /// # Panics
     /// When they do not fit.
     pub(crate) fn split(arena: &'a mut [u8], fixed: usize) -> (&'a [u8], PlannedMemory<'a>) {
         assert!(fixed <= arena.len());
         let (base, len) = (arena.as_mut_ptr(), arena.len());
-        // SAFETY: these are the first bytes of the arena; what is made of `PlannedMemory` only ever touches ranges
-        // after them, so the shared slice is not written while it lives.
+        // SAFETY: these are the first bytes of the arena; what is made of `PlannedMemory` only ever
+        // touches ranges after them, so the shared slice is not written while it lives.
         let front = unsafe { core::slice::from_raw_parts(base, fixed) };
         (front, PlannedMemory { base, fixed, len, pinned: None, lifetime: PhantomData })
     }
 
-    /// With pinned memory, of which the first `mirrors` bytes are the ports', when the arena is a device's own.
+    /// With pinned memory, of which the first `mirrors` bytes are the ports', when the arena is a
+    /// device's own.
     pub(crate) fn with_pinned(self, pinned: &'a mut [u8], mirrors: usize) -> Self {
         let (base, len) = (pinned.as_mut_ptr(), pinned.len());
         Self { pinned: Some(Pinned { base, mirrors: mirrors.min(len), len }), ..self }
@@ -106,8 +110,8 @@ impl<'a> PlannedMemory<'a> {
     /// The two sides' allocators. They borrow the memory, so there is one pair at a time.
     pub(crate) fn sides(&mut self) -> (Weights<'_, 'a>, Activations<'_>) {
         let Self { base, fixed, len, pinned, .. } = *self;
-        // SAFETY: the pinned memory was given to this value for `'a`; its two parts do not overlap, and go to the one pair of
-        // sides that borrows it.
+        // SAFETY: the pinned memory was given to this value for `'a`; its two parts do not overlap,
+        // and go to the one pair of sides that borrows it.
         let (mirrors, ring) = match pinned {
             Some(Pinned { base, mirrors, len }) => unsafe {
                 let ring = core::slice::from_raw_parts_mut(base.add(mirrors), len - mirrors);
@@ -134,21 +138,23 @@ impl<'m, 'a> Weights<'m, 'a> {
     ///
     /// Only while neither side has a plan: what they have of the arena, they have by its tables.
     pub(crate) fn all(&mut self) -> &mut [u8] {
-        // SAFETY: inside the arena and after what is shared for ever. Without a plan the compute side waits and
-        // has no rectangles, and there are no tables that anyone views; `&mut self` excludes loads.
+        // SAFETY: inside the arena and after what is shared for ever. Without a plan the compute
+        // side waits and has no rectangles, and there are no tables that anyone views; `&mut self`
+        // excludes loads.
         unsafe { core::slice::from_raw_parts_mut(self.base.add(self.fixed), self.len - self.fixed) }
     }
 
-    /// The first bytes after the skeleton, where a plan's tables have been read to; `None` beyond the arena.
+    /// The first bytes after the skeleton, where a plan's tables have been read to; `None` beyond
+    /// the arena.
     ///
-    /// What is viewed in them is the plan that both sides have, until neither has one: then, and not before,
-    /// [`all`](Self::all) may be asked for again.
+    /// What is viewed in them is the plan that both sides have, until neither has one: then, and
+    /// not before, [`all`](Self::all) may be asked for again.
     pub(crate) fn tables(&self, bytes: usize) -> Option<&'a [u8]> {
         if bytes > self.len - self.fixed {
             return None;
         }
-        // SAFETY: inside the arena. Loads, steps and the host touch only what `Proven` has found to lie after the
-        // tables, and `all`, by its contract, comes after the last use of this slice.
+        // SAFETY: inside the arena. Loads, steps and the host touch only what `Proven` has found to
+        // lie after the tables, and `all`, by its contract, comes after the last use of this slice.
         Some(unsafe { core::slice::from_raw_parts(self.base.add(self.fixed), bytes) })
     }
 
@@ -157,16 +163,16 @@ impl<'m, 'a> Weights<'m, 'a> {
     /// Only while the compute side does not have the plan yet.
     pub(crate) fn behind(&mut self, proven: &Proven<'_>) -> &mut [u8] {
         let start = self.len.min(proven.start() as usize);
-        // SAFETY: inside the arena, apart from the tables. The compute side waits and has no rectangles; `&mut self`
-        // excludes loads.
+        // SAFETY: inside the arena, apart from the tables. The compute side waits and has no
+        // rectangles; `&mut self` excludes loads.
         unsafe { core::slice::from_raw_parts_mut(self.base.add(start), self.len - start) }
     }
 
-    /// Weights-`index`: the bytes that the load fills. Empty where the arena is a device's own: there the
-    /// [`ring`](Self::ring) is what is read into.
+    /// Weights-`index`: the bytes that the load fills. Empty where the arena is a device's own:
+    /// there the [`ring`](Self::ring) is what is read into.
     ///
-    /// They may be written only from the moment its release permits the load (for residents: before the first step) to
-    /// its completion: the loader sees to it.
+    /// They may be written only from the moment its release permits the load (for residents: before
+    /// the first step) to its completion: the loader sees to it.
     pub(super) fn target(&self, proven: &Proven<'_>, list: LoadList, index: usize) -> *mut [u8] {
         let load = match list {
             LoadList::Resident => proven.plan().resident.at(index),
@@ -206,20 +212,20 @@ impl Activations<'_> {
                 return Operand::Output;
             }
             let (data, rows, cols, pitch) = self.rectangle(proven, kind, id);
-            // SAFETY: `Proven` found the tensor inside its buffer (of a ring: the rows that it holds), the
-            // buffer inside the arena and 64-byte aligned, and the rows that are lent disjoint from what the step is lent
-            // to write, and from its scratch; no load that may be in flight during the step touches the buffer. The
-            // arena is initialised memory.
+            // SAFETY: `Proven` found the tensor inside its buffer (of a ring: the rows that it
+            // holds), the buffer inside the arena and 64-byte aligned, and the rows that are lent
+            // disjoint from what the step is lent to write, and from its scratch; no load that may
+            // be in flight during the step touches the buffer. The arena is initialised memory.
             Operand::Mat(unsafe { MatRef::from_raw(data, rows, cols, pitch, lent[slot].clone()) })
         };
         let inputs = [0, 1].map(operand);
         let (data, rows, cols, pitch) = self.rectangle(proven, kind, layer.output);
         let weights = proven.weights(&layer, &Slice::from(&step));
         let weights = (weights.end - weights.start) as usize;
-        // SAFETY: as above; the output's rows that are lent, the weights and the scratch are pairwise disjoint
-        // where one of them is written, `&mut self` keeps the compute side to one step at a time, and
-        // floats may hold any bits. Weights are 32-byte, scratch is 64-byte aligned. Empty ranges have
-        // unproved addresses, hence the length checks.
+        // SAFETY: as above; the output's rows that are lent, the weights and the scratch are
+        // pairwise disjoint where one of them is written, `&mut self` keeps the compute side to one
+        // step at a time, and floats may hold any bits. Weights are 32-byte, scratch is 64-byte
+        // aligned. Empty ranges have unproved addresses, hence the length checks.
         unsafe {
             Operands {
                 inputs,
@@ -252,8 +258,9 @@ impl Activations<'_> {
     /// The bytes after the plan's. Nobody has a use for them until there is another plan.
     pub(crate) fn unused(&mut self, proven: &Proven<'_>) -> &mut [u8] {
         let end = self.len.min(proven.end() as usize);
-        // SAFETY: inside the arena; `Proven` found all that loads, steps and ports touch to lie before. A plan that
-        // reaches further is entered only when the compute side, which `&mut self` borrows, asks for it.
+        // SAFETY: inside the arena; `Proven` found all that loads, steps and ports touch to lie
+        // before. A plan that reaches further is entered only when the compute side, which
+        // `&mut self` borrows, asks for it.
         unsafe { core::slice::from_raw_parts_mut(self.base.add(end), self.len - end) }
     }
 
@@ -292,14 +299,15 @@ impl Activations<'_> {
             slice: Slice::from(&step),
             multiprocessors: accelerator.multiprocessors(),
         };
-        // SAFETY: `Proven` found all that the step touches inside the arena, what it writes apart from what it
-        // reads, and all of it apart from loads that may be in flight. Steps before and after it are in the same
-        // stream, and the host has its turn when that is drained.
+        // SAFETY: `Proven` found all that the step touches inside the arena, what it writes apart
+        // from what it reads, and all of it apart from loads that may be in flight. Steps before
+        // and after it are in the same stream, and the host has its turn when that is drained.
         ops::cuda::run(&call, &mut unsafe { Launches::new(accelerator) })
     }
 
-    /// Issues the copies of the inputs, or of the outputs, between their mirrors and a memory of the device's own. The
-    /// mirrors are the device's until the stream is drained: nobody has asked for one in between.
+    /// Issues the copies of the inputs, or of the outputs, between their mirrors and a memory of
+    /// the device's own. The mirrors are the device's until the stream is drained: nobody has asked
+    /// for one in between.
     pub(crate) fn exchange(
         &mut self,
         proven: &Proven<'_>,
@@ -317,8 +325,8 @@ impl Activations<'_> {
             if bytes.len() as u64 != range.end - range.start {
                 continue;
             }
-            // SAFETY: the mirror is pinned memory, and `Proven` found as many bytes of the port's tensor inside the
-            // arena, all of which is the device's (the plan was entered).
+            // SAFETY: the mirror is pinned memory, and `Proven` found as many bytes of the port's
+            // tensor inside the arena, all of which is the device's (the plan was entered).
             unsafe {
                 match inputs {
                     true => accelerator.copy_in(Stream::Kernels, bytes, address)?,
@@ -329,7 +337,8 @@ impl Activations<'_> {
         Ok(())
     }
 
-    /// The floats of port `index`, inputs first. Only during the host's turn, when the ports are the host's.
+    /// The floats of port `index`, inputs first. Only during the host's turn, when the ports are
+    /// the host's.
     pub(crate) fn port(&mut self, proven: &Proven<'_>, index: usize) -> &mut [f32] {
         let skeleton = proven.skeleton();
         let mut ports = skeleton.inputs.iter().chain(skeleton.outputs);
@@ -339,8 +348,9 @@ impl Activations<'_> {
             return bytemuck::try_cast_slice_mut(bytes).unwrap_or_default();
         }
         let range = proven.port_bytes(port.tensor);
-        // SAFETY: `Proven` found the tensor contiguous, inside the arena, 4-byte aligned, and disjoint
-        // from every load that may be in flight during the host's turn; `&mut self` excludes steps.
+        // SAFETY: `Proven` found the tensor contiguous, inside the arena, 4-byte aligned, and
+        // disjoint from every load that may be in flight during the host's turn; `&mut self`
+        // excludes steps.
         unsafe {
             core::slice::from_raw_parts_mut(
                 self.base.add(range.start as usize).cast::<f32>(),
@@ -349,8 +359,9 @@ impl Activations<'_> {
         }
     }
 
-    /// Address, rows, columns, pitch of a tensor as its operator wants it (see [`Operand::Mat`]): the rows that
-    /// memory holds, fewer than the tensor has where these lie in a ring of image lines.
+    /// Address, rows, columns, pitch of a tensor as its operator wants it (see [`Operand::Mat`]):
+    /// the rows that memory holds, fewer than the tensor has where these lie in a ring of image
+    /// lines.
     fn rectangle(
         &self,
         proven: &Proven<'_>,

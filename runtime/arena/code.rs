@@ -1,15 +1,16 @@
 //! What a process can give back before its arena is resident: code that has done its part.
 //!
-//! A command line that is read, or a report that is written, takes more code than an inference, and the kernel maps 64 KiB
-//! around all that is touched. None of it is needed again while the arena is.
+//! A command line that is read, or a report that is written, takes more code than an inference, and
+//! the kernel maps 64 KiB around all that is touched. None of it is needed again while the arena
+//! is.
 #![allow(unsafe_code)]
 
 use crate::sys::page_bytes;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
-/// Has the kernel unmap the code and constants of the program and its libraries. What is used again is mapped again from
-/// the page cache.
+/// Has the kernel unmap the code and constants of the program and its libraries. What is used again
+/// is mapped again from the page cache.
 pub fn give_back_code() {
     // SAFETY: the callback fits the call, which hands it a record that is valid during it.
     unsafe { libc::dl_iterate_phdr(Some(give_back_segments), null_mut()) };
@@ -39,8 +40,9 @@ unsafe extern "C" fn give_back_segments(
         let first = base + segment.p_vaddr as usize;
         let start = first & !(page_bytes() - 1);
         let bytes = first + segment.p_memsz as usize - start;
-        // SAFETY: a private map of a file that was never writable holds the file's bytes and nothing else, so that
-        // they are the same when they are mapped again. If the kernel refuses, nothing has changed.
+        // SAFETY: a private map of a file that was never writable holds the file's bytes and
+        // nothing else, so that they are the same when they are mapped again. If the kernel
+        // refuses, nothing has changed.
         unsafe { libc::madvise(start as *mut c_void, bytes, libc::MADV_DONTNEED) };
     }
     0

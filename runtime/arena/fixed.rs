@@ -7,9 +7,9 @@
 //! assert_eq!(memory.as_mut_slice().len(), 1 << 20);
 //! ```
 //!
-//! A `static` arena lies in `.bss`. It takes no room in the image, and the linker reports an error if the
-//! target has too little memory. It is one page larger than `N`, for the flag that says whether it is taken.
-//! Where a page counts, use [`ArenaMemory::from_slice`] on memory of your own.
+//! A `static` arena lies in `.bss`. It takes no room in the image, and the linker reports an error
+//! if the target has too little memory. It is one page larger than `N`, for the flag that says
+//! whether it is taken. Where a page counts, use [`ArenaMemory::from_slice`] on memory of your own.
 #![allow(unsafe_code)]
 
 use super::ArenaMemory;
@@ -35,15 +35,16 @@ impl<const N: usize> Arena<N> {
         Self { bytes: UnsafeCell::new([0; N]), taken: AtomicBool::new(false) }
     }
 
-    /// Takes the memory, or returns `None` if it is taken. Dropping the memory gives it back. It holds zeros at
-    /// first, and afterwards what the last user left there.
+    /// Takes the memory, or returns `None` if it is taken. Dropping the memory gives it back. It
+    /// holds zeros at first, and afterwards what the last user left there.
     pub fn take(&self) -> Option<ArenaMemory<'_>> {
         if self.taken.swap(true, Ordering::Acquire) {
             return None;
         }
         let start = NonNull::from(&self.bytes).cast();
-        // SAFETY: the flag was clear and is set now, so this is the only handle until it is dropped. The
-        // bytes lie at the start of a type that is aligned to a page, and are initialised.
+        // SAFETY: the flag was clear and is set now, so this is the only handle until it is
+        // dropped. The bytes lie at the start of a type that is aligned to a page, and are
+        // initialised.
         Some(unsafe { ArenaMemory::from_raw(start, N, Some(&self.taken)) })
     }
 }

@@ -1,9 +1,10 @@
 //! A value whose references may have lapsed.
 //!
-//! A function that gets a reference by value, inside of a larger value too, may rely on what it leads to until the function
-//! returns. The proof of a plan refers to the plan's tables, over which the next plan's are read; and whoever changes the
-//! budget may have passed on the model, or the instance, with the proof inside. In a [`Lapsing`] its references promise nothing
-//! until they are asked for.
+//! A function that gets a reference by value, inside of a larger value too, may rely on what it
+//! leads to until the function returns. The proof of a plan refers to the plan's tables, over which
+//! the next plan's are read; and whoever changes the budget may have passed on the model, or the
+//! instance, with the proof inside. In a [`Lapsing`] its references promise nothing until they are
+//! asked for.
 #![allow(unsafe_code)]
 
 use core::mem::MaybeUninit;
@@ -21,8 +22,9 @@ impl<T: Copy> Lapsing<T> {
 
     /// The value.
     ///
-    /// Only while what it refers to is there. Of the proof of a plan: before [`Weights::all`](super::Weights::all) is asked for
-    /// again, which is when neither side has the plan any more.
+    /// Only while what it refers to is there. Of the proof of a plan: before
+    /// [`Weights::all`](super::Weights::all) is asked for again, which is when neither side has the
+    /// plan any more.
     pub(crate) fn get(&self) -> Option<&T> {
         // SAFETY: written by `new`, or none. The caller sees to the rest.
         unsafe { self.0.assume_init_ref() }.as_ref()

@@ -1,13 +1,15 @@
 //! An arena mapped at run time, for the host command, where the budget is an option.
 //!
-//! The memory is anonymous and private: zeros, resident from the first touch but for the last bytes. It starts on a huge page and
-//! asks for huge ones (Linux' transparent huge pages), which only ever lie inside of it: whatever is
-//! touched, no more than the arena becomes resident. Weights are read once an inference from end to end,
-//! and with small pages a good part of that time goes into address translation.
+//! The memory is anonymous and private: zeros, resident from the first touch but for the last
+//! bytes. It starts on a huge page and asks for huge ones (Linux' transparent huge pages), which
+//! only ever lie inside of it: whatever is touched, no more than the arena becomes resident.
+//! Weights are read once an inference from end to end, and with small pages a good part of that
+//! time goes into address translation.
 //!
-//! The last bytes, which fill no huge page, are cut from one. Small pages that the system picks one by one lie anywhere,
-//! and a read into them is a list of pieces, one each, for the device to serve: on a virtual machine that takes two to three times
-//! as long as one piece. Of an arena smaller than a huge page that would be all reads. These bytes are resident at once.
+//! The last bytes, which fill no huge page, are cut from one. Small pages that the system picks one
+//! by one lie anywhere, and a read into them is a list of pieces, one each, for the device to
+//! serve: on a virtual machine that takes two to three times as long as one piece. Of an arena
+//! smaller than a huge page that would be all reads. These bytes are resident at once.
 //!
 //! What a plan leaves unused can be given back to the system ([`Pages::give_back`]).
 #![allow(unsafe_code)]
@@ -21,8 +23,8 @@ use core::ptr::{NonNull, null_mut};
 /// Bytes of a huge page, as on x86-64 and on ARM with small pages of 4 KiB.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Bytes of the least arena that is cut from a huge page, which as a whole is resident for that moment: about what the program
-/// itself has yet to touch by then.
+/// Bytes of the least arena that is cut from a huge page, which as a whole is resident for that
+/// moment: about what the program itself has yet to touch by then.
 const LEAST_CUT: usize = 1 << 20;
 
 /// Memory of a size that is chosen at run time.
@@ -32,8 +34,8 @@ pub struct MappedArena {
     len: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread, and is only reached through `memory`, which
-// borrows exclusively.
+// SAFETY: a mapping belongs to the process, not to a thread, and is only reached through `memory`,
+// which borrows exclusively.
 unsafe impl Send for MappedArena {}
 // SAFETY: likewise; a shared reference gives nothing but the length.
 unsafe impl Sync for MappedArena {}
@@ -48,7 +50,8 @@ impl MappedArena {
         let page = page_bytes();
         let huge = bytes >= LEAST_CUT;
         let unit = if huge { HUGE_PAGE } else { page };
-        // More address space than is kept, so that there is a huge page's border in it; it costs nothing.
+        // More address space than is kept, so that there is a huge page's border in it; it costs
+        // nothing.
         let spare = if huge { HUGE_PAGE } else { 0 };
         let mapped =
             bytes.checked_next_multiple_of(unit).and_then(|whole| whole.checked_add(spare));
@@ -62,10 +65,10 @@ impl MappedArena {
         }
         let base = base.cast::<u8>();
         let before = if huge { base.align_offset(HUGE_PAGE) } else { 0 };
-        // SAFETY: `before` is less than `spare`, so that `bytes` from there on, up to the next border, are inside the
-        // mapping; what is given back and what is advised about are parts of it, which nobody else knows. A kernel
-        // without huge pages refuses the advice, one that cannot split the mapping keeps it whole: both
-        // change nothing that matters.
+        // SAFETY: `before` is less than `spare`, so that `bytes` from there on, up to the next
+        // border, are inside the mapping; what is given back and what is advised about are parts of
+        // it, which nobody else knows. A kernel without huge pages refuses the advice, one that
+        // cannot split the mapping keeps it whole: both change nothing that matters.
         let start = unsafe {
             let start = base.add(before);
             if before > 0 {
@@ -111,12 +114,13 @@ impl MappedArena {
 
     /// The memory, exclusively, with what the last user left there.
     pub fn memory(&mut self) -> ArenaMemory<'_> {
-        // SAFETY: the mapping is this value's own, borrowed exclusively, initialised to zeros by the
-        // system, and starts on a page.
+        // SAFETY: the mapping is this value's own, borrowed exclusively, initialised to zeros by
+        // the system, and starts on a page.
         unsafe { ArenaMemory::from_raw(self.start, self.len, None) }
     }
 
-    /// The memory, and its pages, which give parts of it back to the system while these are not used.
+    /// The memory, and its pages, which give parts of it back to the system while these are not
+    /// used.
     pub fn memory_and_pages(&mut self) -> (ArenaMemory<'_>, Pages<'_>) {
         let (start, len) = (self.start.addr().get(), self.len);
         (self.memory(), Pages { start, len, lifetime: PhantomData })
@@ -126,22 +130,25 @@ impl MappedArena {
 /// Divides a huge page into small ones, of which the first `kept` bytes keep what they have of it.
 ///
 /// # Safety
-/// `start` is on a huge page's border, with all of that page's zeros mapped, and nobody else knows of it.
+/// `start` is on a huge page's border, with all of that page's zeros mapped, and nobody else knows
+/// of it.
 unsafe fn cut(start: *mut u8, kept: usize) {
     if kept == 0 {
         return;
     }
     let fill = |value: u8| {
         for at in (0..kept).step_by(4096) {
-            // SAFETY: inside of the page, by the caller's promise. Volatile: the system looks at it in between.
+            // SAFETY: inside of the page, by the caller's promise. Volatile: the system looks at it
+            // in between.
             unsafe { start.add(at).write_volatile(value) };
         }
     };
     // What is all zeros the system drops when it divides the page.
     fill(1);
     if kept < HUGE_PAGE {
-        // SAFETY: the rest of the page holds nothing. Who discards a part of a huge page has it divided; a system that
-        // does that differently has no reason to keep the parts together, and refuses nothing that matters.
+        // SAFETY: the rest of the page holds nothing. Who discards a part of a huge page has it
+        // divided; a system that does that differently has no reason to keep the parts together,
+        // and refuses nothing that matters.
         unsafe { libc::madvise(start.add(kept).cast(), HUGE_PAGE - kept, libc::MADV_FREE) };
     }
     fill(0);
@@ -161,25 +168,26 @@ impl Pages<'_> {
         self.len as u64
     }
 
-    /// Gives the whole pages of a part of the arena back to the system, and returns their bytes. Afterwards they are zeros,
-    /// and not resident until they are touched again. The last page goes as a whole if the part reaches to
-    /// the arena's end.
+    /// Gives the whole pages of a part of the arena back to the system, and returns their bytes.
+    /// Afterwards they are zeros, and not resident until they are touched again. The last page goes
+    /// as a whole if the part reaches to the arena's end.
     ///
-    /// If the part starts inside a huge page, the system divides that page. It may join the halves again when both are in
-    /// use.
+    /// If the part starts inside a huge page, the system divides that page. It may join the halves
+    /// again when both are in use.
     pub fn give_back(&self, part: &mut [u8]) -> Result<u64, ArenaError> {
         self.advise(part, libc::MADV_DONTNEED)
     }
 
-    /// Has the system provide the whole pages of a part of the arena now, and returns their bytes. Without this the system
-    /// provides each page when it is touched first. Contents stay. Linux before 5.14 refuses; the error can be
-    /// ignored.
+    /// Has the system provide the whole pages of a part of the arena now, and returns their bytes.
+    /// Without this the system provides each page when it is touched first. Contents stay. Linux
+    /// before 5.14 refuses; the error can be ignored.
     pub fn take(&self, part: &mut [u8]) -> Result<u64, ArenaError> {
         const MADV_POPULATE_WRITE: i32 = 23;
         self.advise(part, MADV_POPULATE_WRITE)
     }
 
-    /// Advises the system about the whole pages of a part of the arena: to discard their contents or to provide them.
+    /// Advises the system about the whole pages of a part of the arena: to discard their contents
+    /// or to provide them.
     fn advise(&self, part: &mut [u8], advice: i32) -> Result<u64, ArenaError> {
         let (address, bytes) = (part.as_ptr().addr(), part.len());
         let inside = address.checked_sub(self.start).filter(|at| at + bytes <= self.len);
@@ -197,8 +205,9 @@ impl Pages<'_> {
             return Ok(0);
         }
         let first = part.as_mut_ptr().wrapping_add(before);
-        // SAFETY: whole pages of an anonymous, private mapping (`lifetime` keeps it), which hold bytes of `part` and
-        // nothing else. That is borrowed exclusively, and its bytes, should they be zeros then, are still bytes.
+        // SAFETY: whole pages of an anonymous, private mapping (`lifetime` keeps it), which hold
+        // bytes of `part` and nothing else. That is borrowed exclusively, and its bytes, should
+        // they be zeros then, are still bytes.
         match unsafe { libc::madvise(first.cast(), whole, advice) } {
             0 => Ok(whole as u64),
             _ => Err(ArenaError::Map { errno: errno(), bytes: whole }),
@@ -247,7 +256,8 @@ mod tests {
     /// Pages of an arena that are resident.
     fn resident(arena: &MappedArena) -> usize {
         let mut flags = std::vec![0u8; arena.len.div_ceil(4096)];
-        // SAFETY: the vector has a byte for each page of the mapping, pages being at least this large.
+        // SAFETY: the vector has a byte for each page of the mapping, pages being at least this
+        // large.
         let status =
             unsafe { libc::mincore(arena.start.as_ptr().cast(), arena.len, flags.as_mut_ptr()) };
         assert_eq!(status, 0);

@@ -105,7 +105,8 @@ impl<'a> ArenaMemory<'a> {
 
     /// Its bytes, exclusively.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
-        // SAFETY: the bytes are this value's own, initialised, and exclusive while it is borrowed so.
+        // SAFETY: the bytes are this value's own, initialised, and exclusive while it is borrowed
+        // so.
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }

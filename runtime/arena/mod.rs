@@ -1,7 +1,7 @@
 //! The arena: the one piece of memory that everything lives in.
 //!
-//! [`ArenaMemory`] is exclusive use of an arena. The arena is a `static` ([`Arena`]), mapped at run time
-//! (`MappedArena`), or the caller's own memory.
+//! [`ArenaMemory`] is exclusive use of an arena. The arena is a `static` ([`Arena`]), mapped at run
+//! time (`MappedArena`), or the caller's own memory.
 
 mod alloc;
 #[cfg(all(feature = "linux", target_os = "linux"))]

@@ -1,6 +1,8 @@
-//! Loads whose bytes a device writes while the loader goes on: [`InFlight`], of places in the arena.
+//! Loads whose bytes a device writes while the loader goes on: [`InFlight`], of places in the
+//! arena.
 //!
-//! [`Reads`] has the loader's allocator to itself as long as any read may be in flight, and is only lent, as that is.
+//! [`Reads`] has the loader's allocator to itself as long as any read may be in flight, and is only
+//! lent, as that is.
 #![allow(unsafe_code)]
 
 use super::{LoadList, Weights};
@@ -16,8 +18,8 @@ pub(crate) struct Reads<'r, 'q, 'm, 'a, S: Storage> {
 }
 
 impl<'m, 'a> Weights<'m, 'a> {
-    /// Calls `body` with the means to have at most `depth` reads in flight, for loads of one list. Returns when none is in flight
-    /// any more.
+    /// Calls `body` with the means to have at most `depth` reads in flight, for loads of one list.
+    /// Returns when none is in flight any more.
     pub(crate) fn reading<S: Storage, T>(
         &mut self,
         storage: &mut S,
@@ -42,7 +44,8 @@ impl<S: Storage> Reads<'_, '_, '_, '_, S> {
         self.in_flight.is_idle()
     }
 
-    /// Whether load `index` may begin: not too much is in flight, and none that has begun has bytes in common with it.
+    /// Whether load `index` may begin: not too much is in flight, and none that has begun has bytes
+    /// in common with it.
     pub fn has_room(&self, proven: &Proven<'_>, index: usize) -> bool {
         self.in_flight.has_room(self.weights.target(proven, self.list, index))
     }
@@ -53,13 +56,15 @@ impl<S: Storage> Reads<'_, '_, '_, '_, S> {
     /// As [`Weights::target`] has it: only from the moment its release permits the load.
     pub fn begin(&mut self, proven: &Proven<'_>, index: usize, offset: u64) {
         let bytes = self.weights.target(proven, self.list, index);
-        // SAFETY: `Proven` found the bytes inside the arena and disjoint from all that steps and the host touch while the load
-        // may be in flight. The allocator, by which alone the loader gets at the arena, was borrowed mutably by `reading`, and is
-        // given back when nothing is under way.
+        // SAFETY: `Proven` found the bytes inside the arena and disjoint from all that steps and
+        // the host touch while the load may be in flight. The allocator, by which alone the loader
+        // gets at the arena, was borrowed mutably by `reading`, and is given back when nothing is
+        // under way.
         unsafe { self.in_flight.begin(offset, bytes) }
     }
 
-    /// Waits for the load that began first, and returns its result; `None` if there is none. Spins for `spin_ns` before it sleeps.
+    /// Waits for the load that began first, and returns its result; `None` if there is none. Spins
+    /// for `spin_ns` before it sleeps.
     pub fn oldest(&mut self, spin_ns: u64) -> Option<Result<(), StorageError>> {
         self.in_flight.oldest(spin_ns)
     }

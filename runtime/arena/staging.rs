@@ -1,5 +1,6 @@
-//! Pinned memory between the host and a device with a memory of its own: the mirrors of the ports, and the ring that loads
-//! are read into and copied from. And what launches kernels with addresses that were proved.
+//! Pinned memory between the host and a device with a memory of its own: the mirrors of the ports,
+//! and the ring that loads are read into and copied from. And what launches kernels with addresses
+//! that were proved.
 #![allow(unsafe_code)]
 
 use crate::device::DeviceError;
@@ -12,7 +13,8 @@ use core::ops::Range;
 /// Mirrors begin on a cache line.
 const LINE: usize = 64;
 
-/// Where the mirror of port `index` (inputs first) lies in pinned memory: as many bytes as its tensor has.
+/// Where the mirror of port `index` (inputs first) lies in pinned memory: as many bytes as its
+/// tensor has.
 pub(super) fn mirror(skeleton: &Skeleton<'_>, index: usize) -> Range<usize> {
     let mut end = 0usize;
     for (at, port) in skeleton.inputs.iter().chain(skeleton.outputs).enumerate() {
@@ -57,16 +59,16 @@ impl<'m> Ring<'m> {
         self.bytes.len()
     }
 
-    /// A part of it, to be read into; none beyond its end. May be asked for when no copy from there is in flight any
-    /// more: otherwise that copies something else than it should.
+    /// A part of it, to be read into; none beyond its end. May be asked for when no copy from there
+    /// is in flight any more: otherwise that copies something else than it should.
     pub(crate) fn part(&mut self, start: u64, bytes: u64) -> Option<&mut [u8]> {
         let start = usize::try_from(start).ok()?;
         let end = start.checked_add(usize::try_from(bytes).ok()?)?;
         self.bytes.get_mut(start..end)
     }
 
-    /// Issues the copy of a part to its place in the arena. Does nothing beyond the end of the ring, or outside of what the plan has
-    /// of the device's memory.
+    /// Issues the copy of a part to its place in the arena. Does nothing beyond the end of the
+    /// ring, or outside of what the plan has of the device's memory.
     pub(crate) fn copy(
         &mut self,
         proven: &Proven<'_>,
@@ -81,7 +83,8 @@ impl<'m> Ring<'m> {
             first.and_then(|first| first.checked_add(bytes)).is_some_and(|end| end <= room);
         let to = base(proven, accelerator).wrapping_add(address);
         match self.part(start, bytes).filter(|_| inside) {
-            // SAFETY: a part of the ring, which is pinned memory, and as many bytes of the device's.
+            // SAFETY: a part of the ring, which is pinned memory, and as many bytes of the
+            // device's.
             Some(from) => unsafe { accelerator.copy_in(Stream::Copies, from, to) },
             None => Ok(()),
         }

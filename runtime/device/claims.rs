@@ -7,17 +7,18 @@ pub const MAX_THREADS: usize = 16;
 
 /// The parts of the task that is under way, of which each is claimed once.
 ///
-/// Each thread has a run of adjacent parts of its own, which it claims from the front. When they are gone it
-/// takes others' from the back. So, as long as all threads are equally fast, the same part of one task after
-/// the other is the same thread's, and finds in that core's cache what the task before it wrote there.
+/// Each thread has a run of adjacent parts of its own, which it claims from the front. When they
+/// are gone it takes others' from the back. So, as long as all threads are equally fast, the same
+/// part of one task after the other is the same thread's, and finds in that core's cache what the
+/// task before it wrote there.
 #[derive(Debug)]
 pub(super) struct Claims([Run; MAX_THREADS]);
 
 /// What is left of a thread's run, on a line of its own.
 ///
-/// One word holds all there is to know, so that a claim is one compare-and-exchange: the number of the
-/// round, the next part, the end of those that are left. The round's number makes the words of different
-/// rounds differ, so that a claim made on a stale view fails.
+/// One word holds all there is to know, so that a claim is one compare-and-exchange: the number of
+/// the round, the next part, the end of those that are left. The round's number makes the words of
+/// different rounds differ, so that a claim made on a stale view fails.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Run(AtomicU64);
@@ -83,10 +84,10 @@ impl Claims {
         Self([const { Run(AtomicU64::new(0)) }; MAX_THREADS])
     }
 
-    /// Opens a round of at most [`LIMIT`](Self::LIMIT) parts for `threads` threads, and claims the first for
-    /// thread 0: a thread that still looks for parts of the round before could otherwise be faster. All parts
-    /// of that one must have been claimed, and nobody else may open one at the same time. Whoever claims a
-    /// part sees what was written before.
+    /// Opens a round of at most [`LIMIT`](Self::LIMIT) parts for `threads` threads, and claims the
+    /// first for thread 0: a thread that still looks for parts of the round before could otherwise
+    /// be faster. All parts of that one must have been claimed, and nobody else may open one at the
+    /// same time. Whoever claims a part sees what was written before.
     pub(super) fn open(&self, parts: usize, threads: usize) -> Option<usize> {
         debug_assert!(parts <= Self::LIMIT);
         let start = |thread: usize| (parts * thread).div_ceil(threads.max(1));

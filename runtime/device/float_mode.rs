@@ -1,13 +1,13 @@
 //! How the processor rounds, and what it makes of denormal numbers.
 //!
-//! Results are the same bits everywhere, so a thread that computes does so by IEEE 754: rounding to nearest, denormal
-//! numbers as they are, exceptions masked. A program may have set its threads otherwise (`-ffast-math` does so
-//! on x86 when a program starts, audio programs do it for speed), and threads that it starts inherit that.
-//! [`Ieee`] sets the mode and puts back what was there.
+//! Results are the same bits everywhere, so a thread that computes does so by IEEE 754: rounding to
+//! nearest, denormal numbers as they are, exceptions masked. A program may have set its threads
+//! otherwise (`-ffast-math` does so on x86 when a program starts, audio programs do it for speed),
+//! and threads that it starts inherit that. [`Ieee`] sets the mode and puts back what was there.
 //!
-//! The other choice, denormals as zero, is none: ARM decides before rounding whether a result is too small, x86 after
-//! it, so that a result at the bound would differ. What made denormals matter, weights that are so small, the
-//! planner stores as zeros.
+//! The other choice, denormals as zero, is none: ARM decides before rounding whether a result is
+//! too small, x86 after it, so that a result at the bound would differ. What made denormals matter,
+//! weights that are so small, the planner stores as zeros.
 //!
 //! On 32-bit ARM and other processors the mode is as the program has set it.
 #![allow(unsafe_code)]
@@ -46,7 +46,8 @@ mod control {
     /// MXCSR.
     pub type Word = u32;
 
-    /// Flush to zero (15), rounding (14, 13), masks of exceptions (12 to 7), denormals are zero (6). The others are flags.
+    /// Flush to zero (15), rounding (14, 13), masks of exceptions (12 to 7), denormals are zero
+    /// (6). The others are flags.
     pub const MODE: Word = 0xffc0;
     /// All exceptions are masked.
     pub const IEEE: Word = 0x1f80;
@@ -61,8 +62,8 @@ mod control {
     }
 
     pub fn set(word: Word) {
-        // SAFETY: only bits that the register has, read from it or of the modes above. Rust's own code is compiled for the
-        // IEEE mode; another one is put back only where it was found.
+        // SAFETY: only bits that the register has, read from it or of the modes above. Rust's own
+        // code is compiled for the IEEE mode; another one is put back only where it was found.
         unsafe {
             core::arch::asm!("ldmxcsr [{}]", in(reg) &raw const word, options(nostack, readonly, preserves_flags));
         }
@@ -74,8 +75,9 @@ mod control {
     /// FPCR.
     pub type Word = u64;
 
-    /// Alternative half precision (26), default NaN (25), flush to zero (24), rounding (23, 22), flush half precision to zero (19),
-    /// traps (15, 12 to 8), alternative handling of denormals (2 to 0).
+    /// Alternative half precision (26), default NaN (25), flush to zero (24), rounding (23, 22),
+    /// flush half precision to zero (19), traps (15, 12 to 8), alternative handling of denormals (2
+    /// to 0).
     pub const MODE: Word = 0x07c8_9f07;
     /// Nothing of these.
     pub const IEEE: Word = 0;
@@ -90,8 +92,8 @@ mod control {
     }
 
     pub fn set(word: Word) {
-        // SAFETY: as it was read, but for modes that are off where none is set. Rust's own code is compiled for the
-        // IEEE mode; another one is put back only where it was found.
+        // SAFETY: as it was read, but for modes that are off where none is set. Rust's own code is
+        // compiled for the IEEE mode; another one is put back only where it was found.
         unsafe {
             core::arch::asm!("msr fpcr, {}", in(reg) word, options(nostack, preserves_flags));
         }
@@ -117,8 +119,8 @@ mod control {
     pub fn set(_: Word) {}
 }
 
-/// Sets the mode of the calling thread to one in which denormals are zero and results round up, and returns what puts the old one
-/// back: what a program may have done.
+/// Sets the mode of the calling thread to one in which denormals are zero and results round up, and
+/// returns what puts the old one back: what a program may have done.
 #[cfg(all(test, not(miri), any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn disturb() -> Ieee {
     let found = control::get();

@@ -1,11 +1,11 @@
 //! Where kernels run.
 //!
-//! A [`Device`] runs one task in several parts at once and returns when all are done. [`Inline`] runs
-//! the parts one after the other on the caller's thread: all that bare metal needs. On Linux, `workers` has
-//! threads that spin between layers and sleep between inferences.
+//! A [`Device`] runs one task in several parts at once and returns when all are done. [`Inline`]
+//! runs the parts one after the other on the caller's thread: all that bare metal needs. On Linux,
+//! `workers` has threads that spin between layers and sleep between inferences.
 //!
-//! A GPU is no such device: it computes by itself, and later than it is asked to. [`Accelerator`] is what the executor
-//! needs of a GPU; `cuda` implements it for NVIDIA's.
+//! A GPU is no such device: it computes by itself, and later than it is asked to. [`Accelerator`]
+//! is what the executor needs of a GPU; `cuda` implements it for NVIDIA's.
 #![allow(unsafe_code)]
 
 #[doc(hidden)]
@@ -32,17 +32,19 @@ use core::ops::Range;
 
 /// Runs a task in parts.
 ///
-/// To implement it takes `unsafe impl`, since operators divide an output by what [`run`](Self::run) promises.
+/// To implement it takes `unsafe impl`, since operators divide an output by what [`run`](Self::run)
+/// promises.
 ///
 /// # Safety
-/// However often it is called, from however many threads, and whatever the task does, a call of `run`
+/// However often it is called, from however many threads, and whatever the task does, a call of
+/// `run`
 ///
 /// - calls the task with no part twice;
 /// - has no two calls of the task under way at a time that have the same `thread`;
 /// - returns, or unwinds, only when no call of the task is under way any more, and none follows.
 ///
-/// [`divide`] checks the numbers of parts and threads by itself. That all parts are called is a matter of right results
-/// only, and so are the other methods.
+/// [`divide`] checks the numbers of parts and threads by itself. That all parts are called is a
+/// matter of right results only, and so are the other methods.
 ///
 /// ```compile_fail,E0200
 /// use eyelet::device::Device;
@@ -67,8 +69,8 @@ pub unsafe trait Device: Sync {
     /// The largest number of parts that run at the same time; at least 1.
     fn threads(&self) -> usize;
 
-    /// Calls `task(part, thread)` for each part from 0 to `parts - 1` exactly once, at the same time as far
-    /// as there are threads, and returns when all have returned. `thread` is below
+    /// Calls `task(part, thread)` for each part from 0 to `parts - 1` exactly once, at the same
+    /// time as far as there are threads, and returns when all have returned. `thread` is below
     /// [`threads`](Self::threads), and no two calls with the same one overlap.
     fn run(&self, parts: usize, task: &(dyn Fn(usize, usize) + Sync));
 
@@ -93,8 +95,8 @@ unsafe impl Device for Inline {
     }
 }
 
-/// Parts that work is divided into for each thread, where it can be: a thread that has lost its core to
-/// the loader for a while, or is slower than the others, leaves some of its parts to them.
+/// Parts that work is divided into for each thread, where it can be: a thread that has lost its
+/// core to the loader for a while, or is slower than the others, leaves some of its parts to them.
 #[doc(hidden)]
 pub const PARTS: usize = 4;
 
@@ -124,7 +126,8 @@ pub struct Share<'a> {
     pub scratch: &'a mut [u8],
 }
 
-/// Part `index` of `0..len` cut into `parts` ranges of whole multiples of `align`, as even as possible.
+/// Part `index` of `0..len` cut into `parts` ranges of whole multiples of `align`, as even as
+/// possible.
 #[doc(hidden)]
 pub fn cut(len: usize, parts: usize, align: usize, index: usize) -> Range<usize> {
     let units = len.div_ceil(align);
@@ -132,13 +135,13 @@ pub fn cut(len: usize, parts: usize, align: usize, index: usize) -> Range<usize>
     at(index)..at(index + 1)
 }
 
-/// Divides `out` into parts of whole multiples of the split's extent, up to [`PARTS`] for each thread, and
-/// runs `task` on every one that is not empty. Each thread has `scratch_each` bytes (a multiple of 64) of
-/// `scratch`.
+/// Divides `out` into parts of whole multiples of the split's extent, up to [`PARTS`] for each
+/// thread, and runs `task` on every one that is not empty. Each thread has `scratch_each` bytes (a
+/// multiple of 64) of `scratch`.
 ///
 /// # Panics
-/// When `scratch` is for less than one thread. With less than that for each thread, there are only as
-/// many parts as it is for.
+/// When `scratch` is for less than one thread. With less than that for each thread, there are only
+/// as many parts as it is for.
 #[doc(hidden)]
 pub fn divide(
     device: &dyn Device,
@@ -180,10 +183,11 @@ pub fn divide(
         };
         let place = if by_part { index } else { thread };
         assert!(by_part || thread < threads, "thread {thread} of {threads}");
-        // SAFETY: `cut` gives disjoint ranges for different indices below `parts`, and the device passes each index
-        // once, by its contract, so that rectangles do not overlap. Nor do the pieces of scratch that are in use: there
-        // are as many as parts, or as many as threads (checked above and here), and no two parts run at
-        // the same time on one thread; all are inside it.
+        // SAFETY: `cut` gives disjoint ranges for different indices below `parts`, and the device
+        // passes each index once, by its contract, so that rectangles do not overlap. Nor do the
+        // pieces of scratch that are in use: there are as many as parts, or as many as threads
+        // (checked above and here), and no two parts run at the same time on one thread; all are
+        // inside it.
         let (out, scratch) = unsafe {
             (
                 out.cut_unchecked(rows.clone(), cols.clone()),

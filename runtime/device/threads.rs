@@ -6,8 +6,8 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 use core::mem::MaybeUninit;
 
-/// Stack of a thread in bytes. Kernels and the loader keep nothing large on it; memory that is never
-/// touched is never resident.
+/// Stack of a thread in bytes. Kernels and the loader keep nothing large on it; memory that is
+/// never touched is never resident.
 pub const STACK_BYTES: usize = 256 << 10;
 
 /// Why threads could not be started.
@@ -95,11 +95,13 @@ fn affinity() -> libc::cpu_set_t {
 pub fn available_cores() -> usize {
     // SAFETY: only counts the bits of a set.
     let count = unsafe { libc::CPU_COUNT(&affinity()) };
-    // The call fails on machines with more cores than the set has bits; more than one is certain there.
+    // The call fails on machines with more cores than the set has bits; more than one is certain
+    // there.
     usize::try_from(count).ok().filter(|count| *count > 0).unwrap_or(libc::CPU_SETSIZE as usize)
 }
 
-/// The first cores that the calling thread may run on, in order, at most as many as there is room for.
+/// The first cores that the calling thread may run on, in order, at most as many as there is room
+/// for.
 pub fn cores<const N: usize>() -> heapless::Vec<usize, N> {
     let set = affinity();
     // SAFETY: the number is that of a bit of the set.
@@ -112,7 +114,8 @@ pub fn pin_current(core: usize) -> Result<(), i32> {
     confine_current(&[core])
 }
 
-/// Confines the calling thread to some cores, and threads that it starts afterwards. The error is the system's number.
+/// Confines the calling thread to some cores, and threads that it starts afterwards. The error is
+/// the system's number.
 pub fn confine_current(cores: &[usize]) -> Result<(), i32> {
     if cores.iter().any(|core| *core >= libc::CPU_SETSIZE as usize) {
         return Err(libc::EINVAL);
@@ -129,12 +132,12 @@ pub fn confine_current(cores: &[usize]) -> Result<(), i32> {
     }
 }
 
-/// Starts a thread with a small stack and all signals blocked, so that the program's handlers run on
-/// the program's threads. The error is the system's number.
+/// Starts a thread with a small stack and all signals blocked, so that the program's handlers run
+/// on the program's threads. The error is the system's number.
 ///
 /// # Safety
-/// What `entry` does with `argument` must be sound on another thread until the handle has been given to
-/// [`wait`], which must happen exactly once.
+/// What `entry` does with `argument` must be sound on another thread until the handle has been
+/// given to [`wait`], which must happen exactly once.
 pub(crate) unsafe fn spawn(
     entry: extern "C" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
@@ -161,8 +164,8 @@ unsafe fn create(
     let mut attributes = MaybeUninit::<libc::pthread_attr_t>::zeroed();
     let (mut all, mut before) =
         (MaybeUninit::<libc::sigset_t>::zeroed(), MaybeUninit::<libc::sigset_t>::zeroed());
-    // SAFETY: each record is initialised by the first call that takes it, the attributes are destroyed
-    // once on every way out, and a new thread inherits the mask as it is during creation.
+    // SAFETY: each record is initialised by the first call that takes it, the attributes are
+    // destroyed once on every way out, and a new thread inherits the mask as it is during creation.
     unsafe {
         let attributes = attributes.as_mut_ptr();
         let mut status = libc::pthread_attr_init(attributes);
@@ -206,8 +209,8 @@ pub(crate) unsafe fn wait(thread: libc::pthread_t) {
 
 /// Runs `a` on a new thread and `b` on the caller's, and returns when both have returned.
 ///
-/// A panic in `a` aborts the process. A panic in `b` goes on when `a` has returned: `b` must see to it,
-/// with a guard, that `a` does not wait for it for ever.
+/// A panic in `a` aborts the process. A panic in `b` goes on when `a` has returned: `b` must see to
+/// it, with a guard, that `a` does not wait for it for ever.
 pub fn join<A: Send, B>(
     a: impl FnOnce() -> A + Send,
     b: impl FnOnce() -> B,
@@ -219,9 +222,9 @@ pub fn join<A: Send, B>(
     }
 
     extern "C" fn entry<F: FnOnce() -> A, A>(job: *mut c_void) -> *mut c_void {
-        // SAFETY: `join` keeps the job alive, and away from it, until this thread has ended; the body
-        // may be called here and the result go back, since both are Send. Nothing unwinds from here:
-        // a panic aborts at the boundary of an extern "C" function.
+        // SAFETY: `join` keeps the job alive, and away from it, until this thread has ended; the
+        // body may be called here and the result go back, since both are Send. Nothing unwinds from
+        // here: a panic aborts at the boundary of an extern "C" function.
         unsafe {
             let job = &*job.cast::<Job<F, A>>();
             if let Some(body) = (*job.body.get()).take() {
@@ -246,8 +249,8 @@ pub fn join<A: Send, B>(
 
     let job = Job { body: UnsafeCell::new(Some(a)), result: UnsafeCell::new(None) };
     let create = |errno| ThreadError::Create { errno, wanted: 2, started: 1 };
-    // SAFETY: the job outlives the thread, since `Wait` is dropped before it on every way out of this
-    // function; the caller's side does not touch it in between.
+    // SAFETY: the job outlives the thread, since `Wait` is dropped before it on every way out of
+    // this function; the caller's side does not touch it in between.
     let thread = unsafe { spawn(entry_of(&job), (&raw const job).cast_mut().cast()) };
     let thread = Wait(thread.map_err(create)?);
     let b = b();

@@ -1,22 +1,23 @@
 //! Worker threads on Linux: they spin between layers and sleep between inferences.
 //!
-//! A [`Pool`] is the memory that the threads share: a constant to put on the stack or in a `static`.
-//! [`Pool::scope`] lends [`Workers`], a [`Device`], to a closure; [`Pool::start`] gives them out for a
-//! pool that lives for ever.
+//! A [`Pool`] is the memory that the threads share: a constant to put on the stack or in a
+//! `static`. [`Pool::scope`] lends [`Workers`], a [`Device`], to a closure; [`Pool::start`] gives
+//! them out for a pool that lives for ever.
 //!
 //! # How a task is divided
 //!
-//! The caller writes down where the task is, opens a *round* of claims, counts
-//! `rounds` up, and then takes part itself. Whoever is awake claims parts, first its own and then others', until
-//! there are none left. Everyone adds what they did to `finished`, and the caller returns when that has grown by
-//! `parts`. A thread that wakes up late finds nothing to claim and was not waited for: with more threads
-//! than cores, or a core taken by someone else, the others do its share.
+//! The caller writes down where the task is, opens a *round* of claims, counts `rounds` up, and
+//! then takes part itself. Whoever is awake claims parts, first its own and then others', until
+//! there are none left. Everyone adds what they did to `finished`, and the caller returns when that
+//! has grown by `parts`. A thread that wakes up late finds nothing to claim and was not waited for:
+//! with more threads than cores, or a core taken by someone else, the others do its share.
 //!
 //! # Why the task may be borrowed
 //!
-//! A task is only called by a thread that has claimed a part of it and not yet counted it as finished.
-//! The caller does not leave [`run`](Device::run), not even unwinding, before all parts of the round are
-//! finished or have been taken back unclaimed. So every call ends before the borrow does.
+//! A task is only called by a thread that has claimed a part of it and not yet counted it as
+//! finished. The caller does not leave [`run`](Device::run), not even unwinding, before all parts
+//! of the round are finished or have been taken back unclaimed. So every call ends before the
+//! borrow does.
 #![allow(unsafe_code)]
 
 use super::Device;
@@ -74,10 +75,10 @@ pub struct Pool {
     refused: AtomicU64,
 }
 
-// SAFETY: everything but `task` is atomic. `task` is written by whoever holds `busy`, while no round is
-// open, and read by threads that have claimed a part, while one is: `claims` (release, acquire) orders
-// the write before those reads, `finished` (release, acquire) orders them before the next write. What it
-// points to is Sync.
+// SAFETY: everything but `task` is atomic. `task` is written by whoever holds `busy`, while no
+// round is open, and read by threads that have claimed a part, while one is: `claims` (release,
+// acquire) orders the write before those reads, `finished` (release, acquire) orders them before
+// the next write. What it points to is Sync.
 unsafe impl Sync for Pool {}
 // SAFETY: the pointer in it is only used during `run`, which borrows the pool.
 unsafe impl Send for Pool {}
@@ -114,9 +115,9 @@ impl Pool {
         }
     }
 
-    /// Runs `body` with a device of `threads` threads, the caller's included. The threads end before this
-    /// returns. With `cores`, thread `i` runs on `cores[i]` only. The caller's thread is left
-    /// where it is: it may pin itself to `cores[0]` with [`threads::pin_current`].
+    /// Runs `body` with a device of `threads` threads, the caller's included. The threads end
+    /// before this returns. With `cores`, thread `i` runs on `cores[i]` only. The caller's thread
+    /// is left where it is: it may pin itself to `cores[0]` with [`threads::pin_current`].
     pub fn scope<R>(
         &self,
         threads: usize,
@@ -128,14 +129,15 @@ impl Pool {
         Ok(body(&workers))
     }
 
-    /// Starts a device of `threads` threads, as [`scope`](Self::scope) does, in a pool that lives for ever. The threads end
-    /// when the device is dropped.
+    /// Starts a device of `threads` threads, as [`scope`](Self::scope) does, in a pool that lives
+    /// for ever. The threads end when the device is dropped.
     pub fn start(
         &'static self,
         threads: usize,
         cores: Option<&[usize]>,
     ) -> Result<Workers<'static>, ThreadError> {
-        // SAFETY: if the device is never dropped, its threads go on using a pool that is always there.
+        // SAFETY: if the device is never dropped, its threads go on using a pool that is always
+        // there.
         unsafe { self.start_unscoped(threads, cores) }
     }
 
@@ -202,8 +204,8 @@ impl Pool {
     /// # Safety
     /// The calling thread has claimed `part` and not yet counted it as finished.
     unsafe fn call(&self, part: usize, thread: usize) {
-        // SAFETY: as long as a claimed part is unfinished, the caller is in `run_round`: the task is
-        // there, not written, and what it points to is alive.
+        // SAFETY: as long as a claimed part is unfinished, the caller is in `run_round`: the task
+        // is there, not written, and what it points to is alive.
         unsafe {
             if let Some(task) = *self.task.0.get() {
                 (*task)(part, thread);
@@ -231,12 +233,13 @@ impl Pool {
         }
 
         let task: *const (dyn Fn(usize, usize) + Sync + '_) = task;
-        // SAFETY: only the lifetime changes. The pointer is followed in `call` alone, before `finish`,
-        // below, lets this function end.
+        // SAFETY: only the lifetime changes. The pointer is followed in `call` alone, before
+        // `finish`, below, lets this function end.
         let task = unsafe {
             core::mem::transmute::<*const (dyn Fn(usize, usize) + Sync + '_), Task>(task)
         };
-        // SAFETY: no round is open, so nobody reads it, and `busy` is held, so nobody else writes it.
+        // SAFETY: no round is open, so nobody reads it, and `busy` is held, so nobody else writes
+        // it.
         unsafe { *self.task.0.get() = Some(task) };
 
         let target = self.finished.0.get().wrapping_add(parts as u32);
@@ -295,8 +298,8 @@ extern "C" fn work(pool: *mut c_void) -> *mut c_void {
 
 /// A device of several threads, of which the caller's is one.
 ///
-/// A task that runs on it may use it: such a call, like one made while another thread's is under way,
-/// is done on its caller's thread alone.
+/// A task that runs on it may use it: such a call, like one made while another thread's is under
+/// way, is done on its caller's thread alone.
 pub struct Workers<'a> {
     pool: &'a Pool,
     handles: heapless::Vec<libc::pthread_t, MAX_THREADS>,
@@ -313,9 +316,10 @@ impl core::fmt::Debug for Workers<'_> {
     }
 }
 
-// SAFETY: `Claims` deals out each part of a round once, and rounds have different parts. Each thread calls one part after
-// the other under its own number; a caller that does all parts alone has no round. `run_round` returns, and unwinds, when all
-// parts of its round are finished or were taken back.
+// SAFETY: `Claims` deals out each part of a round once, and rounds have different parts. Each
+// thread calls one part after the other under its own number; a caller that does all parts alone
+// has no round. `run_round` returns, and unwinds, when all parts of its round are finished or were
+// taken back.
 unsafe impl Device for Workers<'_> {
     fn threads(&self) -> usize {
         self.handles.len() + 1

@@ -1,9 +1,9 @@
 //! Changing the budget between two inferences: another plan of the same pack.
 //!
-//! All plans of a pack cut the same panels of the same weights, so that nothing is written again and nothing is
-//! computed anew: the new plan's tables are read to where the old one's were, residents of both are kept or moved,
-//! others are read. The loader does it, because it has the storage and the allocator of weights; the compute side asks and
-//! waits, without a plan meanwhile.
+//! All plans of a pack cut the same panels of the same weights, so that nothing is written again
+//! and nothing is computed anew: the new plan's tables are read to where the old one's were,
+//! residents of both are kept or moved, others are read. The loader does it, because it has the
+//! storage and the allocator of weights; the compute side asks and waits, without a plan meanwhile.
 
 use super::current::Current;
 use super::header::{Unfit, choose};
@@ -33,16 +33,16 @@ pub enum BudgetError {
         /// Bytes that the pack's smallest plan needs.
         smallest: u64,
     },
-    /// The plans that are small enough have scratch for fewer threads than the pack was opened for. Nothing has
-    /// changed.
+    /// The plans that are small enough have scratch for fewer threads than the pack was opened for.
+    /// Nothing has changed.
     Threads {
         /// Threads that the pack was opened for: [`Options::threads`](super::Options::threads).
         opened: u32,
         /// Threads of the plans.
         planned: u32,
     },
-    /// The new plan's tables or residents could not be read. The model has no plan until some budget is set
-    /// successfully.
+    /// The new plan's tables or residents could not be read. The model has no plan until some
+    /// budget is set successfully.
     Plan(PlanError),
 }
 
@@ -80,17 +80,19 @@ impl<F: Feed> Model<'_, '_, F> {
         self.current.plan()
     }
 
-    /// The entry of the current plan in the pack's header. After a change of budget that failed: of the plan that was asked for.
+    /// The entry of the current plan in the pack's header. After a change of budget that failed: of
+    /// the plan that was asked for.
     pub fn entry(&self) -> &PlanEntry {
         &self.current.entry
     }
 
-    /// Changes to the plan with the largest budget that needs at most `bytes` of arena, between two inferences. It costs
-    /// nothing if that is the current plan. Inputs and outputs lose their values. The results of the next
-    /// inference are those of a model that was opened with this plan.
+    /// Changes to the plan with the largest budget that needs at most `bytes` of arena, between two
+    /// inferences. It costs nothing if that is the current plan. Inputs and outputs lose their
+    /// values. The results of the next inference are those of a model that was opened with this
+    /// plan.
     ///
-    /// `bytes` is at most the length of the arena that the pack was opened in. What the plan leaves of it is
-    /// [`unused`](Self::unused).
+    /// `bytes` is at most the length of the arena that the pack was opened in. What the plan leaves
+    /// of it is [`unused`](Self::unused).
     pub fn set_budget(&mut self, bytes: u64) -> Result<Switch, BudgetError> {
         let shared = self.shared;
         if self.position != 0 {
@@ -125,8 +127,8 @@ impl<F: Feed> Model<'_, '_, F> {
         }
     }
 
-    /// The end of the arena, which the plan does not use. Its owner may use it until the budget is raised, which may
-    /// overwrite it. Empty after a change of budget that failed.
+    /// The end of the arena, which the plan does not use. Its owner may use it until the budget is
+    /// raised, which may overwrite it. Empty after a change of budget that failed.
     pub fn unused(&mut self) -> &mut [u8] {
         match self.current.proven.get() {
             Some(proven) => self.activations.unused(proven),

@@ -15,9 +15,9 @@ use core::sync::atomic::Ordering;
 /// How long the compute side spins for what is issued to a GPU.
 const BRIEF_NS: u64 = 20_000;
 
-/// How long the loader and the compute side spin for each other before they sleep: not at all where the loader has no core
-/// of its own. With a GPU the counters count what has been issued: the loader's time is in the GPU's events, which
-/// nobody spins for.
+/// How long the loader and the compute side spin for each other before they sleep: not at all where
+/// the loader has no core of its own. With a GPU the counters count what has been issued: the
+/// loader's time is in the GPU's events, which nobody spins for.
 fn spin_ns(shared: &Shared<'_>) -> [u64; 2] {
     let room = threads::available_cores() > shared.threads as usize;
     match (room, shared.accelerator()) {
@@ -102,7 +102,8 @@ impl<'m, 'a> Model<'m, 'a, Concurrent<'m, 'a>> {
 }
 
 impl<'a> Instance<'a> {
-    /// A loader, and the model that waits for it until [`Loader::run`] is under way on another thread.
+    /// A loader, and the model that waits for it until [`Loader::run`] is under way on another
+    /// thread.
     pub(crate) fn beside<'m>(&'m mut self) -> (Loader<'m, 'a>, Model<'m, 'a, Concurrent<'m, 'a>>) {
         let failed = self.shared.start();
         self.shared.stop.store(false, Ordering::Release);
@@ -118,7 +119,8 @@ impl<'a> Instance<'a> {
         (loader, model)
     }
 
-    /// Runs `body` with a model whose loader works on a thread of its own, which ends when `body` does.
+    /// Runs `body` with a model whose loader works on a thread of its own, which ends when `body`
+    /// does.
     pub fn with_loader<'m, S: Storage + Send, T>(
         &'m mut self,
         storage: &'m mut S,
@@ -127,8 +129,9 @@ impl<'a> Instance<'a> {
         self.with_loader_on(None, storage, body)
     }
 
-    /// Runs `body` with a model whose loader works on a core of its own. The best core is the one that serves the storage's interrupts:
-    /// each of them would hold up a thread that computes there. Where the system refuses the core, it places the loader itself.
+    /// Runs `body` with a model whose loader works on a core of its own. The best core is the one
+    /// that serves the storage's interrupts: each of them would hold up a thread that computes
+    /// there. Where the system refuses the core, it places the loader itself.
     pub fn with_loader_on<'m, S: Storage + Send, T>(
         &'m mut self,
         core: Option<usize>,

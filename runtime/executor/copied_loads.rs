@@ -1,8 +1,9 @@
-//! Loads to a GPU that has a memory of its own: a read into the staging ring, and then a copy that the GPU makes.
+//! Loads to a GPU that has a memory of its own: a read into the staging ring, and then a copy that
+//! the GPU makes.
 //!
-//! They are two stages with a position each: reads run ahead of copies as far as their [`Stage`](crate::pack::Stage) permits. A
-//! copy is issued as soon as its read is done and its release is issued, with the wait for it; a read blocks the
-//! loader, so it is what has the time.
+//! They are two stages with a position each: reads run ahead of copies as far as their
+//! [`Stage`](crate::pack::Stage) permits. A copy is issued as soon as its read is done and its
+//! release is issued, with the wait for it; a read blocks the loader, so it is what has the time.
 
 use super::load::LoadError;
 use super::load_progress::{LoadProgress, Polled, is_reached};
@@ -104,8 +105,8 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
         Ok(Polled::Loaded)
     }
 
-    /// Performs the next read if its thresholds are issued, when they are complete. The next copy is released at
-    /// `copy`.
+    /// Performs the next read if its thresholds are issued, when they are complete. The next copy
+    /// is released at `copy`.
     fn read<S: Storage>(
         &mut self,
         proven: &Proven<'_>,
@@ -120,8 +121,8 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
         let steps = at.steps.wrapping_add_signed(stage.steps);
         let copied = is_reached(self.loads.count(), copies);
         if !copied || !self.shared.steps_done.reached(steps) {
-            // Whatever comes first: the release of a copy that has been read, or what the read waits for. The count may
-            // have passed either since it was looked at.
+            // Whatever comes first: the release of a copy that has been read, or what the read
+            // waits for. The count may have passed either since it was looked at.
             let now = self.shared.steps_done.get();
             let pending = self.loads.count() != at.count();
             return Ok(Polled::Blocked(match (pending, copied) {

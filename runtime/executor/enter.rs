@@ -1,5 +1,5 @@
-//! Making a plan the one that is followed: its tables into the arena, proof, residents. `open` enters the first plan,
-//! a change of budget the next.
+//! Making a plan the one that is followed: its tables into the arena, proof, residents. `open`
+//! enters the first plan, a change of budget the next.
 
 use super::header::page_up;
 use super::preload::preload;
@@ -26,8 +26,9 @@ pub(super) fn tables_end(fixed: u64, entry: &PlanEntry) -> Result<u64, Flaw> {
 
 /// Reads a plan's tables and proves them. Nothing of another plan may be in use.
 ///
-/// The proof is made every time, of the bytes that lie in the arena now: a checksum that was right when the pack was
-/// opened says nothing of what a storage returns later, and the proof takes less time than the read.
+/// The proof is made every time, of the bytes that lie in the arena now: a checksum that was right
+/// when the pack was opened says nothing of what a storage returns later, and the proof takes less
+/// time than the read.
 pub(super) fn tables<'a, S: Storage>(
     shared: &Shared<'a>,
     weights: &mut Weights<'_, 'a>,
@@ -56,7 +57,8 @@ pub(super) fn tables<'a, S: Storage>(
     Ok(Proven::new(&shared.network, PlanView::view(bytes)?, bounds)?)
 }
 
-/// Reads a plan's tables, and has its residents: those of `old`, the plan that was followed so far, are used again.
+/// Reads a plan's tables, and has its residents: those of `old`, the plan that was followed so far,
+/// are used again.
 ///
 /// Only while the compute side waits and has no plan. On an error nothing in the arena is of use.
 pub(super) fn enter<'a, S: Storage>(
@@ -111,8 +113,8 @@ fn fits(
     Ok(())
 }
 
-/// Residents pass the staging ring in pieces: where a plan needs no ring as large, it is one of a resident's bytes, up to so
-/// many.
+/// Residents pass the staging ring in pieces: where a plan needs no ring as large, it is one of a
+/// resident's bytes, up to so many.
 pub const RESIDENT_PIECE: u64 = 1 << 20;
 
 /// Bytes of staging ring that a plan needs on a GPU with a memory of its own.

@@ -4,8 +4,8 @@ use super::error::OpenError;
 use crate::pack::crc32c::crc32c;
 use crate::pack::{self, Flaw, Header, Isa, MAX_PLANS, PAGE, PlanEntry, flaw};
 
-/// Checks the header page of a pack in storage of `size` bytes, which may be longer, as [`Instance::open`](super::Instance::open) does: for tools that look
-/// into packs without an arena.
+/// Checks the header page of a pack in storage of `size` bytes, which may be longer, as
+/// [`Instance::open`](super::Instance::open) does: for tools that look into packs without an arena.
 ///
 /// # Panics
 /// When `page` is shorter than a page.
@@ -105,8 +105,8 @@ pub(super) fn choose(
     })
 }
 
-/// The entry of the plan that [`Instance::open`](super::Instance::open) chooses for `arena` bytes and `threads` threads, in a header page that
-/// [`header`] has checked.
+/// The entry of the plan that [`Instance::open`](super::Instance::open) chooses for `arena` bytes
+/// and `threads` threads, in a header page that [`header`] has checked.
 ///
 /// # Panics
 /// When `page` is shorter than a page.
@@ -122,8 +122,8 @@ pub(crate) fn entry_for(
     })
 }
 
-/// Bytes of the host's memory that hold the tables of any plan of a pack, whose header page [`header`] has checked: what an
-/// accelerator with a memory of its own needs there.
+/// Bytes of the host's memory that hold the tables of any plan of a pack, whose header page
+/// [`header`] has checked: what an accelerator with a memory of its own needs there.
 ///
 /// # Panics
 /// When `page` is shorter than a page.

@@ -1,11 +1,13 @@
 //! How far the loader has come in the endless list of loads, and what it does next.
 //!
-//! Where storage has a [queue](crate::storage::queue), several reads are in flight at once. They begin in order, each when its release permits
-//! it, and are verified and counted in order, whatever the order in which they are done; verifying goes on during
-//! those that follow. The loader waits for the first of them; when none is under way, for the next release.
+//! Where storage has a [queue](crate::storage::queue), several reads are in flight at once. They
+//! begin in order, each when its release permits it, and are verified and counted in order,
+//! whatever the order in which they are done; verifying goes on during those that follow. The
+//! loader waits for the first of them; when none is under way, for the next release.
 //!
-//! So room that a step has freed is seen when that read has come. To wait for either (the kernel's descriptor of answers and one that the step
-//! writes to, by `poll`) gained nothing that could be measured, though up to a quarter of the reads began sooner.
+//! So room that a step has freed is seen when that read has come. To wait for either (the kernel's
+//! descriptor of answers and one that the step writes to, by `poll`) gained nothing that could be
+//! measured, though up to a quarter of the reads began sooner.
 
 use super::load::LoadError;
 use super::observer::Event;
@@ -25,9 +27,11 @@ pub(super) struct LoadProgress<'m, 'a> {
     pub proven: Lapsing<Proven<'a>>,
     /// What is loaded next; with a staging ring, what is copied next.
     pub loads: Position,
-    /// What is read next: as far ahead of the former as reads are in flight, or have been made into the staging ring.
+    /// What is read next: as far ahead of the former as reads are in flight, or have been made into
+    /// the staging ring.
     pub reads: Position,
-    /// The last step, and the last copy, that the accelerator was waited for: the same need not be waited for twice.
+    /// The last step, and the last copy, that the accelerator was waited for: the same need not be
+    /// waited for twice.
     pub waited: [Option<u32>; 2],
     /// The accelerator did not come to an end when the loader was to start over.
     pub broken: Option<DeviceError>,
@@ -74,8 +78,8 @@ pub(super) enum Polled {
 }
 
 impl<'m, 'a> LoadProgress<'m, 'a> {
-    /// Has as many loads begin as may, and returns when the first of them is there; or with what the next waits for, if
-    /// there is none.
+    /// Has as many loads begin as may, and returns when the first of them is there; or with what
+    /// the next waits for, if there is none.
     pub fn poll<S: Storage>(
         &mut self,
         reads: &mut Reads<'_, '_, 'm, 'a, S>,
@@ -95,8 +99,8 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
             None => return Ok(before),
         }
         if reads.is_idle() {
-            // The checksum is no reason for the device to rest. But whoever waits for this load waits for one other to
-            // begin, and no more.
+            // The checksum is no reason for the device to rest. But whoever waits for this load
+            // waits for one other to begin, and no more.
             self.begin(&proven, reads, limit, 1)?;
         }
         self.shared.check(&load, number, self.shared.crc32c(0, reads.bytes()))?;
@@ -107,8 +111,8 @@ impl<'m, 'a> LoadProgress<'m, 'a> {
         Ok(Polled::Loaded)
     }
 
-    /// Begins reads as long as there is room and their releases permit it, `most` at most. Returns what the next one
-    /// waits for.
+    /// Begins reads as long as there is room and their releases permit it, `most` at most. Returns
+    /// what the next one waits for.
     fn begin<S: Storage>(
         &mut self,
         proven: &Proven<'_>,

@@ -1,10 +1,13 @@
 //! The loader: performs the plan's loads in order, each as soon as its release permits.
 //!
-//! For a processor, and for a GPU that addresses the host's memory, a load is a read to where it is used: see [`load_progress`](super::load_progress). With
-//! a GPU, that steps are done up to the release means that they have been issued; the read waits until they are complete, too. For a GPU with
-//! a memory of its own, a load is a read and a copy: see [`copied_loads`](super::copied_loads).
+//! For a processor, and for a GPU that addresses the host's memory, a load is a read to where it is
+//! used: see [`load_progress`](super::load_progress). With a GPU, that steps are done up to the
+//! release means that they have been issued; the read waits until they are complete, too. For a GPU
+//! with a memory of its own, a load is a read and a copy: see
+//! [`copied_loads`](super::copied_loads).
 //!
-//! This is when it does so: on a thread of its own, which rests and answers, or for a compute side that waits.
+//! This is when it does so: on a thread of its own, which rests and answers, or for a compute side
+//! that waits.
 
 use super::enter::enter;
 use super::load::LoadError;
@@ -37,8 +40,9 @@ impl<'m, 'a> Loader<'m, 'a> {
         Self { weights, progress }
     }
 
-    /// Performs loads as their releases permit, those before `limit` where one is given, and calls `then` after each, or with
-    /// the reason why there is none, until that breaks off or a load fails. No read is in flight when this returns.
+    /// Performs loads as their releases permit, those before `limit` where one is given, and calls
+    /// `then` after each, or with the reason why there is none, until that breaks off or a load
+    /// fails. No read is in flight when this returns.
     pub(super) fn work<S: Storage>(
         &mut self,
         storage: &mut S,

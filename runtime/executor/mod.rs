@@ -12,17 +12,17 @@
 //! inferences, in which it reads outputs and writes inputs, is step 0.
 //!
 //! The loader runs wherever it is convenient, with the same code: on a thread of its own
-//! ([`Instance::with_loader`]), or inline, between the steps ([`Instance::inline`]), which needs neither
-//! threads nor an operating system.
+//! ([`Instance::with_loader`]), or inline, between the steps ([`Instance::inline`]), which needs
+//! neither threads nor an operating system.
 //!
 //! A GPU ([`Instance::open_on`]) gets its steps ahead of time. Order and counters are the same, but
 //! the counters then count what has been issued; [`Accelerator`](crate::device::Accelerator) says
 //! how completion is known. A GPU with a memory of its own has a third counter, of reads into a
 //! staging ring. Its loads are copies from there.
 //!
-//! An error of the loader ends the inference that needed the load. A GPU error ends the inference it
-//! occurred in. The next inference starts over with all counters at zero, so that storage which has
-//! healed is used again; residents stay. The loader comes to rest before the error is returned:
+//! An error of the loader ends the inference that needed the load. A GPU error ends the inference
+//! it occurred in. The next inference starts over with all counters at zero, so that storage which
+//! has healed is used again; residents stay. The loader comes to rest before the error is returned:
 //! inputs and outputs are then the host's, whatever loads the failed step had released. An error
 //! during a change of budget leaves a model without a plan, until a budget is set again.
 

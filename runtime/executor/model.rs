@@ -20,8 +20,9 @@ use core::ops::ControlFlow;
 /// Steps after the current one whose weights are fetched ahead: pooling and copies have no weights.
 const STEPS_AHEAD: usize = 2;
 
-/// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load), [`Index`](Self::Index) and
-/// [`Device`](Self::Device) the next inference starts over, after [`Threads`](Self::Threads) the same step may be tried again.
+/// Why a step or an inference ended early. The model stays usable: after [`Load`](Self::Load),
+/// [`Index`](Self::Index) and [`Device`](Self::Device) the next inference starts over, after
+/// [`Threads`](Self::Threads) the same step may be tried again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum InferError {
@@ -36,7 +37,8 @@ pub enum InferError {
     },
     /// The last change of budget failed, so there is no plan. Set the budget again.
     NoPlan,
-    /// A step looks up an entry that its table does not have. On a GPU this is no error: the row is NaN.
+    /// A step looks up an entry that its table does not have. On a GPU this is no error: the row is
+    /// NaN.
     Index {
         /// Number of the step in its plan.
         step: u32,
@@ -92,13 +94,14 @@ pub enum Progress {
     Finished,
 }
 
-/// Times of one inference by the device's clock, in nanoseconds. With a GPU these are times of the processor, which issues
-/// steps before the GPU does them.
+/// Times of one inference by the device's clock, in nanoseconds. With a GPU these are times of the
+/// processor, which issues steps before the GPU does them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Time in kernels. With a GPU: the time to issue steps, and to wait for the last one.
     pub compute_ns: u64,
-    /// Time to wait for loads, or to load inline. With a GPU: for loads that have not been read, or whose copies have not been issued.
+    /// Time to wait for loads, or to load inline. With a GPU: for loads that have not been read, or
+    /// whose copies have not been issued.
     pub stall_ns: u64,
 }
 
@@ -108,18 +111,20 @@ mod sealed {
 }
 pub(super) use sealed::Sealed;
 
-/// How the compute side gets its loads: from [`Inline`], or from `Concurrent` with a loader's thread.
+/// How the compute side gets its loads: from [`Inline`], or from `Concurrent` with a loader's
+/// thread.
 pub trait Feed: Sealed {
     /// Returns when `loads_done` has reached `target`, or with the error that prevents it.
     #[doc(hidden)]
     fn wait(&mut self, target: u32) -> Result<(), LoadError>;
 
-    /// Returns when `reads_done` has reached `target`, or with the error that prevents it. For plans with a staging ring.
+    /// Returns when `reads_done` has reached `target`, or with the error that prevents it. For
+    /// plans with a staging ring.
     #[doc(hidden)]
     fn wait_reads(&mut self, target: u32) -> Result<(), LoadError>;
 
-    /// The inference has failed: returns when no load is in flight any more, and none begins before a
-    /// [restart](Self::restart) or a [change of plan](Self::switch).
+    /// The inference has failed: returns when no load is in flight any more, and none begins before
+    /// a [restart](Self::restart) or a [change of plan](Self::switch).
     #[doc(hidden)]
     fn rest(&mut self);
 
@@ -127,7 +132,8 @@ pub trait Feed: Sealed {
     #[doc(hidden)]
     fn restart(&mut self);
 
-    /// Has the loader change to another plan, and returns when it has answered. The counters are at zero.
+    /// Has the loader change to another plan, and returns when it has answered. The counters are at
+    /// zero.
     #[doc(hidden)]
     fn switch(&mut self, entry: &PlanEntry);
 }
@@ -206,7 +212,8 @@ pub struct Model<'m, 'a, F> {
     followed: u32,
     failed: bool,
     stats: Stats,
-    /// Where a GPU keeps the moments before and after the next step's kernels: this one, and the one after it.
+    /// Where a GPU keeps the moments before and after the next step's kernels: this one, and the
+    /// one after it.
     pub(super) moment: Option<u32>,
 }
 
@@ -248,16 +255,16 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         self.shared.network.skeleton()
     }
 
-    /// Input `index`, to be written before [`infer`](Self::infer): row-major in the model's own shape.
-    /// `None` when there is no such input, or in the middle of an inference. Inputs do not keep their
-    /// values over an inference.
+    /// Input `index`, to be written before [`infer`](Self::infer): row-major in the model's own
+    /// shape. `None` when there is no such input, or in the middle of an inference. Inputs do not
+    /// keep their values over an inference.
     pub fn input_mut(&mut self, index: usize) -> Option<&mut [f32]> {
         (index < self.inputs().len()).then_some(())?;
         self.port(index)
     }
 
-    /// Output `index` of the last inference: row-major in the model's own shape. `None` when there is no
-    /// such output, or in the middle of an inference.
+    /// Output `index` of the last inference: row-major in the model's own shape. `None` when there
+    /// is no such output, or in the middle of an inference.
     pub fn output(&mut self, index: usize) -> Option<&[f32]> {
         (index < self.outputs().len()).then_some(())?;
         self.port(self.inputs().len() + index).map(|floats| &*floats)
@@ -279,8 +286,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         Ok(())
     }
 
-    /// Computes one step of the current inference, or starts an inference. Between two calls the caller may do
-    /// whatever it has to (kick a watchdog, run another task).
+    /// Computes one step of the current inference, or starts an inference. Between two calls the
+    /// caller may do whatever it has to (kick a watchdog, run another task).
     pub fn step(&mut self, device: &dyn Device) -> Result<Progress, InferError> {
         let shared = self.shared;
         let Some(proven) = self.current.proven.get().copied() else {
@@ -294,8 +301,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         self.advance(&proven, device).inspect_err(|_| self.abandon())
     }
 
-    /// Ends an inference with an error. The host's turn begins in the middle of an inference, when loads may have been released
-    /// that overwrite the ports: the loader rests first.
+    /// Ends an inference with an error. The host's turn begins in the middle of an inference, when
+    /// loads may have been released that overwrite the ports: the loader rests first.
     pub(super) fn abandon(&mut self) {
         self.feed.rest();
         self.failed = true;
@@ -396,8 +403,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         Ok(())
     }
 
-    /// The weights of the first step after step `index` that has any, if they have been loaded. The first step of the next inference
-    /// follows the last.
+    /// The weights of the first step after step `index` that has any, if they have been loaded. The
+    /// first step of the next inference follows the last.
     fn prefetch(&self, proven: &Proven<'_>, index: usize) -> Prefetch {
         let (skeleton, plan) = (proven.skeleton(), proven.plan());
         for at in index + 1..=index + STEPS_AHEAD {
@@ -418,8 +425,8 @@ impl<'m, 'a, F: Feed> Model<'m, 'a, F> {
         Prefetch::default()
     }
 
-    /// Counts the steps so far, the host's turn included. What an accelerator has yet to do of them is marked, if loads
-    /// could wait for it.
+    /// Counts the steps so far, the host's turn included. What an accelerator has yet to do of them
+    /// is marked, if loads could wait for it.
     fn count(&mut self) -> Result<(), DeviceError> {
         let done = self.base_steps.wrapping_add(self.position as u32);
         if let Some(accelerator) = self.marking() {

@@ -28,11 +28,13 @@ pub struct Instance<'a> {
 }
 
 impl<'a> Instance<'a> {
-    /// Opens the largest plan that fits `arena`, which must start on a page, and [`Options::budget`].
+    /// Opens the largest plan that fits `arena`, which must start on a page, and
+    /// [`Options::budget`].
     ///
-    /// It reads the skeleton into the front of the arena. It proves the skeleton and every plan that fits, so that a
-    /// [change of budget](Model::set_budget) finds no flaw later. Then it performs the resident loads of the largest plan.
-    /// It writes to nothing but the arena, and keeps nothing on an error.
+    /// It reads the skeleton into the front of the arena. It proves the skeleton and every plan
+    /// that fits, so that a [change of budget](Model::set_budget) finds no flaw later. Then it
+    /// performs the resident loads of the largest plan. It writes to nothing but the arena, and
+    /// keeps nothing on an error.
     pub fn open<S: Storage>(
         storage: &mut S,
         arena: &'a mut [u8],
@@ -43,10 +45,11 @@ impl<'a> Instance<'a> {
         Self::enter(storage, shared, memory, entry)
     }
 
-    /// Opens the largest plan that fits the arena of an accelerator, and [`Options::budget`], as [`open`](Self::open)
-    /// does for the processor.
+    /// Opens the largest plan that fits the arena of an accelerator, and [`Options::budget`], as
+    /// [`open`](Self::open) does for the processor.
     ///
-    /// On a GPU with a memory of its own it reserves as much of that, and as much pinned memory, as the plans that fit need.
+    /// On a GPU with a memory of its own it reserves as much of that, and as much pinned memory, as
+    /// the plans that fit need.
     pub fn open_on<S: Storage>(
         storage: &mut S,
         accelerator: &'a mut (dyn Accelerator + 'a),
@@ -125,8 +128,8 @@ struct Needs {
 /// An opened pack, before a plan is entered.
 type Front<'a> = (Shared<'a>, PlannedMemory<'a>, PlanEntry, Needs);
 
-/// Reads header and skeleton to the front of `host`, chooses a plan, and proves the skeleton and every plan that
-/// fits an arena of `arena` bytes.
+/// Reads header and skeleton to the front of `host`, chooses a plan, and proves the skeleton and
+/// every plan that fits an arena of `arena` bytes.
 fn front<'a, S: Storage>(
     storage: &mut S,
     host: &'a mut [u8],
@@ -213,7 +216,8 @@ fn sections(page: &[u8], header: &Header) -> Result<(), Flaw> {
     Ok(())
 }
 
-/// Proves every plan that fits the arena, except the one that is entered next, and returns what they need of a GPU.
+/// Proves every plan that fits the arena, except the one that is entered next, and returns what
+/// they need of a GPU.
 fn prove<'a, S: Storage>(
     shared: &Shared<'a>,
     memory: &mut PlannedMemory<'a>,

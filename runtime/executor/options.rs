@@ -7,18 +7,21 @@ pub struct Options {
     pub verify: bool,
     /// The most compute threads that will be used. The plan's scratch must serve them.
     pub threads: u32,
-    /// Bytes of the arena that the plan may use, until the [budget is changed](super::Model::set_budget).
+    /// Bytes of the arena that the plan may use, until the [budget is
+    /// changed](super::Model::set_budget).
     pub budget: u64,
-    /// The most reads in flight at once, as far as the [storage](crate::storage::Storage::queue) takes them. With 1 a read begins when
-    /// the one before it has arrived.
+    /// The most reads in flight at once, as far as the [storage](crate::storage::Storage::queue)
+    /// takes them. With 1 a read begins when the one before it has arrived.
     pub depth: u32,
-    /// The most multiply-adds and elements of one step, counted together. A pack with a step that does more is refused. This bounds how
-    /// long a pack can keep [`Model::step`](super::Model::step) from returning. Steps of usual networks stay below a hundredth of the
-    /// [default](STEP_WORK).
+    /// The most multiply-adds and elements of one step, counted together. A pack with a step that
+    /// does more is refused. This bounds how long a pack can keep
+    /// [`Model::step`](super::Model::step) from returning. Steps of usual networks stay below a
+    /// hundredth of the [default](STEP_WORK).
     pub step_work: u64,
 }
 
-/// The default of [`Options::step_work`]: about two minutes of a small core, ten seconds of a large one.
+/// The default of [`Options::step_work`]: about two minutes of a small core, ten seconds of a large
+/// one.
 pub const STEP_WORK: u64 = 1 << 40;
 
 impl Default for Options {

@@ -1,6 +1,7 @@
 //! Residents: loads that are read once, when a plan is entered.
 //!
-//! They begin in the order of the plan, as many at once as the storage takes, and are verified in that order while others follow.
+//! They begin in the order of the plan, as many at once as the storage takes, and are verified in
+//! that order while others follow.
 
 use super::copied_loads;
 use super::load::LoadError;
@@ -12,8 +13,8 @@ use crate::proof::Proven;
 use crate::storage::Storage;
 use heapless::Vec;
 
-/// So many that are missing are found before they are read: the records of those that are there lie in the arena, and are
-/// looked at while nothing is under way.
+/// So many that are missing are found before they are read: the records of those that are there lie
+/// in the arena, and are looked at while nothing is under way.
 const BATCH: usize = 128;
 
 /// Reads the residents that are not where they belong. Only while neither side is at work.

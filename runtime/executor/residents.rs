@@ -1,21 +1,23 @@
-//! Residents of one plan that are residents of the next: found by what they are in the file, and moved to where the
-//! next plan wants them, within the arena and without other memory.
+//! Residents of one plan that are residents of the next: found by what they are in the file, and
+//! moved to where the next plan wants them, within the arena and without other memory.
 //!
-//! The records of the old residents are saved to a place where no old resident lies and no table of the new plan
-//! will, before those tables are read over the old ones. They are matched by ranges of the file: a new load whose
-//! bytes are all there, in one old load or in adjacent parts of several, need not be read. Then each part is moved as soon as
-//! no other part that is still to be moved lies where it goes. Plans with residents in the same order need one pass
-//! over them, up or down. Parts that wait for one another in a circle are given up and read.
+//! The records of the old residents are saved to a place where no old resident lies and no table of
+//! the new plan will, before those tables are read over the old ones. They are matched by ranges of
+//! the file: a new load whose bytes are all there, in one old load or in adjacent parts of several,
+//! need not be read. Then each part is moved as soon as no other part that is still to be moved
+//! lies where it goes. Plans with residents in the same order need one pass over them, up or down.
+//! Parts that wait for one another in a circle are given up and read.
 //!
-//! Everything here works on bytes that nobody else uses, in safe code: a mistake could move wrong weights, not touch
-//! anything else.
+//! Everything here works on bytes that nobody else uses, in safe code: a mistake could move wrong
+//! weights, not touch anything else.
 
 use crate::pack::stored::LoadRecord;
 use crate::pack::{Load, PAGE, PlanView, ReadWith, Records};
 use bytemuck::{Pod, Zeroable};
 use core::ops::Range;
 
-/// Most times that a move is tried again while its target is not free. It bounds the work, whatever the pack.
+/// Most times that a move is tried again while its target is not free. It bounds the work, whatever
+/// the pack.
 const ROUNDS: usize = 16;
 
 /// An old resident, or a part of one, in pages. As large as the record of the load that it was.
@@ -118,8 +120,9 @@ pub(super) fn room(old: &PlanView<'_>, from: u64, to: u64) -> Option<u64> {
 }
 
 impl Saved {
-    /// Saves the records of a plan's residents, which lie in `bytes` (the arena from byte `start` on) at `records`,
-    /// at byte `address` of the arena. Those that lie below `tables`, where the next plan's tables go, are lost.
+    /// Saves the records of a plan's residents, which lie in `bytes` (the arena from byte `start`
+    /// on) at `records`, at byte `address` of the arena. Those that lie below `tables`, where the
+    /// next plan's tables go, are lost.
     pub(super) fn new(
         bytes: &mut [u8],
         start: u64,
@@ -161,13 +164,14 @@ impl Saved {
             .unwrap_or_default()
     }
 
-    /// Whether a load's place meets that of the records: it is to be filled when they have been used.
+    /// Whether a load's place meets that of the records: it is to be filled when they have been
+    /// used.
     pub(super) fn meets(&self, load: &Load) -> bool {
         self.count > 0 && overlap(&target(load), &self.range())
     }
 
-    /// Moves what residents of the new plan are made of to where they lie. `bytes` are the arena's from byte
-    /// `start` on, after the new plan's tables.
+    /// Moves what residents of the new plan are made of to where they lie. `bytes` are the arena's
+    /// from byte `start` on, after the new plan's tables.
     pub(super) fn relocate(&self, bytes: &mut [u8], start: u64, new: Records<'_, Load>) -> Moved {
         let mut moved = Moved::default();
         let parts = self.parts(bytes, start);
@@ -237,7 +241,8 @@ impl Saved {
 /// Gives a new resident the parts that it is made of, if all of its bytes are there.
 fn assign(parts: &mut [Part], load: &Load) {
     let [from, to] = pages_of(load);
-    // Neighbours have a page in common where weights of both lie in it: that one is taken may not keep the other from being found.
+    // Neighbours have a page in common where weights of both lie in it: that one is taken may not
+    // keep the other from being found.
     let continues = |part: &Part, at: u64| {
         part.state == UNUSED && u64::from(part.offset) <= at && part.end() > at
     };
@@ -279,7 +284,8 @@ fn shift(bytes: &mut [u8], start: u64, part: &Part) -> Option<()> {
     fits.then(|| bytes.copy_within(from, to))
 }
 
-/// Whether nothing that is to be moved, but itself, lies where a part goes. Parts are sorted by where they lie.
+/// Whether nothing that is to be moved, but itself, lies where a part goes. Parts are sorted by
+/// where they lie.
 fn free(parts: &[Part], at: usize) -> bool {
     let Some(part) = parts.get(at) else { return false };
     let goes = part.goes();
@@ -314,7 +320,8 @@ mod tests {
     }
 
     impl Fixture {
-        /// Old residents, in an arena of so many pages whose tables take `old_tables` pages at first, `tables` later.
+        /// Old residents, in an arena of so many pages whose tables take `old_tables` pages at
+        /// first, `tables` later.
         fn new(pages: u64, [old_tables, tables]: [u64; 2], old: &[Load], new: &[Load]) -> Self {
             let stored = |loads: &[Load]| -> Vec<LoadRecord> {
                 loads.iter().map(|load| load.store().unwrap()).collect()

@@ -32,7 +32,8 @@ pub(super) struct Shared<'a> {
     pub depth: u32,
     /// Most multiply-adds and elements of a step.
     pub step_work: u64,
-    /// How long a loader's thread spins for the compute side, and for its storage, before it sleeps, in nanoseconds.
+    /// How long a loader's thread spins for the compute side, and for its storage, before it
+    /// sleeps, in nanoseconds.
     pub spin_ns: u64,
     /// Reads into a staging ring; nobody counts others.
     pub reads_done: Counter,
@@ -46,7 +47,8 @@ pub(super) struct Shared<'a> {
     pub rest: AtomicBool,
     /// The error that the loader has stopped at.
     pub failure: Handoff<LoadError>,
-    /// Counts what the compute side has asked the loader for, another plan or to start over, and the loader's answers.
+    /// Counts what the compute side has asked the loader for, another plan or to start over, and
+    /// the loader's answers.
     pub requests: Counter,
     pub answers: Counter,
     /// The plan asked for; none to start over.
@@ -103,9 +105,9 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// How long the loader spins for its storage: only where one of the last loads was waited for, of which several may have come
-    /// together. One that is ahead has the time to be woken, and its spinning would take from the other's core where two share its
-    /// execution units.
+    /// How long the loader spins for its storage: only where one of the last loads was waited for,
+    /// of which several may have come together. One that is ahead has the time to be woken, and its
+    /// spinning would take from the other's core where two share its execution units.
     pub fn read_spin_ns(&self) -> u64 {
         let ahead = self.loads_done.get().wrapping_sub(self.awaited.load(Ordering::Relaxed));
         if ahead as i32 <= MAX_DEPTH as i32 { self.spin_ns } else { 0 }
@@ -159,15 +161,15 @@ impl<'a> Shared<'a> {
         self.accelerator().map_or(Ok(()), drain)
     }
 
-    /// Before two sides begin: all counters at zero, and nothing left to do for an accelerator by those before. Returns
-    /// whether it has failed.
+    /// Before two sides begin: all counters at zero, and nothing left to do for an accelerator by
+    /// those before. Returns whether it has failed.
     pub fn start(&self) -> bool {
         self.rewind();
         self.drain().is_err()
     }
 
-    /// All counters at zero, no error. Only while one side waits for the other, which calls this, or before there
-    /// are two.
+    /// All counters at zero, no error. Only while one side waits for the other, which calls this,
+    /// or before there are two.
     pub fn rewind(&self) {
         self.reads_done.set(0);
         self.loads_done.set(0);

@@ -1,8 +1,9 @@
 //! A pack that fits a page or two, made by hand: small enough for an interpreter.
 //!
-//! Three layers over an image of 2x1 pixels: a convolution of 8 channels to 16 in two panels, each a step, one back to 8, and a
-//! depthwise 3x3. Weights are small whole numbers, so that sums are exact. Each layer's weights are a page of the file. Three plans
-//! have different pages for residents, in different places, and stream the others through one page of the arena.
+//! Three layers over an image of 2x1 pixels: a convolution of 8 channels to 16 in two panels, each
+//! a step, one back to 8, and a depthwise 3x3. Weights are small whole numbers, so that sums are
+//! exact. Each layer's weights are a page of the file. Three plans have different pages for
+//! residents, in different places, and stream the others through one page of the arena.
 
 use crate::kernels::testing::pack;
 use crate::ops::{self, Problem, Slice};
@@ -23,7 +24,8 @@ const NR: usize = Isa::Portable.panel();
 /// Threads that plans have scratch for.
 pub const THREADS: u32 = 3;
 
-/// Pages of the arena of each plan: header and skeleton, tables, activations, streamed weights, and residents.
+/// Pages of the arena of each plan: header and skeleton, tables, activations, streamed weights, and
+/// residents.
 pub const BUDGETS: [u64; 3] = [4 * PAGE, 5 * PAGE, 6 * PAGE];
 
 /// The pages of weights that are residents of each plan, and the page of the arena that each has.

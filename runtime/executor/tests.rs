@@ -1,4 +1,5 @@
-//! A small network by all that the executor does: what these tests do, an interpreter (Miri) judges reference by reference.
+//! A small network by all that the executor does: what these tests do, an interpreter (Miri) judges
+//! reference by reference.
 
 use super::testing::{BUDGETS, PIXELS, Pages, THREADS, inputs, network, outputs};
 use super::{BudgetError, Feed, InferError, Instance, LoadError, Model, Options};
@@ -93,7 +94,8 @@ fn beside_a_loader() {
     }
 }
 
-/// Errors of storage and checksums at any read: the inference ends, the inputs are the host's, and the next one is right.
+/// Errors of storage and checksums at any read: the inference ends, the inputs are the host's, and
+/// the next one is right.
 fn recovers(model: &mut Model<'_, '_, impl Feed>) -> Vec<InferError> {
     let mut errors = Vec::new();
     for _ in 0..4 {

@@ -1,9 +1,10 @@
 //! The time of each step.
 //!
-//! A processor's steps are timed by its clock, one after the other. A GPU does its steps after they were issued, so only its own
-//! clock can time them. It keeps a moment before and after the kernels of each step, in their stream. Nothing waits
-//! for these moments, so they do not slow the inference. In inferences of more than some 500 steps the host has to read
-//! moments in between: it waits for the GPU, and the GPU then waits for the host.
+//! A processor's steps are timed by its clock, one after the other. A GPU does its steps after they
+//! were issued, so only its own clock can time them. It keeps a moment before and after the kernels
+//! of each step, in their stream. Nothing waits for these moments, so they do not slow the
+//! inference. In inferences of more than some 500 steps the host has to read moments in between: it
+//! waits for the GPU, and the GPU then waits for the host.
 
 use super::model::{Feed, InferError, Model, Progress};
 use crate::device::accelerator::{Accelerator, Stream};
@@ -12,16 +13,18 @@ use crate::device::{Device, DeviceError};
 /// Times of one step, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepTimes {
-    /// Time from the end of the step before to the start of this one: waiting for loads. With a GPU also the time to issue the step, and
-    /// before the first step the copies of inputs.
+    /// Time from the end of the step before to the start of this one: waiting for loads. With a GPU
+    /// also the time to issue the step, and before the first step the copies of inputs.
     pub wait_ns: u64,
-    /// Time in kernels. With a GPU that was idle it includes the time that the launch takes to arrive.
+    /// Time in kernels. With a GPU that was idle it includes the time that the launch takes to
+    /// arrive.
     pub compute_ns: u64,
 }
 
 impl<F: Feed> Model<'_, '_, F> {
-    /// Computes one inference, or the rest of the current one, and writes the times of its steps, as many as there is room for. A
-    /// GPU keeps times only after `Gpu::keep_time`; else they are the processor's, which issues steps.
+    /// Computes one inference, or the rest of the current one, and writes the times of its steps,
+    /// as many as there is room for. A GPU keeps times only after `Gpu::keep_time`; else they are
+    /// the processor's, which issues steps.
     pub fn infer_timed(
         &mut self,
         device: &dyn Device,
@@ -62,7 +65,8 @@ impl<F: Feed> Model<'_, '_, F> {
         Ok(())
     }
 
-    /// By the accelerator's: moment 0 is before the first of some steps, moments 2n + 1 and 2n + 2 are around the n-th of them.
+    /// By the accelerator's: moment 0 is before the first of some steps, moments 2n + 1 and 2n + 2
+    /// are around the n-th of them.
     fn kept(
         &mut self,
         device: &dyn Device,

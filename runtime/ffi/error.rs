@@ -16,7 +16,8 @@ pub enum Status {
     Ok = 0,
     /// None, and more steps follow.
     Running = 1,
-    /// An argument is missing, or says what cannot be; an input has an index that is outside of a table.
+    /// An argument is missing, or says what cannot be; an input has an index that is outside of a
+    /// table.
     Argument = -1,
     /// The storage failed.
     Storage = -2,
@@ -59,7 +60,8 @@ pub(super) fn argument(why: &'static str) -> Failure<&'static str> {
 }
 
 impl<E: Display> Failure<E> {
-    /// Tells the caller, in the record that it wants it in, if it wants to know. The number to return.
+    /// Tells the caller, in the record that it wants it in, if it wants to know. The number to
+    /// return.
     ///
     /// # Safety
     /// `error` is null, or valid for writes.

@@ -1,13 +1,15 @@
 //! The C interface: what `include/eyelet.h` declares, and documents for whoever writes C.
 //!
-//! A model lives in its caller's memory: the plan's arena first, and after it one record (`open.rs`) that holds what Rust
-//! programs keep on the stack. So a handle can be had without an allocator, and everything is in one place.
+//! A model lives in its caller's memory: the plan's arena first, and after it one record
+//! (`open.rs`) that holds what Rust programs keep on the stack. So a handle can be had without an
+//! allocator, and everything is in one place.
 //!
-//! A record of [`Options`], [`Source`] or [`Error`] is laid out as C has it; `examples/c/digits.c` asserts the same numbers.
+//! A record of [`Options`], [`Source`] or [`Error`] is laid out as C has it; `examples/c/digits.c`
+//! asserts the same numbers.
 //!
-//! Functions take pointers that their caller vouches for; a null one is an error, not a crash. Every other mistake
-//! (an index, a size, a plan that is not there, a damaged pack) comes back as a number and a text ([`Error`]). Nothing unwinds into C:
-//! the static library is built to abort.
+//! Functions take pointers that their caller vouches for; a null one is an error, not a crash.
+//! Every other mistake (an index, a size, a plan that is not there, a damaged pack) comes back as a
+//! number and a text ([`Error`]). Nothing unwinds into C: the static library is built to abort.
 #![allow(unsafe_code)]
 
 mod choose;

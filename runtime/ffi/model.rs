@@ -310,8 +310,8 @@ pub unsafe extern "C" fn eyelet_step(model: *mut Model, error: *mut Error) -> i3
     }
 }
 
-/// Changes to the plan with the largest budget that needs at most `bytes` bytes of arena; 0 is no limit, and so is all
-/// of the caller's memory, the record's part included.
+/// Changes to the plan with the largest budget that needs at most `bytes` bytes of arena; 0 is no
+/// limit, and so is all of the caller's memory, the record's part included.
 ///
 /// # Safety
 /// As the header says.

@@ -5,10 +5,11 @@
 //! │ header, skeleton, tables │ activations, weights, scratch │ record │
 //! ```
 //!
-//! The record holds the instance and, borrowing from it, the model; a scope's closure would keep them apart on the
-//! stack, but C has none. So borrows here are made of raw pointers and said to last for ever. What makes them true:
-//! the record never moves; after `open` only `running` and `device` are touched, by one function at a time; and `close` drops
-//! what borrows before what is borrowed.
+//! The record holds the instance and, borrowing from it, the model; a scope's closure would keep
+//! them apart on the stack, but C has none. So borrows here are made of raw pointers and said to
+//! last for ever. What makes them true: the record never moves; after `open` only `running` and
+//! `device` are touched, by one function at a time; and `close` drops what borrows before what is
+//! borrowed.
 
 use super::choose::choose;
 use super::error::{Error, Kind as _, Status, argument};
@@ -31,16 +32,19 @@ use core::mem::MaybeUninit;
 pub struct Options {
     /// Bytes of arena that the plan may use; 0 for all there are.
     pub budget: u64,
-    /// Compute threads, the caller's included; 0 for as many as planned, but no more than there are cores.
+    /// Compute threads, the caller's included; 0 for as many as planned, but no more than there are
+    /// cores.
     pub threads: u32,
     /// Not zero: loads are made between steps, on the caller's thread.
     pub load_inline: u32,
     /// Not zero: checksums are not compared.
     pub no_verify: u32,
-    /// Most reads under way at once, as far as the source can; 0 for as many as it can, 1 for one after the other.
+    /// Most reads under way at once, as far as the source can; 0 for as many as it can, 1 for one
+    /// after the other.
     pub depth: u32,
-    /// Null, or for each thread the core that it keeps to. The first is the caller's, who must see to it by itself,
-    /// when the model is open: the loader's thread may run where the opening one may.
+    /// Null, or for each thread the core that it keeps to. The first is the caller's, who must see
+    /// to it by itself, when the model is open: the loader's thread may run where the opening one
+    /// may.
     pub cores: *const u32,
     /// Most multiply-adds and elements of one step, beyond which a pack is refused; 0 for
     /// [`STEP_WORK`](executor::STEP_WORK).
@@ -71,7 +75,8 @@ pub(super) struct Memory {
     pub whole: u64,
 }
 
-/// Bytes of memory that a model takes in addition to its plan's arena, with what aligning it may cost.
+/// Bytes of memory that a model takes in addition to its plan's arena, with what aligning it may
+/// cost.
 pub(super) const RECORD: u64 = (size_of::<Model>() + align_of::<Model>()) as u64;
 
 const _: () = assert!(RECORD <= 4096, "a page is enough for the record");
@@ -144,8 +149,8 @@ impl Refused {
 /// Opens a model in the caller's memory.
 ///
 /// # Safety
-/// As the header says: pointers are null or valid, what the source points to and the memory are the model's until
-/// [`eyelet_close`].
+/// As the header says: pointers are null or valid, what the source points to and the memory are the
+/// model's until [`eyelet_close`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn eyelet_open(
     model: *mut *mut Model,
@@ -210,8 +215,9 @@ unsafe fn open(
     let (_, threads, header) = choose(&mut storage, budget, options.threads)?;
     // SAFETY: likewise.
     let cores = unsafe { cores(options, threads) }?;
-    // SAFETY: `at` and the record after it are inside of the caller's memory, or there was no plan for so little; it is ours
-    // until `eyelet_close`, and nothing else refers to it. Whatever bytes it holds are bytes.
+    // SAFETY: `at` and the record after it are inside of the caller's memory, or there was no plan
+    // for so little; it is ours until `eyelet_close`, and nothing else refers to it. Whatever bytes
+    // it holds are bytes.
     let (model, memory) =
         unsafe { (arena.add(at).cast::<Model>(), core::slice::from_raw_parts_mut(arena, at)) };
     let verify = options.no_verify == 0;
@@ -270,8 +276,8 @@ unsafe fn cores(options: &Options, threads: u32) -> Result<Option<Cores>, Refuse
 /// Only from [`open`].
 #[cfg(all(feature = "linux", target_os = "linux"))]
 unsafe fn compute(model: *mut Model, threads: u32, cores: Option<&[usize]>) -> Result<(), Refused> {
-    // SAFETY: the pool is written before it is referred to, and `close` drops the device, whose threads refer to it too,
-    // before it gives the memory back.
+    // SAFETY: the pool is written before it is referred to, and `close` drops the device, whose
+    // threads refer to it too, before it gives the memory back.
     unsafe {
         let pool = part(&raw mut (*model).pool);
         pool.write(Pool::new());
@@ -296,14 +302,14 @@ unsafe fn compute(model: *mut Model, threads: u32, cores: Option<&[usize]>) -> R
     Ok(())
 }
 
-/// Puts the model into the record, its loader on a thread of its own if it shall be `beside`. Takes back what [`compute`] did
-/// if it cannot.
+/// Puts the model into the record, its loader on a thread of its own if it shall be `beside`. Takes
+/// back what [`compute`] did if it cannot.
 ///
 /// # Safety
 /// Only from [`open`], when all else is in the record.
 unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
-    // SAFETY: nothing but the model and its loader refers to the instance and the source from here on, until `close` has
-    // dropped these two.
+    // SAFETY: nothing but the model and its loader refers to the instance and the source from here
+    // on, until `close` has dropped these two.
     let (instance, source): (&'static mut Instance<'static>, &'static mut Opened) =
         unsafe { (&mut *part(&raw mut (*model).instance), &mut *part(&raw mut (*model).source)) };
     // SAFETY: only an address inside of the record is taken.
@@ -311,7 +317,8 @@ unsafe fn start(model: *mut Model, beside: bool) -> Result<(), Refused> {
     #[cfg(all(feature = "linux", target_os = "linux"))]
     if beside {
         let (loader, waiting) = instance.beside();
-        // SAFETY: the thread has the job, which is Send, to itself until it has been waited for, in `close`.
+        // SAFETY: the thread has the job, which is Send, to itself until it has been waited for, in
+        // `close`.
         unsafe {
             let job = part(&raw mut (*model).job);
             job.write(Job { loader, source });

@@ -94,8 +94,9 @@ pub unsafe extern "C" fn eyelet_unmap(arena: *mut c_void, bytes: u64) {
     }
 }
 
-/// Bytes of a source's file that are in the page cache, or -1 and an error. Of one that is read directly, after an inference:
-/// those that others had left there and that were dropped, an error if they stay or if reads bring them back.
+/// Bytes of a source's file that are in the page cache, or -1 and an error. Of one that is read
+/// directly, after an inference: those that others had left there and that were dropped, an error
+/// if they stay or if reads bring them back.
 ///
 /// # Safety
 /// As the header says: pointers are null or valid.
@@ -129,7 +130,8 @@ pub unsafe extern "C" fn eyelet_page_cache(source: *const Source, error: *mut Er
     }
 }
 
-/// The interface's version, which a program may compare with that of the header that it was compiled with.
+/// The interface's version, which a program may compare with that of the header that it was
+/// compiled with.
 #[unsafe(no_mangle)]
 pub extern "C" fn eyelet_version() -> u32 {
     VERSION

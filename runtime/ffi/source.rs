@@ -98,8 +98,9 @@ impl Opened {
     /// Opens a source.
     ///
     /// # Safety
-    /// What the source points to is there and does not change until this is dropped: a terminated path only during this call,
-    /// memory of as many bytes, a function that keeps to its description on whatever thread.
+    /// What the source points to is there and does not change until this is dropped: a terminated
+    /// path only during this call, memory of as many bytes, a function that keeps to its
+    /// description on whatever thread.
     pub unsafe fn open(source: &Source) -> Result<Self, SourceError> {
         let missing = |what| Err(SourceError::Argument(what));
         match Kind::from_code(source.kind) {
@@ -172,7 +173,8 @@ impl Storage for Callback {
             let got = self.bytes.saturating_sub(offset);
             return Err(StorageError::Short { offset, wanted, got });
         }
-        // SAFETY: the function writes no more bytes than it is asked for, all inside of an exclusive slice.
+        // SAFETY: the function writes no more bytes than it is asked for, all inside of an
+        // exclusive slice.
         match unsafe { (self.read)(self.context, offset, into.as_mut_ptr().cast(), into.len()) } {
             0 => Ok(()),
             errno => Err(StorageError::Io { errno, offset }),

@@ -1,7 +1,9 @@
-//! Elementwise arithmetic of two operands, each broadcast where its extent is 1, then the activation.
+//! Elementwise arithmetic of two operands, each broadcast where its extent is 1, then the
+//! activation.
 //!
-//! Work goes by rectangles of the output, for which each operand is a rectangle, a row, a column or one
-//! float: the whole output where nothing is broadcast, an image or a line of pixels where something is.
+//! Work goes by rectangles of the output, for which each operand is a rectangle, a row, a column or
+//! one float: the whole output where nothing is broadcast, an image or a line of pixels where
+//! something is.
 
 use super::conv::{clamp, finish};
 use super::{Call, LayerError, Operand, check, check_same_extents, device_for, split};
@@ -13,13 +15,14 @@ use crate::pack::{
 };
 use core::ops::Range;
 
-/// Floats that the arithmetic and then a function other than a clamp pass over, about: inside the first cache.
+/// Floats that the arithmetic and then a function other than a clamp pass over, about: inside the
+/// first cache.
 const CHUNK: usize = 4096;
 
 /// Refuses layers that [`run`] cannot compute.
 ///
-/// A constant operand takes its place: with `constant_operand` 1 the second input is absent, with 2 the
-/// first.
+/// A constant operand takes its place: with `constant_operand` 1 the second input is absent, with 2
+/// the first.
 pub fn validate(
     layer: &Layer,
     inputs: &[Tensor; 2],
@@ -66,8 +69,8 @@ pub(super) fn constant_index(params: &BinaryParams) -> Option<usize> {
 enum Side<'a> {
     /// The output itself.
     Output,
-    /// A matrix, the rows of its tensor, and how many of these one goes on with each image, line and pixel of
-    /// the output: 0 where it is broadcast.
+    /// A matrix, the rows of its tensor, and how many of these one goes on with each image, line
+    /// and pixel of the output: 0 where it is broadcast.
     Mat { mat: MatRef<'a>, rows: usize, strides: [usize; 3] },
 }
 
@@ -88,8 +91,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The operand's part for `count` rows of the output from the pixel `at` on, which are in one line of pixels
-    /// unless it is even, and the columns `cols`. `out` is the output's size.
+    /// The operand's part for `count` rows of the output from the pixel `at` on, which are in one
+    /// line of pixels unless it is even, and the columns `cols`. `out` is the output's size.
     fn beside(
         &self,
         at: [usize; 3],

@@ -1,12 +1,13 @@
 //! Convolution, also grouped, as implicit GEMM. Fully connected layers are 1x1 convolutions.
 //!
 //! Nothing is unrolled into a matrix: kernels read the activations where they lie, through pointer
-//! lists ([`Indirection`]) that are made for a block of output pixels at a time. The loops, from the
-//! outside: threads, blocks of pixels (whose inputs stay in the second-level cache), panels of weights,
-//! [`Chains`](crate::kernels::table::Chains) of the reduction, strips of pixels (tiles). Where pixels have so many
-//! channels that few of them would be a block, chains come before panels: of a block only what one chain reads is in
-//! the cache at a time. Chains are the same, and so is each output, whatever slice, block, strip or thread it falls into. A step may
-//! compute some chains of a panel only, and leave its sums in the output for the next one.
+//! lists ([`Indirection`]) that are made for a block of output pixels at a time. The loops, from
+//! the outside: threads, blocks of pixels (whose inputs stay in the second-level cache), panels of
+//! weights, [`Chains`](crate::kernels::table::Chains) of the reduction, strips of pixels (tiles).
+//! Where pixels have so many channels that few of them would be a block, chains come before panels:
+//! of a block only what one chain reads is in the cache at a time. Chains are the same, and so is
+//! each output, whatever slice, block, strip or thread it falls into. A step may compute some
+//! chains of a panel only, and leave its sums in the output for the next one.
 
 mod terms;
 
@@ -26,8 +27,9 @@ const BLOCK_BYTES: usize = 256 * 1024;
 /// Distance in bytes at which lines fall into the same set of a first-level cache.
 const SET_BYTES: usize = 4096;
 
-/// Rows of a strip, at most, that read lines of one set at a time: such caches keep twelve (Zen 5, Ice Lake
-/// and later), and one is the panel's. Those of processors with eight ways gain nothing by it.
+/// Rows of a strip, at most, that read lines of one set at a time: such caches keep twelve (Zen 5,
+/// Ice Lake and later), and one is the panel's. Those of processors with eight ways gain nothing by
+/// it.
 const SET_ROWS: usize = 11;
 
 /// Bytes of pointers that a block of pixels may take.
@@ -39,7 +41,8 @@ const BLOCK_TILES: usize = 4;
 /// Most chains that a reduction is cut into, for a GPU.
 pub const MAX_CHAINS: u32 = 64;
 
-/// Multiply-accumulates of a part that is worth the trouble of dealing it out: some ten microseconds.
+/// Multiply-accumulates of a part that is worth the trouble of dealing it out: some ten
+/// microseconds.
 pub(super) const PART_MACS: u64 = 1 << 20;
 
 /// Checks a convolution's record against its tensors. Returns the geometry.
@@ -206,7 +209,8 @@ impl Division {
         let pixel = if apart { pixel.div_ceil(chains) } else { pixel };
         let fit = (BLOCK_BYTES / pixel).min(BLOCK_POINTERS / 8 / window.segments());
         let block = (fit / mr).max(BLOCK_TILES).min(rows.div_ceil(mr)) * mr;
-        // With as many channels as make pages, all pixels of a strip lie in the same sets of the cache.
+        // With as many channels as make pages, all pixels of a strip lie in the same sets of the
+        // cache.
         let pitch = window.pitch.saturating_mul(4).saturating_mul(window.stride[1]);
         let strip = if pitch.is_multiple_of(SET_BYTES) { mr.min(SET_ROWS) } else { mr };
 
@@ -246,8 +250,9 @@ impl Division {
     }
 }
 
-/// How many of `units` make a part, where all units take `macs` multiply-accumulates. Among the numbers of
-/// parts that are worth dealing out it takes the largest that keeps all threads busy to the end.
+/// How many of `units` make a part, where all units take `macs` multiply-accumulates. Among the
+/// numbers of parts that are worth dealing out it takes the largest that keeps all threads busy to
+/// the end.
 pub(super) fn part(units: usize, macs: u64, threads: usize) -> usize {
     if threads == 1 {
         return units.max(1);
@@ -274,9 +279,9 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// Whether threads divide columns rather than rows. Those who divide rows all read all weights; those
-    /// who divide columns read all of the input, most of which lies in another core's cache, where rows
-    /// would have been computed by the core that reads them.
+    /// Whether threads divide columns rather than rows. Those who divide rows all read all weights;
+    /// those who divide columns read all of the input, most of which lies in another core's cache,
+    /// where rows would have been computed by the core that reads them.
     pub fn divide_columns(&self, threads: usize) -> bool {
         // Thousandths of the threads' time that is used: all wait for the busiest.
         let used = |units: usize| {
@@ -337,8 +342,8 @@ impl Channels {
         first..first + (first..panels.end).take_while(inside).count()
     }
 
-    /// Output channels whose multiples, counted from the first channel of any panel, all are borders
-    /// of panels. `None` where the short last panels of groups stand in the way.
+    /// Output channels whose multiples, counted from the first channel of any panel, all are
+    /// borders of panels. `None` where the short last panels of groups stand in the way.
     fn align(&self) -> Option<usize> {
         match self.panels {
             1 => Some(self.in_group),
@@ -379,7 +384,8 @@ pub(super) fn addend<'a>(
     }
 }
 
-/// The panel and the pass after these: panels first, then passes, then those of another block of pixels, if one follows.
+/// The panel and the pass after these: panels first, then passes, then those of another block of
+/// pixels, if one follows.
 fn following(
     number: usize,
     numbers: &Range<usize>,

@@ -1,12 +1,15 @@
-//! Strided copies of up to six dimensions: layout changes, transposes, concatenation, padding, slices.
+//! Strided copies of up to six dimensions: layout changes, transposes, concatenation, padding,
+//! slices.
 //!
-//! The extents are first brought into a plain form: dimensions of extent 1 go, the others are sorted so that
-//! the output is written front to back, and neighbours that are adjacent on both sides become one. What
-//! is left is mostly a run of adjacent floats, or a transposition, which goes by square tiles.
+//! The extents are first brought into a plain form: dimensions of extent 1 go, the others are
+//! sorted so that the output is written front to back, and neighbours that are adjacent on both
+//! sides become one. What is left is mostly a run of adjacent floats, or a transposition, which
+//! goes by square tiles.
 //!
-//! Threads divide the output's floats at multiples of the outermost stride. A step makes the whole output, or some of its rows
-//! where blocks of the outermost dimension are rows of their own (`row_unit`): of a change of order of an image each pixel is.
-//! These may lie in a ring; the input is there as a whole, since what is made of adjacent rows comes from all over it.
+//! Threads divide the output's floats at multiples of the outermost stride. A step makes the whole
+//! output, or some of its rows where blocks of the outermost dimension are rows of their own
+//! (`row_unit`): of a change of order of an image each pixel is. These may lie in a ring; the input
+//! is there as a whole, since what is made of adjacent rows comes from all over it.
 
 use super::{Call, LayerError, Operand, check, check_one_input, device_for};
 use crate::device::{Device, Split, divide};
@@ -16,8 +19,8 @@ use crate::pack::{CopyParams, Isa, Layer, Tensor, params};
 /// Edge of a tile: a cache line of floats.
 const TILE: usize = 16;
 
-/// Refuses layers that [`run`] cannot compute. `buffers` are the floats of the input's and of the output's
-/// buffer, in which the layer addresses them.
+/// Refuses layers that [`run`] cannot compute. `buffers` are the floats of the input's and of the
+/// output's buffer, in which the layer addresses them.
 pub fn validate(
     layer: &Layer,
     inputs: &[Tensor; 2],
@@ -99,8 +102,9 @@ pub(super) fn span(dims: &[Dim]) -> usize {
     dims.iter().map(|dim| (dim.len - 1) * dim.dst).sum::<usize>() + 1
 }
 
-/// The rows of the output that a block of the outermost dimension makes, if the blocks make all rows, one block after the other, and
-/// nothing else; `None` where a step can make no less than the whole output.
+/// The rows of the output that a block of the outermost dimension makes, if the blocks make all
+/// rows, one block after the other, and nothing else; `None` where a step can make no less than the
+/// whole output.
 pub(super) fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
     let params: CopyParams = params(layer);
     let elements = params.dims.iter().fold(1u64, |n, dim| n.saturating_mul((*dim).into()));

@@ -2,13 +2,13 @@
 //! kernel it is a per-channel scale and shift (batch normalisation that could not be fused).
 //!
 //! The same for groups of a few channels, as many in as out, of which a panel holds several
-//! ([`Isa::spans`]): each output channel reads the input channels of its group. A depthwise convolution is
-//! the case of one channel a group.
+//! ([`Isa::spans`]): each output channel reads the input channels of its group. A depthwise
+//! convolution is the case of one channel a group.
 //!
-//! Input pixels are found through a grid of pointers ([`Grid`]), made for a band of output lines at a
-//! time. The loops, from the outside: threads, bands, panels of channels, lines. A kernel gets all lines of a band
-//! at once: those for several lines read each line of the input once, others find the lines of taps that an output
-//! line shares with the next in the first-level cache.
+//! Input pixels are found through a grid of pointers ([`Grid`]), made for a band of output lines at
+//! a time. The loops, from the outside: threads, bands, panels of channels, lines. A kernel gets
+//! all lines of a band at once: those for several lines read each line of the input once, others
+//! find the lines of taps that an output line shares with the next in the first-level cache.
 
 use super::conv::{PART_MACS, Sizes, addend, check_weights, clamp, finish, geometry, part, window};
 use super::{Call, LayerError, Operand, Problem};
@@ -19,20 +19,20 @@ use crate::pack::{ConvParams, Isa, Layer, Tensor, params};
 /// Bytes of pointers for a band of lines, unless one line needs more.
 const BAND_POINTERS: u64 = 12 * 1024;
 
-/// Lines that a part has at least, unless there would be fewer parts than threads: a kernel for several lines reads
-/// two lines more than it makes.
+/// Lines that a part has at least, unless there would be fewer parts than threads: a kernel for
+/// several lines reads two lines more than it makes.
 const PART_LINES: u64 = 4;
 
 /// Input bytes that a band reads, unless one line needs more: what stays in a second-level cache.
 const BAND_BYTES: usize = 256 * 1024;
 
-/// Weights of the panels that a line of pixels is computed with at a time, all channels of a few pixels
-/// after the other: about half of a first-level cache.
+/// Weights of the panels that a line of pixels is computed with at a time, all channels of a few
+/// pixels after the other: about half of a first-level cache.
 const RUN_BYTES: usize = 16 * 1024;
 
-/// Weights of the panels that a line of pixels is computed with at a time, for groups of several channels: about half of a
-/// second-level cache. One such panel is as large as [`RUN_BYTES`]. Activations come from further away, and by panels they would come
-/// in pieces.
+/// Weights of the panels that a line of pixels is computed with at a time, for groups of several
+/// channels: about half of a second-level cache. One such panel is as large as [`RUN_BYTES`].
+/// Activations come from further away, and by panels they would come in pieces.
 const GROUPED_RUN_BYTES: usize = 512 * 1024;
 
 /// Whether a depthwise convolution's record can be run: everything that [`run`] relies on.
@@ -224,7 +224,8 @@ mod tests {
         case([1, 2, 3, 9], 9, [5, 7]).depthwise().pad([4, 5]).check();
     }
 
-    /// Few lines and many, of every width of a tile and of what is left of one, some of them cut by threads and slices.
+    /// Few lines and many, of every width of a tile and of what is left of one, some of them cut by
+    /// threads and slices.
     #[test]
     fn several_lines() {
         let relu6 = Activation { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: 0.7 };

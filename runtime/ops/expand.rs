@@ -1,21 +1,24 @@
-//! Weights that are not stored as operators read them: panels of 16-bit weights, and panels of a direct 3x3
-//! convolution that a step computes by Winograd's algorithm ([`Step::algorithm`](crate::pack::Step)).
+//! Weights that are not stored as operators read them: panels of 16-bit weights, and panels of a
+//! direct 3x3 convolution that a step computes by Winograd's algorithm
+//! ([`Step::algorithm`](crate::pack::Step)).
 //!
-//! A step expands them into its scratch, panels of floats (or of frequencies), and the operator computes as if
-//! they had been stored so. What is read from storage, and what lies in the arena between, is the small form.
-//! The expanded one is read as soon as it is made, so it is made in pieces that stay in a cache. There are
-//! three ways:
+//! A step expands them into its scratch, panels of floats (or of frequencies), and the operator
+//! computes as if they had been stored so. What is read from storage, and what lies in the arena
+//! between, is the small form. The expanded one is read as soon as it is made, so it is made in
+//! pieces that stay in a cache. There are three ways:
 //!
-//! - **rows of one** (a fully connected layer): a thread expands some k of a panel and continues a chain of
-//!   fused multiply-adds from what it has so far. The piece stays in the first-level
+//! - **rows of one** (a fully connected layer): a thread expands some k of a panel and continues a
+//!   chain of fused multiply-adds from what it has so far. The piece stays in the first-level
 //!   cache.
-//! - **own**: where threads divide a convolution's panels, each expands those of its own, a few at a time.
+//! - **own**: where threads divide a convolution's panels, each expands those of its own, a few at
+//!   a time.
 //! - **shared**: all threads expand some panels, then all compute with them. A Winograd convolution
-//!   transforms its inputs for every such group of panels, so the groups are larger, where there is scratch for it. Where
-//!   there is little, it makes weights of some input channels at a time instead ([`Portions`](super::winograd::Portions)).
+//!   transforms its inputs for every such group of panels, so the groups are larger, where there is
+//!   scratch for it. Where there is little, it makes weights of some input channels at a time
+//!   instead ([`Portions`](super::winograd::Portions)).
 //!
-//! Expanding is exact for 16-bit weights; transforms have one written order of operations. So results do not
-//! depend on the way, nor on slices or threads.
+//! Expanding is exact for 16-bit weights; transforms have one written order of operations. So
+//! results do not depend on the way, nor on slices or threads.
 
 mod panel;
 mod run;
@@ -35,14 +38,15 @@ use way::Way;
 /// Weights that are expanded at once for one row: half of a first-level cache.
 const ROW_WEIGHTS: usize = 4096;
 
-/// Whether a step's weights are not stored as its operator reads them. Gather widens what it is asked for.
+/// Whether a step's weights are not stored as its operator reads them. Gather widens what it is
+/// asked for.
 pub(super) fn expands(layer: &Layer, algorithm: u32) -> bool {
     let encoded = layer.encoding != Encoding::F32 as u32 && layer.kind != OpKind::Gather as u32;
     encoded || algorithm != 0
 }
 
-/// The record of a convolution whose steps are computed by F(algorithm, 3), with panels of frequencies; an
-/// error if it cannot be.
+/// The record of a convolution whose steps are computed by F(algorithm, 3), with panels of
+/// frequencies; an error if it cannot be.
 pub(super) fn transformed(
     layer: &Layer,
     input: &Tensor,

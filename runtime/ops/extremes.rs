@@ -1,6 +1,7 @@
-//! Layers whose numbers lie at the ends of their ranges. What `open` accepts is computed without an overflow, on processors of 32
-//! bits too (`cargo test --target i686-unknown-linux-gnu`): how it is cut and what scratch it takes, whatever its size, and
-//! the layer itself where little memory holds it, in rings of lines too.
+//! Layers whose numbers lie at the ends of their ranges. What `open` accepts is computed without an
+//! overflow, on processors of 32 bits too (`cargo test --target i686-unknown-linux-gnu`): how it is
+//! cut and what scratch it takes, whatever its size, and the layer itself where little memory holds
+//! it, in rings of lines too.
 
 use super::testing::Random;
 use super::*;
@@ -52,7 +53,8 @@ fn pad(random: &mut Random) -> [u32; 2] {
     pair(random).map(|n| n - 1)
 }
 
-/// A tensor in a buffer of its own, and the buffer's bytes, which `open` accepts; `None` where that is not so.
+/// A tensor in a buffer of its own, and the buffer's bytes, which `open` accepts; `None` where that
+/// is not so.
 fn tensor(random: &mut Random, buffer: u32, dims: [u32; 4]) -> Option<(Tensor, u64)> {
     let offset = if random.below(4) == 0 { number(random) - 1 } else { 0 };
     let pitch = if random.below(3) == 0 { dims[3].max(number(random)) } else { dims[3] };

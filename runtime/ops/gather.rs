@@ -1,11 +1,12 @@
 //! Rows of a constant table, chosen by the input: embeddings.
 //!
-//! The table's columns are panels of output channels, as a convolution's are, so that a table that is larger
-//! than the memory streams through it like any other weights: each step makes some columns of all rows. The
-//! panel's biases are added. An index counts from the end where it is negative. One that is no entry of
-//! the table (or no number) ends the inference with an error before the step runs ([`outside`]). The operator itself
-//! makes such rows NaN, and so does a GPU, whose indices the processor does not read. Of a table that is stored in fewer bits, only the entries that are
-//! asked for are widened.
+//! The table's columns are panels of output channels, as a convolution's are, so that a table that
+//! is larger than the memory streams through it like any other weights: each step makes some
+//! columns of all rows. The panel's biases are added. An index counts from the end where it is
+//! negative. One that is no entry of the table (or no number) ends the inference with an error
+//! before the step runs ([`outside`]). The operator itself makes such rows NaN, and so does a GPU,
+//! whose indices the processor does not read. Of a table that is stored in fewer bits, only the
+//! entries that are asked for are widened.
 
 use super::conv::check_weights;
 use super::{Call, LayerError, Operand, check, check_one_input_panels, device_for};
@@ -35,7 +36,8 @@ pub fn validate(
     check_weights(layer, panels, Some(entries.into()), width, isa)
 }
 
-/// The first index that a step would look up and that is no entry of the table, and the number of entries.
+/// The first index that a step would look up and that is no entry of the table, and the number of
+/// entries.
 pub fn outside(layer: &Layer, operand: &Operand<'_>, rows: Range<usize>) -> Option<(f32, u32)> {
     let Operand::Mat(indices) = operand else { return None };
     let GatherParams { entries } = params(layer);

@@ -1,5 +1,5 @@
-//! Layer normalisation: each row gets mean 0 and variance 1 over its channels, then scale and shift of its
-//! channel, the constants of the layer: one panel, first all scales, then all shifts.
+//! Layer normalisation: each row gets mean 0 and variance 1 over its channels, then scale and shift
+//! of its channel, the constants of the layer: one panel, first all scales, then all shifts.
 //!
 //! Mean and variance (of the differences from the mean) are sums in the order of [`Kernels::sum`].
 //!

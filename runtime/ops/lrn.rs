@@ -1,7 +1,7 @@
 //! Local response normalisation: `x / (bias + alpha/size · Σ x²)^beta`.
 //!
-//! The sum runs in ascending order over the channels `c - ⌊(size-1)/2⌋` to `c + ⌈(size-1)/2⌉` that exist.
-//! [`Kernels::lrn`](crate::kernels::Kernels::lrn) says how the rest is computed.
+//! The sum runs in ascending order over the channels `c - ⌊(size-1)/2⌋` to `c + ⌈(size-1)/2⌉` that
+//! exist. [`Kernels::lrn`](crate::kernels::Kernels::lrn) says how the rest is computed.
 
 use super::{Call, LayerError, Operand, check, check_one_input, check_same_extents, device_for};
 use crate::device::{Split, divide};
@@ -43,7 +43,8 @@ fn normalise(kernels: &Kernels, params: &LrnParams, x: &[f32], out: &mut [f32]) 
     let before = (params.size as usize - 1) / 2;
     let after = params.size as usize - 1 - before;
     out.fill(0.0);
-    // One pass over the row for every place in the window: each output is a chain, the row is vectors.
+    // One pass over the row for every place in the window: each output is a chain, the row is
+    // vectors.
     for distance in (1..=before.min(last)).rev() {
         add_squares(&mut out[distance..], x);
     }

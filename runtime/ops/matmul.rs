@@ -1,11 +1,12 @@
 //! Product of two activations, for each of a batch: attention.
 //!
-//! The right operand is packed, panel by panel, into scratch, as weights are offline (with a bias of
-//! zero), and scaled on the way; then it is the implicit GEMM of a convolution, the rows of the left operand being read in
-//! place. Either operand may be a strided view, so that neither heads nor transposes are copied first: its record is then
-//! one run of floats from the first element to the last. Where the left operand's rows are those of the output, at one
-//! pitch, its record says so, and they may lie in a ring: so the scores of some heads at a time are made,
-//! normalised and multiplied with values while they are in a cache.
+//! The right operand is packed, panel by panel, into scratch, as weights are offline (with a bias
+//! of zero), and scaled on the way; then it is the implicit GEMM of a convolution, the rows of the
+//! left operand being read in place. Either operand may be a strided view, so that neither heads
+//! nor transposes are copied first: its record is then one run of floats from the first element to
+//! the last. Where the left operand's rows are those of the output, at one pitch, its record says
+//! so, and they may lie in a ring: so the scores of some heads at a time are made, normalised and
+//! multiplied with values while they are in a cache.
 
 use super::conv::{clamp, finish};
 use super::{Call, LayerError, Operand, Problem};
@@ -27,7 +28,8 @@ fn is_run(tensor: &Tensor) -> bool {
     tensor.dims[..3] == [1; 3]
 }
 
-/// Whether the left operand's rows are those of the output, as its record has them, and its strides say the same.
+/// Whether the left operand's rows are those of the output, as its record has them, and its strides
+/// say the same.
 fn by_rows(p: &MatMulParams, left: &Tensor, output: &Tensor) -> bool {
     let rows = p.m == 1 || p.row_stride[0] == left.pitch;
     let batch = u64::from(p.batch_stride[0]) == u64::from(p.m) * u64::from(left.pitch);
@@ -115,7 +117,8 @@ struct Division {
     /// Rows of a block, at most; a multiple of a tile's.
     block: usize,
     split: Split,
-    /// The most shares that the problem's threads get, or fewer threads, which may divide the step otherwise.
+    /// The most shares that the problem's threads get, or fewer threads, which may divide the step
+    /// otherwise.
     most_shares: usize,
     /// Bytes of a share's packed panel, a multiple of 64.
     panel_bytes: u64,
@@ -148,11 +151,12 @@ impl Division {
     }
 }
 
-/// Terms and columns that are packed at a time where columns are runs: compilers make a transpose in registers of them.
+/// Terms and columns that are packed at a time where columns are runs: compilers make a transpose
+/// in registers of them.
 const SQUARE: usize = 4;
 
-/// Packs columns `first..` of a `k × n` matrix, given by strides, times its scale, as a panel of `nr`
-/// columns with a bias of zero.
+/// Packs columns `first..` of a `k × n` matrix, given by strides, times its scale, as a panel of
+/// `nr` columns with a bias of zero.
 fn pack(matrix: &[f32], p: &MatMulParams, first: usize, nr: usize, panel: &mut [f32]) {
     let (row, col) = (p.row_stride[1] as usize, p.col_stride[1] as usize);
     let (k, cols, scale) = (p.k as usize, nr.min(p.n as usize - first), p.scale);

@@ -3,26 +3,29 @@
 //!
 //! An operator has three functions, which the dispatch in this file joins by [`OpKind`]:
 //!
-//! - `validate(layer, inputs, output, isa)`: everything that `run` relies on. Called once, by `open`, on
-//!   untrusted records; it must reject whatever could make `run` panic or index out of bounds.
-//! - `scratch_bytes(problem)`, of those that need any: intermediates for one step. The planner calls the same function, so plan and runtime cannot disagree. A step may be given
-//!   less, down to [`least_scratch_bytes`].
+//! - `validate(layer, inputs, output, isa)`: everything that `run` relies on. Called once, by
+//!   `open`, on untrusted records; it must reject whatever could make `run` panic or index out of
+//!   bounds.
+//! - `scratch_bytes(problem)`, of those that need any: intermediates for one step. The planner
+//!   calls the same function, so plan and runtime cannot disagree. A step may be given less, down
+//!   to [`least_scratch_bytes`].
 //! - `run(call)`: computes one step. Infallible after `validate` and [`validate_slice`].
 //!
-//! Weights that are stored in fewer bits, or are to be transformed, are made what the operators read before
-//! these run: `expand` has all of it, so that operators need not know.
+//! Weights that are stored in fewer bits, or are to be transformed, are made what the operators
+//! read before these run: `expand` has all of it, so that operators need not know.
 //!
 //! `work` has the estimates that the planner weighs layers by.
 //!
 //! # Rings
 //!
-//! A layer that slides makes some lines of an image at a time, from a buffer that holds only some lines into
-//! another such: line y lies in slot `y % lines` ([`Place`](crate::pack::Place)). Tensors' records, and the rows
-//! of a [`Slice`], speak of the whole image; a matrix has the rows that memory holds, and [`MatRef::slots`]
-//! says in which of them a tensor's rows lie. So nothing is different for an operator that reads by a window
-//! (each line is found by itself) or row by row (the rows of a step do not go around the end of any ring:
-//! [`validate_rings`]). Operators that see a tensor as one run of floats do not read from rings, and only copies by rows
-//! ([`row_unit`]) write to them.
+//! A layer that slides makes some lines of an image at a time, from a buffer that holds only some
+//! lines into another such: line y lies in slot `y % lines` ([`Place`](crate::pack::Place)).
+//! Tensors' records, and the rows of a [`Slice`], speak of the whole image; a matrix has the rows
+//! that memory holds, and [`MatRef::slots`] says in which of them a tensor's rows lie. So nothing
+//! is different for an operator that reads by a window (each line is found by itself) or row by row
+//! (the rows of a step do not go around the end of any ring: [`validate_rings`]). Operators that
+//! see a tensor as one run of floats do not read from rings, and only copies by rows ([`row_unit`])
+//! write to them.
 
 pub mod binary;
 pub mod conv;
@@ -65,8 +68,9 @@ use winograd::Portions;
 pub enum Operand<'a> {
     /// There is none.
     Absent,
-    /// A tensor: rows (that memory holds) times channels, of which the step is lent those that it reads
-    /// ([`rows_read`]). For [`OpKind::Copy`], which addresses its operands by strides: one row that is the whole buffer.
+    /// A tensor: rows (that memory holds) times channels, of which the step is lent those that it
+    /// reads ([`rows_read`]). For [`OpKind::Copy`], which addresses its operands by strides: one
+    /// row that is the whole buffer.
     Mat(MatRef<'a>),
     /// The output itself (in place).
     Output,
@@ -82,11 +86,12 @@ pub struct Call<'a> {
     pub output: Tensor,
     /// The inputs.
     pub operands: [Operand<'a>; 2],
-    /// The output: all of the tensor that memory holds, of which this step makes `rows`, and is lent no others, and the
-    /// panels `first..`.
-    /// For [`OpKind::Copy`]: one row that is the whole buffer, or the whole ring.
+    /// The output: all of the tensor that memory holds, of which this step makes `rows`, and is
+    /// lent no others, and the panels `first..`. For [`OpKind::Copy`]: one row that is the whole
+    /// buffer, or the whole ring.
     pub out: MatMut<'a>,
-    /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding; or of its chains only.
+    /// Packed weights of this step's panels only, `count · panel_bytes`, in the layer's encoding;
+    /// or of its chains only.
     pub weights: &'a [f32],
     /// What the next step reads first of its weights, for operators that fetch theirs.
     pub prefetch: Prefetch,
@@ -138,7 +143,8 @@ pub enum LayerError {
     Kind(u32),
     /// The activation code is unknown.
     Activation(u32),
-    /// A parameter, input or weight is out of its range: which, found, and the limit it disagrees with.
+    /// A parameter, input or weight is out of its range: which, found, and the limit it disagrees
+    /// with.
     Field(&'static str, u64, u64),
 }
 
@@ -154,9 +160,9 @@ impl core::fmt::Display for LayerError {
 
 /// Refuses a layer whose `run` could panic or index out of bounds, or that means nothing.
 ///
-/// `buffers` are the floats of the first input's and the output's buffers. The caller has proven that
-/// every tensor lies inside its buffer with `pitch ≥ dims[3]`, and that no input overlaps the output
-/// unless it is the very same tensor.
+/// `buffers` are the floats of the first input's and the output's buffers. The caller has proven
+/// that every tensor lies inside its buffer with `pitch ≥ dims[3]`, and that no input overlaps the
+/// output unless it is the very same tensor.
 pub fn validate(
     layer: &Layer,
     inputs: &[Tensor; 2],
@@ -193,19 +199,20 @@ pub fn validate(
     }
 }
 
-/// The record that a layer would have if it were stored as steps of this algorithm make it for themselves; none
-/// where it cannot be computed by it.
+/// The record that a layer would have if it were stored as steps of this algorithm make it for
+/// themselves; none where it cannot be computed by it.
 pub fn transformed(layer: &Layer, input: &Tensor, algorithm: u32, isa: Isa) -> Option<Layer> {
     expand::transformed(layer, input, algorithm, isa).ok()
 }
 
-/// Panels of a layer (its record as [`transformed`], or with floats for weights) that are expanded at once, for
-/// which a Winograd convolution transforms its inputs.
+/// Panels of a layer (its record as [`transformed`], or with floats for weights) that are expanded
+/// at once, for which a Winograd convolution transforms its inputs.
 pub fn panels_at_once(plain: &Layer) -> usize {
     expand::panels_at_once(plain)
 }
 
-/// How a step that transforms its weights can be computed with little scratch; `None` where it cannot.
+/// How a step that transforms its weights can be computed with little scratch; `None` where it
+/// cannot.
 pub fn portions(problem: &Problem<'_>) -> Option<Portions> {
     let expansion = if problem.isa == Isa::Cuda { None } else { Expansion::new(problem) };
     expansion?.portions(problem)
@@ -218,14 +225,14 @@ enum Want {
     Least,
 }
 
-/// Bytes of intermediates that one step can use when it runs on the problem's threads, or on fewer: those of the
-/// operator, and those for weights that are not stored as the operator reads them.
+/// Bytes of intermediates that one step can use when it runs on the problem's threads, or on fewer:
+/// those of the operator, and those for weights that are not stored as the operator reads them.
 pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
     scratch_of(problem, Want::All)
 }
 
-/// Bytes of intermediates that one step cannot do without. With any number from these to [`scratch_bytes`] it computes
-/// the same, bit for bit.
+/// Bytes of intermediates that one step cannot do without. With any number from these to
+/// [`scratch_bytes`] it computes the same, bit for bit.
 pub fn least_scratch_bytes(problem: &Problem<'_>) -> u64 {
     scratch_of(problem, Want::Least)
 }
@@ -266,7 +273,8 @@ fn operator_scratch_bytes(problem: &Problem<'_>, want: Want) -> u64 {
     }
 }
 
-/// The first index that a step would look up in a table and that is no entry of it, and the number of entries.
+/// The first index that a step would look up in a table and that is no entry of it, and the number
+/// of entries.
 pub fn outside(
     layer: &Layer,
     operands: &[Operand<'_>; 2],
@@ -277,7 +285,8 @@ pub fn outside(
         .flatten()
 }
 
-/// Computes one step of a layer that [`validate`] has accepted, over a slice that [`validate_slice`] has.
+/// Computes one step of a layer that [`validate`] has accepted, over a slice that
+/// [`validate_slice`] has.
 pub fn run(call: Call<'_>) {
     match Expansion::new(&call.problem()) {
         Some(expansion) => expansion.run(call),
@@ -310,7 +319,8 @@ fn check(holds: bool, what: &'static str, found: u64, limit: u64) -> Result<(), 
     if holds { Ok(()) } else { Err(LayerError::Field(what, found, limit)) }
 }
 
-/// Panels of output channels have an encoding, as floats they fit their field; nothing else has one.
+/// Panels of output channels have an encoding, as floats they fit their field; nothing else has
+/// one.
 fn check_encoding(layer: &Layer, kind: OpKind) -> Result<(), LayerError> {
     let last = Encoding::Bf16 as u64;
     check(layer.encoding().is_some(), "encoding of the weights", layer.encoding.into(), last)?;
@@ -319,7 +329,8 @@ fn check_encoding(layer: &Layer, kind: OpKind) -> Result<(), LayerError> {
     check(ok, "encoding of the weights of this operator", layer.encoding.into(), 0)
 }
 
-/// Panels hold as many output channels as they have room for, or fewer where the operator can do with that.
+/// Panels hold as many output channels as they have room for, or fewer where the operator can do
+/// with that.
 fn check_width(layer: &Layer, kind: OpKind, isa: Isa) -> Result<(), LayerError> {
     let most = match kind {
         OpKind::Conv | OpKind::Gather => isa.panel() as u64 - 1,

@@ -16,8 +16,8 @@ const IMAGE: [u32; 4] = [1, 6, 7, 21];
 /// Whether, of an input, this element matters to that one of the output.
 type Depends = fn(usize, usize) -> bool;
 
-/// A layer of each operator that has no weights over channels, and which elements of its output depend on which of its
-/// input.
+/// A layer of each operator that has no weights over channels, and which elements of its output
+/// depend on which of its input.
 fn operators() -> Vec<(Case, Depends)> {
     let mut random = Random::new(1);
     let one = |layer, random: &mut Random| Case::new(layer, random, &[IMAGE], IMAGE);
@@ -47,7 +47,8 @@ fn operators() -> Vec<(Case, Depends)> {
         input / 21 == output / 21 && input.abs_diff(output) <= 2
     }));
     for average in [0, 1] {
-        // Windows that share columns, that do not, that have an even number of taps, and the whole image.
+        // Windows that share columns, that do not, that have an even number of taps, and the whole
+        // image.
         for (kernel, stride, depends) in [
             ([3, 3], 2, near::<3, 2> as Depends),
             ([2, 2], 1, near::<2, 1>),
@@ -94,7 +95,8 @@ fn put(case: &Case, input: usize, at: usize, value: f32) -> Case {
     case
 }
 
-/// With every kernel: what depends on it is NaN, whatever else there is, and all else has the bits that it had.
+/// With every kernel: what depends on it is NaN, whatever else there is, and all else has the bits
+/// that it had.
 #[test]
 fn nan_stays_and_goes_no_further() {
     let mut random = Random::new(2);
@@ -152,7 +154,8 @@ fn infinities_are_numbers_like_others() {
         let softmax = layer(OpKind::Softmax, Activation::NONE, &());
         let case = Case::new(softmax, &mut Random::new(4), &[IMAGE], IMAGE);
         let found = put(&case, 0, 30, odd).run_everywhere();
-        // Of plus infinity, as elsewhere, nothing but NaN is left: the difference of two infinities.
+        // Of plus infinity, as elsewhere, nothing but NaN is left: the difference of two
+        // infinities.
         assert_eq!(found[21..42].iter().all(|x| x.is_nan()), odd > 0.0);
         assert!(odd > 0.0 || found[30] == 0.0);
     }
@@ -170,7 +173,8 @@ fn infinities_are_numbers_like_others() {
     assert!(nothing.run_everywhere().iter().all(|x| x.is_nan()));
 }
 
-/// A bound that is NaN is none; where the lower one is above the upper, everything is the upper; NaN stays.
+/// A bound that is NaN is none; where the lower one is above the upper, everything is the upper;
+/// NaN stays.
 #[test]
 fn clamps_with_odd_bounds() {
     let (nan, inf) = (f32::NAN, f32::INFINITY);

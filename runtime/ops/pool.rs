@@ -1,11 +1,11 @@
 //! Maximum and average pooling, global pooling included.
 //!
-//! Vectors run over channels; each channel takes its taps one after the other, row by row. Taps outside of
-//! the image are never visited: a window is clipped by arithmetic, so that its cost is that of the
-//! pixels it covers. The maximum is NaN where a tap is, minus infinity where a window covers nothing; a maximum of zero is
-//! positive, so that the order of taps does not matter to it.
-//! The average is the sum divided by the number of positions that count; 0 where none does. Sums of more than 256 taps are
-//! made in blocks (`kernels::portable::sums`).
+//! Vectors run over channels; each channel takes its taps one after the other, row by row. Taps
+//! outside of the image are never visited: a window is clipped by arithmetic, so that its cost is
+//! that of the pixels it covers. The maximum is NaN where a tap is, minus infinity where a window
+//! covers nothing; a maximum of zero is positive, so that the order of taps does not matter to it.
+//! The average is the sum divided by the number of positions that count; 0 where none does. Sums of
+//! more than 256 taps are made in blocks (`kernels::portable::sums`).
 
 use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};
 use crate::device::divide;
@@ -37,7 +37,8 @@ pub fn validate(
         check(kernel > 0, "window", kernel, 1)?;
         check(stride > 0, "stride", stride, 1)?;
         check(dilation > 0, "dilation", dilation, 1)?;
-        // Positions are computed as i32 values in i64: these bounds leave room for every sum of two.
+        // Positions are computed as i32 values in i64: these bounds leave room for every sum of
+        // two.
         let limit = i32::MAX as u64;
         let covered = ((size - 1) * stride).saturating_add((kernel - 1) * dilation);
         check(covered <= limit, "extent of all windows", covered, limit)?;
@@ -133,7 +134,8 @@ pub fn run(mut call: Call<'_>) {
         while done < share.out.rows() {
             let pixel = first + share.rows.start + done;
             let (line, col) = (pixel / out_width, pixel % out_width);
-            // One kernel call for all whose windows are whole from side to side, one for each of the others.
+            // One kernel call for all whose windows are whole from side to side, one for each of
+            // the others.
             let count = match inside.contains(&col) {
                 true => (inside.end - col).min(share.out.rows() - done),
                 false => 1,

@@ -3,7 +3,8 @@
 use super::Slice;
 use crate::pack::{Isa, Layer, Tensor};
 
-/// A part of a layer, and what computes it: all that a step's scratch and its division among threads depend on.
+/// A part of a layer, and what computes it: all that a step's scratch and its division among
+/// threads depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
     /// The layer.

@@ -1,17 +1,21 @@
 //! Which rows of its inputs a step reads.
 //!
-//! A step is lent no others ([`Activations`](crate::arena)), so that what it makes may lie over what it does not read.
-//! [`rows_read`] therefore has to be a superset of what `run` touches, whatever the threads, kernels and scratch. It is, since
+//! A step is lent no others ([`Activations`](crate::arena)), so that what it makes may lie over
+//! what it does not read. [`rows_read`] therefore has to be a superset of what `run` touches,
+//! whatever the threads, kernels and scratch. It is, since
 //!
-//! - operators and kernels come by rows through [`MatRef`](crate::matrix::MatRef) alone, which panics where a row is not lent; and kernels
-//!   read no more of a row than its channels, as their contracts say;
-//! - those that read by rows ask for the rows that they make, of inputs with the output's rows; of a broadcast operand, and of an
-//!   operand that is one run of floats, all;
-//! - a convolution lists its taps (`Indirection`) for pixels that it makes, those outside the image excepted, and a depthwise one
-//!   (`Grid`) all lines between the first tap and the last of lines of which it makes pixels; so does pooling clip its windows;
-//! - Winograd's tiles begin where a step's lines do. A tile that reaches beyond the last line that is made has fewer
-//!   outputs (`Block::outputs`), and reads two lines more than these: the lines of the direct convolution's windows. That is so for
-//!   layers that are stored for the direct one, too.
+//! - operators and kernels come by rows through [`MatRef`](crate::matrix::MatRef) alone, which
+//!   panics where a row is not lent; and kernels read no more of a row than its channels, as their
+//!   contracts say;
+//! - those that read by rows ask for the rows that they make, of inputs with the output's rows; of
+//!   a broadcast operand, and of an operand that is one run of floats, all;
+//! - a convolution lists its taps (`Indirection`) for pixels that it makes, those outside the image
+//!   excepted, and a depthwise one (`Grid`) all lines between the first tap and the last of lines
+//!   of which it makes pixels; so does pooling clip its windows;
+//! - Winograd's tiles begin where a step's lines do. A tile that reaches beyond the last line that
+//!   is made has fewer outputs (`Block::outputs`), and reads two lines more than these: the lines
+//!   of the direct convolution's windows. That is so for layers that are stored for the direct one,
+//!   too.
 
 use super::{Slice, winograd};
 use crate::pack::{ConvParams, Layer, OpKind, PoolParams, Tensor, WinogradParams, params};
@@ -42,8 +46,9 @@ pub fn reads(kind: OpKind) -> [Reads; 2] {
     }
 }
 
-/// The rows of each input that a (valid) slice of a (valid) layer reads on a processor, at most; those between the first and the
-/// last are counted. [`OpKind::Copy`] addresses the whole buffer instead, whichever rows it makes.
+/// The rows of each input that a (valid) slice of a (valid) layer reads on a processor, at most;
+/// those between the first and the last are counted. [`OpKind::Copy`] addresses the whole buffer
+/// instead, whichever rows it makes.
 pub fn rows_read(
     layer: &Layer,
     inputs: &[Tensor; 2],
@@ -87,7 +92,8 @@ fn seen(layer: &Layer, input: &Tensor, output: &Tensor, made: &Range<u64>) -> Ra
     let reach = kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1);
     let [_, height, width, _] = input.dims.map(u64::from);
     let [_, lines, pixels, _] = output.dims.map(|extent| u64::from(extent.max(1)));
-    // Counted over all images, the line that comes so many after the first of a row's window; or the image's end.
+    // Counted over all images, the line that comes so many after the first of a row's window; or
+    // the image's end.
     let line = |row: u64, below: u64| {
         let (image, y) = (row / pixels / lines, row / pixels % lines);
         let at = (y * stride).saturating_add(below).saturating_sub(pad);

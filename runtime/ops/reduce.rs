@@ -1,8 +1,8 @@
 //! The mean over the middle of `outer × reduce × inner` contiguous floats.
 //!
 //! Where `inner` is 1 the values of an average lie side by side and are summed in the order of
-//! [`Kernels::sum`](crate::kernels::Kernels::sum); otherwise each average is a sum in ascending order, and
-//! vectors run over `inner`: average pooling. The mean is the sum divided by the count.
+//! [`Kernels::sum`](crate::kernels::Kernels::sum); otherwise each average is a sum in ascending
+//! order, and vectors run over `inner`: average pooling. The mean is the sum divided by the count.
 
 use super::work::elements;
 use super::{Call, LayerError, Operand, check, check_one_input, device_for, split};

@@ -4,8 +4,8 @@ use super::conv::chains;
 use super::{LayerError, Problem, Reads, Slice, check, copy, cuda, expand, reads, winograd};
 use crate::pack::{InputReuse, Isa, Layer, Method, OpKind, Tensor};
 
-/// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of them: one, but with Winograd whole lines
-/// of tiles ([`winograd::slice_lines`]).
+/// The rows of which steps of a (valid) layer make multiples, `None` where a step makes all of
+/// them: one, but with Winograd whole lines of tiles ([`winograd::slice_lines`]).
 pub fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
     match OpKind::from_code(layer.kind)? {
         OpKind::Reduce => None,
@@ -14,7 +14,8 @@ pub fn row_unit(layer: &Layer, output: &Tensor) -> Option<u64> {
     }
 }
 
-/// Whether a (valid) layer's output may lie in a ring: where an input is found pixel by pixel, or rows are copied.
+/// Whether a (valid) layer's output may lie in a ring: where an input is found pixel by pixel, or
+/// rows are copied.
 pub fn slides(layer: &Layer, output: &Tensor) -> bool {
     match OpKind::from_code(layer.kind) {
         Some(OpKind::Copy) => row_unit(layer, output).is_some(),
@@ -22,8 +23,8 @@ pub fn slides(layer: &Layer, output: &Tensor) -> bool {
     }
 }
 
-/// Refuses a slice that is not inside its (valid) layer, that cuts what cannot be cut, or whose algorithm the
-/// layer cannot be computed by.
+/// Refuses a slice that is not inside its (valid) layer, that cuts what cannot be cut, or whose
+/// algorithm the layer cannot be computed by.
 pub fn validate_slice(problem: &Problem<'_>) -> Result<(), LayerError> {
     let &Problem { layer, inputs, output, slice, isa, .. } = problem;
     validate_algorithm(problem)?;
@@ -101,8 +102,8 @@ fn whole_lines(row: u64, tensor: &Tensor) -> Result<u64, LayerError> {
     Ok(line)
 }
 
-/// Refuses a (valid) slice whose operands cannot lie in rings of these lines: those of the inputs and
-/// the output, 0 for one that is whole or absent.
+/// Refuses a (valid) slice whose operands cannot lie in rings of these lines: those of the inputs
+/// and the output, 0 for one that is whole or absent.
 pub fn validate_rings(problem: &Problem<'_>, rings: [u32; 3]) -> Result<(), LayerError> {
     let &Problem { layer, inputs, output, slice, .. } = problem;
     if rings == [0; 3] {

@@ -1,5 +1,5 @@
-//! What the operators' tests share: tensors with gaps around them, and layers that are run on several
-//! numbers of threads and in several slices, which must make no difference.
+//! What the operators' tests share: tensors with gaps around them, and layers that are run on
+//! several numbers of threads and in several slices, which must make no difference.
 
 use super::{
     Call, LayerError, Operand, Reads, Slice, least_scratch_bytes, reads, row_unit, scratch_bytes,
@@ -195,8 +195,8 @@ impl Case {
         self.run_sliced(kernels, threads, &slices, share)
     }
 
-    /// Runs the valid layer in these slices, with this share of the scratch that it can do without, and returns the output's
-    /// buffer.
+    /// Runs the valid layer in these slices, with this share of the scratch that it can do without,
+    /// and returns the output's buffer.
     pub fn run_sliced(
         &self,
         kernels: &Kernels,
@@ -248,8 +248,9 @@ impl Case {
         buffer
     }
 
-    /// Runs the layer on one to five threads, whole and in slices, and with the kernels of every instruction
-    /// set: the results must have the same bits, and what is not the output must not change. Returns the output, row-major, without gaps.
+    /// Runs the layer on one to five threads, whole and in slices, and with the kernels of every
+    /// instruction set: the results must have the same bits, and what is not the output must not
+    /// change. Returns the output, row-major, without gaps.
     pub fn run_everywhere(&self) -> Vec<f32> {
         assert_eq!(self.validate(), Ok(()));
         let rows = self.output.rows() as u32;

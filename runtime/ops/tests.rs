@@ -1,4 +1,5 @@
-//! What holds for all operators: hostile records are harmless, and results have the same bits on every target.
+//! What holds for all operators: hostile records are harmless, and results have the same bits on
+//! every target.
 
 use super::testing::{Case, Random, layer};
 use crate::pack::{
@@ -6,8 +7,8 @@ use crate::pack::{
 };
 use std::vec;
 
-/// Layers made of chance, near to valid ones and far from them, that are either refused or run without a
-/// panic.
+/// Layers made of chance, near to valid ones and far from them, that are either refused or run
+/// without a panic.
 #[test]
 fn hostile_records_are_refused_or_harmless() {
     let mut random = Random::new(99);

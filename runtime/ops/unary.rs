@@ -93,7 +93,8 @@ mod tests {
                 apply(&activation, &mut found);
                 for (x, y) in data.iter().zip(&found) {
                     let truth = reference(&activation, *x as f64);
-                    // Where HardSigmoid and HardSwish cross zero the error is absolute; GELU's is relative to x.
+                    // Where HardSigmoid and HardSwish cross zero the error is absolute; GELU's is
+                    // relative to x.
                     let floor = if activation.kind == 8 { x.abs() as f64 } else { 0.5 };
                     let error = relative_error(*y, truth, floor);
                     assert!(error < 4e-7, "{activation:?} of {x}: {y}, not {truth}");

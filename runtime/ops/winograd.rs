@@ -1,30 +1,34 @@
 //! 3x3 convolution of stride 1 by Winograd's algorithm, F(2,3) and F(4,3).
 //!
 //! An output of `tile` times `tile` pixels takes `(tile + 2)²` multiplications a channel instead of
-//! `9 · tile²`. The loops, from the outside: threads, blocks of tiles, then (transform of the block's
-//! inputs to frequencies) runs of panels of weights, frequencies, panels (one matrix product each, over
-//! the block's tiles, with the implicit GEMM's kernels), then the run's outputs are transformed back
-//! while they are in the cache. Weights are used once a block, so each product fetches those of the next.
-//! The scratch is one block of transformed inputs and one run of products, whatever the map's size. A step with less
-//! scratch than it wants has smaller blocks, down to a few tiles, and comes back to its weights more often; if it transforms
-//! them itself, it can go through the input channels in [portions](Portions) instead, with a band of tiles at once.
+//! `9 · tile²`. The loops, from the outside: threads, blocks of tiles, then (transform of the
+//! block's inputs to frequencies) runs of panels of weights, frequencies, panels (one matrix
+//! product each, over the block's tiles, with the implicit GEMM's kernels), then the run's outputs
+//! are transformed back while they are in the cache. Weights are used once a block, so each product
+//! fetches those of the next. The scratch is one block of transformed inputs and one run of
+//! products, whatever the map's size. A step with less scratch than it wants has smaller blocks,
+//! down to a few tiles, and comes back to its weights more often; if it transforms them itself, it
+//! can go through the input channels in [portions](Portions) instead, with a band of tiles at once.
 //!
-//! Groups have nothing in common, so all that is done for some of them, before the next ones: as many as have frequencies
-//! that stay in the cache together. Their weights stay there for all blocks. Threads divide groups where they
-//! would divide panels.
+//! Groups have nothing in common, so all that is done for some of them, before the next ones: as
+//! many as have frequencies that stay in the cache together. Their weights stay there for all
+//! blocks. Threads divide groups where they would divide panels.
 //!
-//! In the last row and column of tiles, r of a tile's outputs may be left: these take `r + 2` of its points, so that
-//! some frequencies are those of fewer tiles. What a tile computes is a matter of its place in the map alone.
-//! `Block` orders the tiles so that those of a frequency lie together.
+//! In the last row and column of tiles, r of a tile's outputs may be left: these take `r + 2` of
+//! its points, so that some frequencies are those of fewer tiles. What a tile computes is a matter
+//! of its place in the map alone. `Block` orders the tiles so that those of a frequency lie
+//! together.
 //!
-//! Each frequency is summed over the input channels as a product of matrices is, and the transforms have
-//! one written order: the result is the same for every slice, block, thread count and instruction set.
-//! It differs from that of [`conv`](super::conv) within the error that `docs/kernels.md` states.
+//! Each frequency is summed over the input channels as a product of matrices is, and the transforms
+//! have one written order: the result is the same for every slice, block, thread count and
+//! instruction set. It differs from that of [`conv`](super::conv) within the error that
+//! `docs/kernels.md` states.
 //!
-//! A step transforms the inputs for its own panels, those of their groups: a layer of one group that is cut into many
-//! steps does that often, unless they [keep](crate::pack::InputReuse) them: then the first has scratch for those of all blocks, and
-//! the others begin with what it has left there. A step makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are the same
-//! however the lines are cut.
+//! A step transforms the inputs for its own panels, those of their groups: a layer of one group
+//! that is cut into many steps does that often, unless they [keep](crate::pack::InputReuse) them:
+//! then the first has scratch for those of all blocks, and the others begin with what it has left
+//! there. A step makes whole lines, from a line on that begins tiles ([`slice_lines`]): tiles are
+//! the same however the lines are cut.
 
 mod block;
 mod division;
@@ -77,8 +81,8 @@ pub fn validate(
     check_weights(layer, panels, points.checked_mul(channels), isa.panel(), isa)
 }
 
-/// Refuses a (valid) layer whose steps cannot [keep](crate::pack::InputReuse) its transformed inputs: they can on a processor, of one image and
-/// one group, computed as it is stored.
+/// Refuses a (valid) layer whose steps cannot [keep](crate::pack::InputReuse) its transformed
+/// inputs: they can on a processor, of one image and one group, computed as it is stored.
 pub(super) fn validate_kept(layer: &Layer, input: &Tensor, isa: Isa) -> Result<(), LayerError> {
     let winograd = OpKind::Winograd as u32;
     let of_processor = u64::from(isa != Isa::Cuda);
@@ -101,8 +105,8 @@ pub fn keeps(layer: &Layer, input: &Tensor, isa: Isa) -> bool {
     validate_kept(layer, input, isa).is_ok()
 }
 
-/// Lines of an image that a step can make are as many as these or a multiple, from a multiple of them on; the last
-/// ones of an image may be fewer.
+/// Lines of an image that a step can make are as many as these or a multiple, from a multiple of
+/// them on; the last ones of an image may be fewer.
 pub fn slice_lines(layer: &Layer) -> u32 {
     params::<WinogradParams>(layer).tile.max(1)
 }
@@ -114,24 +118,28 @@ pub fn tiles(layer: &Layer, output: &Tensor) -> u64 {
     images * height.div_ceil(tile.into()) * width.div_ceil(tile.into())
 }
 
-/// Frequencies of a layer over all tiles and images: multiplications for each pair of an input and an output channel.
+/// Frequencies of a layer over all tiles and images: multiplications for each pair of an input and
+/// an output channel.
 pub fn frequencies(layer: &Layer, output: &Tensor) -> u64 {
     let tile = u64::from(params::<WinogradParams>(layer).tile.max(1));
     let [images, height, width] = [output.dims[0], output.dims[1], output.dims[2]].map(u64::from);
     along(tile, height).saturating_mul(along(tile, width)).saturating_mul(images)
 }
 
-/// Frequencies, down or across, of the tiles of `outputs` outputs: each tile has two more than outputs.
+/// Frequencies, down or across, of the tiles of `outputs` outputs: each tile has two more than
+/// outputs.
 fn along(tile: u64, outputs: u64) -> u64 {
     outputs + 2 * outputs.div_ceil(tile)
 }
 
-/// Bytes of intermediates that one step can use: enough for every number of threads up to the problem's.
+/// Bytes of intermediates that one step can use: enough for every number of threads up to the
+/// problem's.
 pub fn scratch_bytes(problem: &Problem<'_>) -> u64 {
     scratch_of(problem, Want::All)
 }
 
-/// Blocks of tiles that a step has with `scratch` bytes of scratch, one after the other on a thread.
+/// Blocks of tiles that a step has with `scratch` bytes of scratch, one after the other on a
+/// thread.
 pub(super) fn blocks(problem: &Problem<'_>, scratch: u64) -> usize {
     let division = Division::new(problem);
     let scratch = usize::try_from(scratch).unwrap_or(usize::MAX);

@@ -1,5 +1,5 @@
-//! How much a layer has to do, from its records alone, as `eyelet run --layers` holds it against time. Of
-//! Winograd: what a processor multiplies; a GPU multiplies whole tiles.
+//! How much a layer has to do, from its records alone, as `eyelet run --layers` holds it against
+//! time. Of Winograd: what a processor multiplies; a GPU multiplies whole tiles.
 
 use super::{Slice, winograd};
 use crate::pack::{
@@ -79,8 +79,9 @@ pub fn work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor) -> Work {
     }
 }
 
-/// What a step does at most: multiply-accumulates, and elements read and written. A slice has its share of its layer's rows and panels;
-/// of those that make some chains only, one has as much as all.
+/// What a step does at most: multiply-accumulates, and elements read and written. A slice has its
+/// share of its layer's rows and panels; of those that make some chains only, one has as much as
+/// all.
 pub fn step_work(layer: &Layer, inputs: &[Tensor; 2], output: &Tensor, slice: &Slice) -> u64 {
     let Work { macs, bytes } = work(layer, inputs, output);
     if macs == u64::MAX || bytes == u64::MAX {
@@ -126,7 +127,8 @@ mod tests {
         assert_eq!(work(&product, &inputs, &output).macs, 12 * 197 * 64 * 197);
     }
 
-    /// Tiles at the edge have as many frequencies as they need: 5 of 6 for three outputs left, 3 for one.
+    /// Tiles at the edge have as many frequencies as they need: 5 of 6 for three outputs left, 3
+    /// for one.
     #[test]
     fn products_of_winograd() {
         let mut layer = layer(

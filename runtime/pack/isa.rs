@@ -25,8 +25,8 @@ impl Isa {
         Self::ALL.into_iter().find(|isa| *isa as u32 == code)
     }
 
-    /// Output channels that a panel of packed weights has room for: NR of the GEMM tile. Those of a layer may hold fewer
-    /// ([`Layer::columns`](super::Layer::columns)).
+    /// Output channels that a panel of packed weights has room for: NR of the GEMM tile. Those of a
+    /// layer may hold fewer ([`Layer::columns`](super::Layer::columns)).
     pub const fn panel(self) -> usize {
         match self {
             Isa::Portable | Isa::Neon => 8,

@@ -7,17 +7,19 @@ use bytemuck::{Pod, Zeroable};
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpKind {
-    /// Convolution, also grouped; fully connected is a 1x1 convolution. [`ConvParams`](super::ConvParams).
+    /// Convolution, also grouped; fully connected is a 1x1 convolution.
+    /// [`ConvParams`](super::ConvParams).
     Conv = 1,
-    /// Depthwise convolution, also per-channel scale and shift (1x1), and convolution in groups of so few
-    /// channels, as many in as out, that panels hold several ([`Isa::spans`]).
+    /// Depthwise convolution, also per-channel scale and shift (1x1), and convolution in groups of
+    /// so few channels, as many in as out, that panels hold several ([`Isa::spans`]).
     /// [`ConvParams`](super::ConvParams).
     Depthwise = 2,
     /// Maximum or average pooling. [`PoolParams`](super::PoolParams).
     Pool = 3,
     /// An elementwise function: the layer's activation. No parameters.
     Unary = 4,
-    /// Elementwise arithmetic of two tensors with broadcasting. [`BinaryParams`](super::BinaryParams).
+    /// Elementwise arithmetic of two tensors with broadcasting.
+    /// [`BinaryParams`](super::BinaryParams).
     Binary = 5,
     /// Softmax over the channels of each row. No parameters.
     Softmax = 6,
@@ -30,9 +32,11 @@ pub enum OpKind {
     MatMul = 9,
     /// Reduction to the mean. [`ReduceParams`](super::ReduceParams).
     Reduce = 10,
-    /// 3x3 convolution of stride 1 by Winograd's algorithm. [`WinogradParams`](super::WinogradParams).
+    /// 3x3 convolution of stride 1 by Winograd's algorithm.
+    /// [`WinogradParams`](super::WinogradParams).
     Winograd = 11,
-    /// Normalisation over the channels of each row, with scale and shift. [`LayerNormParams`](super::LayerNormParams).
+    /// Normalisation over the channels of each row, with scale and shift.
+    /// [`LayerNormParams`](super::LayerNormParams).
     LayerNorm = 12,
     /// Rows of a constant table, chosen by the input. [`GatherParams`](super::GatherParams).
     Gather = 13,
@@ -56,8 +60,8 @@ impl OpKind {
     }
 }
 
-/// How the weights of panels are stored. Biases, at the head of a panel, are floats always. Codes are part of
-/// the format.
+/// How the weights of panels are stored. Biases, at the head of a panel, are floats always. Codes
+/// are part of the format.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Encoding {
@@ -96,8 +100,9 @@ impl Encoding {
         }
     }
 
-    /// Bytes of a panel of `width` output channels with `k` weights each; `None` where they cannot be counted. Kernels for `nr`
-    /// channels read as many biases and, of the last k, as many weights.
+    /// Bytes of a panel of `width` output channels with `k` weights each; `None` where they cannot
+    /// be counted. Kernels for `nr` channels read as many biases and, of the last k, as many
+    /// weights.
     pub fn panel_bytes(self, k: u64, width: usize, nr: usize) -> Option<u64> {
         let beyond = nr.saturating_sub(width) as u64;
         let weights = k.checked_mul(width as u64)?.checked_add(beyond)?;
@@ -111,10 +116,11 @@ impl Encoding {
 pub struct Layer {
     /// [`OpKind`] code.
     pub kind: u32,
-    /// Input tensors; absent ones are [`NONE`](super::NONE). Conv, Depthwise, Winograd: data, residual. Binary: a, b.
+    /// Input tensors; absent ones are [`NONE`](super::NONE). Conv, Depthwise, Winograd: data,
+    /// residual. Binary: a, b.
     pub inputs: [u32; 2],
-    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Softmax, LayerNorm,
-    /// and for the residual of Conv, Depthwise and Winograd.
+    /// Output tensor. It may be the very tensor of an input (in place) for Unary, Binary, Softmax,
+    /// LayerNorm, and for the residual of Conv, Depthwise and Winograd.
     pub output: u32,
     /// Applied to the result, after the residual.
     pub activation: Activation,
@@ -122,9 +128,11 @@ pub struct Layer {
     pub panels: u32,
     /// Bytes of one panel as it is stored, a multiple of 32.
     pub panel_bytes: u32,
-    /// Output channels that a panel holds; 0: as many as it has room for. Only panels of Conv and Gather are stored with fewer.
+    /// Output channels that a panel holds; 0: as many as it has room for. Only panels of Conv and
+    /// Gather are stored with fewer.
     pub width: u32,
-    /// [`Encoding`] code: how the panels' weights are stored. 0 where there are no panels of output channels.
+    /// [`Encoding`] code: how the panels' weights are stored. 0 where there are no panels of output
+    /// channels.
     pub encoding: u32,
     /// Where the weights start, in bytes from the start of the weights section (a multiple of 64).
     pub weights: u64,
@@ -165,9 +173,10 @@ pub struct Activation {
 pub enum ActivationKind {
     /// x
     None = 0,
-    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf. A bound that is NaN does nothing. Of a bound of
-    /// zero the sign does not matter: kernels take a lower one as negative, an upper one as positive ([`Activation::for_kernels`]), since
-    /// then maximum and minimum are one instruction each with the same bits on every processor. Of two zeros with different signs
+    /// min(max(x, alpha), beta); ReLU is alpha = 0, beta = +inf. A bound that is NaN does nothing.
+    /// Of a bound of zero the sign does not matter: kernels take a lower one as negative, an upper
+    /// one as positive ([`Activation::for_kernels`]), since then maximum and minimum are one
+    /// instruction each with the same bits on every processor. Of two zeros with different signs
     /// x86 takes the second, ARM the positive one as maximum and the negative one as minimum.
     Clamp = 1,
     /// x if x ≥ 0, alpha·x otherwise.
@@ -201,8 +210,8 @@ impl Activation {
     pub const RELU: Self =
         Self { kind: ActivationKind::Clamp as u32, alpha: 0.0, beta: f32::INFINITY };
 
-    /// As kernels take it: of a clamp, a lower bound of zero is negative, an upper one positive, and one that is no number is
-    /// none.
+    /// As kernels take it: of a clamp, a lower bound of zero is negative, an upper one positive,
+    /// and one that is no number is none.
     pub fn for_kernels(&self) -> Self {
         if self.kind != ActivationKind::Clamp as u32 {
             return *self;

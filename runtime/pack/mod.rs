@@ -1,10 +1,11 @@
 //! The pack: the file that is deployed. Skeleton, plans and weights, viewed in place.
 //!
 //! A pack is a sequence of sections, each starting on a [`PAGE`]: the header with the skeleton (the
-//! network without its weights), one section per plan, the layers' names, the weights. All records are
-//! little-endian plain data; `docs/pack-format.md` is their specification.
+//! network without its weights), one section per plan, the layers' names, the weights. All records
+//! are little-endian plain data; `docs/pack-format.md` is their specification.
 //!
-//! A record is an *allegation*: what it says need not be true. [`proof`](crate::proof) checks what the runtime relies on.
+//! A record is an *allegation*: what it says need not be true. [`proof`](crate::proof) checks what
+//! the runtime relies on.
 
 mod flaw;
 mod isa;

@@ -15,20 +15,22 @@ pub struct ConvParams {
     pub dilation: [u32; 2],
     /// Padding above and to the left.
     pub pad: [u32; 2],
-    /// Groups. Of [`OpKind::Conv`](super::OpKind::Conv) each group's output channels fill whole panels, the last of which is padded;
-    /// of [`OpKind::Depthwise`](super::OpKind::Depthwise) each panel holds several whole groups.
+    /// Groups. Of [`OpKind::Conv`](super::OpKind::Conv) each group's output channels fill whole
+    /// panels, the last of which is padded; of [`OpKind::Depthwise`](super::OpKind::Depthwise) each
+    /// panel holds several whole groups.
     pub groups: u32,
-    /// Of [`OpKind::Conv`](super::OpKind::Conv) for a GPU: chains that the reduction is cut into, at multiples of 8 of its K (tap row, tap
-    /// column, channel of the group) weights: with U = ⌈K/8⌉, chain c has those from min(K, 8·⌊U·c/chains⌋) on. Each is
-    /// summed by itself from zero (the first one from the bias), also one that has none; then all are added up in
-    /// order. 0 and 1: as processors sum it ([`Chains`](crate::kernels::table::Chains)), who know nothing else.
+    /// Of [`OpKind::Conv`](super::OpKind::Conv) for a GPU: chains that the reduction is cut into,
+    /// at multiples of 8 of its K (tap row, tap column, channel of the group) weights: with U =
+    /// ⌈K/8⌉, chain c has those from min(K, 8·⌊U·c/chains⌋) on. Each is summed by itself from zero
+    /// (the first one from the bias), also one that has none; then all are added up in order. 0 and
+    /// 1: as processors sum it ([`Chains`](crate::kernels::table::Chains)), who know nothing else.
     pub chains: u32,
 }
 
-/// Geometry of a 3x3 convolution of stride 1, without dilation, that is computed in tiles of
-/// `tile` times `tile` outputs, F(tile, 3). Padding at the bottom and right follows from the output's
-/// extent. Panels are `[bias NR][(tile + 2)²][input channels of a group][NR]`: transformed weights. None has channels of
-/// two groups.
+/// Geometry of a 3x3 convolution of stride 1, without dilation, that is computed in tiles of `tile`
+/// times `tile` outputs, F(tile, 3). Padding at the bottom and right follows from the output's
+/// extent. Panels are `[bias NR][(tile + 2)²][input channels of a group][NR]`: transformed weights.
+/// None has channels of two groups.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct WinogradParams {
@@ -104,7 +106,8 @@ impl BinaryOp {
     }
 }
 
-/// Local response normalisation: `x / (bias + alpha/size · Σ x²)^beta` over `size` adjacent channels.
+/// Local response normalisation: `x / (bias + alpha/size · Σ x²)^beta` over `size` adjacent
+/// channels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 pub struct LrnParams {
@@ -118,8 +121,8 @@ pub struct LrnParams {
     pub bias: f32,
 }
 
-/// Layer normalisation: `(x - mean) / √(variance + epsilon) · scale + shift` over the channels of a row. The
-/// weights are one panel: all scales, then all shifts.
+/// Layer normalisation: `(x - mean) / √(variance + epsilon) · scale + shift` over the channels of a
+/// row. The weights are one panel: all scales, then all shifts.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 pub struct LayerNormParams {
@@ -135,8 +138,9 @@ pub struct GatherParams {
     pub entries: u32,
 }
 
-/// A strided copy: for every index in `dims`, `output[dst_start + Σ i·dst] = input[src_start + Σ i·src]`,
-/// in floats from the first element of the tensors' *buffers*. Strides may be zero, never negative.
+/// A strided copy: for every index in `dims`,
+/// `output[dst_start + Σ i·dst] = input[src_start + Σ i·src]`, in floats from the first element of
+/// the tensors' *buffers*. Strides may be zero, never negative.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 pub struct CopyParams {
@@ -156,9 +160,10 @@ pub struct CopyParams {
     pub fill: f32,
 }
 
-/// `output[i] = a[i] · (scale · b[i])` for each `i` in `batch`: `m×k` times `k×n`. Operands are given by strides
-/// in floats from the tensors' first elements. The output has `batch·m` rows of `n`, at its tensor's pitch. An operand's record
-/// is one run of floats; or the left one's is rows as the output's are, which its strides repeat.
+/// `output[i] = a[i] · (scale · b[i])` for each `i` in `batch`: `m×k` times `k×n`. Operands are
+/// given by strides in floats from the tensors' first elements. The output has `batch·m` rows of
+/// `n`, at its tensor's pitch. An operand's record is one run of floats; or the left one's is rows
+/// as the output's are, which its strides repeat.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 pub struct MatMulParams {

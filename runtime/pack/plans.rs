@@ -1,10 +1,12 @@
-//! Records of a plan: where buffers lie, what is loaded when and to where, and what is computed in between.
+//! Records of a plan: where buffers lie, what is loaded when and to where, and what is computed in
+//! between.
 
 use bytemuck::{Pod, Zeroable};
 
-/// The header of a plan's section, followed by its arrays in the order of its counts, of records as they are
-/// [`stored`](super::stored): places (one for each of the skeleton's buffers), loads (those that are done once come first), what steps
-/// do, steps; and, if there is a staging ring, one [`Stage`] for each load that is not resident.
+/// The header of a plan's section, followed by its arrays in the order of its counts, of records as
+/// they are [`stored`](super::stored): places (one for each of the skeleton's buffers), loads
+/// (those that are done once come first), what steps do, steps; and, if there is a staging ring,
+/// one [`Stage`] for each load that is not resident.
 ///
 /// Step 0 of an inference is the host's turn: it reads the outputs of the last inference and writes
 /// the inputs of the next. It has no record; the first record is step 1.
@@ -21,8 +23,9 @@ pub struct PlanHeader {
     pub works: u32,
     /// Steps of every inference, without the host's.
     pub steps: u32,
-    /// Pages of the staging ring, next to the arena, for a device with a memory of its own: loads are read into it, and
-    /// copied from there to their addresses. 0 where loads are read to where they are used.
+    /// Pages of the staging ring, next to the arena, for a device with a memory of its own: loads
+    /// are read into it, and copied from there to their addresses. 0 where loads are read to where
+    /// they are used.
     pub staging_pages: u32,
 }
 
@@ -42,8 +45,8 @@ impl Place {
     }
 }
 
-/// Bytes of a ring of `lines` image lines, each `width` pixels that lie `pitch` floats apart: a multiple of 64;
-/// saturates.
+/// Bytes of a ring of `lines` image lines, each `width` pixels that lie `pitch` floats apart: a
+/// multiple of 64; saturates.
 pub fn ring_bytes(lines: u32, width: u32, pitch: u32) -> u64 {
     let pixels = u64::from(lines) * u64::from(width);
     let bytes = pixels.checked_mul(u64::from(pitch)).and_then(|floats| floats.checked_mul(4));
@@ -66,18 +69,20 @@ pub struct Load {
     pub release: i32,
 }
 
-/// Where a load is staged, and when. A plan with a staging ring has three stages with a counter each: reads (from storage into the
-/// ring), copies (from the ring into the arena), steps. Read j may start when both its thresholds are reached; copy j
-/// when read j is done and the load's `release` is reached, which then is not the read's; a step when its `ready` copies and its `reads`
-/// reads are done. Each stage does its tasks in order.
+/// Where a load is staged, and when. A plan with a staging ring has three stages with a counter
+/// each: reads (from storage into the ring), copies (from the ring into the arena), steps. Read j
+/// may start when both its thresholds are reached; copy j when read j is done and the load's
+/// `release` is reached, which then is not the read's; a step when its `ready` copies and its
+/// `reads` reads are done. Each stage does its tasks in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stage {
     /// Bytes from the start of the staging ring; a multiple of the page.
     pub address: u64,
-    /// The read may start when this many copies of its inference are done. Negative: already in the inference before
-    /// (`-3`: when all but three of its copies are done).
+    /// The read may start when this many copies of its inference are done. Negative: already in the
+    /// inference before (`-3`: when all but three of its copies are done).
     pub copies: i32,
-    /// The read may start when this many steps of its inference are done, the host's included. Negative: already in the inference before.
+    /// The read may start when this many steps of its inference are done, the host's included.
+    /// Negative: already in the inference before.
     pub steps: i32,
 }
 
@@ -101,10 +106,11 @@ pub struct Step {
     pub weights: u64,
     /// Where its scratch lies: bytes from the start of the arena; a multiple of 64.
     pub scratch: u64,
-    /// Bytes of scratch, a multiple of 64: no less than the operator needs; what it can do with more decides on its blocks.
+    /// Bytes of scratch, a multiple of 64: no less than the operator needs; what it can do with
+    /// more decides on its blocks.
     pub scratch_bytes: u64,
-    /// The step may start when this many reads of its inference are done: of a plan with a staging ring, where it is more
-    /// than `ready` says (a synchronous pipeline). 0 otherwise.
+    /// The step may start when this many reads of its inference are done: of a plan with a staging
+    /// ring, where it is more than `ready` says (a synchronous pipeline). 0 otherwise.
     pub reads: u32,
     /// Which sums it computes, and how.
     pub method: Method,
@@ -140,16 +146,16 @@ impl Step {
 pub enum Method {
     /// All sums, by the layer's own algorithm.
     Own(InputReuse),
-    /// Some chains of the sums of one panel, by the layer's own algorithm. The first chain's step begins the sums, the others add
-    /// to what the output holds ([`chains`](crate::ops::chains)).
+    /// Some chains of the sums of one panel, by the layer's own algorithm. The first chain's step
+    /// begins the sums, the others add to what the output holds ([`chains`](crate::ops::chains)).
     Chains {
         /// The first chain.
         first: u32,
         /// The number of chains, at least 1.
         count: u32,
     },
-    /// All sums by F(tile,3), of a 3x3 convolution of stride 1 in one group whose stored panels are the direct
-    /// algorithm's. The step transforms them into its scratch. The tile is 2 or 4.
+    /// All sums by F(tile,3), of a 3x3 convolution of stride 1 in one group whose stored panels are
+    /// the direct algorithm's. The step transforms them into its scratch. The tile is 2 or 4.
     Winograd {
         /// Outputs of a tile along each axis.
         tile: u32,
@@ -196,10 +202,12 @@ impl Method {
     }
 }
 
-/// What becomes of the inputs that a step of a [Winograd convolution](crate::ops::winograd) transforms.
+/// What becomes of the inputs that a step of a [Winograd convolution](crate::ops::winograd)
+/// transforms.
 ///
-/// A layer that is cut into slices of its panels would transform the same inputs in each of them. Instead a step can leave them in its
-/// scratch. The next step, of other panels and the same rows, then finds them there: its scratch is the same bytes.
+/// A layer that is cut into slices of its panels would transform the same inputs in each of them.
+/// Instead a step can leave them in its scratch. The next step, of other panels and the same rows,
+/// then finds them there: its scratch is the same bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum InputReuse {
     /// Inputs are transformed block by block, as they are used.

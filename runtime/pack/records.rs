@@ -1,7 +1,8 @@
-//! The records of a pack: little-endian, `#[repr(C)]`, plain data, without padding. Here are those of the file and of the network;
-//! [`layers`](super::layers) compute, with the [parameters](super::operators) of their operators, in the steps of
-//! [`plans`](super::plans). Of most of those there are many of, this is what they say; [`stored`](super::stored) has them in fewer
-//! bytes.
+//! The records of a pack: little-endian, `#[repr(C)]`, plain data, without padding. Here are those
+//! of the file and of the network; [`layers`](super::layers) compute, with the
+//! [parameters](super::operators) of their operators, in the steps of [`plans`](super::plans). Of
+//! most of those there are many of, this is what they say; [`stored`](super::stored) has them in
+//! fewer bytes.
 //!
 //! All of it is an *allegation* until `open` has validated it: an index may point nowhere, an
 //! offset may lie outside the arena. Code that runs after `open` relies on what `open` proved.
@@ -21,11 +22,13 @@ pub const NONE: u32 = u32::MAX;
 /// The largest number of plans in a pack.
 pub const MAX_PLANS: usize = 16;
 
-/// Where the skeleton starts, in bytes from the start of the file and of the arena: after as many entries as there can
-/// be, so that what a plan leaves for tables does not depend on how many other plans there are.
+/// Where the skeleton starts, in bytes from the start of the file and of the arena: after as many
+/// entries as there can be, so that what a plan leaves for tables does not depend on how many other
+/// plans there are.
 pub const SKELETON: u64 = (size_of::<Header>() + MAX_PLANS * size_of::<PlanEntry>()) as u64;
 
-/// The header, at byte 0 of the file. The [`PlanEntry`] table follows, and in the same page the [`SKELETON`].
+/// The header, at byte 0 of the file. The [`PlanEntry`] table follows, and in the same page the
+/// [`SKELETON`].
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct Header {
@@ -41,8 +44,8 @@ pub struct Header {
     pub panel: u32,
     /// Bytes of the whole file.
     pub file_bytes: u64,
-    /// Where the layers' names start, in bytes from the start of the file (a multiple of the page). They are for people, and
-    /// lie in no arena.
+    /// Where the layers' names start, in bytes from the start of the file (a multiple of the page).
+    /// They are for people, and lie in no arena.
     pub names_offset: u64,
     /// Bytes of the layers' names (not rounded).
     pub names_bytes: u64,
@@ -111,8 +114,8 @@ pub const STRATEGIES: [&str; 14] = [
     "demand-2s-md",
 ];
 
-/// The skeleton's own header, followed by its arrays in the order of its counts, of records as they are
-/// [`stored`](super::stored).
+/// The skeleton's own header, followed by its arrays in the order of its counts, of records as they
+/// are [`stored`](super::stored).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 pub struct SkeletonHeader {
@@ -128,7 +131,8 @@ pub struct SkeletonHeader {
     pub inputs: u32,
     /// Number of [`Port`] records that are outputs.
     pub outputs: u32,
-    /// Bytes of the string table (UTF-8), a multiple of 4: the names of the network and of its ports.
+    /// Bytes of the string table (UTF-8), a multiple of 4: the names of the network and of its
+    /// ports.
     pub names: u32,
     /// The network's name, in the string table.
     pub name: Name,
@@ -151,9 +155,10 @@ pub struct Buffer {
     pub bytes: u64,
 }
 
-/// A tensor: `dims[0]·dims[1]·dims[2]` rows ("pixels") of `dims[3]` adjacent floats ("channels"), at a
-/// uniform pitch, somewhere in a buffer. Images are NHWC; other tensors are row-major with leading
-/// dimensions folded into the first three. Several tensors may view one buffer (concatenation).
+/// A tensor: `dims[0]·dims[1]·dims[2]` rows ("pixels") of `dims[3]` adjacent floats ("channels"),
+/// at a uniform pitch, somewhere in a buffer. Images are NHWC; other tensors are row-major with
+/// leading dimensions folded into the first three. Several tensors may view one buffer
+/// (concatenation).
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Pod, Zeroable)]
 pub struct Tensor {

@@ -1,9 +1,12 @@
-//! How the records of a network and of a plan are stored: in as few bytes as they need, since the tables lie in the arena.
+//! How the records of a network and of a plan are stored: in as few bytes as they need, since the
+//! tables lie in the arena.
 //!
-//! Addresses and offsets are stored in units of what they are aligned to, as 32 bits. What many records have in common is stored
-//! once: layers refer to words with their activation and parameters, steps to [works](WorkRecord), since those of layers that
-//! slide differ in nothing but where in the image they are and where their scratch lies. [`Records`] reads them back one by
-//! one. The planner stores them (`store` of each type), and gets an error for what is too large for that.
+//! Addresses and offsets are stored in units of what they are aligned to, as 32 bits. What many
+//! records have in common is stored once: layers refer to words with their activation and
+//! parameters, steps to [works](WorkRecord), since those of layers that slide differ in nothing but
+//! where in the image they are and where their scratch lies. [`Records`] reads them back one by
+//! one. The planner stores them (`store` of each type), and gets an error for what is too large for
+//! that.
 
 use super::{
     Activation, Buffer, Flaw, InputReuse, Layer, Load, Method, PAGE, Place, Stage, Step, flaw,
@@ -93,7 +96,8 @@ impl<'a, T: ReadWith<Shared> + 'a, Shared: Copy> Records<'a, T, Shared> {
     }
 }
 
-/// What addresses and offsets are multiples of, each with what is said where one is not, or is beyond what 32 bits count.
+/// What addresses and offsets are multiples of, each with what is said where one is not, or is
+/// beyond what 32 bits count.
 struct Unit {
     bytes: u64,
     uneven: &'static str,
@@ -230,7 +234,8 @@ impl ReadWith<&[u32]> for Layer {
 }
 
 impl Layer {
-    /// The record that stores it, and its words. The first `LayerRecord::words` of these belong into the table.
+    /// The record that stores it, and its words. The first `LayerRecord::words` of these belong
+    /// into the table.
     pub fn store(&self) -> Result<(LayerRecord, [u32; LAYER_WORDS]), Flaw> {
         let Self { activation, params, inputs, output, panels, panel_bytes, .. } = *self;
         let mut words = [0; LAYER_WORDS];
@@ -329,12 +334,13 @@ impl Load {
     }
 }
 
-/// What a [`Step`] does, but for which rows of its output it begins with and where its scratch lies: steps with all of this
-/// in common share it.
+/// What a [`Step`] does, but for which rows of its output it begins with and where its scratch
+/// lies: steps with all of this in common share it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Pod, Zeroable)]
 pub struct WorkRecord {
-    /// Loads that the step waits for, and in the upper eight bits its algorithm, or what it is [instead](SOME_CHAINS).
+    /// Loads that the step waits for, and in the upper eight bits its algorithm, or what it is
+    /// [instead](SOME_CHAINS).
     pub ready_and_algorithm: u32,
     /// Index of the layer.
     pub layer: u16,
@@ -342,8 +348,8 @@ pub struct WorkRecord {
     pub first: u16,
     /// Panels; of a step of some chains, how many these are, of one panel.
     pub count: u16,
-    /// Reads that the step waits for, beyond as many as loads; of a step of some chains, the first of them. (Plans with a staging ring
-    /// have no such steps.)
+    /// Reads that the step waits for, beyond as many as loads; of a step of some chains, the first
+    /// of them. (Plans with a staging ring have no such steps.)
     pub reads_ahead: u16,
     /// Output rows.
     pub rows: u32,
@@ -355,7 +361,8 @@ pub struct WorkRecord {
 
 /// In the place of an algorithm: a step of some chains of one panel, by the layer's own.
 pub const SOME_CHAINS: u32 = 1;
-/// In the place of an algorithm: a step by the layer's own algorithm that leaves its transformed inputs.
+/// In the place of an algorithm: a step by the layer's own algorithm that leaves its transformed
+/// inputs.
 pub const LEFT: u32 = 3;
 /// In the place of an algorithm: a step by the layer's own algorithm that finds transformed inputs.
 pub const FOUND: u32 = 5;
@@ -408,7 +415,8 @@ impl ReadWith<&[WorkRecord]> for Step {
 }
 
 impl Step {
-    /// As it is stored, with what it may share with others. Which of these it refers to is left open.
+    /// As it is stored, with what it may share with others. Which of these it refers to is left
+    /// open.
     pub fn store(&self) -> Result<(StepRecord, WorkRecord), Flaw> {
         let most = (1 << READY_BITS) - 1;
         if self.ready > most {

@@ -2,26 +2,27 @@
 //!
 //! A pack is untrusted. What is proved here is what the safety of the runtime rests on:
 //!
-//! - every index points at a record, every tensor lies inside its buffer, every operator's parameters
-//!   fit its tensors ([`ops::validate`]);
+//! - every index points at a record, every tensor lies inside its buffer, every operator's
+//!   parameters fit its tensors ([`ops::validate`]);
 //! - buffers, loads, weights and scratch lie inside the arena, after the tables;
-//! - a buffer that holds a ring of image lines holds views of one image's pixels and nothing else, and no step
-//!   goes around its end ([`ops::validate_rings`]);
-//! - within a step, what is written is disjoint from what is read (or is the very same tensor, where
-//!   the operator works in place): whole buffers, or else the rows of them that the step reads and makes
-//!   ([`ops::rows_read`]), which are what it is lent;
-//! - **no race**: a load may be in flight from the moment its `release` permits it to the start of the
-//!   first step whose `ready` waits for it. No step that can run in that time (nor the host, while it
-//!   owns inputs and outputs) touches the load's bytes; and nothing ever touches a resident load's
-//!   (`races`);
+//! - a buffer that holds a ring of image lines holds views of one image's pixels and nothing else,
+//!   and no step goes around its end ([`ops::validate_rings`]);
+//! - within a step, what is written is disjoint from what is read (or is the very same tensor,
+//!   where the operator works in place): whole buffers, or else the rows of them that the step
+//!   reads and makes ([`ops::rows_read`]), which are what it is lent;
+//! - **no race**: a load may be in flight from the moment its `release` permits it to the start of
+//!   the first step whose `ready` waits for it. No step that can run in that time (nor the host,
+//!   while it owns inputs and outputs) touches the load's bytes; and nothing ever touches a
+//!   resident load's (`races`);
 //! - no deadlock: a step never waits for a load that waits for that step;
-//! - of a plan with a staging ring (whose loads then are copies from there) the same for what is read into the ring
-//!   (`stages`);
-//! - bounds on the proof itself, and on the work of each step: a pack that takes more than its size and
-//!   the caller permit is refused, so that neither `open` nor a step takes as long as a pack likes.
+//! - of a plan with a staging ring (whose loads then are copies from there) the same for what is
+//!   read into the ring (`stages`);
+//! - bounds on the proof itself, and on the work of each step: a pack that takes more than its size
+//!   and the caller permit is refused, so that neither `open` nor a step takes as long as a pack
+//!   likes.
 //!
-//! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten) is
-//! the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
+//! That the *numbers* are right (every byte loaded before it is read, no live tensor overwritten)
+//! is the planner's checker's to prove: a pack that is wrong in that way computes nonsense, safely.
 
 mod network;
 mod pages;
@@ -40,9 +41,11 @@ fn check(ok: bool, what: &'static str, index: usize, found: u64, limit: u64) -> 
     if ok { Ok(()) } else { Err(Flaw { what, index: index as u32, found, limit }) }
 }
 
-/// The effort of the proof of one plan: looks at a set of pages, comparisons of two records. Each takes some nanoseconds.
+/// The effort of the proof of one plan: looks at a set of pages, comparisons of two records. Each
+/// takes some nanoseconds.
 ///
-/// It is counted. A plan that takes more than is due to the pack's size is refused, since nothing else bounds the time that `open` takes.
+/// It is counted. A plan that takes more than is due to the pack's size is refused, since nothing
+/// else bounds the time that `open` takes.
 #[derive(Debug)]
 struct Effort {
     spent: u64,
@@ -118,8 +121,9 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Comparisons that the proof of one of `plans` plans may take, in a pack of `bytes` bytes. It is half a million for each MiB, which
-    /// take less than 10 ms, and for each plan at least what plans of small networks take.
+    /// Comparisons that the proof of one of `plans` plans may take, in a pack of `bytes` bytes. It
+    /// is half a million for each MiB, which take less than 10 ms, and for each plan at least what
+    /// plans of small networks take.
     pub fn effort_for(bytes: u64, plans: u32) -> u64 {
         const EACH: u64 = 1 << 17;
         (bytes / 2 / u64::from(plans.max(1))).max(EACH)
@@ -227,8 +231,8 @@ impl<'a> Proven<'a> {
         ops::weights(layer, &self.skeleton.layer_inputs(layer)[0], slice, self.isa)
     }
 
-    /// Whether a step's output and an input lie in whole buffers, and the rows of them that it is [lent](Self::lent) apart. On a GPU
-    /// it is lent all.
+    /// Whether a step's output and an input lie in whole buffers, and the rows of them that it is
+    /// [lent](Self::lent) apart. On a GPU it is lent all.
     fn apart_by_rows(
         &self,
         layer: &Layer,
@@ -258,8 +262,9 @@ impl<'a> Proven<'a> {
         !bytes(input, &lent[slot]).overlaps(bytes(output, &lent[2]))
     }
 
-    /// The rows of its inputs and of its output that a step is lent on a processor, as their matrices count them: those that
-    /// it touches, and all that memory holds of rings. [`OpKind::Copy`] has whole buffers, each a row.
+    /// The rows of its inputs and of its output that a step is lent on a processor, as their
+    /// matrices count them: those that it touches, and all that memory holds of rings.
+    /// [`OpKind::Copy`] has whole buffers, each a row.
     pub(crate) fn lent(&self, layer: &Layer, slice: &Slice) -> [Range<usize>; 3] {
         if layer.kind == OpKind::Copy as u32 {
             return [0..1, 0..1, 0..1];
@@ -308,8 +313,8 @@ impl<'a> Proven<'a> {
         }
     }
 
-    /// The floats of a tensor's buffer that memory holds: all, or a ring's lines, not rounded up to what is aligned: operators find a
-    /// row's place by this length.
+    /// The floats of a tensor's buffer that memory holds: all, or a ring's lines, not rounded up to
+    /// what is aligned: operators find a row's place by this length.
     pub(crate) fn held_floats(&self, tensor: &Tensor) -> usize {
         let floats = match self.lines(tensor) {
             0 => self.skeleton.buffers.at(tensor.buffer as usize).bytes / 4,

@@ -1,5 +1,5 @@
-//! The network: tensors lie in their buffers, layers have operators that fit their tensors and weights that are there, and what the
-//! host reads and writes is as large as it is said to be.
+//! The network: tensors lie in their buffers, layers have operators that fit their tensors and
+//! weights that are there, and what the host reads and writes is as large as it is said to be.
 
 use super::{ProvenSkeleton, check, end_of, layer_flaw};
 use crate::ops::{self, LayerError};
@@ -9,8 +9,8 @@ use crate::pack::{Flaw, NONE, OpKind, Skeleton, Tensor};
 const MAX_PORTS: usize = 1024;
 
 impl ProvenSkeleton<'_> {
-    /// Buffers are no larger than what this processor addresses, so that places in them are numbers of its: in a ring, too, of
-    /// which memory holds a part. Tensors lie inside of them.
+    /// Buffers are no larger than what this processor addresses, so that places in them are numbers
+    /// of its: in a ring, too, of which memory holds a part. Tensors lie inside of them.
     pub(super) fn tensors(&self) -> Result<(), Flaw> {
         for (i, buffer) in self.skeleton.buffers.iter().enumerate() {
             let what = "buffer: more bytes than this processor addresses";

@@ -1,8 +1,9 @@
 //! A set of pages of the arena, in a few kilobytes: which of them loads fill.
 //!
-//! Loads fill whole pages, so a range of bytes meets a load exactly if one of its pages is in the set. A bit stands for a
-//! page, and a bit of the summary for a word of bits that is not empty: a look at a range of any length takes a few words.
-//! An arena has more pages than there are bits: it is proved span by span.
+//! Loads fill whole pages, so a range of bytes meets a load exactly if one of its pages is in the
+//! set. A bit stands for a page, and a bit of the summary for a word of bits that is not empty: a
+//! look at a range of any length takes a few words. An arena has more pages than there are bits: it
+//! is proved span by span.
 
 use super::Range64;
 use crate::pack::PAGE;

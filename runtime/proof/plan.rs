@@ -1,4 +1,5 @@
-//! The plan: buffers, loads and steps lie in the arena, steps are slices of their layers, and none writes what it reads.
+//! The plan: buffers, loads and steps lie in the arena, steps are slices of their layers, and none
+//! writes what it reads.
 
 use super::{Bounds, Effort, Proven, Range64, check, image, layer_flaw};
 use crate::ops::{self, Problem, Slice};
@@ -40,7 +41,8 @@ impl Proven<'_> {
         Ok(())
     }
 
-    /// The bytes of a buffer that holds a ring of `lines` lines. Its tensors must be views of the pixels of one image.
+    /// The bytes of a buffer that holds a ring of `lines` lines. Its tensors must be views of the
+    /// pixels of one image.
     fn ring(&self, buffer: usize, lines: u32) -> Result<u64, Flaw> {
         let mut views =
             self.skeleton.tensors.iter().filter(|tensor| tensor.buffer as usize == buffer);

@@ -1,10 +1,11 @@
 //! No load in flight meets a step that may run at the same time, and no step waits for ever.
 //!
-//! An inference is walked through once, in the order of its steps, with the set of pages that loads in flight fill and the
-//! set that residents do ([`Pages`]). A load enters the set when its release permits it, which is never before the loads
-//! ahead of it, since the loader begins them in order; it leaves when the first step waits for it. What is
-//! asked of each step is then whether the bytes that it touches are in the set. So the proof takes as long as
-//! there are loads and steps, whatever they are: no load is compared with a step.
+//! An inference is walked through once, in the order of its steps, with the set of pages that loads
+//! in flight fill and the set that residents do ([`Pages`]). A load enters the set when its release
+//! permits it, which is never before the loads ahead of it, since the loader begins them in order;
+//! it leaves when the first step waits for it. What is asked of each step is then whether the bytes
+//! that it touches are in the set. So the proof takes as long as there are loads and steps,
+//! whatever they are: no load is compared with a step.
 
 use super::pages::{Pages, SPAN};
 use super::{Effort, Proven, Range64, check, image};
@@ -108,8 +109,8 @@ fn met(
     check(false, what, index, bytes.start, address)
 }
 
-/// The loads in flight, from one step of an inference to the next: those of this inference, and after them those of
-/// the next one.
+/// The loads in flight, from one step of an inference to the next: those of this inference, and
+/// after them those of the next one.
 struct Flights<'p, 'a> {
     proven: &'p Proven<'a>,
     pages: Pages,

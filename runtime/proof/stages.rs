@@ -1,20 +1,25 @@
-//! The stages of loads: what a device with a memory of its own reads into its staging ring, and copies from there.
+//! The stages of loads: what a device with a memory of its own reads into its staging ring, and
+//! copies from there.
 //!
-//! Reads, copies and steps are three sequences, each done in order. What is proved in addition to the bounds:
+//! Reads, copies and steps are three sequences, each done in order. What is proved in addition to
+//! the bounds:
 //!
-//! - **no race in the ring**: when read j may start, `copies` copies are done, and of those that follow only the
-//!   ones of loads before j can be in flight, since a copy comes after its read. None of these shares a byte with j's
-//!   place. (In the arena copies are what is in flight, which `races` proves.)
-//! - **no deadlock**: were all three stuck, the step that is next would wait for a copy or a read. A copy waits for
-//!   its read, and for `release` steps, no more than are before the step that first waits for it; a read waits for
-//!   `steps` steps, no more than are before the step that first waits for it or its copy, and for copies of loads
-//!   before it, each of which waits for no more steps than that.
+//! - **no race in the ring**: when read j may start, `copies` copies are done, and of those that
+//!   follow only the ones of loads before j can be in flight, since a copy comes after its read.
+//!   None of these shares a byte with j's place. (In the arena copies are what is in flight, which
+//!   `races` proves.)
+//! - **no deadlock**: were all three stuck, the step that is next would wait for a copy or a read.
+//!   A copy waits for its read, and for `release` steps, no more than are before the step that
+//!   first waits for it; a read waits for `steps` steps, no more than are before the step that
+//!   first waits for it or its copy, and for copies of loads before it, each of which waits for no
+//!   more steps than that.
 
 use super::{Effort, Proven, Range64, check};
 use crate::pack::{Flaw, Isa, PAGE, PlanView};
 
-/// What a ring holds at most, in bytes that the arena holds after its tables: pinned memory is taken before anything is
-/// loaded, and shall not be whatever a pack asks for. Rings are of a few loads, which lie in the arena.
+/// What a ring holds at most, in bytes that the arena holds after its tables: pinned memory is
+/// taken before anything is loaded, and shall not be whatever a pack asks for. Rings are of a few
+/// loads, which lie in the arena.
 const MOST_ARENAS: u64 = 8;
 
 impl Proven<'_> {
@@ -58,7 +63,8 @@ impl Proven<'_> {
         Range64::of(self.plan.stages.at(load).address, self.plan.loads.at(load).bytes.into())
     }
 
-    /// No read goes where a copy may be reading, and nothing waits for ever. The rules of `stages` and of `races` hold.
+    /// No read goes where a copy may be reading, and nothing waits for ever. The rules of `stages`
+    /// and of `races` hold.
     pub(super) fn stage_races(&self, effort: &mut Effort) -> Result<(), Flaw> {
         let stages = self.plan.stages;
         let count = stages.len() as i64;
@@ -89,8 +95,8 @@ impl Proven<'_> {
             let what = "stage: read only after a step that waits for it (deadlock)";
             let awaited = i64::from(stage.steps);
             check(awaited <= first, what, j, awaited.unsigned_abs(), first as u64)?;
-            // Copies that this step waits for come before it; others do so only if this is proved here. What comes
-            // before an earlier step comes before this one.
+            // Copies that this step waits for come before it; others do so only if this is proved
+            // here. What comes before an earlier step comes before this one.
             if reader < user {
                 let from = proved.max(steps.at(reader).ready as usize);
                 let to = usize::try_from(stage.copies).unwrap_or(0);

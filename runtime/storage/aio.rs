@@ -1,17 +1,20 @@
 //! Linux's native asynchronous I/O: reads of a file that the kernel performs while we go on.
 //!
-//! With direct I/O it is truly that: `io_submit` hands the request to the device's queue and returns. It has been in the
-//! kernel since 2.6, so that the boards with the oldest ones (Jetsons: 4.9) have it, which io_uring (5.1) is not; and
-//! it needs no memory but a page or two of the kernel's making, with its answers.
+//! With direct I/O it is truly that: `io_submit` hands the request to the device's queue and
+//! returns. It has been in the kernel since 2.6, so that the boards with the oldest ones (Jetsons:
+//! 4.9) have it, which io_uring (5.1) is not; and it needs no memory but a page or two of the
+//! kernel's making, with its answers.
 //!
-//! The kernel is given reads in pieces of up to [`PIECE`] bytes, [`PIECES`] of them at a time, in the order in which they were
-//! begun: the next when one is done, whatever reads they belong to. So the device is busy between large reads, too, none of them takes
-//! from those before it, and a processor's cache still has what is verified (an eighth to a fifth more comes in the same time than by
-//! reads of 3 MiB, one after the other).
+//! The kernel is given reads in pieces of up to [`PIECE`] bytes, [`PIECES`] of them at a time, in
+//! the order in which they were begun: the next when one is done, whatever reads they belong to. So
+//! the device is busy between large reads, too, none of them takes from those before it, and a
+//! processor's cache still has what is verified (an eighth to a fifth more comes in the same time
+//! than by reads of 3 MiB, one after the other).
 //!
-//! Whatever it refuses is read when it is waited for instead: a system without it (`ENOSYS`), one whose requests are all
-//! taken (`EAGAIN`, `fs.aio-max-nr`), a file system that does not have it (`EINVAL`). So is a read of which a piece was short or
-//! interrupted, so that all errors are those of [`read_exact`].
+//! Whatever it refuses is read when it is waited for instead: a system without it (`ENOSYS`), one
+//! whose requests are all taken (`EAGAIN`, `fs.aio-max-nr`), a file system that does not have it
+//! (`EINVAL`). So is a read of which a piece was short or interrupted, so that all errors are those
+//! of [`read_exact`].
 #![allow(unsafe_code)]
 
 use super::fd::Fd;
@@ -79,8 +82,8 @@ impl Slot {
     }
 }
 
-// SAFETY: the context is the process's, not a thread's; the addresses are only used while whoever submitted them has promised
-// that they are free to be written, on whatever thread.
+// SAFETY: the context is the process's, not a thread's; the addresses are only used while whoever
+// submitted them has promised that they are free to be written, on whatever thread.
 unsafe impl Send for Requests {}
 
 // SAFETY: nothing can be done by a shared reference.
@@ -177,8 +180,9 @@ impl Requests {
         Ok(number)
     }
 
-    /// Gives the kernel what comes next, as much as it is to have: each piece by itself, as it would join those that it gets together.
-    /// What it does not take though it has nothing, it does not get.
+    /// Gives the kernel what comes next, as much as it is to have: each piece by itself, as it
+    /// would join those that it gets together. What it does not take though it has nothing, it does
+    /// not get.
     fn give(&mut self, fd: &Fd) {
         while self.flying < PIECES {
             let slots = self.slots.iter_mut().enumerate();
@@ -201,8 +205,8 @@ impl Requests {
                 ..Iocb::default()
             };
             let mut list = [&raw mut request];
-            // SAFETY: one valid request, of which the kernel keeps nothing but what it says; the bytes are the device's by
-            // the promise of who submitted them.
+            // SAFETY: one valid request, of which the kernel keeps nothing but what it says; the
+            // bytes are the device's by the promise of who submitted them.
             let count = unsafe {
                 libc::syscall(libc::SYS_io_submit, self.context, 1 as c_long, list.as_mut_ptr())
             };
@@ -231,8 +235,8 @@ impl Requests {
         self.slots.get(number).is_some_and(Slot::is_there)
     }
 
-    /// Returns when a read is done: by the kernel, or here. Of a number that was not submitted: nothing to do. Asks for each answer over
-    /// and over for so long, and then sleeps.
+    /// Returns when a read is done: by the kernel, or here. Of a number that was not submitted:
+    /// nothing to do. Asks for each answer over and over for so long, and then sleeps.
     pub fn wait(
         &mut self,
         fd: &Fd,
@@ -253,7 +257,8 @@ impl Requests {
         if there {
             return Ok(());
         }
-        // SAFETY: the kernel is done with the bytes, which by the promise to `submit` nobody else touches yet.
+        // SAFETY: the kernel is done with the bytes, which by the promise to `submit` nobody else
+        // touches yet.
         let into = unsafe { &mut *slot.into };
         read_exact(slot.offset, into, alignment, |at, into| fd.pread(at, into))
     }
@@ -291,7 +296,8 @@ impl Requests {
         count
     }
 
-    /// Gives the kernel's part up, which waits for what is under way: whatever that was is attempted anew.
+    /// Gives the kernel's part up, which waits for what is under way: whatever that was is
+    /// attempted anew.
     fn close(&mut self) {
         if self.context != 0 {
             // SAFETY: a context that the kernel has made, used by nobody after this.

@@ -1,7 +1,7 @@
 //! Files read through the page cache.
 //!
-//! For file systems without direct I/O, and for comparison. The kernel keeps a copy of what is read,
-//! in memory that no budget counts, and fetches ahead of sequential reads.
+//! For file systems without direct I/O, and for comparison. The kernel keeps a copy of what is
+//! read, in memory that no budget counts, and fetches ahead of sequential reads.
 
 use super::fd::Fd;
 use super::residency::PageCache;

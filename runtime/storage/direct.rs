@@ -4,15 +4,18 @@
 //! says. A file system that would quietly go through the cache all the same is refused:
 //!
 //! - `open` fails with EINVAL: it has no direct I/O.
-//! - It lives in memory (tmpfs, ramfs): the cache *is* the file. tmpfs takes the flag since Linux 6.6.
-//! - Pages that are read on trial turn up in the cache: the file system decompresses or decrypts there (btrfs), or lies over
-//!   one in memory (an overlay). `statx` reports an alignment of zero for some of these. That alone is not
-//!   believed: emulators report zero, too, since they do not know.
+//! - It lives in memory (tmpfs, ramfs): the cache *is* the file. tmpfs takes the flag since Linux
+//!   6.6.
+//! - Pages that are read on trial turn up in the cache: the file system decompresses or decrypts
+//!   there (btrfs), or lies over one in memory (an overlay). `statx` reports an alignment of zero
+//!   for some of these. That alone is not believed: emulators report zero, too, since they do not
+//!   know.
 //!
-//! Kernels before 6.1 and some file systems report no alignment; that a page can be read is then enough.
+//! Kernels before 6.1 and some file systems report no alignment; that a page can be read is then
+//! enough.
 //!
-//! Only some of a file may be compressed: [`DirectFile::page_cache`] says after an inference what is in the cache, and keeps
-//! it out.
+//! Only some of a file may be compressed: [`DirectFile::page_cache`] says after an inference what
+//! is in the cache, and keeps it out.
 //!
 //! Several reads can be in flight at once: see [`aio`](super::aio).
 #![allow(unsafe_code)]
@@ -37,8 +40,9 @@ pub struct DirectFile {
     requests: Option<Requests>,
 }
 
-/// Reads under way at once. Disks gain by more, most of all by small reads; but a virtual one may answer
-/// all that it was given before it came to rest together, so that further reads keep the first one waiting.
+/// Reads under way at once. Disks gain by more, most of all by small reads; but a virtual one may
+/// answer all that it was given before it came to rest together, so that further reads keep the
+/// first one waiting.
 const DEPTH: usize = 4;
 
 impl DirectFile {
@@ -65,7 +69,8 @@ impl DirectFile {
         Ok(Self { fd, alignment, requests: None })
     }
 
-    /// The page cache's share of the file. After an inference it shows what reads, or others, have left there.
+    /// The page cache's share of the file. After an inference it shows what reads, or others, have
+    /// left there.
     pub fn page_cache(&self) -> Result<PageCache, StorageError> {
         PageCache::of(&self.fd)
     }
@@ -91,8 +96,9 @@ impl Storage for DirectFile {
     }
 }
 
-// SAFETY: the kernel writes from `submit` on, until its answer is there or the rest is read by `wait`, after which it is
-// free again. Before it is dropped, and with it the kernel's requests, these end.
+// SAFETY: the kernel writes from `submit` on, until its answer is there or the rest is read by
+// `wait`, after which it is free again. Before it is dropped, and with it the kernel's requests,
+// these end.
 unsafe impl ReadQueue for DirectFile {
     fn depth(&self) -> usize {
         DEPTH
@@ -121,15 +127,17 @@ unsafe impl ReadQueue for DirectFile {
     }
 }
 
-/// Whether the file's only home is the page cache. (Nodes of devices are in one that is; the devices are not.)
+/// Whether the file's only home is the page cache. (Nodes of devices are in one that is; the
+/// devices are not.)
 fn lives_in_memory(fd: &Fd) -> Result<bool, StorageError> {
     const TMPFS: u32 = 0x0102_1994;
     const RAMFS: u32 = 0x8584_58f6;
     Ok(matches!(fd.file_system()?, TMPFS | RAMFS) && !fd.is_block_device()?)
 }
 
-/// Whether direct reads leave pages in the cache, by pages at the file's start, middle and end. Where the file is
-/// `suspected` of it, a page that the cache does not forget is proof, too; of others somebody may have a map.
+/// Whether direct reads leave pages in the cache, by pages at the file's start, middle and end.
+/// Where the file is `suspected` of it, a page that the cache does not forget is proof, too; of
+/// others somebody may have a map.
 fn goes_through_cache(fd: &Fd, suspected: bool) -> Result<bool, StorageError> {
     let len = fd.len()?;
     for offset in [0, len / 2, len.saturating_sub(PAGE)].map(|offset| offset / PAGE * PAGE) {
@@ -153,8 +161,8 @@ fn goes_through_cache(fd: &Fd, suspected: bool) -> Result<bool, StorageError> {
     Ok(false)
 }
 
-/// Whether the cache keeps a page that it was asked to forget, even if all that is dirty is written. (An overlay does not
-/// pass on that a file below it is to be written.)
+/// Whether the cache keeps a page that it was asked to forget, even if all that is dirty is
+/// written. (An overlay does not pass on that a file below it is to be written.)
 fn is_cached_for_good(fd: &Fd, offset: u64) -> bool {
     // SAFETY: a call without arguments.
     unsafe { libc::sync() };
@@ -162,8 +170,8 @@ fn is_cached_for_good(fd: &Fd, offset: u64) -> bool {
     is_cached(fd, offset).unwrap_or(false)
 }
 
-/// The record of the `statx` system call up to what is needed here; the whole has 256 bytes on every
-/// architecture. (The C library's own declaration depends on its age.)
+/// The record of the `statx` system call up to what is needed here; the whole has 256 bytes on
+/// every architecture. (The C library's own declaration depends on its age.)
 #[repr(C)]
 struct Statx {
     mask: u32,
@@ -178,13 +186,13 @@ const _: () = {
     assert!(core::mem::offset_of!(Statx, memory_alignment) == 0x98);
 };
 
-/// What the kernel says that reads must be aligned to; zero if the file has no direct I/O, `None` if it
-/// does not say.
+/// What the kernel says that reads must be aligned to; zero if the file has no direct I/O, `None`
+/// if it does not say.
 fn told_alignment(fd: &Fd) -> Option<u64> {
     const DIOALIGN: u32 = 0x2000;
     let mut record = MaybeUninit::<Statx>::zeroed();
-    // SAFETY: an empty, terminated path with AT_EMPTY_PATH asks about the descriptor; the call fills the
-    // record, which is plain numbers and valid even if it does not.
+    // SAFETY: an empty, terminated path with AT_EMPTY_PATH asks about the descriptor; the call
+    // fills the record, which is plain numbers and valid even if it does not.
     let record = unsafe {
         let flags = libc::AT_EMPTY_PATH;
         let (path, into) = (c"".as_ptr(), record.as_mut_ptr());
@@ -197,8 +205,8 @@ fn told_alignment(fd: &Fd) -> Option<u64> {
     (record.mask & DIOALIGN != 0).then_some(alignment as u64)
 }
 
-/// Reads a page to see whether direct I/O works with a page's alignment, which is then taken for what
-/// the file needs.
+/// Reads a page to see whether direct I/O works with a page's alignment, which is then taken for
+/// what the file needs.
 fn probe(fd: &Fd) -> Result<u64, StorageError> {
     let mut room = [0; TWO_PAGES];
     let page = aligned_page(&mut room);

@@ -1,12 +1,12 @@
-//! Storage that fails on cue, for tests: of the loader, and of whoever embeds this library and wants to
-//! know what their firmware does when the card is pulled.
+//! Storage that fails on cue, for tests: of the loader, and of whoever embeds this library and
+//! wants to know what their firmware does when the card is pulled.
 //!
 //! [`Faulty`] wraps any other storage. A read is made in *attempts*, as with a real device: the
-//! attempts of all reads are numbered from 0, and a script says which of them go wrong, and how. The
-//! attempts go through the same [`read_exact`] as those of files.
+//! attempts of all reads are numbered from 0, and a script says which of them go wrong, and how.
+//! The attempts go through the same [`read_exact`] as those of files.
 //!
-//! With [`queued`](Faulty::queued) several reads can be in flight, as of a device that takes its time and changes the order:
-//! nothing is read before it is waited for, and then the last first.
+//! With [`queued`](Faulty::queued) several reads can be in flight, as of a device that takes its
+//! time and changes the order: nothing is read before it is waited for, and then the last first.
 #![allow(unsafe_code)]
 
 use super::{MAX_DEPTH, ReadQueue, Storage, StorageError, read_exact};
@@ -14,7 +14,8 @@ use super::{MAX_DEPTH, ReadQueue, Storage, StorageError, read_exact};
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The attempt reads nothing and reports this error number (4, `EINTR`, is repeated by the reader).
+    /// The attempt reads nothing and reports this error number (4, `EINTR`, is repeated by the
+    /// reader).
     Errno(i32),
     /// The attempt reads only this many bytes; 0 looks like the end of the file.
     Partial(usize),
@@ -50,8 +51,8 @@ struct Read {
     result: Option<Result<(), StorageError>>,
 }
 
-// SAFETY: the address is only used while whoever submitted it has promised that it is free to be written, on whatever
-// thread.
+// SAFETY: the address is only used while whoever submitted it has promised that it is free to be
+// written, on whatever thread.
 unsafe impl Send for Read {}
 
 impl<'a, S: Storage> Faulty<'a, S> {
@@ -78,13 +79,14 @@ impl<'a, S: Storage> Faulty<'a, S> {
         self.under_way.iter().flatten().count()
     }
 
-    /// The most that was in flight at once, since this was last asked: what has been read, waited for or not, is not.
+    /// The most that was in flight at once, since this was last asked: what has been read, waited
+    /// for or not, is not.
     pub fn most_under_way(&mut self) -> usize {
         core::mem::take(&mut self.most)
     }
 
-    /// Makes the file end at byte `end`. [`len`](Storage::len) still returns the old length, as it does
-    /// when a file is cut while it is in use.
+    /// Makes the file end at byte `end`. [`len`](Storage::len) still returns the old length, as it
+    /// does when a file is cut while it is in use.
     pub fn truncated_at(mut self, end: u64) -> Self {
         self.end = end;
         self
@@ -141,8 +143,8 @@ impl<S: Storage> Storage for Faulty<'_, S> {
     }
 }
 
-// SAFETY: bytes are written by `wait`, which first does all reads that are in flight. When the storage inside panics, it has forgotten
-// them.
+// SAFETY: bytes are written by `wait`, which first does all reads that are in flight. When the
+// storage inside panics, it has forgotten them.
 unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
     fn depth(&self) -> usize {
         self.depth
@@ -172,7 +174,8 @@ unsafe impl<S: Storage> ReadQueue for Faulty<'_, S> {
             .filter(|(_, read)| read.result.is_none())
             .max_by_key(|(_, read)| read.order)
         {
-            // SAFETY: the bytes are this read's, by the promise to `submit`, until it has been waited for.
+            // SAFETY: the bytes are this read's, by the promise to `submit`, until it has been
+            // waited for.
             let result = self.read(read.offset, unsafe { &mut *read.into });
             all[number] = Some(Read { result: Some(result), ..read });
         }

@@ -32,8 +32,9 @@ fn refuse_others(found: &libc::stat) -> Result<(), StorageError> {
 pub(crate) struct Fd(c_int);
 
 impl Fd {
-    /// Opens a regular file or a block device for reading; `flags` are added to `O_RDONLY | O_CLOEXEC`. What is neither is
-    /// refused at once: a FIFO without a writer would keep its reader waiting.
+    /// Opens a regular file or a block device for reading; `flags` are added to
+    /// `O_RDONLY | O_CLOEXEC`. What is neither is refused at once: a FIFO without a writer would
+    /// keep its reader waiting.
     pub(crate) fn open(path: &CStr, flags: c_int) -> Result<Self, StorageError> {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | flags;
         let fd = loop {
@@ -99,7 +100,8 @@ impl Fd {
 
     /// Length in bytes, of a file or a block device.
     pub(crate) fn len(&self) -> Result<u64, StorageError> {
-        // SAFETY: the descriptor is open. Reads name their offset, so moving the position harms nobody.
+        // SAFETY: the descriptor is open. Reads name their offset, so moving the position harms
+        // nobody.
         let end = unsafe { libc::lseek64(self.0, 0, libc::SEEK_END) };
         u64::try_from(end).map_err(|_| StorageError::Open { errno: errno() })
     }
@@ -122,8 +124,8 @@ impl Drop for Fd {
 
 /// A shared, read-only map of a part of a file.
 ///
-/// The file may change underneath, so no reference into it is ever made: bytes are copied out. If it
-/// shrinks, touching what is gone raises SIGBUS.
+/// The file may change underneath, so no reference into it is ever made: bytes are copied out. If
+/// it shrinks, touching what is gone raises SIGBUS.
 #[derive(Debug)]
 pub(crate) struct Map {
     start: *mut core::ffi::c_void,
@@ -136,7 +138,8 @@ unsafe impl Send for Map {}
 unsafe impl Sync for Map {}
 
 impl Map {
-    /// Maps `len` bytes of a file from `offset` on, a multiple of the system's page; `flags` are added to `MAP_SHARED`.
+    /// Maps `len` bytes of a file from `offset` on, a multiple of the system's page; `flags` are
+    /// added to `MAP_SHARED`.
     pub(crate) fn new(fd: &Fd, offset: u64, len: u64, flags: c_int) -> Result<Self, StorageError> {
         let too_large = StorageError::Open { errno: libc::EOVERFLOW };
         let len = usize::try_from(len).map_err(|_| too_large)?;

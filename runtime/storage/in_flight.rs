@@ -1,11 +1,13 @@
 //! Reads that are waited for whatever happens.
 //!
-//! No borrow can say of memory that is divided by a plan that a device is writing a part of it. [`InFlight`] has the
-//! storage to itself as long as any read may be in flight, and gives it back when none is. It is only lent, for the time
-//! of a call, so that it can neither be forgotten nor outlived by what it has begun: whatever the way out of that call, an
-//! error, a request or a panic, the last thing done is to wait for all reads.
+//! No borrow can say of memory that is divided by a plan that a device is writing a part of it.
+//! [`InFlight`] has the storage to itself as long as any read may be in flight, and gives it back
+//! when none is. It is only lent, for the time of a call, so that it can neither be forgotten nor
+//! outlived by what it has begun: whatever the way out of that call, an error, a request or a
+//! panic, the last thing done is to wait for all reads.
 //!
-//! Storage that reads one range at a time is served by the same calls; a read is then done when it has begun.
+//! Storage that reads one range at a time is served by the same calls; a read is then done when it
+//! has begun.
 #![allow(unsafe_code)]
 
 use super::{MAX_BEGUN, MAX_DEPTH, ReadQueue, Storage, StorageError};
@@ -15,7 +17,8 @@ use heapless::Deque;
 #[derive(Debug)]
 pub(crate) struct InFlight<'q, S: Storage + ?Sized> {
     source: Source<'q, S>,
-    /// More than can be under way: those that have arrived are looked at one by one, while others begin.
+    /// More than can be under way: those that have arrived are looked at one by one, while others
+    /// begin.
     begun: Deque<Read, MAX_BEGUN>,
 }
 
@@ -42,7 +45,8 @@ enum State {
 }
 
 impl<S: Storage + ?Sized> InFlight<'_, S> {
-    /// Calls `body` with the means to have at most `depth` reads in flight. Returns when none is in flight any more.
+    /// Calls `body` with the means to have at most `depth` reads in flight. Returns when none is in
+    /// flight any more.
     pub fn lend<T>(
         storage: &mut S,
         depth: usize,
@@ -77,8 +81,8 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
         self.begun.iter().filter(|read| matches!(read.state, State::Flying(_))).count()
     }
 
-    /// Whether a read into these bytes may begin: not too much is in flight, and none that has begun has bytes in common
-    /// with it.
+    /// Whether a read into these bytes may begin: not too much is in flight, and none that has
+    /// begun has bytes in common with it.
     pub fn has_room(&self, bytes: *mut [u8]) -> bool {
         let room = match &self.source {
             // What has arrived is looked at first.
@@ -88,11 +92,13 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
         room && self.begun.iter().all(|read| apart(read.bytes, bytes))
     }
 
-    /// Begins what [`Storage::read`] would do. Does nothing where there is no [room](Self::has_room).
+    /// Begins what [`Storage::read`] would do. Does nothing where there is no
+    /// [room](Self::has_room).
     ///
     /// # Safety
-    /// The bytes may be written, and nobody touches them before the read is [finished](Self::finish), or
-    /// [`lend`](Self::lend) returns, but through [`bytes`](Self::bytes).
+    /// The bytes may be written, and nobody touches them before the read is
+    /// [finished](Self::finish), or [`lend`](Self::lend) returns, but through
+    /// [`bytes`](Self::bytes).
     pub unsafe fn begin(&mut self, offset: u64, bytes: *mut [u8]) {
         if !self.has_room(bytes) {
             return;
@@ -102,9 +108,9 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
             Source::Storage(storage) => {
                 State::Arrived(storage.read(offset, unsafe { &mut *bytes }))
             }
-            // SAFETY: the bytes are apart from those of other reads, and nobody else's before this one has been waited for,
-            // by the caller's promise. The storage is borrowed by this value and given back when `drop` has waited, since
-            // `lend` only lends this value.
+            // SAFETY: the bytes are apart from those of other reads, and nobody else's before this
+            // one has been waited for, by the caller's promise. The storage is borrowed by this
+            // value and given back when `drop` has waited, since `lend` only lends this value.
             Source::Queue(queue, _) => match unsafe { queue.submit(offset, bytes) } {
                 Ok(number) => State::Flying(number),
                 Err(error) => State::Arrived(Err(error)),
@@ -116,8 +122,9 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
         }
     }
 
-    /// Waits for the read that began first, and returns its result; `None` if there is none. Those after it that have come
-    /// with it are not under way any more either. Spins for so long before it sleeps.
+    /// Waits for the read that began first, and returns its result; `None` if there is none. Those
+    /// after it that have come with it are not under way any more either. Spins for so long before
+    /// it sleeps.
     pub fn oldest(&mut self, spin_ns: u64) -> Option<Result<(), StorageError>> {
         let read = self.begun.front_mut()?;
         let result = self.source.wait(read, spin_ns);
@@ -134,8 +141,9 @@ impl<S: Storage + ?Sized> InFlight<'_, S> {
     /// The bytes of the read that began first; none as long as it has not arrived.
     pub fn bytes(&self) -> &[u8] {
         match self.begun.front() {
-            // SAFETY: initialised memory that is not the device's any more, nor anybody else's before this read is
-            // finished with; and as long as it is on the list no other read of it begins.
+            // SAFETY: initialised memory that is not the device's any more, nor anybody else's
+            // before this read is finished with; and as long as it is on the list no other read of
+            // it begins.
             Some(Read { bytes, state: State::Arrived(Ok(())) }) => unsafe { &**bytes },
             _ => &[],
         }
@@ -317,7 +325,8 @@ mod tests {
         InFlight::lend(&mut storage, MAX_DEPTH, |reads| {
             for at in 0..2 * MAX_BEGUN {
                 begin(reads, at as u64, byte(at));
-                // When as many as can be are under way, all of them come, and none is finished with.
+                // When as many as can be are under way, all of them come, and none is finished
+                // with.
                 if reads.flying() == MAX_DEPTH {
                     let _ = reads.oldest(0);
                 }

@@ -1,13 +1,13 @@
 //! Files mapped into memory.
 //!
-//! For packs that are meant to stay in the page cache: a load is then a copy at the speed of memory.
-//! The cache counts against nobody's budget, so this is for comparison and for machines with memory to
-//! spare, where the arena is still what bounds the library itself.
+//! For packs that are meant to stay in the page cache: a load is then a copy at the speed of
+//! memory. The cache counts against nobody's budget, so this is for comparison and for machines
+//! with memory to spare, where the arena is still what bounds the library itself.
 //!
-//! A mapped file that shrinks, or whose device fails, raises SIGBUS when it is touched. The length is
-//! therefore checked before every read, which leaves a race with a file cut *during* a read: packs that
-//! may be replaced while in use must be replaced by renaming, never in place. The other back ends have
-//! neither problem.
+//! A mapped file that shrinks, or whose device fails, raises SIGBUS when it is touched. The length
+//! is therefore checked before every read, which leaves a race with a file cut *during* a read:
+//! packs that may be replaced while in use must be replaced by renaming, never in place. The other
+//! back ends have neither problem.
 
 use super::fd::{Fd, Map};
 use super::residency::PageCache;

@@ -1,8 +1,8 @@
 //! Where weights come from.
 //!
-//! A [`Storage`] reads ranges of the pack into the arena. A load is one such read, without a copy, a buffer, or,
-//! with direct I/O, the page cache. Every error is a small [`StorageError`] that names the offset and the
-//! numbers that disagree.
+//! A [`Storage`] reads ranges of the pack into the arena. A load is one such read, without a copy,
+//! a buffer, or, with direct I/O, the page cache. Every error is a small [`StorageError`] that
+//! names the offset and the numbers that disagree.
 //!
 //! | back end | for |
 //! |---|---|
@@ -11,7 +11,8 @@
 //! | `BufferedFile` | Linux, file systems without direct I/O; the page cache holds a copy |
 //! | `MappedFile` | Linux, packs that are meant to stay in memory |
 //!
-//! [`ReadQueue`] is for storage that reads while its caller goes on, several ranges at once. `DirectFile` has one.
+//! [`ReadQueue`] is for storage that reads while its caller goes on, several ranges at once.
+//! `DirectFile` has one.
 //!
 //! A back end for another device implements [`Storage`] and, if its transfers may be short or
 //! interrupted, leaves that to [`read_exact`].
@@ -68,9 +69,9 @@ pub trait Storage {
         self.len().map(|bytes| bytes == 0)
     }
 
-    /// Reads exactly `into.len()` bytes from byte `offset` on. `offset`, the length and the address of
-    /// `into` are multiples of [`alignment`](Self::alignment). After an error the contents of `into`
-    /// are unspecified.
+    /// Reads exactly `into.len()` bytes from byte `offset` on. `offset`, the length and the address
+    /// of `into` are multiples of [`alignment`](Self::alignment). After an error the contents of
+    /// `into` are unspecified.
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError>;
 
     /// What offsets, lengths and addresses must be multiples of: a power of two, at most
@@ -112,7 +113,8 @@ pub enum StorageError {
     },
     /// The path leads to something that is neither a regular file nor a block device.
     NoFile(NoFile),
-    /// The kernel does not say what the page cache holds of the file: the file has another owner, or its file system does not know.
+    /// The kernel does not say what the page cache holds of the file: the file has another owner,
+    /// or its file system does not know.
     CacheUnknown,
     /// Direct reads of the file leave pages in the page cache.
     StaysCached {
@@ -227,10 +229,11 @@ impl core::error::Error for StorageError {}
 /// `EINTR`, on every system that has it.
 const INTERRUPTED: i32 = 4;
 
-/// Reads exactly `into.len()` bytes by repeated attempts: `attempt` reads into the front of a buffer
-/// from an offset on and returns the bytes it read or the system's error number. Interrupted attempts
-/// are repeated, short ones continued; nothing read is the end of the file, and so is a count that is
-/// not a multiple of `alignment` (a device transfers whole blocks, except the last of a file).
+/// Reads exactly `into.len()` bytes by repeated attempts: `attempt` reads into the front of a
+/// buffer from an offset on and returns the bytes it read or the system's error number. Interrupted
+/// attempts are repeated, short ones continued; nothing read is the end of the file, and so is a
+/// count that is not a multiple of `alignment` (a device transfers whole blocks, except the last of
+/// a file).
 pub fn read_exact(
     offset: u64,
     into: &mut [u8],
@@ -260,8 +263,9 @@ pub fn read_exact(
 /// Bytes in which there is a whole page wherever they start.
 pub(crate) const TWO_PAGES: usize = 2 * PAGE as usize;
 
-/// A page in the middle of local memory, to read one to from any storage. A local type that is aligned so would do, if LLVM 22
-/// did not get functions wrong in which one is needed on some ways only: it jumps past where they save registers.
+/// A page in the middle of local memory, to read one to from any storage. A local type that is
+/// aligned so would do, if LLVM 22 did not get functions wrong in which one is needed on some ways
+/// only: it jumps past where they save registers.
 pub(crate) fn aligned_page(room: &mut [u8; TWO_PAGES]) -> &mut [u8] {
     let page = PAGE as usize;
     let at = room.as_ptr().addr().next_multiple_of(page) - room.as_ptr().addr();
@@ -273,7 +277,8 @@ pub fn check_aligned(offset: u64, into: &[u8], alignment: u64) -> Result<(), Sto
     check_alignment(offset, into.len(), into.as_ptr().addr(), alignment)
 }
 
-/// Refuses a read of `bytes` bytes to an address, if offset, length or address is not a multiple of `alignment`.
+/// Refuses a read of `bytes` bytes to an address, if offset, length or address is not a multiple of
+/// `alignment`.
 pub(crate) fn check_alignment(
     offset: u64,
     bytes: usize,

@@ -1,9 +1,11 @@
-//! What the page cache holds of a file: how reports show that direct reads leave nothing, and how it is kept so.
+//! What the page cache holds of a file: how reports show that direct reads leave nothing, and how
+//! it is kept so.
 //!
-//! [`PageCache::count`] asks `mincore`. For whoever neither owns the file nor may write it the kernel answers that every page
-//! is there; where a file cannot be mapped, nothing can be asked. `cachestat` answers then (since Linux 6.5; since 6.13 under the
-//! conditions of `mincore`), but not of overlays, whose files are in the cache under another name. Where neither can be
-//! believed, the answer is that it is [unknown](StorageError::CacheUnknown), not a number.
+//! [`PageCache::count`] asks `mincore`. For whoever neither owns the file nor may write it the
+//! kernel answers that every page is there; where a file cannot be mapped, nothing can be asked.
+//! `cachestat` answers then (since Linux 6.5; since 6.13 under the conditions of `mincore`), but
+//! not of overlays, whose files are in the cache under another name. Where neither can be believed,
+//! the answer is that it is [unknown](StorageError::CacheUnknown), not a number.
 #![allow(unsafe_code)]
 
 use super::fd::{Fd, Map};
@@ -42,7 +44,8 @@ impl PageCache {
         Ok(Self { fd: Fd::open(path, 0)? })
     }
 
-    /// The share of the file at a path, which is read directly: [`keep_out`](Self::keep_out) needs that.
+    /// The share of the file at a path, which is read directly: [`keep_out`](Self::keep_out) needs
+    /// that.
     pub fn open_direct(path: &CStr) -> Result<Self, StorageError> {
         Ok(Self { fd: Fd::open(path, libc::O_DIRECT)? })
     }
@@ -62,8 +65,9 @@ impl PageCache {
         forget(&self.fd)
     }
 
-    /// Drops what others have left in the cache of the first `bytes` of a file that is read directly, and returns what was
-    /// there. Call it after some of the file has been read. It is an error if pages stay, or if direct reads bring them back.
+    /// Drops what others have left in the cache of the first `bytes` of a file that is read
+    /// directly, and returns what was there. Call it after some of the file has been read. It is an
+    /// error if pages stay, or if direct reads bring them back.
     pub fn keep_out(&self, bytes: u64) -> Result<Cached, StorageError> {
         let found = self.count(bytes)?;
         if found.pages == 0 {
@@ -81,7 +85,8 @@ impl PageCache {
     }
 }
 
-/// Whether a direct read leaves a copy in the cache of a page, a byte of which is at `offset`, and which is not there before.
+/// Whether a direct read leaves a copy in the cache of a page, a byte of which is at `offset`, and
+/// which is not there before.
 pub(super) fn leaves_page(fd: &Fd, offset: u64) -> Result<bool, StorageError> {
     let mut room = [0; TWO_PAGES];
     let page = aligned_page(&mut room);
@@ -129,8 +134,8 @@ fn by_map(fd: &Fd, start: u64, bytes: u64) -> Result<Cached, StorageError> {
     let (mut pages, mut flags) = (0, [0u8; 1024]);
     while done < map.len() {
         let bytes = (map.len() - done).min(flags.len() * page);
-        // SAFETY: the range is inside the map and starts on a page; the vector has a byte for each of
-        // its pages.
+        // SAFETY: the range is inside the map and starts on a page; the vector has a byte for each
+        // of its pages.
         let status =
             unsafe { libc::mincore(map.start().byte_add(done), bytes, flags.as_mut_ptr()) };
         if status != 0 {

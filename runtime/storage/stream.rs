@@ -4,9 +4,10 @@
 use super::{InFlight, Storage, StorageError};
 use core::ptr::slice_from_raw_parts_mut;
 
-/// Reads pieces of `bytes` bytes into `memory`, into one place of it after the other, for as long as `next` says where from, with up to
-/// `depth` under way: what a loader makes of a storage, without a plan. Where storage has no
-/// queue, or `depth` is 1, one after the other. It spins for up to `spin_ns` nanoseconds for each answer before it sleeps.
+/// Reads pieces of `bytes` bytes into `memory`, into one place of it after the other, for as long
+/// as `next` says where from, with up to `depth` under way: what a loader makes of a storage,
+/// without a plan. Where storage has no queue, or `depth` is 1, one after the other. It spins for
+/// up to `spin_ns` nanoseconds for each answer before it sleeps.
 ///
 /// Alignment is that of [`Storage::read`]. Nothing is read where `memory` has no room for a piece.
 pub fn stream<S: Storage + ?Sized>(
@@ -30,7 +31,8 @@ pub fn stream<S: Storage + ?Sized>(
                 reads.finish();
             }
             let Some(offset) = next() else { break };
-            // SAFETY: the place is inside `memory`, which is borrowed until this returns, and nobody looks at it before.
+            // SAFETY: the place is inside `memory`, which is borrowed until this returns, and
+            // nobody looks at it before.
             unsafe { reads.begin(offset, into) };
         }
         while let Some(result) = reads.oldest(spin_ns) {

@@ -1,18 +1,19 @@
 //! CRC-32C (Castagnoli): what every load is checked with, so it must keep up with any storage.
 //!
-//! x86-64 (SSE 4.2) and 64-bit ARM (CRC extension) have an instruction that folds eight bytes into a
-//! checksum, one a cycle but each waiting some three cycles for the one before. So three runs of bytes
-//! are summed side by side, each from zero, and joined: appending `n` bytes to a message is a linear map
-//! of its checksum, tabulated here for the length of a run. Everything else uses eight tables of
-//! 256 words (slicing by eight).
+//! x86-64 (SSE 4.2) and 64-bit ARM (CRC extension) have an instruction that folds eight bytes into
+//! a checksum, one a cycle but each waiting some three cycles for the one before. So three runs of
+//! bytes are summed side by side, each from zero, and joined: appending `n` bytes to a message is a
+//! linear map of its checksum, tabulated here for the length of a run. Everything else uses eight
+//! tables of 256 words (slicing by eight).
 //!
-//! Bits are in the reflected order throughout; the complement before and after is left to [`crc32c`].
+//! Bits are in the reflected order throughout; the complement before and after is left to
+//! [`crc32c`].
 
 /// The polynomial 0x1EDC6F41, reflected.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// The CRC-32C of `data` appended to a message whose CRC-32C is `initial`; that of the empty message
-/// is 0. So `crc32c(crc32c(0, a), b)` is that of `a` followed by `b`.
+/// The CRC-32C of `data` appended to a message whose CRC-32C is `initial`; that of the empty
+/// message is 0. So `crc32c(crc32c(0, a), b)` is that of `a` followed by `b`.
 pub fn crc32c(initial: u32, data: &[u8]) -> u32 {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if !cfg!(miri) && hardware::available() {
@@ -22,7 +23,8 @@ pub fn crc32c(initial: u32, data: &[u8]) -> u32 {
     !portable(!initial, data)
 }
 
-/// Slicing by eight: the contribution of each byte of a word, by its position, from a table of its own.
+/// Slicing by eight: the contribution of each byte of a word, by its position, from a table of its
+/// own.
 fn portable(mut crc: u32, data: &[u8]) -> u32 {
     let (words, rest) = data.as_chunks::<8>();
     for word in words {
@@ -39,7 +41,8 @@ fn portable(mut crc: u32, data: &[u8]) -> u32 {
     rest.iter().fold(crc, |crc, byte| crc >> 8 ^ TABLES[0][((crc ^ *byte as u32) & 255) as usize])
 }
 
-/// `TABLES[k][b]`: the checksum, from zero and without complement, of byte `b` followed by `k` zeros.
+/// `TABLES[k][b]`: the checksum, from zero and without complement, of byte `b` followed by `k`
+/// zeros.
 static TABLES: [[u32; 256]; 8] = {
     let mut tables = [[0; 256]; 8];
     let mut byte = 0;
@@ -74,12 +77,12 @@ mod hardware {
     #[cfg(target_arch = "x86_64")]
     use core::arch::x86_64::_mm_crc32_u8 as fold_byte;
 
-    /// Bytes of a lane: 21 lines of 64. Three lanes nearly fill a page, and are long enough to hide the
-    /// joining.
+    /// Bytes of a lane: 21 lines of 64. Three lanes nearly fill a page, and are long enough to hide
+    /// the joining.
     const LANE: usize = 1344;
 
-    /// Asks for the line two blocks on. Three interleaved streams are more than processors foresee: from
-    /// memory, this makes the sum three times as fast.
+    /// Asks for the line two blocks on. Three interleaved streams are more than processors foresee:
+    /// from memory, this makes the sum three times as fast.
     #[inline(always)]
     fn fetch_ahead_of(line: &[[u8; 8]; 8]) {
         let ahead = line.as_ptr().cast::<u8>().wrapping_add(2 * 3 * LANE);
@@ -105,7 +108,8 @@ mod hardware {
         core::arch::x86_64::_mm_crc32_u64(crc as u64, word) as u32
     }
 
-    /// `SHIFT[k][b]`: what byte `k` of a checksum, being `b`, becomes when `LANE` zeros are appended.
+    /// `SHIFT[k][b]`: what byte `k` of a checksum, being `b`, becomes when `LANE` zeros are
+    /// appended.
     static SHIFT: [[u32; 256]; 4] = {
         // The map on single bits, by appending one zero after the other.
         let mut bits = [0u32; 32];
@@ -181,8 +185,8 @@ mod hardware {
         crc
     }
 
-    /// Whether the processor has the instruction. Asking is slow on virtual machines, so it is asked
-    /// once.
+    /// Whether the processor has the instruction. Asking is slow on virtual machines, so it is
+    /// asked once.
     #[cfg(any(target_arch = "x86_64", all(feature = "linux", target_os = "linux")))]
     pub(super) fn available() -> bool {
         use core::sync::atomic::{AtomicU8, Ordering};

@@ -1,9 +1,10 @@
 //! Waiting: for a moment by spinning, longer by sleeping in the kernel.
 //!
-//! [`Counter`] is what joins threads here: loader and compute in the executor, caller and workers in a
-//! pool. One side counts up, the other waits until the count is reached. A count that is not far off is
-//! waited for by spinning, since waking a thread costs tens of microseconds, more than many a layer. A
-//! longer wait sleeps on a futex. Counting costs a system call only when it reaches what a sleeper waits for.
+//! [`Counter`] is what joins threads here: loader and compute in the executor, caller and workers
+//! in a pool. One side counts up, the other waits until the count is reached. A count that is not
+//! far off is waited for by spinning, since waking a thread costs tens of microseconds, more than
+//! many a layer. A longer wait sleeps on a futex. Counting costs a system call only when it reaches
+//! what a sleeper waits for.
 //!
 //! Without Linux there is no sleeping: the wait spins until the count is reached.
 
@@ -15,17 +16,17 @@ use core::sync::atomic::{AtomicU32, Ordering, fence};
 ///
 /// # Why no wake-up is lost
 ///
-/// Whoever counts stores the count, fences, and reads `sleepers` and `wanted`. Whoever waits announces itself
-/// in `sleepers` and its target in `wanted`, fences, reads `epoch`, reads the count once more, and only then
-/// sleeps, on `epoch`. The two fences are in one order. If the counter's is first, the waiter sees the new count
-/// and does not sleep if that is its target. Otherwise the counter sees the sleeper and what is wanted, and
-/// advances `epoch` if the count has reached it: if the waiter read `epoch` after that, it also sees the
-/// count; if before, the kernel finds `epoch` changed and does not let it sleep, or it sleeps already and
-/// is woken.
+/// Whoever counts stores the count, fences, and reads `sleepers` and `wanted`. Whoever waits
+/// announces itself in `sleepers` and its target in `wanted`, fences, reads `epoch`, reads the
+/// count once more, and only then sleeps, on `epoch`. The two fences are in one order. If the
+/// counter's is first, the waiter sees the new count and does not sleep if that is its target.
+/// Otherwise the counter sees the sleeper and what is wanted, and advances `epoch` if the count has
+/// reached it: if the waiter read `epoch` after that, it also sees the count; if before, the kernel
+/// finds `epoch` changed and does not let it sleep, or it sleeps already and is woken.
 ///
-/// Of several sleepers `wanted` is the nearest target, or a nearer one: a target is put there unless one stands
-/// there that is nearer and not reached yet. All are woken together and those whose targets are not reached announce
-/// themselves again.
+/// Of several sleepers `wanted` is the nearest target, or a nearer one: a target is put there
+/// unless one stands there that is nearer and not reached yet. All are woken together and those
+/// whose targets are not reached announce themselves again.
 #[derive(Debug, Default)]
 pub struct Counter {
     count: AtomicU32,
@@ -94,9 +95,9 @@ impl Counter {
         system::wake_all(&self.epoch);
     }
 
-    /// Waits until `target` is reached or `stop` says so, and returns whether it is reached. Spins for
-    /// about `spin_ns` nanoseconds, giving way in between, then sleeps. Whoever makes `stop` true must [`wake`](Self::wake)
-    /// after.
+    /// Waits until `target` is reached or `stop` says so, and returns whether it is reached. Spins
+    /// for about `spin_ns` nanoseconds, giving way in between, then sleeps. Whoever makes `stop`
+    /// true must [`wake`](Self::wake) after.
     pub fn wait_until(&self, target: u32, spin_ns: u64, stop: impl Fn() -> bool) -> bool {
         if self.reached(target) {
             return true;
@@ -150,8 +151,8 @@ mod system {
     /// Sleeps while `word` holds `expected`; may return early.
     pub(super) fn wait(word: &AtomicU32, expected: u32) {
         let op = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
-        // SAFETY: the word is valid for the call; no timeout. The result does not matter: the caller
-        // looks again in any case.
+        // SAFETY: the word is valid for the call; no timeout. The result does not matter: the
+        // caller looks again in any case.
         unsafe {
             libc::syscall(libc::SYS_futex, word.as_ptr(), op, expected, null::<libc::timespec>())
         };

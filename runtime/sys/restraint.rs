@@ -1,11 +1,12 @@
 //! For how long nobody spins: cores that others want are left to them.
 //!
-//! After a look that comes late nobody spins for [`FIRST_NS`]. The next spin finds out whether the core is still
-//! wanted by others. If it is, that has cost another turn of theirs, so the time doubles, up to [`MOST_NS`]. Finding
-//! out then costs less than a hundredth of the time. The first time holds again after a period without late looks
-//! that is as long as the last restraint.
+//! After a look that comes late nobody spins for [`FIRST_NS`]. The next spin finds out whether the
+//! core is still wanted by others. If it is, that has cost another turn of theirs, so the time
+//! doubles, up to [`MOST_NS`]. Finding out then costs less than a hundredth of the time. The first
+//! time holds again after a period without late looks that is as long as the last restraint.
 //!
-//! Others want cores from all threads of the process alike, so there is one restraint for the process.
+//! Others want cores from all threads of the process alike, so there is one restraint for the
+//! process.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

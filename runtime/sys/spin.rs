@@ -1,10 +1,10 @@
 //! Spinning: looking for something again and again, for as long as that pays.
 //!
-//! A thread that sleeps is woken tens of microseconds late, so who waits for something that is near spins. That
-//! pays on a core that nobody else wants. On one that others want, spinning uses up the thread's share of it, and
-//! each time it gives way it waits until all of them have had theirs: milliseconds. Linux does not say which it
-//! is, but it shows: a look at the clock, or giving way, comes back late. Then nobody spins for a while, and every
-//! wait sleeps at once ([`restraint`]).
+//! A thread that sleeps is woken tens of microseconds late, so who waits for something that is near
+//! spins. That pays on a core that nobody else wants. On one that others want, spinning uses up the
+//! thread's share of it, and each time it gives way it waits until all of them have had theirs:
+//! milliseconds. Linux does not say which it is, but it shows: a look at the clock, or giving way,
+//! comes back late. Then nobody spins for a while, and every wait sleeps at once ([`restraint`]).
 
 use super::clock::{give_way, now_ns};
 #[cfg(all(feature = "linux", target_os = "linux"))]
@@ -13,9 +13,10 @@ use super::restraint;
 /// Who spins lets others have the core every so often: one of them may be who is waited for.
 const YIELD_NS: u64 = 10_000;
 
-/// Between two looks of a thread that spins lies about a microsecond, and where nobody else wants the core giving way
-/// takes less. It takes longer where a thread of this process has something to do, such as a checksum of what was just read; what takes as
-/// long as this has let others run, who are stopped after a millisecond or more.
+/// Between two looks of a thread that spins lies about a microsecond, and where nobody else wants
+/// the core giving way takes less. It takes longer where a thread of this process has something to
+/// do, such as a checksum of what was just read; what takes as long as this has let others run, who
+/// are stopped after a millisecond or more.
 const LATE_NS: u64 = 500_000;
 
 /// One wait that spins before it sleeps.
@@ -36,7 +37,8 @@ impl Spin {
         Self { start: now, looked: now, patience_ns: YIELD_NS, over: restraint::holds(now) }
     }
 
-    /// Whether to look once more, if that is done for up to `spin_ns` nanoseconds. Gives way in between.
+    /// Whether to look once more, if that is done for up to `spin_ns` nanoseconds. Gives way in
+    /// between.
     pub(crate) fn goes_on(&mut self, spin_ns: u64) -> bool {
         if self.over || spin_ns == 0 {
             return false;

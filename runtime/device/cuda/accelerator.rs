@@ -1,15 +1,17 @@
-//! A GPU as the executor's [`Accelerator`]: two streams, their marks, and the memories of one arena.
+//! A GPU as the executor's [`Accelerator`]: two streams, their marks, and the memories of one
+//! arena.
 //!
-//! **Memory modes.** *Zero-copy*, for GPUs that share the host's memory: the arena is pinned memory of the host that the GPU
-//! addresses, and storage reads to where kernels read. *Staged*, for those with a memory of their own: one allocation
-//! there, and pinned memory for the staging ring and the ports' mirrors, which are made when a pack is opened, because its
-//! plans say how much; the tables are pinned, too. After that nothing is allocated.
+//! **Memory modes.** *Zero-copy*, for GPUs that share the host's memory: the arena is pinned memory
+//! of the host that the GPU addresses, and storage reads to where kernels read. *Staged*, for those
+//! with a memory of their own: one allocation there, and pinned memory for the staging ring and the
+//! ports' mirrors, which are made when a pack is opened, because its plans say how much; the tables
+//! are pinned, too. After that nothing is allocated.
 //!
-//! Managed memory is not used: on the integrated GPUs that would profit from it the processor must not touch any of it while a
-//! kernel runs, and a loader does nothing else.
+//! Managed memory is not used: on the integrated GPUs that would profit from it the processor must
+//! not touch any of it while a kernel runs, and a loader does nothing else.
 //!
-//! **Threads.** Each call makes the context the calling thread's first, which the driver does in some ten nanoseconds where it is
-//! so already.
+//! **Threads.** Each call makes the context the calling thread's first, which the driver does in
+//! some ten nanoseconds where it is so already.
 #![allow(unsafe_code)]
 
 use super::{
@@ -21,7 +23,8 @@ use crate::device::accelerator::{self as executor, Accelerator, Home, Lent, Memo
 use crate::device::accelerator::{Launch, Queue};
 use core::fmt;
 
-/// Marks of a stream: as many as an inference has steps, or more, that nobody waits longer than he must; a power of two.
+/// Marks of a stream: as many as an inference has steps, or more, that nobody waits longer than he
+/// must; a power of two.
 const MARKS: usize = 1024;
 
 type Marks<'c> = heapless::Vec<Event<'c>, MARKS>;
@@ -110,8 +113,9 @@ pub struct Gpu<'c> {
 }
 
 impl<'c> Gpu<'c> {
-    /// Loads the kernels, and makes streams, marks, and memory of the host: for an arena of so many bytes, or, with memory of
-    /// the GPU's own, for `tables` ([`tables_bytes`](crate::executor::tables_bytes)).
+    /// Loads the kernels, and makes streams, marks, and memory of the host: for an arena of so many
+    /// bytes, or, with memory of the GPU's own, for `tables`
+    /// ([`tables_bytes`](crate::executor::tables_bytes)).
     pub fn new(
         context: &'c Context<'_>,
         images: &[Image],
@@ -227,8 +231,8 @@ fn host_memory<'c>(
     context.host_memory(wanted).map_err(refused(what, bytes, "cuMemHostAlloc"))
 }
 
-// SAFETY: the memories are this value's own, and borrowed with it while they are lent. `home` is where the driver says that
-// they are. `lend`, `reserve` and `drop` wait for both streams.
+// SAFETY: the memories are this value's own, and borrowed with it while they are lent. `home` is
+// where the driver says that they are. `lend`, `reserve` and `drop` wait for both streams.
 unsafe impl Accelerator for Gpu<'_> {
     fn arena(&self) -> u64 {
         self.arena
@@ -258,7 +262,8 @@ unsafe impl Accelerator for Gpu<'_> {
 
     fn lend(&mut self) -> Lent<'_> {
         self.quiesce();
-        // SAFETY: initialised memory of this value's own, page by page, borrowed exclusively with it.
+        // SAFETY: initialised memory of this value's own, page by page, borrowed exclusively with
+        // it.
         let slice = |memory: &HostMemory<'_>| unsafe {
             core::slice::from_raw_parts_mut(memory.memory().as_ptr(), memory.bytes())
         };

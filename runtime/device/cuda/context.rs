@@ -56,8 +56,8 @@ pub struct Context<'d> {
     attributes: Attributes,
 }
 
-// SAFETY: the driver's functions may be called from any thread; that the context is current to it, the module's page
-// asks for, and a call without one is refused.
+// SAFETY: the driver's functions may be called from any thread; that the context is current to it,
+// the module's page asks for, and a call without one is refused.
 unsafe impl Send for Context<'_> {}
 // SAFETY: likewise.
 unsafe impl Sync for Context<'_> {}
@@ -152,7 +152,8 @@ impl Drop for Entered<'_> {
 
 impl Drop for Context<'_> {
     fn drop(&mut self) {
-        // SAFETY: made by `open`, destroyed once. After an error that stays, it returns that error, and destroys.
+        // SAFETY: made by `open`, destroyed once. After an error that stays, it returns that error,
+        // and destroys.
         let _ = unsafe { self.driver.ctx_destroy(self.raw) };
     }
 }

@@ -1,9 +1,9 @@
 //! The table of the driver's functions.
 //!
-//! Their types are declared here, and return numbers: bindings that return enumerations would turn the codes of newer
-//! drivers into values that do not exist. With the feature `cuda` the library is looked for when the table is made,
-//! with `cuda-linked` the program was linked to it (and does not start without); functions newer than CUDA 10.2 are looked up
-//! by name in both.
+//! Their types are declared here, and return numbers: bindings that return enumerations would turn
+//! the codes of newer drivers into values that do not exist. With the feature `cuda` the library is
+//! looked for when the table is made, with `cuda-linked` the program was linked to it (and does not
+//! start without); functions newer than CUDA 10.2 are looked up by name in both.
 
 use super::capability::Version;
 use super::error::OpenError;
@@ -27,8 +27,8 @@ macro_rules! functions {
         required { $($name:ident = $symbol:ident($($arg:ident: $type:ty),*);)* }
         optional { $($extra:ident = $extra_symbol:ident($($extra_arg:ident: $extra_type:ty),*);)* }
     ) => {
-        /// The functions of the driver. A method calls the function of its name in `cuda.h`, and turns its code into a
-        /// result; the driver's documentation says what each expects.
+        /// The functions of the driver. A method calls the function of its name in `cuda.h`, and
+        /// turns its code into a result; the driver's documentation says what each expects.
         #[derive(Clone, Copy, Debug)]
         pub struct Driver {
             version: Version,

@@ -82,7 +82,8 @@ impl core::error::Error for MemoryError {}
 #[allow(missing_docs)]
 #[non_exhaustive]
 pub enum ModuleError {
-    /// Nothing that was built suits the GPU; `refused` is the driver's word on the last that might have.
+    /// Nothing that was built suits the GPU; `refused` is the driver's word on the last that might
+    /// have.
     NoImage { device: Arch, version: Version, refused: Option<DeviceError> },
     /// The image lacks a kernel.
     NoFunction { name: &'static str, error: DeviceError },

@@ -1,8 +1,9 @@
 //! The compiled kernels that are in the program, and which of them suit a GPU.
 //!
-//! A cubin is machine code: it runs on GPUs of the same major version and no lower minor one, except that those of
-//! the integrated GPUs and those of the others are not for each other. PTX is compiled by the driver, which must be as
-//! new as the PTX; it runs on every GPU that is not older. Cubins come first, then PTX; among each the newest.
+//! A cubin is machine code: it runs on GPUs of the same major version and no lower minor one,
+//! except that those of the integrated GPUs and those of the others are not for each other. PTX is
+//! compiled by the driver, which must be as new as the PTX; it runs on every GPU that is not older.
+//! Cubins come first, then PTX; among each the newest.
 
 use super::capability::{Arch, Version};
 use core::fmt;
@@ -33,7 +34,8 @@ impl Image {
     /// An image that was not compiled with this crate.
     ///
     /// # Safety
-    /// What the driver reads is inside `bytes`: PTX ends with a zero byte, machine code is all of a file that is not damaged.
+    /// What the driver reads is inside `bytes`: PTX ends with a zero byte, machine code is all of a
+    /// file that is not damaged.
     pub const unsafe fn new(arch: u32, kind: Kind, ptx_version: u32, bytes: &'static [u8]) -> Self {
         Self { arch, kind, ptx_version, bytes }
     }
@@ -54,7 +56,8 @@ pub fn images() -> &'static [Image] {
     IMAGES
 }
 
-/// Machine code where the headers in it are aligned. Where none was built there is nothing to align.
+/// Machine code where the headers in it are aligned. Where none was built there is nothing to
+/// align.
 #[allow(dead_code)]
 #[repr(C, align(64))]
 struct Aligned<B: ?Sized>(B);
@@ -70,7 +73,8 @@ macro_rules! aligned {
 
 const IMAGES: &[Image] = include!(concat!(env!("OUT_DIR"), "/cuda/images.rs"));
 
-/// The newest PTX that a driver compiles. One newer than all that are known here takes what the newest known does.
+/// The newest PTX that a driver compiles. One newer than all that are known here takes what the
+/// newest known does.
 fn newest_ptx(driver: Version) -> u32 {
     match driver.0 / 10 {
         ..1002 => 64,

@@ -71,8 +71,9 @@ impl<'c> DeviceMemory<'c> {
             return Ok(());
         }
         let on = self.context.enter()?;
-        // SAFETY: inside the allocation, by the check. Of memory that is not pinned the driver takes a copy, and returns
-        // before that is there: it goes through the stream that has no name, for which others do not wait.
+        // SAFETY: inside the allocation, by the check. Of memory that is not pinned the driver
+        // takes a copy, and returns before that is there: it goes through the stream that has no
+        // name, for which others do not wait.
         unsafe {
             let from = data.as_ptr().cast::<c_void>();
             on.memcpy_htod(self.address + offset as u64, from, data.len())?;
@@ -99,7 +100,8 @@ impl<'c> DeviceMemory<'c> {
 
 impl Drop for DeviceMemory<'_> {
     fn drop(&mut self) {
-        // SAFETY: from `new`, freed once. It waits for what runs on it. After an error that stays it goes with the context.
+        // SAFETY: from `new`, freed once. It waits for what runs on it. After an error that stays
+        // it goes with the context.
         let _ = self.context.enter().map(|on| unsafe { on.mem_free(self.address) });
     }
 }

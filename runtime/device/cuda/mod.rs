@@ -10,20 +10,23 @@
 //! | [`chunks`] | the memory of several networks that take turns |
 //! | [`DeviceMemory`], [`HostMemory`] | memory of the GPU; memory of the host that does not move, which the GPU addresses too |
 //!
-//! The base is what a driver of CUDA 10.2 has (Jetson Nano's last); functions that came later are optional in the
-//! table. All objects are thin: a handle and the context it belongs to, freed when dropped. Only opening allocates, in
-//! the driver; a launch or a copy is one call through a pointer.
+//! The base is what a driver of CUDA 10.2 has (Jetson Nano's last); functions that came later are
+//! optional in the table. All objects are thin: a handle and the context it belongs to, freed when
+//! dropped. Only opening allocates, in the driver; a launch or a copy is one call through a
+//! pointer.
 //!
-//! **Threads.** The driver's calls work on the context that is current to the calling thread. What makes, frees, reads or
-//! writes memory, modules, streams and events enters its own context for as long as it takes, from any thread. What goes
-//! into a stream, and waits for one, wants the context to be the thread's already: [`Context::open`] makes it so for the thread that
-//! opens, others call [`Context::bind`] before.
+//! **Threads.** The driver's calls work on the context that is current to the calling thread. What
+//! makes, frees, reads or writes memory, modules, streams and events enters its own context for as
+//! long as it takes, from any thread. What goes into a stream, and waits for one, wants the context
+//! to be the thread's already: [`Context::open`] makes it so for the thread that opens, others call
+//! [`Context::bind`] before.
 //!
-//! **Errors that stay.** When a kernel fails (an address that is nobody's, a time limit), every later call on its context
-//! returns that error. Dropping the context and opening another is what helps, in the same process.
+//! **Errors that stay.** When a kernel fails (an address that is nobody's, a time limit), every
+//! later call on its context returns that error. Dropping the context and opening another is what
+//! helps, in the same process.
 //!
-//! There need not be a GPU to test any of this: `tools/fake-cuda.sh` builds a driver that runs the kernels on the
-//! processor.
+//! There need not be a GPU to test any of this: `tools/fake-cuda.sh` builds a driver that runs the
+//! kernels on the processor.
 
 mod accelerator;
 mod capability;

@@ -10,8 +10,8 @@ use crate::device::accelerator::{Launch, Queue};
 use crate::kernels::table::cuda::Function;
 use core::ffi::c_void;
 
-/// Codes by which the driver says that it wants another image: INVALID_IMAGE, NO_BINARY_FOR_GPU, INVALID_PTX,
-/// UNSUPPORTED_PTX_VERSION, JIT_COMPILER_NOT_FOUND.
+/// Codes by which the driver says that it wants another image: INVALID_IMAGE, NO_BINARY_FOR_GPU,
+/// INVALID_PTX, UNSUPPORTED_PTX_VERSION, JIT_COMPILER_NOT_FOUND.
 const WRONG_IMAGE: [i32; 5] = [200, 209, 218, 222, 221];
 
 impl Context<'_> {
@@ -72,7 +72,8 @@ impl<'c> Module<'c> {
     /// Launches into a stream.
     ///
     /// # Safety
-    /// What is launched touches memory that is there until it is done, and that nobody else touches meanwhile.
+    /// What is launched touches memory that is there until it is done, and that nobody else touches
+    /// meanwhile.
     pub unsafe fn launches<'a>(&'a self, stream: &'a Stream<'a>) -> Launches<'a> {
         Launches { module: self, stream }
     }
@@ -107,8 +108,8 @@ impl Queue for Launches<'_> {
             core::ptr::null_mut(),
         ];
         let ([grid_x, grid_y, grid_z], [block_x, block_y, block_z]) = (launch.grid, launch.block);
-        // SAFETY: the kernel is of a module that is alive, and the record is read before the call returns. What the
-        // kernel touches is the affair of whoever made the queue.
+        // SAFETY: the kernel is of a module that is alive, and the record is read before the call
+        // returns. What the kernel touches is the affair of whoever made the queue.
         unsafe {
             self.module.context.driver().launch_kernel(
                 self.module.functions[launch.function as usize],

@@ -7,7 +7,8 @@ use core::ffi::c_void;
 
 /// CU_STREAM_NON_BLOCKING: independent of the stream that has no name.
 const NON_BLOCKING: u32 = 1;
-/// CU_EVENT_BLOCKING_SYNC and _DISABLE_TIMING: whoever waits for a mark sleeps, and leaves his core to others.
+/// CU_EVENT_BLOCKING_SYNC and _DISABLE_TIMING: whoever waits for a mark sleeps, and leaves his core
+/// to others.
 const SLEEPING_AND_UNTIMED: u32 = 1 | 2;
 /// CUDA_ERROR_NOT_READY.
 const NOT_READY: i32 = 600;
@@ -62,7 +63,8 @@ impl<'c> Stream<'c> {
         is_done(unsafe { self.context.driver().stream_query(self.raw) })
     }
 
-    /// What comes later in this stream begins after the event's last mark, at the time of this call.
+    /// What comes later in this stream begins after the event's last mark, at the time of this
+    /// call.
     pub fn wait_for(&self, event: &Event<'_>) -> Result<(), DeviceError> {
         // SAFETY: both are alive.
         unsafe { self.context.driver().stream_wait_event(self.raw, event.raw, 0) }
@@ -71,8 +73,8 @@ impl<'c> Stream<'c> {
     /// Copies to the GPU.
     ///
     /// # Safety
-    /// Until the copy is done the host's memory is readable and nobody writes it, and the GPU's is inside an allocation,
-    /// which nobody else touches.
+    /// Until the copy is done the host's memory is readable and nobody writes it, and the GPU's is
+    /// inside an allocation, which nobody else touches.
     pub unsafe fn copy_to_device(
         &self,
         to: u64,
@@ -104,7 +106,8 @@ impl<'c> Stream<'c> {
     /// Copies on the GPU, from and to ranges that do not overlap.
     ///
     /// # Safety
-    /// Both are inside allocations, and until the copy is done nobody writes the one or touches the other.
+    /// Both are inside allocations, and until the copy is done nobody writes the one or touches the
+    /// other.
     pub unsafe fn copy_on_device(
         &self,
         to: u64,
@@ -188,7 +191,8 @@ impl<'c> Event<'c> {
         unsafe { self.context.driver().event_synchronize(self.raw) }
     }
 
-    /// Milliseconds from a mark that the stream has reached to this one, which it has too. Both know their time.
+    /// Milliseconds from a mark that the stream has reached to this one, which it has too. Both
+    /// know their time.
     pub fn ms_since(&self, start: &Event<'_>) -> Result<f32, DeviceError> {
         let mut ms = 0.0;
         // SAFETY: both are alive; it writes one number.

@@ -1,6 +1,7 @@
 //! A GPU for the tests of kernels: what they launch runs, and is waited for.
 //!
-//! Without a GPU it is the fake driver's (`tools/fake-cuda.sh`); without any driver the tests fail and say so.
+//! Without a GPU it is the fake driver's (`tools/fake-cuda.sh`); without any driver the tests fail
+//! and say so.
 
 use super::{Context, DeviceMemory, Driver, Image, Kind, Module, Stream, images};
 use crate::device::DeviceError;
@@ -94,8 +95,8 @@ impl Gpu {
 
 impl Queue for Gpu {
     fn launch(&mut self, launch: &Launch<'_>) -> Result<(), DeviceError> {
-        // SAFETY: tests pass addresses of their own memory, and wait here until the kernel is done. What a wrong
-        // kernel does on a GPU stays on the GPU.
+        // SAFETY: tests pass addresses of their own memory, and wait here until the kernel is done.
+        // What a wrong kernel does on a GPU stays on the GPU.
         unsafe { self.module.launches(&self.stream) }.launch(launch)?;
         self.stream.synchronize()
     }

@@ -1,5 +1,5 @@
-//! Everything that can be wrong with a driver or a GPU, on a driver that simulates it: the fake one, which is configured by its
-//! environment. A test is therefore a process of its own.
+//! Everything that can be wrong with a driver or a GPU, on a driver that simulates it: the fake
+//! one, which is configured by its environment. A test is therefore a process of its own.
 
 use super::testing::{STAND_IN, load};
 use super::*;
@@ -27,7 +27,8 @@ fn on_fake(name: &str, config: &str, folder: Option<&str>) -> Command {
     child
 }
 
-/// Runs `test` in a process with the fake driver, set up as `config` says, or the library in another folder.
+/// Runs `test` in a process with the fake driver, set up as `config` says, or the library in
+/// another folder.
 #[track_caller]
 fn with_driver(name: &str, config: &str, folder: Option<&str>, test: fn()) {
     const CHILD: &str = "EYELET_TEST_FAKE_CUDA";
@@ -48,7 +49,8 @@ fn with_mistake(mistake: u32) -> Vec<f32> {
     let (mut module, mut kernel) = (core::ptr::null_mut(), core::ptr::null_mut());
     let mut record = (out.address(), mistake, 0u32);
     let mut params = [(&raw mut record).cast()];
-    // SAFETY: the kernel has a record like this one, and the memory that it writes, but for its mistakes.
+    // SAFETY: the kernel has a record like this one, and the memory that it writes, but for its
+    // mistakes.
     unsafe {
         driver.module_load_data(&mut module, STAND_IN.bytes.as_ptr().cast()).unwrap();
         driver.module_get_function(&mut kernel, module, c"eyelet_mistake".as_ptr()).unwrap();
@@ -259,7 +261,8 @@ tests! {
         }
     }
 
-    /// What another stream makes is there after waiting for its event, in any order of things; and without, it is not.
+    /// What another stream makes is there after waiting for its event, in any order of things; and
+    /// without, it is not.
     streams_wait_for_events("seed=7") {
         let driver = Driver::load().unwrap();
         let context = Context::open(&driver, 0).unwrap();
@@ -271,8 +274,9 @@ tests! {
         let mut early = 0;
         for round in 0..200 {
             let waits = round % 2 == 0;
-            // SAFETY: the stream is waited for before the host's memory is touched again; without its event a copy may
-            // be of what was there before, which is what this is about, and on one thread in the fake driver.
+            // SAFETY: the stream is waited for before the host's memory is touched again; without
+            // its event a copy may be of what was there before, which is what this is about, and on
+            // one thread in the fake driver.
             unsafe {
                 from.write(round as f32);
                 writes.copy_to_device(device.address(), from.cast(), 4).unwrap();
@@ -305,7 +309,8 @@ tests! {
         let device = context.device_memory(4).unwrap();
         let mut late = 0;
         for round in 0..100u32 {
-            // SAFETY: inside both; that the first number is overwritten too early is what this is about.
+            // SAFETY: inside both; that the first number is overwritten too early is what this is
+            // about.
             unsafe {
                 let at = host.memory().cast::<u32>();
                 at.write(round);
@@ -429,7 +434,8 @@ tests! {
         let driver = Driver::load().unwrap();
         let context = Context::open(&driver, 0).unwrap();
         assert!(context.attributes().virtual_memory);
-        // CUmemAllocationProp: pinned, no handles, device 0. CUmemAccessDesc: device 0, read and write.
+        // CUmemAllocationProp: pinned, no handles, device 0. CUmemAccessDesc: device 0, read and
+        // write.
         let (prop, access) = ([1u32, 0, 1, 0, 0, 0, 0, 0], [1u32, 0, 3]);
         let (prop, access) = (prop.as_ptr().cast(), access.as_ptr().cast());
         // SAFETY: the records are those of the driver, and the addresses its own.

@@ -9,9 +9,10 @@ use core::ops::Range;
 /// What addresses of weights in the arena are multiples of.
 const ALIGNED: u64 = 32;
 
-/// The chains of a (valid) layer's reduction, if steps can compute some of them, a panel at a time: those of a convolution, whose weights
-/// are floats, on a processor. A panel has its biases and then the weights of chain after chain, so that each of them is one run of
-/// bytes. Steps add them up in the output, in order: bit for bit what one step computes.
+/// The chains of a (valid) layer's reduction, if steps can compute some of them, a panel at a time:
+/// those of a convolution, whose weights are floats, on a processor. A panel has its biases and
+/// then the weights of chain after chain, so that each of them is one run of bytes. Steps add them
+/// up in the output, in order: bit for bit what one step computes.
 pub fn chains(layer: &Layer, input: &Tensor, isa: Isa) -> Option<Chains> {
     let plain = layer.kind == OpKind::Conv as u32 && layer.encoding == Encoding::F32 as u32;
     (plain && isa != Isa::Cuda).then(|| chains_of(layer, input)).filter(|all| all.count() > 1)
@@ -27,8 +28,8 @@ pub fn weights(layer: &Layer, input: &Tensor, slice: &Slice, isa: Isa) -> Range<
     let Some(chains) = chains(layer, input, isa) else { return all };
     let terms = slice.terms(chains.count() as u32);
     let (nr, width) = (isa.panel() as u64, layer.columns(isa) as u64);
-    // The biases come first. Parts begin where addresses can. The last k of each is read as if panels were full. So narrow
-    // panels have bytes that belong to two parts.
+    // The biases come first. Parts begin where addresses can. The last k of each is read as if
+    // panels were full. So narrow panels have bytes that belong to two parts.
     let after = |chain: u32, beyond: u64| {
         let terms = chains.terms(chain as usize).start as u64;
         4u64.saturating_mul(terms.saturating_mul(width).saturating_add(nr + beyond))

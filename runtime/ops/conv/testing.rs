@@ -1,5 +1,5 @@
-//! Convolutions with their data, and what they are held against: double precision, and chains of fused multiply-adds as they are
-//! written down.
+//! Convolutions with their data, and what they are held against: double precision, and chains of
+//! fused multiply-adds as they are written down.
 
 use super::*;
 use crate::kernels::Kernels;
@@ -35,8 +35,8 @@ pub fn tensor(dims: [u32; 4], gap: u32) -> Tensor {
     Tensor { dims, pitch: dims[3] + gap, ..Tensor::default() }
 }
 
-/// `images, height, width, channels`, then output channels, and the geometry; the output has the extent
-/// that padding below and to the right by as much as above and to the left gives.
+/// `images, height, width, channels`, then output channels, and the geometry; the output has the
+/// extent that padding below and to the right by as much as above and to the left gives.
 pub fn case(dims: [u32; 4], channels: u32, kernel: [u32; 2]) -> Case {
     Case {
         kind: OpKind::Conv,
@@ -65,7 +65,8 @@ impl Case {
         self
     }
 
-    /// A convolution in groups of so many channels, as many in as out, of which panels hold several.
+    /// A convolution in groups of so many channels, as many in as out, of which panels hold
+    /// several.
     pub fn spanned(mut self, group: u32) -> Self {
         self.kind = OpKind::Depthwise;
         self.params.groups = self.input.dims[3] / group;
@@ -189,7 +190,8 @@ impl Case {
         (0..chains.count()).map(|index| chains.terms(index)).collect()
     }
 
-    /// The result in double precision and in chains of fused multiply-adds, without the output's gaps.
+    /// The result in double precision and in chains of fused multiply-adds, without the output's
+    /// gaps.
     fn reference(&self) -> (Vec<f64>, Vec<f32>) {
         let [_, weights, ..] = self.data();
         self.reference_in_chains(&weights, &self.chains())
@@ -339,8 +341,8 @@ impl Case {
         MatRef::new(data, t.rows() as usize, t.dims[3] as usize, t.pitch as usize).unwrap()
     }
 
-    /// Runs whole, in slices of panels and of rows, on one and several threads, on all kernels (whose
-    /// panels hold several groups, if they are packed so).
+    /// Runs whole, in slices of panels and of rows, on one and several threads, on all kernels
+    /// (whose panels hold several groups, if they are packed so).
     pub fn check(&self) {
         let (exact, chain) = self.reference();
         let rows = self.output.rows() as u32;

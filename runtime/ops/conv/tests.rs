@@ -1,5 +1,5 @@
-//! Convolutions over odd shapes, on every kernel that this machine can run, against the references. The
-//! tests of depthwise convolutions use the same cases.
+//! Convolutions over odd shapes, on every kernel that this machine can run, against the references.
+//! The tests of depthwise convolutions use the same cases.
 
 use super::testing::{Case, case, tensor};
 use super::*;
@@ -84,8 +84,8 @@ fn residual_and_activation() {
     }
 }
 
-/// Panels that hold fewer channels than they have room for: as few as a layer has, as many as are even, and others; in
-/// slices of panels and chains.
+/// Panels that hold fewer channels than they have room for: as few as a layer has, as many as are
+/// even, and others; in slices of panels and chains.
 #[test]
 fn narrow_panels() {
     for channels in [1u32, 2, 3, 5, 7, 9, 15, 17, 31, 33, 63, 65] {
@@ -117,8 +117,9 @@ fn blocks() {
     case([1, 1, 300, 1000], 5, [1, 1]).check();
 }
 
-/// Several chains: parts of a run, runs, rows of runs, parts of rows; with all panels before the next chain and after it,
-/// with what the first one adds and the last one clamps. The error does not grow with k.
+/// Several chains: parts of a run, runs, rows of runs, parts of rows; with all panels before the
+/// next chain and after it, with what the first one adds and the last one clamps. The error does
+/// not grow with k.
 #[test]
 fn long_reductions() {
     let leaky = Activation { kind: ActivationKind::LeakyRelu as u32, alpha: 0.1, beta: 0.0 };

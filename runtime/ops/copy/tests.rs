@@ -56,8 +56,8 @@ fn check_case(case: &Case, params: &CopyParams) {
     }
 }
 
-/// A copy between two buffers in which the dimensions lie in the given orders (outermost first), with a
-/// gap after every `gap`-th stride, from and to tensors that are the whole buffers.
+/// A copy between two buffers in which the dimensions lie in the given orders (outermost first),
+/// with a gap after every `gap`-th stride, from and to tensors that are the whole buffers.
 fn permuted(random: &mut Random, dims: [u32; 6], orders: [[usize; 6]; 2], gaps: u32) {
     let mut strides = [[0; 6]; 2];
     let mut floats = [0; 2];
@@ -118,8 +118,8 @@ fn any_permutation() {
     }
 }
 
-/// The lines of the output as they come into a ring of so many, some at a time: they are those of the whole output, and nothing
-/// next to a step's rows changes.
+/// The lines of the output as they come into a ring of so many, some at a time: they are those of
+/// the whole output, and nothing next to a step's rows changes.
 fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
     const POISON: f32 = 7e33;
     let whole = case.run(1, case.output.rows() as u32);
@@ -181,7 +181,8 @@ fn check_ring(case: &Case, ring: u32, lines: u32, threads: usize) {
     }
 }
 
-/// An image from planes of channels, whose lines lie `gap` floats apart, to pixels, some at a time and into rings.
+/// An image from planes of channels, whose lines lie `gap` floats apart, to pixels, some at a time
+/// and into rings.
 #[test]
 fn images_change_their_order_by_rows() {
     let mut random = Random::new(5);
@@ -237,7 +238,8 @@ fn what_is_not_made_by_rows_is_made_as_a_whole() {
     for dim in 3..6 {
         assert_eq!(unit(&|params, _| params.dims[dim] -= 1), None);
     }
-    // Lines from below, each the next one's place; a pixel's channels in others; another pitch; all of one row.
+    // Lines from below, each the next one's place; a pixel's channels in others; another pitch; all
+    // of one row.
     assert_eq!(unit(&|params, _| params.dst[3] = 14), None);
     assert_eq!(unit(&|params, _| params.dst[5] = 2), None);
     assert_eq!(unit(&|_, output| output.pitch = 4), None);

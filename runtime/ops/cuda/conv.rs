@@ -1,8 +1,9 @@
-//! Convolution on a GPU, also grouped, as implicit GEMM; fully connected layers of few rows panel by panel.
+//! Convolution on a GPU, also grouped, as implicit GEMM; fully connected layers of few rows panel
+//! by panel.
 //!
-//! A layer in several chains of its own ([`ConvParams::chains`]) is computed into scratch, chain by chain, and then added
-//! up; other layers in the [chains](Chains) of a processor. They are the same of both kernels, so either may compute any
-//! layer that it can.
+//! A layer in several chains of its own ([`ConvParams::chains`]) is computed into scratch, chain by
+//! chain, and then added up; other layers in the [chains](Chains) of a processor. They are the same
+//! of both kernels, so either may compute any layer that it can.
 
 use super::Call;
 use super::gemm::{
@@ -70,23 +71,25 @@ struct GemvRecord {
 /// Warps of a multiprocessor that keep memory busy, where each reads one panel.
 const READING_WARPS: u64 = 16;
 
-/// What a launch takes, and what adding one partial sum takes, in multiply-adds of a multiprocessor: some microseconds,
-/// and eight bytes of its share of the bandwidth.
+/// What a launch takes, and what adding one partial sum takes, in multiply-adds of a
+/// multiprocessor: some microseconds, and eight bytes of its share of the bandwidth.
 const LAUNCH: u128 = 400_000;
 const ADDING: u128 = 64;
 
 /// k that a chain is worth, at least.
 const LEAST_K: u32 = 64;
 
-/// Into how many chains a GPU of `multiprocessors` multiprocessors had best cut a convolution of these output pixels and
-/// channels (of all groups) and such a reduction; 1 where pixels and channels keep it busy.
+/// Into how many chains a GPU of `multiprocessors` multiprocessors had best cut a convolution of
+/// these output pixels and channels (of all groups) and such a reduction; 1 where pixels and
+/// channels keep it busy.
 pub fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
     let time = |chains: u32| {
         let each = u128::from(k.div_ceil(chains)) + u128::from(4 * UNIT);
         let multiplying = if rows <= FEW_ROWS {
             let warps = u64::from(columns.div_ceil(PANEL)) * u64::from(chains);
             let most = warps.div_ceil(multiprocessors.max(1).into());
-            // A panel takes as long as a rectangle of eight rows would: reading is what takes the time.
+            // A panel takes as long as a rectangle of eight rows would: reading is what takes the
+            // time.
             let outputs = u128::from(most) * u128::from(PANEL * FEW_ROWS);
             each * outputs * u128::from(READING_WARPS) / u128::from(most.clamp(1, READING_WARPS))
         } else {
@@ -106,8 +109,8 @@ pub fn chains(rows: u32, columns: u32, k: u32, multiprocessors: u32) -> u32 {
     if time(best) * 10 < time(1) * 9 { best } else { 1 }
 }
 
-/// Whether none of `chains` chains of `k` terms is longer than a processor's, whose error is what is stated; one is
-/// computed as a processor's are.
+/// Whether none of `chains` chains of `k` terms is longer than a processor's, whose error is what
+/// is stated; one is computed as a processor's are.
 pub fn enough(k: u32, chains: u32) -> bool {
     chains <= 1 || k.div_ceil(UNIT).div_ceil(chains) as usize * UNIT as usize <= CHAIN
 }
@@ -189,8 +192,8 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Launches what each of a processor's chains takes, one after the other, of those that a record has; `None`: all of its
-/// terms at once.
+/// Launches what each of a processor's chains takes, one after the other, of those that a record
+/// has; `None`: all of its terms at once.
 pub(super) fn each_chain(
     record: &ConvRecord,
     chains: Option<&Chains>,

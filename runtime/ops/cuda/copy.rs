@@ -1,5 +1,6 @@
-//! Strided copies. The dimensions are those of the processor's operator, in plain form: the output is written front to back by
-//! neighbouring threads, or, where the input is adjacent along another dimension than the output, by square tiles.
+//! Strided copies. The dimensions are those of the processor's operator, in plain form: the output
+//! is written front to back by neighbouring threads, or, where the input is adjacent along another
+//! dimension than the output, by square tiles.
 
 use super::Call;
 use super::launch::{launch, line, rectangle};
@@ -13,7 +14,8 @@ use bytemuck::{Pod, Zeroable};
 /// Edge of a tile.
 const TILE: u64 = 32;
 
-/// Extents below which a plane is not copied by tiles: neighbouring threads then read from a few runs at once.
+/// Extents below which a plane is not copied by tiles: neighbouring threads then read from a few
+/// runs at once.
 const SHORT: usize = 8;
 
 /// `Dim` of `kernels/cuda/copy.cu`.
@@ -80,7 +82,8 @@ pub fn run(call: &Call<'_>, queue: &mut dyn Queue) -> Result<(), DeviceError> {
     let (dims, mut count) = normalise(&params);
     let mut input = call.operands[0] + 4 * u64::from(params.src_start);
     let out = call.out + 4 * u64::from(params.dst_start);
-    // All elements of a dimension that the output has one float for: the last one stays. They stand last.
+    // All elements of a dimension that the output has one float for: the last one stays. They stand
+    // last.
     while let Some(last) = count.checked_sub(1).map(|last| dims[last])
         && last.dst == 0
     {
@@ -103,12 +106,14 @@ fn fill(call: &Call<'_>, value: f32, queue: &mut dyn Queue) -> Result<(), Device
     launch(queue, Function::Fill, rectangle(rows, cols, 1), &fill)
 }
 
-/// Whether no two elements can meet in the output: each dimension's step leads past all that is inside.
+/// Whether no two elements can meet in the output: each dimension's step leads past all that is
+/// inside.
 fn is_apart(dims: &[copy::Dim]) -> bool {
     (0..dims.len()).all(|at| span(&dims[at + 1..]) <= dims[at].dst)
 }
 
-/// The dimension along which the input is adjacent, where the output is along another, the last one, and both are long.
+/// The dimension along which the input is adjacent, where the output is along another, the last
+/// one, and both are long.
 fn transposed(dims: &[copy::Dim]) -> Option<usize> {
     let (last, outer) = dims.split_last()?;
     let at = outer.iter().position(|dim| dim.src == 1)?;
@@ -136,7 +141,8 @@ fn transpose(
     launch(queue, Function::Transpose, line(tiles, [TILE as u32, 8, 1]), &record)
 }
 
-/// Launches the copy of elements: of fours, where all are adjacent and lie at multiples of 16 bytes.
+/// Launches the copy of elements: of fours, where all are adjacent and lie at multiples of 16
+/// bytes.
 fn elements(
     dims: &[copy::Dim],
     [input, out]: [u64; 2],

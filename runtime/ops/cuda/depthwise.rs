@@ -39,7 +39,8 @@ struct Depthwise {
     wide: u32,
 }
 
-/// The kernel for a window: where neighbouring windows of single channels share columns, one that loads each of them once.
+/// The kernel for a window: where neighbouring windows of single channels share columns, one that
+/// loads each of them once.
 fn function(p: &ConvParams, group: u32) -> Function {
     match (group, p.dilation[1], p.kernel[1], p.stride[1]) {
         (1, 1, 3, 1) => Function::Depthwise3s1,

@@ -1,5 +1,5 @@
-//! Functions of one tensor, and arithmetic of two. Where nothing has gaps, and nothing is broadcast but single floats, the
-//! tensors are one row.
+//! Functions of one tensor, and arithmetic of two. Where nothing has gaps, and nothing is broadcast
+//! but single floats, the tensors are one row.
 
 use super::Call;
 use super::launch::{Matrix, joined, launch, rectangle};

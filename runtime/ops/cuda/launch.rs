@@ -8,7 +8,8 @@ use bytemuck::Pod;
 /// Threads of a block: what the kernels are compiled for.
 const THREADS: u32 = 256;
 
-/// Blocks that a grid can have along its second dimension; kernels go on from there. Few in tests, so that they do.
+/// Blocks that a grid can have along its second dimension; kernels go on from there. Few in tests,
+/// so that they do.
 const MOST_BLOCKS: u32 = if cfg!(test) { 3 } else { 65535 };
 
 /// Blocks of a grid along its first dimension, where kernels go on from there.
@@ -31,7 +32,8 @@ pub fn launch<R: Pod>(
     queue.launch(&Launch { function, grid, block, shared_bytes: 0, args })
 }
 
-/// Grid and block for a rectangle whose threads take `width` columns each: `kernels/cuda/rectangle.cuh`.
+/// Grid and block for a rectangle whose threads take `width` columns each:
+/// `kernels/cuda/rectangle.cuh`.
 pub fn rectangle(rows: u32, cols: u32, width: u32) -> [[u32; 3]; 2] {
     let units = cols.div_ceil(width);
     let along = units.min(THREADS).next_power_of_two();
@@ -40,12 +42,14 @@ pub fn rectangle(rows: u32, cols: u32, width: u32) -> [[u32; 3]; 2] {
     [grid, [along, down, 1]]
 }
 
-/// Grid and block for `items` items of a warp each, at most what 32 bits hold, in `others` parallel sets.
+/// Grid and block for `items` items of a warp each, at most what 32 bits hold, in `others` parallel
+/// sets.
 pub fn warps(items: u64, others: u32, multiprocessors: u32) -> [[u32; 3]; 2] {
     teams(WARP, items, others, multiprocessors)
 }
 
-/// Grid and block for `items` items of `threads` threads each, a power of two, in `others` parallel sets.
+/// Grid and block for `items` items of `threads` threads each, a power of two, in `others` parallel
+/// sets.
 pub fn teams(threads: u32, items: u64, others: u32, multiprocessors: u32) -> [[u32; 3]; 2] {
     // Few items go to as many multiprocessors as there are.
     let most = u64::from(THREADS / threads);
@@ -79,8 +83,8 @@ impl Matrix {
     }
 }
 
-/// The extents of a rectangle over several matrices: one row, if in all of them rows follow each other without gaps (and
-/// their floats can be counted).
+/// The extents of a rectangle over several matrices: one row, if in all of them rows follow each
+/// other without gaps (and their floats can be counted).
 pub fn joined(rows: u32, cols: u32, gapless: bool) -> (u32, u32) {
     match rows.checked_mul(cols) {
         Some(all) if gapless => (1, all),

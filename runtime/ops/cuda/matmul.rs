@@ -1,4 +1,5 @@
-//! Product of two activations on a GPU, for each of a batch: attention. Either operand may be a strided view.
+//! Product of two activations on a GPU, for each of a batch: attention. Either operand may be a
+//! strided view.
 
 use super::Call;
 use super::gemm::{FinishRecord, MAX_BLOCKS, Tile, WindowRecord, fastest, is_fours};

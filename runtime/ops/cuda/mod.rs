@@ -1,22 +1,26 @@
-//! The operators on a GPU: one file each. They choose kernels, grids and blocks, and fill in the kernels' records.
+//! The operators on a GPU: one file each. They choose kernels, grids and blocks, and fill in the
+//! kernels' records.
 //!
-//! The records of a pack are those of every instruction set, and so are the rules for them ([`super::validate`]):
-//! weights lie in panels of 32 output channels, activations in NHWC. What runs here may therefore trust them as the
-//! operators on a processor do. Nothing here touches memory: addresses are the GPU's, and only numbers.
+//! The records of a pack are those of every instruction set, and so are the rules for them
+//! ([`super::validate`]): weights lie in panels of 32 output channels, activations in NHWC. What
+//! runs here may therefore trust them as the operators on a processor do. Nothing here touches
+//! memory: addresses are the GPU's, and only numbers.
 //!
-//! **Bits.** A kernel computes each output by the same chain of operations as the portable kernel: fused
-//! multiply-adds in the order of the reduction from the bias on, the elementary functions of `kernels/math.h`. So a GPU
-//! gives the bits of a processor, unless a reduction is cut into chains
-//! ([`ConvParams::chains`](crate::pack::ConvParams)), which is a property of the layer and not of the way it is run:
-//! slices, tiles and the number of multiprocessors never change a bit.
+//! **Bits.** A kernel computes each output by the same chain of operations as the portable kernel:
+//! fused multiply-adds in the order of the reduction from the bias on, the elementary functions of
+//! `kernels/math.h`. So a GPU gives the bits of a processor, unless a reduction is cut into chains
+//! ([`ConvParams::chains`](crate::pack::ConvParams)), which is a property of the layer and not of
+//! the way it is run: slices, tiles and the number of multiprocessors never change a bit.
 //!
 //! An operator has two functions:
 //!
-//! - `scratch_bytes(layer, inputs, output, slice)`: intermediates for one step. The planner calls the same function.
-//! - `run(call, queue)`: launches one step. The queue may return an error; nothing else can go wrong after
-//!   [`super::validate`] and [`super::validate_slice`].
+//! - `scratch_bytes(layer, inputs, output, slice)`: intermediates for one step. The planner calls
+//!   the same function.
+//! - `run(call, queue)`: launches one step. The queue may return an error; nothing else can go
+//!   wrong after [`super::validate`] and [`super::validate_slice`].
 //!
-//! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: a pack is refused for the one, [`validate_slice`] refuses the other.
+//! Rings and algorithms of steps ([`Step::algorithm`](crate::pack::Step)) are not for GPUs: a pack
+//! is refused for the one, [`validate_slice`] refuses the other.
 
 pub mod conv;
 mod copy;
@@ -49,9 +53,11 @@ pub struct Call<'a> {
     pub inputs: [Tensor; 2],
     /// Its output tensor's record.
     pub output: Tensor,
-    /// Where the inputs' first elements lie (of [`OpKind::Copy`](crate::pack::OpKind::Copy): their buffers). One may be `out`: in place.
+    /// Where the inputs' first elements lie (of [`OpKind::Copy`](crate::pack::OpKind::Copy): their
+    /// buffers). One may be `out`: in place.
     pub operands: [u64; 2],
-    /// Where the output's first element lies (of [`OpKind::Copy`](crate::pack::OpKind::Copy): its buffer).
+    /// Where the output's first element lies (of [`OpKind::Copy`](crate::pack::OpKind::Copy): its
+    /// buffer).
     pub out: u64,
     /// Where the first panel of this step lies, in the layer's encoding.
     pub weights: u64,

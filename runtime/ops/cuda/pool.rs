@@ -1,4 +1,5 @@
-//! Pooling, and means over the middle of three extents, which are the mean of a window as high as the image.
+//! Pooling, and means over the middle of three extents, which are the mean of a window as high as
+//! the image.
 
 use super::Call;
 use super::launch::{Matrix, are_many, launch, rectangle, warps};

@@ -1,4 +1,5 @@
-//! What goes over the channels of each row: softmax, layer normalisation, local response normalisation.
+//! What goes over the channels of each row: softmax, layer normalisation, local response
+//! normalisation.
 
 use super::Call;
 use super::launch::{launch, rectangle, warps};

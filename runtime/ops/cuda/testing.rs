@@ -46,7 +46,8 @@ struct Placed {
     out: u64,
 }
 
-/// Steps of a layer, one after the other. Memory of a step's weights ends where its panels do; its scratch is poisoned.
+/// Steps of a layer, one after the other. Memory of a step's weights ends where its panels do; its
+/// scratch is poisoned.
 fn run_steps(
     queue: &mut Recorder,
     (layer, inputs, output): (&Layer, [Tensor; 2], Tensor),
@@ -172,7 +173,8 @@ pub struct OnGpu<'a> {
 }
 
 impl OnGpu<'_> {
-    /// The output's whole buffer: the same for all slicings, and with launches that are chosen for small GPUs and large ones.
+    /// The output's whole buffer: the same for all slicings, and with launches that are chosen for
+    /// small GPUs and large ones.
     pub fn run_everywhere(&self) -> Vec<f32> {
         let whole = &slicings(self.layer, &self.output)[..1];
         let all = match OpKind::from_code(self.layer.kind).unwrap().has_panels() {

@@ -1,5 +1,5 @@
-//! The kernels' bits are the portable ones'. Next to these tests, those of every operator run their layers on the GPU too
-//! (`ops::testing`, `ops::conv::testing`): here is what these have not.
+//! The kernels' bits are the portable ones'. Next to these tests, those of every operator run their
+//! layers on the GPU too (`ops::testing`, `ops::conv::testing`): here is what these have not.
 
 use super::testing::{rounded, stored};
 use crate::kernels::Kernels;
@@ -127,7 +127,8 @@ fn more_rows_than_blocks() {
     }
 }
 
-/// Concatenation: fours of floats where rows, starts and strides are such, single ones where one of them is not.
+/// Concatenation: fours of floats where rows, starts and strides are such, single ones where one of
+/// them is not.
 #[test]
 fn copies_of_rows_of_fours() {
     let mut random = Random::new(9);
@@ -146,8 +147,8 @@ fn copies_of_rows_of_fours() {
     }
 }
 
-/// Copies of which elements meet: the last one stays. (Not everywhere what the processor's loops make of it, but always
-/// the same.)
+/// Copies of which elements meet: the last one stays. (Not everywhere what the processor's loops
+/// make of it, but always the same.)
 #[test]
 fn copies_onto_the_same_elements() {
     let mut random = Random::new(4);

@@ -1,9 +1,10 @@
-//! 3x3 convolution of stride 1 by Winograd's algorithm on a GPU, F(2,3) and F(4,3): the transform of some tiles to
-//! frequencies, the products, the transform back.
+//! 3x3 convolution of stride 1 by Winograd's algorithm on a GPU, F(2,3) and F(4,3): the transform
+//! of some tiles to frequencies, the products, the transform back.
 //!
-//! The products are those of a convolution ([`conv`]): frequencies are lines of an image, under a kernel of one column
-//! that is as high as there are frequencies, each by itself. Frequencies and products of all tiles of a large
-//! map would take many times the map's memory, so a step makes some tiles after the others.
+//! The products are those of a convolution ([`conv`]): frequencies are lines of an image, under a
+//! kernel of one column that is as high as there are frequencies, each by itself. Frequencies and
+//! products of all tiles of a large map would take many times the map's memory, so a step makes
+//! some tiles after the others.
 
 use super::Call;
 use super::conv::{self, ConvRecord};

@@ -58,8 +58,8 @@ impl Expansion {
         kernels.widen(self.encoding, stored, self.biases(), body);
     }
 
-    /// Transforms filters of stored panels on all threads, into as many parts of `out`. Threads have a panel each at a time;
-    /// where there are more threads, they share the channels of each.
+    /// Transforms filters of stored panels on all threads, into as many parts of `out`. Threads
+    /// have a panel each at a time; where there are more threads, they share the channels of each.
     pub(super) fn transform_panels(
         &self,
         kernels: &Kernels,
@@ -127,12 +127,14 @@ impl Expansion {
         }
     }
 
-    /// Weights of a panel from its k `first` on as floats, with room for a full panel's channels for each k.
+    /// Weights of a panel from its k `first` on as floats, with room for a full panel's channels
+    /// for each k.
     fn widen_filters(&self, kernels: &Kernels, stored: &[f32], first: usize, out: &mut [f32]) {
         let (nr, width) = (self.isa.panel(), self.plain.columns(self.isa));
         let run = if width == nr { out.len() } else { nr };
         for (k, out) in (first..).zip(out.chunks_mut(run)) {
-            // A narrow panel's weights are followed by those of the next k, or by what ends the panel.
+            // A narrow panel's weights are followed by those of the next k, or by what ends the
+            // panel.
             kernels.widen(self.encoding, stored, self.biases() + k * width, out);
         }
     }

@@ -101,9 +101,9 @@ impl Expansion {
         );
     }
 
-    /// Divides a convolution's panels among threads, each with scratch of its own. `task` is given the
-    /// first of a part's panels and how many they are, as the step counts them, and a call with the part's
-    /// columns as if these were the whole output.
+    /// Divides a convolution's panels among threads, each with scratch of its own. `task` is given
+    /// the first of a part's panels and how many they are, as the step counts them, and a call with
+    /// the part's columns as if these were the whole output.
     fn divide(&self, call: Call<'_>, each: usize, bytes: usize, task: impl Fn(Call<'_>) + Sync) {
         let Call { layer, inputs, output, operands, mut out, weights, kernels, device, .. } = call;
         let (width, stored) = (self.plain.columns(self.isa), self.stored_bytes / 4);

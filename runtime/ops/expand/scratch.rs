@@ -1,4 +1,5 @@
-//! The scratch of steps that expand weights: expanded panels in addition to what the operator takes.
+//! The scratch of steps that expand weights: expanded panels in addition to what the operator
+//! takes.
 
 use super::way::{Way, panels_in};
 use super::{Expansion, ROW_WEIGHTS};
@@ -61,8 +62,9 @@ impl Expansion {
         Some(least.of_rows(problem.slice.rows.into()))
     }
 
-    /// How a step's panels are made with so much scratch: in groups, as few as there may be if there is scratch for that, if not, as many
-    /// as have panels take half of it; or in portions, if these are less work.
+    /// How a step's panels are made with so much scratch: in groups, as few as there may be if
+    /// there is scratch for that, if not, as many as have panels take half of it; or in portions,
+    /// if these are less work.
     pub(super) fn making(&self, problem: &Problem<'_>, fewest: usize, scratch: u64) -> Making {
         let count = problem.slice.count as usize;
         let fits = |most: usize, want| self.shared_bytes(problem, most, want) <= scratch;

@@ -143,8 +143,8 @@ fn encoded_panels_give_the_bits_of_widened_ones() {
         let mut random = Random::new(7);
         let (isa, nr) = (kernels.isa(), kernels.nr() as u32);
         for encoding in [Encoding::F16, Encoding::Bf16] {
-            // Image, channels in and out, kernel, groups, residual: rows of one (also with more k than fit one
-            // piece), many panels and few rows, few panels and many rows, groups.
+            // Image, channels in and out, kernel, groups, residual: rows of one (also with more k
+            // than fit one piece), many panels and few rows, few panels and many rows, groups.
             for (size, from, to, kernel, groups, residual) in [
                 (1, 5, 3, 1, 1, true),
                 (1, 1500, 5 * nr + 3, 1, 1, true),
@@ -280,8 +280,8 @@ fn transformed_by_the_step() {
             let isa = kernels.isa();
             let nr = kernels.nr() as u32;
             let mut made = Vec::new();
-            // The same layers for each width of panels: some of one group, of which one is made in several portions of channels; more
-            // groups than are transformed at once.
+            // The same layers for each width of panels: some of one group, of which one is made in
+            // several portions of channels; more groups than are transformed at once.
             let layers = [
                 (1, 35, 11 * nr - 3, 11, 0),
                 (1, 100, 3 * nr, 3, 0),

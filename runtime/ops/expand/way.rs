@@ -10,8 +10,8 @@ const SHARED_BYTES: u64 = 1 << 20;
 /// Panels at least for which a Winograd convolution transforms its inputs.
 const WINOGRAD_PANELS: usize = 8;
 
-/// Panels that threads share at least where these are of several groups of a Winograd convolution: each has other inputs,
-/// so no more than keeps threads busy and [`OWN_BYTES`].
+/// Panels that threads share at least where these are of several groups of a Winograd convolution:
+/// each has other inputs, so no more than keeps threads busy and [`OWN_BYTES`].
 const GROUPED_PANELS: usize = 4;
 
 /// Bytes of expanded panels of a thread's own: a part of its second-level cache.
@@ -48,7 +48,8 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// The way of a step (with the record of its expanded layer) of whose outputs each has `k` weights.
+    /// The way of a step (with the record of its expanded layer) of whose outputs each has `k`
+    /// weights.
     pub(super) fn of(plain: &Problem<'_>, k: u64) -> Self {
         let threads = plain.threads();
         let &Problem { layer: plain, inputs, slice, isa, .. } = plain;

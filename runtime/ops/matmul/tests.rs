@@ -1,4 +1,5 @@
-//! Products of strided views, in slices and on several threads: bit for bit, and against double precision.
+//! Products of strided views, in slices and on several threads: bit for bit, and against double
+//! precision.
 
 use super::super::testing::{Case, Random};
 use super::*;

@@ -1,4 +1,5 @@
-//! Outputs over the dead rows of an input: steps of some rows, each lent what it touches of one memory that holds both.
+//! Outputs over the dead rows of an input: steps of some rows, each lent what it touches of one
+//! memory that holds both.
 
 use super::slide::{POISON, Slide};
 use super::*;
@@ -25,8 +26,9 @@ unsafe fn lend<'a>(data: *const f32, tensor: &Tensor, rows: &Range<u64>) -> MatR
 }
 
 impl Slide<'_> {
-    /// Makes the output, dense, in steps of such rows, laid over the rows of input `slot` that no step needs any more, as near
-    /// to it as may be; with the layer's other operands in memories of their own, poisoned where they are not to be read.
+    /// Makes the output, dense, in steps of such rows, laid over the rows of input `slot` that no
+    /// step needs any more, as near to it as may be; with the layer's other operands in memories of
+    /// their own, poisoned where they are not to be read.
     #[allow(unsafe_code)]
     pub(super) fn run_over(
         &self,
@@ -104,7 +106,8 @@ impl Slide<'_> {
                     } else {
                         beside.as_ptr()
                     };
-                    // SAFETY: the rows that are lent are in the memory, and apart from the output's: so was it laid.
+                    // SAFETY: the rows that are lent are in the memory, and apart from the
+                    // output's: so was it laid.
                     Operand::Mat(unsafe { lend(data, &self.inputs[at], &read[at]) })
                 }
             };
@@ -133,8 +136,8 @@ impl Slide<'_> {
         dense(&memory, 0..output.rows())
     }
 
-    /// Steps of several sizes, also of several images and of parts of lines, over each input that is read by windows or rows, on
-    /// several numbers of threads, make the bits of `whole`.
+    /// Steps of several sizes, also of several images and of parts of lines, over each input that
+    /// is read by windows or rows, on several numbers of threads, make the bits of `whole`.
     pub(super) fn check_over(&self, kernels: &Kernels, whole: &[f32], what: &str) {
         let kind = OpKind::from_code(self.layer.kind).unwrap();
         let [images, height, width, _] = self.output.dims;

@@ -1,4 +1,5 @@
-//! Layers that slide: steps of a few lines from rings into rings, against what the whole layer makes.
+//! Layers that slide: steps of a few lines from rings into rings, against what the whole layer
+//! makes.
 
 use super::*;
 use crate::kernels::testing::scratch;
@@ -74,8 +75,9 @@ impl Memory {
 }
 
 impl Slide<'_> {
-    /// Makes the output, dense, in steps of `lines` lines. Rings have room for `slack` lines more than they need,
-    /// or steps more where no step may go around their end. In a memory lies only what the step reads.
+    /// Makes the output, dense, in steps of `lines` lines. Rings have room for `slack` lines more
+    /// than they need, or steps more where no step may go around their end. In a memory lies only
+    /// what the step reads.
     fn run(&self, kernels: &Kernels, threads: usize, lines: usize, slack: usize) -> Vec<f32> {
         let kind = OpKind::from_code(self.layer.kind).unwrap();
         let [_, height, width, cols] = self.output.dims.map(|extent| extent as usize);
@@ -180,7 +182,8 @@ impl Slide<'_> {
         }
     }
 
-    /// Steps of several sizes, rings of several sizes, on several numbers of threads, make the bits of `whole`.
+    /// Steps of several sizes, rings of several sizes, on several numbers of threads, make the bits
+    /// of `whole`.
     pub fn check(&self, kernels: &Kernels, whole: &[f32], what: &str) {
         self.check_over(kernels, whole, what);
         if self.output.dims[0] != 1 {

@@ -1,8 +1,9 @@
 //! A block of tiles: a run of them, line of tiles by line, in slots.
 //!
-//! Tiles of the last column or line may have fewer outputs than the others, and fewer frequencies ([`kept`]). Those with
-//! fewer columns come first, then whole ones, then those with fewer lines, last the one with both, so that the tiles that
-//! have a frequency are adjacent, whichever it is: their products are one matrix, without gaps.
+//! Tiles of the last column or line may have fewer outputs than the others, and fewer frequencies
+//! ([`kept`]). Those with fewer columns come first, then whole ones, then those with fewer lines,
+//! last the one with both, so that the tiles that have a frequency are adjacent, whichever it is:
+//! their products are one matrix, without gaps.
 
 use crate::kernels::table::{MAX_POINTS, kept};
 use core::ops::Range;
@@ -66,8 +67,8 @@ impl Block {
         block
     }
 
-    /// Lists the frequencies that tiles have, in the order in which their weights are stored: what the kernels fetch
-    /// ahead lies there. Tiles with fewer lines begin at slot `low`.
+    /// Lists the frequencies that tiles have, in the order in which their weights are stored: what
+    /// the kernels fetch ahead lies there. Tiles with fewer lines begin at slot `low`.
     fn list(&mut self, low: usize) {
         let n = self.tile + 2;
         // Those that tiles with fewer outputs have, down and across.
@@ -126,8 +127,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::vec::Vec;
 
-    /// Every run of tiles of maps with every edge: each tile has one slot, and those that have a frequency, by their
-    /// own outputs, are the slots of the frequency.
+    /// Every run of tiles of maps with every edge: each tile has one slot, and those that have a
+    /// frequency, by their own outputs, are the slots of the frequency.
     #[test]
     fn slots_of_a_frequency_are_the_tiles_that_have_it() {
         for tile in [2usize, 4] {

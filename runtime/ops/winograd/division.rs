@@ -6,32 +6,35 @@ use crate::ops::Problem;
 use crate::ops::conv::{Channels, Sizes, part};
 use crate::pack::{InputReuse, Isa, WinogradParams, params};
 
-/// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles take more.
+/// Bytes that a block's transformed inputs and products of a panel may take, unless a few tiles
+/// take more.
 const BLOCK_BYTES: usize = 2304 * 1024;
 
-/// Rows (tiles times frequencies) of a block: enough for each panel of weights to be worth fetching.
+/// Rows (tiles times frequencies) of a block: enough for each panel of weights to be worth
+/// fetching.
 const BLOCK_ROWS: usize = 28 * 36;
 
-/// Panels that are multiplied with a frequency's inputs while these are in the first-level cache, unless all frequencies'
-/// inputs stay near.
+/// Panels that are multiplied with a frequency's inputs while these are in the first-level cache,
+/// unless all frequencies' inputs stay near.
 const GROUP: usize = 4;
 
-/// Bytes of a block's transformed inputs that stay in the second-level cache next to products and weights: to come back to
-/// them for each panel costs nothing, and one panel's products are the least scratch.
+/// Bytes of a block's transformed inputs that stay in the second-level cache next to products and
+/// weights: to come back to them for each panel costs nothing, and one panel's products are the
+/// least scratch.
 const NEAR_BYTES: u64 = 192 << 10;
 
 /// A block has at least as many tiles, where there are as many, however little scratch there is.
 pub const FEW_TILES: usize = 4;
 
-/// Multiplications of a product with a panel that are worth its call: with few channels and narrow panels a block has more
-/// tiles for it, as long as their frequencies stay near.
+/// Multiplications of a product with a panel that are worth its call: with few channels and narrow
+/// panels a block has more tiles for it, as long as their frequencies stay near.
 const WORTH: usize = 28 * 16 * 32;
 
 /// Floats between frequencies beyond what they hold, so that they do not meet in the cache's sets.
 pub(super) const GAP: usize = 16;
 
-/// Tiles of a block for `channels` input channels of a group, with all the scratch that a step can use: each panel of weights
-/// is read once for each block, from memory where there is one group.
+/// Tiles of a block for `channels` input channels of a group, with all the scratch that a step can
+/// use: each panel of weights is read once for each block, from memory where there is one group.
 pub fn block_tiles(tile: usize, channels: usize, isa: Isa) -> usize {
     let points = (tile + 2) * (tile + 2);
     let fit = BLOCK_BYTES / (4 * points).saturating_mul(channels.saturating_add(isa.panel()));
@@ -117,7 +120,8 @@ impl Division {
         let frequencies = [lines, extent[1]].map(|outputs| along(tile as u64, outputs as u64));
         let pairs = panels.saturating_mul(isa.panel()).saturating_mul(channels) as u64;
         let macs = frequencies[0].saturating_mul(frequencies[1]).saturating_mul(pairs);
-        // Inputs that stay are those of all threads, and lie where they lie with any number of these.
+        // Inputs that stay are those of all threads, and lie where they lie with any number of
+        // these.
         let keeps = slice.method.reuse() != InputReuse::None;
         let (divide, units) = match keeps || sizes.divide_columns(threads) {
             true => (divide, by_cols),
@@ -172,8 +176,8 @@ impl Division {
         if self.keeps { self } else { self.in_blocks_of(self.block.min(FEW_TILES)) }
     }
 
-    /// The division in the largest blocks that `scratch` bytes of scratch suffice for, or in the smallest ones. Inputs that stay are in
-    /// the same blocks, however much scratch there is.
+    /// The division in the largest blocks that `scratch` bytes of scratch suffice for, or in the
+    /// smallest ones. Inputs that stay are in the same blocks, however much scratch there is.
     pub(super) fn within(self, scratch: usize) -> Self {
         let fits = |division: &Self| division.bytes() <= scratch as u64;
         if self.keeps || fits(&self) {
@@ -212,7 +216,8 @@ impl Division {
         4 * (self.zeros() as u64 + self.frequencies() as u64)
     }
 
-    /// Bytes of zeros and of the transformed inputs that there are at a time: a block's, or those of all.
+    /// Bytes of zeros and of the transformed inputs that there are at a time: a block's, or those
+    /// of all.
     pub(super) fn input_bytes(&self) -> u64 {
         let blocks = if self.keeps { self.tiles.div_ceil(self.block) } else { 1 };
         4 * (self.zeros() as u64 + (self.frequencies() as u64).saturating_mul(blocks as u64))

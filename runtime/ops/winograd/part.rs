@@ -11,8 +11,8 @@ use crate::ops::conv::{addend, clamp, finish};
 use crate::pack::{ActivationKind, InputReuse};
 use core::ops::Range;
 
-/// The least distance in bytes from weights that are used to those that are fetched: products of small groups take less time than
-/// memory.
+/// The least distance in bytes from weights that are used to those that are fetched: products of
+/// small groups take less time than memory.
 const FAR_BYTES: usize = 16 << 10;
 
 /// The part of a step that one thread, or all threads together, work on.
@@ -77,8 +77,8 @@ pub(super) fn empty() -> MatMut<'static> {
 }
 
 impl Part<'_> {
-    /// Computes the part: `out` has its lines of pixels and its panels' channels. Weights of some groups stay in the cache
-    /// for all blocks.
+    /// Computes the part: `out` has its lines of pixels and its panels' channels. Weights of some
+    /// groups stay in the cache for all blocks.
     fn run(&self, mut out: MatMut<'_>, scratch: &mut [u8]) {
         let Division { tile, output, block, channels, outputs, together, .. } = *self.division;
         // The part ends where tiles do, or the map does.
@@ -117,8 +117,8 @@ impl Part<'_> {
         }
     }
 
-    /// Multiplies the frequencies of a block, those of some groups, with panels of these and transforms the products
-    /// back.
+    /// Multiplies the frequencies of a block, those of some groups, with panels of these and
+    /// transforms the products back.
     fn multiply(
         &self,
         block: &Block,
@@ -154,8 +154,8 @@ impl Part<'_> {
         });
     }
 
-    /// Where the frequencies of each tile of a block are, those of some groups. Each row reaches from a tile's first
-    /// frequency to its last.
+    /// Where the frequencies of each tile of a block are, those of some groups. Each row reaches
+    /// from a tile's first frequency to its last.
     fn lists<'a>(
         &self,
         block: &Block,
@@ -171,7 +171,8 @@ impl Part<'_> {
         Indirection::rows(rows, reach, mr, list).seg_len(channels)
     }
 
-    /// Multiplies the frequencies of a block with a run of panels, which others follow up to `last`.
+    /// Multiplies the frequencies of a block with a run of panels, which others follow up to
+    /// `last`.
     fn products(
         &self,
         block: &Block,
@@ -219,7 +220,8 @@ impl Part<'_> {
         }
     }
 
-    /// Transforms a block's products with a run of panels back. The output's first column is channel `before`.
+    /// Transforms a block's products with a run of panels back. The output's first column is
+    /// channel `before`.
     fn outputs(
         &self,
         block: &Block,

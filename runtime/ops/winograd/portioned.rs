@@ -1,5 +1,5 @@
-//! A step that transforms its weights in [portions](super::portions): what is made is multiplied at once, and products of all
-//! channels are transformed back band by band.
+//! A step that transforms its weights in [portions](super::portions): what is made is multiplied at
+//! once, and products of all channels are transformed back band by band.
 
 use super::block::{Block, Frequency};
 use super::inputs::{Frequencies, images};
@@ -13,8 +13,8 @@ use crate::ops::conv::{Channels, addend, clamp, finish};
 use crate::pack::ActivationKind;
 use core::ops::Range;
 
-/// Transforms some panels' weights of some channels, one panel after the other as they are stored, but without biases; given scratch
-/// that nothing else uses meanwhile.
+/// Transforms some panels' weights of some channels, one panel after the other as they are stored,
+/// but without biases; given scratch that nothing else uses meanwhile.
 type Transform<'a> = dyn Fn(Range<usize>, Range<usize>, &mut [f32], &mut [u8]) + 'a;
 
 /// How the stored weights of a step become what is multiplied.
@@ -24,7 +24,8 @@ pub(in crate::ops) struct Making<'a> {
     pub(in crate::ops) stored: usize,
 }
 
-/// Computes one step: a call with the record of the transformed layer, and the weights that are stored.
+/// Computes one step: a call with the record of the transformed layer, and the weights that are
+/// stored.
 pub(in crate::ops) fn run(mut call: Call<'_>, portions: Portions, making: &Making<'_>) {
     let scratch = core::mem::take(&mut call.scratch);
     let tile = portions.tile;
@@ -78,15 +79,16 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Where the frequencies of `len` channels of each tile are. Each row reaches from a tile's first frequency to its last.
+    /// Where the frequencies of `len` channels of each tile are. Each row reaches from a tile's
+    /// first frequency to its last.
     fn rows<'a>(&self, len: usize, frequencies: &'a [f32], list: &'a mut [u8]) -> Indirection<'a> {
         let reach = (self.portions.points() - 1) * self.portions.stride(len) + len;
         let rows = (0..self.block.count()).map(|tile| &frequencies[tile * len..]);
         Indirection::rows(rows, reach, self.call.kernels.mr(), list).seg_len(len)
     }
 
-    /// Multiplies all tiles' frequencies of some channels with the weights of `panels` panels, and adds that to the products of
-    /// the channels before.
+    /// Multiplies all tiles' frequencies of some channels with the weights of `panels` panels, and
+    /// adds that to the products of the channels before.
     fn multiply(
         &self,
         panels: usize,

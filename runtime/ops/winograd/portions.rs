@@ -1,16 +1,21 @@
-//! What steps that transform their weights are cut into: some panels at a time, portions of the input channels, the tiles of some lines at once.
+//! What steps that transform their weights are cut into: some panels at a time, portions of the
+//! input channels, the tiles of some lines at once.
 //!
-//! What a step makes of its weights should be read as soon as it is made, while a cache holds it. A panel of frequencies of
-//! all input channels can be more than that, or than there is scratch for: 2.3 MiB for F(4,3), 512 channels and panels
-//! of 32. So the inputs of some channels are transformed, and, panel by panel, the weights of these, and the products of a band of
-//! tiles go on from what the channels before have left: each is still one chain, with the bits that it has
-//! otherwise. Products stay until all channels are done, band after band.
-//! With all lines in one band weights are transformed once, however little scratch there is, inputs once for each group of panels; what it
-//! costs are shorter products, and reading and writing them once for each portion. With few tiles (a small map, or the few lines
-//! of a step that slides) these are less than the weights of a panel. Where a large map's products leave room for a few channels or
-//! panels only, several bands have larger portions and more panels, and inputs are transformed less often; but weights for each band anew.
+//! What a step makes of its weights should be read as soon as it is made, while a cache holds it. A
+//! panel of frequencies of all input channels can be more than that, or than there is scratch for:
+//! 2.3 MiB for F(4,3), 512 channels and panels of 32. So the inputs of some channels are
+//! transformed, and, panel by panel, the weights of these, and the products of a band of tiles go
+//! on from what the channels before have left: each is still one chain, with the bits that it has
+//! otherwise. Products stay until all channels are done, band after band. With all lines in one
+//! band weights are transformed once, however little scratch there is, inputs once for each group
+//! of panels; what it costs are shorter products, and reading and writing them once for each
+//! portion. With few tiles (a small map, or the few lines of a step that slides) these are less
+//! than the weights of a panel. Where a large map's products leave room for a few channels or
+//! panels only, several bands have larger portions and more panels, and inputs are transformed less
+//! often; but weights for each band anew.
 //!
-//! Threads have a panel each at a time; where there are fewer panels, they share the channels of each.
+//! Threads have a panel each at a time; where there are fewer panels, they share the channels of
+//! each.
 //!
 //! Layers of one group, whose products are one chain.
 
@@ -24,14 +29,16 @@ use core::ops::Range;
 /// Channels of a portion, at least, and a multiple of them: a line of the cache.
 const UNIT: usize = 16;
 
-/// Bytes that a second-level cache holds, of weights that were just made and of the inputs that they are multiplied with.
+/// Bytes that a second-level cache holds, of weights that were just made and of the inputs that
+/// they are multiplied with.
 const NEAR_BYTES: u64 = 1 << 20;
 
-/// Cost of the products of a panel and a portion, of all frequencies, apart from their length: the floats of a frequency that transforms
-/// read or write in the time.
+/// Cost of the products of a panel and a portion, of all frequencies, apart from their length: the
+/// floats of a frequency that transforms read or write in the time.
 const BEGUN: u64 = 140;
 
-/// Floats that come from beyond the second-level cache in the time in which transforms read or write one.
+/// Floats that come from beyond the second-level cache in the time in which transforms read or
+/// write one.
 const FAR: u64 = 4;
 
 /// What a step is cut into.
@@ -58,8 +65,8 @@ pub struct Portions {
 }
 
 impl Portions {
-    /// A layer (its record as [`transformed`](crate::ops::transformed)) in the smallest portions, of one panel; `None` where
-    /// there are none.
+    /// A layer (its record as [`transformed`](crate::ops::transformed)) in the smallest portions,
+    /// of one panel; `None` where there are none.
     pub(in crate::ops) fn least(plain: &Problem<'_>, filter_bytes: u64) -> Option<Self> {
         let &Problem { layer, inputs: [input, _], output, isa, .. } = plain;
         let p: WinogradParams = params(layer);
@@ -90,8 +97,8 @@ impl Portions {
         Self { down: lines.div_ceil(self.tile), lines: 1, ..self }
     }
 
-    /// The portions of a step of `count` panels, with the bands, portions and groups of panels that take least work in no more than
-    /// `scratch` bytes; `None` if none do.
+    /// The portions of a step of `count` panels, with the bands, portions and groups of panels that
+    /// take least work in no more than `scratch` bytes; `None` if none do.
     pub fn within(self, count: usize, scratch: u64) -> Option<Self> {
         let mut best: Option<(u64, Self)> = None;
         for of_band in self.in_bands() {
@@ -111,8 +118,8 @@ impl Portions {
         best.map(|(_, found)| found)
     }
 
-    /// All bands and portions that there may be, each in as few groups as fit, and in groups in which fewer weights are made at
-    /// once. No others that fit are less work.
+    /// All bands and portions that there may be, each in as few groups as fit, and in groups in
+    /// which fewer weights are made at once. No others that fit are less work.
     pub fn all_within(self, count: usize, scratch: u64) -> impl Iterator<Item = Self> {
         let all = self.in_bands().flat_map(Self::in_portions);
         let in_few = all.filter_map(move |one| one.in_groups(count, scratch));
@@ -129,12 +136,14 @@ impl Portions {
         (most > 0).then(|| Self { panels: count.div_ceil(count.div_ceil(most)), ..self })
     }
 
-    /// These bands in all portions that there may be: of all channels, and of half as many as the ones before.
+    /// These bands in all portions that there may be: of all channels, and of half as many as the
+    /// ones before.
     fn in_portions(self) -> impl Iterator<Item = Self> {
         halves(self.channels, UNIT).map(move |portion| Self { panels: 1, portion, ..self })
     }
 
-    /// The step in all bands that there may be: of all lines, and of half as many as the ones before.
+    /// The step in all bands that there may be: of all lines, and of half as many as the ones
+    /// before.
     fn in_bands(self) -> impl Iterator<Item = Self> {
         halves(self.down, 1).map(move |lines| Self { lines, ..self })
     }
@@ -154,8 +163,9 @@ impl Portions {
         self.channels.div_ceil(self.portion)
     }
 
-    /// The work of `count` panels apart from the products themselves, in floats of each frequency that transforms could read or write
-    /// meanwhile: inputs once for each group, weights once for each band, products for each portion. Less work is faster.
+    /// The work of `count` panels apart from the products themselves, in floats of each frequency
+    /// that transforms could read or write meanwhile: inputs once for each group, weights once for
+    /// each band, products for each portion. Less work is faster.
     pub fn work(&self, count: usize) -> u64 {
         self.transformed(self.groups(count))
             .saturating_add(self.each(count))
@@ -171,8 +181,8 @@ impl Portions {
             .saturating_add(begun)
     }
 
-    /// The work that is due to a portion's inputs and weights being too large for the second-level cache: each panel reads all inputs,
-    /// and its weights after they are written.
+    /// The work that is due to a portion's inputs and weights being too large for the second-level
+    /// cache: each panel reads all inputs, and its weights after they are written.
     pub fn far(&self, count: usize) -> u64 {
         let weights = (self.made() as u64).saturating_mul(self.weight_bytes());
         if self.input_bytes().saturating_add(weights) <= NEAR_BYTES {
@@ -182,7 +192,8 @@ impl Portions {
         inputs.saturating_add(2 * self.remade(count)) / FAR
     }
 
-    /// The work with whole panels, made in `groups` groups, in blocks of tiles, for each of which they are read again.
+    /// The work with whole panels, made in `groups` groups, in blocks of tiles, for each of which
+    /// they are read again.
     pub fn work_in_blocks(&self, count: usize, blocks: usize, groups: usize) -> u64 {
         let whole = Self { portion: self.channels, ..*self };
         let made = count.div_ceil(groups.max(1)) as u64;
@@ -203,7 +214,8 @@ impl Portions {
         (self.bands() as u64).saturating_mul(self.all_weights(count))
     }
 
-    /// Products that are read and written: these are near, so that two take as long as one float of others.
+    /// Products that are read and written: these are near, so that two take as long as one float of
+    /// others.
     fn carried(&self, count: usize) -> u64 {
         (count as u64).saturating_mul(self.tile_floats(self.nr))
     }
@@ -258,7 +270,8 @@ impl Portions {
         self.panels.min(self.threads)
     }
 
-    /// The panels whose products can be kept in `bytes` bytes, next to the weights of those that are made at once.
+    /// The panels whose products can be kept in `bytes` bytes, next to the weights of those that
+    /// are made at once.
     fn panels_in(&self, bytes: u64) -> u64 {
         let [weights, products] = [self.weight_bytes(), self.product_bytes()];
         let all = bytes.saturating_sub(self.threads as u64 * weights) / products;
@@ -295,7 +308,8 @@ impl Portions {
         4 * self.product_floats() as u64
     }
 
-    /// Bytes of pointers, of zeros and a portion's transformed inputs, and of what transforms of weights take.
+    /// Bytes of pointers, of zeros and a portion's transformed inputs, and of what transforms of
+    /// weights take.
     fn shared_bytes(&self) -> u64 {
         Indirection::rows_bytes(self.tiles())
             + self.input_bytes()
@@ -358,7 +372,8 @@ mod tests {
                         assert!(found.portion * (found.count() - 1) < channels as usize);
                         assert!(found.panels * found.groups(count) >= count);
                         assert!(found.lines * (found.bands() - 1) < found.down);
-                        // None that fit are less work, in whatever groups; the bound looks at the least; and more scratch serves.
+                        // None that fit are less work, in whatever groups; the bound looks at the
+                        // least; and more scratch serves.
                         let others = least.in_bands().flat_map(Portions::in_portions);
                         let others = others.flat_map(|one| {
                             (1..=count).map(move |panels| Portions { panels, ..one })

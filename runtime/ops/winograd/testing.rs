@@ -24,7 +24,8 @@ pub struct Case {
     scale: [f32; 2],
 }
 
-/// Images, height, width, channels of the input, channels of the output, padded so that the map stays.
+/// Images, height, width, channels of the input, channels of the output, padded so that the map
+/// stays.
 pub fn case(tile: u32, dims: [u32; 4], channels: u32) -> Case {
     let tensor = |dims: [u32; 4]| Tensor { dims, pitch: dims[3], ..Tensor::default() };
     Case {
@@ -275,7 +276,8 @@ impl Case {
         slide.check(kernels, whole, &format!("{}, {self:?}", kernels.name()));
     }
 
-    /// Runs whole and in slices of panels and of lines of tiles, on one and several threads, on all kernels.
+    /// Runs whole and in slices of panels and of lines of tiles, on one and several threads, on all
+    /// kernels.
     pub fn check(&self) {
         let exact = self.exact();
         let rows = self.output.rows() as u32;
@@ -287,7 +289,8 @@ impl Case {
             let single: Vec<_> = (0..panels).map(|first| slice(first, 1)).collect();
             let mut halves = vec![slice(0, panels / 2), slice(panels / 2, panels - panels / 2)];
             halves.retain(|slice| slice.count > 0);
-            // From image to image, and in lines of tiles: one at a time, and two of half of the panels.
+            // From image to image, and in lines of tiles: one at a time, and two of half of the
+            // panels.
             let [_, height, width, _] = self.output.dims;
             let lines = |tiles: u32, slices: &[Slice]| -> Vec<_> {
                 let lines = tiles * self.tile;

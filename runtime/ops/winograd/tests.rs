@@ -1,5 +1,5 @@
-//! Winograd convolutions over odd shapes against double precision, and bit for bit across instruction
-//! sets, slices and thread counts.
+//! Winograd convolutions over odd shapes against double precision, and bit for bit across
+//! instruction sets, slices and thread counts.
 
 use super::testing::{Case, case, relative_error};
 use super::*;
@@ -24,8 +24,8 @@ fn odd_shapes() {
     }
 }
 
-/// Inputs of 2¹⁰⁰ with filters whose magnitudes add up to nearly 1e5, and inputs as small: nothing overflows, and the error
-/// is that of other inputs.
+/// Inputs of 2¹⁰⁰ with filters whose magnitudes add up to nearly 1e5, and inputs as small: nothing
+/// overflows, and the error is that of other inputs.
 #[test]
 fn the_range_of_inputs() {
     for tile in [2, 4] {
@@ -36,7 +36,8 @@ fn the_range_of_inputs() {
     }
 }
 
-/// Tiles at the edge with any number of outputs, of one tile's map and of several; maps smaller than a tile.
+/// Tiles at the edge with any number of outputs, of one tile's map and of several; maps smaller
+/// than a tile.
 #[test]
 fn edges() {
     for tile in [2, 4] {
@@ -50,8 +51,9 @@ fn edges() {
     }
 }
 
-/// Groups with fewer channels than a panel, as many, and more; fewer in than out and the other way; parts, slices and blocks
-/// that begin and end inside of one; several that are transformed together, and the last ones of them.
+/// Groups with fewer channels than a panel, as many, and more; fewer in than out and the other way;
+/// parts, slices and blocks that begin and end inside of one; several that are transformed
+/// together, and the last ones of them.
 #[test]
 fn groups() {
     for tile in [2, 4] {
@@ -71,7 +73,8 @@ fn groups() {
     case(4, [1, 6, 9, 2 * 1040], 2 * 24).groups(2).check();
 }
 
-/// A step that makes panels in turns has scratch by how many they are, and these begin anywhere in a group.
+/// A step that makes panels in turns has scratch by how many they are, and these begin anywhere in
+/// a group.
 #[test]
 fn scratch_is_the_same_wherever_a_slice_begins() {
     for isa in Isa::ALL.into_iter().filter(|isa| *isa != Isa::Cuda) {
@@ -141,7 +144,8 @@ fn residuals_and_activations() {
     }
 }
 
-/// Several blocks of tiles, in rows and in panels, groups of panels, and a block that many channels make small.
+/// Several blocks of tiles, in rows and in panels, groups of panels, and a block that many channels
+/// make small.
 #[test]
 fn blocks() {
     case(4, [1, 13, 13, 100], 200).check();
@@ -285,7 +289,8 @@ fn only_what_is_found_is_kept() {
     }
 }
 
-/// With any number of threads, and for any panels, what is kept lies in the same bytes: those of all tiles.
+/// With any number of threads, and for any panels, what is kept lies in the same bytes: those of
+/// all tiles.
 #[test]
 fn what_is_kept_is_all_tiles() {
     for isa in Isa::ALL.into_iter().filter(|isa| *isa != Isa::Cuda) {

@@ -13,7 +13,8 @@ pub enum ChunkError {
         /// The version of CUDA that it is for.
         found: Version,
     },
-    /// The GPU, or its driver on this system, does not map physical memory (integrated GPUs of older boards).
+    /// The GPU, or its driver on this system, does not map physical memory (integrated GPUs of
+    /// older boards).
     NoVirtualMemory,
     /// A call has failed.
     Driver(DeviceError),
@@ -79,7 +80,8 @@ pub enum ChunkError {
     NoRefill,
     /// Refilling a chunk has failed.
     Storage(StorageError),
-    /// An earlier call failed in the middle of mapping or unmapping, so that nobody knows what is mapped.
+    /// An earlier call failed in the middle of mapping or unmapping, so that nobody knows what is
+    /// mapped.
     Broken,
 }
 

@@ -1,8 +1,10 @@
-//! Several networks in less GPU memory than they take together: RT-Swap's memory manager (RTAS '24).
+//! Several networks in less GPU memory than they take together: RT-Swap's memory manager (RTAS
+//! '24).
 //!
-//! Physical memory is cut into *chunks* of one size, all made when [`Chunks`] is opened: that is the budget, and it
-//! never changes. Each network has one contiguous range of addresses, reserved for as long as it is there, so that no
-//! address of its plan ever changes; chunks are mapped into it (*in*) and taken away again (*out*).
+//! Physical memory is cut into *chunks* of one size, all made when [`Chunks`] is opened: that is
+//! the budget, and it never changes. Each network has one contiguous range of addresses, reserved
+//! for as long as it is there, so that no address of its plan ever changes; chunks are mapped into
+//! it (*in*) and taken away again (*out*).
 //!
 //! ```text
 //! addresses of network 0  [c3][c0][  ][  ][c5]        a range each, reserved for good
@@ -11,24 +13,28 @@
 //! pinned copies           network 0: all chunks; network 1: writable chunks (the others come from storage)
 //! ```
 //!
-//! - One range for all of a network's objects: what is wasted is the rest of its last chunk ([`Chunks::waste_bytes`]),
-//!   whatever the number of objects. Chunks of one size: no fragments between networks.
-//! - What has to be copied out has its place in pinned host memory from the start. A chunk that holds nothing but
-//!   weights is not copied out at all: its bytes are in the pinned copy already ([`Origin::Pinned`]), or come from
-//!   storage again, through staging memory ([`Origin::Refilled`]).
-//! - Chunks go out in sequence from where the last swap stopped, around the range, and come in again in the same
-//!   order. So what is out is always one run (around the range's end), and a swap is at most two calls of the driver
-//!   for unmapping, two for access, and two copies where there are pinned copies of all.
-//! - The paper's library makes and releases physical chunks at every swap; here a swap only maps and unmaps. Nothing is
-//!   allocated after [`Chunks::add`], on the host or on the GPU.
+//! - One range for all of a network's objects: what is wasted is the rest of its last chunk
+//!   ([`Chunks::waste_bytes`]), whatever the number of objects. Chunks of one size: no fragments
+//!   between networks.
+//! - What has to be copied out has its place in pinned host memory from the start. A chunk that
+//!   holds nothing but weights is not copied out at all: its bytes are in the pinned copy already
+//!   ([`Origin::Pinned`]), or come from storage again, through staging memory
+//!   ([`Origin::Refilled`]).
+//! - Chunks go out in sequence from where the last swap stopped, around the range, and come in
+//!   again in the same order. So what is out is always one run (around the range's end), and a swap
+//!   is at most two calls of the driver for unmapping, two for access, and two copies where there
+//!   are pinned copies of all.
+//! - The paper's library makes and releases physical chunks at every swap; here a swap only maps
+//!   and unmaps. Nothing is allocated after [`Chunks::add`], on the host or on the GPU.
 //!
-//! A swap happens between inferences of its network, on a stream of its own while other networks compute; it has
-//! happened when the call returns. It is all or nothing: after a failure as much is in as before, unless the driver fails
-//! at undoing, too; then the network is [`ChunkError::Broken`] and the others go on. Which network goes out, how much
-//! and when is a scheduler's to say.
+//! A swap happens between inferences of its network, on a stream of its own while other networks
+//! compute; it has happened when the call returns. It is all or nothing: after a failure as much is
+//! in as before, unless the driver fails at undoing, too; then the network is
+//! [`ChunkError::Broken`] and the others go on. Which network goes out, how much and when is a
+//! scheduler's to say.
 //!
-//! Bookkeeping is in slices that the caller gives: a [`Chunk`] for each physical chunk, a [`Slot`] for each chunk of
-//! addresses of a network. There are at most [`NETWORKS`] networks.
+//! Bookkeeping is in slices that the caller gives: a [`Chunk`] for each physical chunk, a [`Slot`]
+//! for each chunk of addresses of a network. There are at most [`NETWORKS`] networks.
 
 mod error;
 mod pool;
@@ -76,9 +82,9 @@ pub struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// Makes all physical memory there will be: as many chunks of `chunk_bytes` as there are records.
-    /// `staging_bytes` of pinned memory are for chunks that come from storage, in two halves, one being copied while
-    /// the other is read; 0 if there are none.
+    /// Makes all physical memory there will be: as many chunks of `chunk_bytes` as there are
+    /// records. `staging_bytes` of pinned memory are for chunks that come from storage, in two
+    /// halves, one being copied while the other is read; 0 if there are none.
     pub fn new(
         context: &'a Context<'a>,
         chunk_bytes: u64,
@@ -98,8 +104,8 @@ impl<'a> Chunks<'a> {
         Ok(Self { networks: heapless::Vec::new(), staging, pool, vmm })
     }
 
-    /// Reserves a network's range of addresses, with a record for each chunk of them, and its pinned memory. All of
-    /// it is out.
+    /// Reserves a network's range of addresses, with a record for each chunk of them, and its
+    /// pinned memory. All of it is out.
     pub fn add(&mut self, needs: &Needs<'_>, slots: &'a mut [Slot]) -> Result<Network, ChunkError> {
         if self.networks.is_full() {
             return Err(ChunkError::Networks { limit: NETWORKS });
@@ -111,7 +117,8 @@ impl<'a> Chunks<'a> {
     }
 
     /// Swaps in the next `chunks` of a network, in the order in which they went out. Chunks of
-    /// [`Origin::Refilled`] get their bytes from `refill`; their first contents, too. When this returns they are there.
+    /// [`Origin::Refilled`] get their bytes from `refill`; their first contents, too. When this
+    /// returns they are there.
     pub fn swap_in(
         &mut self,
         network: Network,
@@ -123,8 +130,8 @@ impl<'a> Chunks<'a> {
         range.swap_in(&mut self.pool, chunks, stream, self.staging.as_mut().zip(refill))
     }
 
-    /// Swaps out the next `chunks` of a network, from where the last swap stopped. None of its kernels may be under
-    /// way or start until it is in again: the GPU would fault.
+    /// Swaps out the next `chunks` of a network, from where the last swap stopped. None of its
+    /// kernels may be under way or start until it is in again: the GPU would fault.
     pub fn swap_out(
         &mut self,
         network: Network,
@@ -135,8 +142,8 @@ impl<'a> Chunks<'a> {
         range.swap_out(&mut self.pool, chunks, stream)
     }
 
-    /// The pinned copy of a chunk of a network, if it has one: what will be there when it has come in. While a
-    /// writable chunk is in, its copy is what went out last.
+    /// The pinned copy of a chunk of a network, if it has one: what will be there when it has come
+    /// in. While a writable chunk is in, its copy is what went out last.
     pub fn pinned_mut(&mut self, network: Network, chunk: usize) -> Option<&mut [u8]> {
         self.networks.get_mut(network.0 as usize)?.pinned_mut(chunk)
     }
@@ -181,7 +188,8 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Chunks that a range of so many bytes takes: as many records [`Chunks::add`] needs. None if it is no size of a network.
+/// Chunks that a range of so many bytes takes: as many records [`Chunks::add`] needs. None if it is
+/// no size of a network.
 pub fn chunks_of(bytes: u64, chunk_bytes: u64) -> Option<usize> {
     let whole = bytes > 0 && bytes.is_multiple_of(PAGE) && chunk_bytes > 0;
     let chunks = whole.then(|| bytes.div_ceil(chunk_bytes))?;

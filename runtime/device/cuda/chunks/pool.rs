@@ -10,7 +10,8 @@ use crate::device::cuda::memory::explained;
 pub struct Chunk {
     /// The driver's handle.
     handle: u64,
-    /// The place's part in the stack of free chunks: an index of a chunk. Says nothing about `handle`.
+    /// The place's part in the stack of free chunks: an index of a chunk. Says nothing about
+    /// `handle`.
     free: u32,
 }
 

@@ -11,7 +11,8 @@ use core::ops::Range;
 /// Where the chunks of a network that kernels do not write come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// A copy in pinned host memory: swaps are as fast as the bus, and the host holds the whole network.
+    /// A copy in pinned host memory: swaps are as fast as the bus, and the host holds the whole
+    /// network.
     Pinned,
     /// A [`Refill`]: the host holds only what kernels write.
     Refilled,
@@ -44,7 +45,8 @@ pub struct Swapped {
     pub refilled_bytes: u64,
 }
 
-/// Waits for a stream when it is dropped, be it by a panic: copies that are in flight must not find their memory gone.
+/// Waits for a stream when it is dropped, be it by a panic: copies that are in flight must not find
+/// their memory gone.
 struct Quiet<'s>(&'s Stream<'s>);
 
 impl Drop for Quiet<'_> {
@@ -196,8 +198,8 @@ impl<'a> Mapped<'a> {
                     // Writable chunks have pinned copies, so that there is memory.
                     let Some(pinned) = &mut self.pinned else { continue };
                     let to = pinned.part(place..place + bytes as usize);
-                    // SAFETY: nobody sees the pinned memory before the stream is idle, below; the addresses are
-                    // mapped chunks of a range that no kernel uses.
+                    // SAFETY: nobody sees the pinned memory before the stream is idle, below; the
+                    // addresses are mapped chunks of a range that no kernel uses.
                     unsafe { stream.copy_to_host(to.as_mut_ptr(), from, to.len()) }?;
                     copied_bytes += bytes;
                 }
@@ -205,7 +207,8 @@ impl<'a> Mapped<'a> {
             Ok(stream.synchronize()?)
         };
         if let Err(error) = copy() {
-            // All is in as before; but no copy may be in flight when the caller next sees the pinned memory.
+            // All is in as before; but no copy may be in flight when the caller next sees the
+            // pinned memory.
             self.broken |= stream.synchronize().is_err();
             return Err(error);
         }
@@ -282,8 +285,8 @@ impl<'a> Mapped<'a> {
                 let place = self.slots[part.start].pinned as usize * self.chunk_bytes as usize;
                 let Some(pinned) = &mut self.pinned else { continue };
                 let from = pinned.part(place..place + bytes as usize);
-                // SAFETY: nobody writes the pinned memory before the stream is idle (the caller waits); the addresses
-                // are mapped chunks of a range that nobody uses yet.
+                // SAFETY: nobody writes the pinned memory before the stream is idle (the caller
+                // waits); the addresses are mapped chunks of a range that nobody uses yet.
                 unsafe { stream.copy_to_device(to, from.as_ptr(), from.len()) }?;
                 swapped.copied_bytes += bytes;
             }

@@ -8,8 +8,8 @@ use crate::storage::{Storage, StorageError};
 
 /// Has the bytes of a network's read-only chunks.
 pub trait Refill {
-    /// Fills `into` with the bytes from `offset` of the network's range on. Both are multiples of [`PAGE`], and so is
-    /// the address of `into`.
+    /// Fills `into` with the bytes from `offset` of the network's range on. Both are multiples of
+    /// [`PAGE`], and so is the address of `into`.
     fn refill(&mut self, offset: u64, into: &mut [u8]) -> Result<(), StorageError>;
 }
 
@@ -19,8 +19,8 @@ impl<F: FnMut(u64, &mut [u8]) -> Result<(), StorageError>> Refill for F {
     }
 }
 
-/// A range whose bytes lie in a storage as they lie in the range, from this offset on (a multiple of the storage's
-/// alignment).
+/// A range whose bytes lie in a storage as they lie in the range, from this offset on (a multiple
+/// of the storage's alignment).
 pub struct FromStorage<S> {
     /// The storage.
     pub storage: S,
@@ -60,8 +60,8 @@ impl<'a> Staging<'a> {
         Ok(Self { memory, half, next: 0, used: [false; 2], copied })
     }
 
-    /// Fills `bytes` at `address` of the GPU with those from `offset` of the range on. The last copies are in flight
-    /// when it returns.
+    /// Fills `bytes` at `address` of the GPU with those from `offset` of the range on. The last
+    /// copies are in flight when it returns.
     pub fn fill(
         &mut self,
         refill: &mut dyn Refill,
@@ -81,8 +81,8 @@ impl<'a> Staging<'a> {
             let memory = self.memory.part(start..start + piece);
             refill.refill(offset + done, memory)?;
             self.next = 1 - half;
-            // SAFETY: the half is next touched when its event has passed, or after an error when the stream is idle; the
-            // addresses are mapped chunks of a range that nobody uses yet.
+            // SAFETY: the half is next touched when its event has passed, or after an error when
+            // the stream is idle; the addresses are mapped chunks of a range that nobody uses yet.
             unsafe { stream.copy_to_device(address + done, memory.as_ptr(), piece) }?;
             self.copied[half].record(stream)?;
             self.used[half] = true;

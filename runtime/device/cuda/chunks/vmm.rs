@@ -1,5 +1,5 @@
-//! The driver's functions that chunks are made of, with their arguments: safe to call, since what they may do wrong
-//! stays on the GPU.
+//! The driver's functions that chunks are made of, with their arguments: safe to call, since what
+//! they may do wrong stays on the GPU.
 
 use super::ChunkError;
 use crate::device::DeviceError;
@@ -105,7 +105,8 @@ impl<'a> Vmm<'a> {
 
     /// Unmaps whole chunks that lie one after the other.
     pub fn unmap(&self, address: u64, bytes: u64) -> Result<(), DeviceError> {
-        // SAFETY: numbers; what is not mapped is refused. A kernel that would still use it fails, on the GPU.
+        // SAFETY: numbers; what is not mapped is refused. A kernel that would still use it fails,
+        // on the GPU.
         unsafe { self.context.enter()?.mem_unmap(address, bytes as usize) }
     }
 
@@ -169,9 +170,10 @@ impl<'a> Pinned<'a> {
     /// When it is not inside.
     pub fn part(&mut self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.0.bytes());
-        // SAFETY: inside the allocation, which starts as zeros. Copies to and from this part are done: ranges wait for
-        // their streams, staging for its events, before they come here again; after an error that leaves doubt
-        // the network is broken, and its memory is neither copied nor lent.
+        // SAFETY: inside the allocation, which starts as zeros. Copies to and from this part are
+        // done: ranges wait for their streams, staging for its events, before they come here again;
+        // after an error that leaves doubt the network is broken, and its memory is neither copied
+        // nor lent.
         unsafe {
             core::slice::from_raw_parts_mut(self.0.memory().as_ptr().add(range.start), range.len())
         }

@@ -1,5 +1,5 @@
-//! Convolutions over odd shapes on the GPU, bit for bit what the processor's kernels compute; in chains, what the same
-//! sums in plain Rust are.
+//! Convolutions over odd shapes on the GPU, bit for bit what the processor's kernels compute; in
+//! chains, what the same sums in plain Rust are.
 
 use super::super::testing::{Recorder, Run, rounded, stored};
 use super::*;
@@ -20,7 +20,8 @@ fn ranges(k: usize, chains: usize) -> Vec<core::ops::Range<usize>> {
     (0..chains).map(|chain| start(chain)..start(chain + 1)).collect()
 }
 
-/// Runs a case in so many chains, in all slicings, for GPUs of several sizes, which choose other rectangles.
+/// Runs a case in so many chains, in all slicings, for GPUs of several sizes, which choose other
+/// rectangles.
 fn check_as(queue: &mut Recorder, case: &Case, chains: u32, encoding: Encoding) {
     let [input, weights, bias, residual] = case.data();
     let weights = rounded(&weights, encoding);
@@ -76,7 +77,8 @@ fn cases() -> Vec<Case> {
         case([1, 1, 1, 37], 70, [1, 1]),
         case([1, 1, 3, 5], 8, [1, 1]),
         case([1, 7, 7, 64], 33, [1, 1]),
-        // Panels that hold fewer channels: few rows and many, widths that four do and do not divide.
+        // Panels that hold fewer channels: few rows and many, widths that four do and do not
+        // divide.
         case([1, 1, 1, 37], 1, [1, 1]).width(1),
         case([1, 1, 3, 1100], 33, [1, 1]).width(17),
         case([1, 7, 7, 64], 33, [1, 1]).width(17),
@@ -173,7 +175,8 @@ fn encodings_and_all_rectangles() {
     queue.assert_seen(&["Conv1", "Conv6", "Conv3", "Gemv"]);
 }
 
-/// Chains, also more than there are runs of k, and of kernels that choose other ways to compute them.
+/// Chains, also more than there are runs of k, and of kernels that choose other ways to compute
+/// them.
 #[test]
 fn chains_are_summed_in_order() {
     let mut queue = Recorder::new();

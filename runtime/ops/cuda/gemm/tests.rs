@@ -1,4 +1,5 @@
-//! Whatever record is accepted is launched within the limits of grids, and nothing overflows on the way.
+//! Whatever record is accepted is launched within the limits of grids, and nothing overflows on the
+//! way.
 
 use super::*;
 use crate::device::DeviceError;

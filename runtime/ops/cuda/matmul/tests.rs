@@ -1,4 +1,5 @@
-//! Products of activations on the GPU: the chains of fused multiply-adds that the processor computes.
+//! Products of activations on the GPU: the chains of fused multiply-adds that the processor
+//! computes.
 
 use super::super::testing::{Recorder, Run};
 use super::*;
