@@ -205,17 +205,12 @@ fn plan(layers: &[Layer], pages: &[u8], residents: &[(u64, u64)]) -> Vec<u8> {
             free = 2 + STEPS[index].last().copied().unwrap() as i32;
         }
         let tensors = tensors();
-        let (inputs, output) = ([tensors[index], Tensor::default()], tensors[index + 1]);
+        let (inputs, output) = (&[tensors[index], Tensor::default()], &tensors[index + 1]);
         for first in 0..layer.panels {
             let slice = Slice { first, count: 1, row: 0, rows: PIXELS as u32, ..Slice::default() };
-            let bytes = ops::scratch_bytes(&Problem {
-                layer,
-                inputs: &inputs,
-                output: &output,
-                slice,
-                threads: THREADS,
-                isa: Isa::Portable,
-            });
+            let (threads, isa) = (THREADS, Isa::Portable);
+            let problem = Problem { layer, inputs, output, slice, threads, isa };
+            let bytes = ops::scratch_bytes(&problem);
             let step = Step {
                 layer: index as u32,
                 ready: loads.len() as u32,

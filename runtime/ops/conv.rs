@@ -436,13 +436,9 @@ pub fn run(call: Call<'_>) {
         let blocks = rows.len().div_ceil(division.block);
         for block in (0..blocks).map(|index| device::cut(rows.len(), blocks, kernels.mr(), index)) {
             let pixels = first_row + block.start..first_row + block.end;
-            let lists = Indirection::convolution(
-                &window,
-                input,
-                pixels.clone(),
-                division.strip,
-                &mut *scratch,
-            );
+            let (these, strip) = (pixels.clone(), division.strip);
+            let lists = Indirection::convolution(&window, input, these, strip, &mut *scratch);
+            let another = block.end < rows.len();
             let apart = division.apart || slice.method.chains() > 0;
             let passes = if apart { terms.clone() } else { 0..1 };
             for (pass, number) in
@@ -452,7 +448,7 @@ pub fn run(call: Call<'_>) {
                 let cols = channels.panel(index);
                 let offset = index / channels.panels * window.channels;
                 let at = |number: usize| number * panel_floats;
-                let next = following(number, &numbers, pass, &passes, block.end < rows.len());
+                let next = following(number, &numbers, pass, &passes, another);
                 let next = next.map(|(number, pass)| (at(number), pass));
                 let panel = Panel::of(weights, at(number), panel_floats, next);
                 let panel = panel.width(channels.width).without(missing).then(call.prefetch);
@@ -472,14 +468,8 @@ pub fn run(call: Call<'_>) {
         }
     };
     let part = out.part_mut(out.slots(call.rows.clone()), columns.clone());
-    device::divide(
-        device,
-        part,
-        division.split,
-        call.scratch,
-        division.scratch_each as usize,
-        task,
-    );
+    let each = division.scratch_each as usize;
+    device::divide(device, part, division.split, call.scratch, each, task);
 }
 
 #[cfg(test)]

@@ -192,14 +192,8 @@ pub fn run(call: Call<'_>) {
         }
     };
     let part = out.part_mut(out.slots(call.rows.clone()), columns.clone());
-    device::divide(
-        device,
-        part,
-        division.split,
-        call.scratch,
-        division.scratch_each as usize,
-        task,
-    );
+    let each = division.scratch_each as usize;
+    device::divide(device, part, division.split, call.scratch, each, task);
 }
 
 #[cfg(test)]

@@ -92,44 +92,9 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
         shape.width = Some(1 + random.below(isa.panel() - 1) as u32);
     }
     let width = shape.width.map_or(nr, u64::from);
-    let windowed = |random: &mut Random, channels| {
-        [dims[0], number(random), number(random), if channels { dims[3] } else { number(random) }]
-    };
     match kind {
-        OpKind::Conv | OpKind::Depthwise => {
-            let depthwise = kind == OpKind::Depthwise;
-            shape.output = windowed(random, depthwise);
-            let group = [dims[3], 1 + random.below(8) as u32][random.below(2)];
-            let groups = if depthwise { (dims[3] / group).max(1) } else { number(random) };
-            let [kernel, stride, dilation] = from_fn(|_| pair(random));
-            let p = ConvParams { kernel, stride, dilation, pad: pad(random), groups, chains: 0 };
-            let channels = u64::from(dims[3] / groups.max(1));
-            let in_group = u64::from(shape.output[3] / groups.max(1)).div_ceil(width);
-            let panels = u64::from(dims[3]).div_ceil(nr);
-            shape.panels = if depthwise { panels } else { u64::from(groups) * in_group };
-            shape.k = (u64::from(kernel[0]) * u64::from(kernel[1])).checked_mul(channels);
-            shape.params = params_words(&p);
-            if random.below(4) == 0 {
-                shape.inputs[1] = Some(shape.output);
-            }
-        }
-        OpKind::Winograd => {
-            shape.output = windowed(random, false);
-            let (tile, groups) = (2 << random.below(2), number(random));
-            let p = WinogradParams { tile, pad: pad(random), groups };
-            let in_group = u64::from(shape.output[3] / groups).div_ceil(nr);
-            shape.panels = u64::from(groups) * in_group;
-            shape.k = Some(u64::from((tile + 2) * (tile + 2)) * u64::from(dims[3] / groups));
-            shape.params = params_words(&p);
-        }
-        OpKind::Pool => {
-            shape.output = windowed(random, true);
-            let [kernel, stride, dilation] = from_fn(|_| pair(random));
-            let [average, count_include_pad] = from_fn(|_| random.below(2) as u32);
-            let (pad, pad_end) = (pad(random), pad(random));
-            let p =
-                PoolParams { average, kernel, stride, dilation, pad, pad_end, count_include_pad };
-            shape.params = params_words(&p);
+        OpKind::Conv | OpKind::Depthwise | OpKind::Winograd | OpKind::Pool => {
+            windowed(random, kind, isa, &mut shape);
         }
         OpKind::Binary => {
             shape.inputs[1] = Some(dims.map(|dim| if random.below(3) == 0 { 1 } else { dim }));
@@ -189,6 +154,54 @@ fn shape(random: &mut Random, kind: OpKind, isa: Isa) -> Shape {
         OpKind::Unary | OpKind::Softmax => {}
     }
     shape
+}
+
+/// Parameters and the output of an operator that reads by windows.
+fn windowed(random: &mut Random, kind: OpKind, isa: Isa, shape: &mut Shape) {
+    let dims = shape.output;
+    let nr = isa.panel() as u64;
+    let width = shape.width.map_or(nr, u64::from);
+    let windowed = |random: &mut Random, channels| {
+        [dims[0], number(random), number(random), if channels { dims[3] } else { number(random) }]
+    };
+    match kind {
+        OpKind::Conv | OpKind::Depthwise => {
+            let depthwise = kind == OpKind::Depthwise;
+            shape.output = windowed(random, depthwise);
+            let group = [dims[3], 1 + random.below(8) as u32][random.below(2)];
+            let groups = if depthwise { (dims[3] / group).max(1) } else { number(random) };
+            let [kernel, stride, dilation] = from_fn(|_| pair(random));
+            let p = ConvParams { kernel, stride, dilation, pad: pad(random), groups, chains: 0 };
+            let channels = u64::from(dims[3] / groups.max(1));
+            let in_group = u64::from(shape.output[3] / groups.max(1)).div_ceil(width);
+            let panels = u64::from(dims[3]).div_ceil(nr);
+            shape.panels = if depthwise { panels } else { u64::from(groups) * in_group };
+            shape.k = (u64::from(kernel[0]) * u64::from(kernel[1])).checked_mul(channels);
+            shape.params = params_words(&p);
+            if random.below(4) == 0 {
+                shape.inputs[1] = Some(shape.output);
+            }
+        }
+        OpKind::Winograd => {
+            shape.output = windowed(random, false);
+            let (tile, groups) = (2 << random.below(2), number(random));
+            let p = WinogradParams { tile, pad: pad(random), groups };
+            let in_group = u64::from(shape.output[3] / groups).div_ceil(nr);
+            shape.panels = u64::from(groups) * in_group;
+            shape.k = Some(u64::from((tile + 2) * (tile + 2)) * u64::from(dims[3] / groups));
+            shape.params = params_words(&p);
+        }
+        OpKind::Pool => {
+            shape.output = windowed(random, true);
+            let [kernel, stride, dilation] = from_fn(|_| pair(random));
+            let [average, count_include_pad] = from_fn(|_| random.below(2) as u32);
+            let (pad, pad_end) = (pad(random), pad(random));
+            let p =
+                PoolParams { average, kernel, stride, dilation, pad, pad_end, count_include_pad };
+            shape.params = params_words(&p);
+        }
+        _ => unreachable!("an operator without windows"),
+    }
 }
 
 /// A layer that `open` accepts, with its tensors and the bytes of their buffers.
@@ -256,13 +269,11 @@ fn slice(random: &mut Random, case: &Accepted, isa: Isa) -> Option<Slice> {
     validate_slice(&Problem { layer, inputs, output, slice, threads: 1, isa }).ok().map(|()| slice)
 }
 
-/// Computes the step where little memory holds it: whole buffers, or rings that the step fits.
-fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
-    let Accepted { layer, inputs, output, bytes } = case;
-    let tensors = [&inputs[0], &inputs[1], output];
+/// Lines of rings for tensors that little memory does not hold, 0 for those that lie whole, and the bytes of all.
+fn rings(case: &Accepted) -> ([u32; 3], [u64; 3]) {
     let mut rings = [0u32; 3];
-    let mut sizes = *bytes;
-    for (at, tensor) in tensors.iter().enumerate() {
+    let mut sizes = case.bytes;
+    for (at, tensor) in [&case.inputs[0], &case.inputs[1], &case.output].into_iter().enumerate() {
         let [images, height, width, _] = tensor.dims;
         if sizes[at] > 4 * MOST && images == 1 {
             let line = ring_bytes(1, width, tensor.pitch).max(1);
@@ -273,6 +284,14 @@ fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
             }
         }
     }
+    (rings, sizes)
+}
+
+/// Computes the step where little memory holds it: whole buffers, or rings that the step fits.
+fn run_step(case: &Accepted, slice: &Slice, isa: Isa, threads: u32) -> bool {
+    let Accepted { layer, inputs, output, .. } = case;
+    let tensors = [&inputs[0], &inputs[1], output];
+    let (rings, sizes) = rings(case);
     let problem = Problem { layer, inputs, output, slice: *slice, threads, isa };
     let scratch = least_scratch_bytes(&problem);
     let held = weights(layer, &inputs[0], slice, isa);

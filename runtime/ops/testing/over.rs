@@ -4,7 +4,7 @@
 use super::slide::{POISON, Slide};
 use super::*;
 use crate::kernels::testing::scratch;
-use crate::ops::{Problem, rows_read};
+use crate::ops::rows_read;
 use crate::pack::Method;
 
 /// Floats from a tensor's first element to the end of its rows `..rows`.
@@ -26,6 +26,28 @@ unsafe fn lend<'a>(data: *const f32, tensor: &Tensor, rows: &Range<u64>) -> MatR
 }
 
 impl Slide<'_> {
+    /// Where input `slot` and the output begin in one memory, in floats: the output over the rows that no step needs any more.
+    fn laid(&self, slot: usize, slices: &[Slice]) -> [usize; 2] {
+        let before = slices.iter().map(|slice| {
+            let read = rows_read(self.layer, &self.inputs, &self.output, slice);
+            let dead = read[slot].start * u64::from(self.inputs[slot].pitch);
+            floats(&self.output, slice.made().end) as i64 - dead as i64
+        });
+        let before = before.max().unwrap_or(0);
+        [before, -before].map(|floats| floats.max(0) as usize)
+    }
+
+    /// The floats of input `slot` in a memory of its own, poisoned but for some rows.
+    fn lent(&self, slot: usize, rows: &Range<u64>) -> Vec<f32> {
+        let mut memory = vec![POISON; self.data[slot].len()];
+        let pitch = self.inputs[slot].pitch as usize;
+        for row in rows.clone() {
+            let at = row as usize * pitch..floats(&self.inputs[slot], row + 1);
+            memory[at.clone()].copy_from_slice(&self.data[slot][at]);
+        }
+        memory
+    }
+
     /// Makes the output, dense, in steps of such rows, laid over the rows of input `slot` that no
     /// step needs any more, as near to it as may be; with the layer's other operands in memories of
     /// their own, poisoned where they are not to be read.
@@ -47,13 +69,7 @@ impl Slide<'_> {
             })
             .collect();
         let read = |slice: &Slice| rows_read(layer, &self.inputs, output, slice);
-        // The output begins so many floats before the input.
-        let before = slices.iter().map(|slice| {
-            let dead = read(slice)[slot].start * u64::from(self.inputs[slot].pitch);
-            floats(output, slice.made().end) as i64 - dead as i64
-        });
-        let before = before.max().unwrap_or(0);
-        let [from, to] = [before, -before].map(|floats| floats.max(0) as usize);
+        let [from, to] = self.laid(slot, &slices);
         let input = &self.inputs[slot];
         let end = (from + floats(input, input.rows())).max(to + floats(output, output.rows()));
         let mut memory = vec![POISON; end];
@@ -65,37 +81,15 @@ impl Slide<'_> {
             rows.flatten().copied().collect()
         };
         for slice in &slices {
-            validate_slice(&Problem {
-                layer,
-                inputs: &self.inputs,
-                output,
-                slice: *slice,
-                threads: 1,
-                isa: kernels.isa(),
-            })
-            .unwrap();
+            let problem = self.problem(*slice, threads, kernels.isa());
+            validate_slice(&problem).unwrap();
             if layer.inputs.contains(&layer.output) {
                 for row in slice.made().map(|row| row as usize * pitch) {
                     memory[to + row..][..cols].copy_from_slice(&self.out[row..][..cols]);
                 }
             }
             let read = read(slice);
-            let other = 1 - slot;
-            let mut beside = vec![POISON; self.data[other].len()];
-            let lent = read[other].clone();
-            let pitch_of = self.inputs[other].pitch as usize;
-            for at in lent.map(|row| row as usize * pitch_of..floats(&self.inputs[other], row + 1))
-            {
-                beside[at.clone()].copy_from_slice(&self.data[other][at]);
-            }
-            let bytes = scratch_bytes(&Problem {
-                layer,
-                inputs: &self.inputs,
-                output,
-                slice: *slice,
-                threads: threads as u32,
-                isa: kernels.isa(),
-            });
+            let other = self.lent(1 - slot, &read[1 - slot]);
             let base = memory.as_mut_ptr();
             let operand = |at: usize| match layer.inputs[at] {
                 NONE => Operand::Absent,
@@ -104,7 +98,7 @@ impl Slide<'_> {
                     let data = if at == slot {
                         base.wrapping_add(from).cast_const()
                     } else {
-                        beside.as_ptr()
+                        other.as_ptr()
                     };
                     // SAFETY: the rows that are lent are in the memory, and apart from the
                     // output's: so was it laid.
@@ -128,7 +122,7 @@ impl Slide<'_> {
                 count: layer.panels as usize,
                 method: slice.method,
                 rows,
-                scratch: bytemuck::cast_slice_mut(&mut scratch(bytes)),
+                scratch: bytemuck::cast_slice_mut(&mut scratch(scratch_bytes(&problem))),
                 device: &Threads(threads),
                 kernels,
             });

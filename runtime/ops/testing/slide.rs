@@ -75,11 +75,33 @@ impl Memory {
 }
 
 impl Slide<'_> {
+    /// What a step computes.
+    pub(super) fn problem(&self, slice: Slice, threads: usize, isa: Isa) -> Problem<'_> {
+        let Self { layer, inputs, output, .. } = self;
+        Problem { layer, inputs, output, slice, threads: threads as u32, isa }
+    }
+
+    /// Lines of a ring of input `slot`, for steps of `lines` lines that read at most `longest` by windows; 0 where it lies whole.
+    fn ring(&self, slot: usize, lines: usize, slack: usize, longest: usize) -> u32 {
+        let tensor = &self.inputs[slot];
+        if self.layer.inputs[slot] == NONE {
+            return 0;
+        }
+        match reads(OpKind::from_code(self.layer.kind).unwrap())[slot] {
+            // Of other lines than the output's.
+            Reads::Rows if tensor.dims[..3] == self.output.dims[..3] => {
+                ((2 + slack) * lines).min(self.output.dims[1] as usize) as u32
+            }
+            Reads::Window => (longest.max(1) + slack).min(tensor.dims[1] as usize) as u32,
+            // What is broadcast lies whole.
+            _ => 0,
+        }
+    }
+
     /// Makes the output, dense, in steps of `lines` lines. Rings have room for `slack` lines more
     /// than they need, or steps more where no step may go around their end. In a memory lies only
     /// what the step reads.
     fn run(&self, kernels: &Kernels, threads: usize, lines: usize, slack: usize) -> Vec<f32> {
-        let kind = OpKind::from_code(self.layer.kind).unwrap();
         let [_, height, width, cols] = self.output.dims.map(|extent| extent as usize);
         let steps = || (0..height).step_by(lines).map(|first| first..(first + lines).min(height));
         let slice = |step: &Range<usize>| Slice {
@@ -91,36 +113,14 @@ impl Slide<'_> {
         };
         let beside = ((1 + slack) * lines).min(height) as u32;
         let ring = |slot: usize| {
-            let tensor = &self.inputs[slot];
-            if self.layer.inputs[slot] == NONE {
-                return 0;
-            }
-            match reads(kind)[slot] {
-                // Of other lines than the output's.
-                Reads::Rows if tensor.dims[..3] == self.output.dims[..3] => {
-                    ((2 + slack) * lines).min(height) as u32
-                }
-                Reads::Window => {
-                    let longest =
-                        steps().map(|step| lines_read(self, slot, &slice(&step)).len()).max();
-                    (longest.unwrap().max(1) + slack).min(tensor.dims[1] as usize) as u32
-                }
-                // What is broadcast lies whole.
-                _ => 0,
-            }
+            let longest = steps().map(|step| lines_read(self, slot, &slice(&step)).len()).max();
+            self.ring(slot, lines, slack, longest.unwrap())
         };
         let rings = [ring(0), ring(1), beside];
         let mut made = Vec::new();
         for step in steps() {
             let slice = slice(&step);
-            let problem = Problem {
-                layer: self.layer,
-                inputs: &self.inputs,
-                output: &self.output,
-                slice,
-                threads: threads as u32,
-                isa: kernels.isa(),
-            };
+            let problem = self.problem(slice, threads, kernels.isa());
             validate_slice(&problem).unwrap();
             validate_rings(&problem, rings).unwrap();
             let memory = |slot: usize| {

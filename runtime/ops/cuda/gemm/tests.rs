@@ -133,25 +133,10 @@ fn what_is_accepted_is_launched_within_limits() {
             _ => (first.min(record.panels - 1), (record.panels - first).max(1)),
         };
         let slice = Slice { first, count, row: 0, rows: out.rows() as u32, ..Slice::default() };
-        assert_eq!(
-            ops::validate_slice(&Problem {
-                layer: &record,
-                inputs: &inputs,
-                output: &out,
-                slice,
-                threads: 1,
-                isa: Isa::Cuda
-            }),
-            Ok(())
-        );
-        let bytes = ops::scratch_bytes(&Problem {
-            layer: &record,
-            inputs: &inputs,
-            output: &out,
-            slice,
-            threads: 1,
-            isa: Isa::Cuda,
-        });
+        let (layer, output, isa) = (&record, &out, Isa::Cuda);
+        let problem = Problem { layer, inputs: &inputs, output, slice, threads: 1, isa };
+        assert_eq!(ops::validate_slice(&problem), Ok(()));
+        let bytes = ops::scratch_bytes(&problem);
         assert!(bytes.is_multiple_of(64) || bytes == u64::MAX);
         let call = Call {
             layer: &record,
