@@ -35,13 +35,9 @@ cargo build --release -p eyelet-planner "${features[@]}" --message-format=json-r
 cargo build --release -p eyelet --bench gpu "${features[@]}" --message-format=json-render-diagnostics | built |
     while read -r name path; do [ "$name" != gpu ] || copy "$path" "$folder/bench"; done
 # Optimised: a GPU's tests compare with the portable kernels on the processor.
-networks=()
-for test in planner/tests/gpu*.rs; do
-    [ ! -e "$test" ] || networks+=(--test "$(basename "$test" .rs)")
-done
 {
     cargo test --release --no-run -p eyelet --lib --test chunks "${features[@]}" --message-format=json-render-diagnostics
-    [ ${#networks[@]} -eq 0 ] || cargo test --release --no-run -p eyelet-planner "${networks[@]}" "${features[@]}" \
+    cargo test --release --no-run -p eyelet-planner --test gpu --test gpu_no_alloc "${features[@]}" \
         --message-format=json-render-diagnostics
 } | built | while read -r name path; do
     # Building tests builds the command, too; the library's own tests have its name.

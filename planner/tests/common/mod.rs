@@ -3,6 +3,7 @@
 
 pub mod adversary;
 pub mod board;
+pub mod command;
 pub mod counting;
 #[cfg(feature = "cuda")]
 pub mod cuda;
@@ -34,6 +35,11 @@ use eyelet_planner::strategy::{self, Effort, PlanError, Request, Strategy};
 use eyelet_planner::write::write_pack;
 use eyelet_planner::{import, reference, weights, zoo};
 use std::path::{Path, PathBuf};
+
+/// Whether long sweeps are asked for: `tools/test.sh --all` sets this variable.
+pub fn sweeps() -> bool {
+    std::env::var_os("EYELET_TEST_ALL").is_some()
+}
 
 /// A network, lowered and laid out, with the graph it came from.
 pub struct Subject {

@@ -1,8 +1,6 @@
 //! Several reads under way: the same bits, loads in order, and errors that leave nothing behind.
 
-mod common;
-
-use common::{Aligned, Subject, bits, digits, run_inline, zoo_model};
+use crate::common::{Aligned, Subject, bits, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{
     BudgetError, Event, Feed, InferError, Instance, LoadError, Model, Observer, OpenError, Options,

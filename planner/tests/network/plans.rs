@@ -1,9 +1,7 @@
 //! Whatever the network and the budget: a plan that is proved, and that runs bit for bit as the one with
 //! all weights resident; or an error that names the smallest budget, and is right about it.
 
-mod common;
-
-use common::{Subject, bits, difference, noise, run_inline, zoo_model};
+use crate::common::{Subject, bits, difference, noise, run_inline, zoo_model};
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};
 use eyelet::kernels::Isa;
@@ -142,7 +140,7 @@ fn pack(subject: &Subject, budget: u64, threads: u32) -> Vec<u8> {
 /// Three inferences with a loader beside them.
 fn run_beside(pack: &[u8], budget: u64, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let mut storage = Slice(pack);
-    let mut arena = common::Aligned::new(budget);
+    let mut arena = crate::common::Aligned::new(budget);
     let options = Options::default();
     let mut instance = Instance::open(&mut storage, arena.bytes(), options).unwrap();
     instance
@@ -222,7 +220,7 @@ proptest! {
         (window, together) in (prop::option::of(4096u64..200_000), any::<bool>()),
         threads in 1u32..3,
     ) {
-        let mut board = common::board::board();
+        let mut board = crate::common::board::board();
         let mut storage = board.profile.storage.faster(speed);
         (storage.depth, storage.window, storage.together) = (depth, window, together);
         storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
@@ -268,7 +266,7 @@ proptest! {
         slowdown in 1.0f64..30.0,
         threads in 1u32..3,
     ) {
-        let mut board = common::board::board();
+        let mut board = crate::common::board::board();
         board.profile.storage = Storage::flat(1000, 10_000.0, 20.0);
         let (storage, compute) = (&mut board.profile.storage, &mut board.profile.compute);
         storage.io = Io::Buffered;
@@ -294,7 +292,7 @@ proptest! {
         budgets in prop::collection::vec(0u64..400, 4),
         threads in 1u32..4,
     ) {
-        let board = common::board::board();
+        let board = crate::common::board::board();
         let subject = Subject::of_graph(network(size, &decisions), board);
         let inputs = subject.inputs(1);
         let expected = bits(&run_inline(&pack(&subject, AMPLE, 1), AMPLE, &inputs, &Inline, 1));
@@ -328,7 +326,7 @@ proptest! {
         pages in 0u64..400,
         threads in 1u32..4,
     ) {
-        let board = common::board::board();
+        let board = crate::common::board::board();
         let subject = Subject::of_graph(network(size, &decisions), board);
         let (network, profile) = (&subject.network, &subject.board.profile);
         let inputs = subject.inputs(1);
@@ -441,7 +439,7 @@ proptest! {
         exact in any::<bool>(),
         threads in 1u32..3,
     ) {
-        let mut board = common::board::board();
+        let mut board = crate::common::board::board();
         let mut storage = board.profile.storage.faster(speed);
         (storage.depth, storage.window, storage.together) = (depth, window, together);
         storage.deeper.iter_mut().for_each(|deeper| deeper.depth = depth);
@@ -482,7 +480,7 @@ proptest! {
         (depth, window) in (2u32..9, prop::option::of(4096u64..600_000)),
         exact in any::<bool>(),
     ) {
-        let mut board = common::board::board();
+        let mut board = crate::common::board::board();
         board.profile.storage = together(1e3 * latency_us, ns_per_byte, depth, window);
         let subject = Subject::of_graph(network(size, &decisions), board);
         let smallest = subject.smallest(1);
@@ -561,7 +559,7 @@ fn panels_come_in_parts() {
     let hidden = net.conv(input, 80, 1, 1);
     let output = net.conv(hidden, 10, 1, 1);
     net.0.outputs.push(output);
-    let subject = Subject::of_graph(net.0, common::board::board());
+    let subject = Subject::of_graph(net.0, crate::common::board::board());
     let inputs = subject.inputs(1);
     let expected = bits(&run_inline(&pack(&subject, AMPLE, 1), AMPLE, &inputs, &Inline, 1));
     let smallest = subject.smallest(1);

@@ -1,19 +1,13 @@
 //! Files of the command: no output replaces an input, no output replaces another, what is no file is refused, and whatever
 //! ends the command leaves no fragment.
 
-mod command;
-
-#[path = "files/clobber.rs"]
 mod clobber;
-#[path = "files/mounts.rs"]
 mod mounts;
-#[path = "files/signals.rs"]
 mod signals;
-#[path = "files/statistics.rs"]
 mod statistics;
-#[path = "files/strange.rs"]
 mod strange;
 
+use crate::common::command;
 use eyelet_planner::import::onnx::{ModelProto, NodeProto};
 use prost::Message;
 use std::path::Path;

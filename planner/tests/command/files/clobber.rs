@@ -1,7 +1,7 @@
 //! Outputs onto inputs, and onto other outputs.
 
-use super::command::{Done, eyelet_in, packed};
 use super::{changed, name_outputs};
+use crate::common::command::{Done, eyelet_in, packed};
 use eyelet_planner::board::Board;
 use eyelet_planner::import::onnx::StringStringEntryProto;
 use eyelet_planner::npy;

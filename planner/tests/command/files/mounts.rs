@@ -2,7 +2,7 @@
 //! namespace of their own, which goes away with the command.
 
 use super::changed;
-use super::command::{digits, eyelet_in, folder, packed};
+use crate::common::command::{digits, eyelet_in, folder, packed};
 use bytes::Bytes;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -1,14 +1,11 @@
 //! Forged packs for GPUs, on the fake driver, where an access to memory that is nobody's ends the process: they are
 //! refused, or what they compute stays inside the arena, the ring and the mirrors; and no more memory is taken than a
 //! budget permits.
-#![cfg(feature = "cuda")]
 
-mod common;
-
-use common::cuda::{OneGpu, kernels};
-use common::forge::{entries, header, seal};
-use common::transformer::transformer;
-use common::{Subject, digits, gpu};
+use crate::common::cuda::{OneGpu, kernels};
+use crate::common::forge::{entries, header, seal};
+use crate::common::transformer::transformer;
+use crate::common::{Subject, digits, gpu};
 use eyelet::device::cuda::{Gpu, Memory};
 use eyelet::device::{Accelerator, Inline};
 use eyelet::executor::{Feed, InferError, Instance, LoadError, Model, Options};

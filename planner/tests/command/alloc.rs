@@ -1,8 +1,6 @@
 //! `eyelet alloc` as a user has it, and the published hard problems.
 
-mod command;
-
-use command::{Done, eyelet_in, folder};
+use crate::common::command::{Done, eyelet_in, folder};
 use eyelet_alloc::csv::Table;
 use eyelet_alloc::{Limit, Outcome, peak, solve, validate};
 use std::path::Path;

@@ -3,10 +3,8 @@
 //! The browser is Chromium: that of `EYELET_BROWSER`, or one that is found. Where that variable or `CI` is set,
 //! a browser that does not start is a failure; elsewhere the tests that need one say so and pass.
 
-mod command;
-
+use crate::common::command::{LARGE, SMALL, digits, eyelet_in, folder};
 use bytes::Bytes;
-use command::{LARGE, SMALL, digits, eyelet_in, folder};
 use eyelet_planner::import::onnx::ModelProto;
 use prost::Message;
 use serde_json::Value;

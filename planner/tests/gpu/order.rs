@@ -2,10 +2,8 @@
 //! each step the weights, and the inputs, must be where the step reads them, and what comes out must be this
 //! inference's. All of it also when any one of the device's calls fails.
 
-mod common;
-
-use common::adversary::{Adversary, Control, KERNEL_NS};
-use common::{Subject, digits, gpu};
+use crate::common::adversary::{Adversary, Control, KERNEL_NS};
+use crate::common::{Subject, digits, gpu};
 use eyelet::device::Inline;
 use eyelet::executor::{
     BudgetError, Feed, InferError, Instance, LoadError, Model, OpenError, Options, StepTimes,
@@ -445,7 +443,7 @@ fn a_model_dropped_in_mid_inference_leaves_a_usable_instance() {
 fn packs_and_devices_that_do_not_suit_one_another() {
     let case = Case::new(false, 0);
     let mut storage = Slice(&case.pack);
-    let mut arena = common::Aligned::new(1 << 20);
+    let mut arena = crate::common::Aligned::new(1 << 20);
     let error = Instance::open(&mut storage, arena.bytes(), Options::default()).unwrap_err();
     assert_eq!(error, OpenError::ForGpu);
     assert!(error.to_string().contains("--device cuda"));

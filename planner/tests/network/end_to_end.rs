@@ -1,12 +1,10 @@
 //! Whole networks: right within the stated error, and bit for bit the same however they are run.
 
-mod common;
-
-use common::board::board;
-use common::grouped::grouped;
-use common::records::Records;
-use common::transformer::transformer;
-use common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
+use crate::common::board::board;
+use crate::common::grouped::grouped;
+use crate::common::records::Records;
+use crate::common::transformer::transformer;
+use crate::common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
 use eyelet::pack::{Encoding, OpKind, STRATEGIES};

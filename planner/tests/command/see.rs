@@ -1,8 +1,6 @@
 //! `eyelet sweep` and `eyelet run --trace`: curves and timelines, in files that other programs read.
 
-mod command;
-
-use command::{LARGE, SMALL, eyelet_in, folder, packed};
+use crate::common::command::{self, LARGE, SMALL, eyelet_in, folder, packed};
 use eyelet::pack::STRATEGIES;
 use eyelet_planner::board::HOST_BOARD;
 use serde_json::Value;

@@ -2,11 +2,9 @@
 //! it; and what does not change with it: the outputs.
 //!
 //! The largest networks take minutes and gigabytes of disk:
-//! `cargo test --release --test memory -- --include-ignored --nocapture`.
+//! `tools/test.sh largest`.
 
-mod command;
-
-use command::command;
+use crate::common::command::command;
 use serde_json::Value;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;

@@ -1,9 +1,7 @@
 //! Packs for GPUs: planned, proved and described on any machine.
 
-mod command;
-mod common;
-
-use command::{Done, LARGE, SMALL, digits, eyelet_in, folder};
+use crate::common;
+use crate::common::command::{Done, LARGE, SMALL, digits, eyelet_in, folder};
 use eyelet::kernels::Isa;
 use eyelet_planner::algorithm::{chains, set_chains};
 use eyelet_planner::board::{Board, Memory};
@@ -137,7 +135,7 @@ fn zoo_networks_have_plans_for_every_gpu() {
             let mut board = Board::load(board).unwrap();
             let memory = <Memory as clap::ValueEnum>::from_str(memory, false).unwrap();
             board.profile = board.gpu.as_ref().unwrap().profile_in(memory).unwrap().clone();
-            let mut subject = common::Subject::of_graph(graph.clone(), board);
+            let mut subject = crate::common::Subject::of_graph(graph.clone(), board);
             assert_eq!(subject.isa(), Isa::Cuda);
             for layer in 0..subject.network.layers.len() {
                 let suit = chains(&subject.network, layer, subject.board.profile.multiprocessors);

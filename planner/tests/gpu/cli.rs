@@ -1,8 +1,6 @@
 //! `eyelet run --device`: what it says without CUDA, without a driver, without a GPU, and on one.
 
-mod command;
-
-use command::{Done, command, eyelet_in, packed};
+use crate::common::command::{Done, command, eyelet_in, packed};
 use std::path::Path;
 
 /// Runs the command with other variables in its environment.

@@ -1,9 +1,7 @@
 //! Every error that a user of the command can cause: its text and its exit code.
 
-mod command;
-
+use crate::common::command::{self, Done, SMALL, digits, eyelet_in, folder, packed};
 use bytes::Bytes;
-use command::{Done, SMALL, digits, eyelet_in, folder, packed};
 use eyelet::pack::crc32c::crc32c;
 use eyelet_planner::import::onnx::{Dimension, DimensionProto, ModelProto, StringStringEntryProto};
 use eyelet_planner::npy;

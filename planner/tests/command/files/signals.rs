@@ -1,6 +1,6 @@
 //! Signals at several moments: no fragment is left, and the exit status says which signal it was.
 
-use super::command::folder;
+use crate::common::command::folder;
 use eyelet_planner::leftovers;
 use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::process::ExitStatusExt;

@@ -1,11 +1,9 @@
 //! Plans by hand in which layers slide: buffers hold rings of image lines. The results are those of whole
 //! buffers, and what does not fit into a ring is refused.
 
-mod common;
-
-use common::forge::{Guarded, Three};
-use common::records::Records;
-use common::sliding::{
+use crate::common::forge::{Guarded, Three};
+use crate::common::records::Records;
+use crate::common::sliding::{
     ARENA, CONV, INPUT, LEAST, OUTPUT, POINTWISE, SHORT, Sliding, TALL, WHOLE, WINOGRAD,
 };
 use eyelet::device::{Device, Inline};

@@ -1,6 +1,6 @@
 //! What `run` reports of itself, where the system does not say all.
 
-use super::command::{eyelet_in, packed};
+use crate::common::command::{eyelet_in, packed};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! What has a path and is no file.
 
-use super::command::{eyelet_in, packed};
+use crate::common::command::{eyelet_in, packed};
 use std::os::unix::net::UnixListener;
 
 #[test]

@@ -1,15 +1,12 @@
 //! The built command, and a small pack to try it on.
 #![allow(dead_code)]
 
-// Some tests have both folders.
-#[allow(clippy::duplicate_mod)]
-#[path = "../common/board.rs"]
-mod board;
-
+use super::board;
 use eyelet_planner::board::HOST_BOARD;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// What a run of the command left.
 #[derive(Debug)]
@@ -109,9 +106,17 @@ pub const LARGE: &str = "1MiB";
 
 /// A folder with `digits.onnx` and `digits.pack`, which has a plan for [`SMALL`] and one for [`LARGE`].
 pub fn packed() -> tempfile::TempDir {
+    static PACK: OnceLock<Vec<u8>> = OnceLock::new();
+    let pack = PACK.get_or_init(|| {
+        let folder = folder();
+        let model = digits();
+        let model = model.to_str().expect("UTF-8");
+        let plan = ["plan", model, "--budget", SMALL, "--budget", LARGE, "--threads", "2"];
+        eyelet_in(folder.path(), &[&plan[..], &["-o", "digits.pack"]].concat()).text();
+        std::fs::read(folder.path().join("digits.pack")).expect("a pack")
+    });
     let folder = folder();
     std::fs::copy(digits(), folder.path().join("digits.onnx")).expect("a copy");
-    let plan = ["plan", "digits.onnx", "--budget", SMALL, "--budget", LARGE, "--threads", "2"];
-    eyelet_in(folder.path(), &plan).text();
+    std::fs::write(folder.path().join("digits.pack"), pack).expect("a copy");
     folder
 }

@@ -1,12 +1,9 @@
 //! Plans whose loads go through a staging ring: the runtime proves those of every strategy, and what it proves is safe
 //! in any order that the thresholds allow.
 
-mod command;
-mod common;
-
-use command::eyelet_in;
-use common::prove::{prove, skeleton};
-use common::{Subject, digits};
+use crate::common::command::{self, eyelet_in};
+use crate::common::prove::{prove, skeleton};
+use crate::common::{Subject, digits};
 use eyelet::pack::{NONE, PAGE, STRATEGIES, Step};
 use eyelet_planner::board::Board;
 use eyelet_planner::bound::lower_bound_ns;

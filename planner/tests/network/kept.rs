@@ -1,14 +1,11 @@
 //! Slices of a Winograd convolution that keep what the first of them makes of the inputs: the same bits, in less time; what is not
 //! left where it is looked for, or not left alone, is refused, by the checker and by the runtime.
 
-mod command;
-mod common;
-
-use command::eyelet_in;
-use common::forge::Three;
-use common::net::Net;
-use common::prove::{prove, skeleton};
-use common::{Subject, bits, run_inline};
+use crate::common::command::eyelet_in;
+use crate::common::forge::Three;
+use crate::common::net::Net;
+use crate::common::prove::{prove, skeleton};
+use crate::common::{Subject, bits, run_inline};
 use eyelet::device::Inline;
 use eyelet::pack::{InputReuse, Method, PAGE, Step};
 use eyelet_planner::algorithm::Algorithm;
@@ -37,7 +34,7 @@ fn subject() -> Subject {
     }
     net.0.outputs.push(x);
     let winograd = |_| Algorithm::Winograd { tile: 4 };
-    Subject::by(winograd, net.0, common::board::board())
+    Subject::by(winograd, net.0, crate::common::board::board())
 }
 
 /// The bytes of a pack with these plans.

@@ -2,9 +2,7 @@
 //!
 //! Nothing here is timed: what took minutes or gigabytes would run into the test's own patience, or into the kernel's limit.
 
-mod command;
-
-use command::{eyelet_in, folder};
+use crate::common::command::{self, eyelet_in, folder};
 use eyelet_planner::import::onnx::{
     AttributeProto, AttributeType, DataType, Dimension, DimensionProto, GraphProto, ModelProto,
     NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto,

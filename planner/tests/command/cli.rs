@@ -1,9 +1,7 @@
 //! The command as a user has it: every verb, as text and as JSON.
 
-mod command;
-
+use crate::common::command::{self, Done, LARGE, SMALL, eyelet_in, folder, packed};
 use bytes::Bytes;
-use command::{Done, LARGE, SMALL, eyelet_in, folder, packed};
 use eyelet_planner::import::onnx::{DataType, ModelProto, TensorProto, ValueInfoProto};
 use prost::Message;
 use serde_json::Value;

@@ -1,12 +1,9 @@
 //! Whole networks on a GPU, or on the fake driver that runs its kernels on the processor, late and in an order of its own: in
 //! both memory modes, within several budgets, by several strategies, the bits are the processor's. Errors of the
 //! driver end an inference, not the process.
-#![cfg(feature = "cuda")]
 
-mod common;
-
-use common::cuda::OneGpu;
-use common::{Subject, bits, gpu};
+use crate::common::cuda::OneGpu;
+use crate::common::{self, Subject, bits, gpu};
 use eyelet::device::Inline;
 use eyelet::device::accelerator::MemoryError;
 use eyelet::device::cuda::{GpuError, Memory};
@@ -42,7 +39,7 @@ impl Case {
     }
 
     fn of_graph(graph: impl Fn() -> Graph, rounds: u64) -> Self {
-        let on_cpu = Subject::of_graph(graph(), common::board::board());
+        let on_cpu = Subject::of_graph(graph(), crate::common::board::board());
         let [shared, staged] =
             ["jetson-nano", "gpu-host"].map(|board| Subject::of_graph(graph(), gpu::board(board)));
         let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,7 @@
 //! The C interface, called as C calls it: the same bits as by the library's own interface, from every kind of source, and
 //! errors that say what is wrong. That C agrees with it on the records is for `tools/c.sh` to see.
 
-mod command;
-
-use command::packed;
+use crate::common::command::packed;
 use eyelet::arena::ArenaMemory;
 use eyelet::device::Inline;
 use eyelet::executor::{Instance, Options};

@@ -1,10 +1,8 @@
 //! Plans by hand in which a layer's output lies over lines of its input that it has read. The results are those of buffers
 //! that lie apart, and an output that is a line too near is refused.
 
-mod common;
-
-use common::forge::{Guarded, Three};
-use common::records::Records;
+use crate::common::forge::{Guarded, Three};
+use crate::common::records::Records;
 use eyelet::device::{Device, Inline};
 use eyelet::executor::{Instance, Options};
 use eyelet::kernels::{Isa, Kernels};

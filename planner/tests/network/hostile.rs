@@ -1,14 +1,14 @@
 //! Packs that are damaged, and packs that are forged: an error or an answer, never a panic, a hang, or a
 //! byte outside the arena.
 
-mod common;
-
-use common::forge::{Guarded, Manner, PLAIN, Three, entries, header, run, seal, seal_first_page};
-use common::prove::aligned;
-use common::records::Records;
-use common::sliding;
-use common::transformer::transformer;
-use common::{Subject, digits};
+use crate::common::forge::{
+    Guarded, Manner, PLAIN, Three, entries, header, run, seal, seal_first_page,
+};
+use crate::common::prove::aligned;
+use crate::common::records::Records;
+use crate::common::sliding;
+use crate::common::transformer::transformer;
+use crate::common::{Subject, digits};
 use eyelet::device::Inline;
 use eyelet::executor::{InferError, Instance, OpenError, Options, Progress, STEP_WORK};
 use eyelet::kernels::Isa;
@@ -39,7 +39,7 @@ fn packs() -> Vec<(u64, Vec<u8>)> {
     let smallest = subject.smallest(3);
     let budgets = [smallest, smallest + (128 << 10), 1 << 20];
     let mut packs: Vec<_> = budgets.into_iter().map(|budget| pack(&subject, budget)).collect();
-    let subject = Subject::of_graph(transformer(), common::board::board());
+    let subject = Subject::of_graph(transformer(), crate::common::board::board());
     packs.insert(1, pack(&subject, subject.smallest(3)));
     packs.insert(2, (sliding::ARENA, sliding::LEAST.plan(Isa::Portable).pack()));
     // Weights in 16 bits, transformed by the steps where that can be.

@@ -1,0 +1,12 @@
+//! Tests of the command: what it prints, writes, refuses and takes.
+
+mod alloc;
+mod cli;
+#[path = "../common/mod.rs"]
+mod common;
+mod errors;
+mod files;
+mod limits;
+mod memory;
+mod report;
+mod see;
