@@ -1,19 +1,14 @@
-//! Arbitrary bytes as a model: the answer is a graph or an error, in memory proportional to the bytes.
+//! Any bytes as a model, best with a few small models in `fuzz/corpus/import`.
 //!
-//! `cargo +nightly fuzz run import`, best with a few small models in `fuzz/corpus/import`.
+//! `tools/fuzz.sh 60 import`, or `cargo +nightly fuzz run import`.
 
 #![no_main]
 
-use bytes::Bytes;
-use eyelet_planner::import::import_bytes;
-use eyelet_planner::reference;
+#[path = "../../planner/tests/fuzz/import.rs"]
+mod import;
+
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let Ok(graph) = import_bytes(Bytes::copy_from_slice(data), None) else { return };
-    // What was imported is consistent: it can be run, if it is small.
-    if graph.values.iter().all(|value| value.elements() < 1 << 12) {
-        let input = |id: &usize| vec![1.0; graph.values[*id].elements()];
-        reference::run(&graph, &graph.inputs.iter().map(input).collect::<Vec<_>>());
-    }
+    import::run(data);
 });

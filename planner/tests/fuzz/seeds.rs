@@ -1,0 +1,134 @@
+//! What the inputs of each target are made from: small, and right.
+
+use crate::common::records::Records;
+use crate::common::{Subject, digits, sliding};
+use bytes::Bytes;
+use eyelet::kernels::Isa;
+use eyelet_planner::import::onnx::{
+    AttributeProto, AttributeType, DataType, Dimension, DimensionProto, GraphProto, ModelProto,
+    NodeProto, OperatorSetIdProto, TensorProto, TensorShapeProto, TensorTypeProto, TypeProto,
+    ValueInfoProto,
+};
+use prost::Message;
+
+/// Allocation problems: those of the tests that are short, and one with every column.
+pub fn alloc() -> Vec<Vec<u8>> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/alloc");
+    let problem = |name: &str| {
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        text.lines().take(24).flat_map(|line| [line, "\n"]).collect::<String>().into_bytes()
+    };
+    let columns = "id,lower,upper,size,alignment,name\n0,0,3,16,8,a\n1,1,2,7,1,b\n2,-4,9,64,64,c\n";
+    vec![problem("A.1048576.csv"), problem("K.1048576.csv"), columns.into()]
+}
+
+/// Models with one operator or two, and the digits network.
+pub fn import() -> Vec<Vec<u8>> {
+    let mut seeds = vec![
+        model(&[("Relu", &["x"], &[]), ("Sigmoid", &["y0"], &[])], &[1, 3, 4, 4]),
+        model(
+            &[("Conv", &["x", "w"], &[("pads", &[1, 1, 1, 1]), ("strides", &[2, 2])])],
+            &[1, 3, 5, 5],
+        ),
+        model(&[("MaxPool", &["x"], &[("kernel_shape", &[2, 2])])], &[1, 3, 6, 4]),
+        model(&[("Transpose", &["x"], &[("perm", &[0, 2, 3, 1])])], &[1, 3, 4, 2]),
+        model(&[("Reshape", &["x", "s"], &[]), ("MatMul", &["y0", "m"], &[])], &[1, 3, 4, 1]),
+        model(
+            &[("Slice", &["x", "starts", "ends"], &[]), ("Add", &["y0", "y0"], &[])],
+            &[1, 3, 4, 4],
+        ),
+        model(&[("Flatten", &["x"], &[]), ("Softmax", &["y0"], &[])], &[1, 3, 2, 2]),
+    ];
+    seeds.push(std::fs::read(digits()).unwrap());
+    seeds
+}
+
+/// Operator, inputs, attributes.
+type Operation<'a> = (&'a str, &'a [&'a str], &'a [(&'a str, &'a [i64])]);
+
+/// A chain of operations: the input is x, the result of operation i is yi, constants are those of [`constants`].
+fn model(nodes: &[Operation<'_>], shape: &[i64]) -> Vec<u8> {
+    let attribute = |(name, ints): &(&str, &[i64])| AttributeProto {
+        name: (*name).into(),
+        r#type: AttributeType::Ints as i32,
+        ints: ints.to_vec(),
+        ..AttributeProto::default()
+    };
+    let node = |(at, (operator, inputs, attributes)): (usize, &Operation<'_>)| NodeProto {
+        input: inputs.iter().map(|name| (*name).into()).collect(),
+        output: vec![format!("y{at}")],
+        name: format!("n{at}"),
+        op_type: (*operator).into(),
+        attribute: attributes.iter().map(attribute).collect(),
+        ..NodeProto::default()
+    };
+    let used = |tensor: &TensorProto| nodes.iter().any(|node| node.1.contains(&&*tensor.name));
+    let output = format!("y{}", nodes.len() - 1);
+    let graph = GraphProto {
+        node: nodes.iter().enumerate().map(node).collect(),
+        name: "seed".into(),
+        initializer: constants().into_iter().filter(used).collect(),
+        input: vec![port("x", Some(shape))],
+        output: vec![port(&output, None)],
+    };
+    let opset = OperatorSetIdProto { domain: String::new(), version: 17 };
+    let model = ModelProto {
+        ir_version: 8,
+        opset_import: vec![opset],
+        graph: Some(graph),
+        ..ModelProto::default()
+    };
+    model.encode_to_vec()
+}
+
+fn port(name: &str, shape: Option<&[i64]>) -> ValueInfoProto {
+    let extent = |extent: &i64| DimensionProto { value: Some(Dimension::Value(*extent)) };
+    let shape = shape.map(|shape| TensorShapeProto { dim: shape.iter().map(extent).collect() });
+    let tensor_type = Some(TensorTypeProto { elem_type: DataType::Float as i32, shape });
+    ValueInfoProto { name: name.into(), r#type: Some(TypeProto { tensor_type }) }
+}
+
+fn constants() -> Vec<TensorProto> {
+    let floats = |name: &str, dims: &[i64]| {
+        let count = dims.iter().product::<i64>() as usize;
+        let bytes: Vec<u8> = (0..count).flat_map(|at| (at as f32 - 3.0).to_le_bytes()).collect();
+        tensor(name, DataType::Float, dims, bytes)
+    };
+    let integers = |name: &str, values: &[i64]| {
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        tensor(name, DataType::Int64, &[values.len() as i64], bytes)
+    };
+    vec![
+        floats("w", &[2, 3, 3, 3]),
+        floats("m", &[4, 2]),
+        integers("s", &[1, 3, 4]),
+        integers("starts", &[0, 1]),
+        integers("ends", &[1, 3]),
+    ]
+}
+
+fn tensor(name: &str, kind: DataType, dims: &[i64], bytes: Vec<u8>) -> TensorProto {
+    TensorProto {
+        name: name.into(),
+        data_type: kind as i32,
+        dims: dims.to_vec(),
+        raw_data: Bytes::from(bytes),
+        ..TensorProto::default()
+    }
+}
+
+/// Packs, each with the byte that says how it is run.
+pub fn open() -> Vec<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("net.pack");
+    let subject = Subject::new(&digits());
+    subject.pack(&path, &[subject.smallest(3), super::open::ARENA as u64], 3);
+    let arena = super::open::ARENA as u64;
+    let packs = [
+        Records::copy(arena).pack(),
+        Records::pooling(arena, 9, true).pack(),
+        sliding::LEAST.plan(Isa::Portable).pack(),
+        std::fs::read(path).unwrap(),
+    ];
+    (1..).zip(packs).map(|(manner, pack)| [&pack[..], &[manner]].concat()).collect()
+}
