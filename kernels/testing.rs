@@ -13,6 +13,11 @@ pub fn available() -> Vec<&'static Kernels> {
     Kernels::all().collect()
 }
 
+/// Whether long sweeps are asked for: `tools/test.sh --all` sets this variable.
+pub fn sweeps() -> bool {
+    std::env::var_os("EYELET_TEST_ALL").is_some()
+}
+
 /// Small numbers from -1 to 1, the same for the same seed.
 pub fn floats(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

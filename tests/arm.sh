@@ -2,13 +2,17 @@
 # The result on the host is the result on the board: digits and squeezenet1_1, planned for a NEON board, run
 # by the 64-bit ARM build under emulation, must give the host's outputs bit for bit. Mostly by the direct algorithm,
 # whatever the host's kernels; and by Winograd's, where the host has plans as the board's, run in plain Rust.
-# Called by tools/test.sh, which has built both commands.
+# Called by tools/test.sh, which has built the host's command, and the program in C that runs packs on ARM.
+#
+#   tests/arm.sh          what needs other code on ARM
+#   tests/arm.sh --all    more budgets and encodings, and the command itself built for ARM
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 host=${EYELET_HOST:-target/release/eyelet}
-# The newest, if there are several.
-arm=${EYELET_ARM:-$(ls -t target/cross*/aarch64-unknown-linux-gnu/release/eyelet | head -n 1)}
+arm=target/c/arm/run
+all=
+[ "${1:-}" != --all ] || all=1
 emulator=qemu-aarch64-static
 [ -e /lib/ld-linux-aarch64.so.1 ] ||
     emulator="$emulator -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib -L /usr/aarch64-linux-gnu"
@@ -56,8 +60,7 @@ run_both() { # name budget threads
     local name=$1 budget=$2 threads=$3 expected found
     expected=$("$host" run "$work/host.pack" --io buffered --json | digest)
     # $emulator is a command with arguments.
-    found=$(timeout 600 $emulator "$arm" run "$work/arm.pack" --io buffered --threads "$threads" --json |
-        digest)
+    found=$(timeout 600 $emulator "$arm" "$work/arm.pack" --io buffered --threads "$threads" | digest)
     if [ -n "$expected" ] && [ "$expected" = "$found" ]; then
         echo "ok   $name in $budget, $threads threads on ARM: $found"
     else
@@ -70,10 +73,10 @@ run_both() { # name budget threads
 compare digits tests/data/digits/digits.onnx 256KiB 1
 compare digits tests/data/digits/digits.onnx 1MiB 2
 compare squeezenet1_1 "$work/squeezenet1_1.onnx" 6MiB 1
-compare squeezenet1_1 "$work/squeezenet1_1.onnx" 12MiB 2
+[ -z "$all" ] || compare squeezenet1_1 "$work/squeezenet1_1.onnx" 12MiB 2
 # Less than the largest layer's input and output: convolutions and poolings slide, in rings of lines.
 compare "squeezenet1_1 in rings" "$work/squeezenet1_1.onnx" 2MiB 2
-for weights in fp16 bf16; do
+for weights in fp16 ${all:+bf16}; do
     compare "squeezenet1_1 in $weights" "$work/squeezenet1_1.onnx" 4MiB 2 --weights "$weights"
 done
 compare_winograd squeezenet1_1 "$work/squeezenet1_1.onnx" 24MiB 2
@@ -83,13 +86,24 @@ boards 's/^transform_weights_gbs = .*/transform_weights_gbs = 50/'
 compare_winograd "squeezenet1_1 in fp16" "$work/squeezenet1_1.onnx" 4MiB 2 --weights fp16
 # With the kernels for processors that execute in order.
 export QEMU_CPU=cortex-a53
-compare "squeezenet1_1 on a Cortex-A53" "$work/squeezenet1_1.onnx" 6MiB 1
+[ -z "$all" ] || compare "squeezenet1_1 on a Cortex-A53" "$work/squeezenet1_1.onnx" 6MiB 1
 compare_winograd "squeezenet1_1 in fp16 on a Cortex-A53" "$work/squeezenet1_1.onnx" 24MiB 1 --weights fp16
-# A command that was built without CUDA says so.
-refusal=$($emulator "$arm" run "$work/arm.pack" --io buffered --device cuda 2>&1 || true)
-if [[ "$refusal" != *"this eyelet was built without CUDA: build it with --features cuda"* ]]; then
-    echo "FAIL run --device cuda without CUDA: $refusal"
-    failed=1
+unset QEMU_CPU
+if [ -n "$all" ]; then
+    tools/cross.sh linux build -p eyelet-planner --bin eyelet
+    # The newest, if there are several.
+    command=$(ls -t target/cross*/aarch64-unknown-linux-gnu/debug/eyelet | head -n 1)
+    expected=$($emulator "$arm" "$work/arm.pack" --io buffered --threads 1 | digest)
+    found=$($emulator "$command" run "$work/arm.pack" --io buffered --threads 1 --json | digest)
+    if [ -z "$expected" ] || [ "$expected" != "$found" ]; then
+        echo "FAIL the command on ARM: ${found:-no digest}, the program in C: ${expected:-no digest}"
+        failed=1
+    fi
+    refusal=$($emulator "$command" run "$work/arm.pack" --io buffered --device cuda 2>&1 || true)
+    if [[ "$refusal" != *"this eyelet was built without CUDA: build it with --features cuda"* ]]; then
+        echo "FAIL run --device cuda without CUDA: $refusal"
+        failed=1
+    fi
 fi
 if [ "$before" = 0 ] || [ "$by_steps" = 0 ]; then
     echo "FAIL Winograd's weights are transformed before in $before layers, by steps in $by_steps: both are to be tested"

@@ -4,6 +4,11 @@
 #   tools/apt.sh gcc-aarch64-linux-gnu libstd-rust-web-dev:arm64
 set -euo pipefail
 
+# Tests install from several sides.
+mkdir -p "$(dirname "$0")/../target"
+exec 9>"$(dirname "$0")/../target/apt.lock"
+flock 9
+
 missing=()
 for package in "$@"; do
     dpkg -s "$package" >/dev/null 2>&1 || missing+=("$package")

@@ -18,7 +18,8 @@ case "$kind" in
 musl)
     target=$(uname -m)-unknown-linux-musl
     compiler=(musl-gcc)
-    export "CC_${target//-/_}=musl-gcc"
+    variable=CC_${target//-/_}
+    export "$variable=${!variable:-musl-gcc}"
     command -v musl-gcc >/dev/null || tools/apt.sh musl-tools
     ;;
 gnu) target=$(uname -m)-unknown-linux-gnu ;;

@@ -47,7 +47,7 @@ from_rustup() {
 }
 
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
-export CC_aarch64_unknown_none=aarch64-linux-gnu-gcc
+export CC_aarch64_unknown_none=${CC_aarch64_unknown_none:-aarch64-linux-gnu-gcc}
 flags=(--target "$target")
 if from_rustup; then
     cargo=cargo

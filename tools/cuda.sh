@@ -15,6 +15,9 @@ TRITON=3.3.1
 
 folder=target/cuda
 mkdir -p "$folder"
+# Tests call this from several sides.
+exec 9>"$folder/lock"
+flock 9
 
 # pip of python3, or of a virtual environment where it has none or may not be used.
 pip() {

@@ -3,13 +3,15 @@
 #
 #   tools/test.sh                  all sections, as CI does
 #   tools/test.sh lints host       only these
+#   tools/test.sh --all            all sections with their long sweeps, and the long sections: before a release
+#   tools/test.sh --all arm        the long sweep of one section
 #   tools/test.sh --list           the sections, a line each
 #
-# Needs Rust, python3 and a C compiler. Each section installs what else it needs: a browser, cross compilers, an
-# emulator and a C++ compiler by apt, a compiler for GPUs and onnxruntime by pip into target/. The budgets of the
-# largest networks take minutes more:
+# Two sections run at a time, and each prints its output when it ends. What a section prints is also in target/test/.
+# The first failure ends the run.
 #
-#   cargo test --release -p eyelet-planner --test memory -- --ignored --nocapture
+# Needs Rust, python3 and a C compiler. Installs what else the sections need: a browser, cross compilers, an emulator
+# and a C++ compiler by apt, a compiler for GPUs and onnxruntime by pip into target/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -17,22 +19,45 @@ cd "$(dirname "$0")/.."
 export CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0}
 export CARGO_PROFILE_DEV_DEBUG=${CARGO_PROFILE_DEV_DEBUG:-0}
 export CARGO_PROFILE_RELEASE_DEBUG=${CARGO_PROFILE_RELEASE_DEBUG:-0}
-# The fake driver loads the kernels of any architecture: one is enough for the tests.
 GPU_FEATURES=(--features eyelet-planner/cuda)
 
-SECTIONS=(
-    "lints        format, clippy with every set of features, fuzz targets"
+# Sections of one lane run one after the other, next to those of the other lane. The lanes build in different folders:
+# Cargo lets one build at a time into a folder.
+FIRST_LANE=(
+    "lints        format, clippy and rustdoc without a warning, no cycle among modules"
     "host         all tests of the library and the planner; GPU kernels on a driver that runs them on the processor"
-    "boards       plans and runs with this machine described as other boards"
     "gpu          GPU kernels by the compilers of every board; the driver as it is linked into firmware"
+    "boards       plans and runs with this machine described as other boards"
+    "onnxruntime  outputs next to onnxruntime's"
+    "scripts      scripts that measure GPUs and plans, and find cycles"
+)
+SECOND_LANE=(
+    "bits32       32-bit x86: operators, arena, pack and executor"
     "bare         bare metal without an allocator; 32-bit ARM compiles"
     "miri         undefined behaviour: tests in Miri, where a nightly toolchain has it"
-    "bits32       32-bit x86: operators, arena, pack and executor"
     "arm          64-bit ARM Linux under emulation: unit tests, kernel loops, the host's outputs bit for bit"
     "c            programs in C, for this machine and for ARM under emulation"
-    "scripts      scripts that measure GPUs and plans"
-    "onnxruntime  outputs next to onnxruntime's"
 )
+# Only with --all, or by name.
+LONG=(
+    "fuzz         arbitrary models, packs and allocation problems, by libFuzzer, a minute each"
+    "largest      memory and limits of the largest networks"
+)
+
+# What Debian calls the tools of a section.
+packages() {
+    case $1 in
+        host) echo g++ chromium ;;
+        bits32) echo gcc-multilib ;;
+        arm) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static llvm-19 ;;
+        bare) echo gcc-aarch64-linux-gnu libc6-dev-arm64-cross ;;
+        c) echo musl-tools gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static ;;
+    esac
+}
+
+all=
+# Whether long sweeps are asked for.
+long() { [ -n "$all" ]; }
 
 # Crates outside the workspace build with the versions that the workspace is tested with.
 with_locked_versions() { cp Cargo.lock "$1/Cargo.lock"; }
@@ -46,17 +71,19 @@ fake_driver() {
 }
 
 section_lints() {
-    rustup component add rustfmt clippy >/dev/null 2>&1 || true
     cargo fmt --all --check
     local manifest
     for manifest in fuzz tests/firmware c; do
         with_locked_versions $manifest
         cargo fmt --manifest-path $manifest/Cargo.toml --check
     done
+    tools/cycles.py
     gpu_compiler
-    cargo clippy --workspace --all-targets -- -D warnings
     cargo clippy --workspace --all-targets "${GPU_FEATURES[@]}" -- -D warnings
+    # Without GPUs, and without an operating system.
+    cargo clippy --workspace -- -D warnings
     cargo clippy -p eyelet --no-default-features -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps "${GPU_FEATURES[@]}"
     # Without libFuzzer itself, which wants a C++ compiler.
     cargo clippy --manifest-path fuzz/Cargo.toml --target-dir target --no-default-features -- -D warnings
 }
@@ -75,14 +102,15 @@ section_host() {
     local driver
     driver=$(fake_driver)
     LD_LIBRARY_PATH=$driver cargo test --workspace "${GPU_FEATURES[@]}"
+    # A command without GPUs, which says so.
+    if long; then cargo test -p eyelet-planner --test gpu -- cli::; fi
 }
 
 section_boards() {
     local board
     for board in host-avx512 portable; do # the section `host` has run with host-avx2
         if [ $board = portable ] || grep -qw avx512f /proc/cpuinfo; then
-            EYELET_HOST_BOARD=$board \
-                cargo test -p eyelet-planner "${GPU_FEATURES[@]}" --test budgets
+            EYELET_HOST_BOARD=$board cargo test -p eyelet-planner "${GPU_FEATURES[@]}" --test budgets
         fi
     done
 }
@@ -92,20 +120,20 @@ section_gpu() {
     tools/cuda_check.py
     local driver
     driver=$(fake_driver)
-    LD_LIBRARY_PATH=$driver EYELET_CUDA_ARCHS=53 \
+    # The fake driver loads the kernels of any architecture, and runs its own: nothing here is worth optimising.
+    LD_LIBRARY_PATH=$driver EYELET_CUDA_ARCHS=53 CARGO_PROFILE_DEV_OPT_LEVEL=0 \
         cargo test -p eyelet --features cuda-linked --lib device::cuda
 }
 
 section_bare() {
-    tools/cross.sh bare build --no-default-features -p eyelet
     with_locked_versions tests/firmware
     CARGO_TARGET_AARCH64_UNKNOWN_NONE_RUSTFLAGS="-Clink-arg=--defsym=PACK=0x40000000" \
-        tools/cross.sh bare build --release --manifest-path tests/firmware/Cargo.toml
+        tools/cross.sh bare build --manifest-path tests/firmware/Cargo.toml
     tools/cross.sh bare32 check --no-default-features -p eyelet
     tools/cross.sh linux32 check -p eyelet
 }
 
-section_miri() { tools/miri.sh; }
+section_miri() { tools/miri.sh ${all:+--all}; }
 
 section_bits32() {
     if ! rustup target add i686-unknown-linux-gnu >/dev/null 2>&1 || ! tools/apt.sh gcc-multilib; then
@@ -113,7 +141,7 @@ section_bits32() {
         return
     fi
     # Kernels are the portable ones, with fused multiply-adds in software: no thousands of layers.
-    cargo test -p eyelet --lib --target i686-unknown-linux-gnu -- \
+    cargo test -p eyelet --lib --target i686-unknown-linux-gnu --target-dir target/cross -- \
         ops::extremes ops::tests arena:: pack:: executor::
 }
 
@@ -125,11 +153,10 @@ section_arm() {
     done
     tools/arm_gate.py
     gpu_compiler
-    EYELET_CUDA_ARCHS=87 tools/cross.sh linux check -p eyelet --features cuda
+    EYELET_CUDA_ARCHS=87 tools/cross.sh linux check -p eyelet-planner --features cuda
     EYELET_CUDA_ARCHS=87 tools/cross.sh linux check -p eyelet --features cuda-linked
-    tools/cross.sh linux build --release -p eyelet-planner --bin eyelet
-    # The two commands differ in architecture and optimisation, too.
-    EYELET_HOST=$(host_command) tests/arm.sh
+    tools/c.sh arm
+    EYELET_HOST=$(host_command) tests/arm.sh ${all:+--all}
 }
 
 section_c() {
@@ -141,9 +168,9 @@ section_scripts() {
         echo "no python3 of 3.11 or later: not tested"
         return
     fi
-    local benches
-    for benches in benches/gpu benches/plans; do
-        python3 -m unittest discover -s "$benches" -p 'test_*.py'
+    local folder
+    for folder in benches/gpu benches/plans tools; do
+        python3 -m unittest discover -s "$folder" -p 'test_*.py'
     done
 }
 
@@ -164,41 +191,147 @@ section_onnxruntime() {
     $python tests/fold_check.py --eyelet "$command"
 }
 
-# The command of this machine, as the section `host` has built it.
+section_fuzz() { tools/fuzz.sh 60; }
+
+section_largest() {
+    cargo test -p eyelet-planner "${GPU_FEATURES[@]}" --test command -- --ignored --nocapture
+}
+
+# The command of this machine, as the section `host` builds it.
 host_command() {
-    if [ ! -x target/debug/eyelet ]; then
-        gpu_compiler >&2
-        cargo build --quiet -p eyelet-planner --bin eyelet "${GPU_FEATURES[@]}" >&2
-    fi
+    gpu_compiler >&2
+    cargo build --quiet -p eyelet-planner --bin eyelet "${GPU_FEATURES[@]}" >&2
     echo target/debug/eyelet
 }
 
-names=()
-for section in "${SECTIONS[@]}"; do names+=("${section%% *}"); done
+# The names of sections.
+names() {
+    local section
+    for section in "$@"; do echo "${section%% *}"; done
+}
+
+known=" $(names "${FIRST_LANE[@]}" "${SECOND_LANE[@]}" "${LONG[@]}" | tr '\n' ' ')"
 chosen=()
 for argument in "$@"; do
-    case " ${names[*]} --list " in
-        *" $argument "*) ;;
+    case $argument in
+        --all) all=1 ;;
+        --list)
+            printf '%s\n' "${FIRST_LANE[@]}" "${SECOND_LANE[@]}"
+            printf '%s (only with --all, or by name)\n' "${LONG[@]}"
+            exit
+            ;;
         *)
-            echo "tools/test.sh: no section $argument; there are: ${names[*]}" >&2
-            exit 2
+            if [[ "$known" != *" $argument "* ]]; then
+                echo "tools/test.sh: no section $argument; there are:$known" >&2
+                exit 2
+            fi
+            chosen+=("$argument")
             ;;
     esac
-    if [ "$argument" = --list ]; then
-        printf '%s\n' "${SECTIONS[@]}"
-        exit
-    fi
-    chosen+=("$argument")
 done
-[ ${#chosen[@]} -gt 0 ] || chosen=("${names[@]}")
+if [ ${#chosen[@]} = 0 ]; then
+    mapfile -t chosen < <(names "${FIRST_LANE[@]}" "${SECOND_LANE[@]}")
+    if long; then mapfile -t -O ${#chosen[@]} chosen < <(names "${LONG[@]}"); fi
+fi
+# Kernels are the same for every set of features, and for several targets: each is compiled once.
+if command -v ccache >/dev/null || tools/apt.sh ccache >/dev/null 2>&1; then
+    export CCACHE_DIR=${CCACHE_DIR:-$PWD/target/ccache}
+    export CC_x86_64_unknown_linux_gnu=${CC_x86_64_unknown_linux_gnu:-ccache cc}
+    export CC_x86_64_unknown_linux_musl=${CC_x86_64_unknown_linux_musl:-ccache musl-gcc}
+    export CC_aarch64_unknown_linux_gnu=${CC_aarch64_unknown_linux_gnu:-ccache aarch64-linux-gnu-gcc}
+    export CC_aarch64_unknown_none=${CC_aarch64_unknown_none:-ccache aarch64-linux-gnu-gcc}
+fi
+export EYELET_CUDA_CACHE=${EYELET_CUDA_CACHE:-$PWD/target/cuda/images}
+# Tests look at this.
+if long; then export EYELET_TEST_ALL=1; fi
+cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 ||
+    rustup component add rustfmt clippy
 
-times=()
-for name in "${chosen[@]}"; do
+logs=target/test
+mkdir -p "$logs"
+
+# The chosen sections of these.
+of_lane() {
+    local name
+    for name in $(names "$@"); do
+        if [[ " ${chosen[*]} " == *" $name "* ]]; then echo "$name"; fi
+    done
+}
+
+# Runs sections, and reports each when it has ended: its name, exit code, seconds, and seconds of processors.
+lane() {
+    local name code TIMEFORMAT='%0R %0U %0S'
+    for name in "$@"; do
+        echo "$name started 0 0 0"
+        set +e
+        {
+            time {
+                (
+                    set -e
+                    "section_$name"
+                ) >"$logs/$name.log" 2>&1 </dev/null
+            }
+        } 2>"$logs/$name.time"
+        code=$?
+        set -e
+        echo "$name $code $(tail -n 1 "$logs/$name.time")"
+        [ $code = 0 ] || break
+    done
+    echo "- 0 0 0 0"
+}
+
+# All that is missing, at once: what one section waits for is there when the next one asks.
+install() {
+    local packages
+    packages=$(for name in "${chosen[@]}"; do packages "$name"; done | tr ' ' '\n' | sort -u)
+    # Sections say what they cannot do without.
+    [ -z "$packages" ] || tools/apt.sh $packages >"$logs/install.log" 2>&1 || true
+}
+
+# Ends what still runs.
+lanes=()
+stop() {
+    local lane
+    for lane in "${lanes[@]}"; do kill -- "-$lane" 2>/dev/null || true; done
+}
+trap stop EXIT
+trap 'exit 130' INT TERM
+
+reports=$(mktemp -u "$logs/reports.XXXXXX")
+mkfifo "$reports"
+exec 3<>"$reports"
+rm "$reports"
+mapfile -t first < <(of_lane "${FIRST_LANE[@]}" "${LONG[@]}")
+mapfile -t second < <(of_lane "${SECOND_LANE[@]}")
+# Each lane in a group of processes of its own.
+set -m
+lane "${first[@]}" >&3 &
+lanes+=($!)
+{ install && lane "${second[@]}"; } >&3 &
+lanes+=($!)
+set +m
+
+table=() cpu=0 running=2
+while [ $running -gt 0 ]; do
+    read -r -u 3 name code wall user system
+    if [ "$name" = - ]; then
+        running=$((running - 1))
+        continue
+    fi
+    if [ "$code" = started ]; then
+        echo "tools/test.sh: $name has started, prints into $logs/$name.log"
+        continue
+    fi
     printf '\n== %s\n' "$name"
-    started=$SECONDS
-    "section_$name"
-    times+=("$(printf '%5d s  %s' $((SECONDS - started)) "$name")")
+    cat "$logs/$name.log"
+    if [ "$code" != 0 ]; then
+        echo "tools/test.sh: $name failed; tools/test.sh $name runs it alone" >&2
+        exit 1
+    fi
+    table+=("$(printf '%-12s %6d s %8d s' "$name" "$wall" $((user + system)))")
+    cpu=$((cpu + user + system))
 done
-printf '\n'
-printf '%s\n' "${times[@]}"
+printf '\n%-12s %8s %10s\n' section time processors
+printf '%s\n' "${table[@]}"
+printf '%-12s %6d s %8d s\n' total $SECONDS $cpu
 echo "all tests passed in $SECONDS s"

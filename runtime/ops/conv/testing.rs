@@ -270,15 +270,27 @@ impl Case {
         }
     }
 
+    /// Input, residual, and weights as these kernels have them: the same for all runs.
+    fn operands(&self, isa: Isa) -> [Vec<f32>; 3] {
+        let [input, weights, bias, residual] = self.data();
+        let packed = self.pack(&weights, &bias, isa);
+        [input, residual, packed]
+    }
+
     /// The result of [`run`] in the given slices, without the output's gaps, which must not change.
-    fn run(&self, kernels: &'static Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
-        let [input, _, _, residual] = self.data();
+    fn run(
+        &self,
+        kernels: &'static Kernels,
+        operands: &[Vec<f32>; 3],
+        threads: usize,
+        slices: &[Slice],
+    ) -> Vec<f32> {
+        let [input, residual, packed] = operands;
         let layer = self.layer(kernels.isa());
         let inputs =
             [self.input, if layer.inputs[1] == NONE { Tensor::default() } else { self.output }];
         let (validate, scratch_bytes, run) = self.functions();
         assert_eq!(validate(&layer, &inputs, &self.output, kernels.isa()), Ok(()), "{self:?}");
-        let packed = self.packed(kernels.isa());
         let panel = layer.panel_bytes as usize / 4;
         assert_eq!(packed.len(), panel * layer.panels as usize);
 
@@ -306,11 +318,11 @@ impl Case {
                 inputs,
                 output: self.output,
                 operands: [
-                    Operand::Mat(self.mat(&input, &self.input)),
+                    Operand::Mat(self.mat(input, &self.input)),
                     match self.residual {
                         Residual::None => Operand::Absent,
                         Residual::InPlace => Operand::Output,
-                        Residual::Apart => Operand::Mat(self.mat(&residual, &self.output)),
+                        Residual::Apart => Operand::Mat(self.mat(residual, &self.output)),
                     },
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
@@ -393,6 +405,7 @@ impl Case {
                     .filter(|slice| slice.rows > 0)
                     .collect(),
             };
+            let operands = self.operands(kernels.isa());
             for (threads, slices) in [
                 (1, &whole),
                 (2, &whole),
@@ -403,13 +416,13 @@ impl Case {
                 (1, &by_chain),
                 (3, &by_chains),
             ] {
-                let got = self.run(kernels, threads, slices);
+                let got = self.run(kernels, &operands, threads, slices);
                 let isa = kernels.name();
                 let slices = slices.len();
                 let what = format!("{isa}, {threads} threads, {slices} slices, {self:?}");
                 assert_close(&got, &chain, &exact, &what);
             }
-            self.slide(kernels, &chain);
+            self.slide(kernels, &operands, &chain);
         }
         #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
         if self.kind == OpKind::Depthwise && Isa::Cuda.spans(group) {
@@ -453,8 +466,8 @@ impl Case {
     }
 
     /// Checks the case in rings.
-    fn slide(&self, kernels: &'static Kernels, whole: &[f32]) {
-        let [input, _, _, residual] = self.data();
+    fn slide(&self, kernels: &'static Kernels, operands: &[Vec<f32>; 3], whole: &[f32]) {
+        let [input, residual, packed] = operands;
         let mut layer = self.layer(kernels.isa());
         if matches!(self.residual, Residual::InPlace) {
             layer.inputs[1] = layer.output;
@@ -463,9 +476,9 @@ impl Case {
             layer: &layer,
             inputs: [self.input, self.output],
             output: self.output,
-            data: [&input, &residual],
-            out: &residual,
-            weights: &self.packed(kernels.isa()),
+            data: [input, residual],
+            out: residual,
+            weights: packed,
             algorithm: 0,
         };
         slide.check(kernels, whole, &format!("{}, {self:?}", kernels.name()));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::kernels::Kernels;
-use crate::kernels::testing::{Threads, available, floats, scratch};
+use crate::kernels::testing::{Threads, available, floats, scratch, sweeps};
 use crate::matrix::{MatMut, MatRef};
 use crate::ops::conv::clamp;
 use crate::ops::testing::{Residual, Slide};
@@ -163,24 +163,30 @@ impl Case {
         exact
     }
 
-    /// Runs the steps; the output's gaps must not change.
-    pub fn run(&self, kernels: &'static Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
-        self.run_in(kernels, threads, slices, 1.0)
+    /// Input, residual, and weights as these kernels have them: the same for all runs.
+    fn operands(&self, kernels: &Kernels) -> [Vec<f32>; 3] {
+        let [input, _, _, residual] = self.data();
+        [input, residual, self.packed(kernels.nr())]
     }
 
-    /// The result with some share of the scratch that steps can use beyond the least.
+    /// Runs the steps; the output's gaps must not change.
+    pub fn run(&self, kernels: &'static Kernels, threads: usize, slices: &[Slice]) -> Vec<f32> {
+        self.run_in(kernels, &self.operands(kernels), threads, slices, 1.0)
+    }
+
+    /// Runs the steps with some share of the scratch that they can use beyond the least.
     fn run_in(
         &self,
         kernels: &'static Kernels,
+        operands: &[Vec<f32>; 3],
         threads: usize,
         slices: &[Slice],
         share: f64,
     ) -> Vec<f32> {
-        let [input, _, _, residual] = self.data();
+        let [input, residual, packed] = operands;
         let (layer, isa) = (self.layer(kernels.isa()), kernels.isa());
         let inputs = [self.input, self.output];
         assert_eq!(validate(&layer, &inputs, &self.output, isa), Ok(()), "{self:?}");
-        let packed = self.packed(kernels.nr());
         let panel = layer.panel_bytes as usize / 4;
         let mat = |data, t: &Tensor| {
             MatRef::new(data, t.rows() as usize, t.dims[3] as usize, t.pitch as usize).unwrap()
@@ -224,11 +230,11 @@ impl Case {
                 inputs,
                 output: self.output,
                 operands: [
-                    Operand::Mat(mat(&input, &self.input)),
+                    Operand::Mat(mat(input, &self.input)),
                     match self.residual {
                         Residual::None => Operand::Absent,
                         Residual::InPlace => Operand::Output,
-                        Residual::Apart => Operand::Mat(mat(&residual, &self.output)),
+                        Residual::Apart => Operand::Mat(mat(residual, &self.output)),
                     },
                 ],
                 out: MatMut::new(&mut out, rows, cols, pitch).unwrap(),
@@ -258,8 +264,8 @@ impl Case {
     }
 
     /// Checks the case in rings.
-    fn slide(&self, kernels: &'static Kernels, whole: &[f32]) {
-        let [input, _, _, residual] = self.data();
+    fn slide(&self, kernels: &'static Kernels, operands: &[Vec<f32>; 3], whole: &[f32]) {
+        let [input, residual, packed] = operands;
         let mut layer = self.layer(kernels.isa());
         if self.residual == Residual::InPlace {
             layer.inputs[1] = layer.output;
@@ -268,9 +274,9 @@ impl Case {
             layer: &layer,
             inputs: [self.input, self.output],
             output: self.output,
-            data: [&input, &residual],
-            out: &residual,
-            weights: &self.packed(kernels.nr()),
+            data: [input, residual],
+            out: residual,
+            weights: packed,
             algorithm: 0,
         };
         slide.check(kernels, whole, &format!("{}, {self:?}", kernels.name()));
@@ -323,6 +329,7 @@ impl Case {
                 .map(|(row, rows)| Slice { row, rows, ..whole[0] })
                 .filter(|slice| slice.rows > 0)
                 .collect();
+            let operands = self.operands(kernels);
             for (threads, slices, share) in [
                 (1, &whole),
                 (2, &whole),
@@ -343,14 +350,19 @@ impl Case {
                 let keep = slices.iter().any(|slice| slice.method.reuse() != InputReuse::None);
                 !keep || super::keeps(&self.layer(kernels.isa()), &self.input, kernels.isa())
             })
-            .flat_map(|(threads, slices)| [1.0, 0.4, 0.0].map(|share| (threads, slices, share)))
-            {
-                let got = self.run_in(kernels, threads, slices, share);
+            .enumerate()
+            .flat_map(|(way, (threads, slices))| {
+                // Each with one share in turn, and with all of them only in long sweeps.
+                let shares = [1.0, 0.4, 0.0].into_iter().enumerate();
+                let shares = shares.filter(move |(at, _)| *at == way % 3 || sweeps());
+                shares.map(move |(_, share)| (threads, slices, share))
+            }) {
+                let got = self.run_in(kernels, &operands, threads, slices, share);
                 let what = format!("{}, {threads} threads, {share} {self:?}", kernels.name());
                 let found: Vec<u32> = got.iter().map(|x| x.to_bits()).collect();
                 assert!(*bits.get_or_insert_with(|| found.clone()) == found, "bits: {what}");
                 if slices[..] == whole[..] && threads == 1 && share == 1.0 {
-                    self.slide(kernels, &got);
+                    self.slide(kernels, &operands, &got);
                 }
                 let error = relative_error(&got, &exact);
                 let bound = if self.tile == 2 { 2e-6 } else { 1e-5 };
