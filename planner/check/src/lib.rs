@@ -3,7 +3,7 @@
 //! It shares no code with any strategy and knows nothing of how plans are made. It has the records
 //! of a pack in common with them, and asks the runtime's operators which slices they accept, in
 //! which rows their outputs divide, and what scratch a step needs at least. Which weights a step
-//! reads it reckons itself ([`extent`]). What it proves is what the executor relies on: every range
+//! reads it reckons itself (`extent`). What it proves is what the executor relies on: every range
 //! inside the arena; every layer made exactly once, from inputs that have been written and not
 //! written over, though steps of layers alternate and rings hold a few lines; every weight in its
 //! place before it is read and until it has been read; no two things in the same bytes at the same
@@ -14,14 +14,14 @@
 //!
 //! With the host's, an inference has `S` steps. A load with `release` `e` may start as soon as `e`
 //! steps are done: in the gap before step `e`. Loads are done one at a time in order, so it cannot
-//! start before its predecessors may, those of the inference before included ([`Schedule::earliest`]).
+//! start before its predecessors may, those of the inference before included (`Schedule::earliest`).
 //! The first step that waits for it is `d`: it is done in the gap before step `d` at the latest
-//! ([`Schedule::deadline`]). Gaps matter: a load with `e = d` runs between two steps, while whatever is
+//! (`Schedule::deadline`). Gaps matter: a load with `e = d` runs between two steps, while whatever is
 //! live across the gap is in place. So time is counted in half steps: `2t` is the gap before step `t`,
 //! `2t + 1` is step `t`. All of it has period `2S`.
 //!
 //! With stages, a load is a copy as far as the arena goes: `release` and `ready` are its thresholds. That the reads
-//! before it find room in the staging ring is proved apart ([`stages`]).
+//! before it find room in the staging ring is proved apart (`stages`).
 
 mod bits;
 mod dataflow;

@@ -6,13 +6,13 @@
 //! ```
 //!
 //! `patterns` finds the operators that exporters write out as several nodes, `constants` lets nodes
-//! compute the outputs that are constant. [`fuse`] (with `windows`, `dense`,
+//! compute the outputs that are constant. `fuse` (with `windows`, `dense`,
 //! `arithmetic`, `norms`, `affine`) turns nodes into items, one for each layer-to-be, with
 //! batch norms, activations, residuals, biases and paddings folded into them; `partition` makes slices
-//! that divide a value a split. [`emit`] walks the items in order and places each value: a [`view`] says
+//! that divide a value a split. `emit` walks the items in order and places each value: a `view` says
 //! where its elements lie, so that reshapes, transposes, slices and splits are free until a consumer needs
-//! another layout (`emit_values` places them, `emit_products` and `emit_concat` have the larger operators). [`home`] decides beforehand
-//! which values are written straight into the buffer of a concatenation, [`gaps`] whose rows begin at lines of the cache. [`reuse`] lets layers write in
+//! another layout (`emit_values` places them, `emit_products` and `emit_concat` have the larger operators). `home` decides beforehand
+//! which values are written straight into the buffer of a concatenation, `gaps` whose rows begin at lines of the cache. `reuse` lets layers write in
 //! place, drops what nobody uses, and (with `coalesce`) joins buffers between which a copy would move
 //! nothing.
 

@@ -20,7 +20,7 @@
 //! as in the best read of that size: the bytes outside the interval that are held at its end are
 //! then at best the dearest ones. And a step has room for so many lines, panels and scratch at
 //! once, so that a layer takes more than one, each of which does anew what a step does whatever its
-//! lines and panels ([`steps`]).
+//! lines and panels (`steps`).
 //!
 //! Layers can slide ([`slide`](crate::slide)): what they make and use up need not be there as a
 //! whole, and their steps alternate. A buffer that could be a ring counts with the lines that one
@@ -28,14 +28,14 @@
 //! if all activations stayed in the cache, but that transforms find only those near that can be in
 //! rings. A buffer is no ring where lines that have to be somewhere do not fit the budget
 //! ([`least_bytes`]). Of whole buffers that may share bytes, line by line, the larger ones count
-//! ([`alive`]). Weights come from where a plan of that size finds them, and transforms read tiles
+//! (`alive`). Weights come from where a plan of that size finds them, and transforms read tiles
 //! as far apart, however few rows a step makes ([`Costs::least_ns`]). The interval is then the time
 //! from the first step of layer `a` to the last one of `b`, which holds weights itself: a panel, or
 //! all. Layers before `a` have begun by then, and layers behind `b` are not done when it ends,
 //! since those of a group begin and end in their order; so of the weights outside, those used
 //! within that time were there before it or are still there after it, as before.
 //!
-//! What is read meanwhile slows computing down, inside the interval as outside ([`drag`]).
+//! What is read meanwhile slows computing down, inside the interval as outside (`drag`).
 //!
 //! A GPU with a memory of its own is copied to: then the arena's bytes come by copies, of which all
 //! this holds as it does of reads elsewhere. Reads run ahead of them, into a staging ring of any
@@ -47,7 +47,7 @@
 //! checksums: each of the two is a channel of its own. Latency that passes beside other reads is in
 //! neither. A read that began before the interval's end has its place in the arena by then, and
 //! counts as held. Where storage answers all that is under way together, every group of reads has a
-//! latency, too ([`groups`]).
+//! latency, too (`groups`).
 //!
 //! The interval that attains the maximum tells what is scarce: time inside it, bytes outside. The
 //! choice of algorithms for a pack is made by that.

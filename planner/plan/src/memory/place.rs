@@ -14,7 +14,7 @@ const MANY: usize = 2048;
 /// it meets no other that lives at the same time. This reaches the peak of live bytes on the
 /// networks studied. Buffers of which `lines` are known may share bytes, as long as their lines do
 /// not: then the one goes below the other, if all together take less so. Very many go where there
-/// is [room](super::many) when they begin.
+/// is room when they begin.
 pub fn place_buffers(
     sizes: &[u64],
     lives: &[Lifetime],

@@ -8,11 +8,11 @@
 //!   each of its pieces. Memory is the weights that it reads plus its activations if they are larger than the cache, at a
 //!   bandwidth that grows with the threads up to that of the memory. `exposed` is how much of the shorter one prefetching does
 //!   not hide; of operators without weights it hides all ([`Costs`]).
-//! - Where weights are, and what steps lose to the loads beside them, depends on the plan ([`context`]).
-//! - On a GPU a step takes `max(compute / occupancy, memory) + launches · overhead` ([`launch`]): its profile's rates are those
+//! - Where weights are, and what steps lose to the loads beside them, depends on the plan (`context`).
+//! - On a GPU a step takes `max(compute / occupancy, memory) + launches · overhead` (`launch`): its profile's rates are those
 //!   of all multiprocessors, on one thread, and its threads hide what is exposed.
 //! - A load takes a latency, plus a time interpolated in a table of read sizes, plus its checksum. Where several may be under
-//!   way, part of that time passes beside others ([`service`]). A copy to a GPU's own memory takes a latency, and its bytes at one rate.
+//!   way, part of that time passes beside others (`service`). A copy to a GPU's own memory takes a latency, and its bytes at one rate.
 //!
 //! Units are in the names: 1 GFLOP/s is one floating-point operation a nanosecond (a fused multiply-add
 //! counts as two), 1 GB/s is one byte a nanosecond, 1 MB/s is 10⁶ bytes a second.

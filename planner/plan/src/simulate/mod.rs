@@ -3,7 +3,7 @@
 //! Storage, copies (of a device with a memory of its own) and compute are channels that do one thing at a time, in
 //! the plan's order, joined by the thresholds exactly as the executor's counters join them. Without stages a load
 //! is a read: it starts when its predecessor has started, `release` steps are done, fewer reads than may be are under
-//! way and the loader sees it, and takes what [`Service`](crate::profile::Service) says. With stages it is a read and a copy, and reads come one
+//! way and the loader sees it, and takes what [`Service`] says. With stages it is a read and a copy, and reads come one
 //! after the other: the read starts when its predecessor is done and its stage's copies and steps are; the copy when its
 //! predecessor and the read are done and `release` steps are. A step starts when its predecessor is done, `ready`
 //! loads are in the arena and, with stages, `reads` have been read. The host's turn takes no time. How long

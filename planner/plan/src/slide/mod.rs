@@ -2,7 +2,7 @@
 //! there as a whole.
 //!
 //! A group is a run of layers. It makes a few lines of its last layer at a time. Before that, each
-//! other layer makes the lines that these need and that do not exist yet ([`Schedule`]). Nothing is
+//! other layer makes the lines that these need and that do not exist yet (`Schedule`). Nothing is
 //! computed twice. Buffers that are made and used up within the group become rings of image lines,
 //! as long as the most lines that are alive at once. The group's inputs and outputs stay whole.
 //!
@@ -11,10 +11,10 @@
 //! comes. That takes no more room than a slice, but more reads. It serves layers that compute long
 //! and whose steps then have room to transform weights.
 //!
-//! A group's outputs may lie over dead lines of its inputs ([`lines`]).
+//! A group's outputs may lie over dead lines of its inputs (`lines`).
 //!
 //! Sliding pays where activations are large and weights small: at the start of most networks.
-//! [`choose`] decides which layers form groups, and how many lines they make at a time.
+//! `choose` decides which layers form groups, and how many lines they make at a time.
 
 mod alone;
 mod choose;
@@ -77,7 +77,7 @@ pub struct Sliding {
 }
 
 impl Sliding {
-    /// The given groups, which follow one another. All of their layers must [slide](Facts::slides).
+    /// The given groups, which follow one another. All of their layers must slide.
     pub fn new(network: &Network, groups: Vec<Group>) -> Self {
         let mut rings = vec![0; network.buffers.len()];
         let mut steps = Vec::new();
