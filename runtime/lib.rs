@@ -58,6 +58,7 @@ pub mod pack;
 pub mod proof;
 pub mod storage;
 mod sys;
+pub mod tasks;
 
 /// Hand-tuned kernels, and the table that says which serves which operator.
 #[doc(hidden)]

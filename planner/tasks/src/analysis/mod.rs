@@ -1,0 +1,1 @@
+//! Schedulability tests: do all jobs of a set keep their deadlines?

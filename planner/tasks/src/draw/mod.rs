@@ -1,0 +1,1 @@
+//! Pictures of a schedule: a Gantt chart, and memory over time.

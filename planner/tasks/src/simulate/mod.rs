@@ -1,0 +1,1 @@
+//! Runs a task set event by event under the device's scheduler.

@@ -1,0 +1,1 @@
+//! SwapNet: blocks, delay model, partition tables, and budgets of several networks.

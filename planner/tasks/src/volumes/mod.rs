@@ -1,0 +1,1 @@
+//! Swap volumes: how many bytes of each network leave memory between two jobs.
