@@ -1,0 +1,57 @@
+//! The pool of chunks: who gives up room.
+
+use super::scheduler::{Action, Chunk, Scheduler};
+use super::task::Policy;
+
+impl<const N: usize> Scheduler<N> {
+    /// Reads the task's next chunk, in the place of a victim's chunk where the pool is full. `None`: no room.
+    /// The loader is free, so that no chunk is on its way.
+    pub(super) fn load(&mut self, task: usize, now_ns: u64) -> Option<Action> {
+        let evict = match self.free {
+            0 => Some(self.evict_for(task, now_ns)?),
+            _ => {
+                self.free -= 1;
+                None
+            }
+        };
+        let t = self.tasks.get(task)?;
+        let chunk = Chunk { task, index: self.job(task)?.next_chunk(t) };
+        Some(Action::Load { chunk, evict })
+    }
+
+    /// Takes a chunk from the victim.
+    fn evict_for(&mut self, task: usize, now_ns: u64) -> Option<Chunk> {
+        let victim = self.victim(task, now_ns)?;
+        let chunks = self.chunks(victim);
+        let job = self.jobs.get_mut(victim)?;
+        let chunk = Chunk { task: victim, index: job.first };
+        job.present = job.present.saturating_sub(1);
+        job.first = if job.first + 1 < chunks { job.first + 1 } else { 0 };
+        Some(chunk)
+    }
+
+    /// The task that needs its chunks latest: by the next release if it is idle, else by its place in order. Only the
+    /// first job takes chunks of begun jobs, and none of a job whose step is in flight, or whose results are in them.
+    fn victim(&self, task: usize, now_ns: u64) -> Option<usize> {
+        let own = self.place(task);
+        let first = self.policy == Policy::Steps && self.first(|_, _| true) == Some(task);
+        let computes = |other| self.processor.as_ref().is_some_and(|op| op.task == other);
+        let candidates = (0..self.jobs.len()).filter(|&other| {
+            let Some(job) = self.job(other).filter(|job| job.present > 0 && other != task) else {
+                return false;
+            };
+            match job.begun {
+                true => first && !self.streams(other),
+                false => first || self.place(other).is_none_or(|place| Some(place) > own),
+            }
+        });
+        // An idle task whose next job is overdue may be released at any moment.
+        let idle = |other: usize| {
+            self.job(other).filter(|job| !job.pending).map(|job| job.next_ns.max(now_ns))
+        };
+        let begun = |other: usize| self.job(other).is_some_and(|job| job.begun);
+        let victim =
+            candidates.max_by_key(|&other| (!begun(other), idle(other), self.place(other), other));
+        victim.filter(|&other| !computes(other))
+    }
+}

@@ -1,0 +1,199 @@
+//! What the scheduler knows of a network, and which sets it accepts.
+
+/// A network that runs again and again. Times are in nanoseconds, at worst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Least time between two arrivals.
+    pub period_ns: u64,
+    /// From a job's release to its latest end.
+    pub deadline_ns: u64,
+    /// A job is released at most this long after it arrives.
+    pub jitter_ns: u64,
+    /// Tasks of one level never preempt each other. A job with chunks begins only above the levels of all
+    /// begun jobs. The shorter the deadline, the higher the level.
+    pub level: u16,
+    /// Chunks of its weights that may leave memory between two jobs.
+    pub chunks: u32,
+    /// One chunk's way into memory, with what must leave for it. 0 for a network that streams: its chunks are room
+    /// that its steps fill themselves.
+    pub chunk_ns: u64,
+    /// All steps of a job.
+    pub compute_ns: u64,
+    /// The longest step.
+    pub step_ns: u64,
+    /// Its steps read weights while they compute: they need both engines.
+    pub streams: bool,
+    /// Reading again what a job pushes out of begun jobs of lower levels: [`set_reloads`].
+    pub reload_ns: u64,
+}
+
+impl Task {
+    /// All chunks' way into memory.
+    pub fn load_ns(&self) -> u64 {
+        u64::from(self.chunks).saturating_mul(self.chunk_ns)
+    }
+}
+
+/// In which order jobs are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Jobs preempt each other between steps, as far as levels permit.
+    Steps,
+    /// RT-Swap: a job's loading and computing are one region that nothing preempts.
+    Regions,
+}
+
+/// Why a set of tasks has no scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SetError {
+    /// More tasks than the scheduler has places.
+    Tasks {
+        /// Tasks in the set.
+        tasks: usize,
+        /// Places.
+        most: usize,
+    },
+    /// A job could be released before its predecessor is due: deadline and jitter together exceed the period.
+    Deadline {
+        /// Which task.
+        task: usize,
+    },
+    /// A time of the task is zero or exceeds what can be added up, or a network that streams has a time for chunks.
+    Time {
+        /// Which task.
+        task: usize,
+    },
+    /// A task of a longer deadline has a higher level than this one.
+    Level {
+        /// Which task.
+        task: usize,
+    },
+    /// The task's chunks, and those of begun jobs that stream, exceed the pool.
+    Pool {
+        /// Which task.
+        task: usize,
+        /// Chunks that they need together.
+        needed: u64,
+        /// Chunks of the pool.
+        chunks: u32,
+    },
+    /// A job may push out more than is accounted for.
+    Reload {
+        /// Which task.
+        task: usize,
+        /// What it takes to read again.
+        needed_ns: u64,
+    },
+}
+
+impl core::fmt::Display for SetError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Tasks { tasks, most } => {
+                write!(
+                    f,
+                    "the set has {tasks} tasks, the scheduler has places for {most}: build it with more"
+                )
+            }
+            Self::Deadline { task } => write!(
+                f,
+                "task {task}: deadline and jitter together exceed the period: shorten one or lengthen the period"
+            ),
+            Self::Time { task } => {
+                write!(
+                    f,
+                    "task {task}: a time is zero or exceeds {LONGEST_NS} ns; chunks take time unless the task streams"
+                )
+            }
+            Self::Level { task } => write!(
+                f,
+                "task {task}: a task with a longer deadline has a higher level: levels must fall as deadlines grow"
+            ),
+            Self::Pool { task, needed, chunks } => write!(
+                f,
+                "task {task}: its chunks and those of streaming networks below need {needed}, the pool has {chunks}: \
+                 use fewer levels or more memory"
+            ),
+            Self::Reload { task, needed_ns } => write!(
+                f,
+                "task {task}: a job may push out chunks that take {needed_ns} ns to read again, which its \
+                 reload_ns does not cover"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for SetError {}
+
+/// Times stay below this, about 11 days, so that sums of them do not overflow.
+pub const LONGEST_NS: u64 = 1_000_000_000_000_000;
+
+/// Checks what the scheduler and its proof rely on.
+pub(super) fn check(tasks: &[Task], pool: u32) -> Result<(), SetError> {
+    for (task, t) in tasks.iter().enumerate() {
+        let times = [t.period_ns, t.deadline_ns, t.compute_ns, t.step_ns];
+        let in_range = times.iter().all(|&ns| ns > 0 && ns <= LONGEST_NS);
+        let chunk = t.chunks == 0 || ((t.chunk_ns > 0) != t.streams && t.load_ns() <= LONGEST_NS);
+        if !in_range || !chunk {
+            return Err(SetError::Time { task });
+        }
+        if t.jitter_ns.saturating_add(t.deadline_ns) > t.period_ns {
+            return Err(SetError::Deadline { task });
+        }
+        let swapped = |other: &&Task| other.chunks > 0 && t.chunks > 0;
+        if tasks
+            .iter()
+            .filter(swapped)
+            .any(|other| other.deadline_ns > t.deadline_ns && other.level > t.level)
+        {
+            return Err(SetError::Level { task });
+        }
+    }
+    check_pool(tasks, pool)
+}
+
+fn check_pool(tasks: &[Task], pool: u32) -> Result<(), SetError> {
+    for (task, t) in tasks.iter().enumerate().filter(|(_, t)| t.chunks > 0) {
+        // What a streaming job has computed is in its chunks: they stay until it ends.
+        let needed = u64::from(t.chunks) + below(tasks, t.level, |other| other.streams);
+        if needed > u64::from(pool) {
+            return Err(SetError::Pool { task, needed, chunks: pool });
+        }
+        let needed_ns = reload_ns(tasks, t, pool);
+        if needed_ns > t.reload_ns {
+            return Err(SetError::Reload { task, needed_ns });
+        }
+    }
+    Ok(())
+}
+
+/// Sets what each task's jobs may push out of begun jobs of lower levels, in a pool of so many chunks.
+pub fn set_reloads(tasks: &mut [Task], pool: u32) {
+    for k in 0..tasks.len() {
+        let needed_ns = tasks.get(k).map_or(0, |t| reload_ns(tasks, t, pool));
+        if let Some(t) = tasks.get_mut(k) {
+            t.reload_ns = needed_ns;
+        }
+    }
+}
+
+/// A job finds room for its chunks beside all those of begun jobs, or pushes out the difference, at most
+/// as much as it reads.
+fn reload_ns(tasks: &[Task], t: &Task, pool: u32) -> u64 {
+    let needed =
+        (u64::from(t.chunks) + below(tasks, t.level, |_| true)).saturating_sub(u64::from(pool));
+    let lower = tasks.iter().filter(|other| other.level < t.level && other.chunks > 0);
+    let chunk_ns = lower.map(|other| other.chunk_ns).max().unwrap_or(0);
+    needed.min(u64::from(t.chunks)).saturating_mul(chunk_ns)
+}
+
+/// Chunks of begun jobs below a level: one job a level, the largest.
+fn below(tasks: &[Task], level: u16, counts: impl Fn(&Task) -> bool) -> u64 {
+    let lower = || tasks.iter().enumerate().filter(|(_, t)| t.level < level && counts(t));
+    let first =
+        |&(k, t): &(usize, &Task)| lower().all(|(i, other)| other.level != t.level || i >= k);
+    let largest =
+        |t: &Task| lower().filter(|(_, o)| o.level == t.level).map(|(_, o)| o.chunks).max();
+    lower().filter(first).map(|(_, t)| u64::from(largest(t).unwrap_or(0))).sum()
+}
