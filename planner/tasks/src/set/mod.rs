@@ -1,4 +1,14 @@
 //! A task set: memory, storage, and tasks with their costs.
+//!
+//! [`file`](mod@file) reads it from TOML, [`Assignment`] says what was decided for it.
+
+mod assignment;
+mod error;
+pub mod file;
+pub mod units;
+
+pub use assignment::{Assignment, Units};
+pub use error::{Reason, SetError};
 
 /// Networks that share one memory and one storage.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,12 +62,24 @@ pub struct Cost {
     pub bytes: u64,
     /// Those of them that may leave memory between two jobs.
     pub swappable_bytes: u64,
+    /// Steps read weights while they compute, which is part of their time. Swappable bytes are then room that the
+    /// network fills itself: they leave memory for nothing, and nothing is read before a job computes.
+    pub streams: bool,
+}
+
+impl Storage {
+    /// One chunk's way into memory, at worst, with another's way out.
+    pub fn chunk_ns(&self, chunk_bytes: u64) -> u64 {
+        let out_ns = self.write.map_or(0, |write| write.time_ns(chunk_bytes));
+        self.read.time_ns(chunk_bytes).saturating_add(out_ns)
+    }
 }
 
 impl Transfer {
     /// Time for one transfer of these bytes.
     pub fn time_ns(&self, bytes: u64) -> u64 {
-        let moving = (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(self.bytes_per_second.max(1)));
+        let moving =
+            (u128::from(bytes) * 1_000_000_000).div_ceil(u128::from(self.bytes_per_second.max(1)));
         u64::try_from(moving).unwrap_or(u64::MAX).saturating_add(self.per_chunk_ns)
     }
 }

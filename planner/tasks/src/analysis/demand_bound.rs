@@ -1,0 +1,396 @@
+//! The demand bound test for earliest deadline first with limited preemption, loading and levels.
+//!
+//! Theorem (proved in `docs/real-time.md`): under [`eyelet::tasks::Policy::Steps`] no job ends late if Σ cost/period ≤ 1
+//! and, for every interval length t, Σ dbf(t) + B(t) ≤ t.
+//!
+//! - dbf(t) of a task: cost times the most jobs that are released and due within t, ⌊(t − D + J)/T⌋ + 1 for t ≥ D.
+//!   The cost is loading plus computing: at any time at least one engine works for the jobs that are due.
+//! - B(t), blocking by jobs due later than t: the longest step plus the longest chunk of tasks with D > t, plus the
+//!   whole cost of one task with D > t that shares a level with a task with D ≤ t.
+
+use super::utilization::{cost_ns, job_ns, overloaded, utilization};
+use eyelet::tasks::Task;
+use std::collections::{BinaryHeap, HashMap};
+
+/// What the test found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// Every job of every legal sequence of arrivals ends in time.
+    Kept,
+    /// The tasks need more than all time.
+    Overloaded { utilization: f64 },
+    /// In an interval of this length, demand and blocking may exceed the time.
+    Exceeded(Point),
+    /// The test would take too many points: the load is too close to 1.
+    Unknown { utilization: f64, points: u64 },
+}
+
+impl Verdict {
+    pub fn kept(&self) -> bool {
+        matches!(self, Self::Kept)
+    }
+}
+
+/// The test at one interval length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    pub at_ns: u64,
+    pub demand_ns: u64,
+    pub blocking_ns: u64,
+}
+
+impl Point {
+    /// Time left in the interval; negative where the test fails.
+    pub fn slack_ns(&self) -> i128 {
+        i128::from(self.at_ns) - i128::from(self.demand_ns) - i128::from(self.blocking_ns)
+    }
+}
+
+/// Points that the test tries at most, times the tasks.
+const MOST_POINTS: u64 = 20_000_000;
+
+/// Runs the test.
+///
+/// From the longest interval down (quick processor-demand analysis): demand at a length bounds demand at all
+/// shorter ones, so that one step skips all lengths that pass by this bound.
+pub fn demand_bound(tasks: &[Task]) -> Verdict {
+    let blocking = Blocking::new(tasks);
+    let Some(last) = blocking.last_ns() else { return Verdict::Kept };
+    if overloaded(tasks) {
+        return Verdict::Overloaded { utilization: utilization(tasks) };
+    }
+    let mut points = 0;
+    let mut next = last_deadline_below(tasks, horizon_ns(tasks).max(last).saturating_add(1));
+    while let Some(at_ns) = next {
+        points += 1;
+        if points * tasks.len() as u64 > MOST_POINTS {
+            return Verdict::Unknown { utilization: utilization(tasks), points };
+        }
+        let (demand_ns, blocking_ns) = (demand_ns(tasks, at_ns), blocking.at_ns(at_ns));
+        if demand_ns.saturating_add(blocking_ns) > at_ns {
+            return Verdict::Exceeded(Point { at_ns, demand_ns, blocking_ns });
+        }
+        next = last_deadline_below(tasks, blocking.passes_from(demand_ns, at_ns));
+    }
+    Verdict::Kept
+}
+
+/// The point with the least slack among all deadlines up to `most` points; for reports.
+pub fn tightest(tasks: &[Task], most: usize) -> Option<Point> {
+    let blocking = Blocking::new(tasks);
+    let last = blocking.last_ns()?.saturating_mul(2).max(horizon_ns(tasks).min(1 << 50));
+    let mut deadlines: Vec<u64> = Vec::new();
+    for task in tasks {
+        let first = task.deadline_ns;
+        let times =
+            (0..most as u64).map(|n| first.saturating_add(n.saturating_mul(task.period_ns)));
+        deadlines.extend(
+            times
+                .map(|ns| ns.saturating_sub(task.jitter_ns).max(first))
+                .take_while(|&ns| ns <= last),
+        );
+    }
+    deadlines.sort_unstable();
+    deadlines.dedup();
+    deadlines.truncate(most);
+    let point = |&at_ns: &u64| Point {
+        at_ns,
+        demand_ns: demand_ns(tasks, at_ns),
+        blocking_ns: blocking.at_ns(at_ns),
+    };
+    deadlines.iter().map(point).min_by_key(Point::slack_ns)
+}
+
+/// Σ dbf.
+pub fn demand_ns(tasks: &[Task], at_ns: u64) -> u64 {
+    tasks.iter().fold(0, |sum: u64, task| sum.saturating_add(task_demand_ns(task, at_ns)))
+}
+
+fn task_demand_ns(task: &Task, at_ns: u64) -> u64 {
+    match at_ns.checked_sub(task.deadline_ns) {
+        None => 0,
+        Some(left) => {
+            let jobs = left.saturating_add(task.jitter_ns) / task.period_ns + 1;
+            jobs.saturating_mul(cost_ns(task))
+        }
+    }
+}
+
+/// The last length below this at which demand grows.
+fn last_deadline_below(tasks: &[Task], below_ns: u64) -> Option<u64> {
+    tasks.iter().filter_map(|task| task_deadline_below(task, below_ns)).max()
+}
+
+/// Demand of a task grows at D and at n·T + D − J for n ≥ 1.
+fn task_deadline_below(task: &Task, below_ns: u64) -> Option<u64> {
+    let last = below_ns.checked_sub(1)?;
+    let past = last.checked_sub(task.deadline_ns)?;
+    let jobs = past.saturating_add(task.jitter_ns) / task.period_ns;
+    Some(
+        (task.deadline_ns + jobs * task.period_ns)
+            .saturating_sub(task.jitter_ns)
+            .max(task.deadline_ns),
+    )
+}
+
+/// Beyond this length demand cannot exceed the time. No task blocks there.
+fn horizon_ns(tasks: &[Task]) -> u64 {
+    let load = utilization(tasks);
+    let ahead: f64 = tasks
+        .iter()
+        .map(|t| {
+            let ahead = (t.period_ns - t.deadline_ns) as f64 + t.jitter_ns as f64;
+            ahead * cost_ns(t) as f64 / t.period_ns as f64
+        })
+        .sum();
+    let by_load = match ahead == 0.0 {
+        true => 0,
+        false if load >= 1.0 - 1e-9 => u64::MAX / 4,
+        // One part in a million more than the rounded quotient.
+        false => (ahead / (1.0 - load) * 1.000_001) as u64 + 1,
+    };
+    by_load.min(busy_ns(tasks).unwrap_or(u64::MAX / 4))
+}
+
+/// The longest time that the tasks can keep the engines busy without a pause.
+fn busy_ns(tasks: &[Task]) -> Option<u64> {
+    let mut busy: u64 = tasks.iter().map(cost_ns).fold(0, u64::saturating_add);
+    for _ in 0..10_000 {
+        let jobs = |t: &Task| busy.saturating_add(t.jitter_ns).div_ceil(t.period_ns);
+        let next = tasks
+            .iter()
+            .fold(0u64, |sum, t| sum.saturating_add(jobs(t).saturating_mul(cost_ns(t))));
+        if next == busy {
+            return Some(busy);
+        }
+        busy = next;
+    }
+    None
+}
+
+/// B(t), constant from each deadline to the next.
+struct Blocking {
+    segments: Vec<Segment>,
+}
+
+struct Segment {
+    from_ns: u64,
+    blocking_ns: u64,
+}
+
+impl Blocking {
+    fn new(tasks: &[Task]) -> Self {
+        let mut deadlines: Vec<u64> = tasks.iter().map(|task| task.deadline_ns).collect();
+        deadlines.sort_unstable();
+        deadlines.dedup();
+        let operations = operations(tasks, &deadlines);
+        let wholes =
+            [Whole::Computing, Whole::Job, Whole::Room].map(|part| wholes(tasks, &deadlines, part));
+        let segment = |(k, &from_ns): (usize, &u64)| {
+            let (step_ns, chunk_ns) = operations[k];
+            let [computing, job, room] = [0, 1, 2].map(|part| wholes[part][k]);
+            let computing = computing.map_or(0, |ns| ns.saturating_add(step_ns));
+            let room = room.map_or(0, |ns| ns.saturating_add(step_ns));
+            let longest = step_ns.max(computing).max(job.unwrap_or(0)).max(room);
+            Segment { from_ns, blocking_ns: chunk_ns.saturating_add(longest) }
+        };
+        Self { segments: deadlines.iter().enumerate().map(segment).collect() }
+    }
+
+    /// The longest deadline.
+    fn last_ns(&self) -> Option<u64> {
+        self.segments.last().map(|segment| segment.from_ns)
+    }
+
+    fn at_ns(&self, at_ns: u64) -> u64 {
+        let after = self.segments.partition_point(|segment| segment.from_ns <= at_ns);
+        after.checked_sub(1).map_or(0, |k| self.segments[k].blocking_ns)
+    }
+
+    /// The shortest length from which on, up to `at_ns`, this demand and the blocking fit.
+    fn passes_from(&self, demand_ns: u64, at_ns: u64) -> u64 {
+        let below = self.segments.partition_point(|segment| segment.from_ns <= at_ns);
+        let mut reach = at_ns;
+        for segment in self.segments[..below].iter().rev() {
+            let needed_ns = demand_ns.saturating_add(segment.blocking_ns);
+            if needed_ns > segment.from_ns {
+                // The segment passes from where time covers demand and blocking, if it ends later.
+                return reach.min(needed_ns);
+            }
+            reach = segment.from_ns;
+        }
+        reach
+    }
+}
+
+/// From each deadline on: the longest step, and the longest chunk, of tasks with later deadlines.
+fn operations(tasks: &[Task], deadlines: &[u64]) -> Vec<(u64, u64)> {
+    let mut step = vec![0; deadlines.len() + 1];
+    let mut chunk = step.clone();
+    let index = |task: &Task| deadlines.partition_point(|&ns| ns < task.deadline_ns);
+    for task in tasks {
+        let k = index(task);
+        step[k] = task.step_ns.max(step[k]);
+        // A streaming step occupies the loader, too.
+        let on_loader = if task.streams { task.step_ns } else { task.chunk_ns };
+        if task.chunks > 0 || task.streams {
+            chunk[k] = on_loader.max(chunk[k]);
+        }
+    }
+    let (mut longest_step, mut longest_chunk) = (0, 0);
+    let mut found = vec![(0, 0); deadlines.len()];
+    for k in (0..deadlines.len()).rev() {
+        longest_step = step[k + 1].max(longest_step);
+        longest_chunk = chunk[k + 1].max(longest_chunk);
+        found[k] = (longest_step, longest_chunk);
+    }
+    found
+}
+
+/// What of a task may block that shares a level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whole {
+    /// It has loaded, and waits for a step to end before it computes.
+    Computing,
+    /// It loads and computes.
+    Job,
+    /// It waits for a step to end before it loads: the step's job holds the room, or it streams.
+    Room,
+}
+
+impl Whole {
+    fn of(self, task: &Task) -> Option<u64> {
+        match self {
+            Self::Computing => Some(task.compute_ns),
+            Self::Job => Some(job_ns(task)),
+            Self::Room => (task.reload_ns > 0 || task.streams).then(|| job_ns(task)),
+        }
+    }
+}
+
+/// From each deadline on: the longest part of one task with a later deadline that shares a level with one that has this
+/// deadline or an earlier one.
+fn wholes(tasks: &[Task], deadlines: &[u64], part: Whole) -> Vec<Option<u64>> {
+    let mut shortest: HashMap<u16, u64> = HashMap::new();
+    for task in tasks.iter().filter(|task| task.chunks > 0) {
+        let least = shortest.entry(task.level).or_insert(task.deadline_ns);
+        *least = task.deadline_ns.min(*least);
+    }
+    // From when on, how long, until when.
+    let interval =
+        |task: &Task| Some((*shortest.get(&task.level)?, part.of(task)?, task.deadline_ns));
+    let mut blocking: Vec<(u64, u64, u64)> =
+        tasks.iter().filter(|task| task.chunks > 0).filter_map(interval).collect();
+    blocking.sort_unstable_by(|a, b| b.cmp(a));
+    let mut active: BinaryHeap<(u64, u64)> = BinaryHeap::new();
+    let at = |&at_ns: &u64| {
+        while let Some((_, part_ns, until_ns)) = blocking.pop_if(|(from_ns, ..)| *from_ns <= at_ns)
+        {
+            active.push((part_ns, until_ns));
+        }
+        while active.peek().is_some_and(|&(_, until_ns)| until_ns <= at_ns) {
+            active.pop();
+        }
+        active.peek().map(|&(part_ns, _)| part_ns)
+    };
+    deadlines.iter().map(at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(period_ns: u64, deadline_ns: u64, compute_ns: u64, step_ns: u64) -> Task {
+        Task {
+            period_ns,
+            deadline_ns,
+            jitter_ns: 0,
+            level: 0,
+            chunks: 0,
+            chunk_ns: 1,
+            compute_ns,
+            step_ns,
+            streams: false,
+            reload_ns: 0,
+        }
+    }
+
+    #[test]
+    fn demand_counts_jobs_released_and_due_within() {
+        let t = Task { jitter_ns: 2, ..task(10, 6, 3, 3) };
+        let at = |ns| demand_ns(&[t], ns);
+        assert_eq!([5, 6, 13, 14, 24].map(at), [0, 3, 3, 6, 9]);
+        assert_eq!(last_deadline_below(&[t], 14), Some(6));
+        assert_eq!(last_deadline_below(&[t], 15), Some(14));
+        assert_eq!(last_deadline_below(&[t], 6), None);
+    }
+
+    #[test]
+    fn a_long_step_blocks_only_shorter_deadlines() {
+        // 2 + 9 > 10, but steps of 8 just fit.
+        let short = task(10, 10, 2, 2);
+        let fails = Verdict::Exceeded(Point { at_ns: 10, demand_ns: 2, blocking_ns: 9 });
+        assert_eq!(demand_bound(&[short, task(100, 100, 30, 9)]), fails);
+        assert_eq!(demand_bound(&[short, task(100, 100, 30, 8)]), Verdict::Kept);
+    }
+
+    #[test]
+    fn a_shared_level_blocks_by_a_whole_task() {
+        let swapped =
+            |period_ns, level| Task { chunks: 2, level, ..task(period_ns, period_ns, 8, 1) };
+        let one_level = [swapped(20, 0), swapped(100, 0)];
+        // Its own 10, a chunk, and the whole other: 10 + 1 + 10.
+        let fails = Verdict::Exceeded(Point { at_ns: 20, demand_ns: 10, blocking_ns: 11 });
+        assert_eq!(demand_bound(&one_level), fails);
+        assert_eq!(demand_bound(&[swapped(20, 1), swapped(100, 0)]), Verdict::Kept);
+    }
+
+    #[test]
+    fn a_full_load_is_exact() {
+        assert_eq!(demand_bound(&[task(3, 3, 1, 1), task(6, 6, 4, 1)]), Verdict::Kept);
+        let more = [task(3, 3, 1, 1), task(6, 6, 4, 1), task(1000, 1000, 1, 1)];
+        assert!(matches!(demand_bound(&more), Verdict::Overloaded { .. }));
+        assert_eq!(demand_bound(&[]), Verdict::Kept);
+    }
+
+    /// Every length up to the longest busy time and deadline, one by one.
+    fn exhaustive(tasks: &[Task]) -> bool {
+        let blocking = Blocking::new(tasks);
+        let last = horizon_ns(tasks).max(blocking.last_ns().unwrap()) + 50;
+        !overloaded(tasks) && (1..=last).all(|ns| demand_ns(tasks, ns) + blocking.at_ns(ns) <= ns)
+    }
+
+    #[test]
+    fn skipping_finds_what_trying_every_length_finds() {
+        use rand::Rng;
+        let mut random = crate::generate::random(5, 0);
+        let (mut kept, mut refused) = (0, 0);
+        for _ in 0..20_000 {
+            let tasks: Vec<Task> = (0..random.random_range(1..5u16))
+                .map(|_| {
+                    let period_ns = random.random_range(3..40);
+                    let deadline_ns = random.random_range(2..=period_ns);
+                    Task {
+                        jitter_ns: random.random_range(0..=(period_ns - deadline_ns).min(2)),
+                        chunks: random.random_range(0..3),
+                        level: 0,
+                        step_ns: random.random_range(1..4),
+                        ..task(period_ns, deadline_ns, random.random_range(1..8), 1)
+                    }
+                })
+                .collect();
+            let found = demand_bound(&tasks).kept();
+            assert_eq!(found, exhaustive(&tasks), "{tasks:#?}");
+            if found { kept += 1 } else { refused += 1 }
+        }
+        assert!(kept > 1000 && refused > 1000, "{kept} {refused}");
+    }
+
+    #[test]
+    fn ten_thousand_tasks_are_judged() {
+        let tasks: Vec<Task> = (0..10_000u64)
+            .map(|n| Task { chunks: 2, ..task(1_000_000 + 37 * n, 900_000 + 37 * n, 50, 10) })
+            .collect();
+        assert!(demand_bound(&tasks).kept());
+    }
+}

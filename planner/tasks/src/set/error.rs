@@ -1,0 +1,65 @@
+//! What is wrong with a set's file, and where.
+
+use super::units::{human_bytes, human_ns};
+use std::path::PathBuf;
+
+/// A fault in a set: file, line, key and reason.
+#[derive(Debug, thiserror::Error)]
+#[error("{}:{line}: {key}: {reason}", file.display())]
+pub struct SetError {
+    pub file: PathBuf,
+    pub line: usize,
+    pub key: String,
+    pub reason: Reason,
+}
+
+/// Why a value is refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    #[error("{0}")]
+    Syntax(String),
+    #[error("{0}")]
+    Quantity(String),
+    #[error("it is zero: give a positive value")]
+    Zero,
+    #[error("{} is longer than {}: give a shorter time", human_ns(*ns), human_ns(*most_ns))]
+    TooLong { ns: u64, most_ns: u64 },
+    #[error(
+        "the deadline of {} exceeds the period of {}: a job must end before the next may come",
+        human_ns(*deadline_ns), human_ns(*period_ns)
+    )]
+    DeadlineBeyondPeriod { deadline_ns: u64, period_ns: u64 },
+    #[error(
+        "the jitter of {} leaves no time before the deadline of {}: give less jitter or a longer deadline",
+        human_ns(*jitter_ns), human_ns(*deadline_ns)
+    )]
+    JitterBeyondDeadline { jitter_ns: u64, deadline_ns: u64 },
+    #[error(
+        "the longest step of {} exceeds all computing, {}: a step is a part of it",
+        human_ns(*step_ns), human_ns(*compute_ns)
+    )]
+    StepBeyondComputing { step_ns: u64, compute_ns: u64 },
+    #[error(
+        "{} are swappable of {} in all: only what a network has can leave memory",
+        human_bytes(*swappable), human_bytes(*bytes)
+    )]
+    SwappableBeyondBytes { swappable: u64, bytes: u64 },
+    #[error(
+        "the network alone needs {}, the memory has {}: plan it for a smaller budget or give more memory",
+        human_bytes(*bytes), human_bytes(*memory)
+    )]
+    AloneTooLarge { bytes: u64, memory: u64 },
+    #[error("{tasks} tasks with all instances: a set has 1 to {most}")]
+    Tasks { tasks: u64, most: u64 },
+    #[error("task {name:?} occurs twice: give each a name of its own")]
+    Name { name: String },
+    #[error(
+        "give a table (compute, bytes), or one of pack, model and measured: {given} of these four are given"
+    )]
+    Source { given: usize },
+    #[error("it is not a finite, positive number")]
+    Urgency,
+    #[error("{path}: {error}", path = path.display())]
+    Cost { path: PathBuf, error: String },
+}

@@ -1,0 +1,301 @@
+//! `taskset.toml`: read strictly, with errors that name file, line, key and reason.
+//!
+//! ```toml
+//! memory = "843MB"
+//! chunks = ["4MB"]                  # chunk sizes to choose from
+//!
+//! [storage]
+//! read = "450MB/s"
+//! per_read = "80us"
+//! # write = "300MB/s"               # only if leaving memory must write
+//!
+//! [[task]]
+//! name = "camera"
+//! period = "100ms"
+//! deadline = "80ms"                 # the period, where it is left out
+//! jitter = "2ms"
+//! urgency = 2.0
+//! instances = 2
+//! compute = "20ms"                  # a table of costs, or:
+//! step = "2ms"                      # pack = "camera.pack"
+//! bytes = "120MB"                   # model = "camera.onnx"
+//! swappable = "100MB"               # measured = "camera.json"
+//! # streams = true                  # steps read weights: swappable bytes are room only
+//! ```
+
+use super::error::{Reason, SetError};
+use super::units::{bytes, bytes_per_second, time_ns};
+use super::{Cost, Storage, Task, TaskSet, Transfer};
+use eyelet::tasks::LONGEST_NS;
+use serde::Deserialize;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// Tasks of a set at most, with all instances.
+pub const MOST_TASKS: u64 = 10_000;
+
+/// Where a task's costs come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A pack's plan, by simulation.
+    Pack(PathBuf),
+    /// A model, planned first.
+    Model(PathBuf),
+    /// Measured runs, as `eyelet run --json` prints them.
+    Measured(PathBuf),
+}
+
+/// A set as its file gives it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declared {
+    pub set: TaskSet,
+    /// Chunk sizes to choose from.
+    pub chunk_sizes: Vec<u64>,
+    /// The board for which models are planned.
+    pub board: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    memory: Spanned<String>,
+    board: Option<String>,
+    chunks: Option<Vec<Spanned<String>>>,
+    storage: StorageTable,
+    #[serde(default)]
+    task: Vec<Spanned<TaskTable>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StorageTable {
+    read: Spanned<String>,
+    per_read: Option<Spanned<String>>,
+    write: Option<Spanned<String>>,
+    per_write: Option<Spanned<String>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TaskTable {
+    name: Spanned<String>,
+    period: Spanned<String>,
+    deadline: Option<Spanned<String>>,
+    jitter: Option<Spanned<String>>,
+    urgency: Option<Spanned<f64>>,
+    instances: Option<Spanned<u64>>,
+    compute: Option<Spanned<String>>,
+    step: Option<Spanned<String>>,
+    bytes: Option<Spanned<String>>,
+    swappable: Option<Spanned<String>>,
+    streams: Option<bool>,
+    pack: Option<Spanned<PathBuf>>,
+    model: Option<Spanned<PathBuf>>,
+    measured: Option<Spanned<PathBuf>>,
+}
+
+/// Reads a set. `costs` finds the costs of tasks that have no table; paths are relative to the file.
+pub fn parse(
+    file: &Path,
+    text: &str,
+    costs: &mut dyn FnMut(&Source, Option<&str>) -> Result<Cost, String>,
+) -> Result<Declared, SetError> {
+    let reader = Reader { file, text };
+    let read: File = toml::from_str(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        reader.error(at, Reason::Syntax(error.message().to_owned()))
+    })?;
+    let memory_bytes = reader.positive(&read.memory, bytes)?;
+    let chunk_sizes = match &read.chunks {
+        None => DEFAULT_CHUNKS.to_vec(),
+        Some(sizes) => {
+            sizes.iter().map(|size| reader.positive(size, bytes)).collect::<Result<_, _>>()?
+        }
+    };
+    let storage =
+        reader.storage(&read.storage, chunk_sizes.first().copied().unwrap_or(DEFAULT_CHUNKS[0]))?;
+    let mut tasks: Vec<Task> = Vec::new();
+    let mut names = HashSet::new();
+    for table in &read.task {
+        let task = reader.task(table.get_ref(), memory_bytes, read.board.as_deref(), costs)?;
+        reader.add(&mut tasks, &mut names, task, table)?;
+    }
+    if tasks.is_empty() {
+        return Err(reader.error(0, Reason::Tasks { tasks: 0, most: MOST_TASKS }));
+    }
+    let set = TaskSet { memory_bytes, storage, tasks };
+    Ok(Declared { set, chunk_sizes, board: read.board })
+}
+
+/// Chunk sizes that are tried where the file names none.
+const DEFAULT_CHUNKS: [u64; 6] = [4 << 20, 1 << 20, 16 << 20, 256 << 10, 64 << 20, 64 << 10];
+
+/// The file, for errors that say where.
+struct Reader<'a> {
+    file: &'a Path,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn error(&self, at: usize, reason: Reason) -> SetError {
+        let before = self.text.get(..at).unwrap_or_default();
+        let line = before.matches('\n').count();
+        let content = self.text.lines().nth(line).unwrap_or_default();
+        let key = content.split('=').next().unwrap_or_default().trim().to_owned();
+        SetError { file: self.file.to_owned(), line: line + 1, key, reason }
+    }
+
+    fn at<T>(&self, value: &Spanned<T>, reason: Reason) -> SetError {
+        self.error(value.span().start, reason)
+    }
+
+    fn read(
+        &self,
+        value: &Spanned<String>,
+        parse: fn(&str) -> Result<u64, String>,
+    ) -> Result<u64, SetError> {
+        parse(value.get_ref()).map_err(|error| self.at(value, Reason::Quantity(error)))
+    }
+
+    fn positive(
+        &self,
+        value: &Spanned<String>,
+        parse: fn(&str) -> Result<u64, String>,
+    ) -> Result<u64, SetError> {
+        match self.read(value, parse)? {
+            0 => Err(self.at(value, Reason::Zero)),
+            found => Ok(found),
+        }
+    }
+
+    /// A time within the range in which sums do not overflow.
+    fn time(&self, value: &Spanned<String>) -> Result<u64, SetError> {
+        let ns = self.positive(value, time_ns)?;
+        match ns > LONGEST_NS {
+            true => Err(self.at(value, Reason::TooLong { ns, most_ns: LONGEST_NS })),
+            false => Ok(ns),
+        }
+    }
+
+    fn storage(&self, table: &StorageTable, chunk_bytes: u64) -> Result<Storage, SetError> {
+        let transfer = |rate: &Spanned<String>, per: Option<&Spanned<String>>| {
+            let per_chunk_ns = per.map_or(Ok(0), |per| self.read(per, time_ns))?;
+            Ok(Transfer { per_chunk_ns, bytes_per_second: self.read(rate, bytes_per_second)? })
+        };
+        let read = transfer(&table.read, table.per_read.as_ref())?;
+        let write = table
+            .write
+            .as_ref()
+            .map(|rate| transfer(rate, table.per_write.as_ref()))
+            .transpose()?;
+        Ok(Storage { chunk_bytes, read, write })
+    }
+
+    fn task(
+        &self,
+        table: &TaskTable,
+        memory: u64,
+        board: Option<&str>,
+        costs: &mut dyn FnMut(&Source, Option<&str>) -> Result<Cost, String>,
+    ) -> Result<Task, SetError> {
+        let period_ns = self.time(&table.period)?;
+        let deadline_ns =
+            table.deadline.as_ref().map_or(Ok(period_ns), |value| self.time(value))?;
+        if let Some(value) = table.deadline.as_ref().filter(|_| deadline_ns > period_ns) {
+            return Err(self.at(value, Reason::DeadlineBeyondPeriod { deadline_ns, period_ns }));
+        }
+        let jitter_ns = table.jitter.as_ref().map_or(Ok(0), |value| self.read(value, time_ns))?;
+        if let Some(value) = table.jitter.as_ref().filter(|_| jitter_ns >= deadline_ns) {
+            return Err(self.at(value, Reason::JitterBeyondDeadline { jitter_ns, deadline_ns }));
+        }
+        let urgency = table.urgency.as_ref().map_or(1.0, |value| *value.get_ref());
+        if let Some(value) =
+            table.urgency.as_ref().filter(|_| !(urgency.is_finite() && urgency > 0.0))
+        {
+            return Err(self.at(value, Reason::Urgency));
+        }
+        let cost = self.cost(table, board, costs)?;
+        if cost.bytes > memory {
+            let at = table.bytes.as_ref().unwrap_or(&table.name);
+            return Err(self.at(at, Reason::AloneTooLarge { bytes: cost.bytes, memory }));
+        }
+        let name = table.name.get_ref().clone();
+        Ok(Task { name, period_ns, deadline_ns, jitter_ns, urgency, cost })
+    }
+
+    fn cost(
+        &self,
+        table: &TaskTable,
+        board: Option<&str>,
+        costs: &mut dyn FnMut(&Source, Option<&str>) -> Result<Cost, String>,
+    ) -> Result<Cost, SetError> {
+        let files = [
+            table.pack.as_ref().map(|path| (path, Source::Pack as fn(PathBuf) -> Source)),
+            table.model.as_ref().map(|path| (path, Source::Model as fn(PathBuf) -> Source)),
+            table.measured.as_ref().map(|path| (path, Source::Measured as fn(PathBuf) -> Source)),
+        ];
+        let given: Vec<_> = files.into_iter().flatten().collect();
+        let in_table = [&table.compute, &table.step, &table.bytes, &table.swappable]
+            .into_iter()
+            .any(Option::is_some);
+        match (given.as_slice(), in_table, &table.compute, &table.bytes) {
+            ([(path, source)], false, ..) => {
+                let folder = self.file.parent().unwrap_or(Path::new(""));
+                let full = folder.join(path.get_ref());
+                let found = costs(&source(full.clone()), board);
+                found.map_err(|error| self.at(path, Reason::Cost { path: full, error }))
+            }
+            ([], true, Some(compute), Some(size)) => self.table(table, compute, size),
+            _ => {
+                let given = given.len() + usize::from(in_table);
+                Err(self.at(&table.name, Reason::Source { given }))
+            }
+        }
+    }
+
+    fn table(
+        &self,
+        table: &TaskTable,
+        compute: &Spanned<String>,
+        size: &Spanned<String>,
+    ) -> Result<Cost, SetError> {
+        let compute_ns = self.time(compute)?;
+        let step_ns = table.step.as_ref().map_or(Ok(compute_ns), |value| self.time(value))?;
+        if let Some(value) = table.step.as_ref().filter(|_| step_ns > compute_ns) {
+            return Err(self.at(value, Reason::StepBeyondComputing { step_ns, compute_ns }));
+        }
+        let all = self.positive(size, bytes)?;
+        let swappable = table.swappable.as_ref().map_or(Ok(0), |value| self.read(value, bytes))?;
+        if let Some(value) = table.swappable.as_ref().filter(|_| swappable > all) {
+            return Err(self.at(value, Reason::SwappableBeyondBytes { swappable, bytes: all }));
+        }
+        let streams = table.streams.unwrap_or(false);
+        Ok(Cost { compute_ns, step_ns, bytes: all, swappable_bytes: swappable, streams })
+    }
+
+    /// Adds the task's instances.
+    fn add(
+        &self,
+        tasks: &mut Vec<Task>,
+        names: &mut HashSet<String>,
+        task: Task,
+        table: &Spanned<TaskTable>,
+    ) -> Result<(), SetError> {
+        let at = &table.get_ref().name;
+        let instances = table.get_ref().instances.as_ref().map_or(1, |value| *value.get_ref());
+        let all = instances.saturating_add(tasks.len() as u64);
+        if instances == 0 || all > MOST_TASKS {
+            return Err(self.at(at, Reason::Tasks { tasks: all, most: MOST_TASKS }));
+        }
+        for n in 1..=instances {
+            let name =
+                if instances == 1 { task.name.clone() } else { format!("{} {n}", task.name) };
+            if !names.insert(name.clone()) {
+                return Err(self.at(at, Reason::Name { name }));
+            }
+            tasks.push(Task { name, ..task.clone() });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! Admitted sets never miss: small sets of whole numbers, simulated from every combination of offsets.
+
+use eyelet::tasks::{Policy, Scheduler, Task, set_reloads};
+use eyelet_tasks::analysis::demand_bound;
+use eyelet_tasks::analysis::levels::{full_pool, least_pool};
+use eyelet_tasks::analysis::utilization::hyperperiod_ns;
+use eyelet_tasks::simulate::{Arrivals, Options, simulate};
+use proptest::prelude::*;
+
+/// A task of a few nanoseconds: period, deadline below it, computing, step, chunks, time of a chunk, jitter.
+fn task() -> impl Strategy<Value = Task> {
+    let periods = prop::sample::select(vec![4u64, 6, 8, 12, 16, 24]);
+    let streams = prop::bool::weighted(0.2);
+    (periods, 0..4u64, 1..6u64, 1..4u64, 0..3u32, 1..3u64, 0..3u64, streams).prop_map(
+        |(period_ns, early, compute_ns, step, chunks, chunk_ns, jitter, streams)| {
+            let jitter_ns = jitter.saturating_sub(1).min(early);
+            let deadline_ns = (period_ns - early).max(1);
+            Task {
+                period_ns,
+                deadline_ns,
+                jitter_ns: jitter_ns.min(period_ns - deadline_ns),
+                level: 0,
+                chunks,
+                chunk_ns: if streams { 0 } else { chunk_ns },
+                compute_ns,
+                step_ns: step.min(compute_ns),
+                streams,
+                reload_ns: 0,
+            }
+        },
+    )
+}
+
+/// Two or three tasks; bit k of the cuts begins a new level after the k-th, in order of deadlines.
+fn tasks() -> impl Strategy<Value = Vec<Task>> {
+    (prop::collection::vec(task(), 2..=3), 0..4u32).prop_map(|(mut tasks, cuts)| {
+        tasks.sort_by_key(|task| std::cmp::Reverse(task.deadline_ns));
+        let mut level = 0;
+        for (k, task) in tasks.iter_mut().enumerate() {
+            task.level = level;
+            level += u16::from(cuts >> k & 1 == 1);
+        }
+        tasks
+    })
+}
+
+/// Pools from the smallest in which each job fits to one in which nothing is pushed out.
+fn tasks_in_a_pool() -> impl Strategy<Value = (Vec<Task>, u32)> {
+    tasks().prop_flat_map(|tasks| {
+        let full = u32::try_from(full_pool(&tasks)).unwrap();
+        let pools = least_pool(&tasks)..=full;
+        (Just(tasks), pools)
+    })
+}
+
+/// All combinations of offsets below the periods.
+fn phasings(tasks: &[Task]) -> Vec<Vec<u64>> {
+    tasks.iter().fold(vec![vec![]], |all, task| {
+        let with = |offsets: &Vec<u64>| {
+            let offsets = offsets.clone();
+            (0..task.period_ns).map(move |offset| [offsets.clone(), vec![offset]].concat())
+        };
+        all.iter().flat_map(with).collect()
+    })
+}
+
+fn options(arrivals: Arrivals, least_share: f64, jobs: u64, seed: u64) -> Options {
+    Options {
+        policy: Policy::Steps,
+        arrivals,
+        least_share,
+        jobs,
+        until_miss: true,
+        trace: false,
+        seed,
+    }
+}
+
+fn assert_never_misses(tasks: &[Task], pool: u32) {
+    let hyperperiod = hyperperiod_ns(tasks).unwrap();
+    let jobs: u64 = tasks.iter().map(|task| 3 * hyperperiod / task.period_ns).sum();
+    for (seed, offsets_ns) in phasings(tasks).into_iter().enumerate() {
+        for least_share in [1.0, 0.3] {
+            let arrivals = Arrivals::Periodic { offsets_ns: offsets_ns.clone() };
+            let outcome =
+                simulate(tasks, pool, &options(arrivals, least_share, jobs, seed as u64)).unwrap();
+            assert_eq!(
+                outcome.first_miss, None,
+                "offsets {offsets_ns:?}, share {least_share}: {tasks:#?}"
+            );
+        }
+    }
+    for seed in 0..20 {
+        let arrivals = Arrivals::Sporadic { most_pause: 0.5 };
+        let outcome = simulate(tasks, pool, &options(arrivals, 0.3, 500, seed)).unwrap();
+        assert_eq!(outcome.first_miss, None, "sporadic, seed {seed}: {tasks:#?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, max_global_rejects: 3_000_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn admitted_sets_never_miss((mut tasks, pool) in tasks_in_a_pool()) {
+        set_reloads(&mut tasks, pool);
+        let accepted = Scheduler::<3>::new(Policy::Steps, &tasks, pool).is_ok();
+        prop_assume!(accepted && demand_bound(&tasks).kept());
+        assert_never_misses(&tasks, pool);
+    }
+}
+
+/// The test is not vacuous: it admits sets that a little more computing makes miss.
+#[test]
+fn the_test_is_tight_for_one_level_without_blocking() {
+    let task = |compute_ns| Task {
+        period_ns: 12,
+        deadline_ns: 12,
+        jitter_ns: 0,
+        level: 0,
+        chunks: 1,
+        chunk_ns: 2,
+        compute_ns,
+        step_ns: 1,
+        streams: false,
+        reload_ns: 0,
+    };
+    let full = [task(4), task(4)];
+    assert!(demand_bound(&full).kept());
+    assert_never_misses(&full, 1);
+    let more = [task(4), task(5)];
+    assert!(!demand_bound(&more).kept());
+    let arrivals = Arrivals::Periodic { offsets_ns: vec![0, 0] };
+    let outcome = simulate(&more, 1, &options(arrivals, 1.0, 100, 0)).unwrap();
+    assert!(outcome.first_miss.is_some());
+}
