@@ -170,10 +170,11 @@ impl<const N: usize> Scheduler<N> {
             true => (Engine::Loader, Engine::Processor),
             false => (Engine::Processor, Engine::Loader),
         };
-        if self.is_free(needs) && (!self.streams(first) || self.is_free(other)) {
-            if let Some(action) = self.start(first, needs, None, now_ns) {
-                return Some(action);
-            }
+        if self.is_free(needs)
+            && (!self.streams(first) || self.is_free(other))
+            && let Some(action) = self.start(first, needs, None, now_ns)
+        {
+            return Some(action);
         }
         match self.is_free(other) {
             true => self.next_beside(first, other, now_ns),

@@ -170,6 +170,12 @@ fn check_pool(tasks: &[Task], pool: u32) -> Result<(), SetError> {
 
 /// Sets what each task's jobs may push out of begun jobs of lower levels, in a pool of so many chunks.
 pub fn set_reloads(tasks: &mut [Task], pool: u32) {
+    // The usual case, and that of many tasks.
+    let lowest = tasks.iter().map(|t| t.level).min();
+    if tasks.iter().all(|t| Some(t.level) == lowest) {
+        tasks.iter_mut().for_each(|t| t.reload_ns = 0);
+        return;
+    }
     for k in 0..tasks.len() {
         let needed_ns = tasks.get(k).map_or(0, |t| reload_ns(tasks, t, pool));
         if let Some(t) = tasks.get_mut(k) {

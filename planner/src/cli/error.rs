@@ -145,6 +145,11 @@ pub enum Error {
     #[error("internal: the allocation found is wrong: {0}; please report this")]
     Misplaced(Misplaced),
 
+    #[error(transparent)]
+    TaskSet(#[from] Box<eyelet_tasks::set::SetError>),
+    #[error("{}: the set is not schedulable; {change}", path.display())]
+    NotSchedulable { path: PathBuf, change: String },
+
     #[error("`eyelet {verb}` failed: {message}")]
     Child { verb: &'static str, message: String },
     #[error("internal: {0}; please report this")]

@@ -24,9 +24,11 @@ mod profile;
 mod progress;
 mod report;
 mod run;
+mod schedule;
 mod signals;
 mod sweep;
 mod target;
+mod taskgen;
 mod zoo;
 
 use clap::{Parser, Subcommand};
@@ -67,6 +69,8 @@ enum Verb {
     Demo(demo::Args),
     Alloc(alloc::Args),
     Chunks(chunks::Args),
+    Schedule(schedule::Args),
+    Taskgen(taskgen::Args),
 }
 
 /// The whole command.
@@ -86,6 +90,8 @@ pub fn main() -> ExitCode {
         Verb::Demo(args) => demo::run(args, output),
         Verb::Alloc(args) => alloc::run(args, output),
         Verb::Chunks(args) => chunks::run(args, output),
+        Verb::Schedule(args) => schedule::run(args, output),
+        Verb::Taskgen(args) => taskgen::run(args, output),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -34,16 +34,26 @@ impl Output {
         written.and_then(|()| stdout.flush()).map_err(Error::Print)
     }
 
-    /// Prints, with `--json`, all that stands between a model and a pack, if that is the error.
+    /// Prints, with `--json`, all that stands between a model and a pack, or where a task set is wrong, if that
+    /// is the error.
     pub fn blockers(self, error: &Error) -> Result<(), Error> {
-        let Error::Import { source, .. } = error else { return Ok(()) };
+        let blocked = match error {
+            Error::Import { source, .. } => serde_json::json!({
+                "error": error.to_string(),
+                "blockers": source.blockers(),
+            }),
+            Error::TaskSet(wrong) => serde_json::json!({
+                "error": error.to_string(),
+                "file": wrong.file,
+                "line": wrong.line,
+                "key": wrong.key,
+                "reason": wrong.reason.to_string(),
+            }),
+            _ => return Ok(()),
+        };
         if !self.json {
             return Ok(());
         }
-        let blocked = serde_json::json!({
-            "error": error.to_string(),
-            "blockers": source.blockers(),
-        });
         let mut stdout = std::io::stdout().lock();
         writeln!(stdout, "{blocked}").and_then(|()| stdout.flush()).map_err(Error::Print)
     }

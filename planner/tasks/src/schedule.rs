@@ -57,7 +57,7 @@ impl Schedule {
     }
 }
 
-/// Larger sets get no search for single changes.
+/// Larger sets get no search for changes.
 const MOST_CHANGED: usize = 64;
 /// Periods grow by at most this factor.
 const MOST_FACTOR: f64 = 8.0;
@@ -66,7 +66,8 @@ const MOST_FACTOR: f64 = 8.0;
 pub fn schedule(declared: &Declared) -> Schedule {
     let Declared { set, chunk_sizes, .. } = declared;
     let admitted = search(set, chunk_sizes, Freedom::Levels);
-    let changes = if admitted.is_none() { changes(set, chunk_sizes) } else { Vec::new() };
+    let few = set.tasks.len() <= MOST_CHANGED;
+    let changes = if admitted.is_none() && few { changes(set, chunk_sizes) } else { Vec::new() };
     let assignment = admitted.or_else(|| least_load(set, chunk_sizes));
     let tasks = assignment.as_ref().map(|assignment| assignment.tasks(set));
     let implicit =
@@ -114,12 +115,10 @@ fn changes(set: &TaskSet, chunk_sizes: &[u64]) -> Vec<Change> {
     if let Some(factor) = least_factor(|factor| admits(&slower(set, None, factor))) {
         found.push(Change { what: What::Periods, by: factor - 1.0 });
     }
-    if set.tasks.len() <= MOST_CHANGED {
-        for (k, task) in set.tasks.iter().enumerate() {
-            if let Some(factor) = least_factor(|factor| admits(&slower(set, Some(k), factor))) {
-                let period_ns = scaled(task.period_ns, factor);
-                found.push(Change { what: What::Period { task: k, period_ns }, by: factor - 1.0 });
-            }
+    for (k, task) in set.tasks.iter().enumerate() {
+        if let Some(factor) = least_factor(|factor| admits(&slower(set, Some(k), factor))) {
+            let period_ns = scaled(task.period_ns, factor);
+            found.push(Change { what: What::Period { task: k, period_ns }, by: factor - 1.0 });
         }
     }
     found.sort_by(|a, b| a.by.total_cmp(&b.by));

@@ -34,13 +34,16 @@ pub enum Effort {
 /// Tasks with chunks for which all choices are tried.
 pub const EXACT: usize = 10;
 
+/// More tasks with chunks get one level.
+pub const MOST: usize = 32;
+
 /// Sets levels that pass the test in a pool of so many chunks. `false`: none of those that are tried passes.
 pub fn choose(tasks: &mut [Task], pool: u32, effort: Effort) -> bool {
     let order = by_deadline(tasks);
     let places = order.len().saturating_sub(1).min(31);
-    if order.len() > 32 || !hopeful(tasks, &order) {
+    if order.len() > MOST || !hopeful(tasks, &order) {
         set(tasks, &order, 0, pool);
-        return demand_bound(tasks).kept();
+        return order.len() > MOST && demand_bound(tasks).kept();
     }
     let all = (1u32 << places) - 1;
     let few = || [0].into_iter().chain((0..places).map(|k| 1 << k)).chain([all]).collect();

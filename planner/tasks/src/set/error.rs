@@ -55,7 +55,7 @@ pub enum Reason {
     #[error("task {name:?} occurs twice: give each a name of its own")]
     Name { name: String },
     #[error(
-        "give a table (compute, bytes), or one of pack, model and measured: {given} of these four are given"
+        "give a table (at least compute and bytes), or pack, or measured: {given} of these three are given"
     )]
     Source { given: usize },
     #[error("it is not a finite, positive number")]

@@ -18,8 +18,8 @@
 //! instances = 2
 //! compute = "20ms"                  # a table of costs, or:
 //! step = "2ms"                      # pack = "camera.pack"
-//! bytes = "120MB"                   # model = "camera.onnx"
-//! swappable = "100MB"               # measured = "camera.json"
+//! bytes = "120MB"                   # measured = "camera.json"
+//! swappable = "100MB"
 //! # streams = true                  # steps read weights: swappable bytes are room only
 //! ```
 
@@ -40,11 +40,12 @@ pub const MOST_TASKS: u64 = 10_000;
 pub enum Source {
     /// A pack's plan, by simulation.
     Pack(PathBuf),
-    /// A model, planned first.
-    Model(PathBuf),
     /// Measured runs, as `eyelet run --json` prints them.
     Measured(PathBuf),
 }
+
+/// Finds the costs of a task that has no table, on the board that the set names.
+pub type Costs<'a> = dyn FnMut(&Source, Option<&str>) -> Result<Cost, String> + 'a;
 
 /// A set as its file gives it.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,16 +92,11 @@ struct TaskTable {
     swappable: Option<Spanned<String>>,
     streams: Option<bool>,
     pack: Option<Spanned<PathBuf>>,
-    model: Option<Spanned<PathBuf>>,
     measured: Option<Spanned<PathBuf>>,
 }
 
 /// Reads a set. `costs` finds the costs of tasks that have no table; paths are relative to the file.
-pub fn parse(
-    file: &Path,
-    text: &str,
-    costs: &mut dyn FnMut(&Source, Option<&str>) -> Result<Cost, String>,
-) -> Result<Declared, SetError> {
+pub fn parse(file: &Path, text: &str, costs: &mut Costs<'_>) -> Result<Declared, SetError> {
     let reader = Reader { file, text };
     let read: File = toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -197,7 +193,7 @@ impl Reader<'_> {
         table: &TaskTable,
         memory: u64,
         board: Option<&str>,
-        costs: &mut dyn FnMut(&Source, Option<&str>) -> Result<Cost, String>,
+        costs: &mut Costs<'_>,
     ) -> Result<Task, SetError> {
         let period_ns = self.time(&table.period)?;
         let deadline_ns =
@@ -228,11 +224,10 @@ impl Reader<'_> {
         &self,
         table: &TaskTable,
         board: Option<&str>,
-        costs: &mut dyn FnMut(&Source, Option<&str>) -> Result<Cost, String>,
+        costs: &mut Costs<'_>,
     ) -> Result<Cost, SetError> {
         let files = [
             table.pack.as_ref().map(|path| (path, Source::Pack as fn(PathBuf) -> Source)),
-            table.model.as_ref().map(|path| (path, Source::Model as fn(PathBuf) -> Source)),
             table.measured.as_ref().map(|path| (path, Source::Measured as fn(PathBuf) -> Source)),
         ];
         let given: Vec<_> = files.into_iter().flatten().collect();

@@ -5,10 +5,12 @@
 mod assignment;
 mod error;
 pub mod file;
+mod measured;
 pub mod units;
 
 pub use assignment::{Assignment, Units};
 pub use error::{Reason, SetError};
+pub use measured::measured;
 
 /// Networks that share one memory and one storage.
 #[derive(Clone, Debug, PartialEq)]

@@ -26,7 +26,7 @@ pub enum Freedom {
 
 /// Ceilings, and bounds on a job's cost, that are tried.
 const CEILINGS: u32 = 24;
-const BOUNDS: u64 = 6;
+const BOUNDS: u32 = 6;
 const CUTS: u32 = 24;
 /// Larger sets get a coarser grid.
 const FULL_GRID: usize = 32;
@@ -48,6 +48,10 @@ pub fn search(set: &TaskSet, chunk_sizes: &[u64], freedom: Freedom) -> Option<As
 }
 
 fn with_levels(set: &TaskSet, assignment: Assignment) -> Option<Assignment> {
+    // One level was tried before.
+    if set.tasks.len() > levels::MOST {
+        return None;
+    }
     let mut tasks = assignment.tasks(set);
     levels::choose(&mut tasks, assignment.pool(set)?, Effort::Few)
         .then(|| Assignment { levels: tasks.iter().map(|task| task.level).collect(), ..assignment })
@@ -131,14 +135,17 @@ impl<'a> Grid<'a> {
             Freedom::LeastVolume => lowest,
             _ => caps.iter().copied().max().unwrap_or(0).max(lowest),
         };
-        let bounds = if freedom == Freedom::LeastVolume { 1 } else { BOUNDS };
+        let bounds = match freedom {
+            Freedom::LeastVolume => 1,
+            _ => u64::from(self.count(BOUNDS)),
+        };
         for ceiling in steps(lowest, highest, self.count(CEILINGS)) {
             let caps: Vec<u32> = caps.iter().map(|&cap| cap.min(ceiling)).collect();
             let total = if overflow > 0 { overflow + i128::from(ceiling) } else { 0 };
             let most_ns =
                 (0..caps.len()).map(|task| self.cost_ns(task, caps[task])).max().unwrap_or(0);
             for n in 0..bounds {
-                let caps = self.bounded(&caps, most_ns - most_ns / BOUNDS * n);
+                let caps = self.bounded(&caps, most_ns - most_ns / u64::from(BOUNDS) * n);
                 found.extend(self.filled(&caps, total));
                 // A larger pool: less is pushed out.
                 if freedom == Freedom::Levels && overflow > 0 {

@@ -1,0 +1,297 @@
+//! What `schedule` prints and draws.
+
+use crate::cli::output::milliseconds;
+use eyelet::tasks::Policy;
+use eyelet_tasks::analysis::Verdict;
+use eyelet_tasks::draw;
+use eyelet_tasks::schedule::{Change, Schedule, What, needed_bytes, stay_bytes};
+use eyelet_tasks::set::file::Declared;
+use eyelet_tasks::set::units::{human_bytes, human_ns};
+use eyelet_tasks::simulate::{Arrivals, MOST_TASKS, Options, Outcome, simulate};
+use serde::Serialize;
+use std::fmt;
+use std::path::Path;
+
+#[derive(Debug, Serialize)]
+pub struct Report {
+    schedulable: bool,
+    verdict: String,
+    memory_bytes: u64,
+    /// With the smallest pool of chunks that the test admits.
+    needed_bytes: Option<u64>,
+    chunk_bytes: Option<u64>,
+    utilization: Option<f64>,
+    processor: Option<f64>,
+    storage: Option<f64>,
+    tightest: Option<Tightest>,
+    /// Whether RT-Swap's test admits the set, where it applies.
+    published_test: Option<bool>,
+    tasks: Vec<TaskReport>,
+    simulated: Option<Simulated>,
+    changes: Vec<String>,
+}
+
+/// The interval with the least slack.
+#[derive(Debug, Serialize)]
+struct Tightest {
+    interval_ms: f64,
+    demand_ms: f64,
+    blocking_ms: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct TaskReport {
+    name: String,
+    period_ms: f64,
+    deadline_ms: f64,
+    compute_ms: f64,
+    load_ms: Option<f64>,
+    bytes: u64,
+    swapped_bytes: Option<u64>,
+    level: Option<u16>,
+    /// Of the simulation.
+    worst_response_ms: Option<f64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Simulated {
+    jobs: u64,
+    misses: u64,
+    loads_per_job: f64,
+}
+
+impl Report {
+    pub fn new(declared: &Declared, schedule: &Schedule, jobs: u64) -> Self {
+        let set = &declared.set;
+        let outcome = simulated(declared, schedule, jobs, false);
+        let assignment = schedule.assignment.as_ref();
+        let tasks = assignment.map(|assignment| assignment.tasks(set));
+        let task = |(k, task): (usize, &eyelet_tasks::set::Task)| TaskReport {
+            name: task.name.clone(),
+            period_ms: milliseconds(task.period_ns),
+            deadline_ms: milliseconds(task.deadline_ns),
+            compute_ms: milliseconds(task.cost.compute_ns),
+            load_ms: tasks.as_ref().map(|tasks| milliseconds(tasks[k].load_ns())),
+            bytes: task.cost.bytes,
+            swapped_bytes: assignment.map(|assignment| assignment.swapped_bytes(k)),
+            level: assignment.map(|assignment| assignment.levels[k]),
+            worst_response_ms: outcome.as_ref().map(|o| milliseconds(o.worst_response_ns[k])),
+        };
+        let numbers = schedule.numbers;
+        let name = |k: usize| set.tasks[k].name.as_str();
+        Self {
+            schedulable: schedule.admitted(),
+            verdict: verdict(schedule.verdict),
+            memory_bytes: set.memory_bytes,
+            needed_bytes: assignment
+                .filter(|_| schedule.admitted())
+                .and_then(|assignment| needed_bytes(set, assignment)),
+            chunk_bytes: assignment.map(|assignment| assignment.chunk_bytes),
+            utilization: numbers.map(|numbers| numbers.utilization),
+            processor: numbers.map(|numbers| numbers.processor),
+            storage: numbers.map(|numbers| numbers.storage),
+            tightest: numbers.and_then(|numbers| numbers.tightest).map(|point| Tightest {
+                interval_ms: milliseconds(point.at_ns),
+                demand_ms: milliseconds(point.demand_ns),
+                blocking_ms: milliseconds(point.blocking_ns),
+            }),
+            published_test: schedule.published.as_ref().map(|_| true),
+            tasks: set.tasks.iter().enumerate().map(task).collect(),
+            simulated: outcome.map(|outcome| Simulated {
+                jobs: outcome.jobs,
+                misses: outcome.misses,
+                loads_per_job: outcome.loads as f64 / outcome.jobs.max(1) as f64,
+            }),
+            changes: schedule.changes.iter().map(|change| sentence(change, name)).collect(),
+        }
+    }
+
+    /// The cheapest change that makes the set schedulable.
+    pub fn cheapest(&self) -> String {
+        match self.changes.first() {
+            Some(change) => format!("cheapest change: {change}"),
+            None => "no single change of memory or periods helps: take a network out".to_owned(),
+        }
+    }
+}
+
+fn verdict(verdict: Option<Verdict>) -> String {
+    match verdict {
+        None => {
+            "the parts of the networks that must stay, and the largest network, exceed the memory"
+                .to_owned()
+        }
+        Some(Verdict::Kept) => "every job ends before its deadline".to_owned(),
+        Some(Verdict::Overloaded { utilization }) => {
+            format!("the tasks need {:.1} % of the time", utilization * 100.0)
+        }
+        Some(Verdict::Exceeded(point)) => format!(
+            "within {} jobs may need {} and wait {} for others",
+            human_ns(point.at_ns),
+            human_ns(point.demand_ns),
+            human_ns(point.blocking_ns)
+        ),
+        Some(Verdict::Unknown { utilization, points }) => format!(
+            "at {:.4} % of the time the test gave up after {points} points: leave a little more time",
+            utilization * 100.0
+        ),
+        Some(_) => "unknown".to_owned(),
+    }
+}
+
+fn sentence<'a>(change: &Change, name: impl Fn(usize) -> &'a str) -> String {
+    let percent = change.by * 100.0;
+    match change.what {
+        What::Memory { bytes } => format!("{} of memory (+{percent:.1} %)", human_bytes(bytes)),
+        What::Period { task, period_ns } => {
+            format!("a period of {} for {} (+{percent:.1} %)", human_ns(period_ns), name(task))
+        }
+        What::Periods => format!("all periods and deadlines longer by {percent:.1} %"),
+    }
+}
+
+/// Simulates an admitted set: all tasks at once, all times at their worst.
+fn simulated(declared: &Declared, schedule: &Schedule, jobs: u64, trace: bool) -> Option<Outcome> {
+    let assignment = schedule.assignment.as_ref()?;
+    let tasks = assignment.tasks(&declared.set);
+    if !schedule.admitted() || tasks.len() > MOST_TASKS {
+        return None;
+    }
+    let options = Options {
+        policy: Policy::Steps,
+        arrivals: Arrivals::Periodic { offsets_ns: vec![0; tasks.len()] },
+        least_share: 1.0,
+        jobs,
+        until_miss: false,
+        trace,
+        seed: 0,
+    };
+    simulate(&tasks, assignment.pool(&declared.set)?, &options).ok()
+}
+
+/// Jobs that are drawn.
+const DRAWN: u64 = 60;
+
+/// The report as a page, with pictures of the first jobs.
+pub fn page(file: &Path, declared: &Declared, schedule: &Schedule, report: &Report) -> String {
+    let names: Vec<String> = declared.set.tasks.iter().map(|task| task.name.clone()).collect();
+    let mut pictures = Vec::new();
+    if let Some((outcome, assignment)) =
+        simulated(declared, schedule, DRAWN, true).zip(schedule.assignment.as_ref())
+    {
+        let (events, until) = (&outcome.trace, outcome.end_ns);
+        pictures.push((
+            "What the tasks do: loads above, steps below",
+            draw::gantt(&names, events, until),
+        ));
+        let (stay, memory) = (stay_bytes(&declared.set, assignment), declared.set.memory_bytes);
+        let chart = draw::memory(&names, stay, assignment.chunk_bytes, memory, events, until);
+        pictures.push(("Memory over time", chart));
+    }
+    let head = [
+        "task",
+        "period",
+        "deadline",
+        "computing",
+        "loading",
+        "bytes",
+        "swapped",
+        "level",
+        "worst response",
+    ];
+    let ms = |ms: Option<f64>| ms.map_or("–".to_owned(), |ms| format!("{ms:.2} ms"));
+    let row = |task: &TaskReport| {
+        vec![
+            task.name.clone(),
+            ms(Some(task.period_ms)),
+            ms(Some(task.deadline_ms)),
+            ms(Some(task.compute_ms)),
+            ms(task.load_ms),
+            human_bytes(task.bytes),
+            task.swapped_bytes.map_or("–".to_owned(), human_bytes),
+            task.level.map_or("–".to_owned(), |level| level.to_string()),
+            ms(task.worst_response_ms),
+        ]
+    };
+    let table: Vec<Vec<String>> = std::iter::once(head.map(str::to_owned).to_vec())
+        .chain(report.tasks.iter().map(row))
+        .collect();
+    let lines: Vec<String> =
+        report.to_string().lines().take_while(|line| !line.is_empty()).map(str::to_owned).collect();
+    draw::page(&format!("Task set {}", file.display()), &lines, &table, &pictures)
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let answer = if self.schedulable { "schedulable" } else { "not schedulable" };
+        writeln!(f, "{answer}: {}", self.verdict)?;
+        if let (Some(utilization), Some(processor), Some(storage)) =
+            (self.utilization, self.processor, self.storage)
+        {
+            let percent = |share: f64| share * 100.0;
+            writeln!(
+                f,
+                "time: {:.1} % (computing {:.1} %, loading {:.1} %)",
+                percent(utilization),
+                percent(processor),
+                percent(storage)
+            )?;
+        }
+        if let Some(Tightest { interval_ms, demand_ms, blocking_ms }) = &self.tightest {
+            writeln!(
+                f,
+                "tightest interval: {interval_ms:.2} ms, demand {demand_ms:.2} ms, blocking {blocking_ms:.2} ms"
+            )?;
+        }
+        match self.needed_bytes {
+            Some(needed) => {
+                writeln!(
+                    f,
+                    "memory: {}, needed {}",
+                    human_bytes(self.memory_bytes),
+                    human_bytes(needed)
+                )?;
+            }
+            None => writeln!(f, "memory: {}", human_bytes(self.memory_bytes))?,
+        }
+        if let Some(Simulated { jobs, misses, loads_per_job }) = &self.simulated {
+            writeln!(
+                f,
+                "simulated: {jobs} jobs, {misses} misses, {loads_per_job:.1} chunks read a job"
+            )?;
+        }
+        for change in &self.changes {
+            writeln!(f, "schedulable with {change}")?;
+        }
+        writeln!(
+            f,
+            "\n{:<20} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>5} {:>10}",
+            "task",
+            "period",
+            "deadline",
+            "computing",
+            "loading",
+            "bytes",
+            "swapped",
+            "level",
+            "response"
+        )?;
+        let known = |ms: Option<f64>| ms.map_or("–".to_owned(), |ms| format!("{ms:.2} ms"));
+        for task in &self.tasks {
+            writeln!(
+                f,
+                "{:<20} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>5} {:>10}",
+                task.name,
+                known(Some(task.period_ms)),
+                known(Some(task.deadline_ms)),
+                known(Some(task.compute_ms)),
+                known(task.load_ms),
+                human_bytes(task.bytes),
+                task.swapped_bytes.map_or("–".to_owned(), human_bytes),
+                task.level.map_or("–".to_owned(), |level| level.to_string()),
+                known(task.worst_response_ms),
+            )?;
+        }
+        Ok(())
+    }
+}

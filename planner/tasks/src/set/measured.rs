@@ -1,0 +1,57 @@
+//! Costs from measured runs: what `eyelet run --json` prints.
+
+use super::Cost;
+use serde::Deserialize;
+
+/// The part of a run's report that counts.
+#[derive(Deserialize)]
+struct Run {
+    latency_ms: Spread,
+    arena_bytes: u64,
+    resident_bytes: u64,
+    bytes_read_per_inference: u64,
+}
+
+#[derive(Deserialize)]
+struct Spread {
+    max: f64,
+}
+
+/// Costs of a network that was run. The longest run counts. Steps are not reported, so that a job is one step.
+pub fn measured(json: &str) -> Result<Cost, String> {
+    let run: Run = serde_json::from_str(json)
+        .map_err(|error| format!("it is no report of `eyelet run --json`: {error}"))?;
+    let ns = run.latency_ms.max * 1e6;
+    if !(ns >= 1.0 && ns < eyelet::tasks::LONGEST_NS as f64) {
+        return Err(format!("its longest latency is {} ms: measure again", run.latency_ms.max));
+    }
+    let streams = run.bytes_read_per_inference > 0;
+    let swappable_bytes = match streams {
+        // What it streams through is room; the rest of the arena it keeps.
+        true => run.arena_bytes.saturating_sub(run.resident_bytes),
+        false => run.resident_bytes.min(run.arena_bytes),
+    };
+    Ok(Cost {
+        compute_ns: ns as u64,
+        step_ns: ns as u64,
+        bytes: run.arena_bytes,
+        swappable_bytes,
+        streams,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_run_counts() {
+        let json = r#"{"latency_ms": {"min": 1.0, "median": 2.0, "max": 3.5}, "arena_bytes": 1000,
+            "resident_bytes": 600, "bytes_read_per_inference": 0, "runs": 7}"#;
+        let cost = measured(json).unwrap();
+        assert_eq!((cost.compute_ns, cost.bytes, cost.swappable_bytes), (3_500_000, 1000, 600));
+        assert!(!cost.streams);
+        assert!(measured("{}").unwrap_err().contains("no report"));
+        assert!(measured(&json.replace("3.5", "-1")).unwrap_err().contains("measure again"));
+    }
+}
