@@ -101,6 +101,31 @@ pub fn needed_bytes(set: &TaskSet, assignment: &Assignment) -> Option<u64> {
     Some((all - u64::from(pool) + u64::from(chunks)) * assignment.chunk_bytes)
 }
 
+/// The least memory in which the search admits the set, to half a percent. `None`: not even with all of them in memory.
+pub fn least_memory(set: &TaskSet, chunk_sizes: &[u64], freedom: Freedom) -> Option<u64> {
+    let admits = |memory_bytes| {
+        search(&TaskSet { memory_bytes, ..set.clone() }, chunk_sizes, freedom).is_some()
+    };
+    let (mut low, mut high) = (0, all_bytes(set));
+    if !admits(high) {
+        return None;
+    }
+    while high - low > high / 200 {
+        let middle = low + (high - low) / 2;
+        match admits(middle) {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    Some(high)
+}
+
+/// Memory in which everything fits, with each task's last chunk rounded up.
+fn all_bytes(set: &TaskSet) -> u64 {
+    let all: u64 = set.tasks.iter().map(|task| task.cost.bytes).sum();
+    all + all / 64 + (64 << 20) * set.tasks.len() as u64
+}
+
 /// Bytes that never leave memory.
 pub fn stay_bytes(set: &TaskSet, assignment: &Assignment) -> u64 {
     let stays = |(k, task): (usize, &crate::set::Task)| {
@@ -127,10 +152,7 @@ fn changes(set: &TaskSet, chunk_sizes: &[u64]) -> Vec<Change> {
 
 fn more_memory(set: &TaskSet, admits: &impl Fn(&TaskSet) -> bool) -> Option<Change> {
     let with = |memory_bytes| TaskSet { memory_bytes, ..set.clone() };
-    let all: u64 = set.tasks.iter().map(|task| task.cost.bytes).sum();
-    // Chunks round each task's memory up.
-    let most = all + all / 64 + (64 << 20) * set.tasks.len() as u64;
-    let (mut low, mut high) = (set.memory_bytes, most);
+    let (mut low, mut high) = (set.memory_bytes, all_bytes(set));
     if high <= low || !admits(&with(high)) {
         return None;
     }

@@ -22,8 +22,10 @@ fn direct_io(folder: &Path) -> bool {
 #[test]
 fn every_verb_has_help_with_an_example() {
     let folder = folder();
-    let verbs =
-        ["zoo", "profile", "plan", "sweep", "inspect", "check", "run", "demo", "alloc", "chunks"];
+    let verbs = [
+        "zoo", "profile", "plan", "sweep", "inspect", "check", "run", "demo", "alloc", "chunks",
+        "schedule", "taskgen",
+    ];
     for verb in verbs {
         let text = eyelet_in(folder.path(), &[verb, "--help"]).text();
         assert!(text.contains(&format!("Example:\n  eyelet {verb}")), "{text}");

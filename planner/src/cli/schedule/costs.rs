@@ -26,7 +26,7 @@ pub fn of_pack(path: &Path, board: Option<&str>) -> Result<Cost, Error> {
     let longest = |spans: &[Span]| {
         spans.iter().map(|span| (span.end - span.start).unsigned_abs()).max().unwrap_or(0)
     };
-    let resident: u64 = plan.resident.iter().map(|load: &Load| load.bytes).sum();
+    let resident: u64 = plan.resident.iter().map(|load: &Load| u64::from(load.bytes)).sum();
     let streams = !plan.loads.is_empty();
     let (compute_ns, step_ns, swappable_bytes) = match streams {
         true => {

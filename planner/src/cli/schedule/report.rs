@@ -135,7 +135,6 @@ fn verdict(verdict: Option<Verdict>) -> String {
             "at {:.4} % of the time the test gave up after {points} points: leave a little more time",
             utilization * 100.0
         ),
-        Some(_) => "unknown".to_owned(),
     }
 }
 

@@ -4,7 +4,8 @@
 //! and, for every interval length t, Σ dbf(t) + B(t) ≤ t.
 //!
 //! - dbf(t) of a task: cost times the most jobs that are released and due within t, ⌊(t − D + J)/T⌋ + 1 for t ≥ D.
-//!   The cost is loading plus computing: at any time at least one engine works for the jobs that are due.
+//!   The cost is loading plus computing: at any time at least one engine works for the jobs that are due. What a job
+//!   pushes out of begun jobs is read again; that counts once jobs of lower levels are due within t.
 //! - B(t), blocking by jobs due later than t: the longest step plus the longest chunk of tasks with D > t, plus the
 //!   whole cost of one task with D > t that shares a level with a task with D ≤ t.
 
@@ -59,6 +60,7 @@ pub fn demand_bound(tasks: &[Task]) -> Verdict {
     if overloaded(tasks) {
         return Verdict::Overloaded { utilization: utilization(tasks) };
     }
+    let demand = Demand::new(tasks);
     let mut points = 0;
     let mut next = last_deadline_below(tasks, horizon_ns(tasks).max(last).saturating_add(1));
     while let Some(at_ns) = next {
@@ -66,7 +68,7 @@ pub fn demand_bound(tasks: &[Task]) -> Verdict {
         if points * tasks.len() as u64 > MOST_POINTS {
             return Verdict::Unknown { utilization: utilization(tasks), points };
         }
-        let (demand_ns, blocking_ns) = (demand_ns(tasks, at_ns), blocking.at_ns(at_ns));
+        let (demand_ns, blocking_ns) = (demand.at_ns(at_ns), blocking.at_ns(at_ns));
         if demand_ns.saturating_add(blocking_ns) > at_ns {
             return Verdict::Exceeded(Point { at_ns, demand_ns, blocking_ns });
         }
@@ -93,27 +95,45 @@ pub fn tightest(tasks: &[Task], most: usize) -> Option<Point> {
     deadlines.sort_unstable();
     deadlines.dedup();
     deadlines.truncate(most);
+    let demand = Demand::new(tasks);
     let point = |&at_ns: &u64| Point {
         at_ns,
-        demand_ns: demand_ns(tasks, at_ns),
+        demand_ns: demand.at_ns(at_ns),
         blocking_ns: blocking.at_ns(at_ns),
     };
     deadlines.iter().map(point).min_by_key(Point::slack_ns)
 }
 
 /// Σ dbf.
-pub fn demand_ns(tasks: &[Task], at_ns: u64) -> u64 {
-    tasks.iter().fold(0, |sum: u64, task| sum.saturating_add(task_demand_ns(task, at_ns)))
+struct Demand<'a> {
+    tasks: &'a [Task],
+    /// From when on a task's reloading counts: jobs of lower levels are due within the interval.
+    reload_from_ns: Vec<u64>,
 }
 
-fn task_demand_ns(task: &Task, at_ns: u64) -> u64 {
-    match at_ns.checked_sub(task.deadline_ns) {
-        None => 0,
-        Some(left) => {
-            let jobs = left.saturating_add(task.jitter_ns) / task.period_ns + 1;
-            jobs.saturating_mul(cost_ns(task))
-        }
+impl<'a> Demand<'a> {
+    fn new(tasks: &'a [Task]) -> Self {
+        let from = |task: &Task| {
+            let lower = tasks.iter().filter(|other| other.level < task.level && other.chunks > 0);
+            lower.map(|other| other.deadline_ns).min().unwrap_or(u64::MAX)
+        };
+        let reloads = |task: &Task| if task.reload_ns > 0 { from(task) } else { u64::MAX };
+        Self { tasks, reload_from_ns: tasks.iter().map(reloads).collect() }
     }
+
+    fn at_ns(&self, at_ns: u64) -> u64 {
+        let all = self.tasks.iter().zip(&self.reload_from_ns);
+        all.fold(0, |sum: u64, (task, &from_ns)| {
+            let cost_ns = if at_ns >= from_ns { cost_ns(task) } else { job_ns(task) };
+            sum.saturating_add(jobs(task, at_ns).saturating_mul(cost_ns))
+        })
+    }
+}
+
+/// The most jobs that are released and due within an interval.
+fn jobs(task: &Task, at_ns: u64) -> u64 {
+    let left = at_ns.checked_sub(task.deadline_ns);
+    left.map_or(0, |left| left.saturating_add(task.jitter_ns) / task.period_ns + 1)
 }
 
 /// The last length below this at which demand grows.
@@ -318,7 +338,7 @@ mod tests {
     #[test]
     fn demand_counts_jobs_released_and_due_within() {
         let t = Task { jitter_ns: 2, ..task(10, 6, 3, 3) };
-        let at = |ns| demand_ns(&[t], ns);
+        let at = |ns| Demand::new(&[t]).at_ns(ns);
         assert_eq!([5, 6, 13, 14, 24].map(at), [0, 3, 3, 6, 9]);
         assert_eq!(last_deadline_below(&[t], 14), Some(6));
         assert_eq!(last_deadline_below(&[t], 15), Some(14));
@@ -357,7 +377,8 @@ mod tests {
     fn exhaustive(tasks: &[Task]) -> bool {
         let blocking = Blocking::new(tasks);
         let last = horizon_ns(tasks).max(blocking.last_ns().unwrap()) + 50;
-        !overloaded(tasks) && (1..=last).all(|ns| demand_ns(tasks, ns) + blocking.at_ns(ns) <= ns)
+        !overloaded(tasks)
+            && (1..=last).all(|ns| Demand::new(tasks).at_ns(ns) + blocking.at_ns(ns) <= ns)
     }
 
     #[test]
