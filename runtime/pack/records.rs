@@ -97,7 +97,7 @@ pub struct PlanEntry {
 }
 
 /// Names of the strategies, by code.
-pub const STRATEGIES: [&str; 14] = [
+pub const STRATEGIES: [&str; 15] = [
     "flexnn",
     "preload",
     "on-demand",
@@ -112,6 +112,7 @@ pub const STRATEGIES: [&str; 14] = [
     "demand-async-md",
     "demand-2s",
     "demand-2s-md",
+    "swapnet",
 ];
 
 /// The skeleton's own header, followed by its arrays in the order of its counts, of records as they

@@ -7,7 +7,7 @@ use crate::common::transformer::transformer;
 use crate::common::{Aligned, Subject, bits, difference, digits, run_inline, zoo_model};
 use eyelet::device::{Inline, workers::Pool};
 use eyelet::executor::{InferError, Instance, LoadError, OpenError, Options, Progress};
-use eyelet::pack::{Encoding, OpKind, STRATEGIES};
+use eyelet::pack::{Encoding, Load, OpKind, STRATEGIES};
 use eyelet::storage::faulty::Fault;
 use eyelet::storage::{BufferedFile, DirectFile, Faulty, Slice, Storage, StorageError};
 use eyelet_planner::algorithm::Algorithm;
@@ -15,9 +15,10 @@ use eyelet_planner::check::check;
 use eyelet_planner::graph::Graph;
 use eyelet_planner::import::import;
 use eyelet_planner::plan::Plan;
-use eyelet_planner::strategy::Effort;
+use eyelet_planner::strategy::{Effort, PlanError};
 use eyelet_planner::{board::Board, bound::lower_bound_ns, rounding, simulate::simulate};
 use std::ffi::CString;
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -365,6 +366,46 @@ fn strategies_compute_the_same_with_more_memory_or_more_waiting() {
     assert!(error.contains("all weights stay in memory"), "{error}");
     let error = subject.plan_by("best", 6 * MIB, 1).unwrap_err().to_string();
     assert!(error.contains("there are: flexnn, preload, on-demand, joint"), "{error}");
+}
+
+/// While one block of layers computes, the next is read, and no other is in memory. Outputs do not change.
+#[test]
+fn swapnet_has_two_blocks_in_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let subject = Subject::new(&zoo_model("squeezenet1_1", folder.path()));
+    let inputs = subject.inputs(9);
+    let whole = subject.plan_by("swapnet", 32 * MIB, 1).unwrap();
+    assert_eq!(whole.bytes_per_inference(), 0, "a network that fits stays");
+    let expected = outputs(&subject, &whole, &inputs, folder.path());
+    let error = subject.plan_by("swapnet", 0, 1).unwrap_err();
+    let PlanError::Budget { smallest, .. } = error else { panic!("{error}") };
+    assert!(subject.plan_by("swapnet", smallest - 4096, 1).is_err());
+    let mut blocks = Vec::new();
+    for budget in [smallest, smallest + MIB / 2, smallest + MIB] {
+        let plan = subject.plan_by("swapnet", budget, 1).unwrap();
+        let loads = &plan.loads;
+        assert!(plan.resident.is_empty() && loads.len() >= 2 && plan.arena_bytes <= budget);
+        // Each block is one load here: the first steps that wait for it are those of its block.
+        let first = |load: usize| plan.steps.iter().position(|step| step.ready as usize > load);
+        let span = |load: &Load| load.address..load.address + u64::from(load.bytes);
+        for (index, load) in loads.iter().enumerate() {
+            let over = index.checked_sub(1).filter(|before| *before > 0);
+            let release = over.map_or(1, |before| first(before).unwrap() as i32 + 1);
+            assert_eq!(load.release, release, "load {index} of {}", loads.len());
+            let next = loads.get(index + 1).map(span);
+            let meets =
+                |other: Range<u64>| other.start < span(load).end && span(load).start < other.end;
+            assert!(!next.is_some_and(meets), "load {index} and the next one");
+        }
+        let read = plan.bytes_per_inference();
+        assert!(
+            read >= subject.weights_bytes
+                && read <= subject.weights_bytes + loads.len() as u64 * 4096
+        );
+        assert!(outputs(&subject, &plan, &inputs, folder.path()) == expected, "{budget}");
+        blocks.push(loads.len());
+    }
+    assert!(blocks.is_sorted_by(|less, more| less >= more) && blocks[0] > 3, "{blocks:?}");
 }
 
 fn outputs(subject: &Subject, plan: &Plan, inputs: &[Vec<f32>], folder: &Path) -> Vec<Vec<u32>> {

@@ -1,10 +1,11 @@
 //! The guarantee that no plan of `joint` is predicted to be slower than one of another strategy.
 //!
 //! `flexnn`, with and without its parts, `on-demand` and `preload` take the best of a few designs,
-//! and Demand Layering's pipelines read whole layers into queues. When a plan has been constructed,
-//! it is compared with all of these. None of them begins to read before the inference that it reads
-//! for. So a design is placed and simulated only where a line of its reads, as if there were room
-//! for all, and of steps after them is faster than the plan at hand.
+//! Demand Layering's pipelines read whole layers into queues, and SwapNet reads blocks of layers.
+//! When a plan has been constructed, it is compared with all of these. None of them begins to read
+//! before the inference that it reads for. So a design is placed and simulated only where a line of
+//! its reads, as if there were room for all, and of steps after them is faster than the plan at
+//! hand.
 
 use super::Strategy;
 use super::builder::PlanBuilder;
@@ -13,6 +14,7 @@ use super::design::{Built, Design};
 use super::flexnn::{self, Parts};
 use super::frugal;
 use super::place::Loading;
+use super::swapnet;
 use crate::slice::{Cutting, Slices};
 use eyelet::pack::{Method, Step};
 use eyelet_model::plan::Plan;
@@ -37,6 +39,7 @@ pub fn faster(builder: &PlanBuilder<'_>, than_ns: u64) -> Option<Built> {
         guard.flexnn(&design);
     }
     guard.pipelines(&layers);
+    guard.blocks(&layers);
     guard.fastest
 }
 
@@ -77,6 +80,20 @@ impl Guard<'_, '_> {
             {
                 self.consider(made.plan);
             }
+        }
+    }
+
+    /// Compares with SwapNet's blocks. The first one holds the first layer, and is read before any
+    /// other can be.
+    fn blocks(&mut self, layers: &Design) {
+        let builder = self.builder;
+        let mut slices = layers.slices(builder.request.network, &builder.activations);
+        slices.reads.truncate(1);
+        slices.read_of.iter_mut().for_each(|read| *read = read.filter(|read| *read == 0));
+        if bounds_ns(builder, &slices)[0] < self.least_ns
+            && let Ok(made) = swapnet::plan_on(builder)
+        {
+            self.consider(made.plan);
         }
     }
 

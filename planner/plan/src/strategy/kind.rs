@@ -25,6 +25,8 @@ pub enum Strategy {
     OnDemand,
     /// A pipeline of Demand Layering.
     Demand(Demand),
+    /// SwapNet's blocks of layers, two in memory.
+    SwapNet,
 }
 
 const fn flexnn(static_plan: bool, preload: bool) -> Strategy {
@@ -52,6 +54,7 @@ impl Strategy {
         demand(Pipeline::Asynchronous, true),
         demand(Pipeline::TwoStage, false),
         demand(Pipeline::TwoStage, true),
+        Self::SwapNet,
     ];
 
     pub fn name(self) -> &'static str {

@@ -28,6 +28,7 @@ mod residents;
 mod shared_residents;
 mod sliding_choice;
 mod staging;
+pub mod swapnet;
 
 pub use crate::request::Request;
 pub use flexnn::Parts;
@@ -164,6 +165,7 @@ pub fn begin<'a>(
         Strategy::FlexNn(parts) => flexnn::plan(request, parts)?,
         Strategy::Preload | Strategy::Direct => baselines::preload(request)?,
         Strategy::OnDemand => baselines::on_demand(request)?,
+        Strategy::SwapNet => swapnet::plan(request)?,
         Strategy::Demand(demand) => demand::plan(request, demand, delta)?,
     };
     Ok(Some(finished(strategy, request, made)))

@@ -40,7 +40,8 @@ pub struct Args {
     #[command(flatten)]
     target: Target,
     /// How to plan: joint, or what to hold against it: flexnn, on-demand, preload, direct, and the pipelines of
-    /// whole layers demand-seq, demand-sync, demand-async, demand-2s, demand-async-md, demand-2s-md.
+    /// whole layers demand-seq, demand-sync, demand-async, demand-2s, demand-async-md, demand-2s-md,
+    /// or blocks of layers: swapnet.
     #[arg(long, value_name = "NAME", default_value_t)]
     strategy: Strategy,
     /// For flexnn: a load waits for the step that needs it to be next.
