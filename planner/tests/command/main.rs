@@ -10,3 +10,4 @@ mod limits;
 mod memory;
 mod report;
 mod see;
+mod tasks;

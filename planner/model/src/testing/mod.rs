@@ -42,17 +42,17 @@ impl Net {
 
     /// A constant with values in [-1, 1).
     pub fn constant(&mut self, shape: &[usize]) -> ValueId {
-        let data = (0..shape.iter().product()).map(|_| self.next()).collect();
+        let data = (0..shape.iter().product()).map(|_| self.uniform()).collect();
         self.value(shape, Some(data))
     }
 
     /// A constant with values in [0.5, 1.5).
     pub fn positive(&mut self, shape: &[usize]) -> ValueId {
-        let data = (0..shape.iter().product()).map(|_| 1.0 + 0.5 * self.next()).collect();
+        let data = (0..shape.iter().product()).map(|_| 1.0 + 0.5 * self.uniform()).collect();
         self.value(shape, Some(data))
     }
 
-    pub fn next(&mut self) -> f32 {
+    pub fn uniform(&mut self) -> f32 {
         self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.seed >> 40) as f32 / (1 << 23) as f32 - 1.0
     }

@@ -35,7 +35,7 @@ impl Net {
         let mut networks = Vec::new();
         let shapes: Vec<_> = self.graph.inputs.iter().map(|&x| self.shape(x)).collect();
         let inputs: Vec<Vec<f64>> = (shapes.iter())
-            .map(|shape| (0..shape.iter().product()).map(|_| self.next().into()).collect())
+            .map(|shape| (0..shape.iter().product()).map(|_| self.uniform().into()).collect())
             .collect();
         let expected = crate::reference::run(&self.graph, &inputs);
         for isa in [Isa::Portable, Isa::Avx512, Isa::Cuda] {

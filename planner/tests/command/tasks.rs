@@ -1,8 +1,6 @@
 //! Task sets by command: drawn, judged, drawn as a page; packs and runs as costs; errors.
 
-mod command;
-
-use command::{eyelet_in, folder, packed};
+use crate::common::command::{eyelet_in, folder, packed};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
