@@ -52,6 +52,7 @@ impl Net {
         self.value(shape, Some(data))
     }
 
+    /// In [-1, 1).
     pub fn uniform(&mut self) -> f32 {
         self.seed = self.seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.seed >> 40) as f32 / (1 << 23) as f32 - 1.0
