@@ -11,8 +11,10 @@
 //! Few partitions are enumerated. Of many the best is found by [dynamic
 //! programming](super::dynamic), which gives the same value.
 
-use super::chain::{Carry, Chain, Objective, Value};
+use super::chain::{Carry, Chain, Objective};
 use super::dynamic;
+
+pub use super::chain::Partition;
 
 /// Blocks in memory at once.
 pub const IN_MEMORY: u64 = 2;
@@ -42,21 +44,6 @@ impl Budget {
             bytes += 1;
         }
         bytes
-    }
-}
-
-/// A network cut into blocks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Partition {
-    /// First layers of all blocks but the first.
-    pub cuts: Vec<usize>,
-    pub value: Value,
-}
-
-impl Partition {
-    /// Number of blocks.
-    pub fn blocks(&self) -> usize {
-        self.cuts.len() + 1
     }
 }
 

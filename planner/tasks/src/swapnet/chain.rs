@@ -54,6 +54,21 @@ pub struct Value {
     pub most_bytes: u64,
 }
 
+/// A network cut into blocks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// First layers of all blocks but the first.
+    pub cuts: Vec<usize>,
+    pub value: Value,
+}
+
+impl Partition {
+    /// Number of blocks.
+    pub fn blocks(&self) -> usize {
+        self.cuts.len() + 1
+    }
+}
+
 /// What a partition is chosen by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Objective {

@@ -17,8 +17,7 @@
 //! A first search keeps one label for each block. What it finds bounds the second one, which is
 //! exact: labels that are no better are dropped, too, since residuals only add up.
 
-use super::blocks::Partition;
-use super::chain::{Carry, Chain, Objective};
+use super::chain::{Carry, Chain, Objective, Partition};
 use std::collections::BTreeMap;
 
 /// A way to cut the layers before some block, the block included.
