@@ -12,6 +12,7 @@ use eyelet_tasks::papers::{base, case_study, fig4, table2};
 use eyelet_tasks::schedule::least_memory;
 use eyelet_tasks::set::file::{Declared, parse};
 use eyelet_tasks::set::units::human_bytes;
+use eyelet_tasks::swapnet::report;
 use eyelet_tasks::sweep::{Cache, Progress};
 use eyelet_tasks::volumes::search::Freedom;
 use std::error::Error;
@@ -36,6 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     text += &fig4_section()?;
     text += &table2_section()?;
     text += &case_section()?;
+    text += &report::markdown()?;
     std::fs::write(output, text)?;
     Ok(())
 }
