@@ -98,7 +98,8 @@ fn assert_never_misses(tasks: &[Task], pool: u32) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3000, max_global_rejects: 3_000_000, ..ProptestConfig::default() })]
+    // PROPTEST_CASES sets how many.
+    #![proptest_config(ProptestConfig { max_global_rejects: 3_000_000, ..ProptestConfig::default() })]
 
     #[test]
     fn admitted_sets_never_miss((mut tasks, pool) in tasks_in_a_pool()) {

@@ -1,10 +1,8 @@
 //! Random task sets, seeded: the same seed gives the same set everywhere.
 //!
-//! [`table3`] draws as RT-Swap's evaluation does, [`harder`] draws sets with shorter and more different periods,
-//! [`uniform`] draws sets of a given load (UUniFast).
+//! [`harder`] draws sets with short and different periods, [`uniform`] sets of a given load (UUniFast).
 
 pub mod harder;
-pub mod table3;
 pub mod toml;
 pub mod uniform;
 

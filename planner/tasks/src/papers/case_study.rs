@@ -1,7 +1,7 @@
 //! RT-Swap's case study: Table IV's six tasks, simulated, with Fig. 8's latencies and Fig. 9's responses.
 
 use super::costs::Approach;
-use crate::generate::table3::{Drawn, Member};
+use super::drawn::{Drawn, Member};
 use crate::set::{Assignment, TaskSet};
 use crate::simulate::{Arrivals, Options, Outcome, simulate};
 use eyelet::tasks::{Policy, SetError};

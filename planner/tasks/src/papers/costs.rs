@@ -3,9 +3,9 @@
 //! Fig. 4 gives 26.2 ms to swap out 300 MB in chunks of 64 MB, 35.3 ms with 2 MB and 41.6 ms with 256 MB. A time per megabyte
 //! and a time per chunk reproduce all three; swapping in takes 28.3 ms with the same time per chunk.
 
+use super::drawn::Drawn;
 use super::table2::OBJECTS;
 use super::table3::GPU_GB;
-use crate::generate::table3::Drawn;
 use crate::set::{Cost, Storage, Task, TaskSet, Transfer};
 
 const MB: f64 = 1e6;
@@ -89,7 +89,7 @@ impl Approach {
             read: transfer(into),
             write: (!clean).then(|| transfer(out)),
         };
-        let task = |(k, member): (usize, &crate::generate::table3::Member)| {
+        let task = |(k, member): (usize, &super::drawn::Member)| {
             let (network, at) = (member.of(), member.resolution);
             let gigabytes = |gb: f64| ((gb + self.added_gb(member.network)) * 1e9).round() as u64;
             let compute_ns = (network.compute_ms[at] * 1e6) as u64;

@@ -1,8 +1,8 @@
 //! RT-Swap's Fig. 7: how many random sets the test admits, by approach.
 
 use super::costs::Approach;
+use super::drawn::{Drawn, growing, sharpening};
 use super::{base, study};
-use crate::generate::table3::{Drawn, growing, sharpening};
 use crate::sweep::{Progress, each};
 use crate::volumes::published;
 

@@ -3,9 +3,9 @@
 //! 1000 sets of Table III (100 for each of 4 to 13 tasks), and 900 harder ones ([`crate::generate::harder`]).
 
 use super::costs::{Approach, CHUNKS};
+use super::drawn::{Drawn, growing};
 use crate::analysis::utilization::{processor, storage, utilization};
 use crate::generate::harder;
-use crate::generate::table3::{Drawn, growing};
 use crate::set::{Assignment, TaskSet};
 use crate::simulate::{Arrivals, Options, simulate};
 use crate::volumes::published;

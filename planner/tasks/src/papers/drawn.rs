@@ -1,7 +1,7 @@
 //! Sets drawn as in RT-Swap's evaluation (section VII-B), from its Table III.
 
-use super::random;
-use crate::papers::table3::{GPU_GB, NETWORKS, Network};
+use super::table3::{GPU_GB, NETWORKS, Network};
+use crate::generate::random;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 
