@@ -241,7 +241,6 @@ if command -v ccache >/dev/null || tools/apt.sh ccache >/dev/null 2>&1; then
     export CC_aarch64_unknown_linux_gnu=${CC_aarch64_unknown_linux_gnu:-ccache aarch64-linux-gnu-gcc}
     export CC_aarch64_unknown_none=${CC_aarch64_unknown_none:-ccache aarch64-linux-gnu-gcc}
 fi
-export EYELET_CUDA_CACHE=${EYELET_CUDA_CACHE:-$PWD/target/cuda/images}
 # Tests look at this.
 if long; then export EYELET_TEST_ALL=1; fi
 cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1 ||
