@@ -1,6 +1,6 @@
 //! Schedulability tests: do all jobs of a set keep their deadlines?
 //!
-//! [`demand_bound`] proves it for the scheduler of [`eyelet::tasks`]. [`theorem1`] is RT-Swap's published test.
+//! [`mod@demand_bound`] proves it for the scheduler of [`eyelet::tasks`]. [`theorem1`] is RT-Swap's published test.
 //! [`utilization`] is exact where it can be. [`levels`] chooses preemption levels.
 
 pub mod demand_bound;

@@ -8,8 +8,8 @@
 //! Here `n` grows until one does. Every partition that fits still fits when a block of it is cut in
 //! two. So the first `n` that works is the smallest.
 //!
-//! Few partitions are enumerated. Of many the best is found by [dynamic
-//! programming](super::dynamic), which gives the same value.
+//! Few partitions are enumerated. Of many the best is found by dynamic
+//! programming, which gives the same value.
 
 use super::chain::{Carry, Chain, Objective};
 use super::dynamic;
