@@ -7,7 +7,7 @@
 #[path = "../../planner/tests/common/forge.rs"]
 mod forge;
 mod common {
-    pub use super::forge;
+    pub(crate) use super::forge;
 }
 #[path = "../../planner/tests/fuzz/open.rs"]
 mod open;
