@@ -1,6 +1,7 @@
 //! Lowered networks slide: whatever is drawn, the checker proves it, and rings have no line too many.
 
 use super::*;
+use crate::strategy::{self, PlanError, Request};
 use eyelet::kernels::Isa;
 use eyelet::pack::{Layer, OpKind};
 use eyelet_check::{Holder, Violation};
@@ -58,6 +59,14 @@ fn wide() -> Net {
     net
 }
 
+/// The smallest budget for which there is a plan; that of the request is below it.
+fn smallest(request: &Request<'_>) -> u64 {
+    match strategy::plan(strategy::Strategy::Joint, request) {
+        Err(PlanError::Budget { smallest, .. }) => smallest,
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn groups_are_found_where_they_are_needed() {
     let net = wide();
@@ -70,7 +79,7 @@ fn groups_are_found_where_they_are_needed() {
     let (least, groups) = search.least();
     assert!(least * 2 < search.whole() && !groups.is_empty(), "{least} of {}", search.whole());
     // Every budget from the smallest on has a proved plan, and needs no more groups than the smaller.
-    let request = |budget| crate::strategy::Request {
+    let request = |budget| Request {
         network: &network,
         weights_bytes: bytes,
         budget,
@@ -78,14 +87,10 @@ fn groups_are_found_where_they_are_needed() {
         profile: &profile,
         exact: true,
     };
-    let smallest = match crate::strategy::plan(crate::strategy::Strategy::Joint, &request(4096)) {
-        Err(crate::strategy::PlanError::Budget { smallest, .. }) => smallest,
-        other => panic!("{other:?}"),
-    };
+    let smallest = smallest(&request(4096));
     assert!(smallest < search.whole(), "{smallest} of {}", search.whole());
     for budget in [smallest, smallest * 5 / 4, smallest * 2, 16 << 20] {
-        let plan =
-            crate::strategy::plan(crate::strategy::Strategy::Joint, &request(budget)).unwrap();
+        let plan = strategy::plan(strategy::Strategy::Joint, &request(budget)).unwrap();
         eyelet_check::check(&network, &plan, bytes).unwrap();
     }
 }
@@ -165,7 +170,7 @@ fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
         profile.compute.cache_bytes = cache_bytes;
         profile.compute.memory_gbs = memory_gbs;
         profile.compute.fully_connected_gbs = memory_gbs;
-        let request = crate::strategy::Request {
+        let request = Request {
             network: &network,
             weights_bytes: bytes,
             budget: 64 << 20,
@@ -173,7 +178,7 @@ fn layers_slide_for_speed_where_no_cache_holds_their_activations() {
             profile: &profile,
             exact: true,
         };
-        let plan = crate::strategy::plan(crate::strategy::Strategy::Joint, &request).unwrap();
+        let plan = strategy::plan(strategy::Strategy::Joint, &request).unwrap();
         eyelet_check::check(&network, &plan, bytes).unwrap();
         let line = crate::simulate::simulate(&network, &plan, &profile, 1);
         let costs = crate::simulate::Costs::new(&network, &profile, 1);
@@ -213,7 +218,7 @@ fn outputs_lie_over_dead_lines() {
     // From the wide output of the first convolution to that of the fourth.
     let (input, output) = (buffer(first), buffer(first + 3));
     let profile = crate::board::Board::load("jetson-nano").unwrap().profile;
-    let request = crate::strategy::Request {
+    let request = Request {
         network: &network,
         weights_bytes: bytes,
         budget: 64 << 20,
@@ -222,7 +227,7 @@ fn outputs_lie_over_dead_lines() {
         exact: true,
     };
     let group = Group { layers: first + 1..first + 4, lines: 2, anew: false };
-    let mut plan = crate::strategy::with_groups(&request, vec![group]);
+    let mut plan = strategy::with_groups(&request, vec![group]);
     let size = |buffer: usize| network.buffers[buffer].bytes;
     let [from, to] = [input, output].map(|buffer| plan.places[buffer].address);
     let both = from.max(to)..(from + size(input)).min(to + size(output));
@@ -310,7 +315,7 @@ fn nothing_slides_on_a_gpu() {
     let whole: Vec<u64> = network.buffers.iter().map(|buffer| buffer.bytes).collect();
     assert_eq!(crate::slide::least_bytes(&network, u64::MAX), whole);
     let profile = crate::board::Board::load("jetson-nano").unwrap().gpu.unwrap().profile;
-    let request = |budget| crate::strategy::Request {
+    let request = |budget| Request {
         network: &network,
         weights_bytes: bytes,
         budget,
@@ -318,13 +323,9 @@ fn nothing_slides_on_a_gpu() {
         profile: &profile,
         exact: false,
     };
-    let smallest = match crate::strategy::plan(crate::strategy::Strategy::Joint, &request(4096)) {
-        Err(crate::strategy::PlanError::Budget { smallest, .. }) => smallest,
-        other => panic!("{other:?}"),
-    };
+    let smallest = smallest(&request(4096));
     for budget in [smallest, smallest + smallest / 4, 64 << 20] {
-        let plan =
-            crate::strategy::plan(crate::strategy::Strategy::Joint, &request(budget)).unwrap();
+        let plan = strategy::plan(strategy::Strategy::Joint, &request(budget)).unwrap();
         assert_eq!(eyelet_check::check(&network, &plan, bytes).err(), None);
         assert!(plan.places.iter().all(|place| place.lines == 0));
         for step in &plan.steps {
