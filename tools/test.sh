@@ -28,7 +28,7 @@ FIRST_LANE=(
     "host         all tests of the library and the planner; GPU kernels on a driver that runs them on the processor"
     "gpu          GPU kernels by the compilers of every board; the driver as it is linked into firmware"
     "boards       plans and runs with this machine described as other boards"
-    "onnxruntime  outputs next to onnxruntime's"
+    "onnxruntime  outputs next to onnxruntime's; the ONNX project's own tests"
     "scripts      scripts that measure GPUs and plans, and find cycles"
 )
 SECOND_LANE=(
@@ -180,7 +180,7 @@ section_onnxruntime() {
         python=target/onnxruntime/bin/python
         if ! $python -c 'import numpy, onnx, onnxruntime' 2>/dev/null &&
             ! { timeout 60 python3 -m venv target/onnxruntime &&
-                timeout 300 $python -m pip install -q --disable-pip-version-check onnx onnxruntime; }; then
+                timeout 300 $python -m pip install -q --disable-pip-version-check onnx==1.23.2 onnxruntime; }; then
             echo "onnxruntime could not be installed: not compared"
             return
         fi
@@ -189,6 +189,7 @@ section_onnxruntime() {
     command=$(host_command)
     $python tests/onnxruntime_check.py --eyelet "$command"
     $python tests/fold_check.py --eyelet "$command"
+    $python tools/conformance.py --eyelet "$command"
 }
 
 section_fuzz() { tools/fuzz.sh 60; }
