@@ -125,7 +125,8 @@ impl Case {
     }
 
     /// The weights as a pack has them.
-    pub fn packed(&self, isa: Isa) -> Vec<f32> {
+    #[cfg(any(feature = "cuda", feature = "cuda-linked"))]
+    fn packed(&self, isa: Isa) -> Vec<f32> {
         let [_, weights, bias, _] = self.data();
         self.pack(&weights, &bias, isa)
     }

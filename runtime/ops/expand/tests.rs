@@ -293,9 +293,13 @@ fn transformed_by_the_step() {
                 (1, 37, 3 * (nr - 3) - 1, 3, nr - 3),
                 (3, 3 * 17, 3 * (nr + 1), 3 * 2, nr / 2 + 1),
             ];
-            let all = Encoding::ALL.into_iter();
-            let all = all.flat_map(|encoding| layers.map(|layer| (encoding, layer)));
-            for (encoding, (groups, from, to, panels, width)) in all {
+            // Each layer in one encoding, or in all.
+            let encodings = Encoding::ALL.len();
+            let all = (0..encodings * layers.len())
+                .filter(|at| sweeps() || at % encodings == at / encodings % encodings);
+            for at in all {
+                let encoding = Encoding::ALL[at % encodings];
+                let (groups, from, to, panels, width) = layers[at / encodings];
                 let mut random = Random::new(9);
                 let params = convolution(3, 1, groups);
                 let layer = Layer {
